@@ -1,0 +1,346 @@
+/*
+ * nearcall.h - call functions of another process as if they were your own
+ *
+ * This header is the manual of libnearcall. A shorter tour is in
+ * docs/guides/c.md, the wire format in spec/wire-format.md.
+ *
+ *     nearcall_client *client;
+ *     nearcall_reply reply;
+ *     int r = nearcall_open(&client, "unix:/run/demo/nearcall.sock", NULL);
+ *     if (r == NEARCALL_OK)
+ *         r = nearcall_call(client, "echo", "hello", 5, 0, &reply);
+ *     if (r == NEARCALL_OK)
+ *         fwrite(reply.data, 1, reply.bytes, stdout);
+ *     else
+ *         fprintf(stderr, "%s\n", nearcall_error_message(client));
+ *     nearcall_close(client);
+ *
+ * RETURN VALUES. Functions that can fail return NEARCALL_OK (0) or a count,
+ * or a negative NEARCALL_E_... number. What failed, in words, with the outcome
+ * and details, is kept on the handle until its next call: see "Errors".
+ * Output parameters come last, are named ret_..., and are untouched on failure.
+ *
+ * THREADS. A handle is used by one thread at a time; different handles are
+ * independent. The library starts no thread, takes no lock, has no global
+ * state and installs no signal handler. SIGPIPE is never raised.
+ *
+ * FORK. A handle opened before a fork works in parent and child. The child
+ * notices at its next use, sends not one byte on the parent's connection, and
+ * opens a connection of its own. Calls that were in flight belong to the
+ * parent; waiting for one in the child fails with NEARCALL_E_UNAVAILABLE and
+ * outcome unknown. A fork while another thread is inside the library is safe:
+ * the child's copy of that handle starts anew. Every descriptor is
+ * close-on-exec.
+ *
+ * TIME. A timeout_ms parameter bounds the whole call: connecting, sending,
+ * waiting. 0 means the handle's default, NEARCALL_NO_TIMEOUT means none.
+ * A call returns within its timeout + 50 ms whatever the server does. Clocks
+ * are monotonic.
+ *
+ * MEMORY. Every allocation is checked; when memory runs out a function returns
+ * NEARCALL_E_RESOURCE_EXHAUSTED and the handle stays usable.
+ *
+ * All functions exist since version 0.1.
+ */
+#ifndef NEARCALL_H
+#define NEARCALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NEARCALL_API __attribute__((visibility("default")))
+#else
+#define NEARCALL_API
+#endif
+
+#define NEARCALL_VERSION_MAJOR 0
+#define NEARCALL_VERSION_MINOR 1
+#define NEARCALL_VERSION_PATCH 0
+
+/* The version of the library that is running, as "0.1.0". Never NULL. */
+NEARCALL_API const char *nearcall_version(void);
+
+/* ---- Codes and outcomes ---- */
+
+/* generated from spec/errors.json: begin */
+/* generated from spec/errors.json: end */
+
+/* How a payload is encoded; any other number is refused by the server. */
+enum {
+    NEARCALL_CODEC_RAW = 0,     /* the bytes themselves */
+    NEARCALL_CODEC_MSGPACK = 1, /* MessagePack; arguments as an array */
+    NEARCALL_CODEC_JSON = 2     /* JSON; arguments as an array */
+};
+
+/* The name of a code, as "DEADLINE_EXCEEDED"; accepts both signs. Never NULL. */
+NEARCALL_API const char *nearcall_code_name(int code);
+
+/* The words for an outcome, as "not executed". Never NULL. */
+NEARCALL_API const char *nearcall_outcome_text(int outcome);
+
+/* ---- Handles ---- */
+
+/* A connection that opens, and reopens, itself. Opaque. */
+typedef struct nearcall_client nearcall_client;
+
+/* A function of the server, found by name. Opaque; owned by its client and
+ * valid until that is closed, across reconnects and forks. */
+typedef struct nearcall_function nearcall_function;
+
+/* Names one call of one handle. Never 0, never used twice. */
+typedef uint64_t nearcall_call_id;
+
+#define NEARCALL_NO_TIMEOUT (-1)
+
+enum {
+    /* Return NEARCALL_E_INTERRUPTED when a signal arrives during a wait, so
+     * that the caller can run its handlers; see nearcall_resume(). Without it
+     * signals are waited through. */
+    NEARCALL_INTERRUPTIBLE = 1,
+    /* Accept addresses in the abstract namespace ("unix:@name"). Any user of
+     * the machine can take such a name, so they are refused unless asked for. */
+    NEARCALL_ALLOW_ABSTRACT = 2,
+    /* Never block: connecting and sending go on in nearcall_process(). */
+    NEARCALL_NONBLOCKING = 4,
+    /* Talk to a server of any user. Without it the server's user must be root,
+     * the caller's own, the owner of the socket's directory, or listed in
+     * server_user_ids; otherwise nothing is sent to it. */
+    NEARCALL_ANY_SERVER_USER = 8
+};
+
+typedef struct nearcall_options {
+    size_t struct_size;           /* sizeof(nearcall_options) */
+    int64_t timeout_ms;           /* default of calls; 0: 30 seconds */
+    int64_t connect_timeout_ms;   /* bounds connecting within a call; 0: only the call's own timeout does */
+    uint32_t flags;               /* NEARCALL_INTERRUPTIBLE | ... */
+    uint32_t frame_bytes_max;     /* largest reply accepted; 0: 4 MiB */
+    uint32_t attempts_max;        /* how often a call that was not executed is sent in all; 0: 3, 1: never again */
+    uint32_t server_user_ids_count;
+    const uint32_t *server_user_ids; /* further users the server may run as; copied */
+    const char *name;             /* what this program calls itself, for the server's log; NULL: the library's name; copied */
+} nearcall_options;
+
+#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL }
+
+/*
+ * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port".
+ * Does not connect: that happens at the first call, or in nearcall_connect().
+ * options may be NULL. On failure a handle is still returned, for its error
+ * message, unless there was no memory for one: then *ret_client is NULL.
+ * Free it with nearcall_close() in every case.
+ */
+NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address,
+                               const nearcall_options *options);
+
+/* Closes the connection of this process and frees the handle and all that
+ * belongs to it. NULL is allowed. In a forked child it sends nothing and
+ * leaves the parent's connection as it was. */
+NEARCALL_API void nearcall_close(nearcall_client *client);
+
+/* Connects now if not connected. Optional; useful to check an address early.
+ * With NEARCALL_NONBLOCKING it starts connecting and returns
+ * NEARCALL_E_AGAIN until the connection stands. */
+NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
+
+/* Drops the connection, if any; the next call opens a new one. Calls in flight
+ * fail with outcome unknown. */
+NEARCALL_API void nearcall_disconnect(nearcall_client *client);
+
+/* Asks the server for a sign of life. *ret_round_trip_ns may be NULL. */
+NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
+                               uint64_t *ret_round_trip_ns);
+
+/* The server's process id as it says itself; 0 when not connected. */
+NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
+
+/* ---- Errors: what the last failed function on this handle left ---- */
+
+/* Positive code (NEARCALL_E_... without its sign), 0 when nothing failed. */
+NEARCALL_API int nearcall_error_code(const nearcall_client *client);
+
+/* NEARCALL_OUTCOME_...: whether the function ran. */
+NEARCALL_API int nearcall_error_outcome(const nearcall_client *client);
+
+/* A sentence for a person. UTF-8, never NULL, valid until the next call on
+ * this handle. Texts change between versions; test codes. A NULL client gives
+ * the text for "no memory for a handle". */
+NEARCALL_API const char *nearcall_error_message(const nearcall_client *client);
+
+/* The error's details as MessagePack, an array of [type, value] pairs; NULL and
+ * 0 when there are none. Valid until the next call on this handle. */
+NEARCALL_API const uint8_t *nearcall_error_details(const nearcall_client *client,
+                                                   size_t *ret_bytes);
+
+/* ---- Calling with bytes ---- */
+
+typedef struct nearcall_reply {
+    const uint8_t *data; /* never NULL, even for 0 bytes */
+    size_t bytes;
+    int codec;           /* NEARCALL_CODEC_... */
+} nearcall_reply;
+
+/*
+ * Calls a function by name with raw bytes and waits for the reply.
+ *
+ * A call that was certainly not executed is sent again, up to attempts_max
+ * times within its timeout; any other failure is final. reply->data belongs to
+ * the handle and is valid until the next function that is given this handle,
+ * the reading and error functions excepted.
+ */
+NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
+                               const void *data, size_t bytes,
+                               int64_t timeout_ms, nearcall_reply *ret_reply);
+
+/* ---- Calling with values ---- */
+
+/*
+ * Finds a function and learns its schema. One round trip the first time, none
+ * later; after a reconnect to a server with another schema it is asked again.
+ * name need not end in NUL. Fails with NEARCALL_E_UNIMPLEMENTED when the server
+ * has no such function.
+ */
+NEARCALL_API int nearcall_find(nearcall_client *client, const char *name,
+                               size_t name_bytes, int64_t timeout_ms,
+                               nearcall_function **ret_function);
+
+/* The same without waiting: when the returned call has finished,
+ * nearcall_find() answers at once. Returns NEARCALL_E_AGAIN never. */
+NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name,
+                                     size_t name_bytes, int64_t timeout_ms,
+                                     nearcall_call_id *ret_call);
+
+/* The function's description as MessagePack (spec/schema.md), owned by the
+ * client, valid until nearcall_function_revision() changes. */
+NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *function,
+                                                     size_t *ret_bytes);
+
+/* Grows whenever the description was replaced by another; never 0. */
+NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function);
+
+/*
+ * Starts a request in the handle's own send buffer. Then put the payload with
+ * the nearcall_put_... functions: for NEARCALL_CODEC_MSGPACK one array with as
+ * many elements as there are arguments. Finish with nearcall_request_call() or
+ * nearcall_request_send(); starting another request drops an unfinished one.
+ */
+NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function,
+                                  int codec);
+
+/* Writers. They return nothing so that they can be chained: the first failure
+ * (no memory, frame too large, nesting) is kept and returned by the function
+ * that sends. Strings are UTF-8 and need not end in NUL. */
+NEARCALL_API void nearcall_put_nil(nearcall_client *client);
+NEARCALL_API void nearcall_put_bool(nearcall_client *client, int value);
+NEARCALL_API void nearcall_put_int(nearcall_client *client, int64_t value);
+NEARCALL_API void nearcall_put_uint(nearcall_client *client, uint64_t value);
+NEARCALL_API void nearcall_put_float(nearcall_client *client, float value);
+NEARCALL_API void nearcall_put_double(nearcall_client *client, double value);
+NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes);
+NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes);
+NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds);
+NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
+NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
+/* Bytes as they are: a raw payload, or MessagePack made elsewhere. */
+NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes);
+/* Room for bytes that the caller fills before the next function on this
+ * handle; NULL when there is none (the failure is kept). */
+NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
+
+/* Sends the request and waits for its reply; retries as nearcall_call() does. */
+NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
+                                       nearcall_reply *ret_reply);
+
+/* Goes on with nearcall_call(), nearcall_request_call() or nearcall_find()
+ * after NEARCALL_E_INTERRUPTED, with the same deadline. For nearcall_find()
+ * pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
+ * caller that does not want to go on just starts its next call: the
+ * interrupted one is cancelled. */
+NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply);
+
+/* ---- Several calls in flight ---- */
+
+/* Sends the request without waiting. At most 64 calls may be unfinished on a
+ * handle (NEARCALL_E_RESOURCE_EXHAUSTED). With NEARCALL_NONBLOCKING what the
+ * socket does not take is sent by nearcall_process(). Calls sent this way are
+ * sent once: the outcome tells whether to send them again. */
+NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
+                                       nearcall_call_id *ret_call);
+
+/* Waits for one call, whatever order replies arrive in. The call is finished
+ * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned. */
+NEARCALL_API int nearcall_wait(nearcall_client *client, nearcall_call_id call,
+                               nearcall_reply *ret_reply);
+
+/* As nearcall_wait(), but returns NEARCALL_E_AGAIN instead of waiting. Does no
+ * I/O: call nearcall_process() before. */
+NEARCALL_API int nearcall_poll(nearcall_client *client, nearcall_call_id call,
+                               nearcall_reply *ret_reply);
+
+/* Gives a call up: the server is told, a reply is dropped, the id is forgotten. */
+NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call);
+
+/* ---- Event loops: wait for (fd, events, timeout) in any loop, then process ---- */
+
+/* The descriptor to watch, -1 when there is none. It belongs to the handle and
+ * can change in every function that sends or processes: ask again after each. */
+NEARCALL_API int nearcall_fd(const nearcall_client *client);
+
+/* POLLIN, POLLOUT or both, as for poll(2). */
+NEARCALL_API int nearcall_events(const nearcall_client *client);
+
+/* Milliseconds until nearcall_process() should be called even if nothing
+ * happened on the descriptor; -1: never. */
+NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
+
+/* Reads, writes, and times calls out, without blocking. Returns the number of
+ * finished calls that wait to be fetched, or a negative code when the
+ * connection was lost (its calls are finished then, each with its outcome). */
+NEARCALL_API int nearcall_process(nearcall_client *client);
+
+/* The next finished call that was not fetched yet; 0 when there is none. */
+NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
+
+/* ---- Reading MessagePack: no allocation, no recursion ---- */
+
+enum {
+    NEARCALL_NIL, NEARCALL_BOOL, NEARCALL_INT, NEARCALL_UINT, NEARCALL_FLOAT,
+    NEARCALL_STRING, NEARCALL_BYTES, NEARCALL_ARRAY, NEARCALL_MAP,
+    NEARCALL_TIME, NEARCALL_EXTENSION
+};
+
+typedef struct nearcall_reader {
+    const uint8_t *next; /* first byte not read yet */
+    const uint8_t *end;
+} nearcall_reader;
+
+typedef struct nearcall_value {
+    int type;                  /* NEARCALL_NIL ... */
+    uint32_t count;            /* ARRAY: elements; MAP: pairs; STRING, BYTES, EXTENSION: bytes; TIME: nanoseconds */
+    int8_t extension_type;     /* EXTENSION only */
+    union {
+        int boolean;
+        int64_t integer;       /* INT: always negative numbers and all that fit; TIME: seconds since 1970 */
+        uint64_t unsigned_integer; /* UINT: only what does not fit in integer */
+        double real;
+        const uint8_t *data;   /* inside the reader's bytes, not NUL-terminated */
+    } as;
+} nearcall_value;
+
+/* Reads the next value; for arrays and maps only the head, the elements are
+ * read by further calls. Returns NEARCALL_OK, NEARCALL_E_OUT_OF_RANGE at the
+ * end, NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack or is cut off. */
+NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_value);
+
+/* Skips one value with all that is inside; refuses deeper nesting than 32. */
+NEARCALL_API int nearcall_skip(nearcall_reader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
