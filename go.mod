@@ -1,0 +1,3 @@
+module github.com/nearcall/nearcall
+
+go 1.26.0
