@@ -68,6 +68,38 @@ NEARCALL_API const char *nearcall_version(void);
 /* ---- Codes and outcomes ---- */
 
 /* generated from spec/errors.json: begin */
+/* What functions return: 0, or the code's number made negative. */
+enum {
+    NEARCALL_OK = 0,                     /* the call succeeded */
+    NEARCALL_E_CANCELLED = -1,           /* the caller gave the call up */
+    NEARCALL_E_UNKNOWN = -2,             /* the function returned an error that carries no code */
+    NEARCALL_E_INVALID_ARGUMENT = -3,    /* an argument, a frame or an option is not of the agreed form */
+    NEARCALL_E_DEADLINE_EXCEEDED = -4,   /* the deadline passed before the reply came */
+    NEARCALL_E_NOT_FOUND = -5,           /* what the function was asked for does not exist */
+    NEARCALL_E_ALREADY_EXISTS = -6,      /* what the function was asked to create exists */
+    NEARCALL_E_PERMISSION_DENIED = -7,   /* the peer is known and may not do this */
+    NEARCALL_E_RESOURCE_EXHAUSTED = -8,  /* a limit was reached, or memory ran out */
+    NEARCALL_E_FAILED_PRECONDITION = -9, /* the state the call needs does not hold */
+    NEARCALL_E_ABORTED = -10,            /* a conflict with another call; it may be tried again from the start */
+    NEARCALL_E_OUT_OF_RANGE = -11,       /* beyond the end of what there is */
+    NEARCALL_E_UNIMPLEMENTED = -12,      /* the server has no such function, or this version does not do that */
+    NEARCALL_E_INTERNAL = -13,           /* a fault in the server; its log has the details */
+    NEARCALL_E_UNAVAILABLE = -14,        /* no server is there, or the connection to it was lost */
+    NEARCALL_E_DATA_LOSS = -15,          /* data was lost or damaged beyond repair */
+    NEARCALL_E_UNAUTHENTICATED = -16,    /* who the peer is could not be established */
+    NEARCALL_E_INTERRUPTED = -100,       /* never on the wire: a signal arrived while waiting; run its handlers, then resume the call */
+    NEARCALL_E_AGAIN = -101,             /* never on the wire: not finished yet; wait for the descriptor, then ask again */
+    NEARCALL_E_MISUSE = -102             /* never on the wire: the library was called in an order or with an argument it documents as wrong */
+};
+
+/* Whether the function of a failed call ran. */
+enum {
+    NEARCALL_OUTCOME_NONE = 0,                 /* the call has not failed */
+    NEARCALL_OUTCOME_NOT_EXECUTED = 1,         /* the function did not run and will not; the call may be sent again */
+    NEARCALL_OUTCOME_UNKNOWN = 2,              /* the function ran once, runs now, or did not run; only the application can tell */
+    NEARCALL_OUTCOME_EXECUTED_RESULT_LOST = 3, /* the function ran once to its end and its result did not arrive */
+    NEARCALL_OUTCOME_EXECUTED = 4              /* the function ran once and returned this error itself */
+};
 /* generated from spec/errors.json: end */
 
 /* How a payload is encoded; any other number is refused by the server. */
