@@ -1,0 +1,145 @@
+# Everything is built below build/. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Where Go's own archive puts it, for those who have not set PATH.
+export PATH := $(PATH):/usr/local/go/bin
+# A clone owned by another user would otherwise fail to build.
+export GOFLAGS ?= -buildvcs=false
+# The race detector needs cgo.
+export CGO_ENABLED := 1
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 30
+
+# Parts of `make test` and `make lint`, in the order in which they run: what
+# fails fastest and explains most comes first.
+TEST_PARTS := test-go test-c test-perl test-python test-command test-conformance test-examples test-faults fuzz
+LINT_PARTS := lint-generated lint-layers lint-size lint-go lint-shell lint-c lint-perl lint-python
+
+##@ Use
+
+help: ## show this list
+	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: deps build build-perl build-python ## forked Perl, Python and C workers call Go; prints a latency table
+	@examples/demo/run
+
+build: build-go build-c ## libnearcall and the nearcall command, in build/
+
+install: build ## libnearcall, its header, pkg-config file and nearcall (PREFIX, DESTDIR)
+	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
+	@install -D -m 0755 build/bin/nearcall '$(DESTDIR)$(PREFIX)/bin/nearcall'
+
+##@ Work on it
+
+deps: ## install the Debian packages that builds and tests need, or say which
+	@tools/check-go
+	@tools/install-debian-packages
+
+test: deps ## every test there is, about 20 minutes on two processors
+	@tools/run-parts test build $(TEST_PARTS)
+
+lint: deps ## formats, static analysis, layers, sizes, stale generated files
+	@tools/run-parts lint $(LINT_PARTS)
+
+generate: check-go ## write the constants of every language from spec/*.json
+	@go run -C tools ./generate -root ..
+
+fuzz: fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (30)
+
+bench: build build-perl build-python ## all measurements; README and report use them
+	@benchmarks/run
+
+bench-quick: build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
+	@benchmarks/run --quick
+
+soak: build ## run under load until stopped; memory and descriptors must stay flat
+	@tests/soak/run
+
+clean: ## remove all that was built
+	@rm -rf build
+	@$(MAKE) -C libnearcall clean
+
+##@ Parts of build
+
+build-go: check-go ## every Go module, and build/bin/nearcall
+	@for module in $$(tools/go-modules); do go build -C "$$module" ./...; done
+	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
+
+build-c: ## libnearcall, static and shared
+	@$(MAKE) -C libnearcall build
+
+build-perl: ## the Perl binding, in build/perl
+	@tools/build-perl
+
+build-python: ## the Python binding's wheel, installed in build/venv
+	@tools/build-python
+
+##@ Parts of test
+
+test-go: check-go ## Go packages, with the race detector
+	@tools/test-go
+
+test-c: ## libnearcall: plain, with sanitizers, under valgrind
+	@$(MAKE) -C libnearcall test test-asan test-valgrind
+
+test-perl: build-go ## the Perl binding
+	@tools/test-perl
+
+test-python: build-go ## the Python binding
+	@tools/test-python
+
+test-command: check-go ## the nearcall command
+	@cd cmd/nearcall && go test -race ./...
+
+test-conformance: build build-perl build-python ## every client and server against the vectors
+	@conformance/run
+
+test-examples: build build-perl build-python ## each example, driven as its users would
+	@examples/test
+
+test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
+	@tests/run
+
+fuzz-go: check-go ## Go fuzz targets
+	@tools/fuzz-go $(FUZZ_SECONDS)
+
+fuzz-c: ## C fuzz targets
+	@$(MAKE) -C libnearcall fuzz FUZZ_SECONDS=$(FUZZ_SECONDS)
+
+##@ Parts of lint
+
+lint-generated: check-go ## generated files are fresh
+	@go run -C tools ./generate -root .. -check
+
+lint-layers: check-go ## nothing imports what is above it
+	@go run -C tools ./checklayers -root ..
+
+lint-size: check-go ## functions of at most 70 lines, files of at most 600
+	@go run -C tools ./checksize -root ..
+
+lint-go: check-go ## gofmt, go vet, staticcheck
+	@tools/lint-go
+
+lint-shell: ## shellcheck
+	@tools/lint-shell
+
+lint-c: ## warnings as errors, the compiler's analyzer, cppcheck
+	@tools/lint-c
+
+lint-perl: ## syntax and manual pages
+	@tools/lint-perl
+
+lint-python: ## ruff and mypy
+	@tools/lint-python
+
+check-go:
+	@tools/check-go
+
+.PHONY: help demo build install deps test lint generate fuzz bench bench-quick soak clean \
+	build-go build-c build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
