@@ -1,0 +1,111 @@
+package main
+
+import "strings"
+
+// modulePath is the module whose folders the arrows are about. Nested modules
+// have it as a prefix.
+const modulePath = "github.com/nearcall/nearcall"
+
+const (
+	messagePack = "github.com/tinylib/msgp"
+	systemCalls = "golang.org/x/sys"
+	anything    = "*"
+)
+
+// layer says what the packages of a folder, and of all folders below it, may
+// import besides the standard library and each other. Its parts are folders of
+// this repository or paths of others' modules; each allows what is below it too.
+type layer struct {
+	folder string
+	may    []string
+}
+
+// arrows are those of ARCHITECTURE.md. The longest folder that fits a package
+// counts; a package that none fits is an error, so that a new folder gets its
+// place here before it gets its imports.
+var arrows = []layer{
+	// What everybody may know.
+	{"status", nil},
+	{"internal/wire", nil},
+	{"internal/address", nil},
+	{"internal/peercred", []string{systemCalls}},
+
+	// From bytes to values.
+	{"internal/schema", []string{"status", "internal/wire"}},
+	{"internal/codec", []string{"status", "internal/wire", messagePack}},
+
+	// How bytes travel: below whoever serves or calls, and blind to both.
+	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/peercred", systemCalls}},
+
+	// From a decoded request to the user's function.
+	{"internal/dispatch", []string{"status", "internal/wire", "internal/schema", "internal/codec", "internal/peercred", messagePack}},
+
+	// What users import. Server and client do not know each other.
+	{"server", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/schema",
+		"internal/codec", "internal/transport", "internal/dispatch"}},
+	{"client", []string{"status", "internal/wire", "internal/address", "internal/schema", "internal/codec",
+		"internal/transport", "internal/peercred"}},
+	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
+	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
+	{"embed", []string{"status", "server", "internal/wire", "internal/transport"}},
+
+	// What stands on top. Others' modules are their own affair: they are nested.
+	{"gateway", []string{"status", "server", "client", anything}},
+	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/schema",
+		"internal/codec", anything}},
+	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
+	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire", anything}},
+	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", anything}},
+	{"examples", []string{"status", "server", "client", "handoff", "resident", "embed", anything}},
+	{"tools", []string{anything}},
+}
+
+// coreRequires are the modules that the root's go.mod may name: everybody who
+// imports server or client pays for them.
+var coreRequires = []string{messagePack, systemCalls}
+
+// layerOf returns the arrows of a package, given its folder.
+func layerOf(folder string) (found layer, ok bool) {
+	for _, l := range arrows {
+		if within(folder, l.folder) && len(l.folder) > len(found.folder) {
+			found, ok = l, true
+		}
+	}
+	return found, ok
+}
+
+// allows tells whether a package of this layer may import path.
+func (l layer) allows(path string) bool {
+	folder, ours := folderOf(path)
+	if ours && within(folder, l.folder) {
+		return true
+	}
+	for _, permitted := range l.may {
+		if ours && within(folder, permitted) {
+			return true
+		}
+		if !ours && (permitted == anything || within(path, permitted)) {
+			return true
+		}
+	}
+	return !ours && isStandard(path)
+}
+
+// folderOf returns the folder of one of our packages.
+func folderOf(path string) (folder string, ours bool) {
+	if path == modulePath {
+		return "", true
+	}
+	return strings.CutPrefix(path, modulePath+"/")
+}
+
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// isStandard goes by the rule of the go command: other modules have a dot in
+// their first element.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}

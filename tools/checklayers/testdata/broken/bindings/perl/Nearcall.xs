@@ -1,0 +1,2 @@
+#include <nearcall.h>
+#include "handle.h"

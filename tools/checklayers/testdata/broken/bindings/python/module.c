@@ -1,0 +1,1 @@
+#include "../../libnearcall/src/wire.c"

@@ -1,0 +1,3 @@
+package client
+
+import _ "github.com/nearcall/nearcall/server"

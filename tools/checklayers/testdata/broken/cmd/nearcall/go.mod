@@ -1,0 +1,3 @@
+module example.org/stranger
+
+go 1.26.0

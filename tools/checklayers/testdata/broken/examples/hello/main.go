@@ -1,0 +1,5 @@
+package main
+
+import _ "github.com/nearcall/nearcall/internal/wire"
+
+func main() {}

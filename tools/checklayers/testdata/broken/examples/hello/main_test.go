@@ -1,0 +1,3 @@
+package main_test
+
+import _ "github.com/nearcall/nearcall/internal/novel"

@@ -1,0 +1,3 @@
+package unixsocket
+
+import _ "github.com/nearcall/nearcall/server"

@@ -1,0 +1,1 @@
+/* The binding's own, though it is named like one of libnearcall. */

@@ -1,0 +1,3 @@
+package embed
+
+import "C"

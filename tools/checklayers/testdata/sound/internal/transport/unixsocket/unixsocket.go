@@ -1,0 +1,9 @@
+package unixsocket
+
+import (
+	_ "net"
+
+	_ "github.com/nearcall/nearcall/internal/wire"
+	_ "github.com/nearcall/nearcall/status"
+	_ "golang.org/x/sys/unix"
+)

@@ -1,0 +1,3 @@
+package wire
+
+import _ "encoding/binary"

@@ -1,0 +1,2 @@
+#include "wire.h"
+#include <string.h>

@@ -1,0 +1,3 @@
+package status
+
+import _ "errors"
