@@ -1,0 +1,44 @@
+// Package transport is the contract between a way of moving bytes and those
+// who use it. Each transport is a folder beside this file; transporttest holds
+// all of them to the contract.
+package transport
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+
+	"github.com/nearcall/nearcall/internal/address"
+)
+
+// ErrDescriptors is returned by Read when descriptors arrived that were not
+// agreed to. The kernel has closed them; the connection is to be closed.
+var ErrDescriptors = errors.New("nearcall: the peer sent file descriptors, which were not agreed to")
+
+// ErrInUse is returned by Listen when a living server holds the address.
+var ErrInUse = errors.New("nearcall: a server is already running on this address")
+
+// ListenOptions shape a listener. Transports ignore what does not apply.
+type ListenOptions struct {
+	// Mode of a socket in the file system; 0 means 0660.
+	Mode fs.FileMode
+	// GroupID that the socket is given to, or -1.
+	GroupID int
+}
+
+// A Transport makes connections of one kind. Implementations are immutable.
+type Transport interface {
+	// Listen binds the address. Closing the listener gives the address back
+	// and leaves accepted connections open. A dead server's leftovers are
+	// replaced; a living one's address fails with ErrInUse.
+	Listen(ctx context.Context, a address.Address, options ListenOptions) (net.Listener, error)
+
+	// Dial connects before ctx ends. The connection is a reliable stream with
+	// deadlines; its descriptor is close-on-exec.
+	Dial(ctx context.Context, a address.Address) (net.Conn, error)
+
+	// Wrap gives an accepted connection this transport's reading rules. It is
+	// for listeners that were made elsewhere, such as by socket activation.
+	Wrap(conn net.Conn) net.Conn
+}

@@ -1,0 +1,80 @@
+package unixsocket
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/transport"
+)
+
+// A conn reads by recvmsg without control space: descriptors that a peer sends
+// are then closed by the kernel and reported (MSG_CTRUNC), where read(2) would
+// lose them without a word. The message header lives in the conn and the
+// callback is made once, so that reading allocates nothing.
+//
+// Only one goroutine may Read at a time; all else is as for *net.UnixConn.
+type conn struct {
+	*net.UnixConn
+	raw     syscall.RawConn
+	receive func(fd uintptr) bool
+
+	header  unix.Msghdr
+	vector  unix.Iovec
+	count   int
+	failure unix.Errno
+}
+
+func newConn(socket *net.UnixConn) (*conn, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{UnixConn: socket, raw: raw}
+	c.header.Iov, c.header.Iovlen = &c.vector, 1
+	c.receive = c.receiveOnce
+	return c, nil
+}
+
+// Read reads up to len(b) bytes. It fails with transport.ErrDescriptors when
+// descriptors came along.
+func (c *conn) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	c.vector.Base = unsafe.SliceData(b)
+	c.vector.SetLen(len(b))
+	err := c.raw.Read(c.receive)
+	c.vector.Base = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case c.failure != 0:
+		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recvmsg", c.failure)}
+	case c.header.Flags&unix.MSG_CTRUNC != 0:
+		return 0, transport.ErrDescriptors
+	case c.count == 0:
+		return 0, io.EOF
+	}
+	return c.count, nil
+}
+
+// receiveOnce reports whether the read is over; false waits in the poller.
+func (c *conn) receiveOnce(fd uintptr) bool {
+	for {
+		c.header.Flags = 0
+		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+		switch errno {
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			c.count, c.failure = int(n), errno
+			return true
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Package unixsocket carries connections over stream sockets of the machine,
+// by the rules of spec/transports.md: a socket is complete before it has its
+// public name, a lock says that its server lives, and descriptors that nobody
+// agreed to end the connection.
+package unixsocket
+
+import (
+	"context"
+	"net"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+)
+
+// Transport implements transport.Transport.
+type Transport struct{}
+
+// Listen makes the socket, or binds the abstract name.
+func (Transport) Listen(ctx context.Context, a address.Address, options transport.ListenOptions) (net.Listener, error) {
+	if a.Abstract() {
+		return listenUnix(ctx, a.Target)
+	}
+	return listenPath(ctx, a, options)
+}
+
+// Dial connects.
+func (t Transport) Dial(ctx context.Context, a address.Address) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", a.Target)
+	if err != nil {
+		return nil, err
+	}
+	return t.Wrap(conn), nil
+}
+
+// Wrap makes reads of a *net.UnixConn notice descriptors; other connections are
+// returned as they are.
+func (Transport) Wrap(conn net.Conn) net.Conn {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return conn
+	}
+	wrapped, err := newConn(socket)
+	if err != nil {
+		return conn
+	}
+	return wrapped
+}
