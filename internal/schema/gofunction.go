@@ -1,0 +1,130 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/nearcall/nearcall/internal/msgpack"
+)
+
+// A GoSignature is a Go function's type without what does not travel: the
+// leading context and the trailing error. A variadic function's last parameter
+// is the type of one further argument.
+type GoSignature struct {
+	Params, Results []reflect.Type
+	Variadic        bool
+	TakesContext    bool
+	ReturnsError    bool
+}
+
+// SignatureOf takes a Go function's type apart.
+func SignatureOf(t reflect.Type) (GoSignature, error) {
+	if t == nil || t.Kind() != reflect.Func {
+		return GoSignature{}, fmt.Errorf("%v is not a function", t)
+	}
+	signature := GoSignature{Variadic: t.IsVariadic()}
+	for i := range t.NumIn() {
+		in := t.In(i)
+		if i == 0 && in == reflect.TypeFor[context.Context]() {
+			signature.TakesContext = true
+			continue
+		}
+		if signature.Variadic && i == t.NumIn()-1 {
+			in = in.Elem()
+		}
+		signature.Params = append(signature.Params, in)
+	}
+	for i := range t.NumOut() {
+		if i == t.NumOut()-1 && t.Out(i) == reflect.TypeFor[error]() {
+			signature.ReturnsError = true
+			continue
+		}
+		signature.Results = append(signature.Results, t.Out(i))
+	}
+	return signature, nil
+}
+
+// GoOptions is what a Go function's type does not tell about it.
+type GoOptions struct {
+	Doc string
+	// ParamNames holds a name for each parameter but a leading context; without
+	// any they are called arg1, arg2 and so on.
+	ParamNames []string
+	Idempotent bool
+}
+
+// FromGoFunction describes a Go function. The error says which parameter or
+// result is not supported, and why.
+func FromGoFunction(name string, signature GoSignature, options GoOptions) (*Function, error) {
+	f := &Function{Name: name, Doc: options.Doc, Idempotent: options.Idempotent, Variadic: signature.Variadic}
+	if err := CheckFunctionName(name); err != nil {
+		return nil, err
+	}
+	names, err := paramNames(name, len(signature.Params), options.ParamNames)
+	if err != nil {
+		return nil, err
+	}
+	b := newTypeBuilder()
+	for i, t := range signature.Params {
+		made, err := b.build(t, name+"_"+names[i])
+		if err != nil {
+			return nil, fmt.Errorf("parameter %d (%s) of %s: %w", i+1, names[i], name, err)
+		}
+		f.Params = append(f.Params, Param{Name: names[i], Type: made})
+	}
+	for i, t := range signature.Results {
+		made, err := b.build(t, name+"_result")
+		if err != nil {
+			return nil, fmt.Errorf("result %d of %s: %w", i+1, name, err)
+		}
+		f.Results = append(f.Results, made)
+	}
+	f.Types = b.types
+	f.Raw = f.isRaw()
+	return f, f.checkDescribable()
+}
+
+// checkDescribable refuses types that are nested so deeply that no reader
+// would accept their description.
+func (f *Function) checkDescribable() error {
+	if err := checkText("documentation", f.Doc); f.Doc != "" && err != nil {
+		return fmt.Errorf("function %s: %w", f.Name, err)
+	}
+	if _, err := msgpack.Skip(f.AppendMessagePack(nil), 0); err != nil {
+		return fmt.Errorf("the types of %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+func (f *Function) isRaw() bool {
+	return !f.Variadic && len(f.Params) == 1 && f.Params[0].Type.Kind == Bytes &&
+		len(f.Results) == 1 && f.Results[0].Kind == Bytes
+}
+
+func paramNames(function string, count int, given []string) ([]string, error) {
+	if len(given) == 0 {
+		for i := range count {
+			given = append(given, fmt.Sprintf("arg%d", i+1))
+		}
+		return given, nil
+	}
+	if len(given) != count {
+		return nil, fmt.Errorf("function %s has %d parameters besides its context, but %d names were given", function, count, len(given))
+	}
+	return given, checkParamNames(function, given)
+}
+
+func checkParamNames(function string, names []string) error {
+	seen := map[string]bool{}
+	for i, name := range names {
+		if err := checkName("parameter name", name); err != nil {
+			return fmt.Errorf("parameter %d of %s: %w", i+1, function, err)
+		}
+		if seen[name] {
+			return fmt.Errorf("function %s has two parameters called %s", function, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
