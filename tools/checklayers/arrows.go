@@ -28,23 +28,27 @@ var arrows = []layer{
 	{"status", nil},
 	{"internal/wire", nil},
 	{"internal/address", nil},
+	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
 
-	// From bytes to values.
-	{"internal/schema", []string{"status", "internal/wire"}},
-	{"internal/codec", []string{"status", "internal/wire", messagePack}},
+	// From bytes to values: single values, then types and descriptions, then
+	// the user's own values by those.
+	{"internal/msgpack", []string{"internal/wire", messagePack}},
+	{"internal/schema", []string{"status", "internal/wire", "internal/msgpack", messagePack}},
+	{"internal/codec", []string{"status", "internal/wire", "internal/msgpack", "internal/schema", messagePack}},
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
-	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/peercred", systemCalls}},
+	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", systemCalls}},
 
 	// From a decoded request to the user's function.
-	{"internal/dispatch", []string{"status", "internal/wire", "internal/schema", "internal/codec", "internal/peercred", messagePack}},
+	{"internal/dispatch", []string{"status", "internal/wire", "internal/monotonic", "internal/msgpack", "internal/schema",
+		"internal/codec", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/schema",
-		"internal/codec", "internal/transport", "internal/dispatch"}},
-	{"client", []string{"status", "internal/wire", "internal/address", "internal/schema", "internal/codec",
-		"internal/transport", "internal/peercred"}},
+	{"server", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+		"internal/schema", "internal/codec", "internal/transport", "internal/dispatch"}},
+	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+		"internal/schema", "internal/codec", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
 	{"embed", []string{"status", "server", "internal/wire", "internal/transport"}},

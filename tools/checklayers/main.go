@@ -40,7 +40,8 @@ func Check(root string) ([]string, error) {
 		return nil, err
 	}
 	var problems []string
-	for _, check := range []func(string, []string) ([]string, error){checkImports, checkIncludes, checkPlaces} {
+	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkPlaces, checkMarkedImports}
+	for _, check := range checks {
 		found, err := check(root, files)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,4 +67,50 @@ func anyUsesCgo(root string, sources []string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// marked imports belong into files whose names say so: unsafe, so that a
+// reviewer finds all of it, and system calls, so that another system can have
+// files of its own.
+var marked = []struct{ path, mark string }{
+	{"unsafe", "unsafe"},
+	{systemCalls, "linux"},
+}
+
+// coreFolders hold what users link into their programs.
+var coreFolders = []string{"status", "server", "client", "handoff", "resident", "embed", "internal"}
+
+// checkMarkedImports leaves tests out.
+func checkMarkedImports(root string, files []string) ([]string, error) {
+	var problems []string
+	for _, file := range files {
+		core := slices.ContainsFunc(coreFolders, func(folder string) bool { return within(file, folder) })
+		if !core || filepath.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		imports, err := importsOf(filepath.Join(root, file))
+		if err != nil {
+			return nil, err
+		}
+		words := strings.Split(strings.TrimSuffix(filepath.Base(file), ".go"), "_")
+		for _, m := range marked {
+			imported := slices.ContainsFunc(imports, func(path string) bool { return within(path, m.path) })
+			if imported && !slices.Contains(words[1:], m.mark) {
+				problems = append(problems, fmt.Sprintf("%s: imports %s; that is only for files named *_%s.go", file, m.path, m.mark))
+			}
+		}
+	}
+	return problems, nil
+}
+
+func importsOf(path string) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var imports []string
+	for _, spec := range file.Imports {
+		imports = append(imports, strings.Trim(spec.Path.Value, "`\""))
+	}
+	return imports, nil
 }

@@ -5,5 +5,4 @@ import (
 
 	_ "github.com/nearcall/nearcall/internal/wire"
 	_ "github.com/nearcall/nearcall/status"
-	_ "golang.org/x/sys/unix"
 )

@@ -1,0 +1,3 @@
+package peercred
+
+import _ "golang.org/x/sys/unix"

@@ -1,0 +1,7 @@
+package unixsocket
+
+import (
+	_ "unsafe"
+
+	_ "golang.org/x/sys/unix"
+)
