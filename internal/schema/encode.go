@@ -100,7 +100,7 @@ func appendTreeJSON(dst []byte, tree any) []byte {
 	case map[string]any:
 		dst = append(dst, '{')
 		for i, key := range sortedKeys(value) {
-			dst = append(appendJSONText(appendComma(dst, i), key), ':')
+			dst = append(AppendJSONText(appendComma(dst, i), key), ':')
 			dst = appendTreeJSON(dst, value[key])
 		}
 		return append(dst, '}')
@@ -111,7 +111,7 @@ func appendTreeJSON(dst []byte, tree any) []byte {
 		}
 		return append(dst, ']')
 	case string:
-		return appendJSONText(dst, value)
+		return AppendJSONText(dst, value)
 	case nil:
 		return append(dst, "null"...)
 	case bool:
@@ -129,20 +129,24 @@ func appendComma(dst []byte, index int) []byte {
 	return dst
 }
 
-// appendJSONText escapes only what JSON demands, so that any language arrives
-// at the same bytes and so at the same hash.
-func appendJSONText(dst []byte, text string) []byte {
+// AppendJSONText appends a JSON string. It escapes only what JSON demands, so
+// that any language arrives at the same bytes and so at the same hash. The text
+// must be valid UTF-8.
+func AppendJSONText[T string | []byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
-	for _, r := range text {
-		short := strings.IndexRune("\"\\\b\f\n\r\t", r)
-		switch {
-		case short >= 0:
-			dst = append(dst, '\\', `"\bfnrt`[short])
-		case r < ' ':
-			dst = fmt.Appendf(dst, `\u%04x`, r)
-		default:
-			dst = append(dst, string(r)...)
+	written := 0
+	for i := range len(text) {
+		if b := text[i]; b < ' ' || b == '"' || b == '\\' {
+			dst = appendEscaped(append(dst, text[written:i]...), b)
+			written = i + 1
 		}
 	}
-	return append(dst, '"')
+	return append(append(dst, text[written:]...), '"')
+}
+
+func appendEscaped(dst []byte, b byte) []byte {
+	if short := strings.IndexByte("\"\\\b\f\n\r\t", b); short >= 0 {
+		return append(dst, '\\', `"\bfnrt`[short])
+	}
+	return fmt.Appendf(dst, `\u%04x`, b)
 }

@@ -218,3 +218,13 @@ func (f *Function) countText(required int) string {
 	}
 	return fmt.Sprintf("%d argument%s", required, plural)
 }
+
+// Field returns the type of a struct's field.
+func (types Types) Field(structName, field string) (Type, bool) {
+	for _, candidate := range types[structName].Fields {
+		if candidate.Name == field {
+			return candidate.Type, true
+		}
+	}
+	return Type{}, false
+}

@@ -1,0 +1,140 @@
+// Package codec turns Go values into MessagePack and back by plans that are
+// built once for a type, and turns JSON and command-line text into MessagePack
+// and back by a schema.
+//
+// It never recurses deeper than limit nesting_depth_max, allocates nothing for
+// what a header only claims, and says in its errors where a value is wrong.
+// Which argument it is, and what that means for the call, is dispatch's to say.
+package codec
+
+import (
+	"reflect"
+
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
+)
+
+// An Option changes how values are decoded.
+type Option uint8
+
+const (
+	// IgnoreUnknownFields skips fields that a struct does not have, as callers
+	// do with results. Without it such a field is refused, as servers do.
+	IgnoreUnknownFields Option = 1 << iota
+	// AliasBytes makes a decoded []byte point into what it was decoded from: it
+	// is valid only as long as that is. Bytes inside a list, map, struct or any
+	// are copied all the same.
+	AliasBytes
+)
+
+func joined(options []Option) (all Option) {
+	for _, option := range options {
+		all |= option
+	}
+	return all
+}
+
+// A Codec encodes and decodes values of one Go type. Bool, numbers, time and
+// duration cost no allocation either way, nor does []byte with AliasBytes; a
+// string costs the one that holds it. A Codec is immutable and may be used by
+// many goroutines.
+type Codec[T any] struct {
+	append func(dst []byte, value *T) ([]byte, error)
+	decode func(src []byte, value *T) ([]byte, error)
+}
+
+// For builds the codec of a type. The error says what in the type is not
+// supported.
+func For[T any](options ...Option) (*Codec[T], error) {
+	if known, ok := basicCodec[T](joined(options)).(*Codec[T]); ok {
+		return known, nil
+	}
+	plan, err := NewPlan(reflect.TypeFor[T](), options...)
+	if err != nil {
+		return nil, err
+	}
+	return &Codec[T]{
+		append: func(dst []byte, value *T) ([]byte, error) {
+			return plan.Append(dst, reflect.ValueOf(value).Elem())
+		},
+		decode: func(src []byte, value *T) ([]byte, error) {
+			return plan.Decode(src, reflect.ValueOf(value).Elem())
+		},
+	}, nil
+}
+
+// Append appends the value as MessagePack. On error dst keeps its length.
+func (c *Codec[T]) Append(dst []byte, value *T) ([]byte, error) {
+	out, err := c.append(dst, value)
+	if err != nil {
+		return out[:len(dst)], err
+	}
+	return out, nil
+}
+
+// Decode decodes the value at the start of src and returns what follows it. It
+// overwrites all of value; after an error value is undefined.
+func (c *Codec[T]) Decode(src []byte, value *T) (rest []byte, err error) {
+	return c.decode(src, value)
+}
+
+// A Plan is a Codec for a type that is known only when the program runs.
+type Plan struct {
+	root node
+}
+
+// NewPlan builds the plan of a type. The error says what in the type is not
+// supported.
+func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
+	if _, _, err := schema.FromGoType(t); err != nil {
+		return nil, err
+	}
+	all := joined(options)
+	builder := &planBuilder{nodes: map[reflect.Type]node{}, options: all}
+	root, err := builder.build(t)
+	if err != nil {
+		return nil, err
+	}
+	if _, isBytes := root.(bytesNode); isBytes {
+		root = bytesNode{alias: all&AliasBytes != 0}
+	}
+	return &Plan{root: root}, nil
+}
+
+// Append appends a value of the plan's type as MessagePack. On error dst keeps
+// its length.
+func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
+	out, err := p.root.append(dst, value, 0)
+	if err != nil {
+		return out[:len(dst)], err
+	}
+	return out, nil
+}
+
+// Decode decodes into value, which must be settable and of the plan's type, and
+// returns what follows. After an error value is undefined.
+func (p *Plan) Decode(src []byte, value reflect.Value) (rest []byte, err error) {
+	return p.root.decode(src, value, 0)
+}
+
+// AppendValue appends any supported value. Where it is not of a basic type a
+// plan is built for this call alone.
+func AppendValue(dst []byte, value any) ([]byte, error) {
+	out, err := msgpack.AppendAny(dst, value, 0, appendOther(value))
+	if err != nil {
+		return out[:len(dst)], err
+	}
+	return out, nil
+}
+
+// appendOther lets the elements of a list or map share their plans, and costs
+// nothing for a basic value.
+func appendOther(value any) msgpack.AppendOther {
+	switch value.(type) {
+	case []any, map[string]any, map[int64]any:
+		return new(dynamicPlans).append
+	}
+	return func(dst []byte, value any, depth int) ([]byte, error) {
+		return new(dynamicPlans).append(dst, value, depth)
+	}
+}

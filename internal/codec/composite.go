@@ -1,0 +1,196 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/tinylib/msgp/msgp"
+)
+
+type listNode struct{ element node }
+
+func (n *listNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	if err := msgpack.CheckDepth(depth); err != nil {
+		return dst, err
+	}
+	dst = msgp.AppendArrayHeader(dst, uint32(v.Len()))
+	for i := range v.Len() {
+		var err error
+		if dst, err = n.element.append(dst, v.Index(i), depth+1); err != nil {
+			return dst, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return dst, nil
+}
+
+func (n *listNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
+	count, rest, err := msgpack.ReadList(src, depth)
+	if err != nil {
+		return src, err
+	}
+	v.Set(reflect.MakeSlice(v.Type(), 0, msgpack.FirstRoom(count)))
+	for i := range count {
+		v.Grow(1)
+		v.SetLen(i + 1)
+		if rest, err = n.element.decode(rest, v.Index(i), depth+1); err != nil {
+			return src, fmt.Errorf("element %d: %w", i, err)
+		}
+	}
+	return rest, nil
+}
+
+type mapNode struct{ key, element node }
+
+func (n *mapNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	if err := msgpack.CheckDepth(depth); err != nil {
+		return dst, err
+	}
+	dst = msgp.AppendMapHeader(dst, uint32(v.Len()))
+	for pairs := v.MapRange(); pairs.Next(); {
+		var err error
+		if dst, err = n.key.append(dst, pairs.Key(), depth+1); err != nil {
+			return dst, fmt.Errorf("key %q: %w", fmt.Sprint(pairs.Key()), err)
+		}
+		if dst, err = n.element.append(dst, pairs.Value(), depth+1); err != nil {
+			return dst, fmt.Errorf("value of key %q: %w", fmt.Sprint(pairs.Key()), err)
+		}
+	}
+	return dst, nil
+}
+
+func (n *mapNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
+	count, rest, err := msgpack.ReadMap(src, depth)
+	if err != nil {
+		return src, err
+	}
+	t := v.Type()
+	v.Set(reflect.MakeMapWithSize(t, msgpack.FirstRoom(count)))
+	key, element := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+	for i := range count {
+		if rest, err = n.key.decode(rest, key, depth+1); err != nil {
+			return src, fmt.Errorf("key %d: %w", i, err)
+		}
+		if rest, err = n.element.decode(rest, element, depth+1); err != nil {
+			return src, fmt.Errorf("value of key %.80q: %w", fmt.Sprint(key), err)
+		}
+		v.SetMapIndex(key, element)
+	}
+	return rest, nil
+}
+
+type optionalNode struct{ element node }
+
+func (n *optionalNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	if v.IsNil() {
+		return msgp.AppendNil(dst), nil
+	}
+	return n.element.append(dst, v.Elem(), depth)
+}
+
+func (n *optionalNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
+	if msgp.IsNil(src) {
+		v.SetZero()
+		return src[1:], nil
+	}
+	value := reflect.New(v.Type().Elem())
+	v.Set(value)
+	return n.element.decode(src, value.Elem(), depth)
+}
+
+type structNode struct {
+	fields []fieldNode
+	byName map[string]int
+	// lenient: unknown fields are skipped.
+	lenient bool
+}
+
+type fieldNode struct {
+	name []byte
+	// key is the name in MessagePack.
+	key   []byte
+	index []int
+	node  node
+}
+
+func (b *planBuilder) buildStruct(t reflect.Type) (node, error) {
+	n := &structNode{byName: map[string]int{}, lenient: b.options&IgnoreUnknownFields != 0}
+	b.nodes[t] = n
+	fields, err := schema.GoFields(t)
+	if err != nil {
+		return nil, err
+	}
+	for i, field := range fields {
+		made, err := b.build(field.Type)
+		if err != nil {
+			return nil, err
+		}
+		n.byName[field.Name] = i
+		n.fields = append(n.fields, fieldNode{name: []byte(field.Name),
+			key: msgp.AppendString(nil, field.Name), index: field.Index, node: made})
+	}
+	return n, nil
+}
+
+func (n *structNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+	if err := msgpack.CheckDepth(depth); err != nil {
+		return dst, err
+	}
+	dst = msgp.AppendMapHeader(dst, uint32(len(n.fields)))
+	for i := range n.fields {
+		field := &n.fields[i]
+		var err error
+		if dst, err = field.node.append(append(dst, field.key...), field.in(v), depth+1); err != nil {
+			return dst, fmt.Errorf("field %s: %w", field.name, err)
+		}
+	}
+	return dst, nil
+}
+
+func (f *fieldNode) in(v reflect.Value) reflect.Value {
+	for _, i := range f.index {
+		v = v.Field(i)
+	}
+	return v
+}
+
+func (n *structNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
+	count, rest, err := msgpack.ReadStruct(src, depth)
+	if err != nil {
+		return src, err
+	}
+	v.SetZero()
+	for i := range count {
+		name, after, err := msgpack.ReadText(rest)
+		if err != nil {
+			return src, fmt.Errorf("name of field %d: %w", i, err)
+		}
+		if rest, err = n.decodeField(name, after, v, i, depth+1); err != nil {
+			return src, err
+		}
+	}
+	return rest, nil
+}
+
+// decodeField decodes the field called name; the guess is where it stands when
+// the sender keeps the order of the schema.
+func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess, depth int) ([]byte, error) {
+	at := guess
+	if guess >= len(n.fields) || !bytes.Equal(n.fields[guess].name, name) {
+		known := false
+		if at, known = n.byName[string(name)]; !known {
+			if n.lenient {
+				return msgpack.Skip(src, depth)
+			}
+			return src, fmt.Errorf("there is no field %.80q", name)
+		}
+	}
+	field := &n.fields[at]
+	rest, err := field.node.decode(src, field.in(v), depth)
+	if err != nil {
+		return src, fmt.Errorf("field %s: %w", name, err)
+	}
+	return rest, nil
+}

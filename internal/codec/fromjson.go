@@ -1,0 +1,291 @@
+package codec
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// AppendFromJSON appends the JSON value as MessagePack of the given type; types
+// holds the structs. On error dst keeps its length.
+func AppendFromJSON(dst []byte, t schema.Type, types schema.Types, text []byte) ([]byte, error) {
+	reader, err := newJSONReader(text)
+	if err != nil {
+		return dst, err
+	}
+	w := &fromJSON{reader: reader, types: types, out: dst}
+	if err := w.value(t, 0); err != nil {
+		return w.out[:len(dst)], err
+	}
+	return w.out, nil
+}
+
+// AppendArgumentsFromJSON appends the arguments of a call, a JSON array, as a
+// MessagePack array. On error dst keeps its length.
+func AppendArgumentsFromJSON(dst []byte, f *schema.Function, text []byte) ([]byte, error) {
+	reader, err := newJSONReader(text)
+	if err != nil {
+		return dst, err
+	}
+	w := &fromJSON{reader: reader, types: f.Types, out: append(dst, 0)}
+	// The array of arguments is not part of any value, so it adds no depth.
+	count, err := reader.list(0, func(index int) error {
+		param, ok := f.ParamAt(index)
+		if !ok {
+			param.Type.Kind = schema.Any
+		}
+		return AtArgument(f, index, w.value(param.Type, 0))
+	})
+	if err == nil {
+		err = f.CheckArgumentCount(count)
+	}
+	if err != nil {
+		return w.out[:len(dst)], err
+	}
+	w.closeList(len(dst), count)
+	return w.out, nil
+}
+
+// AtArgument says which argument an error is about; nil stays nil.
+func AtArgument(f *schema.Function, index int, err error) error {
+	if err == nil {
+		return nil
+	}
+	param, _ := f.ParamAt(index)
+	return fmt.Errorf("argument %d (%s): %w", index+1, param.Name, err)
+}
+
+// fromJSON appends what its reader reads.
+type fromJSON struct {
+	reader *jsonReader
+	types  schema.Types
+	out    []byte
+}
+
+func (w *fromJSON) value(t schema.Type, depth int) error {
+	switch t.Kind {
+	case schema.Any:
+		return w.any(depth)
+	case schema.List:
+		return w.list(*t.Element, depth)
+	case schema.Map:
+		return w.pairs(t, depth)
+	case schema.StructRef:
+		return w.fields(t.Struct, depth)
+	case schema.Optional:
+		if w.reader.peek() == 'n' {
+			w.reader.bare()
+			w.out = msgp.AppendNil(w.out)
+			return nil
+		}
+		return w.value(*t.Element, depth)
+	}
+	return w.scalar(t.Kind)
+}
+
+// scalar reads true, false, a number or a string as the kind wants it.
+func (w *fromJSON) scalar(kind schema.Kind) (err error) {
+	came := w.reader.kind()
+	if !fitsKind(came, kind) {
+		return mismatch(came, kind.String())
+	}
+	var text string
+	if came == "string" {
+		text, err = w.reader.string()
+	} else {
+		text = w.reader.bare()
+	}
+	if err == nil && kind == schema.Bytes {
+		return w.base64(text)
+	}
+	if err == nil {
+		w.out, err = appendScalar(w.out, kind, text)
+	}
+	return err
+}
+
+// fitsKind tells which JSON values may stand for a basic kind: for numbers a
+// decimal string as well.
+func fitsKind(came string, kind schema.Kind) bool {
+	switch kind {
+	case schema.Bool:
+		return came == "bool"
+	case schema.String, schema.Bytes, schema.Time:
+		return came == "string"
+	}
+	return came == "number" || came == "string"
+}
+
+func (w *fromJSON) base64(text string) error {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return fmt.Errorf("bytes are written in base64: %w", err)
+	}
+	w.out = msgp.AppendBytes(w.out, data)
+	return nil
+}
+
+// appendScalar appends what text says in a value of a basic kind. JSON and the
+// command line share it.
+func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
+	switch {
+	case kind == schema.Bool && (text == "true" || text == "false"):
+		return msgp.AppendBool(dst, text == "true"), nil
+	case kind == schema.String:
+		return msgpack.AppendText(dst, text)
+	case kind == schema.Time:
+		moment, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return dst, fmt.Errorf("%.40q is not a time such as 2026-01-31T12:00:00Z (RFC 3339)", text)
+		}
+		return msgpack.AppendTime(dst, moment), nil
+	case kind == schema.Duration:
+		return appendDuration(dst, text)
+	case kind.IsSigned():
+		value, err := strconv.ParseInt(text, 10, kind.Bits())
+		return msgp.AppendInt64(dst, value), numberError(kind, text, err)
+	case kind.IsUnsigned():
+		value, err := strconv.ParseUint(text, 10, kind.Bits())
+		return msgp.AppendUint64(dst, value), numberError(kind, text, err)
+	case kind.Bits() > 0:
+		return appendFloat(dst, kind, text)
+	}
+	return dst, fmt.Errorf("%.40q is not a %s", text, kind)
+}
+
+func appendDuration(dst []byte, text string) ([]byte, error) {
+	if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return msgp.AppendInt64(dst, value), nil
+	}
+	value, err := time.ParseDuration(text)
+	if err != nil {
+		return dst, fmt.Errorf("%.40q is not a duration: write nanoseconds, or text such as 1.5s", text)
+	}
+	return msgp.AppendInt64(dst, int64(value)), nil
+}
+
+func appendFloat(dst []byte, kind schema.Kind, text string) ([]byte, error) {
+	if strings.Trim(text, "0123456789+-.eE") != "" {
+		return dst, fmt.Errorf("%.40q is not a decimal number", text)
+	}
+	value, err := strconv.ParseFloat(text, kind.Bits())
+	if kind == schema.Float32 {
+		return msgp.AppendFloat32(dst, float32(value)), numberError(kind, text, err)
+	}
+	return msgp.AppendFloat64(dst, value), numberError(kind, text, err)
+}
+
+func numberError(kind schema.Kind, text string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrRange) || strings.HasPrefix(text, "-") && kind.IsUnsigned():
+		return fmt.Errorf("%.40s does not fit %s", text, kind)
+	case kind.IsSigned() || kind.IsUnsigned():
+		return fmt.Errorf("%.40q is not a whole number in decimal digits", text)
+	}
+	return fmt.Errorf("%.40q is not a decimal number", text)
+}
+
+// any keeps what JSON itself tells apart; a number without point and exponent
+// is an integer where one can hold it.
+func (w *fromJSON) any(depth int) (err error) {
+	switch w.reader.kind() {
+	case "list":
+		return w.list(schema.Type{Kind: schema.Any}, depth)
+	case "map":
+		any := schema.Type{Kind: schema.Any}
+		return w.pairs(schema.Type{Kind: schema.Map, Key: schema.String, Element: &any}, depth)
+	case "string":
+		return w.scalar(schema.String)
+	case "bool":
+		return w.scalar(schema.Bool)
+	case "nil":
+		w.reader.bare()
+		w.out = msgp.AppendNil(w.out)
+		return nil
+	}
+	text := w.reader.bare()
+	for _, kind := range []schema.Kind{schema.Int64, schema.Uint64, schema.Float64} {
+		before := len(w.out)
+		if w.out, err = appendScalar(w.out, kind, text); err == nil {
+			return nil
+		}
+		w.out = w.out[:before]
+	}
+	return err
+}
+
+func (w *fromJSON) list(element schema.Type, depth int) error {
+	at := len(w.out)
+	w.out = append(w.out, 0)
+	count, err := w.reader.list(depth, func(index int) error {
+		if err := w.value(element, depth+1); err != nil {
+			return fmt.Errorf("element %d: %w", index, err)
+		}
+		return nil
+	})
+	w.closeList(at, count)
+	return err
+}
+
+func (w *fromJSON) pairs(t schema.Type, depth int) error {
+	at := len(w.out)
+	w.out = append(w.out, 0)
+	count, err := w.reader.object(depth, func(key string) (err error) {
+		if w.out, err = appendScalar(w.out, t.Key, key); err != nil {
+			return fmt.Errorf("key %.80q: %w", key, err)
+		}
+		if err := w.value(*t.Element, depth+1); err != nil {
+			return fmt.Errorf("value of key %.80q: %w", key, err)
+		}
+		return nil
+	})
+	w.closeMap(at, count)
+	return err
+}
+
+func (w *fromJSON) fields(name string, depth int) error {
+	at := len(w.out)
+	w.out = append(w.out, 0)
+	count, err := w.reader.object(depth, func(key string) error {
+		t, ok := w.types.Field(name, key)
+		if !ok {
+			return fmt.Errorf("%s has no field %.80q", name, key)
+		}
+		w.out = msgp.AppendString(w.out, key)
+		if err := w.value(t, depth+1); err != nil {
+			return fmt.Errorf("field %s: %w", key, err)
+		}
+		return nil
+	})
+	w.closeMap(at, count)
+	return err
+}
+
+// The number of elements is known only after them: one byte is left for the
+// header, and what follows moves when that is not enough.
+
+func (w *fromJSON) closeList(at, count int) {
+	var room [5]byte
+	w.close(at, msgp.AppendArrayHeader(room[:0], uint32(count)))
+}
+
+func (w *fromJSON) closeMap(at, count int) {
+	var room [5]byte
+	w.close(at, msgp.AppendMapHeader(room[:0], uint32(count)))
+}
+
+func (w *fromJSON) close(at int, header []byte) {
+	end := len(w.out)
+	w.out = append(w.out, header[1:]...)
+	copy(w.out[at+len(header):], w.out[at+1:end])
+	copy(w.out[at:], header)
+}

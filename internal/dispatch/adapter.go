@@ -1,0 +1,109 @@
+package dispatch
+
+import (
+	"context"
+	"reflect"
+	"sync"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// An Adapter is a Go function with a way to call it that needs no reflection
+// and, for basic types, no allocation. Func0 to Func4 make one.
+type Adapter struct {
+	signature schema.GoSignature
+	bind      func(*schema.Function) (callFunc, error)
+	raw       rawFunc
+}
+
+// None is the result type of an adapted function that has no result.
+type None struct{}
+
+// An invocation knows how a function of one arity takes its frame: F holds the
+// arguments and the result of one call, R is the result's type.
+type invocation[F, R any] struct {
+	of     *schema.Function
+	frames sync.Pool
+	result func(dst []byte, value *R) ([]byte, error)
+	// decode fills the frame; run calls the function and leaves the result in
+	// the frame, to which it returns the pointer.
+	decode func(*arguments, *F)
+	run    func(context.Context, *F) (*R, error)
+}
+
+// A pooled frame has the argument reader with it, which would otherwise be
+// allocated for each call.
+type pooled[F any] struct {
+	arguments arguments
+	frame     F
+}
+
+// call borrows a frame for the time of the call. A frame goes back zeroed, so
+// that it keeps nothing alive and no call sees another's arguments; when the
+// function panics it does not go back at all.
+func (i *invocation[F, R]) call(ctx context.Context, payload, dst []byte) ([]byte, error) {
+	borrowed := i.frames.Get().(*pooled[F])
+	dst, err := i.callIn(ctx, borrowed, payload, dst)
+	*borrowed = pooled[F]{}
+	i.frames.Put(borrowed)
+	return dst, err
+}
+
+func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], payload, dst []byte) ([]byte, error) {
+	in.arguments = openArguments(i.of, payload)
+	i.decode(&in.arguments, &in.frame)
+	if err := in.arguments.close(); err != nil {
+		return dst, err
+	}
+	result, err := i.run(ctx, &in.frame)
+	if err != nil {
+		return dst, executed(err)
+	}
+	out, err := i.result(dst, result)
+	if err != nil {
+		return out, resultLost(i.of, err)
+	}
+	return out, nil
+}
+
+// bindInvocation completes an invocation for one function.
+func bindInvocation[F, R any](of *schema.Function, decode func(*arguments, *F), run func(context.Context, *F) (*R, error)) (callFunc, error) {
+	result, err := resultAppender[R]()
+	if err != nil {
+		return nil, err
+	}
+	i := &invocation[F, R]{of: of, result: result, decode: decode, run: run}
+	i.frames.New = func() any { return new(pooled[F]) }
+	return i.call, nil
+}
+
+func resultAppender[R any]() (func([]byte, *R) ([]byte, error), error) {
+	if isNone[R]() {
+		return func(dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
+	}
+	by, err := codec.For[R]()
+	if err != nil {
+		return nil, err
+	}
+	return by.Append, nil
+}
+
+func isNone[R any]() bool { return reflect.TypeFor[R]() == reflect.TypeFor[None]() }
+
+func argumentCodec[T any]() (*codec.Codec[T], error) {
+	return codec.For[T](codec.AliasBytes)
+}
+
+// newAdapter completes an adapter; fn is nil when the user's function is.
+func newAdapter[R any](t reflect.Type, isNil bool, bind func(*schema.Function) (callFunc, error)) Adapter {
+	signature, err := schema.SignatureOf(t)
+	if err != nil || isNil {
+		return Adapter{}
+	}
+	if isNone[R]() {
+		signature.Results = nil
+	}
+	return Adapter{signature: signature, bind: bind}
+}

@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// arguments reads the array of a request. The first error ends the reading and
+// is kept for close.
+type arguments struct {
+	of    *schema.Function
+	rest  []byte
+	count int
+	index int
+	err   error
+}
+
+func openArguments(of *schema.Function, payload []byte) arguments {
+	a := arguments{of: of}
+	if msgp.IsNil(payload) {
+		a.err = refused("%s: nil came where the array of arguments is expected", of.Name)
+		return a
+	}
+	// The array is not part of any value, so it adds no depth.
+	count, rest, err := msgpack.ReadList(payload, 0)
+	if err != nil {
+		a.err = refused("%s: array of arguments: %w", of.Name, err)
+		return a
+	}
+	if err := of.CheckArgumentCount(count); err != nil {
+		a.err = refused("%w", err)
+		return a
+	}
+	a.rest, a.count = rest, count
+	return a
+}
+
+// next decodes the next argument. One that is missing is optional, and stays
+// at its zero value.
+func next[T any](a *arguments, by *codec.Codec[T], value *T) {
+	if a.err != nil || a.index >= a.count {
+		return
+	}
+	rest, err := by.Decode(a.rest, value)
+	a.took(rest, err)
+}
+
+func (a *arguments) took(rest []byte, err error) {
+	if err != nil {
+		a.fail(err)
+	}
+	a.rest = rest
+	a.index++
+}
+
+func (a *arguments) fail(err error) {
+	a.err = refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
+}
+
+// close returns why the function cannot be called.
+func (a *arguments) close() error {
+	if a.err == nil && len(a.rest) > 0 {
+		return refused("%s: %d bytes follow the array of arguments", a.of.Name, len(a.rest))
+	}
+	return a.err
+}

@@ -1,0 +1,193 @@
+// Package dispatch is the way from a request to the user's function and back:
+// decode the arguments, call, encode the result. What a function looks like is
+// found out once, when it is made.
+//
+// It knows no connections. It does not recover panics, and limits neither time
+// nor concurrency: the server does, by the options kept here.
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// Options says what a Go function's type does not.
+type Options struct {
+	// Doc is shown to whoever looks at the schema.
+	Doc string
+	// ParamNames names each parameter but a leading context. Without any they
+	// are called arg1, arg2 and so on.
+	ParamNames []string
+	// Idempotent: running it twice does what running it once does.
+	Idempotent bool
+	// MaxRunTime bounds one call; 0 means that only the caller's deadline does.
+	MaxRunTime time.Duration
+	// MaxConcurrency bounds the calls that run at a time; 0 means no bound.
+	MaxConcurrency int
+}
+
+// A Function is a Go function that can be called by its encoded arguments. It
+// is immutable and may be used by many goroutines.
+type Function struct {
+	description *schema.Function
+	options     Options
+	takesCtx    bool
+	call        callFunc
+	raw         rawFunc
+}
+
+// callFunc takes the arguments in MessagePack and appends the result to dst.
+type callFunc func(ctx context.Context, payload, dst []byte) ([]byte, error)
+
+type rawFunc = func(ctx context.Context, data []byte) ([]byte, error)
+
+// NewFunction makes a function that callers know by name. fn is any Go function
+// whose parameters and results the schema has types for, with an optional
+// leading context.Context and an optional trailing error; or an Adapter. The
+// error says which parameter or result is not supported, and why.
+//
+// A parameter of type []byte points into the request: it is valid until the
+// function returns. All else is the function's to keep.
+func NewFunction(name string, fn any, options Options) (*Function, error) {
+	adapter, err := adapterFor(name, fn)
+	if err != nil {
+		return nil, err
+	}
+	if options.MaxRunTime < 0 || options.MaxConcurrency < 0 {
+		return nil, fmt.Errorf("function %s: MaxRunTime and MaxConcurrency are 0 for no bound, and never negative", name)
+	}
+	description, err := schema.FromGoFunction(name, adapter.signature, schema.GoOptions{
+		Doc: options.Doc, ParamNames: options.ParamNames, Idempotent: options.Idempotent})
+	if err != nil {
+		return nil, err
+	}
+	f := &Function{description: description, options: options, takesCtx: adapter.signature.TakesContext}
+	if f.call, err = adapter.bind(description); err != nil {
+		return nil, fmt.Errorf("function %s: %w", name, err)
+	}
+	if description.Raw {
+		f.raw = adapter.raw
+		if f.raw == nil {
+			f.raw = f.rawByCall
+		}
+	}
+	return f, nil
+}
+
+func adapterFor(name string, fn any) (Adapter, error) {
+	if adapter, ok := fn.(Adapter); ok {
+		if adapter.bind == nil {
+			return adapter, fmt.Errorf("function %s is nil", name)
+		}
+		return adapter, nil
+	}
+	value := reflect.ValueOf(fn)
+	if value.Kind() != reflect.Func {
+		return Adapter{}, fmt.Errorf("function %s: %T is not a function", name, fn)
+	}
+	if value.IsNil() {
+		return Adapter{}, fmt.Errorf("function %s is nil", name)
+	}
+	if adapter, ok := commonAdapter(fn); ok {
+		return adapter, nil
+	}
+	return reflectAdapter(value)
+}
+
+// Description returns what the schema says about the function.
+func (f *Function) Description() *schema.Function { return f.description }
+
+// Options returns what the function was made with.
+func (f *Function) Options() Options { return f.options }
+
+// TakesContext reports whether the function can be told to stop.
+func (f *Function) TakesContext() bool { return f.takesCtx }
+
+// Raw returns the function for payloads in codec 0, nil where it is not one of
+// bytes to bytes. Its errors are those of Call. The result may alias data, and
+// data must stay as it is until the result has been used.
+func (f *Function) Raw() func(ctx context.Context, data []byte) ([]byte, error) {
+	return f.raw
+}
+
+// Call decodes the arguments in payload, runs the function and appends its
+// result to dst, which payload must not overlap. An error is a *status.Error
+// whose outcome says whether the function ran; dst then keeps its length.
+func (f *Function) Call(ctx context.Context, by wire.Codec, payload, dst []byte) ([]byte, error) {
+	switch by {
+	case wire.CodecMessagePack:
+		return f.call(ctx, payload, dst)
+	case wire.CodecJSON:
+		return f.callJSON(ctx, payload, dst)
+	case wire.CodecRaw:
+		return f.callRaw(ctx, payload, dst)
+	}
+	return dst, status.Errorf(status.Unimplemented, "codec %d is not supported: use raw (0), MessagePack (1) or JSON (2)", by).
+		With(status.OutcomeNotExecuted)
+}
+
+func (f *Function) callRaw(ctx context.Context, payload, dst []byte) ([]byte, error) {
+	if f.raw == nil {
+		return dst, refused("%s does not take codec raw (0), which is for functions of one bytes parameter and one bytes result", f.description.Name)
+	}
+	result, err := f.raw(ctx, payload)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, result...), nil
+}
+
+func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, error) {
+	arguments, err := codec.AppendArgumentsFromJSON(nil, f.description, payload)
+	if err != nil {
+		return dst, refused("%s: %w", f.description.Name, err)
+	}
+	result, err := f.call(ctx, arguments, nil)
+	if err != nil {
+		return dst, err
+	}
+	out, err := codec.AppendResultsJSON(dst, f.description, result)
+	if err != nil {
+		return out, resultLost(f.description, err)
+	}
+	return out, nil
+}
+
+// rawByCall serves raw payloads for functions of a named type of bytes.
+func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
+	reply, err := f.call(ctx, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
+	if err != nil {
+		return nil, err
+	}
+	result, _, err := msgp.ReadBytesZC(reply)
+	return result, err
+}
+
+// refused makes the error of a call that was not started.
+func refused(format string, args ...any) error {
+	return status.Errorf(status.InvalidArgument, format, args...).With(status.OutcomeNotExecuted)
+}
+
+// executed makes the error of a function that returned it. The outcome of a
+// call that the function made itself is not the outcome of this one.
+func executed(err error) error {
+	own := *status.FromError(err)
+	own.Outcome = status.OutcomeExecuted
+	if own.Code == status.OK {
+		own.Code = status.Unknown
+	}
+	return &own
+}
+
+func resultLost(f *schema.Function, err error) error {
+	return status.Errorf(status.Internal, "the result of %s cannot be encoded: %w", f.Name, err).
+		With(status.OutcomeExecutedResultLost)
+}

@@ -1,0 +1,103 @@
+package dispatch
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// reflectAdapter calls any function, by reflection.
+func reflectAdapter(fn reflect.Value) (Adapter, error) {
+	signature, err := schema.SignatureOf(fn.Type())
+	if err != nil {
+		return Adapter{}, err
+	}
+	return Adapter{signature: signature, bind: func(of *schema.Function) (callFunc, error) {
+		c := &reflectCall{of: of, fn: fn, signature: signature}
+		if c.params, err = plansOf(signature.Params, codec.AliasBytes); err != nil {
+			return nil, err
+		}
+		c.results, err = plansOf(signature.Results)
+		return c.call, err
+	}}, nil
+}
+
+func plansOf(types []reflect.Type, options ...codec.Option) ([]*codec.Plan, error) {
+	plans := make([]*codec.Plan, len(types))
+	for i, t := range types {
+		var err error
+		if plans[i], err = codec.NewPlan(t, options...); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+type reflectCall struct {
+	of              *schema.Function
+	fn              reflect.Value
+	signature       schema.GoSignature
+	params, results []*codec.Plan
+}
+
+func (c *reflectCall) call(ctx context.Context, payload, dst []byte) ([]byte, error) {
+	in, err := c.decode(ctx, payload)
+	if err != nil {
+		return dst, err
+	}
+	out := c.fn.Call(in)
+	if c.signature.ReturnsError {
+		last := len(out) - 1
+		if err, failed := out[last].Interface().(error); failed {
+			return dst, executed(err)
+		}
+		out = out[:last]
+	}
+	encoded, err := c.encode(dst, out)
+	if err != nil {
+		return encoded[:len(dst)], resultLost(c.of, err)
+	}
+	return encoded, nil
+}
+
+func (c *reflectCall) decode(ctx context.Context, payload []byte) ([]reflect.Value, error) {
+	a := openArguments(c.of, payload)
+	in := make([]reflect.Value, 0, len(c.params)+1)
+	if c.signature.TakesContext {
+		in = append(in, reflect.ValueOf(&ctx).Elem())
+	}
+	// A variadic function's further arguments are all of its last parameter's
+	// type; missing ones of others stand at their zero value.
+	fixed := len(c.params)
+	if c.signature.Variadic {
+		fixed--
+	}
+	for i := 0; a.err == nil && (i < fixed || i < a.count); i++ {
+		at := min(i, len(c.params)-1)
+		value := reflect.New(c.signature.Params[at]).Elem()
+		if i < a.count {
+			a.took(c.params[at].Decode(a.rest, value))
+		}
+		in = append(in, value)
+	}
+	return in, a.close()
+}
+
+func (c *reflectCall) encode(dst []byte, out []reflect.Value) (_ []byte, err error) {
+	switch len(out) {
+	case 0:
+		return msgp.AppendNil(dst), nil
+	case 1:
+		return c.results[0].Append(dst, out[0])
+	}
+	dst = msgp.AppendArrayHeader(dst, uint32(len(out)))
+	for i, result := range out {
+		if dst, err = c.results[i].Append(dst, result); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
