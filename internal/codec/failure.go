@@ -1,0 +1,96 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+	"github.com/tinylib/msgp/msgp"
+)
+
+// AppendFailure appends the payload of an ERROR frame. It always succeeds: a
+// message is cut to limit error_message_bytes_max, and a detail whose value
+// cannot be encoded says so in its place.
+func AppendFailure(dst []byte, failure *status.Error) []byte {
+	dst = msgp.AppendArrayHeader(dst, 2)
+	dst = msgp.AppendString(dst, cutText(failure.Message, wire.ErrorMessageBytesMax))
+	dst = msgp.AppendArrayHeader(dst, uint32(len(failure.Details)))
+	for _, detail := range failure.Details {
+		dst = msgp.AppendArrayHeader(dst, 2)
+		dst = msgp.AppendString(dst, strings.ToValidUTF8(detail.Type, "\uFFFD"))
+		var err error
+		if dst, err = AppendValue(dst, detail.Value); err != nil {
+			dst = msgp.AppendString(dst, "this detail cannot be encoded: "+err.Error())
+		}
+	}
+	return dst
+}
+
+// cutText makes text valid UTF-8 of at most that many bytes.
+func cutText(text string, bytesMax int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= bytesMax {
+		return text
+	}
+	for bytesMax > 0 && !utf8.RuneStart(text[bytesMax]) {
+		bytesMax--
+	}
+	return text[:bytesMax]
+}
+
+// DecodeFailure reads the payload of an ERROR frame. Nothing of the result
+// aliases payload.
+func DecodeFailure(payload []byte) (message string, details []status.Detail, err error) {
+	rest, err := openTuple(payload)
+	if err != nil {
+		return "", nil, fmt.Errorf("payload of an error: %w", err)
+	}
+	text, rest, err := msgpack.ReadText(rest)
+	if err != nil {
+		return "", nil, fmt.Errorf("message of an error: %w", err)
+	}
+	details, rest, err = decodeDetails(rest)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes follow them", len(rest))
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("details of an error: %w", err)
+	}
+	return string(text), details, nil
+}
+
+func decodeDetails(src []byte) ([]status.Detail, []byte, error) {
+	count, rest, err := msgpack.ReadList(src, 0)
+	if err != nil {
+		return nil, src, err
+	}
+	var details []status.Detail
+	for range count {
+		if rest, err = openTuple(rest); err != nil {
+			return nil, src, err
+		}
+		name, after, err := msgpack.ReadText(rest)
+		if err != nil {
+			return nil, src, err
+		}
+		detail := status.Detail{Type: string(name)}
+		if detail.Value, rest, err = msgpack.ReadAny(after, 0); err != nil {
+			return nil, src, err
+		}
+		details = append(details, detail)
+	}
+	return details, rest, nil
+}
+
+// openTuple passes the header of an array of two.
+func openTuple(src []byte) ([]byte, error) {
+	count, rest, err := msgpack.ReadList(src, 0)
+	if err == nil && count != 2 {
+		err = errors.New("an array of two is expected")
+	}
+	return rest, err
+}
