@@ -1,0 +1,293 @@
+/* XSUBs: they convert and call; the logic is in the C files beside this one. */
+#include "nearcall_perl.h"
+
+/* The invocation for an XSUB whose arguments begin at a stack position. */
+static ncp_invocation invocation(pTHX_ const ncp_view *view, SV *object, SV *name,
+                                 I32 first_argument, I32 arguments_count)
+{
+    ncp_invocation call = {
+        .handle = view->handle, .object = object, .timeout_ms = view->timeout_ms, .name = name,
+        .first_argument = first_argument, .arguments_count = arguments_count,
+    };
+
+    (void)ncp_view_client(aTHX_ view);
+    return call;
+}
+
+static void invoke_and_return(pTHX_ I32 ax, ncp_invocation *call)
+{
+    nearcall_reply reply;
+
+    ncp_invoke(aTHX_ call, &reply);
+    ncp_return_reply(aTHX_ ax, call->function, &reply);
+}
+
+/* The body of every function object: the function is found once and kept. */
+XS_INTERNAL(call_callable)
+{
+    dXSARGS;
+    ncp_callable *callable = (ncp_callable *)CvXSUBANY(cv).any_ptr;
+    ncp_invocation call = invocation(aTHX_ &callable->view, (SV *)cv, callable->name, ax, items);
+
+    call.function = callable->function;
+    if (UNLIKELY(!call.function)) {
+        ncp_find(aTHX_ &call);
+        callable->function = call.function;
+    }
+    invoke_and_return(aTHX_ ax, &call);
+}
+
+/* The body of every proxy method: its own name is the function's. */
+XS_INTERNAL(call_proxy)
+{
+    dXSARGS;
+    GV *glob = CvGV(cv);
+    ncp_view *view;
+    ncp_invocation call;
+    SV **known;
+
+    if (items < 1)
+        croak_xs_usage(cv, "self, ...");
+    view = ncp_view_of(aTHX_ ST(0));
+    call = invocation(aTHX_ view, SvRV(ST(0)), NULL, ax + 1, items - 1);
+    known = (SV **)hv_common(call.handle->functions, NULL, GvNAME(glob), GvNAMELEN(glob),
+                             GvNAMEUTF8(glob) ? HVhek_UTF8 : 0,
+                             HV_FETCH_JUST_SV, NULL, HEK_HASH(GvNAME_HEK(glob)));
+    if (LIKELY(known != NULL)) {
+        call.function = INT2PTR(ncp_function *, SvIVX(*known));
+        call.name = call.function->name;
+    } else {
+        call.name = newSVpvn_flags(GvNAME(glob), GvNAMELEN(glob),
+                                   SVs_TEMP | (GvNAMEUTF8(glob) ? SVf_UTF8 : 0));
+    }
+    invoke_and_return(aTHX_ ax, &call);
+}
+
+/* A function that the server has becomes a method; nothing else does. */
+static void install_proxy(pTHX_ SV *name)
+{
+    SV *method = sv_2mortal(newSVpvf("Nearcall::%" SVf, SVfARG(name)));
+
+    newXS_flags(SvPV_nolen(method), call_proxy, __FILE__, NULL, SvUTF8(method));
+}
+
+MODULE = Nearcall    PACKAGE = Nearcall
+
+PROTOTYPES: DISABLE
+
+SV *
+_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, SV *server_users, SV *name)
+  PREINIT:
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    ncp_handle *handle;
+    int r;
+  CODE:
+    options.timeout_ms = SvIV(timeout_ms);
+    options.connect_timeout_ms = SvIV(connect_timeout_ms);
+    options.flags = flags | NEARCALL_INTERRUPTIBLE;
+    options.frame_bytes_max = frame_bytes_max;
+    options.attempts_max = attempts_max;
+    options.server_user_ids = (const uint32_t *)SvPV_nolen(server_users);
+    options.server_user_ids_count = (uint32_t)(SvCUR(server_users) / sizeof(uint32_t));
+    options.name = SvOK(name) ? SvPVutf8_nolen(name) : NULL;
+    handle = ncp_handle_new(aTHX);
+    RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, 0);
+    sv_2mortal(RETVAL);
+    handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
+    r = nearcall_open(&handle->client, address, &options);
+    if (r != NEARCALL_OK)
+        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));
+    SvREFCNT_inc_simple_void_NN(RETVAL);
+  OUTPUT:
+    RETVAL
+
+IV
+_timeout_ms(SV *seconds)
+  CODE:
+    RETVAL = (IV)ncp_timeout_ms(aTHX_ seconds);
+  OUTPUT:
+    RETVAL
+
+void
+call(ncp_view *self, SV *name, ...)
+  PPCODE:
+    ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), name, ax + 2, items - 2);
+    invoke_and_return(aTHX_ ax, &call);
+    return;
+
+void
+call_raw(ncp_view *self, SV *name, SV *data)
+  PREINIT:
+    nearcall_reply reply;
+  PPCODE:
+    ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), name, ax + 2, 1);
+    PERL_UNUSED_VAR(data);
+    ncp_invoke_raw(aTHX_ &call, &reply);
+    SP = PL_stack_base + ax - 1;
+    PUSHs(newSVpvn_flags((const char *)reply.data, reply.bytes, SVs_TEMP));
+
+SV *
+begin(ncp_view *self, SV *name, ...)
+  CODE:
+    ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), name, ax + 2, items - 2);
+    RETVAL = SvREFCNT_inc(ncp_call_begin(aTHX_ &call));
+  OUTPUT:
+    RETVAL
+
+SV *
+with(ncp_view *self, ...)
+  PREINIT:
+    int64_t timeout_ms;
+  CODE:
+    if (items != 3 || strNE(SvPV_nolen(ST(1)), "timeout"))
+        croak("Nearcall: with takes timeout => SECONDS, and nothing else");
+    timeout_ms = ncp_timeout_ms(aTHX_ ST(2));
+    RETVAL = ncp_view_new(aTHX_ SvSTASH(SvRV(ST(0))), self->handle, timeout_ms);
+  OUTPUT:
+    RETVAL
+
+SV *
+function(ncp_view *self, SV *name)
+  CODE:
+    (void)ncp_view_client(aTHX_ self);
+    RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
+  OUTPUT:
+    RETVAL
+
+NV
+ping(ncp_view *self)
+  CODE:
+    ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), NULL, ax, 0);
+    RETVAL = ncp_ping(aTHX_ &call);
+  OUTPUT:
+    RETVAL
+
+void
+connect(ncp_view *self)
+  CODE:
+    ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), NULL, ax, 0);
+    ncp_connect(aTHX_ &call);
+
+void
+disconnect(ncp_view *self)
+  CODE:
+    self->handle->requests++;
+    nearcall_disconnect(ncp_view_client(aTHX_ self));
+
+void
+close(ncp_view *self)
+  CODE:
+    ncp_handle_close(aTHX_ self->handle);
+
+IV
+fd(ncp_view *self)
+  ALIAS:
+    events = 1
+    server_process_id = 2
+  PREINIT:
+    nearcall_client *client;
+  CODE:
+    client = ncp_view_client(aTHX_ self);
+    RETVAL = ix == 0 ? nearcall_fd(client)
+        : ix == 1 ? nearcall_events(client)
+        : (IV)nearcall_server_process_id(client);
+  OUTPUT:
+    RETVAL
+
+SV *
+timeout(ncp_view *self)
+  PREINIT:
+    int64_t ms;
+  CODE:
+    ms = nearcall_timeout_ms(ncp_view_client(aTHX_ self));
+    RETVAL = ms < 0 ? newSV(0) : newSVnv((NV)ms / 1000);
+  OUTPUT:
+    RETVAL
+
+void
+process(ncp_view *self)
+  PREINIT:
+    AV *finished;
+    SSize_t count, i;
+  PPCODE:
+    (void)ncp_view_client(aTHX_ self);
+    finished = ncp_process(aTHX_ self->handle);
+    count = av_len(finished) + 1;
+    SPAGAIN;
+    SP = PL_stack_base + ax - 1;
+    if (GIMME_V != G_ARRAY)
+        XSRETURN_IV(count);
+    EXTEND(SP, count);
+    for (i = 0; i < count; i++)
+        PUSHs(sv_mortalcopy(*av_fetch(finished, i, 0)));
+
+void
+AUTOLOAD(...)
+  PREINIT:
+    SV *name;
+    ncp_view *view;
+  PPCODE:
+    /* Perl leaves the method's name in the string of an AUTOLOAD that is an XSUB. */
+    name = newSVpvn_flags(SvPVX(cv), SvCUR(cv), SVs_TEMP | SvUTF8(cv));
+    if (items < 1 || !sv_isobject(ST(0)))
+        croak("Nearcall has no class method or function \"%" SVf "\"; functions of the server "
+              "are methods of an object that Nearcall->new returned", SVfARG(name));
+    view = ncp_view_of(aTHX_ ST(0));
+    ncp_invocation call = invocation(aTHX_ view, SvRV(ST(0)), name, ax + 1, items - 1);
+    ncp_find(aTHX_ &call);
+    install_proxy(aTHX_ name);
+    invoke_and_return(aTHX_ ax, &call);
+    return;
+
+const char *
+_library_version()
+  CODE:
+    RETVAL = nearcall_version();
+  OUTPUT:
+    RETVAL
+
+MODULE = Nearcall    PACKAGE = Nearcall::Call
+
+bool
+ready(ncp_call *self)
+  CODE:
+    RETVAL = ncp_call_ready(aTHX_ self);
+  OUTPUT:
+    RETVAL
+
+void
+wait(ncp_call *self)
+  PREINIT:
+    AV *results;
+  PPCODE:
+    results = ncp_call_wait(aTHX_ self);
+    ncp_return_list(aTHX_ ax, results);
+    return;
+
+void
+cancel(ncp_call *self)
+  CODE:
+    ncp_call_cancel(aTHX_ self);
+
+SV *
+error(ncp_call *self)
+  PREINIT:
+    SV *error;
+  CODE:
+    error = ncp_call_error(self);
+    RETVAL = error ? newSVsv(error) : newSV(0);
+  OUTPUT:
+    RETVAL
+
+void
+_send(ncp_call *self)
+  CODE:
+    ncp_call_send(aTHX_ self);
+
+BOOT:
+{
+    HV *stash = gv_stashpvs("Nearcall", GV_ADD);
+    newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));
+    newCONSTSUB(stash, "_ANY_SERVER_USER", newSViv(NEARCALL_ANY_SERVER_USER));
+    newCONSTSUB(stash, "_NONBLOCKING", newSViv(NEARCALL_NONBLOCKING));
+}

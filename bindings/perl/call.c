@@ -1,0 +1,282 @@
+/* One call from its arguments to its results. */
+#include "nearcall_perl.h"
+
+#include <time.h>
+
+SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index)
+{
+    SV **element;
+
+    if (!call->list)
+        return PL_stack_base[call->first_argument + index];
+    element = av_fetch(call->list, index, 0);
+    return element ? *element : &PL_sv_undef;
+}
+
+void ncp_keep_object(pTHX_ ncp_invocation *call)
+{
+    if (call->object_kept)
+        return;
+    call->object_kept = true;
+    sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+}
+
+void ncp_run_signal_handlers(pTHX_ ncp_invocation *call)
+{
+    ncp_handle *handle = call->handle;
+    U32 requests = handle->requests;
+
+    ncp_keep_object(aTHX_ call);
+    PERL_ASYNC_CHECK();
+    if (handle->client && handle->requests == requests)
+        return;
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN, call->name,
+        newSVpvs("a signal handler called or closed the same handle, which gave this call up; "
+                 "give handlers a handle of their own"), NULL));
+}
+
+/* ---- Functions and their plans ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* What is left of the call's own timeout, so that finding does not extend it. */
+static void shorten_timeout(ncp_invocation *call, int64_t began_ms)
+{
+    int64_t elapsed_ms;
+
+    if (call->timeout_ms <= 0)
+        return;
+    elapsed_ms = now_ms() - began_ms;
+    call->timeout_ms = elapsed_ms < call->timeout_ms ? call->timeout_ms - elapsed_ms : 1;
+}
+
+static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
+{
+    nearcall_client *client = call->handle->client;
+    nearcall_function *function = NULL;
+    STRLEN bytes;
+    const char *name = SvPVutf8(call->name, bytes);
+    int64_t began_ms = now_ms();
+    int r;
+
+    call->handle->requests++;
+    r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ call);
+        r = nearcall_resume(client, NULL);
+        if (r == NEARCALL_OK)
+            r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
+    }
+    if (r != NEARCALL_OK)
+        ncp_throw_client(aTHX_ call);
+    shorten_timeout(call, began_ms);
+    return function;
+}
+
+void ncp_find(pTHX_ ncp_invocation *call)
+{
+    HE *known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
+    nearcall_function *found;
+
+    if (known) {
+        call->function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
+        return;
+    }
+    call->name = sv_mortalcopy(call->name);
+    found = find_waiting(aTHX_ call);
+    Newxz(call->function, 1, ncp_function);
+    call->function->name = newSVsv(call->name);
+    call->function->function = found;
+    (void)hv_store_ent(call->handle->functions, call->name,
+                       newSViv(PTR2IV(call->function)), 0);
+}
+
+static ncp_plan *recompile(pTHX_ ncp_function *function, uint32_t revision)
+{
+    size_t bytes = 0;
+    const uint8_t *description = nearcall_function_schema(function->function, &bytes);
+    ncp_plan *plan = ncp_plan_compile(aTHX_ function->name, description, bytes, revision);
+
+    ncp_plan_free(aTHX_ function->plan);
+    function->plan = plan;
+    return plan;
+}
+
+ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
+{
+    uint32_t revision = nearcall_function_revision(function->function);
+
+    if (LIKELY(function->plan && function->plan->revision == revision))
+        return function->plan;
+    return recompile(aTHX_ function, revision);
+}
+
+/* ---- Calling ---- */
+
+void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+{
+    nearcall_client *client = call->handle->client;
+    int r;
+
+    if (!call->function)
+        ncp_find(aTHX_ call);
+    ncp_encode_request(aTHX_ call);
+    r = nearcall_request_call(client, call->timeout_ms, ret_reply);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ call);
+        r = nearcall_resume(client, ret_reply);
+    }
+    if (r != NEARCALL_OK)
+        ncp_throw_client(aTHX_ call);
+}
+
+/* The bytes of an argument, safe from whatever a signal handler does to it. */
+static SV *stable_bytes(pTHX_ ncp_invocation *call)
+{
+    SV *bytes = sv_mortalcopy(ncp_argument(aTHX_ call, 0));
+
+    if (!SvOK(bytes) || SvROK(bytes))
+        croak("Nearcall: call_raw takes a function's name and a string of bytes");
+    (void)SvPV_nolen(bytes);
+    if (!sv_utf8_downgrade(bytes, TRUE))
+        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_INVALID_ARGUMENT,
+            NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
+            newSVpvs("argument 1: expected bytes, got a string with a character above 255; "
+                     "encode it first"), NULL));
+    return bytes;
+}
+
+void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+{
+    ncp_handle *handle = call->handle;
+    SV *bytes = stable_bytes(aTHX_ call);
+    STRLEN name_bytes;
+    const char *name = SvPVutf8(call->name = sv_mortalcopy(call->name), name_bytes);
+    nearcall_client *client = handle->client;
+    int r;
+
+    if (!client)
+        croak("Nearcall: the handle was closed by the argument's own code");
+    if (strlen(name) != name_bytes)
+        croak("Nearcall: a function's name holds no NUL");
+    handle->requests++;
+    r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ call);
+        r = nearcall_resume(client, ret_reply);
+    }
+    if (r != NEARCALL_OK)
+        ncp_throw_client(aTHX_ call);
+}
+
+/* ---- Connecting, sign of life: sent again after a signal, as nothing runs twice ---- */
+
+static void after_signal(pTHX_ ncp_invocation *call, int64_t *began_ms)
+{
+    ncp_run_signal_handlers(aTHX_ call);
+    shorten_timeout(call, *began_ms);
+    *began_ms = now_ms();
+}
+
+NV ncp_ping(pTHX_ ncp_invocation *call)
+{
+    int64_t began_ms = now_ms();
+    uint64_t round_trip_ns = 0;
+    int r;
+
+    call->handle->requests++;
+    while ((r = nearcall_ping(call->handle->client, call->timeout_ms, &round_trip_ns))
+           == NEARCALL_E_INTERRUPTED)
+        after_signal(aTHX_ call, &began_ms);
+    if (r != NEARCALL_OK)
+        ncp_throw_client(aTHX_ call);
+    return (NV)round_trip_ns / 1e9;
+}
+
+void ncp_connect(pTHX_ ncp_invocation *call)
+{
+    int64_t began_ms = now_ms();
+    int r;
+
+    call->handle->requests++;
+    while ((r = nearcall_connect(call->handle->client, call->timeout_ms))
+           == NEARCALL_E_INTERRUPTED)
+        after_signal(aTHX_ call, &began_ms);
+    if (r != NEARCALL_OK && r != NEARCALL_E_AGAIN)
+        ncp_throw_client(aTHX_ call);
+}
+
+/* ---- Results ---- */
+
+static void return_one(pTHX_ I32 ax, SV *result)
+{
+    SV **stack = PL_stack_base + ax;
+
+    stack[0] = result;
+    PL_stack_sp = stack;
+}
+
+/* An array in list context is its elements; in scalar context, nothing is
+ * undef, one is itself, several are an array reference. */
+void ncp_return_list(pTHX_ I32 ax, AV *results)
+{
+    SSize_t count = av_len(results) + 1;
+    SSize_t i;
+
+    if (GIMME_V != G_ARRAY) {
+        SV *single = count == 0 ? &PL_sv_undef
+            : count == 1 ? sv_mortalcopy(*av_fetch(results, 0, 0))
+            : sv_2mortal(newRV_inc((SV *)results));
+        return_one(aTHX_ ax, single);
+        return;
+    }
+    PL_stack_sp = PL_stack_base + ax - 1;
+    {
+        dSP;
+        EXTEND(SP, count);
+        for (i = 0; i < count; i++)
+            PUSHs(sv_mortalcopy(*av_fetch(results, i, 0)));
+        PUTBACK;
+    }
+}
+
+static void return_single(pTHX_ I32 ax, ncp_function *function, const ncp_type *type,
+                          const nearcall_reply *reply)
+{
+    nearcall_reader reader = { reply->data, reply->data + reply->bytes };
+    SV *error = NULL;
+    SV *result = ncp_decode_result(aTHX_ function->name, type, &reader, &error);
+
+    if (!result)
+        ncp_throw(aTHX_ error);
+    return_one(aTHX_ ax, sv_2mortal(result));
+}
+
+static void return_several(pTHX_ I32 ax, ncp_function *function, const ncp_plan *plan,
+                           const nearcall_reply *reply)
+{
+    SV *error = NULL;
+    AV *results = ncp_decode_results(aTHX_ function->name, plan, reply, &error);
+
+    if (!results)
+        ncp_throw(aTHX_ error);
+    ncp_return_list(aTHX_ ax, results);
+}
+
+void ncp_return_reply(pTHX_ I32 ax, ncp_function *function, const nearcall_reply *reply)
+{
+    const ncp_plan *plan = ncp_plan_current(aTHX_ function);
+
+    if (reply->codec == NEARCALL_CODEC_RAW)
+        return_one(aTHX_ ax, newSVpvn_flags((const char *)reply->data, reply->bytes, SVs_TEMP));
+    else if (plan->results_count == 1)
+        return_single(aTHX_ ax, function, plan->results[0], reply);
+    else
+        return_several(aTHX_ ax, function, plan, reply);
+}

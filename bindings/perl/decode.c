@@ -1,0 +1,368 @@
+/* Replies into Perl values, as the function's description says. No user code
+ * runs here, so the reply's bytes stay where they are until it is done. */
+#include "nearcall_perl.h"
+
+#include <string.h>
+
+typedef struct decoder {
+    nearcall_reader reader;
+    int depth;
+    const char *expected; /* what did not fit */
+} decoder;
+
+/* NULL when the bytes do not fit; the caller owns what is returned. */
+static SV *decode_value(pTHX_ decoder *d, const ncp_type *type);
+static SV *decode_any(pTHX_ decoder *d, const nearcall_value *value);
+
+static SV *misfit(decoder *d, const char *expected)
+{
+    if (!d->expected)
+        d->expected = expected;
+    return NULL;
+}
+
+static SV *discard(pTHX_ void *container)
+{
+    SvREFCNT_dec((SV *)container);
+    return NULL;
+}
+
+/* Every element takes a byte at least, so a lying count allocates nothing. */
+static bool plausible(const decoder *d, const nearcall_value *value)
+{
+    return value->count <= (size_t)(d->reader.end - d->reader.next);
+}
+
+/* ---- Scalars ---- */
+
+static SV *new_bool(pTHX_ int truth)
+{
+    return newSVsv(truth ? &PL_sv_yes : &PL_sv_no);
+}
+
+static SV *decode_bool(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    return value->type == NEARCALL_BOOL ? new_bool(aTHX_ value->as.boolean) : misfit(d, type->name);
+}
+
+static SV *decode_integer(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    if (value->type == NEARCALL_INT)
+        return newSViv((IV)value->as.integer);
+    if (value->type == NEARCALL_UINT)
+        return newSVuv((UV)value->as.unsigned_integer);
+    return misfit(d, type->name);
+}
+
+static bool number_of(const nearcall_value *value, NV *ret_number)
+{
+    switch (value->type) {
+    case NEARCALL_FLOAT: *ret_number = value->as.real; return true;
+    case NEARCALL_INT: *ret_number = (NV)value->as.integer; return true;
+    case NEARCALL_UINT: *ret_number = (NV)value->as.unsigned_integer; return true;
+    }
+    return false;
+}
+
+static SV *decode_float(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    NV number;
+
+    return number_of(value, &number) ? newSVnv(number) : misfit(d, type->name);
+}
+
+/* Only well-formed UTF-8 may carry Perl's flag: the interpreter trusts it. */
+static SV *new_text(pTHX_ decoder *d, const nearcall_value *value)
+{
+    const U8 *text = value->as.data;
+    SV *result;
+
+    if (is_utf8_invariant_string(text, value->count))
+        return newSVpvn((const char *)text, value->count);
+    if (!is_c9strict_utf8_string(text, value->count))
+        return misfit(d, "a string in UTF-8");
+    result = newSVpvn((const char *)text, value->count);
+    SvUTF8_on(result);
+    return result;
+}
+
+static SV *decode_string(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    return value->type == NEARCALL_STRING ? new_text(aTHX_ d, value) : misfit(d, type->name);
+}
+
+static SV *decode_bytes(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    if (value->type == NEARCALL_NIL)
+        return newSVpvs("");
+    if (value->type != NEARCALL_BYTES && value->type != NEARCALL_STRING)
+        return misfit(d, type->name);
+    return newSVpvn((const char *)value->as.data, value->count);
+}
+
+static SV *new_time(pTHX_ const nearcall_value *value)
+{
+    return newSVnv((NV)value->as.integer + (NV)value->count / 1e9);
+}
+
+static SV *decode_time(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    return value->type == NEARCALL_TIME ? new_time(aTHX_ value) : misfit(d, type->name);
+}
+
+static SV *decode_duration(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    if (value->type != NEARCALL_INT)
+        return misfit(d, type->name);
+    return newSVnv((NV)value->as.integer / 1e9);
+}
+
+/* ---- Lists, maps, structs ---- */
+
+static SV *decode_list(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    AV *list;
+    U32 i;
+
+    if (value->type == NEARCALL_NIL)
+        return newRV_noinc((SV *)newAV());
+    if (value->type != NEARCALL_ARRAY || !plausible(d, value))
+        return misfit(d, type->name);
+    list = newAV();
+    if (value->count > 0)
+        av_extend(list, (SSize_t)value->count - 1);
+    for (i = 0; i < value->count; i++) {
+        SV *element = decode_value(aTHX_ d, type->element);
+        if (!element)
+            return discard(aTHX_ list);
+        av_push(list, element);
+    }
+    return newRV_noinc((SV *)list);
+}
+
+static bool decode_pair(pTHX_ decoder *d, const ncp_type *type, HV *map)
+{
+    SV *key = decode_value(aTHX_ d, type->key);
+    SV *element = NULL;
+
+    if (key && SvOK(key) && !SvROK(key))
+        element = decode_value(aTHX_ d, type->element);
+    if (element)
+        (void)hv_store_ent(map, key, element, 0);
+    SvREFCNT_dec(key);
+    return element != NULL;
+}
+
+static SV *decode_map(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    HV *map;
+    U32 i;
+
+    if (value->type == NEARCALL_NIL)
+        return newRV_noinc((SV *)newHV());
+    if (value->type != NEARCALL_MAP || !plausible(d, value))
+        return misfit(d, type->name);
+    map = newHV();
+    for (i = 0; i < value->count; i++)
+        if (!decode_pair(aTHX_ d, type, map))
+            return discard(aTHX_ map);
+    return newRV_noinc((SV *)map);
+}
+
+static bool is_name(const ncp_field *field, const nearcall_value *key)
+{
+    return SvCUR(field->name) == key->count
+        && memcmp(SvPVX(field->name), key->as.data, key->count) == 0;
+}
+
+/* Servers write fields in order, so the expected one is looked at first. */
+static const ncp_field *find_field(const ncp_struct *structure, U32 expected,
+                                   const nearcall_value *key)
+{
+    U32 i;
+
+    if (expected < structure->fields_count && is_name(&structure->fields[expected], key))
+        return &structure->fields[expected];
+    for (i = 0; i < structure->fields_count; i++)
+        if (is_name(&structure->fields[i], key))
+            return &structure->fields[i];
+    return NULL;
+}
+
+/* A field that a newer server added is skipped. */
+static bool decode_member(pTHX_ decoder *d, const ncp_struct *structure, U32 index, HV *hash)
+{
+    const ncp_field *field;
+    nearcall_value key;
+    SV *element;
+
+    if (nearcall_read(&d->reader, &key) != NEARCALL_OK || key.type != NEARCALL_STRING)
+        return misfit(d, "a field's name") != NULL;
+    field = find_field(structure, index, &key);
+    if (!field)
+        return nearcall_skip(&d->reader) == NEARCALL_OK;
+    element = decode_value(aTHX_ d, field->type);
+    if (!element)
+        return false;
+    (void)hv_store_ent(hash, field->name, element, SvSHARED_HASH(field->name));
+    return true;
+}
+
+static SV *decode_struct(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    HV *hash;
+    U32 i;
+
+    if (value->type != NEARCALL_MAP || !plausible(d, value))
+        return misfit(d, type->name);
+    hash = newHV();
+    for (i = 0; i < value->count; i++)
+        if (!decode_member(aTHX_ d, type->structure, i, hash))
+            return discard(aTHX_ hash);
+    return newRV_noinc((SV *)hash);
+}
+
+/* ---- Any ---- */
+
+static const ncp_type any_type = { .kind = NCP_ANY, .name = "any" };
+static const ncp_type any_list = { .kind = NCP_LIST, .name = "list", .element = &any_type };
+static const ncp_type any_map = { .kind = NCP_MAP, .name = "map", .key = &any_type,
+                                  .element = &any_type };
+
+static SV *decode_any(pTHX_ decoder *d, const nearcall_value *value)
+{
+    switch (value->type) {
+    case NEARCALL_NIL: return newSV(0);
+    case NEARCALL_BOOL: return new_bool(aTHX_ value->as.boolean);
+    case NEARCALL_INT: return newSViv((IV)value->as.integer);
+    case NEARCALL_UINT: return newSVuv((UV)value->as.unsigned_integer);
+    case NEARCALL_FLOAT: return newSVnv(value->as.real);
+    case NEARCALL_STRING: return new_text(aTHX_ d, value);
+    case NEARCALL_BYTES: return newSVpvn((const char *)value->as.data, value->count);
+    case NEARCALL_TIME: return new_time(aTHX_ value);
+    case NEARCALL_ARRAY: return decode_list(aTHX_ d, &any_list, value);
+    case NEARCALL_MAP: return decode_map(aTHX_ d, &any_map, value);
+    }
+    return misfit(d, "a value that Perl has");
+}
+
+static SV *decode_any_value(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    PERL_UNUSED_ARG(type);
+    return decode_any(aTHX_ d, value);
+}
+
+/* ---- From types to functions ---- */
+
+typedef SV *(*decode_function)(pTHX_ decoder *d, const ncp_type *type,
+                               const nearcall_value *value);
+
+static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value);
+
+static SV *decode_optional(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    return value->type == NEARCALL_NIL ? newSV(0) : decode_read(aTHX_ d, type->element, value);
+}
+
+static const decode_function decoders[] = {
+    [NCP_BOOL] = decode_bool,       [NCP_INTEGER] = decode_integer,
+    [NCP_FLOAT32] = decode_float,   [NCP_FLOAT64] = decode_float,
+    [NCP_STRING] = decode_string,   [NCP_BYTES] = decode_bytes,
+    [NCP_TIME] = decode_time,       [NCP_DURATION] = decode_duration,
+    [NCP_ANY] = decode_any_value,   [NCP_LIST] = decode_list,
+    [NCP_MAP] = decode_map,         [NCP_OPTIONAL] = decode_optional,
+    [NCP_STRUCT] = decode_struct,
+};
+
+static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    return decoders[type->kind](aTHX_ d, type, value);
+}
+
+static SV *decode_value(pTHX_ decoder *d, const ncp_type *type)
+{
+    nearcall_value value;
+    SV *result;
+
+    if (nearcall_read(&d->reader, &value) != NEARCALL_OK)
+        return misfit(d, "MessagePack that is whole");
+    if (++d->depth > NCP_RECURSION_MAX)
+        return misfit(d, "less nesting");
+    result = decode_read(aTHX_ d, type, &value);
+    d->depth--;
+    return result;
+}
+
+/* ---- Results ---- */
+
+static SV *misfit_error(pTHX_ SV *function_name, const char *expected)
+{
+    SV *message = newSVpvf("the result cannot be read: expected %s; "
+                           "the server does not keep to its own description", expected);
+
+    return ncp_error_new(aTHX_ -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                         function_name, message, NULL);
+}
+
+SV *ncp_decode_result(pTHX_ SV *function_name, const ncp_type *type, nearcall_reader *reader,
+                      SV **ret_error)
+{
+    decoder d = { .reader = *reader };
+    SV *result = decode_value(aTHX_ &d, type);
+
+    if (!result)
+        *ret_error = misfit_error(aTHX_ function_name, d.expected ? d.expected : "a result");
+    *reader = d.reader;
+    return result;
+}
+
+static bool decode_several(pTHX_ SV *function_name, const ncp_plan *plan,
+                           nearcall_reader *reader, AV *results, SV **ret_error)
+{
+    U32 i;
+
+    for (i = 0; i < plan->results_count; i++) {
+        SV *result = ncp_decode_result(aTHX_ function_name, plan->results[i], reader, ret_error);
+        if (!result)
+            return false;
+        av_push(results, result);
+    }
+    return true;
+}
+
+/* Several results come as an array; one is itself. */
+static bool has_several(const ncp_plan *plan, nearcall_reader *reader)
+{
+    nearcall_value list;
+
+    return plan->results_count == 1
+        || (nearcall_read(reader, &list) == NEARCALL_OK && list.type == NEARCALL_ARRAY
+            && list.count == plan->results_count);
+}
+
+AV *ncp_decode_results(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
+                       SV **ret_error)
+{
+    nearcall_reader reader = { reply->data, reply->data + reply->bytes };
+    AV *results = (AV *)sv_2mortal((SV *)newAV());
+
+    if (reply->codec == NEARCALL_CODEC_RAW) {
+        av_push(results, newSVpvn((const char *)reply->data, reply->bytes));
+    } else if (plan->results_count > 0) {
+        if (!has_several(plan, &reader)) {
+            *ret_error = misfit_error(aTHX_ function_name, "as many results as are described");
+            return NULL;
+        }
+        if (!decode_several(aTHX_ function_name, plan, &reader, results, ret_error))
+            return NULL;
+    }
+    return results;
+}
+
+SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes)
+{
+    decoder d = { .reader = { data, data + bytes } };
+    SV *details = decode_value(aTHX_ &d, &any_list);
+
+    return details ? details : newRV_noinc((SV *)newAV());
+}

@@ -1,0 +1,243 @@
+/* Numbers, truth, times, characters and bytes into a request. */
+#include "encode.h"
+
+#include <float.h>
+#include <math.h>
+
+/* ---- Whole numbers ---- */
+
+static bool whole_of_number(NV number, ncp_whole *ret_whole)
+{
+    static const NV limit = 18446744073709551616.0; /* 2 to the 64th */
+    NV magnitude = fabs(number);
+
+    if (!(magnitude < limit) || magnitude != floor(magnitude))
+        return false;
+    ret_whole->negative = number < 0;
+    ret_whole->magnitude = (UV)magnitude;
+    return true;
+}
+
+static bool whole_of_text(pTHX_ const char *text, STRLEN bytes, ncp_whole *ret_whole)
+{
+    static const int inexact = IS_NUMBER_NOT_INT | IS_NUMBER_GREATER_THAN_UV_MAX;
+    UV magnitude = 0;
+    int found = grok_number(text, bytes, &magnitude);
+
+    if (!found)
+        return false;
+    if (!(found & IS_NUMBER_IN_UV) || (found & inexact))
+        return whole_of_number(my_atof(text), ret_whole);
+    ret_whole->negative = (found & IS_NUMBER_NEG) != 0;
+    ret_whole->magnitude = magnitude;
+    return true;
+}
+
+bool ncp_whole_of(pTHX_ SV *value, ncp_whole *ret_whole)
+{
+    if (SvIOK(value)) {
+        IV number = SvIVX(value);
+        ret_whole->negative = !SvIsUV(value) && number < 0;
+        ret_whole->magnitude = ret_whole->negative ? (UV)0 - (UV)number : (UV)number;
+        return true;
+    }
+    if (SvNOK(value))
+        return whole_of_number(SvNVX(value), ret_whole);
+    return SvPOK(value) && whole_of_text(aTHX_ SvPVX(value), SvCUR(value), ret_whole);
+}
+
+static bool fits(const ncp_type *type, const ncp_whole *number)
+{
+    if (number->negative)
+        return number->magnitude <= (UV)0 - (UV)type->min;
+    return number->magnitude <= type->max;
+}
+
+void ncp_put_whole(nearcall_client *client, const ncp_whole *number)
+{
+    if (number->negative)
+        nearcall_put_int(client, (int64_t)((UV)0 - number->magnitude));
+    else
+        nearcall_put_uint(client, number->magnitude);
+}
+
+void ncp_encode_integer(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    ncp_whole number;
+    SV *plain = ncp_unwrap(aTHX_ e, value);
+
+    if (!ncp_whole_of(aTHX_ plain, &number) || !fits(type, &number))
+        ncp_refuse(aTHX_ e, type, plain);
+    ncp_put_whole(e->client, &number);
+}
+
+/* ---- Other numbers ---- */
+
+static bool number_of(pTHX_ SV *value, NV *ret_number)
+{
+    if (SvNOK(value))
+        *ret_number = SvNVX(value);
+    else if (SvIOK(value))
+        *ret_number = SvIsUV(value) ? (NV)SvUVX(value) : (NV)SvIVX(value);
+    else if (SvPOK(value) && looks_like_number(value))
+        *ret_number = my_atof(SvPVX(value));
+    else
+        return false;
+    return true;
+}
+
+static NV require_number(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    NV number = 0;
+    SV *plain = ncp_unwrap(aTHX_ e, value);
+
+    if (!number_of(aTHX_ plain, &number))
+        ncp_refuse(aTHX_ e, type, plain);
+    return number;
+}
+
+void ncp_encode_float32(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    NV number = require_number(aTHX_ e, type, value);
+
+    if (!Perl_isinf(number) && fabs(number) > FLT_MAX)
+        ncp_refuse(aTHX_ e, type, value);
+    nearcall_put_float(e->client, (float)number);
+}
+
+void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    nearcall_put_double(e->client, require_number(aTHX_ e, type, value));
+}
+
+void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    int truth;
+
+    PERL_UNUSED_ARG(type);
+    if (SvROK(value) && !SvOBJECT(SvRV(value)) && SvTYPE(SvRV(value)) < SVt_PVAV) {
+        truth = SvTRUE(SvRV(value)); /* \1 and \0, as JSON modules have it */
+    } else {
+        if (SvAMAGIC(value))
+            ncp_keep_object(aTHX_ e->call);
+        truth = SvTRUE_nomg(value);
+    }
+    ncp_user_code_ran(aTHX_ e);
+    nearcall_put_bool(e->client, truth);
+}
+
+/* ---- Time: seconds to nanoseconds ---- */
+
+static const NV seconds_limit = 9223372036854775808.0; /* 2 to the 63rd */
+
+static void put_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, NV seconds, IV extra_ns)
+{
+    NV whole_seconds = floor(seconds);
+    NV nanoseconds = floor((seconds - whole_seconds) * 1e9 + 0.5) + (NV)extra_ns;
+
+    if (nanoseconds >= 1e9) {
+        whole_seconds += 1;
+        nanoseconds -= 1e9;
+    }
+    if (!(fabs(whole_seconds) < seconds_limit) || nanoseconds < 0 || nanoseconds >= 1e9)
+        ncp_refuse(aTHX_ e, type, value);
+    nearcall_put_time(e->client, (int64_t)whole_seconds, (uint32_t)nanoseconds);
+}
+
+/* Time::Piece, DateTime, Time::Moment and their like: whole seconds from epoch,
+ * the fraction from nanosecond where there is one. */
+static void encode_time_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *object)
+{
+    NV seconds = 0;
+    NV nanoseconds = 0;
+
+    if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "epoch"), &seconds))
+        ncp_refuse(aTHX_ e, type, object);
+    if (ncp_object_can(aTHX_ object, "nanosecond")) {
+        if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "nanosecond"), &nanoseconds))
+            ncp_refuse(aTHX_ e, type, object);
+        seconds = floor(seconds);
+    }
+    put_time(aTHX_ e, type, object, seconds, (IV)nanoseconds);
+}
+
+void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    if (ncp_object_can(aTHX_ value, "epoch"))
+        encode_time_object(aTHX_ e, type, value);
+    else
+        put_time(aTHX_ e, type, value, require_number(aTHX_ e, type, value), 0);
+}
+
+void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    NV nanoseconds = require_number(aTHX_ e, type, value) * 1e9;
+
+    nanoseconds = nanoseconds < 0 ? ceil(nanoseconds - 0.5) : floor(nanoseconds + 0.5);
+    if (!(fabs(nanoseconds) < seconds_limit))
+        ncp_refuse(aTHX_ e, type, value);
+    nearcall_put_int(e->client, (int64_t)nanoseconds);
+}
+
+/* ---- Characters and bytes ---- */
+
+/* A scalar with SvPOK. Numbers are printed in a copy: the caller's keep their flags. */
+static SV *require_text(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    SV *plain = ncp_unwrap(aTHX_ e, value);
+
+    if (LIKELY(SvPOK(plain)))
+        return plain;
+    if (!SvOK(plain) || SvROK(plain))
+        ncp_refuse(aTHX_ e, type, plain);
+    plain = sv_mortalcopy(plain);
+    (void)SvPV_force_nomg_nolen(plain);
+    return plain;
+}
+
+static void put_characters(pTHX_ ncp_encoder *e, const char *text, STRLEN bytes, bool wide)
+{
+    U8 *widened;
+
+    if (wide && !is_c9strict_utf8_string((const U8 *)text, bytes))
+        ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
+                                "as a lone surrogate");
+    if (wide || is_utf8_invariant_string((const U8 *)text, bytes)) {
+        nearcall_put_string(e->client, text, bytes);
+        return;
+    }
+    widened = bytes_to_utf8((const U8 *)text, &bytes);
+    nearcall_put_string(e->client, (const char *)widened, bytes);
+    Safefree(widened);
+}
+
+void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    SV *text = require_text(aTHX_ e, type, value);
+
+    put_characters(aTHX_ e, SvPVX(text), SvCUR(text), cBOOL(SvUTF8(text)));
+}
+
+void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_put_function put)
+{
+    SV *text = require_text(aTHX_ e, type, value);
+    STRLEN bytes = SvCUR(text);
+    const U8 *narrowed;
+    bool wide = true;
+
+    if (LIKELY(!SvUTF8(text))) {
+        put(e->client, SvPVX(text), bytes);
+        return;
+    }
+    narrowed = bytes_from_utf8((const U8 *)SvPVX(text), &bytes, &wide);
+    if (wide)
+        ncp_refuse_because(aTHX_ e, "expected bytes, got a string with a character above 255; "
+                                "encode it first");
+    put(e->client, narrowed, bytes);
+    Safefree(narrowed);
+}
+
+void ncp_encode_bytes(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    ncp_put_octets(aTHX_ e, type, value, nearcall_put_bytes);
+}

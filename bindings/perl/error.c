@@ -1,0 +1,58 @@
+/* Nearcall::Error objects: hashes that lib/Nearcall/Error.pm gives methods to. */
+#include "nearcall_perl.h"
+
+/* Where the program is: the line of the statement that is being run. */
+static void store_place(pTHX_ HV *fields)
+{
+    (void)hv_stores(fields, "file", newSVpv(CopFILE(PL_curcop) ? CopFILE(PL_curcop) : "-", 0));
+    (void)hv_stores(fields, "line", newSVuv(CopLINE(PL_curcop)));
+}
+
+SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details)
+{
+    HV *fields = newHV();
+
+    (void)hv_stores(fields, "code", newSViv(code < 0 ? -code : code));
+    (void)hv_stores(fields, "outcome", newSViv(outcome));
+    (void)hv_stores(fields, "function", function_name ? newSVsv(function_name) : newSV(0));
+    (void)hv_stores(fields, "message", message);
+    (void)hv_stores(fields, "details", details ? details : newRV_noinc((SV *)newAV()));
+    store_place(aTHX_ fields);
+    return sv_bless(newRV_noinc((SV *)fields), gv_stashpvs("Nearcall::Error", GV_ADD));
+}
+
+static SV *text_from_peer(pTHX_ const char *text)
+{
+    SV *message = newSVpv(text, 0);
+
+    if (is_c9strict_utf8_string((const U8 *)SvPVX(message), SvCUR(message)))
+        SvUTF8_on(message);
+    return message;
+}
+
+SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name)
+{
+    size_t bytes = 0;
+    const uint8_t *details;
+
+    if (!client)
+        return ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                             function_name, newSVpv(nearcall_error_message(NULL), 0), NULL);
+    details = nearcall_error_details(client, &bytes);
+    return ncp_error_new(aTHX_ nearcall_error_code(client), nearcall_error_outcome(client),
+                         function_name, text_from_peer(aTHX_ nearcall_error_message(client)),
+                         details ? ncp_decode_details(aTHX_ details, bytes) : NULL);
+}
+
+/* A finished call's error may be thrown long after it came. */
+void ncp_throw(pTHX_ SV *error)
+{
+    if (SvROK(error) && SvTYPE(SvRV(error)) == SVt_PVHV)
+        store_place(aTHX_ (HV *)SvRV(error));
+    croak_sv(sv_2mortal(error));
+}
+
+void ncp_throw_client(pTHX_ const ncp_invocation *call)
+{
+    ncp_throw(aTHX_ ncp_error_from_client(aTHX_ call->handle->client, call->name));
+}

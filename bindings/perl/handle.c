@@ -1,0 +1,163 @@
+/* Handles and the objects that share them. An object carries its C struct as
+ * magic: it cannot be forged, and is freed without any Perl code, whatever the
+ * program does with DESTROY. */
+#include "nearcall_perl.h"
+
+#include <math.h>
+
+/* ---- Handles ---- */
+
+ncp_handle *ncp_handle_new(pTHX)
+{
+    ncp_handle *handle;
+
+    Newxz(handle, 1, ncp_handle);
+    handle->functions = newHV();
+    return handle;
+}
+
+static void functions_free(pTHX_ HV *functions)
+{
+    HE *entry;
+
+    hv_iterinit(functions);
+    while ((entry = hv_iternext(functions)) != NULL) {
+        ncp_function *function = INT2PTR(ncp_function *, SvIV(HeVAL(entry)));
+        ncp_plan_free(aTHX_ function->plan);
+        SvREFCNT_dec(function->name);
+        Safefree(function);
+    }
+    hv_clear(functions);
+}
+
+/* Closing must leave $! alone: it runs wherever an object goes out of scope. */
+void ncp_handle_close(pTHX_ ncp_handle *handle)
+{
+    nearcall_client *client = handle->client;
+    dSAVE_ERRNO;
+
+    if (!client)
+        return;
+    ncp_calls_closed(aTHX_ handle);
+    handle->client = NULL;
+    handle->requests++;
+    nearcall_close(client);
+    functions_free(aTHX_ handle->functions);
+    RESTORE_ERRNO;
+}
+
+void ncp_handle_release(pTHX_ ncp_handle *handle)
+{
+    if (--handle->references > 0)
+        return;
+    ncp_handle_close(aTHX_ handle);
+    SvREFCNT_dec((SV *)handle->functions);
+    Safefree(handle);
+}
+
+/* ---- Views: Nearcall objects ---- */
+
+static int view_free(pTHX_ SV *object, MAGIC *magic)
+{
+    ncp_view *view = (ncp_view *)magic->mg_ptr;
+
+    PERL_UNUSED_ARG(object);
+    if (view) {
+        ncp_handle_release(aTHX_ view->handle);
+        Safefree(view);
+    }
+    return 0;
+}
+
+/* A handle belongs to the thread that made it; CLONE_SKIP says so already. */
+static int not_cloned(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
+{
+    PERL_UNUSED_CONTEXT;
+    PERL_UNUSED_ARG(params);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+
+static const MGVTBL view_magic = { .svt_free = view_free, .svt_dup = not_cloned };
+
+SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms)
+{
+    SV *body = newSV_type(SVt_PVMG);
+    ncp_view *view;
+
+    Newx(view, 1, ncp_view);
+    view->handle = handle;
+    view->timeout_ms = timeout_ms;
+    handle->references++;
+    sv_magicext(body, NULL, PERL_MAGIC_ext, &view_magic, (char *)view, 0)->mg_flags |= MGf_DUP;
+    return sv_bless(newRV_noinc(body), stash);
+}
+
+ncp_view *ncp_view_of(pTHX_ SV *object)
+{
+    MAGIC *magic = NULL;
+
+    if (SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG)
+        magic = mg_findext(SvRV(object), PERL_MAGIC_ext, &view_magic);
+    if (!magic || !magic->mg_ptr)
+        croak("Nearcall: this is not an object that Nearcall->new returned, in this thread");
+    return (ncp_view *)magic->mg_ptr;
+}
+
+nearcall_client *ncp_view_client(pTHX_ const ncp_view *view)
+{
+    if (!view->handle->client)
+        croak("Nearcall: the handle is closed; make another with Nearcall->new");
+    return view->handle->client;
+}
+
+/* ---- Callables: Nearcall::Function objects ---- */
+
+static int callable_free(pTHX_ SV *code, MAGIC *magic)
+{
+    ncp_callable *callable = (ncp_callable *)magic->mg_ptr;
+
+    PERL_UNUSED_ARG(code);
+    if (callable) {
+        ncp_handle_release(aTHX_ callable->view.handle);
+        SvREFCNT_dec(callable->name);
+        Safefree(callable);
+    }
+    return 0;
+}
+
+static const MGVTBL callable_magic = { .svt_free = callable_free, .svt_dup = not_cloned };
+
+SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body)
+{
+    CV *code = newXS(NULL, body, __FILE__);
+    ncp_callable *callable;
+
+    Newxz(callable, 1, ncp_callable);
+    callable->view = *view;
+    callable->view.handle->references++;
+    callable->name = newSVsv(name);
+    CvXSUBANY(code).any_ptr = callable;
+    sv_magicext((SV *)code, NULL, PERL_MAGIC_ext, &callable_magic, (char *)callable, 0)
+        ->mg_flags |= MGf_DUP;
+    return sv_bless(newRV_noinc((SV *)code), gv_stashpvs("Nearcall::Function", GV_ADD));
+}
+
+/* ---- Times ---- */
+
+int64_t ncp_timeout_ms(pTHX_ SV *seconds)
+{
+    NV value;
+
+    SvGETMAGIC(seconds);
+    if (!SvOK(seconds) || !looks_like_number(seconds))
+        croak("Nearcall: a timeout is a number of seconds, as 1.5, or 'inf' for none");
+    value = SvNV_nomg(seconds);
+    if (!(value > 0))
+        croak("Nearcall: a timeout is more than 0 seconds; 'inf' means none");
+    if (Perl_isinf(value))
+        return NEARCALL_NO_TIMEOUT;
+    if (value >= (NV)INT64_MAX / 1000)
+        croak("Nearcall: a timeout of %" NVgf " seconds is too large; 'inf' means none", value);
+    return (int64_t)ceil(value * 1000);
+}

@@ -1,0 +1,406 @@
+package Nearcall;
+
+use strict;
+use warnings;
+
+use Carp ();
+use Nearcall::Error ();
+use XSLoader ();
+
+our $VERSION = 'v0.1.0';
+
+XSLoader::load( __PACKAGE__, $VERSION );
+
+my %OPTIONS = map { $_ => 1 } qw(
+    timeout connect_timeout name attempts frame_bytes_max
+    server_users any_server_user allow_abstract nonblocking
+);
+
+# No function may be imported into this package: its name would hide the
+# server's function of that name.
+sub new {
+    my ( $class, $address, %option ) = @_;
+    Carp::croak('Nearcall->new needs an address, as unix:/run/demo/nearcall.sock')
+        unless defined $address && length $address;
+    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
+    Carp::croak("Nearcall->new has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}")
+        if @unknown;
+    return $class->_open(
+        $address,
+        _milliseconds( $option{timeout} ),
+        _milliseconds( $option{connect_timeout} ),
+        _flags( \%option ),
+        $option{frame_bytes_max} // 0,
+        $option{attempts}        // 0,
+        _user_ids( $option{server_users} ),
+        $option{name},
+    );
+}
+
+sub _milliseconds {
+    my ($seconds) = @_;
+    return 0 unless defined $seconds;
+    my $milliseconds = eval { _timeout_ms($seconds) };
+    return $milliseconds if defined $milliseconds;
+    ( my $reason = $@ ) =~ s/ at \S+ line \d+\.?\n\z//;
+    Carp::croak($reason);
+}
+
+sub _flags {
+    my ($option) = @_;
+    my $flags = 0;
+    $flags |= _ALLOW_ABSTRACT()  if $option->{allow_abstract};
+    $flags |= _ANY_SERVER_USER() if $option->{any_server_user};
+    $flags |= _NONBLOCKING()     if $option->{nonblocking};
+    return $flags;
+}
+
+# The ids as an array of C's uint32_t, which is how they are handed over.
+sub _user_ids {
+    my ($users) = @_;
+    return '' unless defined $users;
+    Carp::croak('Nearcall->new: server_users is a reference to an array of users')
+        unless ref $users eq 'ARRAY';
+    return pack 'L*', map { _user_id($_) } @$users;
+}
+
+sub _user_id {
+    my ($user) = @_;
+    return $user if defined $user && $user =~ /\A[0-9]+\z/;
+    my $id = defined $user ? getpwnam $user : undef;
+    Carp::croak( 'Nearcall->new: there is no user ' . ( $user // 'undef' ) ) unless defined $id;
+    return $id;
+}
+
+# Without it AUTOLOAD would be asked. What must be freed is freed by magic.
+sub DESTROY { }
+
+# A handle belongs to the thread that opened it.
+sub CLONE_SKIP                     { 1 }
+sub Nearcall::Function::CLONE_SKIP { 1 }
+sub Nearcall::Call::CLONE_SKIP     { 1 }
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Nearcall - call functions of a Go program on this machine as if they were your own
+
+=head1 SYNOPSIS
+
+    use Nearcall;
+
+    my $go = Nearcall->new( 'unix:/run/demo/nearcall.sock', timeout => 1.5 );
+
+    print $go->ack( 2, 3 );                        # a method for every function
+    print $go->call( greet => { name => 'Ada' } ); # or by name
+    my ( $quotient, $rest ) = $go->divmod( 7, 2 ); # several results
+
+    my $ack = $go->function('ack');                # for loops
+    print $ack->( 1, $_ ) for 1 .. 10;
+
+    my $slow = $go->begin( sleep => 200 );         # without waiting
+    print $go->upper('meanwhile');
+    print $slow->wait;
+
+    my $sum = eval { $go->with( timeout => 0.05 )->add( 1, 2 ) };
+    if ( my $error = $@ ) {
+        warn $error if $error->is('DEADLINE_EXCEEDED');
+        try_again() if $error->not_executed;
+    }
+
+=head1 DESCRIPTION
+
+A Nearcall server is a program, in Go as a rule, that offers functions on a
+socket. This module calls them. The server describes its functions, and values
+travel as that description says: C<"10"> arrives as a number where a number is
+wanted and as text where text is wanted, bytes stay bytes and characters
+characters, and a number that does not fit is refused before anything is sent.
+
+A handle works across C<fork>: each process gets a connection of its own when it
+first calls, and no process disturbs another's, not even at exit. It has no
+threads, and it installs no signal handlers; yours run while a call waits.
+
+=head1 CONSTRUCTOR
+
+=head2 new
+
+    my $go = Nearcall->new( $address, %options );
+
+The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), or
+C<tcp:host:port>. Nothing is connected before the first call. Throws a
+L<Nearcall::Error> for an address that cannot be understood and croaks for an
+option that does not exist. The options:
+
+=over 4
+
+=item timeout => $seconds
+
+How long a call may take in all: connecting, sending, waiting. Fractions are
+fine, C<'inf'> means no limit. Default: 30.
+
+=item connect_timeout => $seconds
+
+Bounds connecting within a call. Default: only the call's own timeout does.
+
+=item name => $text
+
+What this program calls itself, for the server's log.
+
+=item attempts => $number
+
+How often a call that was certainly not executed is sent in all. Default: 3.
+
+=item frame_bytes_max => $bytes
+
+The largest reply that is accepted. Default: 4 MiB.
+
+=item server_users => [ $user, ... ]
+
+Further users, by name or id, that the server may run as, besides root, this
+process's own user and the owner of the socket's directory.
+
+=item any_server_user => 1
+
+Talks to a server of any user.
+
+=item allow_abstract => 1
+
+Accepts C<unix:@name>. Any user of the machine can take such a name.
+
+=item nonblocking => 1
+
+For event loops: C<begin> and C<process> never wait.
+
+=back
+
+=head1 CALLING
+
+=head2 call
+
+    my $result  = $go->call( $name => @arguments );
+    my @results = $go->call( $name => @arguments );
+
+Calls a function and returns its results. A function with one result returns
+it; one with none returns the empty list, C<undef> in scalar context; one with
+several returns them as a list, in scalar context as a reference to an array.
+Throws a L<Nearcall::Error> when the call fails.
+
+The first call of a function asks the server for its description: one round
+trip more.
+
+=head2 Proxies
+
+    my $result = $go->ack( 2, 3 );
+
+Every function of the server is a method, unless its name is one of this
+module's own methods, which are all that this page names, or C<AUTOLOAD>,
+C<CLONE_SKIP>, C<DESTROY>, C<can>, C<DOES>, C<import>, C<isa>, C<unimport>,
+C<VERSION>, or begins with an underscore. Such functions, and those with a dot
+in their name, are reached by C<call>.
+
+=head2 function
+
+    my $ack = $go->function('ack');
+    my $result = $ack->( 2, 3 );
+
+A function as a code reference, for places that call it often or hand it on.
+It keeps the handle open and the timeout of the object it was made from. Nothing
+is sent before it is first called.
+
+=head2 call_raw
+
+    my $bytes = $go->call_raw( $name => $bytes );
+
+Calls a function of bytes to bytes without asking for its description.
+
+=head2 with
+
+    my $quick = $go->with( timeout => 0.5 );
+
+The same handle with another timeout. Cheap: make one for one call.
+
+=head2 ping
+
+    my $seconds = $go->ping;
+
+Asks the server for a sign of life and returns how long it took.
+
+=head2 connect
+
+Connects now, to find out early whether a server is there. Optional.
+
+=head2 disconnect
+
+Drops the connection; the next call opens another.
+
+=head2 close
+
+Closes the handle for every object that shares it. It is also closed when the
+last of them goes out of scope.
+
+=head2 server_process_id
+
+The server's process id as it says itself; 0 when not connected.
+
+=head1 SEVERAL CALLS IN FLIGHT
+
+=head2 begin
+
+    my $call = $go->begin( $name => @arguments );
+
+Sends a call and returns without waiting. At most 64 calls may be unfinished on
+a handle. Replies come in any order. A call that is sent this way is never sent
+again by itself. The returned object has these methods:
+
+=over 4
+
+=item $call->ready
+
+Whether the call is over. Does not wait.
+
+=item $call->wait
+
+Waits for the call, and returns or throws as C<call> does. It can be asked again.
+
+=item $call->cancel
+
+Gives the call up. That happens by itself when the object goes out of scope.
+
+=item $call->error
+
+The L<Nearcall::Error> of a call that is over and failed, else C<undef>.
+
+=back
+
+=head1 EVENT LOOPS
+
+With C<< nonblocking => 1 >> nothing waits: watch C<fd> for C<events>, for
+C<timeout> at most, then C<process>, in any loop. Ask for all three again after
+each C<begin>, C<process> and C<cancel>.
+
+    my $poll = IO::Poll->new;
+    my $call = $go->begin( ack => 2, 3 );
+    until ( $call->ready ) {
+        $poll->mask( $go->fd => $go->events );
+        $poll->poll( $go->timeout );
+        $go->process;
+    }
+
+=head2 fd
+
+The number of the descriptor to watch; -1 when there is none.
+
+=head2 events
+
+What to watch it for: C<POLLIN>, C<POLLOUT> or both, as numbers of L<poll(2)>.
+
+=head2 timeout
+
+The seconds until C<process> is due even if nothing happens; C<undef>: never.
+
+=head2 process
+
+    my @finished = $go->process;
+
+Reads, writes, and times calls out, without waiting. Returns the objects of
+calls that are over and were not returned before; in scalar context how many.
+
+=head1 VALUES
+
+    description        Perl
+    bool               anything, by its truth; JSON::PP's and \1, \0 too. Returned: true or false
+    int8 ... uint64    a whole number or a string of one; anything else is refused
+    float32, float64   a number or a string of one
+    string             characters; numbers are printed
+    bytes              bytes; a string with a character above 255 is refused
+    time               seconds since 1970, or an object with an epoch method
+    duration           seconds
+    any                the value as Perl sees it
+    list               a reference to an array
+    map, struct        a reference to a hash
+    optional           the value, or undef
+
+=over 4
+
+=item Strings
+
+Text comes back as characters. Print it through an C<:encoding(UTF-8)> layer, as
+any text. Where a function takes C<string>, decode your input first.
+
+=item Whole numbers
+
+Have their full range: no detour through floating point.
+
+=item Times and durations
+
+Are numbers, so they have a number's 53 bits: a time of these years is exact to
+a quarter of a microsecond, a duration below 100 days to 2 nanoseconds. Of objects,
+C<epoch> and, where there is one, C<nanosecond> are asked: L<Time::Piece>,
+L<DateTime>, and their like.
+
+=item Structs
+
+A field that is left out has the zero value of its type. A key that is no field is
+refused, by name, before anything is sent.
+
+=item Any
+
+References to arrays and hashes, C<undef>, numbers, strings, true and false are sent
+as such. What was made as a string remains one, even if it was used as a number
+since; before Perl 5.36 a number that was printed counts as a string, and only
+JSON::PP's booleans are seen as booleans. Strings are sent as text.
+
+=item Tied variables and overloaded objects
+
+Are asked once. Their code may use the handle that it is an argument for only if it
+is a tied argument itself, not one deeper inside.
+
+=back
+
+=head1 ERRORS
+
+A failed call throws a L<Nearcall::Error>: it has a code, says whether the function
+ran, and stringifies with the file and line of the call. Mistakes in using this
+module, such as an option that does not exist or a handle that was closed, croak with
+a plain string.
+
+=head1 SIGNALS
+
+Perl runs the program's signal handlers while a call waits, and the call goes on with the
+deadline it had. A handler may die, as in the usual
+
+    my $result = eval {
+        local $SIG{ALRM} = sub { die "too late\n" };
+        alarm 2;
+        $go->ack( 3, 10 );
+    };
+    alarm 0;
+
+and the handle can be used afterwards; the call that was left is cancelled. A handler that
+calls through the same handle makes the call that it interrupted fail with C<CANCELLED>: give
+handlers a handle of their own.
+
+=head1 FORK AND THREADS
+
+A handle that was opened before C<fork> works in parent and child. The child's first call
+opens the child's own connection. What the child does with objects it inherited, letting them go
+and exiting included, sends nothing on the parent's connection. Calls that were in flight belong to
+the parent; waiting for one in the child throws C<UNAVAILABLE>, outcome unknown.
+
+Perl's threads do not share objects of this module: in a new thread they are C<undef>. Make a
+handle in each thread.
+
+=head1 SEE ALSO
+
+L<Nearcall::Error>, L<Nearcall::Codes>
+
+=head1 LICENSE
+
+Apache License, Version 2.0.
+
+=cut

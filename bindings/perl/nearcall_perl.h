@@ -1,0 +1,196 @@
+/*
+ * What the C files of the Perl binding share. Names begin with ncp_.
+ *
+ * Memory: everything that outlives a C function hangs on an SV, so that a
+ * croak, a die in a signal handler or the end of the interpreter frees it.
+ * User code (tied variables, overloading, signal handlers) may run wherever a
+ * comment says so, may die there, and may use or close the same handle.
+ */
+#ifndef NEARCALL_PERL_H
+#define NEARCALL_PERL_H
+
+#define PERL_NO_GET_CONTEXT
+#include "EXTERN.h"
+#include "perl.h"
+#include "XSUB.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "nearcall.h"
+
+/* Guards the C stack of this binding's own recursion. It lies above the
+ * protocol's limit on nesting, so that libnearcall's error comes first. */
+#define NCP_RECURSION_MAX 100
+
+/* ---- Plans: a function's description, compiled once (plan.c) ---- */
+
+typedef enum {
+    NCP_BOOL, NCP_INTEGER, NCP_FLOAT32, NCP_FLOAT64, NCP_STRING, NCP_BYTES,
+    NCP_TIME, NCP_DURATION, NCP_ANY, NCP_LIST, NCP_MAP, NCP_OPTIONAL, NCP_STRUCT
+} ncp_kind;
+
+typedef struct ncp_type ncp_type;
+
+typedef struct ncp_field {
+    SV *name;             /* shared-key scalar, so that its hash is known */
+    const ncp_type *type;
+} ncp_field;
+
+typedef struct ncp_struct {
+    SV *name;
+    U32 fields_count;
+    ncp_field *fields;
+} ncp_struct;
+
+struct ncp_type {
+    ncp_kind kind;
+    const char *name;            /* as the schema writes it; for messages */
+    int64_t min;                 /* INTEGER */
+    uint64_t max;                /* INTEGER */
+    const ncp_type *key;         /* MAP */
+    const ncp_type *element;     /* LIST, MAP, OPTIONAL */
+    const ncp_struct *structure; /* STRUCT */
+};
+
+typedef struct ncp_plan {
+    AV *memory;        /* owns this plan and all that it points to */
+    uint32_t revision; /* of the description it was compiled from */
+    bool raw;
+    bool variadic;
+    U32 params_count;
+    U32 params_required;
+    ncp_field *params;
+    U32 results_count;
+    const ncp_type **results;
+} ncp_plan;
+
+/* Compiles a description; throws Nearcall::Error when it cannot be read. */
+ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
+                           size_t bytes, uint32_t revision);
+void ncp_plan_free(pTHX_ ncp_plan *plan);
+
+/* ---- Handles, views, functions (handle.c) ---- */
+
+typedef struct ncp_call ncp_call;
+
+typedef struct ncp_function {
+    SV *name;
+    nearcall_function *function; /* owned by the client */
+    ncp_plan *plan;              /* NULL until first used */
+} ncp_function;
+
+typedef struct ncp_handle {
+    nearcall_client *client; /* NULL once closed */
+    HV *functions;           /* name => address of an ncp_function */
+    ncp_call *calls;         /* every call object that is alive; not owned */
+    U32 references;          /* views, function objects and call objects */
+    U32 requests;            /* grows whenever the library's request changes hands */
+    bool nonblocking;
+} ncp_handle;
+
+/* What a Nearcall object is: a handle and the timeout of calls through it. */
+typedef struct ncp_view {
+    ncp_handle *handle;
+    int64_t timeout_ms; /* 0: the handle's default */
+} ncp_view;
+
+/* What a Nearcall::Function object is; reached through CvXSUBANY. */
+typedef struct ncp_callable {
+    ncp_view view;
+    SV *name;
+    ncp_function *function; /* NULL until the first call */
+} ncp_callable;
+
+ncp_handle *ncp_handle_new(pTHX);
+void ncp_handle_release(pTHX_ ncp_handle *handle);
+void ncp_handle_close(pTHX_ ncp_handle *handle);
+
+/* A new object of a class for a handle that gains a reference. */
+SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms);
+ncp_view *ncp_view_of(pTHX_ SV *object);      /* croaks on anything else */
+nearcall_client *ncp_view_client(pTHX_ const ncp_view *view); /* croaks when closed */
+SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body);
+
+/* Seconds, fractions allowed, infinite for none; croaks on what is no time. */
+int64_t ncp_timeout_ms(pTHX_ SV *seconds);
+
+/* ---- One call (call.c) ---- */
+
+/* One call while it is made; lives on the C stack. The arguments are on the
+ * Perl stack from first_argument on, or in list if that is not NULL. */
+typedef struct ncp_invocation {
+    ncp_handle *handle;
+    SV *object;             /* what the call is made through; borrowed */
+    int64_t timeout_ms;
+    ncp_function *function; /* NULL until found */
+    SV *name;
+    AV *list;
+    I32 first_argument;
+    I32 arguments_count;
+    U32 requests;           /* handle->requests when the request was begun */
+    bool object_kept;
+} ncp_invocation;
+
+SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
+
+/* Keeps the object alive to the end of the statement: before user code runs. */
+void ncp_keep_object(pTHX_ ncp_invocation *call);
+
+/* Runs the handlers of the signals that arrived; throws CANCELLED when one of
+ * them used the handle, because that gave this call up. */
+void ncp_run_signal_handlers(pTHX_ ncp_invocation *call);
+
+void ncp_find(pTHX_ ncp_invocation *call);
+void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
+void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
+NV ncp_ping(pTHX_ ncp_invocation *call);
+void ncp_connect(pTHX_ ncp_invocation *call);
+ncp_plan *ncp_plan_current(pTHX_ ncp_function *function);
+
+/* Leaves results in place of an XSUB's arguments, as its context wants them. */
+void ncp_return_reply(pTHX_ I32 ax, ncp_function *function, const nearcall_reply *reply);
+void ncp_return_list(pTHX_ I32 ax, AV *results);
+
+/* ---- Values (encode.c, decode.c) ---- */
+
+/* Starts a request and writes the arguments into it. User code may run. */
+void ncp_encode_request(pTHX_ ncp_invocation *call);
+
+/* One value of a type, which the caller owns; or NULL and an error to throw. */
+SV *ncp_decode_result(pTHX_ SV *function_name, const ncp_type *type, nearcall_reader *reader,
+                      SV **ret_error);
+
+/* All results as a mortal array; or NULL and an error to throw. */
+AV *ncp_decode_results(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
+                       SV **ret_error);
+
+/* An error's details; an empty array for bytes that cannot be read. */
+SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
+
+/* ---- Errors (error.c) ---- */
+
+/* A new Nearcall::Error; takes over message and details (NULL for none). */
+SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
+SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
+
+/* Throws with the line that the program is at. */
+void ncp_throw(pTHX_ SV *error) __attribute__((noreturn));
+void ncp_throw_client(pTHX_ const ncp_invocation *call) __attribute__((noreturn));
+
+/* ---- Several calls in flight (pending.c) ---- */
+
+SV *ncp_call_begin(pTHX_ ncp_invocation *call);
+ncp_call *ncp_call_of(pTHX_ SV *object);
+void ncp_call_send(pTHX_ ncp_call *call);
+bool ncp_call_ready(pTHX_ ncp_call *call);
+AV *ncp_call_wait(pTHX_ ncp_call *call);
+void ncp_call_cancel(pTHX_ ncp_call *call);
+SV *ncp_call_error(const ncp_call *call);
+void ncp_calls_closed(pTHX_ ncp_handle *handle);
+
+/* Does what can be done without waiting; returns the calls that finished and
+ * were not returned before, as a mortal array of objects. */
+AV *ncp_process(pTHX_ ncp_handle *handle);
+
+#endif

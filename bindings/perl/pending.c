@@ -1,0 +1,354 @@
+/* Calls in flight: Nearcall::Call objects, and the loop that finishes them. */
+#include "nearcall_perl.h"
+
+typedef enum { RESOLVING, SENT, SUCCEEDED, FAILED, CANCELLED } call_state;
+
+/* Listed in its handle while alive. The object owns this struct, not the other
+ * way round, so that a call that nobody wants any more is cancelled. */
+struct ncp_call {
+    ncp_handle *handle;
+    ncp_call *next;
+    SV *object;             /* the blessed scalar; not owned */
+    SV *name;
+    ncp_function *function; /* NULL while RESOLVING */
+    AV *arguments;          /* only while RESOLVING */
+    AV *results;            /* SUCCEEDED */
+    SV *error;              /* FAILED */
+    int64_t timeout_ms;
+    nearcall_call_id id;    /* RESOLVING, SENT */
+    call_state state;
+    bool reported;          /* ncp_process has returned it */
+};
+
+static bool in_flight(const ncp_call *call)
+{
+    return call->state == RESOLVING || call->state == SENT;
+}
+
+/* ---- Life ---- */
+
+static void unlist(ncp_call *call)
+{
+    ncp_call **link = &call->handle->calls;
+
+    while (*link && *link != call)
+        link = &(*link)->next;
+    if (*link)
+        *link = call->next;
+}
+
+void ncp_call_cancel(pTHX_ ncp_call *call)
+{
+    PERL_UNUSED_CONTEXT;
+    if (!in_flight(call))
+        return;
+    call->state = CANCELLED;
+    if (call->handle->client) {
+        call->handle->requests++;
+        nearcall_cancel(call->handle->client, call->id);
+    }
+}
+
+static int call_free(pTHX_ SV *object, MAGIC *magic)
+{
+    ncp_call *call = (ncp_call *)magic->mg_ptr;
+    dSAVE_ERRNO;
+
+    PERL_UNUSED_ARG(object);
+    if (!call)
+        return 0;
+    ncp_call_cancel(aTHX_ call);
+    unlist(call);
+    ncp_handle_release(aTHX_ call->handle);
+    SvREFCNT_dec(call->name);
+    SvREFCNT_dec((SV *)call->arguments);
+    SvREFCNT_dec((SV *)call->results);
+    SvREFCNT_dec(call->error);
+    Safefree(call);
+    RESTORE_ERRNO;
+    return 0;
+}
+
+static int not_cloned(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
+{
+    PERL_UNUSED_CONTEXT;
+    PERL_UNUSED_ARG(params);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+
+static const MGVTBL call_magic = { .svt_free = call_free, .svt_dup = not_cloned };
+
+static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
+{
+    SV *object = newSV_type(SVt_PVMG);
+    ncp_call *call;
+
+    Newxz(call, 1, ncp_call);
+    call->handle = from->handle;
+    call->handle->references++;
+    call->next = call->handle->calls;
+    call->handle->calls = call;
+    call->object = object;
+    call->name = newSVsv(from->name);
+    call->timeout_ms = from->timeout_ms;
+    call->state = CANCELLED;
+    sv_magicext(object, NULL, PERL_MAGIC_ext, &call_magic, (char *)call, 0)->mg_flags |= MGf_DUP;
+    *ret_object = sv_2mortal(sv_bless(newRV_noinc(object), gv_stashpvs("Nearcall::Call", GV_ADD)));
+    return call;
+}
+
+ncp_call *ncp_call_of(pTHX_ SV *object)
+{
+    MAGIC *magic = NULL;
+
+    if (SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG)
+        magic = mg_findext(SvRV(object), PERL_MAGIC_ext, &call_magic);
+    if (!magic || !magic->mg_ptr)
+        croak("Nearcall: this is not an object that begin returned, in this thread");
+    return (ncp_call *)magic->mg_ptr;
+}
+
+SV *ncp_call_error(const ncp_call *call)
+{
+    return call->state == FAILED ? call->error : NULL;
+}
+
+/* The library's ids end with the client; objects outlive it. */
+void ncp_calls_closed(pTHX_ ncp_handle *handle)
+{
+    ncp_call *call;
+
+    PERL_UNUSED_CONTEXT;
+    for (call = handle->calls; call; call = call->next)
+        if (in_flight(call))
+            call->state = CANCELLED;
+}
+
+/* ---- Beginning ---- */
+
+static ncp_invocation invocation_of(const ncp_call *call)
+{
+    ncp_invocation invocation = {
+        .handle = call->handle, .object = call->object, .timeout_ms = call->timeout_ms,
+        .function = call->function, .name = call->name, .list = call->arguments,
+        .arguments_count = call->arguments ? (I32)(AvFILLp(call->arguments) + 1) : 0,
+    };
+    return invocation;
+}
+
+static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
+{
+    call->function = invocation->function;
+    ncp_encode_request(aTHX_ invocation);
+    if (nearcall_request_send(call->handle->client, invocation->timeout_ms, &call->id)
+        != NEARCALL_OK)
+        ncp_throw_client(aTHX_ invocation);
+    call->state = SENT;
+}
+
+/* The second step of a call that had to learn its function first. */
+void ncp_call_send(pTHX_ ncp_call *call)
+{
+    ncp_invocation invocation = invocation_of(call);
+
+    ncp_find(aTHX_ &invocation);
+    send_request(aTHX_ call, &invocation);
+}
+
+static void copy_arguments(pTHX_ ncp_call *call, const ncp_invocation *from)
+{
+    I32 i;
+
+    call->arguments = newAV();
+    for (i = 0; i < from->arguments_count; i++)
+        av_push(call->arguments, newSVsv(ncp_argument(aTHX_ from, i)));
+}
+
+static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
+{
+    STRLEN bytes;
+    const char *name;
+
+    copy_arguments(aTHX_ call, from);
+    if (!call->handle->client)
+        croak("Nearcall: the handle was closed by an argument's own code");
+    name = SvPVutf8(call->name, bytes);
+    call->handle->requests++;
+    if (nearcall_find_begin(call->handle->client, name, bytes, call->timeout_ms, &call->id)
+        != NEARCALL_OK)
+        ncp_throw_client(aTHX_ from);
+    call->state = RESOLVING;
+}
+
+static bool is_known(pTHX_ const ncp_invocation *call)
+{
+    return call->function || hv_exists_ent(call->handle->functions, call->name, 0);
+}
+
+SV *ncp_call_begin(pTHX_ ncp_invocation *from)
+{
+    SV *object;
+    ncp_call *call;
+
+    if (from->handle->nonblocking && !is_known(aTHX_ from)) {
+        call = call_new(aTHX_ from, &object);
+        begin_find(aTHX_ call, from);
+        return object;
+    }
+    if (!from->function)
+        ncp_find(aTHX_ from);
+    call = call_new(aTHX_ from, &object);
+    send_request(aTHX_ call, from);
+    return object;
+}
+
+/* ---- Finishing ---- */
+
+static void fail(pTHX_ ncp_call *call, SV *error)
+{
+    call->state = FAILED;
+    call->error = error;
+}
+
+/* Runs a method of the call that can throw, here where nobody catches it. */
+static void attempt(pTHX_ ncp_call *call, const char *method)
+{
+    dSP;
+
+    ENTER;
+    SAVETMPS;
+    save_scalar(PL_errgv);
+    PUSHMARK(SP);
+    XPUSHs(sv_2mortal(newRV_inc(call->object)));
+    PUTBACK;
+    call_method(method, G_EVAL | G_VOID | G_DISCARD);
+    if (SvTRUE(ERRSV))
+        fail(aTHX_ call, newSVsv(ERRSV));
+    FREETMPS;
+    LEAVE;
+}
+
+static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
+{
+    ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
+    SV *error = NULL;
+    AV *results = ncp_decode_results(aTHX_ call->function->name, plan, reply, &error);
+
+    if (!results) {
+        fail(aTHX_ call, error);
+        return;
+    }
+    call->state = SUCCEEDED;
+    call->results = (AV *)SvREFCNT_inc((SV *)results);
+}
+
+static void send_resolved(pTHX_ ncp_call *call)
+{
+    sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    attempt(aTHX_ call, "_send");
+    SvREFCNT_dec((SV *)call->arguments);
+    call->arguments = NULL;
+}
+
+static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
+{
+    if (r != NEARCALL_OK)
+        fail(aTHX_ call, ncp_error_from_client(aTHX_ call->handle->client, call->name));
+    else if (call->state == RESOLVING)
+        send_resolved(aTHX_ call);
+    else
+        keep_results(aTHX_ call, reply);
+}
+
+/* Looks without waiting or reading; true when the call is over. */
+static bool look(pTHX_ ncp_call *call)
+{
+    nearcall_reply reply;
+    int r;
+
+    if (!in_flight(call))
+        return true;
+    r = nearcall_poll(call->handle->client, call->id, &reply);
+    if (r == NEARCALL_E_AGAIN)
+        return false;
+    finish(aTHX_ call, r, &reply);
+    return !in_flight(call);
+}
+
+bool ncp_call_ready(pTHX_ ncp_call *call)
+{
+    if (look(aTHX_ call))
+        return true;
+    (void)nearcall_process(call->handle->client);
+    return look(aTHX_ call);
+}
+
+static void wait_once(pTHX_ ncp_call *call)
+{
+    ncp_invocation invocation = invocation_of(call);
+    nearcall_reply reply;
+    int r;
+
+    while ((r = nearcall_wait(call->handle->client, call->id, &reply)) == NEARCALL_E_INTERRUPTED) {
+        ncp_keep_object(aTHX_ &invocation);
+        PERL_ASYNC_CHECK();
+        if (!in_flight(call))
+            return;
+    }
+    finish(aTHX_ call, r, &reply);
+}
+
+AV *ncp_call_wait(pTHX_ ncp_call *call)
+{
+    while (in_flight(call))
+        wait_once(aTHX_ call);
+    if (call->state == FAILED)
+        ncp_throw(aTHX_ newSVsv(call->error));
+    if (call->state == CANCELLED)
+        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
+            call->name, newSVpvs("the call was cancelled, or its handle closed"), NULL));
+    return call->results;
+}
+
+/* ---- Event loops ---- */
+
+static ncp_call *call_by_id(const ncp_handle *handle, nearcall_call_id id)
+{
+    ncp_call *call = handle->calls;
+
+    while (call && !(in_flight(call) && call->id == id))
+        call = call->next;
+    return call;
+}
+
+/* A call that was resolved is sent, and goes on being in flight. */
+static void finish_all(pTHX_ ncp_handle *handle)
+{
+    nearcall_call_id id;
+
+    while (handle->client && (id = nearcall_next_finished(handle->client)) != 0) {
+        ncp_call *call = call_by_id(handle, id);
+        if (!call)
+            nearcall_cancel(handle->client, id);
+        else if (!look(aTHX_ call) && call->id == id)
+            return;
+    }
+}
+
+AV *ncp_process(pTHX_ ncp_handle *handle)
+{
+    AV *finished = (AV *)sv_2mortal((SV *)newAV());
+    ncp_call *call;
+
+    /* A lost connection finishes its calls with their own errors. */
+    (void)nearcall_process(handle->client);
+    finish_all(aTHX_ handle);
+    for (call = handle->calls; call; call = call->next) {
+        if (in_flight(call) || call->reported || call->state == CANCELLED)
+            continue;
+        call->reported = true;
+        av_push(finished, newRV_inc(call->object));
+    }
+    return finished;
+}
