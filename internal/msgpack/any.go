@@ -35,7 +35,8 @@ func ReadAny(src []byte, depth int) (any, []byte, error) {
 		return readAnyList(src, depth)
 	case msgp.MapType:
 		return readAnyMap(src, depth)
-	case msgp.TimeType:
+	}
+	if isTimestamp(src) {
 		return boxed(ReadTime(src))
 	}
 	return nil, src, mismatch(src, "any")

@@ -130,14 +130,17 @@ func ReadTime(src []byte) (time.Time, []byte, error) {
 	return value, rest, nil
 }
 
-// isTimestamp holds where the official extension type -1 stands; msgp takes an
-// older type of its own for a time as well, which the schema does not know.
+// isTimestamp holds where the official extension type -1 stands. msgp takes an
+// older type of its own for a time as well, which the schema does not know, and
+// its NextType looks for the type of a fixed extension in the wrong place.
 func isTimestamp(src []byte) bool {
-	if msgp.NextType(src) != msgp.TimeType {
+	if len(src) == 0 {
 		return false
 	}
-	at := 1
+	at := 0
 	switch src[0] {
+	case 0xD4, 0xD5, 0xD6, 0xD7, 0xD8:
+		at = 1
 	case 0xC7:
 		at = 2
 	case 0xC8:
@@ -145,7 +148,7 @@ func isTimestamp(src []byte) bool {
 	case 0xC9:
 		at = 5
 	}
-	return len(src) > at && int8(src[at]) == msgp.MsgTimeExtension
+	return at > 0 && len(src) > at && int8(src[at]) == msgp.MsgTimeExtension
 }
 
 // ReadList reads the header of an array whose elements can still be in src: a
@@ -195,8 +198,13 @@ func mismatch(src []byte, want string) error {
 		return Error("byte 0xC1 begins no MessagePack value")
 	}
 	came := kindOf(src)
-	if came == want || want == "bytes" && came == "string" {
+	if came == want {
 		return ErrShort
+	}
+	if came != "list" && came != "map" {
+		if _, err := msgp.Skip(src); err == msgp.ErrShortBytes {
+			return ErrShort
+		}
 	}
 	return fmt.Errorf("%s came where %s is expected", came, want)
 }
@@ -218,9 +226,9 @@ func kindOf(src []byte) string {
 		return "float"
 	case msgp.BoolType, msgp.NilType:
 		return kind.String()
-	case msgp.TimeType:
-		return "time or other extension"
-	default:
-		return "extension"
 	}
+	if isTimestamp(src) {
+		return "time"
+	}
+	return "extension"
 }

@@ -1,0 +1,15 @@
+package unixsocket
+
+import "golang.org/x/sys/unix"
+
+// HungUp reports whether the peer has closed the connection altogether, as
+// opposed to having ended only its own direction. It does not wait.
+func (c *conn) HungUp() bool {
+	gone := false
+	err := c.raw.Control(func(fd uintptr) {
+		watched := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(watched, 0)
+		gone = err == nil && n > 0 && watched[0].Revents&unix.POLLHUP != 0
+	})
+	return gone || err != nil
+}

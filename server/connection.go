@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A connection is one caller's. Its goroutine, the reader, reads frames and
+// runs quick functions itself; others run in goroutines of their own. When a
+// function that the reader runs turns out to be slow, another goroutine takes
+// the reading over: see role.go.
+type connection struct {
+	server  *Server
+	service *service
+	conn    net.Conn
+	peer    Peer
+	user    *user // nil: not admitted
+	out     output
+
+	// Set by the handshake, immutable afterwards.
+	sharedClock   bool
+	frameBytesMax int         // largest frame the caller accepts
+	framed        atomic.Bool // the welcome is out: frames may be sent
+
+	// Used by the reader alone.
+	in     *input
+	parser wire.Parser
+	frame  wire.Frame
+	role   role
+	inline *execution
+
+	// accepted is the highest call id taken on; with draining it decides which
+	// calls a drain still covers.
+	accepted atomic.Uint64
+	draining atomic.Bool
+
+	// running counts calls that run outside the reader, and readers.
+	running sync.WaitGroup
+
+	// mu protects what follows.
+	mu       sync.Mutex
+	calls    map[uint64]*execution
+	last     uint64 // of the drain frame
+	finished bool   // the reader has ended: nothing new starts
+	closed   bool
+}
+
+func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
+	c := &connection{
+		server: v.server, service: v, conn: conn, peer: peer, user: u,
+		in: newInput(), calls: make(map[uint64]*execution),
+	}
+	c.inline = &execution{connection: c}
+	c.out.init(conn, &v.server.config, v.server.clock)
+	c.role.init(c.watch)
+	return c
+}
+
+// serve runs the connection to its end.
+func (c *connection) serve() {
+	defer c.end()
+	first, err := c.firstByte()
+	if err != nil {
+		c.close(err)
+		return
+	}
+	switch first {
+	case wire.FirstByteHello:
+		if err := c.handshake(); err != nil {
+			c.close(err)
+			return
+		}
+		c.running.Add(1)
+		c.read()
+	case wire.FirstByteSimple:
+		c.serveSimple()
+	default:
+		c.violation(&wire.ProtocolError{Text: "the first byte is none of a hello, a simple request"})
+	}
+}
+
+// end waits for functions that still run and gives everything back.
+func (c *connection) end() {
+	c.running.Wait()
+	c.close(nil)
+	if c.user != nil {
+		c.server.users.leave(c.user)
+	}
+	c.service.remove(c)
+	c.service.active.Done()
+}
+
+// read is the reader: it processes what is there, sends what that produced,
+// and waits for more. It returns when the connection ends or when another
+// goroutine has become the reader.
+func (c *connection) read() {
+	defer c.running.Done()
+	for {
+		goOn, err := c.processBuffered()
+		if !goOn {
+			return
+		}
+		if err == nil {
+			c.out.flush()
+			err = c.receive(c.parser.Need(c.in.unread()))
+		}
+		if err != nil {
+			c.readerEnds(err)
+			return
+		}
+	}
+}
+
+// processBuffered handles every complete frame that has been read. goOn is
+// false when this goroutine is no longer the reader.
+func (c *connection) processBuffered() (goOn bool, err error) {
+	for {
+		n, err := c.parser.Next(c.in.unread(), &c.frame)
+		if err != nil {
+			return true, err
+		}
+		if n == 0 {
+			return true, nil
+		}
+		c.in.advance(n)
+		goOn, err = frameHandlers[c.frame.Type](c)
+		if err != nil || !goOn {
+			return goOn, err
+		}
+	}
+}
+
+// receive waits for more bytes of a message that takes need bytes in all. Only
+// one that has begun has a deadline.
+func (c *connection) receive(need int) error {
+	c.in.makeRoom(need)
+	if err := c.in.boundWait(c.conn, c.server.config.frameTimeout); err != nil {
+		return err
+	}
+	// A drain that came before the deadline above was set must not be missed.
+	if c.draining.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return c.in.fill(c.conn)
+}
+
+// readerEnds closes the connection for the reason that reading stopped. While
+// draining, what runs may still answer.
+func (c *connection) readerEnds(err error) {
+	c.mu.Lock()
+	c.finished = true
+	c.mu.Unlock()
+	var violation *wire.ProtocolError
+	switch {
+	case errors.As(err, &violation):
+		c.violation(violation)
+	case errors.Is(err, transport.ErrDescriptors):
+		c.violation(&wire.ProtocolError{Text: "descriptors arrived, which were not agreed to"})
+	case c.draining.Load() && isTimeout(err):
+		// end closes after the last answer.
+	case isTimeout(err):
+		c.violation(&wire.ProtocolError{Text: "a frame was not complete within frame_timeout_ms"})
+	default:
+		c.close(err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// violation tells the peer what it did wrong, logs it and closes.
+func (c *connection) violation(err *wire.ProtocolError) {
+	code := status.InvalidArgument
+	if err.TooLarge {
+		code = status.ResourceExhausted
+	}
+	c.server.counters.violations.Add(1)
+	c.server.config.logger.Warn("protocol error; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
+	c.sendFailure(0, &status.Error{Code: code, Outcome: status.OutcomeNotExecuted, Message: "protocol error: " + err.Text})
+	c.out.flush()
+	c.close(err)
+}
+
+// close closes the connection and ends the contexts of its calls. It may be
+// called by any goroutine, repeatedly.
+func (c *connection) close(reason error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	calls := make([]*execution, 0, len(c.calls))
+	for _, call := range c.calls {
+		calls = append(calls, call)
+	}
+	c.mu.Unlock()
+
+	if reason != nil && !errors.Is(reason, io.EOF) && !errors.Is(reason, net.ErrClosed) {
+		c.server.config.logger.Debug("connection closed", "peer", c.peer.String(), "reason", reason)
+	}
+	c.role.stop()
+	c.conn.Close()
+	c.out.closed()
+	for _, call := range calls {
+		call.cancel(context.Canceled)
+	}
+}
+
+// drain tells the caller which calls will still be answered and makes the
+// reader stop reading.
+func (c *connection) drain() {
+	c.mu.Lock()
+	c.draining.Store(true)
+	c.last = c.accepted.Load()
+	header := wire.Header{Type: wire.Drain, CallID: c.last}
+	c.mu.Unlock()
+	if c.framed.Load() {
+		c.out.append(&header, nil)
+		c.out.flush()
+	}
+	c.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// covered reports whether a call that was taken on while draining has an id
+// that the drain frame promised to answer.
+func (c *connection) covered(id uint64) bool {
+	if !c.draining.Load() {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return id <= c.last
+}

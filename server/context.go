@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A callContext is the context of one call. It starts no timer and makes no
+// channel until somebody asks for one: most functions never do. It implements
+// the AfterFunc method that package context looks for, so that contexts derived
+// from it need no goroutine.
+type callContext struct {
+	call     *Call
+	deadline time.Time // zero: none
+
+	// mu protects what follows.
+	mu        sync.Mutex
+	done      chan struct{}
+	err       error
+	timer     *time.Timer
+	callbacks map[*func()]struct{}
+}
+
+func newCallContext(call *Call, deadline time.Time) *callContext {
+	return &callContext{call: call, deadline: deadline}
+}
+
+// Deadline implements context.Context.
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+
+// Done implements context.Context.
+func (c *callContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		} else {
+			c.startTimerLocked()
+		}
+	}
+	return c.done
+}
+
+// Err implements context.Context.
+func (c *callContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.deadline.IsZero() && time.Until(c.deadline) <= 0 {
+		c.endLocked(context.DeadlineExceeded)
+	}
+	return c.err
+}
+
+type callKey struct{}
+
+// Value implements context.Context.
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return nil
+}
+
+// AfterFunc arranges that f runs in a goroutine of its own when the context
+// ends; stop undoes that.
+func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.callbacks == nil {
+		c.callbacks = make(map[*func()]struct{})
+	}
+	key := &f
+	c.callbacks[key] = struct{}{}
+	c.startTimerLocked()
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waiting := c.callbacks[key]
+		delete(c.callbacks, key)
+		return waiting
+	}
+}
+
+func (c *callContext) startTimerLocked() {
+	if c.timer == nil && !c.deadline.IsZero() {
+		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
+	}
+}
+
+// end ends the context for a reason; the first reason counts.
+func (c *callContext) end(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked(reason)
+}
+
+func (c *callContext) endLocked(reason error) {
+	if c.err != nil {
+		return
+	}
+	c.err = reason
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if c.done != nil {
+		close(c.done)
+	}
+	for callback := range c.callbacks {
+		go (*callback)()
+	}
+	c.callbacks = nil
+}

@@ -1,0 +1,97 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// An execution is one run of a function: what goes in and what comes out. The
+// reader uses one over and over; calls that run apart have one each.
+type execution struct {
+	connection *connection
+	id         uint64
+	function   *function
+	codec      wire.Codec
+	payload    []byte
+	context    *callContext // nil when nobody can ask for it
+
+	result  []byte
+	scratch []byte // where typed results are encoded
+	err     error  // nil or a *status.Error with its outcome
+}
+
+// run runs the function inside the interceptors and turns a panic into an
+// error. It fills in result and err.
+func (e *execution) run(ctx context.Context) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			e.err = e.recovered(cause)
+		}
+	}()
+	if len(e.connection.server.config.interceptors) > 0 {
+		e.err = withOutcome(e.intercept(ctx, 0))
+		return
+	}
+	e.err = withOutcome(e.call(ctx))
+}
+
+func (e *execution) call(ctx context.Context) (err error) {
+	if e.codec == wire.CodecRaw && e.function.raw != nil {
+		e.result, err = e.function.raw(ctx, e.payload)
+		return err
+	}
+	e.result, err = e.function.Call(ctx, e.codec, e.payload, e.scratch[:0])
+	if cap(e.result) <= outputBytesKept {
+		e.scratch = e.result
+	}
+	return err
+}
+
+func (e *execution) intercept(ctx context.Context, index int) error {
+	interceptors := e.connection.server.config.interceptors
+	if index == len(interceptors) {
+		return e.call(ctx)
+	}
+	call, _ := CallFromContext(ctx)
+	return interceptors[index](ctx, call, func(ctx context.Context) error {
+		return e.intercept(ctx, index+1)
+	})
+}
+
+// cancel ends the context of the call.
+func (e *execution) cancel(reason error) {
+	if e.context != nil {
+		e.context.end(reason)
+	}
+}
+
+func (e *execution) recovered(cause any) error {
+	e.connection.server.config.logger.Error("function panicked",
+		"function", e.function.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return &status.Error{
+		Code: status.Internal, Outcome: status.OutcomeExecuted,
+		Message: fmt.Sprintf("function %s panicked; the server's log has the stack", e.function.name),
+		Cause:   errors.New("panic"),
+	}
+}
+
+// withOutcome makes err one that can be sent: a function's own error means
+// that it was executed.
+func withOutcome(err error) error {
+	if err == nil {
+		return nil
+	}
+	failure := *status.FromError(err)
+	if failure.Outcome == status.OutcomeNone {
+		failure.Outcome = status.OutcomeExecuted
+	}
+	if failure.Code == status.OK {
+		failure.Code = status.Unknown
+	}
+	return &failure
+}

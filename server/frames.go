@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A frameHandler handles c.frame. goOn is false when the goroutine that called
+// it is no longer the reader.
+type frameHandler func(c *connection) (goOn bool, err error)
+
+// frameHandlers has a handler for every type that the parser lets through.
+var frameHandlers = [...]frameHandler{
+	wire.Request: (*connection).onRequest,
+	wire.Cancel:  (*connection).onCancel,
+	wire.Ping:    (*connection).onPing,
+	wire.Pong:    (*connection).onPong,
+	wire.Resolve: (*connection).onResolve,
+}
+
+func (c *connection) onPing() (bool, error) {
+	header := wire.Header{Type: wire.Pong}
+	c.out.append(&header, c.frame.Payload)
+	return true, nil
+}
+
+// onPong refuses: this server sends no pings.
+func (c *connection) onPong() (bool, error) {
+	return true, &wire.ProtocolError{Text: "a PONG for which there was no PING"}
+}
+
+func (c *connection) onCancel() (bool, error) {
+	c.mu.Lock()
+	e := c.calls[c.frame.CallID]
+	c.mu.Unlock()
+	if e != nil {
+		e.cancel(context.Canceled)
+	}
+	return true, nil
+}
+
+func (c *connection) onResolve() (bool, error) {
+	if !c.take() {
+		return true, nil
+	}
+	f := c.service.table.byName[string(c.frame.Payload)]
+	if f == nil {
+		c.sendFailure(c.frame.CallID, noSuchFunction(string(c.frame.Payload)))
+		return true, nil
+	}
+	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: c.frame.CallID, FunctionID: f.id}
+	c.out.append(&header, f.description)
+	return true, nil
+}
+
+// take takes a call on; it reports whether the call will be served, which a
+// drain may have ruled out.
+func (c *connection) take() bool {
+	c.accepted.Store(c.frame.CallID)
+	return c.covered(c.frame.CallID)
+}
+
+func (c *connection) onRequest() (bool, error) {
+	if !c.take() {
+		return true, nil
+	}
+	f, err := c.function()
+	if err != nil {
+		c.sendFailure(c.frame.CallID, status.FromError(err))
+		return true, nil
+	}
+	deadline, passed := c.deadline()
+	if passed {
+		c.sendFailure(c.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
+		return true, nil
+	}
+	if f.inline() {
+		return c.runInline(f, deadline), nil
+	}
+	c.runApart(f, deadline)
+	return true, nil
+}
+
+// function finds the function that the request names by id or by extension.
+func (c *connection) function() (*function, error) {
+	if c.frame.FunctionID != 0 {
+		f := c.service.table.find(c.frame.FunctionID)
+		if f == nil {
+			return nil, refusedf(status.Unimplemented, "the server has no function with id %d; resolve its name again", c.frame.FunctionID)
+		}
+		return f, c.checkMandatory()
+	}
+	name, found := wire.FindExtension(c.frame.Extensions, wire.ExtensionFunctionName)
+	if !found {
+		return nil, refusedf(status.InvalidArgument, "the request has function id 0 and no name in extension 0x%04x", uint16(wire.ExtensionFunctionName))
+	}
+	f := c.service.table.byName[string(name)]
+	if f == nil {
+		return nil, noSuchFunction(string(name))
+	}
+	return f, c.checkMandatory()
+}
+
+func (c *connection) checkMandatory() error {
+	if c.frame.ExtensionBytes == 0 {
+		return nil
+	}
+	if t, found := wire.UnknownMandatory(c.frame.Extensions, wire.ExtensionFunctionName); found {
+		return refusedf(status.Unimplemented, "the request has extension 0x%04x, which this server does not understand", uint16(t))
+	}
+	return nil
+}
+
+func noSuchFunction(name string) *status.Error {
+	return refusedf(status.Unimplemented, "the server has no function %q; `nearcall list ADDRESS` shows what it has", name)
+}
+
+// deadline returns the request's deadline, zero for none, and whether it has
+// passed.
+func (c *connection) deadline() (deadline time.Time, passed bool) {
+	if c.frame.Deadline == 0 {
+		return time.Time{}, false
+	}
+	remaining := wire.DeadlineRemaining(c.frame.Deadline, c.server.clock.Ms(), c.sharedClock)
+	return time.Now().Add(remaining), remaining < 0
+}

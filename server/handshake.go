@@ -1,0 +1,148 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// turnAwayWait is how long a peer that is refused at once is given to say
+// which protocol it speaks, so that it can be told in that.
+const turnAwayWait = 100 * time.Millisecond
+
+// implemented are the features that this server accepts.
+const implemented = wire.FeatureSharedClock
+
+// firstByte waits for the first byte of the connection. The deadline it sets
+// covers the whole hello, or the first simple request.
+func (c *connection) firstByte() (byte, error) {
+	if err := c.bound(c.server.config.helloTimeout); err != nil {
+		return 0, err
+	}
+	if err := c.in.fill(c.conn); err != nil {
+		return 0, err
+	}
+	return c.in.unread()[0], nil
+}
+
+func (c *connection) bound(timeout time.Duration) error {
+	c.in.bounded = true
+	return c.conn.SetReadDeadline(time.Now().Add(timeout))
+}
+
+// handshake reads the hello and answers it.
+func (c *connection) handshake() error {
+	var hello wire.Hello
+	for {
+		n, err := wire.ParseHello(c.in.unread(), &hello)
+		if err != nil {
+			c.server.counters.violations.Add(1)
+			return c.refuse(refusedf(status.InvalidArgument, "%v", err))
+		}
+		if n > 0 {
+			c.in.advance(n)
+			break
+		}
+		c.in.makeRoom(wire.HelloBytesMax)
+		if err := c.in.fill(c.conn); err != nil {
+			return err
+		}
+	}
+	if refusal := checkHello(&hello); refusal != nil {
+		return c.refuse(refusal)
+	}
+	c.agree(&hello)
+	return nil
+}
+
+func checkHello(hello *wire.Hello) *status.Error {
+	if hello.VersionMin > wire.Version || hello.VersionMax < wire.Version {
+		return refusedf(status.Unimplemented, "the caller speaks protocol versions %d to %d, this server %d", hello.VersionMin, hello.VersionMax, wire.Version)
+	}
+	if missing := hello.Required &^ implemented; missing != 0 {
+		return refusedf(status.Unimplemented, "the caller requires %s, which this server does not have", featureNames(missing))
+	}
+	if t, found := wire.UnknownMandatory(hello.Extensions); found {
+		return refusedf(status.Unimplemented, "the hello has extension 0x%04x, which this server does not understand", uint16(t))
+	}
+	return nil
+}
+
+func featureNames(set wire.Feature) string {
+	names := map[wire.Feature]string{
+		wire.FeatureSharedClock: "shared clock", wire.FeatureStreams: "streams",
+		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
+	}
+	text := ""
+	for bit := wire.Feature(1); bit != 0; bit <<= 1 {
+		if set&bit == 0 {
+			continue
+		}
+		name, known := names[bit]
+		if !known {
+			name = fmt.Sprintf("feature bits 0x%x", uint64(bit))
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// agree settles what the connection uses and sends the welcome.
+func (c *connection) agree(hello *wire.Hello) {
+	accepted := hello.Offered & implemented
+	now := c.server.clock.Ns()
+	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > uint64(c.server.config.helloTimeout) {
+		accepted &^= wire.FeatureSharedClock
+	}
+	c.sharedClock = accepted&wire.FeatureSharedClock != 0
+	c.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
+	c.peer.Software = hello.Software
+	c.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
+	welcome := c.welcome()
+	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, now
+	welcome.CallsInFlightMax = uint32(c.server.config.callsMax)
+	welcome.SchemaHash = c.service.table.document.WelcomeHash()
+	c.out.raw(welcome.Append(nil))
+	c.out.flush()
+	c.framed.Store(true)
+}
+
+func (c *connection) welcome() wire.Welcome {
+	return wire.Welcome{
+		Instance: c.server.instance, ProcessID: uint32(os.Getpid()),
+		FrameBytesMax: uint32(c.server.config.frameBytesMax), StreamCreditBytes: wire.StreamCreditBytes,
+		Software: c.server.config.software,
+	}
+}
+
+// refuse answers the hello with a welcome that says no.
+func (c *connection) refuse(reason *status.Error) error {
+	c.server.config.logger.Warn("hello refused", "peer", c.peer.String(), "reason", reason.Message)
+	welcome := c.welcome()
+	welcome.Status, welcome.Refusal = uint16(reason.Code), reason.Message
+	c.out.raw(welcome.Append(nil))
+	c.out.flush()
+	return reason
+}
+
+// turnAway tells a peer that may not connect why, in its own protocol.
+func (c *connection) turnAway(reason *status.Error) {
+	defer c.end()
+	reason.Outcome = status.OutcomeNotExecuted
+	first := byte(wire.FirstByteHello)
+	if c.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && c.in.fill(c.conn) == nil {
+		first = c.in.unread()[0]
+	}
+	if first == wire.FirstByteSimple {
+		c.answerSimple(nil, reason)
+		return
+	}
+	_ = c.refuse(reason)
+}

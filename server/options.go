@@ -1,0 +1,206 @@
+package server
+
+import (
+	"io/fs"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// An Option configures a Server.
+type Option func(*config)
+
+type config struct {
+	logger       *slog.Logger
+	interceptors []Interceptor
+	software     string
+
+	allowedUsers  []uint32
+	allowedGroups []uint32
+	allowAbstract bool
+	socketMode    fs.FileMode
+	socketGroup   int
+
+	helloTimeout   time.Duration
+	frameTimeout   time.Duration
+	writeTimeout   time.Duration
+	drainTimeout   time.Duration
+	frameBytesMax  int
+	pendingMax     int
+	callsMax       int
+	callsPerUser   int
+	connectionsMax int
+	connsPerUser   int
+}
+
+func defaultConfig() config {
+	return config{
+		logger:         slog.Default(),
+		software:       "nearcall-go/0.1.0",
+		socketGroup:    -1,
+		helloTimeout:   wire.HelloTimeoutMs * time.Millisecond,
+		frameTimeout:   wire.FrameTimeoutMs * time.Millisecond,
+		writeTimeout:   wire.WriteTimeoutMs * time.Millisecond,
+		drainTimeout:   wire.DrainTimeoutMs * time.Millisecond,
+		frameBytesMax:  wire.FrameBytesMax,
+		pendingMax:     wire.PendingOutputBytesMax,
+		callsMax:       wire.CallsInFlightMax,
+		callsPerUser:   wire.CallsInFlightPerUserMax,
+		connectionsMax: wire.ConnectionsMax,
+		connsPerUser:   wire.ConnectionsPerUserMax,
+	}
+}
+
+// WithLogger sets where the server logs; the default is slog.Default(). It
+// logs what is abnormal (refusals, protocol errors, panics, slow peers) and
+// starting and stopping, never payloads.
+func WithLogger(logger *slog.Logger) Option {
+	return func(c *config) { c.logger = logger }
+}
+
+// WithInterceptor adds a function that runs around every call, the first added
+// outermost.
+func WithInterceptor(interceptor Interceptor) Option {
+	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
+}
+
+// WithAllowedUsers admits only peers with one of these user ids, or of a group
+// of WithAllowedGroups. It works on local sockets only: serving TCP with it
+// fails.
+func WithAllowedUsers(userIDs ...uint32) Option {
+	return func(c *config) { c.allowedUsers = append(c.allowedUsers, userIDs...) }
+}
+
+// WithAllowedGroups admits only peers that belong to one of these group ids,
+// supplementary groups included, or have a user id of WithAllowedUsers.
+func WithAllowedGroups(groupIDs ...uint32) Option {
+	return func(c *config) { c.allowedGroups = append(c.allowedGroups, groupIDs...) }
+}
+
+// WithAbstractAddresses permits "unix:@name". Any user of the machine can take
+// such a name before the server does, and connect to it whatever the file
+// permissions: use it together with WithAllowedUsers.
+func WithAbstractAddresses() Option {
+	return func(c *config) { c.allowAbstract = true }
+}
+
+// WithSocketMode sets the mode of a path socket; the default is 0660.
+func WithSocketMode(mode fs.FileMode) Option {
+	return func(c *config) { c.socketMode = mode }
+}
+
+// WithSocketGroup gives a path socket to a group id.
+func WithSocketGroup(groupID int) Option {
+	return func(c *config) { c.socketGroup = groupID }
+}
+
+// WithHelloTimeout bounds the time from accept to the end of the hello, up to
+// 30 seconds; the default is 2.
+func WithHelloTimeout(timeout time.Duration) Option {
+	return func(c *config) {
+		c.helloTimeout = clamp(timeout, time.Millisecond, wire.HelloTimeoutMsCeiling*time.Millisecond)
+	}
+}
+
+// WithFrameTimeout bounds the time from a frame's first byte to its last, up to
+// 5 minutes; the default is 10 seconds.
+func WithFrameTimeout(timeout time.Duration) Option {
+	return func(c *config) {
+		c.frameTimeout = clamp(timeout, time.Millisecond, wire.FrameTimeoutMsCeiling*time.Millisecond)
+	}
+}
+
+// WithWriteTimeout bounds one write to a peer that does not read, up to 5
+// minutes; the default is 10 seconds. The peer then loses its connection.
+func WithWriteTimeout(timeout time.Duration) Option {
+	return func(c *config) {
+		c.writeTimeout = clamp(timeout, time.Millisecond, wire.WriteTimeoutMsCeiling*time.Millisecond)
+	}
+}
+
+// WithDrainTimeout bounds how long Serve waits for running functions after its
+// context ended, up to 10 minutes; the default is 30 seconds.
+func WithDrainTimeout(timeout time.Duration) Option {
+	return func(c *config) {
+		c.drainTimeout = clamp(timeout, 0, wire.DrainTimeoutMsCeiling*time.Millisecond)
+	}
+}
+
+// WithFrameBytesMax sets the largest request and reply, 64 KiB to 16 MiB; the
+// default is 4 MiB.
+func WithFrameBytesMax(bytes int) Option {
+	return func(c *config) { c.frameBytesMax = clamp(bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling) }
+}
+
+// WithPendingOutputBytesMax bounds the replies kept for a peer that reads
+// slowly; functions that finish then wait. The default is 1 MiB.
+func WithPendingOutputBytesMax(bytes int) Option {
+	return func(c *config) { c.pendingMax = clamp(bytes, 1, wire.PendingOutputBytesMaxCeiling) }
+}
+
+// WithCallsInFlight bounds the unanswered calls of one connection and of all
+// connections of one user; calls beyond are refused with RESOURCE_EXHAUSTED.
+func WithCallsInFlight(perConnection, perUser int) Option {
+	return func(c *config) {
+		c.callsMax = clamp(perConnection, 1, wire.CallsInFlightMaxCeiling)
+		c.callsPerUser = clamp(perUser, 1, wire.CallsInFlightPerUserMaxCeiling)
+	}
+}
+
+// WithConnections bounds the open connections of the server and of one user;
+// connections beyond are refused with RESOURCE_EXHAUSTED.
+func WithConnections(all, perUser int) Option {
+	return func(c *config) {
+		c.connectionsMax = clamp(all, 1, wire.ConnectionsMaxCeiling)
+		c.connsPerUser = clamp(perUser, 1, wire.ConnectionsPerUserMaxCeiling)
+	}
+}
+
+// WithName sets what the server calls itself in its welcome.
+func WithName(software string) Option {
+	return func(c *config) { c.software = software[:min(len(software), math.MaxUint8)] }
+}
+
+func clamp[T int | time.Duration](value, low, high T) T { return max(low, min(value, high)) }
+
+// A FunctionOption describes or limits one function.
+type FunctionOption func(*functionConfig)
+
+type functionConfig struct {
+	doc            string
+	params         []string
+	idempotent     bool
+	maxRunTime     time.Duration
+	maxConcurrency int
+}
+
+// Doc documents the function for callers; it appears in generated stubs.
+func Doc(text string) FunctionOption {
+	return func(c *functionConfig) { c.doc = text }
+}
+
+// Params names the parameters, which Go's reflection cannot tell; without it
+// they are called a, b, c and so on.
+func Params(names ...string) FunctionOption {
+	return func(c *functionConfig) { c.params = names }
+}
+
+// Idempotent marks a function that does no harm when it runs twice, so that
+// callers may repeat it when the outcome is unknown.
+func Idempotent() FunctionOption {
+	return func(c *functionConfig) { c.idempotent = true }
+}
+
+// MaxRunTime ends the function's context after this long and answers the
+// caller with DEADLINE_EXCEEDED, outcome unknown, even if the function goes on.
+func MaxRunTime(limit time.Duration) FunctionOption {
+	return func(c *functionConfig) { c.maxRunTime = limit }
+}
+
+// MaxConcurrency lets at most this many calls of the function run at a time;
+// others wait within their deadlines.
+func MaxConcurrency(limit int) FunctionOption {
+	return func(c *functionConfig) { c.maxConcurrency = limit }
+}

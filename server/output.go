@@ -1,0 +1,147 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+const (
+	// Payloads from here on are written from where they are instead of being
+	// copied into the buffer.
+	gatherBytesMin = 16 << 10
+	// The write deadline is renewed when it is older than this, instead of at
+	// every write: setting one costs a tenth of a call.
+	deadlineStep = time.Second
+	// Beyond this an empty buffer is given back.
+	outputBytesKept = 64 << 10
+)
+
+// An output collects frames of all goroutines of a connection and writes those
+// that are ready together at once. Whoever flushes first writes for the others.
+type output struct {
+	conn       net.Conn
+	timeout    time.Duration
+	pendingMax int
+	clock      monotonic.Clock
+
+	// mu protects what follows. While writing is set the writer alone uses
+	// spare, vector and renewedNs.
+	mu        sync.Mutex
+	room      sync.Cond // broadcast when pending was taken or the output closed
+	pending   []byte
+	spare     []byte
+	writing   bool
+	broken    bool
+	vector    net.Buffers
+	renewedNs uint64
+}
+
+func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock) {
+	o.conn, o.timeout, o.pendingMax, o.clock = conn, c.writeTimeout, c.pendingMax, clock
+	o.room.L = &o.mu
+}
+
+// append adds a frame to what will be written. It waits while a peer that does
+// not read has too much pending. The header's length is set here.
+func (o *output) append(header *wire.Header, payload []byte) {
+	header.Length = uint32(len(payload))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && len(o.pending) > 0 && len(o.pending)+len(payload) > o.pendingMax && !o.broken {
+		o.room.Wait()
+	}
+	if o.broken {
+		return
+	}
+	if len(payload) >= gatherBytesMin && !o.writing {
+		o.writeGatheredLocked(header, payload)
+		return
+	}
+	o.pending = header.Append(o.pending)
+	o.pending = append(o.pending, payload...)
+}
+
+// raw adds bytes that are not a frame.
+func (o *output) raw(data []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending = append(o.pending, data...)
+}
+
+// flush writes what is pending, unless another goroutine is writing and will.
+func (o *output) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.pending) > 0 && !o.writing && !o.broken {
+		o.writePendingLocked()
+	}
+}
+
+func (o *output) writePendingLocked() {
+	taken := o.pending
+	o.pending = o.spare[:0]
+	o.unlockAndWrite(func() error {
+		_, err := o.conn.Write(taken)
+		return err
+	})
+	if cap(taken) > outputBytesKept {
+		taken = nil
+	}
+	o.spare = taken
+}
+
+// writeGatheredLocked writes what is pending and then the frame. The payload is
+// the caller's again when it returns.
+func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
+	taken := header.Append(o.pending)
+	o.pending = o.spare[:0]
+	o.vector = append(o.vector[:0], taken, payload)
+	o.unlockAndWrite(func() error {
+		rest := o.vector
+		_, err := rest.WriteTo(o.conn)
+		return err
+	})
+	clear(o.vector[:cap(o.vector)])
+	o.spare = taken
+	for len(o.pending) > 0 && !o.broken {
+		o.writePendingLocked()
+	}
+}
+
+// unlockAndWrite runs write without the lock. A failed or overdue write breaks
+// the output and closes the connection, which makes the reader notice.
+func (o *output) unlockAndWrite(write func() error) {
+	o.writing = true
+	o.mu.Unlock()
+	o.renewDeadline()
+	err := write()
+	o.mu.Lock()
+	o.writing = false
+	if err != nil {
+		o.broken = true
+		o.conn.Close()
+	}
+	o.room.Broadcast()
+}
+
+func (o *output) renewDeadline() {
+	now := o.clock.Ns()
+	if now-o.renewedNs < uint64(deadlineStep) && o.renewedNs != 0 {
+		return
+	}
+	o.renewedNs = now
+	// A failure means that the connection is closed, which the write reports.
+	_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout + deadlineStep))
+}
+
+// closed wakes those who wait for room.
+func (o *output) closed() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken = true
+	o.room.Broadcast()
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/tcp"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+	"github.com/nearcall/nearcall/status"
+)
+
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+// ErrDrainTimeout is returned by Serve when functions were still running at the
+// end of the drain timeout. Their connections have been closed.
+var ErrDrainTimeout = errors.New("nearcall: functions were still running when the drain timeout ended")
+
+// ListenAndServe serves an address, "unix:/path", "unix:@name" or
+// "tcp:host:port", until ctx ends; see Serve.
+func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
+	listener, err := s.Listen(ctx, addr)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, listener)
+}
+
+// Listen binds an address without serving it yet.
+func (s *Server) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	parsed, err := address.Parse(addr, s.config.allowAbstract)
+	if err != nil {
+		return nil, err
+	}
+	return transportOf(parsed.Network).Listen(ctx, parsed, transport.ListenOptions{
+		Mode: s.config.socketMode, GroupID: s.config.socketGroup,
+	})
+}
+
+func transportOf(network string) transport.Transport {
+	if network == "unix" {
+		return unixsocket.Transport{}
+	}
+	return tcp.Transport{}
+}
+
+// Serve serves the connections of a listener, which may come from Listen, from
+// package net, from crypto/tls or from socket activation, and closes it at the
+// end. When ctx ends it stops accepting, tells callers, lets running functions
+// finish, and returns nil; or ErrDrainTimeout when that took too long.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	table, err := s.prepare()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	network := listener.Addr().Network()
+	if s.hasAllowLists() && network != "unix" {
+		return errors.Join(fmt.Errorf("nearcall: allowed users and groups cannot be checked on %s: serve a unix: address, or remove the lists", network), listener.Close())
+	}
+	service := &service{
+		server: s, table: table, transport: transportOf(network),
+		connections: make(map[*connection]struct{}),
+	}
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	s.config.logger.Info("serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
+	err = service.accept(ctx, listener)
+	err = errors.Join(err, service.drain())
+	s.config.logger.Info("stopped", "address", listener.Addr().String())
+	return err
+}
+
+// A service is one listener's connections.
+type service struct {
+	server    *Server
+	table     *functionTable
+	transport transport.Transport
+
+	// active counts connections whose goroutines or functions still run.
+	active sync.WaitGroup
+
+	// mu protects connections.
+	mu          sync.Mutex
+	connections map[*connection]struct{}
+}
+
+// accept serves connections until ctx ends or the listener fails for good.
+func (v *service) accept(ctx context.Context, listener net.Listener) error {
+	defer listener.Close()
+	pause := acceptPauseMin
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+			pause = acceptPauseMin
+			v.start(conn)
+		case ctx.Err() != nil:
+			return nil
+		case !passing(err):
+			return err
+		default:
+			v.server.config.logger.Warn("accept failed; trying again", "error", err, "pause", pause)
+			if !wait(ctx, pause) {
+				return nil
+			}
+			pause = min(2*pause, acceptPauseMax)
+		}
+	}
+}
+
+// passing reports whether accept may succeed later: the process or the machine
+// is short of something, or the connection went away.
+func passing(err error) bool {
+	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// start serves a connection in a goroutine, unless its peer may not connect.
+func (v *service) start(conn net.Conn) {
+	s := v.server
+	s.counters.connections.Add(1)
+	conn = v.transport.Wrap(conn)
+	peer, err := s.identify(conn)
+	var joined *user
+	if err == nil {
+		if joined = s.users.join(peer, s.config.connectionsMax, s.config.connsPerUser); joined == nil {
+			err = status.Errorf(status.ResourceExhausted, "too many connections of user %d or in all (limits connections_per_user_max, connections_max)", peer.UserID)
+		}
+	}
+	c := newConnection(v, conn, peer, joined)
+	v.active.Add(1)
+	if err != nil {
+		s.counters.refused.Add(1)
+		s.config.logger.Warn("connection refused", "peer", peer.String(), "reason", err)
+		go c.turnAway(status.FromError(err))
+		return
+	}
+	v.add(c)
+	go c.serve()
+}
+
+func (v *service) add(c *connection) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.connections[c] = struct{}{}
+}
+
+func (v *service) remove(c *connection) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.connections, c)
+}
+
+func (v *service) all() []*connection {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	list := make([]*connection, 0, len(v.connections))
+	for c := range v.connections {
+		list = append(list, c)
+	}
+	return list
+}
+
+// drain tells every caller, waits for what runs, and closes what is left.
+func (v *service) drain() error {
+	for _, c := range v.all() {
+		c.drain()
+	}
+	finished := make(chan struct{})
+	go func() {
+		v.active.Wait()
+		close(finished)
+	}()
+	timer := time.NewTimer(v.server.config.drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-finished:
+		return nil
+	case <-timer.C:
+	}
+	for _, c := range v.all() {
+		c.close(ErrDrainTimeout)
+	}
+	return ErrDrainTimeout
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+const simpleHeaderBytes = 4
+
+// A simpleRequest is a request of the simple protocol.
+type simpleRequest struct {
+	Function  string          `json:"f"`
+	Arguments json.RawMessage `json:"a"`
+	TimeoutMs *float64        `json:"t"`
+}
+
+type simpleFailure struct {
+	Code    status.Code `json:"code"`
+	Name    string      `json:"name"`
+	Message string      `json:"message"`
+	Outcome string      `json:"outcome"`
+	Details [][2]any    `json:"details,omitempty"`
+}
+
+// serveSimple serves a connection that speaks the simple protocol: one request
+// at a time, answered in order. While one runs, the next is read, so that a
+// caller that hangs up is noticed.
+func (c *connection) serveSimple() {
+	c.frameBytesMax = c.server.config.frameBytesMax
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	requests := make(chan []byte)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		for message := range requests {
+			c.runSimple(ctx, message)
+		}
+	}()
+	err := c.readSimple(requests)
+	if c.hungUp(err) {
+		cancel(err)
+	}
+	close(requests)
+	<-answered
+	var refusal *status.Error
+	if errors.As(err, &refusal) {
+		c.answerSimple(nil, refusal)
+	}
+}
+
+// hungUp reports whether the caller is gone, as opposed to having only ended
+// its own direction, as `printf ... | socat` does, or to the server draining.
+func (c *connection) hungUp(err error) bool {
+	if !errors.Is(err, io.EOF) {
+		return !(c.draining.Load() && isTimeout(err))
+	}
+	socket, ok := c.conn.(interface{ HungUp() bool })
+	return ok && socket.HungUp()
+}
+
+// readSimple passes on every request until the caller ends or breaks the rules.
+func (c *connection) readSimple(requests chan<- []byte) error {
+	for {
+		message, err := c.readSimpleMessage()
+		if err != nil {
+			return err
+		}
+		requests <- message
+	}
+}
+
+func (c *connection) readSimpleMessage() ([]byte, error) {
+	need := simpleHeaderBytes
+	for {
+		have := c.in.unread()
+		if len(have) >= simpleHeaderBytes {
+			length := binary.BigEndian.Uint32(have)
+			if length > uint32(c.server.config.frameBytesMax) {
+				return nil, refusedf(status.ResourceExhausted, "a request of %d bytes (at most %d, frame_bytes_max)", length, c.server.config.frameBytesMax)
+			}
+			need = simpleHeaderBytes + int(length)
+		}
+		if len(have) >= need && need > simpleHeaderBytes {
+			c.in.advance(need)
+			return bytes.Clone(have[simpleHeaderBytes:need]), nil
+		}
+		if len(have) >= simpleHeaderBytes && need == simpleHeaderBytes {
+			return nil, refusedf(status.InvalidArgument, `a request of 0 bytes; send {"f": NAME, "a": [ARGUMENTS]}`)
+		}
+		if err := c.receive(need); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// runSimple runs one request and answers it.
+func (c *connection) runSimple(ctx context.Context, message []byte) {
+	var request simpleRequest
+	if err := json.Unmarshal(message, &request); err != nil || request.Function == "" {
+		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, reason(err)))
+		c.close(nil)
+		return
+	}
+	result, err := c.callSimple(ctx, &request)
+	if err == nil && len(result) > c.frameBytesMax {
+		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, frame_bytes_max)", len(result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
+	}
+	c.answerSimple(result, err)
+}
+
+func reason(err error) string {
+	if err == nil {
+		return `"f" is missing`
+	}
+	return err.Error()
+}
+
+func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]byte, error) {
+	f := c.service.table.byName[request.Function]
+	if f == nil {
+		return nil, noSuchFunction(request.Function)
+	}
+	timeout := wire.CallTimeoutMs * time.Millisecond
+	if request.TimeoutMs != nil {
+		timeout = time.Duration(min(*request.TimeoutMs, float64(1<<31)) * float64(time.Millisecond))
+	}
+	if timeout <= 0 {
+		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
+	}
+	e := &execution{connection: c, function: f, codec: wire.CodecJSON, payload: request.Arguments}
+	if len(e.payload) == 0 {
+		e.payload = []byte("[]")
+	}
+	call := &Call{Function: f.name, Peer: c.peer}
+	e.context = newCallContext(call, f.limit(time.Now().Add(timeout)))
+	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
+	defer stop()
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	e.runAndLeave()
+	return e.result, e.err
+}
+
+// answerSimple writes one answer.
+func (c *connection) answerSimple(result []byte, err error) {
+	body := append([]byte(`{"ok":true,"r":`), result...)
+	if err == nil {
+		body = append(body, '}')
+	} else {
+		body = appendSimpleFailure(nil, status.FromError(err))
+	}
+	c.out.raw(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
+	c.out.raw(body)
+	c.out.flush()
+}
+
+func appendSimpleFailure(dst []byte, failure *status.Error) []byte {
+	told := simpleFailure{Code: failure.Code, Name: failure.Code.String(), Message: failure.Message, Outcome: failure.Outcome.String()}
+	for _, detail := range failure.Details {
+		told.Details = append(told.Details, [2]any{detail.Type, detail.Value})
+	}
+	text, err := json.Marshal(told)
+	if err != nil {
+		told.Details = nil
+		text, _ = json.Marshal(told)
+	}
+	return fmt.Appendf(dst, `{"ok":false,"e":%s}`, text)
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// counters are what the server has seen since it started.
+type counters struct {
+	connections atomic.Uint64
+	refused     atomic.Uint64
+	violations  atomic.Uint64
+}
+
+// Statistics is what a server tells about itself through nearcall.stats.
+type Statistics struct {
+	ProcessID        int                           `json:"process_id"`
+	UptimeMs         int64                         `json:"uptime_ms"`
+	Connections      int                           `json:"connections"`
+	ConnectionsTotal uint64                        `json:"connections_total"`
+	RefusedTotal     uint64                        `json:"refused_total"`
+	ViolationsTotal  uint64                        `json:"violations_total"`
+	Goroutines       int                           `json:"goroutines"`
+	HeapBytes        uint64                        `json:"heap_bytes"`
+	Functions        map[string]FunctionStatistics `json:"functions"`
+}
+
+// FunctionStatistics counts the calls of one function that have ended.
+type FunctionStatistics struct {
+	Calls     uint64 `json:"calls"`
+	Failures  uint64 `json:"failures"`
+	RunTimeNs uint64 `json:"run_time_ns"`
+}
+
+// Statistics returns the counters of the server.
+func (s *Server) Statistics() Statistics {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	all := Statistics{
+		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
+		Connections: s.users.count(), ConnectionsTotal: s.counters.connections.Load(),
+		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
+		Goroutines: runtime.NumGoroutine(), HeapBytes: memory.HeapAlloc,
+		Functions: make(map[string]FunctionStatistics),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.registered {
+		all.Functions[f.name] = FunctionStatistics{Calls: f.calls.Load(), Failures: f.failures.Load(), RunTimeNs: f.runTimeNs.Load()}
+	}
+	return all
+}
+
+func (s *Server) statistics() (string, error) {
+	text, err := json.Marshal(s.Statistics())
+	return string(text), err
+}
