@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/frames"
+	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+)
+
+const allocationRuns = 2000
+
+// libraryAllocations are those of libnearcall, which the C caller counted while
+// its rows were measured.
+func libraryAllocations(rows []measuredRow) ([]result.Measure, error) {
+	var measures []result.Measure
+	for _, of := range []struct {
+		row, measure string
+		size         int
+	}{
+		{"nearcall-c-socket", "libnearcall_allocations_raw", smallBytes},
+		{"nearcall-c-socket-typed", "libnearcall_allocations_typed", typedBytes},
+	} {
+		row, err := find(rows, of.row, of.size)
+		if err != nil {
+			return nil, err
+		}
+		var allocations, calls uint64
+		for _, r := range row.rounds {
+			if r.allocations == notCounted {
+				return nil, fmt.Errorf("the caller of %s did not count allocations", of.row)
+			}
+			allocations += r.allocations
+			calls += r.calls
+		}
+		measures = append(measures, perCall(of.measure, float64(allocations)/float64(calls)))
+	}
+	return measures, nil
+}
+
+// perCall is a measure whose goal is none.
+func perCall(name string, value float64) result.Measure {
+	return result.Measure{Name: name, Value: rounded(value, 3), Unit: "per call", Goal: result.AtMost(0).Judged(rounded(value, 3))}
+}
+
+// goAllocations are those of server and client in Go. Both are in this process,
+// which counts all its allocations: once with a caller that makes none, for the
+// server alone, then with the client.
+func goAllocations(folder string) ([]result.Measure, error) {
+	path := filepath.Join(folder, "allocations.sock")
+	stop, err := serveHere(path)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	ofServer, err := serverAllocations(path)
+	if err != nil {
+		return nil, err
+	}
+	ofBoth, err := clientAllocations(path)
+	return append(ofServer, ofBoth...), err
+}
+
+func serveHere(path string) (stop func(), err error) {
+	s := server.New()
+	err = errors.Join(
+		s.Register("echo", func(data []byte) []byte { return data }),
+		s.Register("ack", func(_ context.Context, m, n int64) (int64, error) { return m + n + 1, nil }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	listener, err := s.Listen(ctx, "unix:"+path)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, listener) }()
+	return func() { cancel(); <-done }, nil
+}
+
+func serverAllocations(path string) ([]result.Measure, error) {
+	caller, err := frames.Connect(path)
+	if err != nil {
+		return nil, err
+	}
+	defer caller.Close()
+	var measures []result.Measure
+	for _, of := range []struct {
+		function, measure string
+		codec             wire.Codec
+		payload           []byte
+	}{
+		{"echo", "server_allocations_raw", wire.CodecRaw, make([]byte, smallBytes)},
+		{"ack", "server_allocations_typed", wire.CodecMessagePack, []byte{0x92, 0, 1}},
+	} {
+		id, err := caller.Resolve(of.function)
+		if err != nil {
+			return nil, err
+		}
+		count, err := allocations(func() error {
+			_, err := caller.Call(id, of.codec, of.payload)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		measures = append(measures, perCall(of.measure, count))
+	}
+	return measures, nil
+}
+
+func clientAllocations(path string) ([]result.Measure, error) {
+	c, err := client.New("unix:" + path)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx := context.Background()
+	payload, reply := make([]byte, smallBytes), make([]byte, 0, smallBytes)
+	raw, err := allocations(func() error {
+		var err error
+		reply, err = c.AppendRaw(ctx, reply[:0], "echo", payload)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	typed, err := allocations(func() error {
+		_, err := client.Call[int64](ctx, c, "ack", int64(0), int64(1))
+		return err
+	})
+	return []result.Measure{
+		perCall("server_and_go_client_allocations_raw", raw),
+		perCall("server_and_go_client_allocations_typed", typed),
+	}, err
+}
+
+// allocations returns how many allocations a call costs, on average.
+func allocations(call func() error) (float64, error) {
+	var failure error
+	count := testing.AllocsPerRun(allocationRuns, func() {
+		if err := call(); err != nil {
+			failure = err
+		}
+	})
+	return count, failure
+}

@@ -1,0 +1,79 @@
+// Command bareserver is the floor that Go sets: it echoes length-prefixed
+// messages on a Unix socket with package net and one goroutine a connection,
+// and does nothing else.
+//
+//	bareserver PATH
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+const (
+	prefixBytes  = 4
+	messageBytes = 64 << 20 // beyond what any row sends; a guard, not a protocol
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: bareserver PATH")
+		os.Exit(2)
+	}
+	if err := serve(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "bareserver:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(path string) error {
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", "unix:"+path)
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer connection.Close()
+			if err := echo(connection); err != nil {
+				fmt.Fprintln(os.Stderr, "bareserver:", err)
+			}
+		}()
+	}
+}
+
+// echo answers until the peer closes. A small message costs one read and one
+// write: anything slower would not be a floor.
+func echo(connection net.Conn) error {
+	reader := bufio.NewReaderSize(connection, 64<<10)
+	message := make([]byte, 64<<10)
+	for {
+		if _, err := io.ReadFull(reader, message[:prefixBytes]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		length := binary.BigEndian.Uint32(message)
+		if length > messageBytes {
+			return fmt.Errorf("a message of %d bytes; at most %d", length, messageBytes)
+		}
+		total := prefixBytes + int(length)
+		if total > len(message) {
+			message = append(make([]byte, 0, total), message[:prefixBytes]...)[:total]
+		}
+		if _, err := io.ReadFull(reader, message[prefixBytes:total]); err != nil {
+			return err
+		}
+		if _, err := connection.Write(message[:total]); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,186 @@
+/*
+ * The C caller: measures one way to call, when it is told to.
+ *
+ *     caller MODE ADDRESS PAYLOAD_BYTES
+ *
+ * Prints "ready", then reads commands, "run MILLISECONDS [CALLS_PER_SECOND]",
+ * and answers each by a report in native byte order: four uint64 (calls, elapsed
+ * ns, own CPU ns, heap allocations) and one uint64 of ns per call. Ends with its
+ * stdin.
+ *
+ * A call is timed from just before the function that makes it to just after it
+ * returned with the answer; keeping the sample is outside. With a rate, calls are
+ * due at fixed times; one that the call before it delayed is timed from when it
+ * was due, so that a stall counts for every call it held up.
+ */
+#include "caller.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 2000 };
+
+static const uint64_t ns_per_s = 1000 * 1000 * 1000;
+
+struct samples {
+    uint64_t *ns;
+    size_t capacity;
+    size_t count;
+};
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec;
+}
+
+const char *subject_path(const char *address)
+{
+    static const char scheme[] = "unix:";
+
+    if (strncmp(address, scheme, sizeof scheme - 1) != 0) {
+        fprintf(stderr, "caller: %s: expected unix:/path\n", address);
+        return NULL;
+    }
+    return address + sizeof scheme - 1;
+}
+
+void subject_fill(uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)(i * 31 + 7);
+}
+
+/* Waits until a call is due and returns from when it is to be timed. */
+static uint64_t wait_until(uint64_t due_ns)
+{
+    struct timespec due = {.tv_sec = (time_t)(due_ns / ns_per_s), .tv_nsec = (long)(due_ns % ns_per_s)};
+
+    if (now_ns(CLOCK_MONOTONIC) >= due_ns)
+        return due_ns;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) != 0)
+        ;
+    return now_ns(CLOCK_MONOTONIC);
+}
+
+static int run(const struct subject *subject, void *state, uint64_t until_ns, uint64_t pace_ns,
+               struct samples *samples)
+{
+    uint64_t due_ns = now_ns(CLOCK_MONOTONIC);
+    uint64_t end_ns = 0;
+
+    samples->count = 0;
+    while (end_ns < until_ns && samples->count < samples->capacity) {
+        uint64_t begin_ns;
+
+        if (pace_ns > 0) {
+            due_ns += pace_ns;
+            begin_ns = wait_until(due_ns);
+        } else {
+            begin_ns = now_ns(CLOCK_MONOTONIC);
+        }
+        if (subject->call(state) != 0)
+            return -1;
+        end_ns = now_ns(CLOCK_MONOTONIC);
+        samples->ns[samples->count++] = end_ns - begin_ns;
+    }
+    return 0;
+}
+
+static int reserve(struct samples *samples, size_t capacity)
+{
+    uint64_t *ns;
+
+    if (capacity <= samples->capacity)
+        return 0;
+    ns = realloc(samples->ns, capacity * sizeof *ns);
+    if (ns == NULL) {
+        perror("caller");
+        return -1;
+    }
+    samples->ns = ns;
+    samples->capacity = capacity;
+    return 0;
+}
+
+static int write_report(const uint64_t *head, size_t heads, const struct samples *samples)
+{
+    if (fwrite(head, sizeof *head, heads, stdout) != heads ||
+        fwrite(samples->ns, sizeof *samples->ns, samples->count, stdout) != samples->count ||
+        fflush(stdout) != 0) {
+        perror("caller");
+        return -1;
+    }
+    return 0;
+}
+
+static int run_and_report(const struct subject *subject, void *state, uint64_t run_ms, uint64_t pace_ns,
+                          struct samples *samples)
+{
+    uint64_t head[4] = {0};
+    uint64_t begin_ns, begin_cpu_ns, begin_allocations;
+
+    if (reserve(samples, run_ms * SAMPLES_PER_MS_MAX) != 0)
+        return -1;
+    begin_allocations = allocations_count();
+    begin_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    begin_ns = now_ns(CLOCK_MONOTONIC);
+    if (run(subject, state, begin_ns + run_ms * NS_PER_MS, pace_ns, samples) != 0)
+        return -1;
+    head[1] = now_ns(CLOCK_MONOTONIC) - begin_ns;
+    head[2] = now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
+    head[3] = allocations_count() - begin_allocations;
+    head[0] = samples->count;
+    return write_report(head, sizeof head / sizeof head[0], samples);
+}
+
+static int obey(const struct subject *subject, void *state)
+{
+    struct samples samples = {0};
+    char line[128];
+
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        unsigned long run_ms = 0;
+        unsigned long per_s = 0;
+
+        if (sscanf(line, "run %lu %lu", &run_ms, &per_s) < 1 || run_ms == 0) {
+            fprintf(stderr, "caller: expected \"run MILLISECONDS [CALLS_PER_SECOND]\", got %s", line);
+            return -1;
+        }
+        if (run_and_report(subject, state, run_ms, per_s > 0 ? ns_per_s / per_s : 0, &samples) != 0)
+            return -1;
+    }
+    free(samples.ns);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct subject *const subjects[] = {&subject_bare, &subject_simple, &subject_simple_reconnect,
+                                                     &subject_raw, &subject_typed};
+    const struct subject *subject = NULL;
+    void *state;
+
+    for (size_t i = 0; argc == 4 && i < sizeof subjects / sizeof subjects[0]; i++) {
+        if (strcmp(argv[1], subjects[i]->name) == 0)
+            subject = subjects[i];
+    }
+    if (subject == NULL) {
+        fprintf(stderr, "usage: caller bare|simple|simple-reconnect|raw|typed ADDRESS PAYLOAD_BYTES\n");
+        return 2;
+    }
+    /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    state = subject->open(argv[2], (size_t)strtoul(argv[3], NULL, 10));
+    if (state == NULL)
+        return 1;
+    puts("ready");
+    fflush(stdout);
+    return obey(subject, state) == 0 ? 0 : 1;
+}

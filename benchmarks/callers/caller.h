@@ -1,0 +1,36 @@
+/*
+ * What a way to call has to offer to be measured: see caller.c for what is
+ * timed.
+ */
+#ifndef CALLER_H
+#define CALLER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct subject {
+    const char *name;
+    /* Connects and makes one call whose answer is compared in full. Returns its
+     * state, which lives as long as the process, or NULL after a message on
+     * stderr. */
+    void *(*open)(const char *address, size_t payload_bytes);
+    /* One call, its answer checked cheaply; -1 after a message on stderr. */
+    int (*call)(void *state);
+};
+
+extern const struct subject subject_bare;           /* length prefix, echo */
+extern const struct subject subject_simple;         /* JSON, one connection */
+extern const struct subject subject_simple_reconnect; /* JSON, a connection per call */
+extern const struct subject subject_raw;            /* libnearcall, raw bytes to echo() */
+extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
+
+/* Heap allocations of this process so far (allocations.c). */
+uint64_t allocations_count(void);
+
+/* The path in "unix:/path"; NULL after a message on stderr. */
+const char *subject_path(const char *address);
+
+/* Bytes that no short cut could guess, the same in every program. */
+void subject_fill(uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const readyTimeout = 15 * time.Second
+
+// A process is a server or a caller that runs beside this program. Both say
+// "ready" on their first line.
+type process struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	pipe    *os.File
+}
+
+// startProcess starts a program and waits until it is ready.
+func startProcess(name string, args ...string) (*process, error) {
+	p := &process{command: exec.Command(name, args...)}
+	p.command.Stderr = os.Stderr
+	// Whatever becomes of this program, the processes end with it.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	p.pipe, p.out = read, bufio.NewReaderSize(read, 1<<16)
+	p.command.Stdout = write
+	p.in, err = p.command.StdinPipe()
+	if err == nil {
+		err = p.command.Start()
+	}
+	write.Close()
+	if err != nil {
+		read.Close()
+		return nil, err
+	}
+	if err := p.awaitReady(); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%s did not get ready: %w", strings.Join(p.command.Args, " "), err)
+	}
+	return p, nil
+}
+
+func (p *process) awaitReady() error {
+	if err := p.pipe.SetReadDeadline(time.Now().Add(readyTimeout)); err != nil {
+		return err
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(line, "ready") {
+		return fmt.Errorf("it said %q", line)
+	}
+	return p.pipe.SetReadDeadline(time.Time{})
+}
+
+func (p *process) pid() int { return p.command.Process.Pid }
+
+// stop ends the process and waits for its end.
+func (p *process) stop() {
+	p.in.Close()
+	// Callers end with their stdin, servers by the signal.
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		fmt.Fprintln(os.Stderr, "benchmarks:", err)
+	}
+	timer := time.AfterFunc(readyTimeout, func() { p.command.Process.Kill() })
+	p.command.Wait()
+	timer.Stop()
+	p.pipe.Close()
+}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// The marks between which the README's figures stand. Nothing else of it is
+// touched.
+const (
+	beginMark = "<!-- figures of benchmarks/results/latest.json: begin -->\n"
+	endMark   = "<!-- figures of benchmarks/results/latest.json: end -->\n"
+)
+
+// ErrStale means that the README's figures are not those of the result.
+var ErrStale = errors.New("its figures are not those of benchmarks/results/latest.json; run: benchmarks/run -update-readme")
+
+// UpdateReadme replaces the figures in the file.
+func UpdateReadme(path string, r *result.Result) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	updated, err := withFigures(text, r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if bytes.Equal(text, updated) {
+		return nil
+	}
+	return os.WriteFile(path, updated, 0o644)
+}
+
+// CheckReadme returns ErrStale when UpdateReadme would change the file.
+func CheckReadme(path string, r *result.Result) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	updated, err := withFigures(text, r)
+	if err == nil && !bytes.Equal(text, updated) {
+		err = ErrStale
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func withFigures(text []byte, r *result.Result) ([]byte, error) {
+	begin := bytes.Index(text, []byte(beginMark))
+	end := bytes.Index(text, []byte(endMark))
+	if begin < 0 || end < begin {
+		return nil, fmt.Errorf("has no place for figures; it is between the lines %q and %q", beginMark, endMark)
+	}
+	var out bytes.Buffer
+	out.Write(text[:begin+len(beginMark)])
+	out.WriteString("\n" + figures(r) + "\n")
+	out.Write(text[end:])
+	return out.Bytes(), nil
+}
+
+// figures writes the tables as Markdown.
+func figures(r *result.Result) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms in turns.\n\n",
+		r.Date.Format("2006-01-02"), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS)
+	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s |\n|---|---:|---:|---:|---:|---:|\n")
+	for _, row := range r.Rows {
+		fmt.Fprintf(&out, "| %s | %s | %d | %s | %s | %s |\n", row.Name, thousands(float64(row.Size)), row.Callers,
+			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS))
+	}
+	out.WriteString("\n| goal | bound | measured | |\n|---|---:|---:|---|\n")
+	for _, ratio := range r.Ratios {
+		if ratio.Goal != nil {
+			fmt.Fprintf(&out, "| %s / %s, %s | %s | %.2f | %s |\n", ratio.Above, ratio.Below, ratio.Figure, bound(ratio.Goal), ratio.Value, verdict(ratio.Goal))
+		}
+	}
+	for _, measure := range r.Measures {
+		if measure.Goal != nil {
+			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", strings.ReplaceAll(measure.Name, "_", " "), boundOf(measure), quantity(measure), verdict(measure.Goal))
+		}
+	}
+	return out.String()
+}
+
+func boundOf(m result.Measure) string {
+	if m.Unit == "bytes" && m.Goal.AtMost != nil {
+		return fmt.Sprintf("<= %.0f MiB", *m.Goal.AtMost/(1<<20))
+	}
+	return bound(m.Goal)
+}
+
+func verdict(g *result.Goal) string {
+	if g.Met {
+		return "met"
+	}
+	return "**not met**"
+}

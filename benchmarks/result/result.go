@@ -1,0 +1,138 @@
+// Package result is what a run of the benchmarks leaves behind: the file that
+// ../README.md describes.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Schema is the version of the file's form.
+const Schema = 1
+
+// A Result is one run.
+type Result struct {
+	Schema   int       `json:"schema"`
+	Date     time.Time `json:"date"`
+	Quick    bool      `json:"quick"`
+	Machine  Machine   `json:"machine"`
+	Versions Versions  `json:"versions"`
+	Method   Method    `json:"method"`
+	Rows     []Row     `json:"rows"`
+	Ratios   []Ratio   `json:"ratios"`
+	Measures []Measure `json:"measures"`
+}
+
+// Method says how the rows were measured.
+type Method struct {
+	Rounds       int    `json:"rounds"`
+	RoundMS      int    `json:"round_ms"`
+	WarmUpMS     int    `json:"warm_up_ms"`
+	Order        string `json:"order"`
+	Pinning      string `json:"pinning"`
+	GoMaxProcs   int    `json:"gomaxprocs"`
+	SpinSettings string `json:"spin_settings"`
+}
+
+// A Row is one way to call. Figures are the median over all rounds.
+type Row struct {
+	Name    string  `json:"name"`
+	Size    int     `json:"size"`    // payload of a request in bytes
+	Callers int     `json:"callers"` // calls in flight at a time
+	P50NS   int64   `json:"p50_ns"`
+	P99NS   int64   `json:"p99_ns"`
+	PerS    float64 `json:"per_s"`
+	Calls   int64   `json:"calls"` // over all rounds
+	Rounds  int     `json:"rounds"`
+
+	CallerCPU float64 `json:"caller_cpu_s_per_million"`
+	ServerCPU float64 `json:"server_cpu_s_per_million"`
+
+	// The rounds' own figures, in the order in which they ran.
+	P50NSRounds []float64 `json:"p50_ns_rounds"`
+	PerSRounds  []float64 `json:"per_s_rounds"`
+}
+
+// A Ratio compares two rows: per round, then the median over the rounds.
+type Ratio struct {
+	Above  string  `json:"above"`
+	Below  string  `json:"below"`
+	Size   int     `json:"size"`
+	Figure string  `json:"figure"` // p50_ns or per_s
+	Value  float64 `json:"value"`
+	Goal   *Goal   `json:"goal,omitempty"`
+}
+
+// A Measure is a figure that is not a time.
+type Measure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	Goal  *Goal   `json:"goal,omitempty"`
+}
+
+// A Goal is a bound and whether it was kept.
+type Goal struct {
+	AtMost  *float64 `json:"at_most,omitempty"`
+	AtLeast *float64 `json:"at_least,omitempty"`
+	Met     bool     `json:"met"`
+}
+
+// AtMost returns the goal that a figure is at most bound.
+func AtMost(bound float64) *Goal { return &Goal{AtMost: &bound} }
+
+// AtLeast returns the goal that a figure is at least bound.
+func AtLeast(bound float64) *Goal { return &Goal{AtLeast: &bound} }
+
+// Judged returns a copy of the goal that knows whether value keeps it; nil for
+// no goal.
+func (g *Goal) Judged(value float64) *Goal {
+	if g == nil {
+		return nil
+	}
+	judged := *g
+	// Written so that NaN, which nothing was measured for, keeps no goal.
+	judged.Met = (g.AtMost == nil || value <= *g.AtMost) && (g.AtLeast == nil || value >= *g.AtLeast)
+	return &judged
+}
+
+// Row returns the row of that name and size.
+func (r *Result) Row(name string, size int) (Row, bool) {
+	for _, row := range r.Rows {
+		if row.Name == name && row.Size == size {
+			return row, true
+		}
+	}
+	return Row{}, false
+}
+
+// Read reads a result's file.
+func Read(path string) (*Result, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; `make bench-quick` writes it", err)
+	}
+	var r Result
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("%s: has schema %d, this program reads %d; measure again", path, r.Schema, Schema)
+	}
+	return &r, nil
+}
+
+// Write writes a result's file as a whole or not at all.
+func (r *Result) Write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}

@@ -1,0 +1,73 @@
+package result_test
+
+import (
+	"math"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+func TestGoalIsJudged(t *testing.T) {
+	for _, c := range []struct {
+		goal  *result.Goal
+		value float64
+		met   bool
+	}{
+		{result.AtMost(1.15), 1.15, true},
+		{result.AtMost(1.15), 1.16, false},
+		{result.AtLeast(1.5), 1.5, true},
+		{result.AtLeast(1.5), 1.49, false},
+		{result.AtMost(1), math.NaN(), false},
+		{result.AtLeast(1), math.NaN(), false},
+	} {
+		if got := c.goal.Judged(c.value); got.Met != c.met {
+			t.Errorf("%v judged as %+v", c.value, got)
+		}
+		if c.goal.Met {
+			t.Error("judging changed the goal itself")
+		}
+	}
+	var none *result.Goal
+	if none.Judged(1) != nil {
+		t.Error("no goal was judged")
+	}
+}
+
+func TestFileKeepsWhatWasWritten(t *testing.T) {
+	written := result.Result{
+		Schema: result.Schema, Date: time.Unix(1, 0).UTC(),
+		Rows:   []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9, PerSRounds: []float64{1}}},
+		Ratios: []result.Ratio{{Above: "a", Below: "b", Value: 2, Goal: result.AtMost(1).Judged(2)}},
+	}
+	path := filepath.Join(t.TempDir(), "latest.json")
+	if err := written.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	read, err := result.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(*read, written) {
+		t.Errorf("read %+v, wrote %+v", *read, written)
+	}
+}
+
+func TestUnknownSchemaIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "latest.json")
+	if err := (&result.Result{Schema: 99}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := result.Read(path); err == nil {
+		t.Error("a file of schema 99 was read")
+	}
+}
+
+func TestThisMachineIsDescribed(t *testing.T) {
+	machine := result.ThisMachine()
+	if machine.CPUs < 1 || machine.CPU == "" || machine.Kernel == "" || machine.Slug() == "" {
+		t.Errorf("got %+v", machine)
+	}
+}
