@@ -67,8 +67,9 @@ clean: ## remove all that was built
 
 ##@ Parts of build
 
-build-go: check-go ## every Go module, and build/bin/nearcall
+build-go: check-go ## every Go module, build/bin/nearcall, build/testserver
 	@for module in $$(tools/go-modules); do go build -C "$$module" ./...; done
+	@go build -o build/testserver ./internal/testserver
 	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
 
 build-c: ## libnearcall, static and shared

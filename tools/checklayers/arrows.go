@@ -53,10 +53,14 @@ var arrows = []layer{
 	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
 	{"embed", []string{"status", "server", "internal/wire", "internal/transport"}},
 
+	// Servers that the command, the tests and the benchmarks share.
+	{"internal/demo", []string{"status", "server"}},
+	{"internal/testserver", []string{"status", "server", "internal/demo"}},
+
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/schema",
-		"internal/codec", anything}},
+		"internal/codec", "internal/demo", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire", anything}},
 	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", anything}},
