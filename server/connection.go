@@ -85,7 +85,8 @@ func (c *connection) serve() {
 	case wire.FirstByteSimple:
 		c.serveSimple()
 	default:
-		c.violation(&wire.ProtocolError{Text: "the first byte is none of a hello, a simple request"})
+		c.server.counters.violations.Add(1)
+		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)
 	}
 }
 
@@ -182,15 +183,18 @@ func isTimeout(err error) bool {
 
 // violation tells the peer what it did wrong, logs it and closes.
 func (c *connection) violation(err *wire.ProtocolError) {
-	code := status.InvalidArgument
-	if err.TooLarge {
-		code = status.ResourceExhausted
-	}
 	c.server.counters.violations.Add(1)
 	c.server.config.logger.Warn("protocol error; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
-	c.sendFailure(0, &status.Error{Code: code, Outcome: status.OutcomeNotExecuted, Message: "protocol error: " + err.Text})
+	c.sendFailure(0, &status.Error{Code: violationCode(err), Outcome: status.OutcomeNotExecuted, Message: "protocol error: " + err.Text})
 	c.out.flush()
 	c.close(err)
+}
+
+func violationCode(err *wire.ProtocolError) status.Code {
+	if err.TooLarge {
+		return status.ResourceExhausted
+	}
+	return status.InvalidArgument
 }
 
 // close closes the connection and ends the contexts of its calls. It may be

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -39,9 +40,10 @@ func (c *connection) handshake() error {
 	var hello wire.Hello
 	for {
 		n, err := wire.ParseHello(c.in.unread(), &hello)
-		if err != nil {
+		var violation *wire.ProtocolError
+		if errors.As(err, &violation) {
 			c.server.counters.violations.Add(1)
-			return c.refuse(refusedf(status.InvalidArgument, "%v", err))
+			return c.refuse(refusedf(violationCode(violation), "%s", violation.Text))
 		}
 		if n > 0 {
 			c.in.advance(n)

@@ -94,7 +94,3 @@ func openTuple(src []byte) ([]byte, error) {
 	}
 	return rest, err
 }
-
-// validUTF8 makes text that can be sent; it also mends a character that the
-// limit cut in two.
-func validUTF8(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
