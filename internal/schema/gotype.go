@@ -145,20 +145,29 @@ func (b *typeBuilder) buildStruct(t reflect.Type, path string) (Type, error) {
 		return made, nil
 	}
 	b.origins[name] = t
+	// The struct's name ends any description, so its fields begin afresh.
+	around := b.open
+	b.open = map[reflect.Type]bool{}
+	defer func() { b.open = around }()
+	fields, err := b.buildFields(t, name)
+	b.types[name] = Struct{Fields: fields}
+	return made, err
+}
+
+func (b *typeBuilder) buildFields(t reflect.Type, name string) ([]Field, error) {
 	goFields, err := GoFields(t)
 	if err != nil {
-		return Type{}, err
+		return nil, err
 	}
 	fields := make([]Field, len(goFields))
 	for i, field := range goFields {
 		fieldType, err := b.build(field.Type, name+"_"+field.Name)
 		if err != nil {
-			return Type{}, fmt.Errorf("field %s of %s: %w", field.Name, name, err)
+			return nil, fmt.Errorf("field %s of %s: %w", field.Name, name, err)
 		}
 		fields[i] = Field{Name: field.Name, Type: fieldType}
 	}
-	b.types[name] = Struct{Fields: fields}
-	return made, nil
+	return fields, nil
 }
 
 // structName returns a type's name in the schema: Go's own, with the brackets

@@ -1,0 +1,64 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/internal/schema"
+)
+
+func TestDiff(t *testing.T) {
+	type options = schema.GoOptions
+	names := func(names ...string) options { return options{ParamNames: names} }
+	f := func(fn any, with options) *schema.Document { return document(t, function(t, "f", fn, with)) }
+	oneField := func() *schema.Document {
+		type S struct{ A, B int }
+		return f(func(S) {}, options{})
+	}
+	otherField := func() *schema.Document {
+		type S struct {
+			A string
+			C int
+		}
+		return f(func(S) {}, options{})
+	}
+	for _, test := range []struct {
+		name          string
+		before, after *schema.Document
+		// want holds "+" or "-" for compatible or not, then the sentence.
+		want []string
+	}{
+		{"nothing", oneField(), oneField(), nil},
+		{"other functions", f(func() {}, options{}), document(t, function(t, "g", func() {}, options{})),
+			[]string{"-function f was removed or renamed", "+function g was added"}},
+		{"optional parameter", f(func(int) {}, options{}), f(func(int, *int) {}, options{}),
+			[]string{"+parameter 2 (arg2) of f was added and may be left out"}},
+		{"needed parameter", f(func(int) {}, options{}), f(func(int, int) {}, options{}),
+			[]string{"-parameter 2 (arg2) of f was added and is not optional"}},
+		{"further arguments", f(func(int) {}, options{}), f(func(int, ...int) {}, options{}),
+			[]string{"+function f is now variadic", "+parameter 2 (arg2) of f was added and may be left out"}},
+		{"no further arguments", f(func(...int) {}, options{}), f(func(int) {}, options{}),
+			[]string{"-function f is no longer variadic"}},
+		{"fewer parameters", f(func(int, int) {}, names("a", "b")), f(func(int) {}, names("c")),
+			[]string{"+parameter 1 of f was called a and is called c", "-parameter 2 (b) of f was removed"}},
+		{"types", f(func(int) int { return 0 }, options{}), f(func([]int) string { return "" }, options{}),
+			[]string{"-parameter 1 (arg1) of f was int64 and is list of int64", "-the results of f were [int64] and are [string]"}},
+		{"promises", f(func() {}, options{Idempotent: true}), f(func() {}, options{Doc: "new"}),
+			[]string{"-function f is no longer idempotent", "+the documentation of f changed"}},
+		{"more promises", f(func() {}, options{}), f(func() {}, options{Idempotent: true}), []string{"+function f is now idempotent"}},
+		{"fields", oneField(), otherField(),
+			[]string{"-field A of struct S was int64 and is string", "-field B of struct S was removed or renamed", "+field C was added to struct S"}},
+	} {
+		var got []string
+		for _, change := range schema.Diff(test.before, test.after) {
+			sign := "-"
+			if change.Compatible {
+				sign = "+"
+			}
+			got = append(got, sign+change.Text)
+		}
+		if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+	}
+}
