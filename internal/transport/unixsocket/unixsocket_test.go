@@ -1,0 +1,143 @@
+package unixsocket_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/transporttest"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+)
+
+func TestTransport(t *testing.T) {
+	transporttest.Run(t, unixsocket.Transport{}, func(t *testing.T) string {
+		return "unix:" + filepath.Join(t.TempDir(), "s")
+	})
+}
+
+func TestAbstract(t *testing.T) {
+	names := new(atomic.Int64)
+	transporttest.Run(t, unixsocket.Transport{}, func(*testing.T) string {
+		return fmt.Sprintf("unix:@nearcall-test-%d-%d", os.Getpid(), names.Add(1))
+	})
+}
+
+func listen(t *testing.T, path string) (net.Listener, error) {
+	t.Helper()
+	a, err := address.Parse("unix:"+path, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unixsocket.Transport{}.Listen(t.Context(), a, transport.ListenOptions{GroupID: -1})
+}
+
+func TestLongestPath(t *testing.T) {
+	directory, err := os.MkdirTemp("/tmp", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(directory)
+	path := directory + "/" + strings.Repeat("p", address.UnixPathBytesMax-len(directory)-1)
+	listener, err := listen(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneOfManyStartsWins(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	const starts = 200
+	won := make(chan net.Listener, starts)
+	var all sync.WaitGroup
+	for range starts {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			listener, err := listen(t, path)
+			if err == nil {
+				won <- listener
+			} else if !errors.Is(err, transport.ErrInUse) {
+				t.Errorf("Listen: %v, want ErrInUse", err)
+			}
+		}()
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Errorf("%d of %d servers listen, want 1", len(won), starts)
+	}
+	(<-won).Close()
+}
+
+func TestCloseLeavesAnothersSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := listen(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the file that took the socket's place is gone: %v", err)
+	}
+}
+
+func TestReadNoticesDescriptors(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	file := os.NewFile(uintptr(fds[0]), "pair")
+	plain, err := net.FileConn(file)
+	file.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := unixsocket.Transport{}.Wrap(plain)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	unix.Write(fds[1], []byte("ab"))
+	buffer := make([]byte, 10)
+	if n, err := conn.Read(buffer); n != 2 || err != nil {
+		t.Fatalf("Read = %d, %v", n, err)
+	}
+	if err := unix.Sendmsg(fds[1], []byte("c"), unix.UnixRights(0, 1, 2), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	before := descriptors(t)
+	if _, err := conn.Read(buffer); !errors.Is(err, transport.ErrDescriptors) {
+		t.Errorf("Read: %v, want ErrDescriptors", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors are open, %d before", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

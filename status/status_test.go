@@ -1,0 +1,61 @@
+package status_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/nearcall/nearcall/status"
+)
+
+func TestErrorsCanBeToldApart(t *testing.T) {
+	err := fmt.Errorf("while calling: %w", status.Errorf(status.NotFound, "no user %d", 7).With(status.OutcomeExecuted))
+	if !errors.Is(err, status.NotFound) || errors.Is(err, status.Internal) {
+		t.Errorf("errors.Is does not tell the code of %v", err)
+	}
+	var failure *status.Error
+	if !errors.As(err, &failure) || failure.Outcome != status.OutcomeExecuted {
+		t.Errorf("errors.As = %v", failure)
+	}
+	if late := status.Errorf(status.DeadlineExceeded, "late"); !errors.Is(late, context.DeadlineExceeded) || errors.Is(late, context.Canceled) {
+		t.Error("DEADLINE_EXCEEDED is not context.DeadlineExceeded alone")
+	}
+}
+
+func TestFromError(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code status.Code
+	}{
+		{io.EOF, status.Unknown},
+		{context.DeadlineExceeded, status.DeadlineExceeded},
+		{fmt.Errorf("wrapped: %w", context.Canceled), status.Cancelled},
+		{status.Aborted, status.Aborted},
+		{fmt.Errorf("wrapped: %w", status.Errorf(status.DataLoss, "x")), status.DataLoss},
+	} {
+		got := status.FromError(c.err)
+		if got.Code != c.code {
+			t.Errorf("FromError(%v) has code %v, want %v", c.err, got.Code, c.code)
+		}
+		if !errors.Is(got, c.err) && !errors.Is(got.Cause, c.err) {
+			t.Errorf("FromError(%v) lost its cause", c.err)
+		}
+	}
+	if status.FromError(nil) != nil {
+		t.Error("FromError(nil) is not nil")
+	}
+}
+
+func TestNames(t *testing.T) {
+	if code, ok := status.ParseCode("DEADLINE_EXCEEDED"); !ok || code != status.DeadlineExceeded {
+		t.Errorf("ParseCode = %v, %v", code, ok)
+	}
+	if _, ok := status.ParseCode("NO_SUCH"); ok {
+		t.Error("ParseCode knows NO_SUCH")
+	}
+	if text := fmt.Sprint(status.Code(200), status.Outcome(200)); text != "CODE_200 outcome 200" {
+		t.Errorf("unknown numbers are %q", text)
+	}
+}
