@@ -73,7 +73,7 @@ build-go: check-go ## every Go module, build/bin/nearcall, build/testserver
 	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
 
 build-c: ## libnearcall, static and shared
-	@$(MAKE) -C libnearcall build
+	@$(MAKE) -C libnearcall all
 
 build-perl: ## the Perl binding, in build/perl
 	@tools/build-perl
@@ -86,7 +86,7 @@ build-python: ## the Python binding's wheel, installed in build/venv
 test-go: check-go ## Go packages, with the race detector
 	@tools/test-go
 
-test-c: ## libnearcall: plain, with sanitizers, under valgrind
+test-c: build-go ## libnearcall: plain, with sanitizers, under valgrind
 	@$(MAKE) -C libnearcall test test-asan test-valgrind
 
 test-perl: build-go ## the Perl binding
