@@ -1,0 +1,32 @@
+-- For wrk: asks for one page, checks every answer, and prints what happened as one
+-- line of JSON. Run it with one thread (-t 1).
+local answer = "^Hello, /load! Visit %d+, served by (%d+)%.\n$"
+local threads = {}
+
+wrk.path = "/load"
+
+function setup(thread)
+   table.insert(threads, thread)
+end
+
+function init()
+   wrong, workers, seen = 0, 0, {}
+end
+
+function response(status, headers, body)
+   local worker = body:match(answer)
+   if status ~= 200 or not worker then
+      wrong = wrong + 1
+   elseif not seen[worker] then
+      seen[worker] = true
+      workers = workers + 1
+   end
+end
+
+function done(summary, latency)
+   local report = '{"requests":%d,"wrong":%d,"workers":%d,"not_2xx":%d,"connect_errors":%d,' ..
+      '"read_errors":%d,"write_errors":%d,"timeouts":%d,"p50_us":%d,"p99_us":%d}\n'
+   local errors = summary.errors
+   io.write(report:format(summary.requests, threads[1]:get("wrong"), threads[1]:get("workers"), errors.status,
+      errors.connect, errors.read, errors.write, errors.timeout, latency:percentile(50), latency:percentile(99)))
+end

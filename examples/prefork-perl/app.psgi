@@ -1,0 +1,22 @@
+# A web application that calls Go in every request.
+use v5.26;
+use warnings;
+
+use Nearcall;
+
+my $address = $ENV{NEARCALL_ADDRESS} // die "NEARCALL_ADDRESS is not set, as unix:/tmp/hello/nearcall.sock\n";
+
+# Once, before Starlet forks. Each worker gets a connection of its own when it
+# first calls; this one remains the parent's.
+my $go = Nearcall->new($address, timeout => 2, name => 'prefork-perl');
+$go->connect;
+
+sub {
+    my ($env) = @_;
+    my $page = $env->{PATH_INFO};
+    my $text = eval { sprintf "%s Visit %d, served by %d.\n", $go->greet($page), $go->visit($page), $$ };
+    return [200, ['Content-Type' => 'text/plain'], [$text]] if defined $text;
+    # The error says what went wrong and whether the function ran.
+    $env->{'psgi.errors'}->print("nearcall error: $@");
+    return [503, ['Content-Type' => 'text/plain'], ["Go does not answer.\n"]];
+};

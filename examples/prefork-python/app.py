@@ -1,0 +1,25 @@
+"""A web application that calls Go in every request."""
+
+import os
+from collections.abc import Callable, Iterable
+
+import nearcall
+
+# Once, in the parent: gunicorn --preload imports this before it forks. Each worker
+# gets a connection of its own when it first calls; this one remains the parent's.
+go = nearcall.Client(os.environ["NEARCALL_ADDRESS"], timeout=2, name="prefork-python")
+go.connect()
+
+
+def application(environ: dict, start_response: Callable) -> Iterable[bytes]:
+    page = environ["PATH_INFO"]
+    headers = [("Content-Type", "text/plain")]
+    try:
+        text = f"{go.greet(page)} Visit {go.visit(page)}, served by {os.getpid()}.\n"
+    except nearcall.NearcallError as error:
+        # The error says what went wrong and whether the function ran.
+        environ["wsgi.errors"].write(f"nearcall error: {error}\n")
+        start_response("503 Service Unavailable", headers)
+        return [b"Go does not answer.\n"]
+    start_response("200 OK", headers)
+    return [text.encode()]

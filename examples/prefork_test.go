@@ -1,0 +1,254 @@
+package examples_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	loadSeconds     = 10
+	httpConnections = 16
+	killInterval    = 250 * time.Millisecond
+	// Every so many kills the whole pool is reloaded.
+	killsPerReload = 8
+	workersMax     = 8
+)
+
+// A pool is an application server with prefork workers.
+type pool struct {
+	// command starts it on a port; reload makes it replace its workers.
+	command     func(port string) []string
+	environment []string
+	reload      syscall.Signal
+	// depth of the workers below the process that was started.
+	depth int
+}
+
+func TestPreforkPerl(t *testing.T) {
+	library := built(t, "perl/blib")
+	drive(t, pool{
+		environment: []string{"PERL5LIB=" + filepath.Join(library, "lib") + ":" + filepath.Join(library, "arch")},
+		command: func(port string) []string {
+			return []string{"start_server", "--port=127.0.0.1:" + port, "--interval=1", "--",
+				"plackup", "-s", "Starlet", "--max-workers=" + strconv.Itoa(workersMax), "-E", "deployment",
+				"-a", "prefork-perl/app.psgi"}
+		},
+		reload: syscall.SIGHUP, depth: 2,
+	})
+}
+
+func TestPreforkPython(t *testing.T) {
+	gunicorn := built(t, "examples/venv/bin/gunicorn")
+	drive(t, pool{
+		command: func(port string) []string {
+			return []string{gunicorn, "--bind=127.0.0.1:" + port, "--preload", "--workers=" + strconv.Itoa(workersMax),
+				"--chdir=prefork-python", "--no-control-socket", "app:application"}
+		},
+		reload: syscall.SIGHUP, depth: 1,
+	})
+}
+
+// drive loads the application with HTTP requests while its workers are killed and
+// reloaded. A worker that is killed takes the request with it that it was serving,
+// and no more; nothing may fail because of Nearcall.
+func drive(t *testing.T, p pool) {
+	server, socket := helloServer(t)
+	port := freePort(t)
+	command := p.command(port)
+	application := start(t, append(p.environment, "NEARCALL_ADDRESS=unix:"+socket), command[0], command[1:]...)
+	url := "http://127.0.0.1:" + port
+	await(t, "the application answers", func() bool { return get(url+"/ready").status == http.StatusOK })
+
+	done := make(chan struct{})
+	disturbed := make(chan disturbance)
+	go func() { disturbed <- disturb(t, application.pid(), p, done) }()
+	report := load(t, url)
+	close(done)
+	d := <-disturbed
+	t.Logf("%d requests by %d workers, p50 %d us, p99 %d us; %d workers killed, %d reloads; requests lost with a killed worker: %d",
+		report.Requests, report.Workers, report.P50Us, report.P99Us, d.kills, d.reloads, report.lost())
+
+	checkLoad(t, report, d)
+	checkVisits(t, url, report, d)
+	if log := application.log(t); strings.Contains(log, "nearcall error") {
+		t.Error("a worker met a Nearcall error; its log follows")
+	}
+	checkErrorsAreSeen(t, server, application, url)
+}
+
+// checkLoad holds every request that failed against a worker that was killed.
+func checkLoad(t *testing.T, r loadReport, d disturbance) {
+	t.Helper()
+	if d.kills == 0 || d.reloads == 0 || r.Workers <= workersMax {
+		t.Errorf("workers were not killed and reloaded: %+v, %+v", d, r)
+	}
+	if r.Requests == 0 || r.Wrong > 0 || r.Not2xx > 0 {
+		t.Errorf("not every answer was right: %+v", r)
+	}
+	if r.lost() > d.kills || r.ConnectErrors > 0 || r.Timeouts > 0 {
+		t.Errorf("%d workers were killed, each serving one request at a time; more requests failed: %+v", d.kills, r)
+	}
+}
+
+// checkVisits: every request that was answered was counted in Go, once.
+func checkVisits(t *testing.T, url string, r loadReport, d disturbance) {
+	t.Helper()
+	var visits int
+	answer := get(url + "/load")
+	if _, err := fmt.Sscanf(answer.body, "Hello, /load! Visit %d,", &visits); err != nil {
+		t.Fatalf("%+v: %v", answer, err)
+	}
+	// wrk breaks off what is under way when its time is over.
+	least, most := r.Requests+1, r.Requests+1+d.kills+httpConnections
+	if visits < least || visits > most {
+		t.Errorf("Go counted %d visits; %d were answered, so %d to %d are right", visits, r.Requests, least, most)
+	}
+}
+
+// checkErrorsAreSeen: the checks above rest on the application's answer and log,
+// so both must tell when Go is away.
+func checkErrorsAreSeen(t *testing.T, server, application *process, url string) {
+	t.Helper()
+	server.stop(t)
+	if answer := get(url + "/"); answer.status != http.StatusServiceUnavailable {
+		t.Errorf("without Go the application answered %+v", answer)
+	}
+	if log := application.log(t); !strings.Contains(log, "UNAVAILABLE") || !strings.Contains(log, "not executed") {
+		t.Error("without Go the application logged no error")
+	}
+}
+
+// A loadReport is what load.lua prints.
+type loadReport struct {
+	Requests, Wrong, Workers, Timeouts int
+	Not2xx                             int `json:"not_2xx"`
+	ConnectErrors                      int `json:"connect_errors"`
+	ReadErrors                         int `json:"read_errors"`
+	WriteErrors                        int `json:"write_errors"`
+	P50Us                              int `json:"p50_us"`
+	P99Us                              int `json:"p99_us"`
+}
+
+// lost are the requests whose connection broke.
+func (r loadReport) lost() int { return r.ReadErrors + r.WriteErrors }
+
+func load(t *testing.T, url string) loadReport {
+	t.Helper()
+	out := output(t, nil, "wrk", "-t", "1", "-c", strconv.Itoa(httpConnections), "-d", strconv.Itoa(loadSeconds)+"s",
+		"--timeout", "10s", "-s", "load.lua", url)
+	var r loadReport
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &r); err != nil {
+		t.Fatalf("wrk printed %s: %v", out, err)
+	}
+	return r
+}
+
+type disturbance struct{ kills, reloads int }
+
+// disturb kills a random worker every so often, and reloads the pool.
+func disturb(t *testing.T, pid int, p pool, done <-chan struct{}) (d disturbance) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	ticker := time.NewTicker(killInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return d
+		case <-ticker.C:
+		}
+		if workers := descendants(pid, p.depth); len(workers) > 0 {
+			if syscall.Kill(workers[random.IntN(len(workers))], syscall.SIGKILL) == nil {
+				d.kills++
+			}
+		}
+		if d.kills%killsPerReload == killsPerReload/2 && syscall.Kill(pid, p.reload) == nil {
+			d.reloads++
+		}
+	}
+}
+
+// descendants returns the living processes that many generations below pid.
+func descendants(pid, depth int) []int {
+	generation := map[int]bool{pid: true}
+	parents := parentsOfAll()
+	for range depth {
+		next := map[int]bool{}
+		for child, parent := range parents {
+			if generation[parent] {
+				next[child] = true
+			}
+		}
+		generation = next
+	}
+	pids := make([]int, 0, len(generation))
+	for child := range generation {
+		pids = append(pids, child)
+	}
+	return pids
+}
+
+// parentsOfAll returns the parent of every process that has not ended.
+func parentsOfAll() map[int]int {
+	parents := map[int]int{}
+	folders, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range folders {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // ended since
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		// The name in brackets may hold anything; state and parent follow it.
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Z" {
+			parents[pid], _ = strconv.Atoi(fields[1])
+		}
+	}
+	return parents
+}
+
+type answer struct {
+	status int
+	body   string
+}
+
+// get returns what a page answers; nothing when nobody does.
+func get(url string) answer {
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return answer{}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{}
+	}
+	return answer{response.StatusCode, string(body)}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

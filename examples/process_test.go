@@ -1,0 +1,159 @@
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// Generous: what is waited for takes a fraction on any machine.
+	readyTimeout = 30 * time.Second
+	stopTimeout  = 30 * time.Second
+	pollInterval = 10 * time.Millisecond
+)
+
+// A process runs beside the test, in a group of its own; its output goes to a
+// file.
+type process struct {
+	command *exec.Cmd
+	logPath string
+	ended   chan struct{}
+}
+
+// start starts a program that is stopped at the end of the test. environment is
+// added to the test's own.
+func start(t *testing.T, environment []string, name string, args ...string) *process {
+	t.Helper()
+	p := &process{
+		command: exec.Command(name, args...),
+		logPath: filepath.Join(t.TempDir(), "log"),
+		ended:   make(chan struct{}),
+	}
+	log, err := os.Create(p.logPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.command.Env = append(os.Environ(), environment...)
+	p.command.Stdout, p.command.Stderr = log, log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.command.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.stop(t)
+		if t.Failed() {
+			t.Logf("%s:\n%s", name, p.log(t))
+		}
+	})
+	return p
+}
+
+func (p *process) pid() int { return p.command.Process.Pid }
+
+func (p *process) log(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.logPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// stop ends the process as its user would, and its whole group when it does not
+// listen.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(stopTimeout):
+		t.Errorf("%s did not end within %v of SIGTERM", p.command.Path, stopTimeout)
+	}
+	// Whoever is left of the group has lost its parent.
+	if err := syscall.Kill(-p.pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Error(err)
+	}
+	<-p.ended
+}
+
+// await polls until the condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(readyTimeout); !holds(); time.Sleep(pollInterval) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v in vain: %s", readyTimeout, what)
+		}
+	}
+}
+
+// output runs a program to its end and returns what it printed.
+func output(t *testing.T, environment []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, name, args...)
+	command.Env = append(os.Environ(), environment...)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// root returns the repository's folder, and built what stands in its build
+// folder.
+func root(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+func built(t *testing.T, path string) string {
+	t.Helper()
+	full := filepath.Join(root(t), "build", path)
+	if _, err := os.Stat(full); err != nil {
+		t.Fatalf("%v; examples/test builds it", err)
+	}
+	return full
+}
+
+// helloServer serves the functions that all examples call, and returns the path
+// of its socket.
+func helloServer(t *testing.T) (server *process, socket string) {
+	t.Helper()
+	// Not t.TempDir(), whose path may be too long for a socket.
+	folder, err := os.MkdirTemp("", "nearcall-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	socket = filepath.Join(folder, "nearcall.sock")
+	server = start(t, nil, built(t, "examples/server"), "unix:"+socket)
+	await(t, "the server listens", func() bool {
+		connection, err := net.Dial("unix", socket)
+		if err == nil {
+			connection.Close()
+		}
+		return err == nil
+	})
+	return server, socket
+}
