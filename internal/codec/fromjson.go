@@ -145,7 +145,7 @@ func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 		if err != nil {
 			return dst, fmt.Errorf("%.40q is not a time such as 2026-01-31T12:00:00Z (RFC 3339)", text)
 		}
-		return msgpack.AppendTime(dst, moment), nil
+		return msgpack.AppendTime(dst, moment), checkYear(moment)
 	case kind == schema.Duration:
 		return appendDuration(dst, text)
 	case kind.IsSigned():

@@ -159,12 +159,20 @@ func (w *toJSON) time(src []byte) ([]byte, error) {
 	if err != nil {
 		return src, err
 	}
-	if year := value.Year(); year < 0 || year > 9999 {
-		return src, errors.New("a time outside the years 0 to 9999 has no JSON form")
+	if err := checkYear(value); err != nil {
+		return src, err
 	}
 	w.out = value.AppendFormat(append(w.out, '"'), time.RFC3339Nano)
 	w.out = append(w.out, '"')
 	return rest, nil
+}
+
+// checkYear refuses times that RFC 3339 cannot write in UTC.
+func checkYear(moment time.Time) error {
+	if year := moment.UTC().Year(); year < 0 || year > 9999 {
+		return errors.New("a time outside the years 0 to 9999 has no JSON form")
+	}
+	return nil
 }
 
 // any writes a float so that it is read as one again.
