@@ -1,0 +1,96 @@
+#include "client.h"
+
+/* Lets the call go on without its caller: what it borrowed becomes the handle's. */
+static void keep_payload(nearcall_client *client, struct nc_call *call)
+{
+    if (call->type != NC_REQUEST)
+        return; /* a function's name lives as long as its function */
+    size_t bytes = call->payload_bytes;
+    call->store = client->request.buffer;
+    client->request.buffer = (struct nc_buffer){0};
+    call->payload = bytes ? call->store.data + call->store.start : NULL;
+}
+
+static void own_output(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, false};
+    if (client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK)
+        return;
+    if (client->connection.written > call->frame_start) {
+        nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
+                           client->address_text);
+        return;
+    }
+    nc_output_remove(client, call);
+    nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "no memory to send the request");
+}
+
+static void begin_without_blocking(nearcall_client *client, struct nc_call *call)
+{
+    if (nc_connection_usable(client))
+        nc_send_call(client, call);
+    if (call->state == NC_CALL_SENT)
+        own_output(client, call);
+    if (call->state != NC_CALL_PENDING)
+        return;
+    keep_payload(client, call);
+    if (client->connection.state == NC_CLOSED)
+        nc_connection_start(client, call->deadline_ns);
+}
+
+/* Sends all of the frame, reading meanwhile, so that two sides that both write do
+ * not wait for each other. */
+static int send_whole(nearcall_client *client, struct nc_call *call)
+{
+    while (call->state == NC_CALL_SENT && nc_output_bytes(&client->connection)) {
+        int r = nc_pump(client, call->deadline_ns);
+        if (call->state == NC_CALL_SENT && !nc_frame_is_written(client, call) &&
+            client->now_ns >= call->deadline_ns)
+            nc_call_expire(client, call);
+        if (r < 0 && nc_output_own(client) == NEARCALL_OK)
+            return NEARCALL_OK; /* the handle sends the rest in its next function */
+    }
+    return NEARCALL_OK;
+}
+
+static int begin_blocking(nearcall_client *client, struct nc_call *call)
+{
+    bool stale_connection = client->connection.state == NC_READY;
+    for (;;) {
+        int r = nc_make_ready(client, call);
+        if (r < 0)
+            return r;
+        if (call->state == NC_CALL_PENDING)
+            nc_send_call(client, call);
+        if (call->state == NC_CALL_PENDING)
+            continue;
+        r = send_whole(client, call);
+        if (r < 0 || !stale_connection || call->state != NC_CALL_FINISHED ||
+            !call->retryable || !call->untouched)
+            return r;
+        /* It had ended while nobody looked, and took nothing of the call. */
+        stale_connection = false;
+        call->state = NC_CALL_PENDING;
+    }
+}
+
+/* Sends a pending call that its caller does not wait for. Fails with what ended
+ * the call when nothing will come of it; the call is gone then. */
+int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
+{
+    int r = NEARCALL_OK;
+    if (client->options.flags & NEARCALL_NONBLOCKING)
+        begin_without_blocking(client, call);
+    else
+        r = begin_blocking(client, call);
+    if (r < 0) {
+        nc_call_free(client, call);
+        return nc_fail(client, r, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "a signal arrived before anything was sent; send again");
+    }
+    if (call->state == NC_CALL_FINISHED && call->code != 0)
+        return nc_call_deliver(client, call, NULL);
+    *ret_call = call->id;
+    return NEARCALL_OK;
+}

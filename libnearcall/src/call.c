@@ -1,0 +1,275 @@
+#include <string.h>
+
+#include "client.h"
+
+/* ---- The table ---- */
+
+static struct nc_call *find_free(nearcall_client *client, uint64_t id)
+{
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[(id + i) % NC_CALLS];
+        if (call->state == NC_CALL_FREE)
+            return call;
+    }
+    return NULL;
+}
+
+/* NULL when the table is full. */
+struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
+                            nearcall_function *function, int64_t deadline_ns)
+{
+    struct nc_call *call = find_free(client, client->last_id + 1);
+    if (!call)
+        return NULL;
+    memset(call, 0, sizeof(*call));
+    call->id = ++client->last_id;
+    call->state = NC_CALL_PENDING;
+    call->type = type;
+    call->function = function;
+    call->deadline_ns = deadline_ns;
+    client->calls_used++;
+    return call;
+}
+
+struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id)
+{
+    if (id == 0)
+        return NULL;
+    if (client->waiting && client->waiting->id == id)
+        return client->waiting;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[(id + i) % NC_CALLS];
+        if (call->id == id && call->state != NC_CALL_FREE)
+            return call;
+    }
+    return NULL;
+}
+
+void nc_call_free(nearcall_client *client, struct nc_call *call)
+{
+    nearcall_function *function = call->function;
+    nc_buffer_free(&call->store);
+    if (client->waiting == call)
+        client->waiting = NULL;
+    call->state = NC_CALL_FREE;
+    call->id = 0;
+    call->function = NULL;
+    client->calls_used--;
+    if (function && function->revision == 0 && function->id == 0)
+        nc_function_forget_if_unused(client, function);
+}
+
+bool nc_call_is_on_connection(const struct nc_call *call)
+{
+    return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
+}
+
+unsigned nc_calls_on_connection(const nearcall_client *client)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < NC_CALLS; i++)
+        count += nc_call_is_on_connection(&client->calls[i]);
+    return count;
+}
+
+bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)
+{
+    return client->connection.written >= call->frame_end;
+}
+
+/* ---- Outcomes ---- */
+
+void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what)
+{
+    call->state = NC_CALL_FINISHED;
+    call->code = code;
+    call->outcome = outcome;
+    call->what = what;
+    call->retryable = false;
+    call->data = NULL;
+    call->data_bytes = 0;
+}
+
+/* Whether the end of the connection proves that the call's frame was not read:
+ * the rule of ECONNRESET in spec/call-semantics.md. */
+static bool reset_proves_unread(const nearcall_client *client, const struct nc_call *call,
+                                const struct nc_loss *loss)
+{
+    const struct nc_connection *connection = &client->connection;
+    return loss->reset && connection->transport->reset_shows_unread &&
+           call->frame_end == connection->written && nc_calls_on_connection(client) == 1;
+}
+
+static int outcome_of_loss(const nearcall_client *client, const struct nc_call *call,
+                           const struct nc_loss *loss)
+{
+    if (call->type != NC_REQUEST || !nc_frame_is_written(client, call))
+        return NEARCALL_OUTCOME_NOT_EXECUTED;
+    if (nc_reply_has_begun(client, call))
+        return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    if (reset_proves_unread(client, call, loss))
+        return NEARCALL_OUTCOME_NOT_EXECUTED;
+    return NEARCALL_OUTCOME_UNKNOWN;
+}
+
+static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss)
+{
+    int outcome = outcome_of_loss(client, call, loss);
+    bool too_late = call->state == NC_CALL_CANCELLING;
+    call->untouched = client->connection.written <= call->frame_start;
+    nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
+                   client->lost_text);
+    call->retryable =
+        loss->retryable && !too_late && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
+}
+
+/* Finishes what the lost connection carried, and, if it never stood, what waited
+ * for it. Outcomes are decided before any call changes its state, because each
+ * looks at the others. */
+void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome)
+{
+    struct nc_loss seen = *loss;
+    if (nc_calls_on_connection(client) > 1)
+        seen.reset = false;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        if (nc_call_is_on_connection(call)) {
+            lose(client, call, &seen);
+        } else if (call->state == NC_CALL_PENDING && before_welcome) {
+            nc_call_finish(call, loss->code, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
+            call->retryable = loss->retryable;
+        }
+    }
+}
+
+/* The server serves nothing above the id it names. */
+void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
+{
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        if (!nc_call_is_on_connection(call) || call->id <= last_served_id)
+            continue;
+        nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the server is stopping and did not take the call");
+        call->retryable = true;
+    }
+}
+
+/* ---- Deadlines ---- */
+
+static void finish_expired(struct nc_call *call, int outcome)
+{
+    nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
+                   "the deadline passed before the reply came");
+}
+
+/* A frame that was begun cannot be taken back, so the connection goes with it:
+ * then the server never sees a whole one. */
+static void expire_unwritten(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, false};
+    bool begun = client->connection.written > call->frame_start;
+    if (!begun)
+        nc_output_remove(client, call);
+    nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "the deadline passed before the request was sent; the server does not read");
+    if (begun)
+        nc_connection_lost(client, &loss,
+                           "the connection to %s was dropped because another call's deadline "
+                           "passed while its request was half sent",
+                           client->address_text);
+}
+
+static void ask_whether_it_began(nearcall_client *client, struct nc_call *call)
+{
+    if (nc_reply_has_begun(client, call)) {
+        finish_expired(call, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+    } else if (!nc_connection_usable(client)) {
+        finish_expired(call, NEARCALL_OUTCOME_UNKNOWN);
+    } else {
+        call->state = NC_CALL_CANCELLING;
+        call->grace_ns = nc_after_ms(client->now_ns, NC_CANCEL_GRACE_MS);
+        nc_send_cancel(client, call);
+    }
+}
+
+/* The call's deadline, or its grace, has passed. */
+void nc_call_expire(nearcall_client *client, struct nc_call *call)
+{
+    if (call->state == NC_CALL_PENDING)
+        nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the deadline passed before there was a connection to the server");
+    else if (call->state == NC_CALL_CANCELLING)
+        finish_expired(call, nc_reply_has_begun(client, call)
+                                 ? NEARCALL_OUTCOME_EXECUTED_RESULT_LOST
+                                 : NEARCALL_OUTCOME_UNKNOWN);
+    else if (!nc_frame_is_written(client, call))
+        expire_unwritten(client, call);
+    else if (call->type != NC_REQUEST)
+        finish_expired(call, NEARCALL_OUTCOME_NOT_EXECUTED);
+    else
+        ask_whether_it_began(client, call);
+}
+
+void nc_call_expire_all(nearcall_client *client)
+{
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        if (call->state == NC_CALL_FREE || call->state == NC_CALL_FINISHED)
+            continue;
+        int64_t until = call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
+        if (client->now_ns >= until)
+            nc_call_expire(client, call);
+    }
+}
+
+/* ---- Giving up, forking, handing out ---- */
+
+void nc_call_give_up(nearcall_client *client, struct nc_call *call)
+{
+    if (call->state == NC_CALL_SENT && client->connection.written <= call->frame_start)
+        nc_output_remove(client, call);
+    else if (call->state == NC_CALL_SENT && call->type == NC_REQUEST)
+        nc_send_cancel(client, call);
+    nc_call_free(client, call);
+}
+
+/* In a child: what was in flight is the parent's. Without trust in the memory
+ * another thread was inside, and what it was changing is left where it is. */
+void nc_calls_after_fork(nearcall_client *client, bool trust_memory)
+{
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        if (call->state == NC_CALL_FREE)
+            continue;
+        if (!trust_memory) {
+            memset(&call->store, 0, sizeof(call->store));
+            call->data = NULL;
+        }
+        if (!trust_memory || call->state != NC_CALL_FINISHED)
+            nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
+                           "the call belongs to the parent of this forked process");
+    }
+}
+
+static const uint8_t nothing[1];
+
+/* Ends a finished call: its result to the user, its slot back to the table. */
+int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply)
+{
+    int r = NEARCALL_OK;
+    if (call->code != 0) {
+        r = nc_fail_as_call(client, call);
+    } else if (ret_reply) {
+        ret_reply->data = call->data_bytes ? call->data : nothing;
+        ret_reply->bytes = call->data_bytes;
+        ret_reply->codec = call->reply_codec;
+    }
+    if (call->store.data) { /* result or details lie there: they live until the next function */
+        nc_buffer_free(&client->lent);
+        client->lent = call->store;
+        memset(&call->store, 0, sizeof(call->store));
+    }
+    nc_call_free(client, call);
+    return r;
+}

@@ -1,0 +1,300 @@
+/* The handle and what the library's files share about it. */
+#ifndef NC_CLIENT_H
+#define NC_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "address.h"
+#include "buffer.h"
+#include "clock.h"
+#include "fork.h"
+#include "limits_gen.h"
+#include "nearcall.h"
+#include "transport.h"
+#include "wire.h"
+
+#define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX
+#define NC_FUNCTION_BUCKETS 64
+#define NC_LOST_TEXT_BYTES 512
+#define NC_SOFTWARE_NAME_BYTES_MAX 255
+
+/* ---- Functions of the server ---- */
+
+/* One block, replaced as a whole, so that a fork at any moment finds either. */
+struct nc_description {
+    size_t bytes;
+    uint8_t data[];
+};
+
+struct nearcall_function {
+    nearcall_function *next; /* in its bucket */
+    struct nc_description *description; /* NULL until the first RESOLVE was answered */
+    uint64_t description_hash; /* the schema it was learned under */
+    uint64_t id_hash;
+    uint32_t id; /* 0: not known */
+    uint32_t revision; /* 0: never handed to the user, may be freed */
+    uint16_t name_bytes;
+    char name[];
+};
+
+/* ---- Calls ---- */
+
+enum nc_call_state {
+    NC_CALL_FREE,
+    NC_CALL_PENDING, /* nothing was given to the connection */
+    NC_CALL_SENT, /* its frame is in the connection's output, or further on its way */
+    NC_CALL_CANCELLING, /* its deadline passed; waits cancel_grace_ms for an answer */
+    NC_CALL_FINISHED
+};
+
+struct nc_call {
+    nearcall_call_id id; /* also on the wire; 0 while free */
+    enum nc_call_state state;
+    enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
+    bool synchronous; /* belongs to client->sync, unknown to the user */
+    uint8_t codec;
+    nearcall_function *function;
+    uint32_t function_id; /* as it was sent */
+    int64_t deadline_ns;
+    int64_t grace_ns;
+    uint64_t frame_start; /* in the connection's stream of frames */
+    uint64_t frame_end;
+    /* Borrowed from the caller, from client->request, or from store. */
+    const uint8_t *payload;
+    size_t payload_bytes;
+    /* Owns a pending payload first, and a kept reply later. */
+    struct nc_buffer store;
+    /* The result. data lies in store, or, for the call that is being waited for,
+     * in the connection's input until that is read again. */
+    int code; /* positive */
+    int outcome;
+    bool retryable;
+    bool untouched; /* lost before the kernel took its first byte */
+    int64_t sent_ns; /* NC_PING only, and its payload */
+    uint8_t ping_payload[sizeof(uint64_t)];
+    const char *what; /* static, or client->lost_text; NULL: data is the server's error */
+    const uint8_t *data;
+    size_t data_bytes;
+    uint8_t reply_codec;
+};
+
+/* ---- Connection ---- */
+
+enum nc_connection_state {
+    NC_CLOSED,
+    NC_BACKLOG_FULL, /* no descriptor; tried again at retry_ns */
+    NC_CONNECTING,
+    NC_HELLO, /* the hello was sent, the welcome is awaited */
+    NC_READY
+};
+
+struct nc_connection {
+    enum nc_connection_state state;
+    int fd; /* -1 when there is none */
+    dev_t device; /* with inode: which socket fd was, for a child that */
+    ino_t inode; /* closes only what is still its own */
+    const struct nc_transport *transport;
+    unsigned candidate;
+    unsigned backlog_tries;
+    int64_t connect_deadline_ns;
+    int64_t retry_ns;
+    struct nc_buffer in;
+    size_t skip_bytes; /* of a reply nobody waits for */
+    struct nc_buffer out;
+    /* Follows out; the memory of a caller that is still inside the library. */
+    const uint8_t *borrowed;
+    size_t borrowed_bytes;
+    uint64_t written; /* frame bytes the kernel took since the welcome */
+    uint64_t first_id;
+    uint64_t last_id;
+    uint64_t last_ping_id;
+    bool draining;
+    bool non_blocking; /* the descriptor's mode */
+    int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
+    struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
+};
+
+/* ---- The call that is being waited for from its beginning ---- */
+
+struct nc_sync {
+    struct nc_call *call; /* NULL: none was interrupted */
+    bool was_replaced; /* an interrupted one gave way to another */
+    bool stale_connection; /* it stood before the call began */
+    unsigned attempts;
+    int64_t pause_until_ns;
+};
+
+/* ---- Errors, options, the handle ---- */
+
+struct nc_error {
+    int code;
+    int outcome;
+    const uint8_t *details;
+    size_t details_bytes;
+    char message[NC_ERROR_MESSAGE_BYTES_MAX + 1];
+};
+
+struct nc_options {
+    int64_t timeout_ms;
+    int64_t connect_timeout_ms;
+    uint32_t flags;
+    uint32_t frame_bytes_max;
+    uint32_t attempts_max;
+    uint32_t server_user_ids_count;
+    uint32_t *server_user_ids;
+    char *name;
+};
+
+struct nc_writer {
+    struct nc_buffer buffer;
+    nearcall_function *function; /* NULL: no request was begun */
+    uint8_t codec;
+    bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
+    int failure; /* the first one; 0 */
+    const char *what;
+    unsigned depth;
+    uint64_t left[NC_NESTING_DEPTH_MAX + 1]; /* values missing, by level */
+};
+
+struct nearcall_client {
+    struct nc_fork_guard guard;
+    /* 1 while a thread is inside and memory may be half-way; a child that finds
+     * it so trusts nothing of what it inherited. */
+    atomic_int busy;
+    bool unusable; /* nearcall_open() failed */
+    struct nc_options options;
+    struct nc_address address;
+    char *address_text;
+    int64_t now_ns; /* the clock as it was read last */
+    uint64_t last_id;
+    uint64_t random;
+    struct nc_connection connection;
+    struct nc_call calls[NC_CALLS];
+    unsigned calls_used;
+    struct nc_call *waiting; /* its reply need not be copied */
+    struct nc_sync sync;
+    struct nc_buffer lent; /* a kept reply the user reads now */
+    struct nc_writer request;
+    struct nc_error error;
+    int lost_code; /* positive: why the last connection ended */
+    char lost_text[NC_LOST_TEXT_BYTES];
+    nearcall_function *functions[NC_FUNCTION_BUCKETS];
+};
+
+/* client.c: every public function that changes the handle begins with nc_enter()
+ * and ends with nc_leave(). */
+int nc_enter(nearcall_client *client);
+static inline int nc_leave(nearcall_client *client, int r)
+{
+    atomic_store_explicit(&client->busy, 0, memory_order_release);
+    return r;
+}
+static inline void nc_become_busy(nearcall_client *client)
+{
+    atomic_store_explicit(&client->busy, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+void nc_after_fork(nearcall_client *client);
+int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
+int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
+
+/* error.c. code is NEARCALL_E_...; returns it. */
+int nc_fail(nearcall_client *client, int code, int outcome, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+int nc_fail_no_memory(nearcall_client *client, const char *what);
+int nc_fail_table_full(nearcall_client *client);
+int nc_fail_as_call(nearcall_client *client, const struct nc_call *call);
+void nc_error_clear(nearcall_client *client);
+bool nc_error_payload_is_valid(const uint8_t *data, size_t bytes);
+
+/* connection.c */
+struct nc_loss {
+    int code; /* positive */
+    bool retryable;
+    bool reset; /* the connection ended with ECONNRESET */
+};
+void nc_connection_start(nearcall_client *client, int64_t deadline_ns);
+void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
+                        const char *format, ...) __attribute__((format(printf, 3, 4)));
+void nc_connection_close(nearcall_client *client);
+void nc_connection_orphan(nearcall_client *client, bool trust_memory);
+void nc_connection_advance(nearcall_client *client, int events);
+short nc_connection_events(const nearcall_client *client);
+int64_t nc_connection_timer_ns(const nearcall_client *client);
+static inline bool nc_connection_usable(const nearcall_client *client)
+{
+    return client->connection.state == NC_READY && !client->connection.draining;
+}
+
+/* send.c */
+void nc_send_call(nearcall_client *client, struct nc_call *call);
+void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
+void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t bytes);
+void nc_flush(nearcall_client *client);
+void nc_send_pending(nearcall_client *client);
+int nc_output_own(nearcall_client *client);
+void nc_output_remove(nearcall_client *client, struct nc_call *call);
+static inline size_t nc_output_bytes(const struct nc_connection *connection)
+{
+    return nc_buffer_bytes(&connection->out) + connection->borrowed_bytes;
+}
+
+/* receive.c */
+enum { NC_RECEIVED = 1, NC_NOTHING = 0 };
+int nc_receive(nearcall_client *client, int flags);
+void nc_dispatch(nearcall_client *client);
+bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);
+
+/* call.c */
+struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
+                            nearcall_function *function, int64_t deadline_ns);
+struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id);
+bool nc_call_is_on_connection(const struct nc_call *call);
+void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what);
+void nc_call_expire(nearcall_client *client, struct nc_call *call);
+void nc_call_expire_all(nearcall_client *client);
+void nc_call_give_up(nearcall_client *client, struct nc_call *call);
+void nc_call_free(nearcall_client *client, struct nc_call *call);
+void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
+void nc_calls_drain(nearcall_client *client, uint64_t last_served_id);
+void nc_calls_after_fork(nearcall_client *client, bool trust_memory);
+unsigned nc_calls_on_connection(const nearcall_client *client);
+int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
+bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call);
+
+/* wait.c: 0 or NEARCALL_E_INTERRUPTED; what happened is in the calls. */
+int nc_pump(nearcall_client *client, int64_t until_ns);
+int nc_pause(nearcall_client *client, int64_t until_ns);
+int nc_make_ready(nearcall_client *client, const struct nc_call *call);
+int nc_wait(nearcall_client *client, struct nc_call *call);
+
+/* begin.c */
+int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
+
+/* process.c */
+int nc_poll_now(const nearcall_client *client);
+
+/* retry.c */
+int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply);
+int64_t nc_random_pause_ns(nearcall_client *client, unsigned tries);
+int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
+void nc_sync_abandon(nearcall_client *client);
+
+/* functions.c */
+nearcall_function *nc_function_intern(nearcall_client *client, const char *name, size_t bytes);
+bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function);
+int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
+                      size_t bytes);
+void nc_function_forget_if_unused(nearcall_client *client, nearcall_function *function);
+void nc_functions_free(nearcall_client *client);
+
+/* msgpack_write.c */
+void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
+int nc_writer_check(nearcall_client *client);
+void nc_writer_drop(nearcall_client *client);
+
+#endif

@@ -1,0 +1,205 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static nearcall_function **bucket(nearcall_client *client, const char *name, size_t bytes)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return &client->functions[hash % NC_FUNCTION_BUCKETS];
+}
+
+static nearcall_function *new_function(const char *name, size_t bytes)
+{
+    nearcall_function *function = calloc(1, sizeof(*function) + bytes + 1);
+    if (!function)
+        return NULL;
+    function->name_bytes = (uint16_t)bytes;
+    memcpy(function->name, name, bytes);
+    return function;
+}
+
+/* The one entry of a name; NULL without memory. bytes is within the limit. A new
+ * one is linked by a single store: a fork finds the list whole at any moment. */
+nearcall_function *nc_function_intern(nearcall_client *client, const char *name, size_t bytes)
+{
+    nearcall_function **first = bucket(client, name, bytes);
+    for (nearcall_function *function = *first; function; function = function->next)
+        if (function->name_bytes == bytes && memcmp(function->name, name, bytes) == 0)
+            return function;
+    nearcall_function *function = new_function(name, bytes);
+    if (!function)
+        return NULL;
+    function->next = *first;
+    atomic_thread_fence(memory_order_release);
+    *first = function;
+    return function;
+}
+
+bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
+{
+    return function->description &&
+           function->description_hash == client->connection.welcome.schema_hash;
+}
+
+static bool is_same(const struct nc_description *description, const uint8_t *data, size_t bytes)
+{
+    return description && description->bytes == bytes &&
+           memcmp(description->data, data, bytes) == 0;
+}
+
+/* Takes a description that has just come. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
+int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
+                      size_t bytes)
+{
+    struct nc_description *former = function->description;
+    if (!is_same(former, data, bytes)) {
+        struct nc_description *description = malloc(sizeof(*description) + bytes);
+        if (!description)
+            return NEARCALL_E_RESOURCE_EXHAUSTED;
+        description->bytes = bytes;
+        memcpy(description->data, data, bytes);
+        atomic_thread_fence(memory_order_release);
+        function->description = description;
+        function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
+        free(former);
+    }
+    function->description_hash = client->connection.welcome.schema_hash;
+    return NEARCALL_OK;
+}
+
+static bool is_in_use(const nearcall_client *client, const nearcall_function *function)
+{
+    for (size_t i = 0; i < NC_CALLS; i++)
+        if (client->calls[i].state != NC_CALL_FREE && client->calls[i].function == function)
+            return true;
+    return false;
+}
+
+/* Names that the server does not have must not pile up. */
+void nc_function_forget_if_unused(nearcall_client *client, nearcall_function *function)
+{
+    if (is_in_use(client, function))
+        return;
+    nearcall_function **link = bucket(client, function->name, function->name_bytes);
+    while (*link != function)
+        link = &(*link)->next;
+    *link = function->next;
+    free(function);
+}
+
+void nc_functions_free(nearcall_client *client)
+{
+    for (size_t i = 0; i < NC_FUNCTION_BUCKETS; i++)
+        while (client->functions[i]) {
+            nearcall_function *function = client->functions[i];
+            client->functions[i] = function->next;
+            free(function->description);
+            free(function);
+        }
+}
+
+/* ---- Public ---- */
+
+static int check_name(nearcall_client *client, const char *name, size_t bytes)
+{
+    if (!name || bytes == 0 || bytes > NC_FUNCTION_NAME_BYTES_MAX)
+        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "a function's name has 1 to %d bytes, this one has %zu",
+                       NC_FUNCTION_NAME_BYTES_MAX, name ? bytes : 0);
+    return NEARCALL_OK;
+}
+
+/* Makes the call that asks for a description; NULL with *ret_error set. */
+static struct nc_call *new_find(nearcall_client *client, nearcall_function *function,
+                                int64_t timeout_ms, int *ret_error)
+{
+    struct nc_call *call =
+        nc_call_new(client, NC_RESOLVE, function, nc_deadline(client, timeout_ms));
+    if (!call) {
+        *ret_error = nc_fail_table_full(client);
+        if (function->revision == 0 && function->id == 0)
+            nc_function_forget_if_unused(client, function);
+        return NULL;
+    }
+    call->payload = (const uint8_t *)function->name;
+    call->payload_bytes = function->name_bytes;
+    return call;
+}
+
+static int find(nearcall_client *client, const char *name, size_t name_bytes, int64_t timeout_ms,
+                nearcall_function **ret_function)
+{
+    int r = check_name(client, name, name_bytes);
+    if (r == NEARCALL_OK)
+        r = nc_check_timeout(client, timeout_ms);
+    if (r < 0)
+        return r;
+    nc_sync_abandon(client);
+    nearcall_function *function = nc_function_intern(client, name, name_bytes);
+    if (!function)
+        return nc_fail_no_memory(client, "a function's name");
+    if (!nc_function_is_described(client, function)) {
+        struct nc_call *call = new_find(client, function, timeout_ms, &r);
+        if (!call)
+            return r;
+        r = nc_sync_call(client, call, NULL);
+    }
+    if (r == NEARCALL_OK)
+        *ret_function = function;
+    return r;
+}
+
+NEARCALL_API int nearcall_find(nearcall_client *client, const char *name, size_t name_bytes,
+                               int64_t timeout_ms, nearcall_function **ret_function)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, find(client, name, name_bytes, timeout_ms, ret_function));
+}
+
+static int find_begin(nearcall_client *client, const char *name, size_t name_bytes,
+                      int64_t timeout_ms, nearcall_call_id *ret_call)
+{
+    int r = check_name(client, name, name_bytes);
+    if (r == NEARCALL_OK)
+        r = nc_check_timeout(client, timeout_ms);
+    if (r < 0)
+        return r;
+    nearcall_function *function = nc_function_intern(client, name, name_bytes);
+    if (!function)
+        return nc_fail_no_memory(client, "a function's name");
+    struct nc_call *call = new_find(client, function, timeout_ms, &r);
+    if (!call)
+        return r;
+    if (nc_function_is_described(client, function)) {
+        nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        *ret_call = call->id;
+        return NEARCALL_OK;
+    }
+    return nc_begin(client, call, ret_call);
+}
+
+NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name, size_t name_bytes,
+                                     int64_t timeout_ms, nearcall_call_id *ret_call)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, find_begin(client, name, name_bytes, timeout_ms, ret_call));
+}
+
+NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *function,
+                                                     size_t *ret_bytes)
+{
+    *ret_bytes = function->description ? function->description->bytes : 0;
+    return function->description ? function->description->data : NULL;
+}
+
+NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function)
+{
+    return function->revision;
+}

@@ -1,0 +1,349 @@
+#include <string.h>
+
+#include "client.h"
+
+/* The writer keeps its first failure, so that puts need no checks between them.
+ * Growing the buffer makes the handle busy: a fork in another thread at that
+ * moment must not trust the buffer's pointer. */
+
+void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
+{
+    struct nc_writer *writer = &client->request;
+    struct nc_buffer buffer = writer->buffer;
+    buffer.start = buffer.end = 0;
+    memset(writer, 0, sizeof(*writer));
+    writer->buffer = buffer;
+    writer->function = function;
+    writer->codec = (uint8_t)codec;
+    writer->left[0] = 1;
+}
+
+void nc_writer_drop(nearcall_client *client)
+{
+    struct nc_writer *writer = &client->request;
+    writer->function = NULL;
+    writer->buffer.start = writer->buffer.end = 0;
+    nc_buffer_trim(&writer->buffer);
+}
+
+static int complain(nearcall_client *client, int code, const char *what)
+{
+    return nc_fail(client, code, NEARCALL_OUTCOME_NOT_EXECUTED, "%s", what);
+}
+
+int nc_writer_check(nearcall_client *client)
+{
+    const struct nc_writer *writer = &client->request;
+    if (!writer->function)
+        return complain(client, NEARCALL_E_MISUSE,
+                        "no request was begun; nearcall_request() begins one");
+    if (writer->failure)
+        return complain(client, writer->failure, writer->what);
+    if (writer->codec == NEARCALL_CODEC_MSGPACK && !writer->unchecked &&
+        (writer->depth > 0 || writer->left[0] > 0))
+        return complain(client, NEARCALL_E_MISUSE,
+                        "an array or map of the request has fewer elements than it announced");
+    return NEARCALL_OK;
+}
+
+static void keep_failure(struct nc_writer *writer, int code, const char *what)
+{
+    if (writer->failure)
+        return;
+    writer->failure = code;
+    writer->what = what;
+}
+
+/* Room for bytes, or NULL with the failure kept. */
+static uint8_t *room(nearcall_client *client, size_t bytes)
+{
+    struct nc_writer *writer = &client->request;
+    struct nc_buffer *buffer = &writer->buffer;
+    if (writer->failure)
+        return NULL;
+    if (buffer->end > NC_FRAME_BYTES_MAX_CEILING ||
+        bytes > NC_FRAME_BYTES_MAX_CEILING - buffer->end) {
+        keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED,
+                     "the request is larger than any frame may be");
+        return NULL;
+    }
+    if (!buffer->data || buffer->capacity - buffer->end < bytes) {
+        nc_become_busy(client);
+        int r = nc_buffer_reserve(buffer, bytes);
+        nc_leave(client, r);
+        if (r < 0) {
+            keep_failure(writer, r, "no memory for the request");
+            return NULL;
+        }
+    }
+    uint8_t *to = buffer->data + buffer->end;
+    buffer->end += bytes;
+    return to;
+}
+
+/* A handle as a writer may use it; NULL: nothing can be written or kept. */
+static struct nc_writer *writer_of(nearcall_client *client)
+{
+    if (!client || client->unusable)
+        return NULL;
+    if (nc_forked(&client->guard))
+        nc_after_fork(client);
+    return client->request.function ? &client->request : NULL;
+}
+
+/* Accounts for one value that is about to be written; false when it must not be. */
+static bool begin_value(struct nc_writer *writer)
+{
+    if (writer->codec != NEARCALL_CODEC_MSGPACK) {
+        keep_failure(writer, NEARCALL_E_MISUSE,
+                     "only nearcall_put_raw() writes requests that are not MessagePack");
+        return false;
+    }
+    if (writer->unchecked)
+        return true;
+    if (writer->left[writer->depth] == 0) {
+        keep_failure(writer, NEARCALL_E_MISUSE,
+                     "a request is one array; this value is outside of it");
+        return false;
+    }
+    writer->left[writer->depth]--;
+    while (writer->depth > 0 && writer->left[writer->depth] == 0)
+        writer->depth--;
+    return true;
+}
+
+static void open_container(struct nc_writer *writer, uint64_t values)
+{
+    if (writer->unchecked || values == 0)
+        return;
+    if (writer->depth == NC_NESTING_DEPTH_MAX) {
+        keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
+                     "the request nests arrays and maps deeper than 32");
+        return;
+    }
+    writer->left[++writer->depth] = values;
+}
+
+static void put_big_endian(uint8_t *to, uint64_t value, unsigned bytes)
+{
+    while (bytes-- > 0) {
+        to[bytes] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
+/* A head byte and a number of 0 to 8 bytes behind it. */
+static void put_head(nearcall_client *client, unsigned head, uint64_t value, unsigned bytes)
+{
+    uint8_t *to = room(client, 1 + (size_t)bytes);
+    if (!to)
+        return;
+    to[0] = (uint8_t)head;
+    put_big_endian(to + 1, value, bytes);
+}
+
+static void append(nearcall_client *client, const void *data, size_t bytes)
+{
+    uint8_t *to = bytes ? room(client, bytes) : NULL;
+    if (to)
+        memcpy(to, data, bytes);
+}
+
+NEARCALL_API void nearcall_put_nil(nearcall_client *client)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (writer && begin_value(writer))
+        put_head(client, 0xC0, 0, 0);
+}
+
+NEARCALL_API void nearcall_put_bool(nearcall_client *client, int value)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (writer && begin_value(writer))
+        put_head(client, value ? 0xC3 : 0xC2, 0, 0);
+}
+
+static void put_unsigned(nearcall_client *client, uint64_t value)
+{
+    if (value < 0x80)
+        put_head(client, (unsigned)value, 0, 0);
+    else if (value <= UINT8_MAX)
+        put_head(client, 0xCC, value, 1);
+    else if (value <= UINT16_MAX)
+        put_head(client, 0xCD, value, 2);
+    else if (value <= UINT32_MAX)
+        put_head(client, 0xCE, value, 4);
+    else
+        put_head(client, 0xCF, value, 8);
+}
+
+static void put_negative(nearcall_client *client, int64_t value)
+{
+    if (value >= -32)
+        put_head(client, (unsigned)(uint8_t)value, 0, 0);
+    else if (value >= INT8_MIN)
+        put_head(client, 0xD0, (uint64_t)value, 1);
+    else if (value >= INT16_MIN)
+        put_head(client, 0xD1, (uint64_t)value, 2);
+    else if (value >= INT32_MIN)
+        put_head(client, 0xD2, (uint64_t)value, 4);
+    else
+        put_head(client, 0xD3, (uint64_t)value, 8);
+}
+
+NEARCALL_API void nearcall_put_int(nearcall_client *client, int64_t value)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || !begin_value(writer))
+        return;
+    if (value < 0)
+        put_negative(client, value);
+    else
+        put_unsigned(client, (uint64_t)value);
+}
+
+NEARCALL_API void nearcall_put_uint(nearcall_client *client, uint64_t value)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (writer && begin_value(writer))
+        put_unsigned(client, value);
+}
+
+NEARCALL_API void nearcall_put_float(nearcall_client *client, float value)
+{
+    struct nc_writer *writer = writer_of(client);
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    if (writer && begin_value(writer))
+        put_head(client, 0xCA, bits, 4);
+}
+
+NEARCALL_API void nearcall_put_double(nearcall_client *client, double value)
+{
+    struct nc_writer *writer = writer_of(client);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    if (writer && begin_value(writer))
+        put_head(client, 0xCB, bits, 8);
+}
+
+/* A length of 1, 2 or 4 bytes behind the first head, the next, the one after it. */
+static void put_length(nearcall_client *client, unsigned first_head, uint64_t length)
+{
+    if (length <= UINT8_MAX)
+        put_head(client, first_head, length, 1);
+    else if (length <= UINT16_MAX)
+        put_head(client, first_head + 1, length, 2);
+    else
+        put_head(client, first_head + 2, length, 4);
+}
+
+/* Checked before a length is written in at most 32 bits. */
+static bool fits(struct nc_writer *writer, size_t bytes)
+{
+    if (bytes <= NC_FRAME_BYTES_MAX_CEILING)
+        return true;
+    keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED,
+                 "the request is larger than any frame may be");
+    return false;
+}
+
+NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || !fits(writer, bytes) || !begin_value(writer))
+        return;
+    if (bytes < 32)
+        put_head(client, 0xA0 | (unsigned)bytes, 0, 0);
+    else
+        put_length(client, 0xD9, bytes);
+    append(client, text, bytes);
+}
+
+NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || !fits(writer, bytes) || !begin_value(writer))
+        return;
+    put_length(client, 0xC4, bytes);
+    append(client, data, bytes);
+}
+
+/* The timestamp extension in the shortest of its three forms. */
+static void put_timestamp(nearcall_client *client, uint64_t seconds, uint32_t nanoseconds)
+{
+    if (seconds >> 34) {
+        put_head(client, 0xC7, 12, 1);
+        put_head(client, 0xFF, nanoseconds, 4);
+        uint8_t *to = room(client, 8);
+        if (to)
+            put_big_endian(to, seconds, 8);
+    } else if (nanoseconds || seconds >> 32) {
+        put_head(client, 0xD7, 0xFF, 1);
+        uint8_t *to = room(client, 8);
+        if (to)
+            put_big_endian(to, (uint64_t)nanoseconds << 34 | seconds, 8);
+    } else {
+        put_head(client, 0xD6, 0xFF, 1);
+        uint8_t *to = room(client, 4);
+        if (to)
+            put_big_endian(to, seconds, 4);
+    }
+}
+
+NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer)
+        return;
+    if (nanoseconds > 999999999)
+        keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
+                     "a time has 0 to 999,999,999 nanoseconds");
+    else if (begin_value(writer))
+        put_timestamp(client, (uint64_t)seconds, nanoseconds);
+}
+
+static void put_count(nearcall_client *client, unsigned short_head, unsigned long_head,
+                      uint32_t count)
+{
+    if (count < 16)
+        put_head(client, short_head | count, 0, 0);
+    else if (count <= UINT16_MAX)
+        put_head(client, long_head, count, 2);
+    else
+        put_head(client, long_head + 1, count, 4);
+}
+
+NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || !begin_value(writer))
+        return;
+    open_container(writer, elements);
+    put_count(client, 0x90, 0xDC, elements);
+}
+
+NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || !begin_value(writer))
+        return;
+    open_container(writer, 2 * (uint64_t)pairs);
+    put_count(client, 0x80, 0xDE, pairs);
+}
+
+NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer)
+        return NULL;
+    writer->unchecked = true;
+    return room(client, bytes);
+}
+
+NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes)
+{
+    uint8_t *to = bytes ? nearcall_put_reserve(client, bytes) : NULL;
+    if (to)
+        memcpy(to, data, bytes);
+}

@@ -1,0 +1,147 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "client.h"
+
+/* One nearcall_process() reads this often at most, so that a flood of replies
+ * does not keep a loop from its other descriptors. */
+#define READS_MAX 64
+
+static bool is_usable(const nearcall_client *client)
+{
+    return client && !client->unusable;
+}
+
+/* What poll(2) says of the descriptor right now. */
+int nc_poll_now(const nearcall_client *client)
+{
+    struct pollfd watched = {client->connection.fd, nc_connection_events(client), 0};
+    if (watched.fd < 0 || poll(&watched, 1, 0) <= 0)
+        return 0;
+    return watched.revents;
+}
+
+NEARCALL_API int nearcall_fd(const nearcall_client *client)
+{
+    if (!is_usable(client) || nc_forked(&client->guard))
+        return -1;
+    return client->connection.fd;
+}
+
+NEARCALL_API int nearcall_events(const nearcall_client *client)
+{
+    if (!is_usable(client) || nc_forked(&client->guard))
+        return 0;
+    return nc_connection_events(client);
+}
+
+static bool is_finished_for_user(const struct nc_call *call)
+{
+    return call->state == NC_CALL_FINISHED && !call->synchronous;
+}
+
+/* When the call needs nearcall_process() even if its descriptor stays silent. */
+static int64_t call_timer_ns(const nearcall_client *client, const struct nc_call *call)
+{
+    switch (call->state) {
+    case NC_CALL_FREE:
+        return NC_NEVER;
+    case NC_CALL_CANCELLING:
+        return call->grace_ns;
+    case NC_CALL_FINISHED:
+        return call->synchronous ? NC_NEVER : 0;
+    case NC_CALL_PENDING:
+        if (client->connection.state == NC_CLOSED)
+            return 0;
+        return call->deadline_ns;
+    default:
+        return call->deadline_ns;
+    }
+}
+
+NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
+{
+    if (!is_usable(client))
+        return -1;
+    if (nc_forked(&client->guard))
+        return client->calls_used ? 0 : -1;
+    int64_t timer_ns = nc_connection_timer_ns(client);
+    for (size_t i = 0; i < NC_CALLS; i++)
+        timer_ns = nc_earlier(timer_ns, call_timer_ns(client, &client->calls[i]));
+    if (timer_ns == NC_NEVER)
+        return -1;
+    int64_t remaining_ns = timer_ns - nc_now_ns();
+    return remaining_ns <= 0 ? 0 : (remaining_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS;
+}
+
+static int64_t latest_pending_deadline(const nearcall_client *client)
+{
+    int64_t latest_ns = 0;
+    for (size_t i = 0; i < NC_CALLS; i++)
+        if (client->calls[i].state == NC_CALL_PENDING && client->calls[i].deadline_ns > latest_ns)
+            latest_ns = client->calls[i].deadline_ns;
+    return latest_ns;
+}
+
+/* Calls that wait while a connection drained get a new one once it is gone. */
+static void connect_for_pending(nearcall_client *client)
+{
+    int64_t deadline_ns = latest_pending_deadline(client);
+    if (client->connection.state == NC_CLOSED && deadline_ns > 0)
+        nc_connection_start(client, deadline_ns);
+}
+
+static void read_all(nearcall_client *client)
+{
+    for (int i = 0; i < READS_MAX && client->connection.state == NC_READY; i++)
+        if (nc_receive(client, MSG_DONTWAIT) != NC_RECEIVED)
+            return;
+}
+
+static void make_progress(nearcall_client *client)
+{
+    client->now_ns = nc_now_ns();
+    if (client->connection.state != NC_READY)
+        nc_connection_advance(client, nc_poll_now(client));
+    if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
+        nc_flush(client);
+    read_all(client);
+    if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
+        nc_flush(client); /* answers to pings that were just read */
+}
+
+static int process(nearcall_client *client)
+{
+    int count = 0;
+    client->lost_code = 0;
+    make_progress(client);
+    nc_call_expire_all(client);
+    int lost_code = client->lost_code;
+    connect_for_pending(client);
+    if (lost_code)
+        return nc_fail(client, -lost_code, NEARCALL_OUTCOME_UNKNOWN, "%s", client->lost_text);
+    for (size_t i = 0; i < NC_CALLS; i++)
+        count += is_finished_for_user(&client->calls[i]);
+    return count;
+}
+
+NEARCALL_API int nearcall_process(nearcall_client *client)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, process(client));
+}
+
+NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)
+{
+    nearcall_call_id first = 0;
+    if (!is_usable(client))
+        return 0;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        const struct nc_call *call = &client->calls[i];
+        if (is_finished_for_user(call) && (first == 0 || call->id < first))
+            first = call->id;
+    }
+    return first;
+}

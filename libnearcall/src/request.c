@@ -1,0 +1,226 @@
+#include <string.h>
+
+#include "client.h"
+
+/* ---- Calls that are waited for ---- */
+
+static int call_with(nearcall_client *client, nearcall_function *function, int codec,
+                     const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    struct nc_call *call =
+        nc_call_new(client, NC_REQUEST, function, nc_deadline(client, timeout_ms));
+    if (!call) {
+        if (function->revision == 0 && function->id == 0)
+            nc_function_forget_if_unused(client, function);
+        return nc_fail_table_full(client);
+    }
+    call->codec = (uint8_t)codec;
+    call->payload = data;
+    call->payload_bytes = bytes;
+    return nc_sync_call(client, call, ret_reply);
+}
+
+static int check_call(nearcall_client *client, const char *name, size_t name_bytes,
+                      const void *data, size_t bytes, int64_t timeout_ms)
+{
+    if (!name || name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX)
+        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "a function's name has 1 to %d bytes", NC_FUNCTION_NAME_BYTES_MAX);
+    if (bytes > NC_FRAME_BYTES_MAX_CEILING || (bytes && !data))
+        return nc_fail(client, bytes && !data ? NEARCALL_E_MISUSE : NEARCALL_E_RESOURCE_EXHAUSTED,
+                       NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "a request of %zu bytes at %p: at most %d bytes, not at NULL", bytes, data,
+                       NC_FRAME_BYTES_MAX_CEILING);
+    return nc_check_timeout(client, timeout_ms);
+}
+
+static int call_by_name(nearcall_client *client, const char *name, const void *data, size_t bytes,
+                        int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    size_t name_bytes = name ? strlen(name) : 0;
+    int r = check_call(client, name, name_bytes, data, bytes, timeout_ms);
+    if (r < 0)
+        return r;
+    nc_sync_abandon(client);
+    nearcall_function *function = nc_function_intern(client, name, name_bytes);
+    if (!function)
+        return nc_fail_no_memory(client, "a function's name");
+    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, timeout_ms, ret_reply);
+}
+
+NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const void *data,
+                               size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client,
+                    call_by_name(client, name, data, bytes, timeout_ms, ret_reply));
+}
+
+/* ---- Requests that were put together ---- */
+
+NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function, int codec)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    nc_sync_abandon(client); /* it may send from the buffer that is used again now */
+    if (!function)
+        r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                    "the function is NULL; nearcall_find() gives one");
+    else if (codec < NEARCALL_CODEC_RAW || codec > NEARCALL_CODEC_JSON)
+        r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                    "the codec is %d; allowed: NEARCALL_CODEC_...", codec);
+    else
+        nc_writer_begin(client, function, codec);
+    return nc_leave(client, r);
+}
+
+static int check_request(nearcall_client *client, int64_t timeout_ms)
+{
+    int r = nc_check_timeout(client, timeout_ms);
+    return r == NEARCALL_OK ? nc_writer_check(client) : r;
+}
+
+static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    struct nc_writer *request = &client->request;
+    int r = check_request(client, timeout_ms);
+    if (r < 0)
+        return r;
+    r = call_with(client, request->function, request->codec, request->buffer.data,
+                  nc_buffer_bytes(&request->buffer), timeout_ms, ret_reply);
+    if (r != NEARCALL_E_INTERRUPTED)
+        nc_writer_drop(client);
+    return r;
+}
+
+NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
+                                       nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    nc_sync_abandon(client);
+    return nc_leave(client, request_call(client, timeout_ms, ret_reply));
+}
+
+static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_call_id *ret_call)
+{
+    struct nc_writer *request = &client->request;
+    int r = check_request(client, timeout_ms);
+    if (r < 0)
+        return r;
+    struct nc_call *call =
+        nc_call_new(client, NC_REQUEST, request->function, nc_deadline(client, timeout_ms));
+    if (!call)
+        return nc_fail_table_full(client);
+    call->codec = request->codec;
+    call->payload = request->buffer.data;
+    call->payload_bytes = nc_buffer_bytes(&request->buffer);
+    r = nc_begin(client, call, ret_call);
+    if (r != NEARCALL_E_INTERRUPTED)
+        nc_writer_drop(client);
+    return r;
+}
+
+NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
+                                       nearcall_call_id *ret_call)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    if (!ret_call)
+        r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED, "ret_call is NULL");
+    else
+        r = request_send(client, timeout_ms, ret_call);
+    return nc_leave(client, r);
+}
+
+/* ---- Going on ---- */
+
+static int resume(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    if (!client->sync.call)
+        return nc_fail(client,
+                       client->sync.was_replaced ? NEARCALL_E_CANCELLED : NEARCALL_E_MISUSE,
+                       client->sync.was_replaced ? NEARCALL_OUTCOME_UNKNOWN
+                                                 : NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "there is no interrupted call to resume%s",
+                       client->sync.was_replaced ? ": another call took its place" : "");
+    client->now_ns = nc_now_ns();
+    return nc_sync_run(client, ret_reply);
+}
+
+NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, resume(client, ret_reply));
+}
+
+/* ---- Calls that were sent before ---- */
+
+/* The call as its user knows it; NULL with the error set. */
+static struct nc_call *find_call(nearcall_client *client, nearcall_call_id id)
+{
+    struct nc_call *call = nc_call_by_id(client, id);
+    if (call && !call->synchronous)
+        return call;
+    nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_UNKNOWN,
+            "this handle has no call %llu; it was fetched or cancelled before",
+            (unsigned long long)id);
+    return NULL;
+}
+
+static int wait_for(nearcall_client *client, nearcall_call_id id, nearcall_reply *ret_reply)
+{
+    struct nc_call *call = find_call(client, id);
+    if (!call)
+        return NEARCALL_E_MISUSE;
+    client->now_ns = nc_now_ns();
+    int r = call->state == NC_CALL_PENDING ? nc_make_ready(client, call) : NEARCALL_OK;
+    if (r == NEARCALL_OK)
+        r = nc_wait(client, call);
+    if (r < 0)
+        return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
+                       "a signal arrived while waiting; nearcall_wait() goes on");
+    return nc_call_deliver(client, call, ret_reply);
+}
+
+NEARCALL_API int nearcall_wait(nearcall_client *client, nearcall_call_id call,
+                               nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, wait_for(client, call, ret_reply));
+}
+
+NEARCALL_API int nearcall_poll(nearcall_client *client, nearcall_call_id id,
+                               nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    struct nc_call *call = find_call(client, id);
+    if (!call)
+        r = NEARCALL_E_MISUSE;
+    else if (call->state == NC_CALL_FINISHED)
+        r = nc_call_deliver(client, call, ret_reply);
+    else
+        r = nc_fail(client, NEARCALL_E_AGAIN, NEARCALL_OUTCOME_NONE, "the call has not finished");
+    return nc_leave(client, r);
+}
+
+NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id id)
+{
+    if (nc_enter(client) < 0)
+        return;
+    struct nc_call *call = nc_call_by_id(client, id);
+    if (call && !call->synchronous)
+        nc_call_give_up(client, call);
+    nc_leave(client, NEARCALL_OK);
+}

@@ -1,0 +1,129 @@
+#include <string.h>
+
+#include "client.h"
+
+#define FIRST_PAUSE_NS NC_NS_PER_MS
+
+static uint64_t next_random(nearcall_client *client)
+{
+    uint64_t x = client->random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    client->random = x;
+    return x;
+}
+
+/* A pause around 1 ms after the first try, doubling with each, so that callers
+ * that failed together do not come back together. */
+int64_t nc_random_pause_ns(nearcall_client *client, unsigned tries)
+{
+    int64_t middle_ns = FIRST_PAUSE_NS << (tries > 0 ? tries - 1 : 0);
+    return middle_ns / 2 + (int64_t)(next_random(client) % (uint64_t)middle_ns);
+}
+
+/* Decides about a finished call, and makes it pending again if it may be sent
+ * once more. Only a connection that broke or drained is reason enough. */
+static bool may_try_again(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_sync *sync = &client->sync;
+    if (call->code == 0 || !call->retryable)
+        return false;
+    client->now_ns = nc_now_ns();
+    if (sync->stale_connection) {
+        /* It had ended while nobody looked: that says nothing about the server
+         * that listens now, so there is no pause, and what the kernel never took
+         * was no sending. */
+        sync->stale_connection = false;
+        if (call->untouched)
+            sync->attempts--;
+        sync->pause_until_ns = 0;
+    } else {
+        sync->pause_until_ns = client->now_ns + nc_random_pause_ns(client, sync->attempts);
+    }
+    return sync->attempts < client->options.attempts_max &&
+           sync->pause_until_ns < call->deadline_ns;
+}
+
+static int pause_before_retry(nearcall_client *client)
+{
+    while (client->now_ns < client->sync.pause_until_ns) {
+        int r = nc_pause(client, client->sync.pause_until_ns);
+        if (r < 0)
+            return r;
+    }
+    client->sync.pause_until_ns = 0;
+    return NEARCALL_OK;
+}
+
+/* Sends the pending call once. Afterwards it is sent or finished. */
+static int send_once(nearcall_client *client, struct nc_call *call)
+{
+    while (call->state == NC_CALL_PENDING) {
+        int r = nc_make_ready(client, call);
+        if (r < 0)
+            return r;
+        if (call->state == NC_CALL_PENDING)
+            nc_send_call(client, call);
+    }
+    return NEARCALL_OK;
+}
+
+static int attempt(nearcall_client *client, struct nc_call *call)
+{
+    int r = pause_before_retry(client);
+    if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
+        r = send_once(client, call);
+    if (r == NEARCALL_OK)
+        r = nc_wait(client, call);
+    return r;
+}
+
+/* The handle must not hold on to the caller's memory when control goes back. */
+static bool let_go(nearcall_client *client)
+{
+    return client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK;
+}
+
+/* Begins or goes on with client->sync until its call has ended or a signal came. */
+int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    struct nc_sync *sync = &client->sync;
+    struct nc_call *call = sync->call;
+    for (;;) {
+        int r = attempt(client, call);
+        if (r < 0 && !let_go(client))
+            continue; /* no memory to be interrupted with: wait through the signal */
+        if (r < 0)
+            return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
+                           "a signal arrived while waiting; nearcall_resume() goes on");
+        if (!may_try_again(client, call))
+            break;
+        call->state = NC_CALL_PENDING;
+        sync->attempts++;
+    }
+    sync->call = NULL;
+    return nc_call_deliver(client, call, ret_reply);
+}
+
+int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply)
+{
+    struct nc_sync *sync = &client->sync;
+    call->synchronous = true;
+    sync->call = call;
+    sync->was_replaced = false;
+    sync->stale_connection = client->connection.state == NC_READY;
+    sync->attempts = 1;
+    sync->pause_until_ns = 0;
+    return nc_sync_run(client, ret_reply);
+}
+
+/* An interrupted call that nobody resumed. */
+void nc_sync_abandon(nearcall_client *client)
+{
+    if (!client->sync.call)
+        return;
+    nc_call_give_up(client, client->sync.call);
+    client->sync.call = NULL;
+    client->sync.was_replaced = true;
+}

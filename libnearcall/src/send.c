@@ -1,0 +1,311 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "client.h"
+
+#define HEAD_BYTES_MAX (NC_FRAME_HEADER_BYTES + NC_EXTENSION_HEADER_BYTES + NC_FUNCTION_NAME_BYTES_MAX)
+
+/* What is waiting in the input was sent before the peer went away: replies and
+ * DRAIN decide outcomes, so they are read before the connection is given up. */
+static void sending_failed(nearcall_client *client, int error)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, error == ECONNRESET};
+    while (connection->state == NC_READY && nc_receive(client, MSG_DONTWAIT) == NC_RECEIVED)
+        ;
+    if (connection->state == NC_READY)
+        nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
+                           client->address_text, strerror(error));
+}
+
+/* Gives the kernel what it takes at once. The number of bytes, or -1 when the
+ * connection was lost. */
+static ssize_t send_now(nearcall_client *client, struct iovec *parts, size_t count)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+        client->connection.written += (uint64_t)sent;
+        return sent;
+    }
+    if (errno == EAGAIN || errno == EINTR)
+        return 0;
+    sending_failed(client, errno);
+    return -1;
+}
+
+static void consume_output(struct nc_connection *connection, size_t sent)
+{
+    size_t owned = nc_buffer_bytes(&connection->out);
+    size_t from_owned = sent < owned ? sent : owned;
+    nc_buffer_consume(&connection->out, from_owned);
+    connection->borrowed += sent - from_owned;
+    connection->borrowed_bytes -= sent - from_owned;
+    if (nc_output_bytes(connection) == 0) {
+        connection->borrowed = NULL;
+        nc_buffer_trim(&connection->out);
+    }
+}
+
+void nc_flush(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    struct iovec parts[2] = {
+        {connection->out.data + connection->out.start, nc_buffer_bytes(&connection->out)},
+        {(void *)(uintptr_t)connection->borrowed, connection->borrowed_bytes},
+    };
+    if (connection->out.data == NULL)
+        parts[0].iov_base = NULL;
+    ssize_t sent = send_now(client, parts, 2);
+    if (sent > 0)
+        consume_output(connection, (size_t)sent);
+}
+
+int nc_output_own(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    int r = nc_buffer_append(&connection->out, connection->borrowed, connection->borrowed_bytes);
+    if (r < 0)
+        return r;
+    connection->borrowed = NULL;
+    connection->borrowed_bytes = 0;
+    return NEARCALL_OK;
+}
+
+/* Appends to the output what must not be lost when memory is short; false then. */
+static bool queue(nearcall_client *client, const void *data, size_t bytes)
+{
+    struct nc_connection *connection = &client->connection;
+    if (connection->borrowed_bytes && nc_output_own(client) < 0)
+        return false;
+    return nc_buffer_append(&connection->out, data, bytes) == NEARCALL_OK;
+}
+
+/* Takes a frame of which the kernel has nothing yet out of the output. Frames
+ * behind it move forward. */
+void nc_output_remove(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_buffer *out = &connection->out;
+    uint64_t bytes = call->frame_end - call->frame_start;
+    size_t from = out->start + (size_t)(call->frame_start - connection->written);
+    if (connection->borrowed_bytes) { /* what is borrowed is the tail of the last frame */
+        connection->borrowed = NULL;
+        connection->borrowed_bytes = 0;
+        out->end = from;
+        return;
+    }
+    memmove(out->data + from, out->data + from + bytes, out->end - from - (size_t)bytes);
+    out->end -= (size_t)bytes;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *other = &client->calls[i];
+        if (nc_call_is_on_connection(other) && other->frame_start > call->frame_start) {
+            other->frame_start -= bytes;
+            other->frame_end -= bytes;
+        }
+    }
+}
+
+/* ---- Frames ---- */
+
+static uint32_t deadline_field(const nearcall_client *client, const struct nc_call *call)
+{
+    if (call->deadline_ns == NC_NEVER)
+        return 0;
+    int64_t remaining_ns = call->deadline_ns - client->now_ns;
+    return nc_deadline_encode((call->deadline_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS,
+                              (remaining_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS,
+                              client->connection.welcome.features & NC_FEATURE_SHARED_CLOCK);
+}
+
+static bool id_is_known(const nearcall_client *client, const nearcall_function *function)
+{
+    return function->id && function->id_hash == client->connection.welcome.schema_hash;
+}
+
+/* Writes header and extensions; returns their bytes. */
+static size_t encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head)
+{
+    const nearcall_function *function = call->function;
+    struct nc_frame frame = {.type = (uint8_t)call->type};
+    if (call->type != NC_PING) {
+        frame.call_id = call->id;
+        frame.deadline_ms = deadline_field(client, call);
+    }
+    if (call->type == NC_REQUEST) {
+        frame.codec = call->codec;
+        if (id_is_known(client, function))
+            frame.function_id = function->id;
+        else
+            frame.extension_bytes = (uint32_t)nc_extension_encode(
+                head + NC_FRAME_HEADER_BYTES, NC_EXTENSION_FUNCTION_NAME, function->name,
+                function->name_bytes);
+    }
+    call->function_id = frame.function_id;
+    frame.length = frame.extension_bytes + (uint32_t)call->payload_bytes;
+    nc_frame_encode(head, &frame);
+    return NC_FRAME_HEADER_BYTES + frame.extension_bytes;
+}
+
+/* A call the connection will not take; nothing was sent. */
+static bool refuse(nearcall_client *client, struct nc_call *call)
+{
+    const struct nc_welcome *welcome = &client->connection.welcome;
+    size_t name_bytes = call->type == NC_REQUEST ? NC_FUNCTION_NAME_BYTES_MAX : 0;
+    if (call->payload_bytes + name_bytes > welcome->frame_bytes_max &&
+        call->payload_bytes + NC_EXTENSION_HEADER_BYTES + name_bytes > welcome->frame_bytes_max) {
+        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the request is larger than the largest frame the server takes");
+        return true;
+    }
+    if (welcome->calls_in_flight_max && client->calls_used > welcome->calls_in_flight_max &&
+        nc_calls_on_connection(client) >= welcome->calls_in_flight_max) {
+        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the server allows no more calls in flight on one connection");
+        return true;
+    }
+    return false;
+}
+
+static void no_memory(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, false};
+    if (client->connection.written > call->frame_start)
+        nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
+                           client->address_text);
+    else
+        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "no memory to send the request");
+}
+
+/* Sends straight from the caller's memory; what the kernel does not take now
+ * stays borrowed until nc_output_own(). */
+static void send_direct(nearcall_client *client, struct nc_call *call, uint8_t *head,
+                        size_t head_bytes)
+{
+    struct nc_connection *connection = &client->connection;
+    struct iovec parts[2] = {
+        {head, head_bytes},
+        {(void *)(uintptr_t)call->payload, call->payload_bytes},
+    };
+    ssize_t r = send_now(client, parts, call->payload_bytes ? 2 : 1);
+    if (r < 0)
+        return;
+    size_t sent = (size_t)r;
+    if (sent == head_bytes + call->payload_bytes)
+        return;
+    if (sent < head_bytes && !queue(client, head + sent, head_bytes - sent)) {
+        no_memory(client, call);
+        return;
+    }
+    size_t from = sent > head_bytes ? sent - head_bytes : 0;
+    connection->borrowed = call->payload + from;
+    connection->borrowed_bytes = call->payload_bytes - from;
+}
+
+static void send_behind(nearcall_client *client, struct nc_call *call, const uint8_t *head,
+                        size_t head_bytes)
+{
+    struct nc_buffer *out = &client->connection.out;
+    size_t former_bytes = nc_buffer_bytes(out) + client->connection.borrowed_bytes;
+    if (queue(client, head, head_bytes) && queue(client, call->payload, call->payload_bytes))
+        return;
+    /* queue() adds all or nothing, so at most the head has to go again */
+    if (nc_output_bytes(&client->connection) > former_bytes)
+        out->end = out->start + former_bytes;
+    no_memory(client, call);
+}
+
+static void prepare_ping(nearcall_client *client, struct nc_call *call)
+{
+    nc_put_u64(call->ping_payload, call->id);
+    call->payload = call->ping_payload;
+    call->payload_bytes = sizeof(call->ping_payload);
+    call->sent_ns = nc_now_ns();
+    client->connection.last_ping_id = call->id;
+}
+
+/* The connection is ready and the call pending. Afterwards the call is sent, or
+ * finished with its failure. */
+void nc_send_call(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_connection *connection = &client->connection;
+    uint8_t head[HEAD_BYTES_MAX];
+    if (call->synchronous)
+        call->id = ++client->last_id;
+    if (refuse(client, call))
+        return;
+    if (nc_output_bytes(connection)) {
+        nc_flush(client);
+        if (!nc_connection_usable(client))
+            return; /* the call is still pending */
+    }
+    if (call->type == NC_PING)
+        prepare_ping(client, call);
+    size_t head_bytes = encode_head(client, call, head);
+    call->state = NC_CALL_SENT;
+    call->frame_start = connection->written + nc_output_bytes(connection);
+    call->frame_end = call->frame_start + head_bytes + call->payload_bytes;
+    if (connection->first_id == 0)
+        connection->first_id = call->id;
+    connection->last_id = call->id;
+    if (nc_output_bytes(connection))
+        send_behind(client, call, head, head_bytes);
+    else
+        send_direct(client, call, head, head_bytes);
+}
+
+/* Best effort: a call that cannot be cancelled runs on, and its reply is
+ * dropped all the same. */
+void nc_send_cancel(nearcall_client *client, const struct nc_call *call)
+{
+    uint8_t bytes[NC_FRAME_HEADER_BYTES];
+    struct nc_frame frame = {.type = NC_CANCEL, .call_id = call->id};
+    if (!nc_connection_usable(client))
+        return;
+    nc_frame_encode(bytes, &frame);
+    if (queue(client, bytes, sizeof(bytes)))
+        nc_flush(client);
+}
+
+/* Only queues: it is called while input is being taken apart. */
+void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t payload_bytes)
+{
+    uint8_t bytes[NC_FRAME_HEADER_BYTES + NC_PING_BYTES_MAX];
+    struct nc_frame frame = {.type = NC_PONG, .length = (uint32_t)payload_bytes};
+    if (!nc_connection_usable(client))
+        return;
+    nc_frame_encode(bytes, &frame);
+    memcpy(bytes + NC_FRAME_HEADER_BYTES, payload, payload_bytes);
+    (void)queue(client, bytes, NC_FRAME_HEADER_BYTES + payload_bytes);
+}
+
+static struct nc_call *oldest_pending(nearcall_client *client)
+{
+    struct nc_call *oldest = NULL;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        if (call->state == NC_CALL_PENDING && !call->synchronous &&
+            (!oldest || call->id < oldest->id))
+            oldest = call;
+    }
+    return oldest;
+}
+
+/* Requests that waited for the connection, in the order of their ids. */
+void nc_send_pending(nearcall_client *client)
+{
+    struct nc_call *call;
+    while (nc_connection_usable(client) && (call = oldest_pending(client)) != NULL) {
+        nc_send_call(client, call);
+        if (client->connection.borrowed_bytes && nc_output_own(client) < 0) {
+            if (client->connection.written <= call->frame_start)
+                nc_output_remove(client, call);
+            no_memory(client, call);
+        }
+        if (call->state == NC_CALL_SENT)
+            nc_buffer_free(&call->store);
+    }
+}

@@ -1,0 +1,148 @@
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "client.h"
+
+/* Below this the kernel's timers are exact to a tick; above, they may be late by
+ * an eighth of their length (the levels of its timer wheel). */
+#define EXACT_TIMER_NS (60 * NC_NS_PER_MS)
+#define LONGEST_WAIT_NS (3600 * NC_NS_PER_S)
+
+/* Whether SO_RCVTIMEO as it stands wakes us in time, and not too often. A timeout
+ * that is shorter than what remains costs one more look at the clock; one that is
+ * longer would miss the deadline. */
+static bool receive_timeout_suits(int64_t timeout_ns, int64_t remaining_ns)
+{
+    int64_t longest_ns = remaining_ns > EXACT_TIMER_NS ? remaining_ns - remaining_ns / 8
+                                                       : remaining_ns;
+    return timeout_ns <= longest_ns && timeout_ns >= remaining_ns / 2;
+}
+
+static void set_receive_timeout(struct nc_connection *connection, int64_t remaining_ns)
+{
+    if (receive_timeout_suits(connection->receive_timeout_ns, remaining_ns))
+        return;
+    int64_t ns = remaining_ns > EXACT_TIMER_NS ? remaining_ns / 4 * 3 : remaining_ns;
+    if (ns < NC_NS_PER_MS)
+        ns = NC_NS_PER_MS; /* 0 would mean for ever */
+    struct timeval timeout = {ns / NC_NS_PER_S, ns % NC_NS_PER_S / 1000};
+    if (setsockopt(connection->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0)
+        connection->receive_timeout_ns = ns;
+    else
+        connection->non_blocking = true; /* poll() keeps deadlines then */
+}
+
+static bool waiting_is_over(const nearcall_client *client)
+{
+    return client->waiting && client->waiting->state == NC_CALL_FINISHED;
+}
+
+/* A signal ended a wait. A handler may have forked, and then this is the child. */
+static int interrupted(nearcall_client *client)
+{
+    if (nc_forked(&client->guard)) {
+        nc_after_fork(client);
+        nc_become_busy(client);
+        return NEARCALL_OK;
+    }
+    return client->options.flags & NEARCALL_INTERRUPTIBLE ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
+}
+
+/* The hot path: one recv() that ends by the deadline. */
+static int receive_until(nearcall_client *client, int64_t until_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    int64_t remaining_ns = until_ns - client->now_ns;
+    int flags = remaining_ns > 0 ? 0 : MSG_DONTWAIT;
+    if (remaining_ns > LONGEST_WAIT_NS)
+        remaining_ns = LONGEST_WAIT_NS;
+    if (remaining_ns > 0)
+        set_receive_timeout(connection, remaining_ns);
+    int r = nc_receive(client, flags);
+    if (waiting_is_over(client))
+        return NEARCALL_OK;
+    client->now_ns = nc_now_ns();
+    return r == NEARCALL_E_INTERRUPTED ? interrupted(client) : NEARCALL_OK;
+}
+
+static int poll_until(nearcall_client *client, int64_t until_ns)
+{
+    struct pollfd watched = {client->connection.fd, nc_connection_events(client), 0};
+    int64_t remaining_ns =
+        nc_earlier(until_ns, nc_connection_timer_ns(client)) - client->now_ns;
+    if (remaining_ns < 0)
+        remaining_ns = 0;
+    if (remaining_ns > LONGEST_WAIT_NS)
+        remaining_ns = LONGEST_WAIT_NS;
+    struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
+    int r = ppoll(&watched, watched.fd >= 0 ? 1 : 0, &timeout, NULL);
+    int error = errno;
+    client->now_ns = nc_now_ns();
+    if (r < 0 && error == EINTR)
+        return interrupted(client);
+    nc_connection_advance(client, r > 0 ? watched.revents : 0);
+    return NEARCALL_OK;
+}
+
+/* Waits for the connection until then at most, and does what can be done. */
+int nc_pump(nearcall_client *client, int64_t until_ns)
+{
+    const struct nc_connection *connection = &client->connection;
+    if (connection->state == NC_READY && !connection->non_blocking &&
+        nc_output_bytes(connection) == 0)
+        return receive_until(client, until_ns);
+    return poll_until(client, until_ns);
+}
+
+/* Until the connection can take the pending call, or the call has failed. A
+ * connection that drains first answers what it carries. */
+int nc_make_ready(nearcall_client *client, const struct nc_call *call)
+{
+    while (call->state == NC_CALL_PENDING && !nc_connection_usable(client)) {
+        struct nc_connection *connection = &client->connection;
+        if (connection->state == NC_READY && nc_calls_on_connection(client) == 0)
+            nc_connection_close(client);
+        if (connection->state == NC_CLOSED) {
+            nc_connection_start(client, call->deadline_ns);
+            continue;
+        }
+        int r = nc_pump(client, call->deadline_ns);
+        if (r < 0)
+            return r;
+        if (client->now_ns >= call->deadline_ns && call->state == NC_CALL_PENDING &&
+            !nc_connection_usable(client))
+            nc_call_expire(client, (struct nc_call *)(uintptr_t)call);
+    }
+    return NEARCALL_OK;
+}
+
+/* Until a call that was sent has finished. */
+int nc_wait(nearcall_client *client, struct nc_call *call)
+{
+    client->waiting = call;
+    while (call->state != NC_CALL_FINISHED) {
+        int64_t until_ns = call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
+        int r = nc_pump(client, until_ns);
+        if (r < 0) {
+            client->waiting = NULL;
+            return r;
+        }
+        if (call->state != NC_CALL_FINISHED && client->now_ns >= until_ns)
+            nc_call_expire(client, call);
+    }
+    client->waiting = NULL;
+    return NEARCALL_OK;
+}
+
+/* Sleeps without touching the connection. */
+int nc_pause(nearcall_client *client, int64_t until_ns)
+{
+    int64_t remaining_ns = until_ns - client->now_ns;
+    struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
+    int r = remaining_ns > 0 ? ppoll(NULL, 0, &timeout, NULL) : 0;
+    int error = errno;
+    client->now_ns = nc_now_ns();
+    return r < 0 && error == EINTR ? interrupted(client) : NEARCALL_OK;
+}
