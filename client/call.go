@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// Call calls a function with arguments of any supported type and returns its
+// result. A function with several results has them as a list: R is then a slice
+// of their type, or []any. For a function without result R is any.
+//
+// For calls that are made often see Func1 and its like, which cost no
+// allocation.
+func Call[R any](ctx context.Context, c *Client, name string, args ...any) (result R, err error) {
+	err = c.Call(ctx, name, &result, args...)
+	return result, err
+}
+
+// Call calls a function and stores its result where the pointer result points;
+// with nil it is dropped. The arguments are encoded by their Go types, which the
+// server checks against the function's. Fields of a result that its type does
+// not have are ignored.
+func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
+	r := c.take()
+	defer c.give(r)
+	request, failure := appendArguments(r.request[:0], args)
+	if failure != nil {
+		return failure
+	}
+	r.request = request
+	if failure := c.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
+		return failure
+	}
+	return c.decodeResult(r.reply, result)
+}
+
+func appendArguments(b []byte, args []any) ([]byte, *status.Error) {
+	b = msgpack.AppendListHeader(b, len(args))
+	for i, arg := range args {
+		var err error
+		if b, err = codec.AppendValue(b, arg); err != nil {
+			return nil, badArgument(i, err)
+		}
+	}
+	return b, nil
+}
+
+func badArgument(index int, err error) *status.Error {
+	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
+}
+
+func (c *Client) decodeResult(reply []byte, result any) error {
+	if result == nil {
+		return nil
+	}
+	pointer := reflect.ValueOf(result)
+	if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
+		return resultLost(fmt.Errorf("the place for the result is a %T; pass a pointer", result))
+	}
+	plan, err := c.planFor(pointer.Type().Elem())
+	if err != nil {
+		return resultLost(err)
+	}
+	rest, err := plan.Decode(reply, pointer.Elem())
+	return asError(checkDecoded(rest, err))
+}
+
+// checkDecoded: a reply is one value and nothing after it.
+func checkDecoded(rest []byte, err error) *status.Error {
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes follow it", len(rest))
+	}
+	if err != nil {
+		return resultLost(err)
+	}
+	return nil
+}
+
+func resultLost(err error) *status.Error {
+	return status.Errorf(status.Internal, "the function ran, but its result cannot be decoded: %w; does its type fit the schema?", err).
+		With(status.OutcomeExecutedResultLost)
+}
+
+// CallRaw calls a function of bytes to bytes without any encoding and appends
+// its reply to dst, which may be nil. On error it returns dst as it was; what
+// lies beyond its length may have changed. The payload is not used after
+// CallRaw has returned.
+func (c *Client) CallRaw(ctx context.Context, name string, payload, dst []byte) ([]byte, error) {
+	return c.callBytes(ctx, wire.CodecRaw, name, payload, dst)
+}
+
+// CallMessagePack is CallRaw for payloads in MessagePack that were encoded
+// elsewhere: an array of the arguments. What it appends to dst is the result in
+// MessagePack, as spec/schema.md has it.
+func (c *Client) CallMessagePack(ctx context.Context, name string, arguments, dst []byte) ([]byte, error) {
+	return c.callBytes(ctx, wire.CodecMessagePack, name, arguments, dst)
+}
+
+func (c *Client) callBytes(ctx context.Context, codec wire.Codec, name string, payload, dst []byte) ([]byte, error) {
+	r := c.take()
+	defer c.give(r)
+	r.reply, r.replyStart = dst, len(dst)
+	failure := c.exchange(ctx, r, wire.Request, codec, name, payload)
+	reply := r.reply
+	r.reply = nil
+	if failure != nil {
+		return dst, failure
+	}
+	return reply, nil
+}
+
+// take returns a call to use; give takes it back.
+func (c *Client) take() *call {
+	r := c.calls.Get().(*call)
+	r.reply = r.buffer[:0]
+	return r
+}
+
+func (c *Client) give(r *call) {
+	if r.reply != nil {
+		r.buffer = r.reply[:0]
+	}
+	r.reset()
+	c.calls.Put(r)
+}
+
+// exchange sends a request, again if need be, and waits for the reply.
+func (c *Client) exchange(ctx context.Context, r *call, frameType wire.FrameType, codec wire.Codec, name string, payload []byte) *status.Error {
+	r.frameType, r.codec, r.name, r.payload = frameType, codec, name, payload
+	failure := c.retry(ctx, r)
+	if failure == nil && r.replyCodec != codec && frameType == wire.Request {
+		return resultLost(fmt.Errorf("the server answered a request in %v with %v", codec, r.replyCodec))
+	}
+	return failure
+}

@@ -1,0 +1,181 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// backlogPause is how long a caller waits before it knocks again at a socket
+// whose backlog is full: the kernel does not tell when there is room.
+const backlogPause = time.Millisecond
+
+// An opening is one attempt to connect, made by one caller and awaited by all.
+type opening struct {
+	done    chan struct{}
+	failure *status.Error
+}
+
+// connect returns the connection to use, which it opens when there is none.
+func (c *Client) connect(ctx context.Context, r *call) (*connection, *status.Error) {
+	for {
+		if current := c.current.Load(); current != nil {
+			return current, nil
+		}
+		attempt, first, failure := c.join()
+		if failure != nil {
+			return nil, failure
+		}
+		if first {
+			opened, failure := c.open(ctx, r.deadlineNs)
+			c.opened(attempt, opened, failure)
+			return opened, failure
+		}
+		if failure := c.await(ctx, r, attempt); failure != nil {
+			return nil, failure
+		}
+	}
+}
+
+// join returns the attempt under way, or begins one that the caller makes.
+func (c *Client) join() (attempt *opening, first bool, failure *status.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, false, notExecuted(status.FailedPrecondition, "%w", ErrClosed)
+	}
+	if c.opening == nil {
+		c.opening = &opening{done: make(chan struct{})}
+		return c.opening, true, nil
+	}
+	return c.opening, false, nil
+}
+
+// opened ends an attempt. The reader starts here, so that Close finds it.
+func (c *Client) opened(attempt *opening, made *connection, failure *status.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opening = nil
+	attempt.failure = failure
+	if made != nil {
+		made.functions = c.functionsOf(made.welcome.SchemaHash)
+		c.living[made] = struct{}{}
+		c.current.Store(made)
+		go made.read()
+	}
+	close(attempt.done)
+}
+
+// await waits for another caller's attempt. When that failed because of the
+// other's own deadline or context, this caller goes on.
+func (c *Client) await(ctx context.Context, r *call, attempt *opening) *status.Error {
+	timer := c.timer(r.deadlineNs)
+	defer timer.Stop()
+	select {
+	case <-attempt.done:
+	case <-ctx.Done():
+		return endOfWaiting(ctx, "while connecting").With(status.OutcomeNotExecuted)
+	case <-timer.C:
+		return endOfWaiting(ctx, "while connecting").With(status.OutcomeNotExecuted)
+	}
+	if failure := attempt.failure; failure != nil && failure.Code != status.DeadlineExceeded && failure.Code != status.Cancelled {
+		shared := *failure
+		return &shared
+	}
+	return nil
+}
+
+// open connects and exchanges hello and welcome.
+func (c *Client) open(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
+	ctx, cancel := c.openingContext(ctx, deadlineNs)
+	defer cancel()
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, c.dialFailure(ctx, err)
+	}
+	opened, failure := c.handshake(ctx, conn)
+	if failure != nil {
+		_ = conn.Close()
+		return nil, failure
+	}
+	c.log.Debug("connected", "address", c.address, "server", opened.welcome.Software, "process", opened.welcome.ProcessID)
+	return opened, nil
+}
+
+// openingContext ends with the caller's, with the deadline, and with the client.
+func (c *Client) openingContext(ctx context.Context, deadlineNs uint64) (context.Context, context.CancelFunc) {
+	limit := c.remaining(deadlineNs)
+	if c.config.connectTimeout > 0 {
+		limit = min(limit, c.config.connectTimeout)
+	}
+	ctx, abort := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { abort(ErrClosed) })
+	ctx, cancel := context.WithDeadline(ctx, time.Now().Add(limit))
+	return ctx, func() {
+		cancel()
+		stop()
+		abort(nil)
+	}
+}
+
+// dial connects, and waits where the server's backlog is full.
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	for {
+		conn, err := c.transport.Dial(ctx, c.address)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(backlogPause):
+		}
+	}
+}
+
+// dialFailure says who did not answer, why, and what to look at.
+func (c *Client) dialFailure(ctx context.Context, err error) *status.Error {
+	if ctx.Err() != nil {
+		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", c.address)).With(status.OutcomeNotExecuted)
+	}
+	code, hint := status.Unavailable, "is it running?"
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		code, hint = status.PermissionDenied, "the socket's mode and its directory's do not let this user connect"
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "is it running, and is this its address?"
+	}
+	failure := notExecuted(code, "no server at %s: %s; %s", c.address, rootCause(err), hint)
+	failure.Cause = err
+	return failure
+}
+
+// rootCause drops what package net repeats of the address.
+func rootCause(err error) string {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return number.Error()
+	}
+	return err.Error()
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// newConnection makes a connection of an accepted hello; surplus is what came
+// after the welcome.
+func (c *Client) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.Welcome, surplus []byte) *connection {
+	made := &connection{client: c, conn: conn, local: c.address.Network == "unix", welcome: *welcome,
+		left: make(chan struct{}), ended: make(chan struct{})}
+	made.output.init(raw)
+	made.input.init(uint32(c.config.frameBytesMax), surplus)
+	made.expiry.atNs = noDeadline
+	return made
+}

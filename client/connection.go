@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A connection is one accepted hello. It begins open; it is left when nothing
+// may be sent any more, by DRAIN or because a write failed, while replies may
+// still come; and it ends with its reader.
+type connection struct {
+	client    *Client
+	conn      net.Conn
+	local     bool
+	welcome   wire.Welcome
+	functions *functionTable
+
+	// left is closed when nothing may be sent any more, ended when the reader
+	// has returned.
+	left  chan struct{}
+	ended chan struct{}
+
+	mu      sync.Mutex
+	leaving bool
+	pending pendingTable
+	output  output
+	places  placeQueue
+	expiry  expiry
+	pings   pingTable
+	partial partialFrame
+	// closing is why this side closed the connection, nil when it did not.
+	closing *loss
+
+	// input belongs to the reader.
+	input input
+}
+
+// exchange sends the call and waits for its end. usable is false when this
+// connection was left meanwhile: nothing was sent, and another may be tried.
+func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	if failure := c.prepare(r); failure != nil {
+		return failure, true
+	}
+	if failure, usable := c.submit(ctx, r); failure != nil || !usable {
+		return failure, usable
+	}
+	if failure := c.wait(ctx, r); failure != nil {
+		return failure, true
+	}
+	if r.functionID != 0 && r.header.FunctionID == 0 {
+		c.functions.learn(r.name, r.functionID)
+	}
+	return nil, true
+}
+
+// prepare makes the frame up to its payload, all but the call's id.
+func (c *connection) prepare(r *call) *status.Error {
+	r.reply = r.reply[:r.replyStart]
+	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Deadline: c.deadlineField(r)}
+	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)
+	if r.frameType == wire.Request {
+		r.header.FunctionID = c.functions.find(r.name)
+	}
+	if r.header.FunctionID == 0 {
+		if err := schema.CheckFunctionName(r.name); err != nil {
+			return notExecuted(status.InvalidArgument, "%w", err)
+		}
+	}
+	if r.header.FunctionID == 0 && r.frameType == wire.Request {
+		r.head = wire.AppendExtension(r.head, wire.ExtensionFunctionName, r.name)
+	}
+	r.header.ExtensionBytes = uint32(len(r.head) - wire.HeaderBytes)
+	length := uint64(r.header.ExtensionBytes) + uint64(len(r.payload))
+	if length > uint64(c.welcome.FrameBytesMax) {
+		return notExecuted(status.ResourceExhausted,
+			"the arguments take %d bytes, and the server accepts %d (limit frame_bytes_max); split them, or raise the limit on the server",
+			length, c.welcome.FrameBytesMax)
+	}
+	r.header.Length = uint32(length)
+	return nil
+}
+
+// submit puts the call into the table and its frame on the way.
+func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	c.mu.Lock()
+	if !c.hasPlace() {
+		if failure, usable := c.waitForPlace(ctx, r); failure != nil || !usable {
+			c.mu.Unlock()
+			return failure, usable
+		}
+	}
+	if c.leaving {
+		c.mu.Unlock()
+		return nil, false
+	}
+	c.pending.add(r)
+	r.header.CallID = r.id
+	r.header.Put(r.head)
+	c.armExpiry(r.deadlineNs)
+	writer := !c.output.writing
+	c.output.writing = true
+	gather := writer && len(r.payload) >= gatherBytesMin
+	if !gather {
+		c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
+	}
+	shared := c.pending.waiting > 1
+	c.offerPlaces()
+	c.mu.Unlock()
+	switch {
+	case gather:
+		c.writeGathered(ctx, r)
+	case writer && shared:
+		letOthersAppend()
+		c.flush()
+	case writer:
+		c.flush()
+	}
+	return nil, true
+}
+
+// send appends a frame that is no request, unless the connection was left.
+func (c *connection) send(frame *wire.Frame) {
+	c.mu.Lock()
+	writer := c.appendLocked(frame)
+	c.mu.Unlock()
+	if writer {
+		c.flush()
+	}
+}
+
+// appendLocked appends a frame and reports whether the caller has become the
+// writer, who must flush.
+func (c *connection) appendLocked(frame *wire.Frame) (writer bool) {
+	if c.leaving {
+		return false
+	}
+	c.output.pending = frame.Append(c.output.pending)
+	writer = !c.output.writing
+	c.output.writing = true
+	return writer
+}
+
+// leaveLocked ends sending: the next call opens another connection.
+func (c *connection) leaveLocked() {
+	if c.leaving {
+		return
+	}
+	c.leaving = true
+	c.client.detach(c)
+	c.output.stop()
+	c.interruptWrite()
+	close(c.left)
+}
+
+// close ends the connection for a reason of this side. The reader sees it and
+// finishes what is pending.
+func (c *connection) close(why *loss) {
+	c.mu.Lock()
+	c.leaveLocked()
+	if c.closing == nil {
+		c.closing = why
+	}
+	c.mu.Unlock()
+	_ = c.conn.Close()
+}
+
+// closeIfUnused closes a connection that was left and that no call waits for.
+func (c *connection) closeIfUnused() {
+	c.mu.Lock()
+	unused := c.leaving && c.pending.waiting == 0
+	c.mu.Unlock()
+	if unused {
+		c.close(&loss{cause: errLeft})
+	}
+}
+
+// end finishes all that is pending when the reader has met the connection's
+// end.
+func (c *connection) end(cause error) {
+	c.mu.Lock()
+	c.leaveLocked()
+	why := c.whyEnded(cause)
+	c.disarmExpiry()
+	ending := c.survey(why)
+	calls := c.pending.takeAbove(0)
+	c.mu.Unlock()
+	_ = c.conn.Close()
+	c.logEnd(why, len(calls))
+	for _, r := range calls {
+		r.finish(ending.failureOf(r))
+	}
+	c.client.forget(c)
+}
+
+// takenID returns the highest id of a request that the kernel has taken whole.
+func (c *connection) takenID() uint64 {
+	c.output.sendMu.Lock()
+	defer c.output.sendMu.Unlock()
+	taken, _ := c.output.progress()
+	return taken
+}

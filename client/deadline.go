@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+const cancelGrace = wire.CancelGraceMs * time.Millisecond
+
+// deadline returns the clock's time at which a call that starts now ends.
+func (c *Client) deadline(ctx context.Context, startNs uint64) uint64 {
+	timeout := c.config.timeout
+	if at, ok := ctx.Deadline(); ok {
+		timeout = max(0, time.Until(at))
+	} else if timeout == NoTimeout {
+		return noDeadline
+	}
+	return startNs + uint64(timeout)
+}
+
+// remaining returns the time until a deadline, 0 when it has passed.
+func (c *Client) remaining(deadlineNs uint64) time.Duration {
+	now := c.clock.Ns()
+	switch {
+	case deadlineNs == noDeadline:
+		return math.MaxInt64
+	case deadlineNs <= now:
+		return 0
+	}
+	return time.Duration(deadlineNs - now)
+}
+
+func (c *connection) sharedClock() bool { return c.welcome.Accepted&wire.FeatureSharedClock != 0 }
+
+// deadlineField makes the header's field. An absolute one does not depend on
+// the time at which it is made, which saves reading the clock.
+func (c *connection) deadlineField(r *call) uint32 {
+	if r.deadlineNs == noDeadline {
+		return 0
+	}
+	if !c.sharedClock() {
+		return wire.DeadlineField(0, c.client.remaining(r.deadlineNs), false)
+	}
+	return wire.DeadlineField(r.startNs/uint64(time.Millisecond), time.Duration(r.deadlineNs-r.startNs), true)
+}
+
+// An expiry is the one timer for the deadlines of all calls of a connection. It
+// is set to the earliest deadline seen; calls that are answered leave it as it
+// is, so that it seldom changes.
+type expiry struct {
+	timer *time.Timer
+	atNs  uint64 // noDeadline when not set
+}
+
+// armExpiry makes sure that the timer fires by a deadline. Preconditions: c.mu
+// is held.
+func (c *connection) armExpiry(deadlineNs uint64) {
+	if deadlineNs >= c.expiry.atNs {
+		return
+	}
+	c.expiry.atNs = deadlineNs
+	after := c.client.remaining(deadlineNs)
+	if c.expiry.timer == nil {
+		c.expiry.timer = time.AfterFunc(after, c.expire)
+		return
+	}
+	c.expiry.timer.Reset(after)
+}
+
+func (c *connection) disarmExpiry() {
+	if c.expiry.timer != nil {
+		c.expiry.timer.Stop()
+	}
+}
+
+// expire wakes the calls whose deadline has passed.
+func (c *connection) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expiry.atNs = noDeadline
+	now, next := c.client.clock.Ns(), uint64(noDeadline)
+	for i := range c.pending.slots {
+		r := c.pending.slots[i].call
+		switch {
+		case r == nil || r.expired:
+		case r.deadlineNs <= now:
+			r.expired = true
+			r.wakes <- wakeExpired
+		default:
+			next = min(next, r.deadlineNs)
+		}
+	}
+	c.armExpiry(next)
+}
+
+// wait waits for the call's end.
+func (c *connection) wait(ctx context.Context, r *call) *status.Error {
+	var why wake
+	if done := ctx.Done(); done == nil {
+		why = <-r.wakes
+	} else {
+		select {
+		case why = <-r.wakes:
+		case <-done:
+			why = wakeExpired
+		}
+	}
+	if why == wakeFinished {
+		return r.failure
+	}
+	return c.giveUp(ctx, r)
+}
+
+// giveUp ends a call whose deadline passed or whose context ended. A request
+// that was not begun to be sent is withdrawn; any other is cancelled, and the
+// server has limit cancel_grace_ms to say that it had not started it.
+func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
+	failure := endOfWaiting(ctx, "while waiting for the reply")
+	c.mu.Lock()
+	if c.pending.waitsFor(r.id) != r {
+		c.mu.Unlock()
+		return r.awaitFinish()
+	}
+	r.expired = true
+	if c.output.withdraw(r.id) {
+		c.pending.take(r.id)
+		c.offerPlaces()
+		c.mu.Unlock()
+		c.closeIfUnused()
+		return failure.With(status.OutcomeNotExecuted)
+	}
+	_, partial, arriving := c.partial.tells(r.id, c.pending.used == 1)
+	writer := c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: r.id}})
+	c.mu.Unlock()
+	if writer {
+		c.flush()
+	}
+	outcome := c.awaitGrace(r, failure.Code)
+	if arriving && outcome == status.OutcomeUnknown {
+		outcome = partial
+	}
+	return failure.With(outcome)
+}
+
+// awaitFinish waits for a reader that has taken the call out of the table.
+func (r *call) awaitFinish() *status.Error {
+	for <-r.wakes != wakeFinished {
+	}
+	return r.failure
+}
+
+// awaitGrace waits for what the server says about a call that was cancelled.
+func (c *connection) awaitGrace(r *call, code status.Code) status.Outcome {
+	timer := time.NewTimer(cancelGrace)
+	defer timer.Stop()
+	for {
+		select {
+		case why := <-r.wakes:
+			if why == wakeFinished {
+				return outcomeInGrace(r.failure)
+			}
+		case <-timer.C:
+			return c.abandon(r, code)
+		}
+	}
+}
+
+// outcomeInGrace: the deadline is final, so a result that came after it counts
+// for nothing; only "not executed" is worth telling.
+func outcomeInGrace(failure *status.Error) status.Outcome {
+	if failure != nil && (failure.Outcome == status.OutcomeNotExecuted || failure.Outcome == status.OutcomeExecutedResultLost) {
+		return failure.Outcome
+	}
+	return status.OutcomeUnknown
+}
+
+// abandon forgets a call that got no answer in time.
+func (c *connection) abandon(r *call, code status.Code) status.Outcome {
+	c.mu.Lock()
+	if !c.pending.giveUp(r.id) {
+		c.mu.Unlock()
+		return outcomeInGrace(r.awaitFinish())
+	}
+	outcome := c.outcomeOfAbandoned(r, code)
+	c.mu.Unlock()
+	// The reader may be copying a part of the reply.
+	r.replyMu.Lock()
+	defer r.replyMu.Unlock()
+	c.closeIfUnused()
+	return outcome
+}
+
+// outcomeOfAbandoned: a server can start only what it has read whole, and on a
+// shared clock it starts nothing whose deadline has passed. Where another call
+// is in flight the rest of the request must be sent; alone it need not be.
+func (c *connection) outcomeOfAbandoned(r *call, code status.Code) status.Outcome {
+	if _, partial, arriving := c.partial.tells(r.id, c.pending.used == 1); arriving {
+		return partial
+	}
+	if r.id <= c.takenID() {
+		return status.OutcomeUnknown
+	}
+	if c.sharedClock() && code == status.DeadlineExceeded && c.client.remaining(r.deadlineNs) == 0 {
+		return status.OutcomeNotExecuted
+	}
+	if c.pending.waiting > 0 {
+		return status.OutcomeUnknown
+	}
+	c.leaveLocked()
+	if r.id <= c.takenID() {
+		return status.OutcomeUnknown
+	}
+	return status.OutcomeNotExecuted
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// offered are the features this client can use.
+const offered = wire.FeatureSharedClock
+
+// handshake makes a connection of a socket, or says why not. Nothing was
+// executed, whatever happens here.
+func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *status.Error) {
+	if err := c.checkServerUser(conn); err != nil {
+		return nil, notExecuted(status.PermissionDenied, "%w", err)
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil, notExecuted(status.Internal, "the connection to %s has no descriptor", c.address)
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, notExecuted(status.Internal, "%w", err)
+	}
+	release := boundByContext(ctx, conn)
+	welcome, surplus, err := c.exchangeHello(conn)
+	release()
+	if err != nil {
+		return nil, c.welcomeFailure(ctx, err)
+	}
+	if err := checkWelcome(&welcome); err != nil {
+		return nil, err
+	}
+	return c.newConnection(conn, raw, &welcome, surplus), nil
+}
+
+// boundByContext makes reads and writes end with ctx, and returns what undoes
+// that.
+func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
+	ran := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetDeadline(time.Unix(1, 0))
+		close(ran)
+	})
+	return func() {
+		if !stop() {
+			<-ran
+		}
+		_ = conn.SetDeadline(time.Time{})
+	}
+}
+
+func (c *Client) exchangeHello(conn net.Conn) (welcome wire.Welcome, surplus []byte, err error) {
+	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
+		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(c.config.frameBytesMax),
+		ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
+	if _, err := conn.Write(hello.Append(nil)); err != nil && !errors.Is(err, syscall.EPIPE) {
+		// After EPIPE there may still be a refusal to read.
+		return welcome, nil, err
+	}
+	got := make([]byte, 0, wire.HelloBytesMax)
+	for {
+		taken, err := wire.ParseWelcome(got, &welcome)
+		if taken > 0 || err != nil {
+			return welcome, got[taken:], err
+		}
+		n, err := conn.Read(got[len(got):cap(got)])
+		if err != nil {
+			return welcome, nil, err
+		}
+		got = got[:len(got)+n]
+	}
+}
+
+// welcomeFailure is the error of a hello that was not answered as it should.
+func (c *Client) welcomeFailure(ctx context.Context, err error) *status.Error {
+	var broken *wire.ProtocolError
+	switch {
+	case errors.As(err, &broken):
+		return notExecuted(status.Internal, "%s answers in another protocol: %s", c.address, broken.Text)
+	case ctx.Err() != nil:
+		return endOfWaiting(ctx, fmt.Sprintf("while waiting for the welcome of %s", c.address)).With(status.OutcomeNotExecuted)
+	}
+	failure := notExecuted(status.Unavailable, "%s closed the connection before its welcome (%v); its log may say why", c.address, err)
+	failure.Cause = err
+	return failure
+}
+
+func checkWelcome(w *wire.Welcome) *status.Error {
+	if w.Version == 0 {
+		return refusal(w)
+	}
+	if surplus := w.Accepted &^ offered; surplus != 0 {
+		return notExecuted(status.Internal, "the welcome accepts features 0x%x that were not offered", uint64(surplus))
+	}
+	return nil
+}
+
+func refusal(w *wire.Welcome) *status.Error {
+	code := status.Code(w.Status)
+	if w.Status == 0 || w.Status > uint16(status.Unauthenticated) {
+		code = status.Unknown
+	}
+	reason := w.Refusal
+	if reason == "" {
+		reason = "the server refused the connection and did not say why"
+	}
+	return notExecuted(code, "%s", reason)
+}
+
+// checkServerUser makes sure that nobody has set up a false server under a name
+// in a directory that others can write to.
+func (c *Client) checkServerUser(conn net.Conn) error {
+	if c.address.Network != "unix" || c.config.anyServerUser {
+		return nil
+	}
+	server, err := peercred.Get(conn)
+	if err != nil {
+		return fmt.Errorf("who serves %s cannot be told: %w", c.address, err)
+	}
+	user := server.UserID
+	if user == 0 || user == uint32(os.Geteuid()) || slices.Contains(c.config.serverUsers, user) {
+		return nil
+	}
+	if owner, ok := directoryOwner(c.address); ok && user == owner {
+		return nil
+	}
+	return fmt.Errorf("the server at %s runs as user %d, who is neither root, nor this user, nor the owner of the socket's directory; if that is right, allow it by client.WithServerUsers(%d)",
+		c.address, user, user)
+}

@@ -1,0 +1,187 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+const (
+	inputBytes   = 64 << 10
+	frameTimeout = wire.FrameTimeoutMs * time.Millisecond
+)
+
+// An input holds bytes that were read and not parsed yet. Its buffer never
+// grows: what does not fit goes to its call part by part.
+type input struct {
+	parser     wire.Parser
+	buffer     []byte
+	start, end int
+	// bounded: a read deadline is set. advanced: a frame was completed since.
+	bounded, advanced bool
+	// noted: connection.partial is not empty.
+	noted bool
+
+	frame wire.Frame
+	batch []arrival
+	large largeFrame
+}
+
+// A largeFrame is a REPLY or ERROR of which a part has gone where it belongs.
+type largeFrame struct {
+	header wire.Header
+	left   int // bytes of payload to come; 0: no such frame
+	failed []byte
+}
+
+func (in *input) init(frameBytesMax uint32, surplus []byte) {
+	in.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax}
+	in.buffer = make([]byte, inputBytes)
+	in.end = copy(in.buffer, surplus)
+}
+
+func (in *input) unread() []byte { return in.buffer[in.start:in.end] }
+
+// fill reads once. Preconditions: nothing aliases the buffer any more.
+func (in *input) fill(conn io.Reader) error {
+	in.end = copy(in.buffer, in.unread())
+	in.start = 0
+	n, err := conn.Read(in.buffer[in.end:])
+	in.end += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// partial reports whether a part of a frame is here.
+func (in *input) partial() bool { return in.end > in.start || in.large.left > 0 }
+
+// boundWait limits how long the rest of a frame is waited for.
+func (in *input) boundWait(conn net.Conn) error {
+	partial, renewed := in.partial(), in.advanced
+	in.advanced = false
+	switch {
+	case partial && (renewed || !in.bounded):
+		in.bounded = true
+		return conn.SetReadDeadline(time.Now().Add(frameTimeout))
+	case !partial && in.bounded:
+		in.bounded = false
+		return conn.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// startsLarge reports whether the frame at the front does not fit the buffer
+// and all before its payload is here. Preconditions: its header, if complete,
+// was accepted.
+func (in *input) startsLarge() bool {
+	unread := in.unread()
+	if len(unread) < wire.HeaderBytes || wire.HeaderBytes+int(in.frame.Length) <= len(in.buffer) {
+		return false
+	}
+	return len(unread) >= wire.HeaderBytes+int(in.frame.ExtensionBytes)
+}
+
+// beginLarge takes the frame's head. Only the types that answer a call can be
+// that large.
+func (c *connection) beginLarge() error {
+	in := &c.input
+	header := in.frame.Header
+	payloadAt := wire.HeaderBytes + int(header.ExtensionBytes)
+	if err := wire.CheckExtensions(in.unread()[wire.HeaderBytes:payloadAt]); err != nil {
+		return err
+	}
+	if err := c.deliver(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	used := header.CallID <= c.pending.lastID
+	c.setPartial(in.unread()[:wire.HeaderBytes])
+	in.noted = true
+	c.mu.Unlock()
+	if !used {
+		return &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", header.Type, header.CallID)}
+	}
+	in.start += payloadAt
+	in.large = largeFrame{header: header, left: int(header.Length - header.ExtensionBytes)}
+	return nil
+}
+
+// continueLarge passes on what has arrived of the payload, and ends the frame
+// with its last byte. What is kept grows with what has arrived.
+func (c *connection) continueLarge() (more bool, err error) {
+	in := &c.input
+	part := in.unread()
+	part = part[:min(len(part), in.large.left)]
+	if in.large.header.Type == wire.Error {
+		in.large.failed = appendPart(in.large.failed, part, in.large.left)
+	} else {
+		c.passOn(part)
+	}
+	in.start += len(part)
+	in.large.left -= len(part)
+	if in.large.left > 0 {
+		return false, nil
+	}
+	return true, c.endLarge()
+}
+
+// passOn appends a part of a reply to its call, if that still waits.
+func (c *connection) passOn(part []byte) {
+	c.mu.Lock()
+	r := c.pending.waitsFor(c.input.large.header.CallID)
+	if r == nil {
+		c.mu.Unlock()
+		return
+	}
+	r.replyMu.Lock()
+	c.mu.Unlock()
+	r.reply = appendPart(r.reply, part, c.input.large.left)
+	r.replyMu.Unlock()
+}
+
+// appendPart appends a part of left bytes that are announced.
+func appendPart(b, part []byte, left int) []byte {
+	if cap(b)-len(b) < len(part) {
+		room := min(len(b)+left, max(2*cap(b), len(b)+2*len(part)))
+		b = append(make([]byte, 0, room), b...)
+	}
+	return append(b, part...)
+}
+
+// endLarge hands on a large frame that is complete.
+func (c *connection) endLarge() error {
+	large := c.input.large
+	c.input.large, c.input.advanced = largeFrame{}, true
+	if large.header.Type == wire.Error {
+		return c.handleError(&wire.Frame{Header: large.header, Payload: large.failed})
+	}
+	return c.arrived(arrival{header: large.header})
+}
+
+// notePartial keeps the head of a frame that is not complete, which tells the
+// outcome of its call if nothing more comes.
+func (c *connection) notePartial() {
+	if c.input.large.left > 0 {
+		return
+	}
+	head := c.input.unread()
+	head = head[:min(len(head), wire.HeaderBytes)]
+	if len(head) == 0 && !c.input.noted {
+		return
+	}
+	c.input.noted = len(head) > 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.setPartial(head)
+}
+
+// setPartial: see notePartial. Preconditions: c.mu is held.
+func (c *connection) setPartial(head []byte) {
+	c.partial.n = copy(c.partial.head[:], head)
+	clear(c.partial.head[c.partial.n:])
+}

@@ -1,0 +1,171 @@
+package client
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// Beyond this an empty buffer is given back.
+const outputBytesKept = 256 << 10
+
+// An output collects the frames of all goroutines that share a connection, and
+// knows at any time which requests the kernel has taken whole: that decides
+// their outcome when the connection breaks.
+type output struct {
+	raw syscall.RawConn
+	// Callbacks for raw, made once so that writing allocates nothing: the first
+	// writes what the socket takes at once, the second waits for it.
+	writeTry, writeWait func(fd uintptr) bool
+
+	// Guarded by connection.mu. Whoever sets writing is the writer until it
+	// clears it.
+	pending []byte
+	writing bool
+
+	// Guarded by sendMu, which is taken after connection.mu. Only the writer
+	// replaces sending; others may withdraw frames that were not begun.
+	sendMu  sync.Mutex
+	sending []byte
+	sent    int
+	blocked bool
+	failure error
+	// stopped: nothing may be sent any more. Set under both locks, so that
+	// either is enough to read it.
+	stopped bool
+	// What the kernel took before sending: the highest id of a whole request,
+	// and the id of the last frame, 0 when that was no request.
+	takenID, lastID uint64
+
+	vector [2][]byte
+}
+
+func (o *output) init(raw syscall.RawConn) {
+	o.raw = raw
+	o.writeTry = func(fd uintptr) bool {
+		o.writeOnce(fd)
+		return true
+	}
+	o.writeWait = func(fd uintptr) bool { return !o.writeOnce(fd) }
+}
+
+// writeOnce is called by the writer alone.
+func (o *output) writeOnce(fd uintptr) (blocked bool) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	if o.stopped || o.sent == len(o.sending) {
+		return false
+	}
+	n, blocked, err := writeNonblocking(fd, o.sending[o.sent:])
+	o.sent += n
+	o.failure = err
+	return blocked
+}
+
+// state reports whether there is nothing left of sending, and why not.
+func (o *output) state() (done bool, err error) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	return o.stopped || o.sent == len(o.sending), o.failure
+}
+
+// swap makes what is pending the bytes to send. Preconditions: all of sending
+// was sent; the caller is the writer and holds connection.mu.
+func (o *output) swap() {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	o.takenID, o.lastID = o.progress()
+	emptied := o.sending[:0]
+	if cap(emptied) > outputBytesKept {
+		emptied = nil
+	}
+	o.sending, o.sent, o.pending = o.pending, 0, emptied
+}
+
+// setGathered takes over from a write that went past the buffers: sent bytes of
+// the frame are with the kernel, and the rest is copied.
+func (o *output) setGathered(id uint64, head, payload []byte, sent int) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	o.takenID, o.lastID = o.progress()
+	o.sending, o.sent = o.sending[:0], 0
+	if sent == len(head)+len(payload) {
+		o.takenID, o.lastID = id, id
+		return
+	}
+	o.sending = append(append(o.sending, head...), payload...)
+	o.sent = sent
+}
+
+// progress returns takenID and lastID as they are now. Preconditions: sendMu is
+// held.
+func (o *output) progress() (takenID, lastID uint64) {
+	takenID, lastID = o.takenID, o.lastID
+	for start := 0; start < o.sent; {
+		end, id := frameAt(o.sending, start)
+		lastID = id
+		if id != 0 && end <= o.sent {
+			takenID = id
+		}
+		start = end
+	}
+	return takenID, lastID
+}
+
+// stop makes sure that nothing more is sent, and drops what is pending.
+// Preconditions: connection.mu is held.
+func (o *output) stop() {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	o.stopped = true
+	o.pending = nil
+}
+
+// withdraw removes a request of which no byte was sent. Preconditions:
+// connection.mu is held.
+func (o *output) withdraw(id uint64) bool {
+	if removeFrame(&o.pending, 0, id) {
+		return true
+	}
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	return removeFrame(&o.sending, o.sent, id)
+}
+
+// removeFrame removes the request with that id from the frames in b, if it
+// begins at or after from.
+func removeFrame(b *[]byte, from int, id uint64) bool {
+	for start := 0; start < len(*b); {
+		end, found := frameAt(*b, start)
+		if found == id {
+			if start < from {
+				return false
+			}
+			*b = slices.Delete(*b, start, end)
+			return true
+		}
+		start = end
+	}
+	return false
+}
+
+// frameAt returns where the frame at start ends, and its id if it is a request.
+func frameAt(b []byte, start int) (end int, id uint64) {
+	header := wire.ParseHeader(b[start:])
+	if header.Type == wire.Request || header.Type == wire.Resolve {
+		id = header.CallID
+	}
+	return start + wire.HeaderBytes + int(header.Length), id
+}
+
+// writeVector writes head and payload in one system call where that can be.
+func (o *output) writeVector(conn net.Conn, head, payload []byte) (int, error) {
+	o.vector = [2][]byte{head, payload}
+	rest := net.Buffers(o.vector[:])
+	n, err := rest.WriteTo(conn)
+	o.vector = [2][]byte{}
+	return int(n), err
+}

@@ -1,0 +1,25 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nearcall/nearcall/internal/address"
+)
+
+// directoryOwner returns who owns the directory of a path socket.
+func directoryOwner(a address.Address) (userID uint32, ok bool) {
+	if a.Abstract() {
+		return 0, false
+	}
+	info, err := os.Stat(filepath.Dir(a.Target))
+	if err != nil {
+		return 0, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return stat.Uid, true
+}

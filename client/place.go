@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A placeQueue holds callers that wait, first come first served, because the
+// server's number of calls in flight is reached or because it does not read.
+// One place is promised at a time; whoever takes it passes the next one on.
+type placeQueue struct {
+	waiting  []chan struct{}
+	promised bool
+}
+
+// hasPlace reports whether a call may be added at once. Preconditions: c.mu is
+// held.
+func (c *connection) hasPlace() bool {
+	return len(c.places.waiting) == 0 && !c.places.promised && c.roomy()
+}
+
+func (c *connection) roomy() bool {
+	return c.pending.used < int(c.welcome.CallsInFlightMax) && len(c.output.pending) < wire.PendingOutputBytesMax
+}
+
+// offerPlaces promises a place to the first who waits, if there is one.
+// Preconditions: c.mu is held.
+func (c *connection) offerPlaces() {
+	if len(c.places.waiting) == 0 || c.places.promised || !c.roomy() {
+		return
+	}
+	c.places.promised = true
+	c.places.waiting[0] <- struct{}{}
+	c.places.waiting = slices.Delete(c.places.waiting, 0, 1)
+}
+
+// waitForPlace waits for a place until the call's deadline. c.mu is held before
+// and after, and released while waiting.
+func (c *connection) waitForPlace(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	place := make(chan struct{}, 1)
+	c.places.waiting = append(c.places.waiting, place)
+	c.mu.Unlock()
+	timer := c.client.timer(r.deadlineNs)
+	defer timer.Stop()
+	promised := false
+	select {
+	case <-place:
+		promised, usable = true, true
+	case <-c.left:
+	case <-ctx.Done():
+		failure, usable = c.noPlace(ctx), true
+	case <-timer.C:
+		failure, usable = c.noPlace(ctx), true
+	}
+	c.mu.Lock()
+	c.leaveQueue(place, promised)
+	if usable && failure == nil {
+		r.header.Deadline = c.deadlineField(r)
+	}
+	return failure, usable
+}
+
+// leaveQueue gives back a place that was promised at the last moment.
+func (c *connection) leaveQueue(place chan struct{}, promised bool) {
+	i := slices.Index(c.places.waiting, place)
+	switch {
+	case promised:
+		c.places.promised = false
+	case i >= 0:
+		c.places.waiting = slices.Delete(c.places.waiting, i, i+1)
+	default:
+		c.places.promised = false
+		c.offerPlaces()
+	}
+}
+
+func (c *connection) noPlace(ctx context.Context) *status.Error {
+	failure := endOfWaiting(ctx, "while waiting to send: the server has calls_in_flight_max calls, or does not read")
+	return failure.With(status.OutcomeNotExecuted)
+}
+
+// timer returns a timer for a deadline; one that never fires for none.
+func (c *Client) timer(deadlineNs uint64) *time.Timer { return time.NewTimer(c.remaining(deadlineNs)) }

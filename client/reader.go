@@ -1,0 +1,217 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// An arrival is a terminal frame whose call has not been woken yet. Its payload
+// aliases the input.
+type arrival struct {
+	header  wire.Header
+	payload []byte
+	failure *status.Error
+	call    *call
+}
+
+// batchMax bounds how many calls are woken together.
+const batchMax = 64
+
+// frameHandlers are called by the reader for whole frames, by type. The parser
+// refuses all others.
+var frameHandlers = [...]func(*connection, *wire.Frame) error{
+	wire.Reply: (*connection).handleReply,
+	wire.Error: (*connection).handleError,
+	wire.Ping:  (*connection).handlePing,
+	wire.Pong:  (*connection).handlePong,
+	wire.Drain: (*connection).handleDrain,
+}
+
+// read is the connection's goroutine: it parses what the server sends until the
+// connection ends.
+func (c *connection) read() {
+	defer close(c.ended)
+	c.end(c.readFrames())
+}
+
+func (c *connection) readFrames() error {
+	for {
+		if err := c.consume(); err != nil {
+			return err
+		}
+		if err := c.input.boundWait(c.conn); err != nil {
+			return err
+		}
+		if err := c.input.fill(c.conn); err != nil {
+			return err
+		}
+	}
+}
+
+// consume handles all frames that have arrived, then wakes their calls. What
+// came before a broken frame counts.
+func (c *connection) consume() error {
+	var err error
+	for more := true; more && err == nil; {
+		if c.input.large.left > 0 {
+			more, err = c.continueLarge()
+		} else {
+			more, err = c.handleNext()
+		}
+	}
+	if failure := c.deliver(); err == nil {
+		err = failure
+	}
+	if err == nil {
+		c.notePartial()
+	}
+	return err
+}
+
+// handleNext handles the next frame; more is false when it is not there yet.
+func (c *connection) handleNext() (more bool, err error) {
+	in := &c.input
+	taken, err := in.parser.Next(in.unread(), &in.frame)
+	switch {
+	case err != nil:
+		return false, err
+	case taken > 0:
+		in.start += taken
+		in.advanced = true
+		return true, frameHandlers[in.frame.Type](c, &in.frame)
+	case in.startsLarge():
+		return true, c.beginLarge()
+	}
+	return false, nil
+}
+
+func (c *connection) handleReply(frame *wire.Frame) error {
+	return c.arrived(arrival{header: frame.Header, payload: frame.Payload})
+}
+
+func (c *connection) handleError(frame *wire.Frame) error {
+	failure, err := parseFailure(frame.Header, frame.Payload)
+	if err != nil {
+		return err
+	}
+	if frame.CallID == 0 {
+		// Only a caller that broke the protocol is told so; the connection ends
+		// with it.
+		return fmt.Errorf("the server ends it: %s", failure.Message)
+	}
+	return c.arrived(arrival{header: frame.Header, failure: failure})
+}
+
+// parseFailure reads an ERROR.
+func parseFailure(header wire.Header, payload []byte) (*status.Error, error) {
+	number, outcome, valid := wire.SplitStatus(header.Status)
+	if !valid || number == uint8(status.OK) || number >= localCodesMin || header.Codec != wire.CodecMessagePack {
+		return nil, &wire.ProtocolError{Text: fmt.Sprintf("ERROR with status 0x%x and %v payload", header.Status, header.Codec)}
+	}
+	message, details, err := codec.DecodeFailure(payload)
+	if err != nil {
+		return nil, &wire.ProtocolError{Text: err.Error()}
+	}
+	failure := &status.Error{Code: status.Code(number), Outcome: status.Outcome(outcome), Message: message, Details: details}
+	if number > uint8(status.Unauthenticated) {
+		failure.Code = status.Unknown
+	}
+	if failure.Outcome == status.OutcomeNone || failure.Outcome > status.OutcomeExecuted {
+		failure.Outcome = status.OutcomeUnknown
+	}
+	return failure, nil
+}
+
+// localCodesMin is where codes begin that never travel.
+const localCodesMin = 100
+
+// arrived adds to the batch.
+func (c *connection) arrived(a arrival) error {
+	c.input.batch = append(c.input.batch, a)
+	if len(c.input.batch) == batchMax {
+		return c.deliver()
+	}
+	return nil
+}
+
+// deliver takes the calls of a batch out of the table under one lock, then
+// gives them their answers and wakes them.
+func (c *connection) deliver() error {
+	batch := c.input.batch
+	if len(batch) == 0 {
+		return nil
+	}
+	var err error
+	c.mu.Lock()
+	for i := range batch {
+		id := batch[i].header.CallID
+		batch[i].call, _ = c.pending.take(id)
+		if id > c.pending.lastID {
+			err = &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", batch[i].header.Type, id)}
+		}
+	}
+	c.offerPlaces()
+	unused := c.leaving && c.pending.waiting == 0
+	c.mu.Unlock()
+	for i := range batch {
+		batch[i].wake()
+	}
+	clear(batch)
+	c.input.batch = batch[:0]
+	if unused {
+		c.close(&loss{cause: errLeft})
+	}
+	return err
+}
+
+// wake gives the call its answer; there is none when it was given up.
+func (a *arrival) wake() {
+	r := a.call
+	if r == nil {
+		return
+	}
+	r.reply = append(r.reply, a.payload...)
+	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID
+	r.finish(a.failure)
+}
+
+func (c *connection) handlePing(frame *wire.Frame) error {
+	c.mu.Lock()
+	flooded := len(c.output.pending) >= wire.PendingOutputBytesMax
+	writer := !flooded && c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Pong}, Payload: frame.Payload})
+	c.mu.Unlock()
+	if flooded {
+		return &wire.ProtocolError{Text: "PING after PING, and no PONG is read"}
+	}
+	if writer {
+		c.flush()
+	}
+	return nil
+}
+
+// handleDrain: calls up to the frame's id will be answered, those above it were
+// not executed, and nothing more is sent.
+func (c *connection) handleDrain(frame *wire.Frame) error {
+	if err := c.deliver(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.leaveLocked()
+	refused := c.pending.takeAbove(frame.CallID)
+	unused := c.pending.waiting == 0
+	c.mu.Unlock()
+	reason := "the server is stopping"
+	if len(frame.Payload) > 0 {
+		reason += ": " + string(frame.Payload)
+	}
+	for _, r := range refused {
+		r.finish(notExecuted(status.Unavailable, "%s", reason))
+	}
+	if unused {
+		c.close(&loss{cause: errLeft})
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package client
+
+import (
+	"context"
+
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A Function is the description of a function: its parameters, results,
+// documentation and the structs they use.
+type Function = schema.Function
+
+// A Document is the schema document of a server, which describes all its
+// functions.
+type Document = schema.Document
+
+// Names of the functions that every server has.
+const (
+	functionSchema = "nearcall.schema"
+	functionStats  = "nearcall.stats"
+)
+
+// Schema asks the server for the description of all its functions.
+func (c *Client) Schema(ctx context.Context) (*Document, error) {
+	text, err := Call[string](ctx, c, functionSchema)
+	if err != nil {
+		return nil, err
+	}
+	document, err := schema.ParseDocument([]byte(text))
+	if err != nil {
+		return nil, resultLost(err)
+	}
+	return document, nil
+}
+
+// Stats asks the server for its counters, a JSON object.
+func (c *Client) Stats(ctx context.Context) (string, error) {
+	return Call[string](ctx, c, functionStats)
+}
+
+// Describe asks the server for the description of one function. It fails with
+// UNIMPLEMENTED when the server has none of that name.
+func (c *Client) Describe(ctx context.Context, name string) (*Function, error) {
+	r := c.take()
+	defer c.give(r)
+	if failure := c.exchange(ctx, r, wire.Resolve, wire.CodecRaw, name, []byte(name)); failure != nil {
+		return nil, failure
+	}
+	function, rest, err := schema.ParseFunction(r.reply)
+	if failure := checkDecoded(rest, err); failure != nil {
+		return nil, failure.With(status.OutcomeNotExecuted)
+	}
+	return function, nil
+}

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// None is the result type of functions without result.
+type None struct{}
+
+// Func0 to Func4 return a Go function that calls a function of that many
+// parameters:
+//
+//	ack := client.Func2[int64, int64, int64](c, "ack")
+//	sum, err := ack(ctx, 3, 4)
+//
+// Arguments and results of basic types (bool, numbers, time.Time,
+// time.Duration) are encoded without reflection and cost no allocation; a
+// string or []byte as result costs the one that holds it. The functions may be
+// used by any number of goroutines. A type that cannot travel makes every call
+// fail with INVALID_ARGUMENT.
+func Func0[R any](c *Client, name string) func(context.Context) (R, error) {
+	m := newMethod[struct{}, R](c, name)
+	return func(ctx context.Context) (R, error) { return m.call(ctx, struct{}{}) }
+}
+
+// Func1: see Func0.
+func Func1[A, R any](c *Client, name string) func(context.Context, A) (R, error) {
+	type arguments struct {
+		a A
+	}
+	m := newMethod[arguments, R](c, name,
+		parameter(func(all *arguments) *A { return &all.a }))
+	return func(ctx context.Context, a A) (R, error) { return m.call(ctx, arguments{a}) }
+}
+
+// Func2: see Func0.
+func Func2[A, B, R any](c *Client, name string) func(context.Context, A, B) (R, error) {
+	type arguments struct {
+		a A
+		b B
+	}
+	m := newMethod[arguments, R](c, name,
+		parameter(func(all *arguments) *A { return &all.a }),
+		parameter(func(all *arguments) *B { return &all.b }))
+	return func(ctx context.Context, a A, b B) (R, error) { return m.call(ctx, arguments{a, b}) }
+}
+
+// Func3: see Func0.
+func Func3[A, B, C, R any](c *Client, name string) func(context.Context, A, B, C) (R, error) {
+	type arguments struct {
+		a A
+		b B
+		c C
+	}
+	m := newMethod[arguments, R](c, name,
+		parameter(func(all *arguments) *A { return &all.a }),
+		parameter(func(all *arguments) *B { return &all.b }),
+		parameter(func(all *arguments) *C { return &all.c }))
+	return func(ctx context.Context, a A, b B, c C) (R, error) { return m.call(ctx, arguments{a, b, c}) }
+}
+
+// Func4: see Func0.
+func Func4[A, B, C, D, R any](c *Client, name string) func(context.Context, A, B, C, D) (R, error) {
+	type arguments struct {
+		a A
+		b B
+		c C
+		d D
+	}
+	m := newMethod[arguments, R](c, name,
+		parameter(func(all *arguments) *A { return &all.a }),
+		parameter(func(all *arguments) *B { return &all.b }),
+		parameter(func(all *arguments) *C { return &all.c }),
+		parameter(func(all *arguments) *D { return &all.d }))
+	return func(ctx context.Context, a A, b B, c C, d D) (R, error) { return m.call(ctx, arguments{a, b, c, d}) }
+}
+
+// A param encodes one of the arguments in a struct of them.
+type param[Arguments any] func(dst []byte, all *Arguments) ([]byte, error)
+
+// parameter returns how to encode the argument that of points to.
+func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
+	values, err := codec.For[T]()
+	return func(dst []byte, all *Arguments) ([]byte, error) {
+		if err != nil {
+			return nil, err
+		}
+		return values.Append(dst, of(all))
+	}
+}
+
+// A method is a function of the server with its types.
+type method[Arguments, R any] struct {
+	client *Client
+	name   string
+	params []param[Arguments]
+	result *codec.Codec[R]
+	err    error
+	values sync.Pool // *values[Arguments, R]
+}
+
+// values are the arguments and the result of one call. They are reused, because
+// what a codec points to lies on the heap.
+type values[Arguments, R any] struct {
+	arguments Arguments
+	result    R
+}
+
+func newMethod[Arguments, R any](c *Client, name string, params ...param[Arguments]) *method[Arguments, R] {
+	m := &method[Arguments, R]{client: c, name: name, params: params}
+	if _, none := any((*R)(nil)).(*None); !none {
+		m.result, m.err = codec.For[R](codec.IgnoreUnknownFields)
+	}
+	m.values.New = func() any { return new(values[Arguments, R]) }
+	return m
+}
+
+func (m *method[Arguments, R]) call(ctx context.Context, arguments Arguments) (R, error) {
+	v := m.values.Get().(*values[Arguments, R])
+	v.arguments = arguments
+	failure := m.exchange(ctx, v)
+	var result R
+	if failure == nil {
+		result = v.result
+	}
+	*v = values[Arguments, R]{}
+	m.values.Put(v)
+	return result, asError(failure)
+}
+
+func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments, R]) *status.Error {
+	if m.err != nil {
+		return notExecuted(status.InvalidArgument, "result of %s: %w", m.name, m.err)
+	}
+	r := m.client.take()
+	defer m.client.give(r)
+	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
+	for i, param := range m.params {
+		request, err := param(r.request, &v.arguments)
+		if err != nil {
+			return badArgument(i, err)
+		}
+		r.request = request
+	}
+	if failure := m.client.exchange(ctx, r, wire.Request, wire.CodecMessagePack, m.name, r.request); failure != nil {
+		return failure
+	}
+	if m.result == nil {
+		return nil
+	}
+	return checkDecoded(m.result.Decode(r.reply, &v.result))
+}
