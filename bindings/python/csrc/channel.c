@@ -1,0 +1,277 @@
+/* Channels: the handles of one client.
+ *
+ * A handle is for one thread at a time. Instead of making threads wait for each
+ * other, a client opens one handle for each thread that calls at the same
+ * moment, and keeps it. `busy` is read and written under the GIL, so there is
+ * no lock that a fork could copy in its locked state. A signal handler or an
+ * argument's own code that calls while its thread is in a call gets another
+ * channel in the same way. */
+#include "core.h"
+
+#include <string.h>
+
+static char *copy_text(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = PyMem_Malloc(bytes);
+
+    if (copy == NULL)
+        PyErr_NoMemory();
+    else
+        memcpy(copy, text, bytes);
+    return copy;
+}
+
+/* ---- Pools ---- */
+
+static int copy_users(core_pool *pool, PyObject *users)
+{
+    Py_ssize_t i, count = PyTuple_Size(users);
+
+    if (count < 0)
+        return -1;
+    pool->users = PyMem_Calloc((size_t)count + 1, sizeof(*pool->users));
+    if (pool->users == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < count; i++) {
+        unsigned long user = PyLong_AsUnsignedLong(PyTuple_GetItem(users, i));
+
+        if (PyErr_Occurred())
+            return -1;
+        if (user > UINT32_MAX) {
+            PyErr_SetString(PyExc_OverflowError, "a user id has 32 bits");
+            return -1;
+        }
+        pool->users[i] = (uint32_t)user;
+    }
+    pool->options.server_user_ids = pool->users;
+    pool->options.server_user_ids_count = (uint32_t)count;
+    return 0;
+}
+
+static core_channel *add_channel(core_pool *pool);
+
+core_pool *core_pool_new(core_state *state, const char *address, const char *name,
+                         const nearcall_options *options, PyObject *users)
+{
+    core_pool *pool = PyMem_Calloc(1, sizeof(*pool));
+
+    if (pool == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    pool->references = 1;
+    pool->state = state;
+    pool->generation = state->fork_generation;
+    pool->options = *options;
+    pool->address = copy_text(address);
+    pool->name = pool->address == NULL ? NULL : copy_text(name);
+    pool->options.name = pool->name;
+    /* The first channel is made now, to refuse a bad address where it is written. */
+    if (pool->name == NULL || copy_users(pool, users) < 0 || add_channel(pool) == NULL) {
+        core_pool_drop(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+core_pool *core_pool_keep(core_pool *pool)
+{
+    pool->references++;
+    return pool;
+}
+
+static void close_handle(core_channel *channel)
+{
+    nearcall_close(channel->handle);
+    channel->handle = NULL;
+}
+
+void core_pool_close(core_pool *pool)
+{
+    Py_ssize_t i;
+
+    core_pool_check_process(pool);
+    pool->closed = 1;
+    for (i = 0; i < pool->channel_count; i++)
+        if (!pool->channels[i]->busy)
+            close_handle(pool->channels[i]);
+}
+
+void core_pool_drop(core_pool *pool)
+{
+    Py_ssize_t i;
+
+    if (pool == NULL || --pool->references > 0)
+        return;
+    for (i = 0; i < pool->channel_count; i++) {
+        close_handle(pool->channels[i]);
+        PyMem_Free(pool->channels[i]->abandoned);
+        PyMem_Free(pool->channels[i]);
+    }
+    PyMem_Free(pool->channels);
+    PyMem_Free(pool->address);
+    PyMem_Free(pool->name);
+    PyMem_Free(pool->users);
+    PyMem_Free(pool);
+}
+
+void core_pool_check_process(core_pool *pool)
+{
+    unsigned long me = PyThread_get_thread_ident();
+    Py_ssize_t i;
+
+    if (pool->generation == pool->state->fork_generation)
+        return;
+    pool->generation = pool->state->fork_generation;
+    for (i = 0; i < pool->channel_count; i++) {
+        core_channel *channel = pool->channels[i];
+
+        channel->calls_in_flight = 0;
+        channel->abandoned_count = 0;
+        /* The thread that forked goes on; when it is inside a call (a signal
+         * handler forked), that call still holds its channel. */
+        if (channel->busy && channel->holder != me)
+            channel->busy = 0;
+    }
+}
+
+/* ---- Channels ---- */
+
+static int open_handle(core_pool *pool, core_channel *channel)
+{
+    int r = nearcall_open(&channel->handle, pool->address, &pool->options);
+
+    if (r == NEARCALL_OK)
+        return 0;
+    core_raise(pool->state, channel->handle, r);
+    close_handle(channel);
+    return -1;
+}
+
+static core_channel *add_channel(core_pool *pool)
+{
+    size_t bytes = ((size_t)pool->channel_count + 1) * sizeof(*pool->channels);
+    core_channel **channels = PyMem_Realloc(pool->channels, bytes);
+    core_channel *channel;
+
+    if (channels == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    pool->channels = channels;
+    channel = PyMem_Calloc(1, sizeof(*channel));
+    if (channel == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (open_handle(pool, channel) < 0) {
+        PyMem_Free(channel);
+        return NULL;
+    }
+    channel->index = pool->channel_count;
+    pool->channels[pool->channel_count++] = channel;
+    return channel;
+}
+
+static int refuse_closed(core_pool *pool)
+{
+    core_raise_format(pool->state, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "the client was closed; make another one");
+    return -1;
+}
+
+static core_channel *mark_busy(core_channel *channel, unsigned long thread)
+{
+    channel->busy = 1;
+    channel->holder = thread;
+    if (channel->calls_in_flight == 0)
+        channel->owner = thread;
+    return channel;
+}
+
+core_channel *core_channel_take(core_pool *pool, int pipelining)
+{
+    unsigned long me = PyThread_get_thread_ident();
+    core_channel *idle = NULL;
+    Py_ssize_t i;
+
+    core_pool_check_process(pool);
+    if (pool->closed) {
+        refuse_closed(pool);
+        return NULL;
+    }
+    for (i = 0; i < pool->channel_count; i++) {
+        core_channel *channel = pool->channels[i];
+
+        if (channel->busy)
+            continue;
+        if (channel->calls_in_flight == 0)
+            idle = idle == NULL ? channel : idle;
+        else if (pipelining && channel->owner == me)
+            return mark_busy(channel, me);
+        if (idle != NULL && !pipelining)
+            break;
+    }
+    if (idle == NULL)
+        idle = add_channel(pool);
+    return idle == NULL ? NULL : mark_busy(idle, me);
+}
+
+int core_channel_take_this(core_pool *pool, core_channel *channel)
+{
+    core_pool_check_process(pool);
+    if (channel->handle == NULL)
+        return refuse_closed(pool);
+    if (channel->busy) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "another wait uses this call's connection at this moment; wait for a call "
+                        "in the thread that began it, and not inside a signal handler");
+        return -1;
+    }
+    mark_busy(channel, PyThread_get_thread_ident());
+    return 0;
+}
+
+void core_channel_release(core_pool *pool, core_channel *channel)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < channel->abandoned_count; i++)
+        nearcall_cancel(channel->handle, channel->abandoned[i]);
+    channel->abandoned_count = 0;
+    channel->busy = 0;
+    if (pool->closed)
+        close_handle(channel);
+}
+
+void core_channel_note_server(core_channel *channel)
+{
+    uint32_t process_id = nearcall_server_process_id(channel->handle);
+
+    if (process_id == 0 || process_id == channel->server_process_id)
+        return;
+    channel->server_process_id = process_id;
+    channel->server_changes++;
+}
+
+void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_id id)
+{
+    size_t bytes = ((size_t)channel->abandoned_count + 1) * sizeof(id);
+    nearcall_call_id *abandoned;
+
+    core_pool_check_process(pool);
+    if (channel->handle == NULL)
+        return;
+    if (!channel->busy) {
+        nearcall_cancel(channel->handle, id);
+        return;
+    }
+    abandoned = PyMem_Realloc(channel->abandoned, bytes);
+    if (abandoned == NULL)
+        return; /* Then its deadline ends it. */
+    channel->abandoned = abandoned;
+    channel->abandoned[channel->abandoned_count++] = id;
+}

@@ -1,0 +1,431 @@
+/* Client: the base of nearcall.Client. */
+#include "core.h"
+
+#define NANOSECONDS_PER_SECOND 1e9
+#define MILLISECONDS_PER_SECOND 1e3
+
+int core_client_check(core_client *client)
+{
+    if (client->pool != NULL)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "Client.__init__() was not called");
+    return -1;
+}
+
+core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t flags,
+                                    int64_t *ret_timeout_ms)
+{
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    int any_server_user, allow_abstract;
+    const char *address, *name;
+    PyObject *timeout, *users;
+
+    if (!PyArg_ParseTuple(args, "ssOIIO!pp", &address, &name, &timeout, &options.attempts_max,
+                          &options.frame_bytes_max, &PyTuple_Type, &users, &any_server_user,
+                          &allow_abstract))
+        return NULL;
+    if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0)
+        return NULL;
+    options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
+                    | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0);
+    return core_pool_new(state, address, name, &options, users);
+}
+
+static int client_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    core_client *client = (core_client *)self;
+
+    if (client->pool != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "Client.__init__() was called already");
+        return -1;
+    }
+    client->state = core_state_of(Py_TYPE(self));
+    if (client->state == NULL || (client->entries = PyDict_New()) == NULL
+        || (client->proxies = PyDict_New()) == NULL)
+        return -1;
+    client->pool = core_pool_from_arguments(client->state, args, NEARCALL_INTERRUPTIBLE,
+                                            &client->timeout_ms);
+    return client->pool == NULL ? -1 : 0;
+}
+
+static void client_dealloc(PyObject *self)
+{
+    core_client *client = (core_client *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    core_pool_drop(client->pool);
+    Py_XDECREF(client->entries);
+    Py_XDECREF(client->proxies);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* ---- Calling by name ---- */
+
+core_entry *core_client_entry(core_client *client, PyObject *name)
+{
+    core_entry *entry;
+
+    if (core_client_check(client) < 0)
+        return NULL;
+    entry = core_entry_lookup(client->entries, name);
+    if (entry != NULL)
+        return core_entry_keep(entry);
+    return PyErr_Occurred() ? NULL : core_entry_new(name);
+}
+
+static int check_has_name(Py_ssize_t count)
+{
+    if (count > 0)
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "the function's name is missing");
+    return -1;
+}
+
+static PyObject *client_call(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                             PyObject *names)
+{
+    core_client *client = (core_client *)self;
+    core_arguments arguments;
+    core_scratch scratch;
+    PyObject *result = NULL;
+    core_entry *entry;
+
+    if (check_has_name(count) < 0 || (entry = core_client_entry(client, args[0])) == NULL)
+        return NULL;
+    if (core_arguments_set(client->state, &arguments, args + 1, count - 1, names, &scratch) == 0)
+        result = core_entry_call(client, entry, &arguments);
+    core_scratch_clear(&scratch);
+    core_entry_drop(entry);
+    return result;
+}
+
+static PyObject *begin(core_client *client, core_entry *entry, const core_arguments *arguments,
+                       core_channel *channel)
+{
+    core_slot *slot;
+    nearcall_call_id id;
+    int64_t timeout_ms;
+    PyObject *call = NULL;
+    core_plan *plan;
+    int r;
+
+    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0)
+        return NULL;
+    slot = core_entry_slot(client, entry, channel, &timeout_ms);
+    if (slot == NULL)
+        return NULL;
+    plan = core_plan_keep(slot->plan);
+    if (core_encode_request(client->state, channel, slot->function, plan, arguments) == 0) {
+        r = core_send_request(channel, timeout_ms, &id);
+        if (r == NEARCALL_OK)
+            call = core_call_new(client, channel, id, plan);
+        else if (r != CORE_RAISED)
+            core_raise(client->state, channel->handle, r);
+    }
+    core_plan_drop(plan);
+    return call;
+}
+
+static PyObject *client_begin(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                              PyObject *names)
+{
+    core_client *client = (core_client *)self;
+    core_arguments arguments;
+    core_scratch scratch;
+    PyObject *call = NULL;
+    core_channel *channel;
+    core_entry *entry;
+
+    if (check_has_name(count) < 0 || (entry = core_client_entry(client, args[0])) == NULL)
+        return NULL;
+    if (core_arguments_set(client->state, &arguments, args + 1, count - 1, names, &scratch) == 0
+        && (channel = core_channel_take(client->pool, 1)) != NULL) {
+        call = begin(client, entry, &arguments, channel);
+        core_channel_release(client->pool, channel);
+    }
+    core_scratch_clear(&scratch);
+    core_entry_drop(entry);
+    return call;
+}
+
+static PyObject *call_raw(core_client *client, const char *name, const Py_buffer *data,
+                          int64_t timeout_ms)
+{
+    core_channel *channel = core_channel_take(client->pool, 0);
+    PyObject *result = NULL;
+    nearcall_reply reply;
+    int r;
+
+    if (channel == NULL)
+        return NULL;
+    r = core_wait_raw(channel, name, data->buf, (size_t)data->len, timeout_ms, &reply);
+    if (r == NEARCALL_OK)
+        result = PyBytes_FromStringAndSize((const char *)reply.data, (Py_ssize_t)reply.bytes);
+    else if (r != CORE_RAISED)
+        core_raise(client->state, channel->handle, r);
+    core_channel_release(client->pool, channel);
+    return result;
+}
+
+static PyObject *client_call_raw(PyObject *self, PyObject *const *args, Py_ssize_t count,
+                                 PyObject *names)
+{
+    core_client *client = (core_client *)self;
+    PyObject *result = NULL;
+    core_arguments arguments;
+    core_scratch scratch;
+    const char *name;
+    Py_buffer data;
+    int64_t timeout_ms;
+
+    if (core_client_check(client) < 0)
+        return NULL;
+    if (core_arguments_set(client->state, &arguments, args, count, names, &scratch) < 0
+        || arguments.names != NULL || count != 2) {
+        core_scratch_clear(&scratch);
+        PyErr_SetString(PyExc_TypeError, "call_raw(name, data, /, *, timeout=None)");
+        return NULL;
+    }
+    name = PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8AndSize(args[0], NULL) : NULL;
+    if (name == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a function's name is a str");
+        return NULL;
+    }
+    if (core_timeout_ms(client->state, arguments.timeout, client->timeout_ms, &timeout_ms) < 0
+        || PyObject_GetBuffer(args[1], &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    result = call_raw(client, name, &data, timeout_ms);
+    PyBuffer_Release(&data);
+    return result;
+}
+
+/* ---- Functions as objects ---- */
+
+static PyObject *client_function(PyObject *self, PyObject *name)
+{
+    core_client *client = (core_client *)self;
+    core_entry *entry = core_client_entry(client, name);
+    int64_t timeout_ms = client->timeout_ms;
+    PyObject *function = NULL;
+    core_channel *channel;
+
+    if (entry == NULL)
+        return NULL;
+    channel = core_channel_take(client->pool, 0);
+    if (channel != NULL) {
+        if (core_entry_slot(client, entry, channel, &timeout_ms) != NULL)
+            function = core_function_new(client, entry);
+        core_channel_release(client->pool, channel);
+    }
+    core_entry_drop(entry);
+    return function;
+}
+
+/* Names that begin with an underscore are Python's own: a server's function of
+ * such a name is reached by call(). */
+static int may_be_function(PyObject *name)
+{
+    return PyUnicode_GetLength(name) > 0 && PyUnicode_ReadChar(name, 0) != '_';
+}
+
+static PyObject *make_proxy(core_client *client, PyObject *name)
+{
+    core_entry *known = core_entry_lookup(client->entries, name);
+    core_entry *entry = known == NULL ? core_entry_new(name) : core_entry_keep(known);
+    PyObject *function = NULL;
+
+    if (entry == NULL)
+        return NULL;
+    if (known == NULL || core_entry_store(client->proxies, entry) == 0)
+        function = core_function_new(client, entry);
+    core_entry_drop(entry);
+    return function;
+}
+
+static PyObject *client_getattro(PyObject *self, PyObject *name)
+{
+    core_client *client = (core_client *)self;
+    core_entry *entry = client->proxies == NULL ? NULL : core_entry_lookup(client->proxies, name);
+    PyObject *value;
+
+    if (entry != NULL)
+        return core_function_new(client, entry);
+    if (PyErr_Occurred())
+        return NULL;
+    value = PyObject_GenericGetAttr(self, name);
+    if (value != NULL || client->pool == NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)
+        || !may_be_function(name))
+        return value;
+    PyErr_Clear();
+    return make_proxy(client, name);
+}
+
+/* What a program sets itself hides a function of that name. */
+static int client_setattro(PyObject *self, PyObject *name, PyObject *value)
+{
+    PyObject *proxies = ((core_client *)self)->proxies;
+    int r = PyObject_GenericSetAttr(self, name, value);
+
+    if (r == 0 && proxies != NULL && PyDict_Contains(proxies, name) == 1)
+        r = PyDict_DelItem(proxies, name);
+    return r;
+}
+
+/* ---- The connection ---- */
+
+static int parse_timeout(core_client *client, PyObject *args, PyObject *kwargs,
+                         int64_t *ret_timeout_ms)
+{
+    static char *names[] = {"timeout", NULL};
+    PyObject *timeout = NULL;
+
+    if (core_client_check(client) < 0
+        || !PyArg_ParseTupleAndKeywords(args, kwargs, "|O", names, &timeout))
+        return -1;
+    return core_timeout_ms(client->state, timeout, client->timeout_ms, ret_timeout_ms);
+}
+
+static PyObject *client_connect(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_client *client = (core_client *)self;
+    core_channel *channel;
+    int64_t timeout_ms;
+    int r;
+
+    if (parse_timeout(client, args, kwargs, &timeout_ms) < 0
+        || (channel = core_channel_take(client->pool, 0)) == NULL)
+        return NULL;
+    r = core_wait_connect(channel, timeout_ms);
+    if (r < 0)
+        core_raise(client->state, channel->handle, r);
+    core_channel_release(client->pool, channel);
+    return r == NEARCALL_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *client_ping(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_client *client = (core_client *)self;
+    uint64_t round_trip_ns;
+    core_channel *channel;
+    int64_t timeout_ms;
+    int r;
+
+    if (parse_timeout(client, args, kwargs, &timeout_ms) < 0
+        || (channel = core_channel_take(client->pool, 0)) == NULL)
+        return NULL;
+    r = core_wait_ping(channel, timeout_ms, &round_trip_ns);
+    if (r < 0)
+        core_raise(client->state, channel->handle, r);
+    core_channel_release(client->pool, channel);
+    return r == NEARCALL_OK ? PyFloat_FromDouble((double)round_trip_ns / NANOSECONDS_PER_SECOND)
+                            : NULL;
+}
+
+static PyObject *client_close(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_client *client = (core_client *)self;
+
+    if (client->pool != NULL)
+        core_pool_close(client->pool);
+    Py_RETURN_NONE;
+}
+
+static PyObject *client_with_timeout(PyObject *self, PyObject *timeout)
+{
+    core_client *client = (core_client *)self, *view;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(Py_TYPE(self), Py_tp_alloc);
+    int64_t timeout_ms;
+
+    if (core_client_check(client) < 0
+        || core_timeout_ms(client->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
+        return NULL;
+    view = (core_client *)alloc(Py_TYPE(self), 0);
+    if (view == NULL)
+        return NULL;
+    view->state = client->state;
+    view->pool = core_pool_keep(client->pool);
+    view->timeout_ms = timeout_ms;
+    view->entries = Py_NewRef(client->entries);
+    view->proxies = Py_NewRef(client->proxies);
+    return (PyObject *)view;
+}
+
+static PyObject *get_timeout(PyObject *self, void *Py_UNUSED(closure))
+{
+    core_client *client = (core_client *)self;
+
+    if (client->timeout_ms == NEARCALL_NO_TIMEOUT)
+        Py_RETURN_NONE;
+    return PyFloat_FromDouble((double)client->timeout_ms / MILLISECONDS_PER_SECOND);
+}
+
+static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
+{
+    core_client *client = (core_client *)self;
+
+    return PyBool_FromLong(client->pool == NULL || client->pool->closed);
+}
+
+static PyObject *get_address(PyObject *self, void *Py_UNUSED(closure))
+{
+    core_client *client = (core_client *)self;
+
+    return core_client_check(client) < 0 ? NULL : PyUnicode_FromString(client->pool->address);
+}
+
+/* ---- The type ---- */
+
+static PyMethodDef client_methods[] = {
+    {"call", (PyCFunction)(void (*)(void))client_call, METH_FASTCALL | METH_KEYWORDS,
+     "call($self, name, /, *args, timeout=None, **named)\n--\n\n"
+     "Call a function of the server and return its result.\n\n"
+     "timeout is in seconds and bounds the whole call; None is the client's."},
+    {"call_raw", (PyCFunction)(void (*)(void))client_call_raw, METH_FASTCALL | METH_KEYWORDS,
+     "call_raw($self, name, data, /, *, timeout=None)\n--\n\n"
+     "Call a function of bytes to bytes without encoding anything."},
+    {"begin", (PyCFunction)(void (*)(void))client_begin, METH_FASTCALL | METH_KEYWORDS,
+     "begin($self, name, /, *args, timeout=None, **named)\n--\n\n"
+     "Send a call without waiting for its reply, and return it as a Call."},
+    {"function", client_function, METH_O,
+     "function($self, name, /)\n--\n\n"
+     "A function of the server as a callable. Fails at once if there is none."},
+    {"connect", (PyCFunction)(void (*)(void))client_connect, METH_VARARGS | METH_KEYWORDS,
+     "connect($self, /, timeout=None)\n--\n\n"
+     "Connect now, to check the address early. Calls do it on their own."},
+    {"ping", (PyCFunction)(void (*)(void))client_ping, METH_VARARGS | METH_KEYWORDS,
+     "ping($self, /, timeout=None)\n--\n\n"
+     "Ask the server for a sign of life; return the round trip in seconds."},
+    {"close", client_close, METH_NOARGS,
+     "close($self, /)\n--\n\nClose the connections of this process. Views share them."},
+    {"with_timeout", client_with_timeout, METH_O,
+     "with_timeout($self, timeout, /)\n--\n\n"
+     "The same client with another default timeout in seconds; None is none."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef client_getset[] = {
+    {"timeout", get_timeout, NULL, "Default timeout of calls in seconds; None is none.", NULL},
+    {"closed", get_closed, NULL, "Whether close() was called.", NULL},
+    {"address", get_address, NULL, "The server's address.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot client_slots[] = {
+    {Py_tp_init, client_init},
+    {Py_tp_dealloc, client_dealloc},
+    {Py_tp_getattro, client_getattro},
+    {Py_tp_setattro, client_setattro},
+    {Py_tp_methods, client_methods},
+    {Py_tp_getset, client_getset},
+    {0, NULL},
+};
+
+PyType_Spec core_client_spec = {
+    .name = "nearcall._core.Client",
+    .basicsize = sizeof(core_client),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = client_slots,
+};

@@ -1,0 +1,285 @@
+/* What the files of nearcall._core share. Everything here runs under the GIL
+ * unless it says otherwise. */
+#ifndef NEARCALL_CORE_H
+#define NEARCALL_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+
+#include <nearcall.h>
+
+/* ---- The module's state ---- */
+
+typedef struct core_state {
+    PyTypeObject *client_type;
+    PyTypeObject *function_type;
+    PyTypeObject *call_type;
+    PyTypeObject *engine_type;
+    PyObject *make_error;      /* nearcall._errors.make_error */
+    PyObject *make_signature;  /* nearcall._schema.signature */
+    PyObject *make_doc;        /* nearcall._schema.doc */
+    PyObject *datetime_type;
+    PyObject *timedelta_type;
+    PyObject *epoch;           /* 1970-01-01 in UTC */
+    PyObject *text_days;
+    PyObject *text_seconds;
+    PyObject *text_microseconds;
+    PyObject *text_timeout;
+    uint64_t fork_generation;  /* grows in every forked child */
+} core_state;
+
+/* The state of the module that made a type or one of its base types. */
+core_state *core_state_of(PyTypeObject *type);
+
+/* ---- Errors: each sets a Python exception and returns -1 or NULL ---- */
+
+/* What the last failed function left on a handle; code is its return value. */
+void core_raise(core_state *state, const nearcall_client *handle, int code);
+
+/* An error that this binding found itself. code is a NEARCALL_E_... number. */
+void core_raise_format(core_state *state, int code, int outcome, const char *format, ...);
+
+/* The same, with the exception that is set now as its cause. */
+void core_raise_from_current(core_state *state, int code, int outcome, const char *text);
+
+/* ---- Plans: a function's description, compiled ---- */
+
+typedef enum core_kind {
+    CORE_BOOL, CORE_INT, CORE_UINT, CORE_FLOAT32, CORE_FLOAT64, CORE_STRING, CORE_BYTES,
+    CORE_TIME, CORE_DURATION, CORE_ANY, CORE_LIST, CORE_MAP, CORE_OPTIONAL, CORE_STRUCT,
+    CORE_KINDS
+} core_kind;
+
+typedef struct core_struct core_struct;
+typedef struct core_node core_node;
+
+struct core_node {
+    core_kind kind;
+    const char *name;         /* as the schema spells it */
+    int64_t least;            /* CORE_INT */
+    uint64_t most;            /* CORE_INT, CORE_UINT */
+    const core_node *element; /* CORE_LIST, CORE_OPTIONAL, CORE_MAP: of the values */
+    const core_node *key;     /* CORE_MAP */
+    core_struct *structure;   /* CORE_STRUCT */
+};
+
+typedef struct core_field {
+    PyObject *name;
+    const char *text; /* inside name */
+    Py_ssize_t text_bytes;
+    const core_node *type;
+} core_field;
+
+struct core_struct {
+    core_struct *next; /* all structs of a plan */
+    PyObject *name;
+    core_field *fields;
+    Py_ssize_t field_count;
+};
+
+typedef struct core_plan {
+    Py_ssize_t references;
+    PyObject *description;
+    core_field *params;
+    Py_ssize_t param_count;
+    Py_ssize_t required_count; /* params without the optional ones at the end and the variadic one */
+    const core_node **results;
+    Py_ssize_t result_count;
+    int raw;
+    int variadic;
+    core_struct *structs;
+    struct core_node_block *blocks; /* composite nodes, freed with the plan */
+} core_plan;
+
+core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema_bytes);
+core_plan *core_plan_keep(core_plan *plan);
+void core_plan_drop(core_plan *plan);
+
+/* ---- Channels: the handles of one client, one for each thread that calls ---- */
+
+typedef struct core_channel {
+    nearcall_client *handle;       /* NULL once closed */
+    int busy;                      /* a thread works with the handle, perhaps without the GIL */
+    unsigned long holder;          /* the thread that does */
+    unsigned long owner;           /* the thread that began the calls in flight */
+    Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
+    Py_ssize_t index;
+    uint32_t server_process_id;    /* as it was seen last */
+    uint32_t server_changes;       /* how often another server was seen */
+    nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */
+    Py_ssize_t abandoned_count;
+} core_channel;
+
+typedef struct core_pool {
+    Py_ssize_t references;
+    core_state *state;
+    uint64_t generation;           /* the process that the channels were checked in */
+    core_channel **channels;
+    Py_ssize_t channel_count;
+    int closed;
+    char *address;
+    char *name;
+    uint32_t *users;
+    nearcall_options options;      /* points into the strings above */
+} core_pool;
+
+core_pool *core_pool_new(core_state *state, const char *address, const char *name,
+                         const nearcall_options *options, PyObject *users);
+core_pool *core_pool_keep(core_pool *pool);
+void core_pool_drop(core_pool *pool);
+void core_pool_close(core_pool *pool);
+
+/* After a fork, forgets what threads did that the child does not have. */
+void core_pool_check_process(core_pool *pool);
+
+/* A channel for this thread alone until core_channel_release(). For pipelining
+ * it is the one that holds the thread's calls in flight. NULL: exception set. */
+core_channel *core_channel_take(core_pool *pool, int pipelining);
+
+/* The same for one channel; fails when another call uses it at this moment. */
+int core_channel_take_this(core_pool *pool, core_channel *channel);
+void core_channel_release(core_pool *pool, core_channel *channel);
+
+/* Looks whether another server answers now than before: its functions may differ. */
+void core_channel_note_server(core_channel *channel);
+
+/* Cancels a call now, or when the channel is released. Never fails. */
+void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_id id);
+
+/* Blocking functions of libnearcall with the GIL released and signal handlers
+ * run. They return what libnearcall does, or CORE_RAISED with an exception set. */
+#define CORE_RAISED 1
+int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
+                   int64_t timeout_ms, nearcall_function **ret_function);
+int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply);
+int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
+                  int64_t timeout_ms, nearcall_reply *ret_reply);
+int core_wait_call(core_channel *channel, nearcall_call_id id, nearcall_reply *ret_reply);
+int core_wait_connect(core_channel *channel, int64_t timeout_ms);
+int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns);
+int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_id *ret_id);
+
+/* Seconds as Python gives them to milliseconds: None is default_ms, infinity
+ * is NEARCALL_NO_TIMEOUT. -1 with an exception set for anything else. */
+int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
+                    int64_t *ret_timeout_ms);
+int64_t core_monotonic_ms(void);
+int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);
+
+/* ---- Functions ---- */
+
+/* What one channel knows of a function. */
+typedef struct core_slot {
+    nearcall_function *function;
+    uint32_t revision;
+    uint32_t server_changes; /* the channel's, when the function was looked up */
+    core_plan *plan;
+} core_slot;
+
+/* A function by its name, with what each channel knows of it. It refers to no
+ * client: whoever drops the last reference to a client closes its connections. */
+typedef struct core_entry {
+    Py_ssize_t references;
+    PyObject *name;
+    const char *text; /* inside name */
+    Py_ssize_t text_bytes;
+    core_slot *slots; /* by the channel's index */
+    Py_ssize_t slot_count;
+} core_entry;
+
+typedef struct core_client {
+    PyObject_HEAD
+    core_state *state;
+    core_pool *pool;      /* NULL before __init__; shared with the views with_timeout() makes */
+    int64_t timeout_ms;
+    PyObject *entries;    /* name to capsule of core_entry: functions that exist; shared likewise */
+    PyObject *proxies;    /* the part of entries that was asked for as an attribute; likewise */
+} core_client;
+
+/* The arguments of one call, as they came. Nothing is owned. */
+typedef struct core_arguments {
+    PyObject *const *positional;
+    Py_ssize_t positional_count;
+    PyObject *names; /* tuple of str or NULL */
+    PyObject *const *named;
+    PyObject *timeout; /* NULL or None: the client's */
+} core_arguments;
+
+core_entry *core_entry_new(PyObject *name);
+core_entry *core_entry_keep(core_entry *entry);
+void core_entry_drop(core_entry *entry);
+
+/* Entries as values of a dict. Borrowed; NULL without an exception: not there. */
+core_entry *core_entry_lookup(PyObject *entries, PyObject *name);
+int core_entry_store(PyObject *entries, core_entry *entry);
+
+/* The client's entry for a name, kept for the caller. It need not exist on the server. */
+core_entry *core_client_entry(core_client *client, PyObject *name);
+int core_client_check(core_client *client); /* refuses one whose __init__ did not run */
+
+/* Finds the function on a channel, asking the server when it is not known
+ * yet; *timeout_ms shrinks by the time that takes. NULL: exception set. */
+core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel *channel,
+                           int64_t *timeout_ms);
+int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel *channel,
+                        nearcall_function *function);
+PyObject *core_entry_call(core_client *client, core_entry *entry,
+                          const core_arguments *arguments);
+PyObject *core_function_new(core_client *client, core_entry *entry);
+
+/* Makes a slot's plan follow the function's description. */
+int core_slot_refresh(core_state *state, core_slot *slot, const core_channel *channel,
+                      nearcall_function *function);
+void core_slot_clear(core_slot *slot);
+
+/* The arguments that METH_FASTCALL | METH_KEYWORDS gives, with timeout= taken
+ * out. *scratch holds what had to be made for it; clear it after the call. */
+typedef struct core_scratch {
+    PyObject *names;
+    PyObject **named;
+} core_scratch;
+int core_arguments_set(core_state *state, core_arguments *arguments, PyObject *const *positional,
+                       Py_ssize_t positional_count, PyObject *names, core_scratch *scratch);
+void core_scratch_clear(core_scratch *scratch);
+
+PyObject *core_call_new(core_client *client, core_channel *channel, nearcall_call_id id,
+                        core_plan *plan);
+
+/* ---- Values ---- */
+
+/* Writes a request for the function into the channel's buffer. */
+int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
+                        const core_plan *plan, const core_arguments *arguments);
+
+int core_encode_argument(core_state *state, nearcall_client *handle, const core_field *param,
+                         Py_ssize_t index, PyObject *value);
+int core_encode_raw(core_state *state, nearcall_client *handle, const core_field *param,
+                    PyObject *value);
+
+PyObject *core_decode_reply(core_state *state, const core_plan *plan,
+                            const nearcall_reply *reply);
+
+/* Any MessagePack, without a schema. */
+PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes);
+
+/* Times. Failing, they set TypeError, ValueError or OverflowError. */
+int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_seconds,
+                          uint32_t *ret_nanoseconds);
+int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds);
+PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds);
+PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds);
+
+/* ---- Types and helpers ---- */
+
+extern PyType_Spec core_client_spec;
+extern PyType_Spec core_function_spec;
+extern PyType_Spec core_call_spec;
+extern PyType_Spec core_engine_spec;
+
+/* Fills pool options from what nearcall.Client and AsyncClient were given. */
+core_pool *core_pool_from_arguments(core_state *state, PyObject *args,
+                                    uint32_t flags, int64_t *ret_timeout_ms);
+
+#endif

@@ -1,0 +1,329 @@
+/* Replies into Python objects, as a plan says. */
+#include "core.h"
+
+#include <string.h>
+
+typedef struct decoder {
+    core_state *state;
+    nearcall_reader reader;
+} decoder;
+
+/* Makes the object of a value whose head was read already. */
+typedef PyObject *(*decode_function)(decoder *d, const core_node *node,
+                                     const nearcall_value *head);
+
+static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_value *head);
+
+static PyObject *unexpected(const core_node *node, const nearcall_value *head)
+{
+    static const char *const names[] = {
+        [NEARCALL_NIL] = "nil", [NEARCALL_BOOL] = "bool", [NEARCALL_INT] = "int",
+        [NEARCALL_UINT] = "int", [NEARCALL_FLOAT] = "float", [NEARCALL_STRING] = "str",
+        [NEARCALL_BYTES] = "bin", [NEARCALL_ARRAY] = "array", [NEARCALL_MAP] = "map",
+        [NEARCALL_TIME] = "timestamp", [NEARCALL_EXTENSION] = "extension",
+    };
+
+    PyErr_Format(PyExc_ValueError, "%s was announced and %s came", node->name, names[head->type]);
+    return NULL;
+}
+
+static PyObject *decode_next(decoder *d, const core_node *node)
+{
+    nearcall_value head;
+
+    if (nearcall_read(&d->reader, &head) < 0) {
+        PyErr_SetString(PyExc_ValueError, "it is cut off or no MessagePack");
+        return NULL;
+    }
+    return decode_head(d, node, &head);
+}
+
+/* Every element takes a byte at least: what is merely claimed is not allocated. */
+static int check_claim(const decoder *d, uint64_t elements)
+{
+    if (elements <= (uint64_t)(d->reader.end - d->reader.next))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "it claims more elements than it has bytes");
+    return -1;
+}
+
+/* ---- Scalars ---- */
+
+static PyObject *decode_bool(decoder *Py_UNUSED(d), const core_node *node,
+                             const nearcall_value *head)
+{
+    return head->type == NEARCALL_BOOL ? PyBool_FromLong(head->as.boolean)
+                                       : unexpected(node, head);
+}
+
+static PyObject *decode_integer(decoder *Py_UNUSED(d), const core_node *node,
+                                const nearcall_value *head)
+{
+    if (head->type == NEARCALL_INT)
+        return PyLong_FromLongLong(head->as.integer);
+    if (head->type == NEARCALL_UINT)
+        return PyLong_FromUnsignedLongLong(head->as.unsigned_integer);
+    return unexpected(node, head);
+}
+
+static PyObject *decode_float(decoder *Py_UNUSED(d), const core_node *node,
+                              const nearcall_value *head)
+{
+    if (head->type == NEARCALL_FLOAT)
+        return PyFloat_FromDouble(head->as.real);
+    if (head->type == NEARCALL_INT)
+        return PyFloat_FromDouble((double)head->as.integer);
+    if (head->type == NEARCALL_UINT)
+        return PyFloat_FromDouble((double)head->as.unsigned_integer);
+    return unexpected(node, head);
+}
+
+static PyObject *decode_string(decoder *Py_UNUSED(d), const core_node *node,
+                               const nearcall_value *head)
+{
+    if (head->type != NEARCALL_STRING)
+        return unexpected(node, head);
+    return PyUnicode_DecodeUTF8((const char *)head->as.data, (Py_ssize_t)head->count, NULL);
+}
+
+static PyObject *decode_bytes(decoder *Py_UNUSED(d), const core_node *node,
+                              const nearcall_value *head)
+{
+    if (head->type != NEARCALL_BYTES && head->type != NEARCALL_STRING)
+        return unexpected(node, head);
+    return PyBytes_FromStringAndSize((const char *)head->as.data, (Py_ssize_t)head->count);
+}
+
+static PyObject *decode_time(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    if (head->type != NEARCALL_TIME)
+        return unexpected(node, head);
+    return core_time_to_python(d->state, head->as.integer, head->count);
+}
+
+static PyObject *decode_duration(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    if (head->type != NEARCALL_INT)
+        return unexpected(node, head);
+    return core_duration_to_python(d->state, head->as.integer);
+}
+
+/* ---- Lists, maps, structs ---- */
+
+static PyObject *decode_list(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    PyObject *list;
+    Py_ssize_t i;
+
+    if (head->type == NEARCALL_NIL)
+        return PyList_New(0);
+    if (head->type != NEARCALL_ARRAY)
+        return unexpected(node, head);
+    if (check_claim(d, head->count) < 0)
+        return NULL;
+    list = PyList_New((Py_ssize_t)head->count);
+    for (i = 0; list != NULL && i < (Py_ssize_t)head->count; i++) {
+        PyObject *item = decode_next(d, node->element);
+
+        if (item == NULL || PyList_SetItem(list, i, item) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static int decode_pair(decoder *d, const core_node *node, PyObject *dict)
+{
+    PyObject *key = decode_next(d, node->key);
+    PyObject *value = key == NULL ? NULL : decode_next(d, node->element);
+    int r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
+
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return r;
+}
+
+static PyObject *decode_map(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    PyObject *dict;
+    uint32_t i;
+
+    if (head->type == NEARCALL_NIL)
+        return PyDict_New();
+    if (head->type != NEARCALL_MAP)
+        return unexpected(node, head);
+    if (check_claim(d, 2 * (uint64_t)head->count) < 0)
+        return NULL;
+    dict = PyDict_New();
+    for (i = 0; dict != NULL && i < head->count; i++)
+        if (decode_pair(d, node, dict) < 0)
+            Py_CLEAR(dict);
+    return dict;
+}
+
+/* Fields come in the order of the description, so the search begins at the
+ * one that is expected. NULL for a field this description does not have. */
+static const core_field *find_field(const core_struct *structure, Py_ssize_t expected,
+                                    const nearcall_value *key)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < structure->field_count; i++) {
+        const core_field *field = &structure->fields[(expected + i) % structure->field_count];
+
+        if ((uint32_t)field->text_bytes == key->count
+            && memcmp(field->text, key->as.data, key->count) == 0)
+            return field;
+    }
+    return NULL;
+}
+
+static int decode_field(decoder *d, const core_struct *structure, Py_ssize_t expected,
+                        PyObject *dict)
+{
+    const core_field *field;
+    nearcall_value key;
+    PyObject *value;
+    int r;
+
+    if (nearcall_read(&d->reader, &key) < 0 || key.type != NEARCALL_STRING) {
+        PyErr_SetString(PyExc_ValueError, "a struct has a field without a name");
+        return -1;
+    }
+    field = find_field(structure, expected, &key);
+    if (field == NULL) {
+        if (nearcall_skip(&d->reader) == NEARCALL_OK)
+            return 0;
+        PyErr_SetString(PyExc_ValueError, "an unknown field is cut off or nested too deeply");
+        return -1;
+    }
+    value = decode_next(d, field->type);
+    r = value == NULL ? -1 : PyDict_SetItem(dict, field->name, value);
+    Py_XDECREF(value);
+    return r;
+}
+
+static PyObject *decode_struct(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    PyObject *dict;
+    uint32_t i;
+
+    if (head->type != NEARCALL_MAP)
+        return unexpected(node, head);
+    if (check_claim(d, 2 * (uint64_t)head->count) < 0)
+        return NULL;
+    dict = PyDict_New();
+    for (i = 0; dict != NULL && i < head->count; i++)
+        if (decode_field(d, node->structure, (Py_ssize_t)i, dict) < 0)
+            Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *decode_optional(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    if (head->type == NEARCALL_NIL)
+        return Py_NewRef(Py_None);
+    return decode_head(d, node->element, head);
+}
+
+/* ---- Values without a type of their own ---- */
+
+static const core_node any_node = {.kind = CORE_ANY, .name = "any"};
+static const core_node any_list = {.kind = CORE_LIST, .name = "list", .element = &any_node};
+static const core_node any_map = {.kind = CORE_MAP, .name = "map", .key = &any_node,
+                                  .element = &any_node};
+
+static PyObject *decode_any(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    switch (head->type) {
+    case NEARCALL_NIL: return Py_NewRef(Py_None);
+    case NEARCALL_BOOL: return decode_bool(d, node, head);
+    case NEARCALL_INT:
+    case NEARCALL_UINT: return decode_integer(d, node, head);
+    case NEARCALL_FLOAT: return decode_float(d, node, head);
+    case NEARCALL_STRING: return decode_string(d, node, head);
+    case NEARCALL_BYTES: return decode_bytes(d, node, head);
+    case NEARCALL_ARRAY: return decode_list(d, &any_list, head);
+    case NEARCALL_MAP: return decode_map(d, &any_map, head);
+    case NEARCALL_TIME: return decode_time(d, node, head);
+    default: return unexpected(node, head);
+    }
+}
+
+static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    static const decode_function functions[CORE_KINDS] = {
+        [CORE_BOOL] = decode_bool, [CORE_INT] = decode_integer, [CORE_UINT] = decode_integer,
+        [CORE_FLOAT32] = decode_float, [CORE_FLOAT64] = decode_float,
+        [CORE_STRING] = decode_string, [CORE_BYTES] = decode_bytes, [CORE_TIME] = decode_time,
+        [CORE_DURATION] = decode_duration, [CORE_ANY] = decode_any, [CORE_LIST] = decode_list,
+        [CORE_MAP] = decode_map, [CORE_OPTIONAL] = decode_optional,
+        [CORE_STRUCT] = decode_struct,
+    };
+    PyObject *value;
+
+    if (node->kind < CORE_ANY)
+        return functions[node->kind](d, node, head);
+    if (Py_EnterRecursiveCall(" in a reply"))
+        return NULL;
+    value = functions[node->kind](d, node, head);
+    Py_LeaveRecursiveCall();
+    return value;
+}
+
+/* ---- Replies ---- */
+
+static PyObject *decode_results(decoder *d, const core_plan *plan)
+{
+    nearcall_value head;
+    PyObject *results;
+    Py_ssize_t i;
+
+    if (plan->result_count == 0)
+        return Py_NewRef(Py_None);
+    if (plan->result_count == 1)
+        return decode_next(d, plan->results[0]);
+    if (nearcall_read(&d->reader, &head) < 0 || head.type != NEARCALL_ARRAY
+        || (Py_ssize_t)head.count != plan->result_count) {
+        PyErr_SetString(PyExc_ValueError, "several results were announced and others came");
+        return NULL;
+    }
+    results = PyTuple_New(plan->result_count);
+    for (i = 0; results != NULL && i < plan->result_count; i++) {
+        PyObject *item = decode_next(d, plan->results[i]);
+
+        if (item == NULL || PyTuple_SetItem(results, i, item) < 0)
+            Py_CLEAR(results);
+    }
+    return results;
+}
+
+PyObject *core_decode_reply(core_state *state, const core_plan *plan, const nearcall_reply *reply)
+{
+    decoder d = {.state = state,
+                 .reader = {.next = reply->data, .end = reply->data + reply->bytes}};
+    PyObject *result;
+
+    if (plan == NULL || reply->codec == NEARCALL_CODEC_RAW)
+        return PyBytes_FromStringAndSize((const char *)reply->data, (Py_ssize_t)reply->bytes);
+    result = decode_results(&d, plan);
+    if (result == NULL)
+        core_raise_from_current(state,
+                                PyErr_ExceptionMatches(PyExc_MemoryError)
+                                    ? NEARCALL_E_RESOURCE_EXHAUSTED : NEARCALL_E_INTERNAL,
+                                NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                                "the reply cannot be taken over into Python");
+    return result;
+}
+
+PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes)
+{
+    decoder d = {.state = state, .reader = {.next = data, .end = data + bytes}};
+    nearcall_reader checked = d.reader;
+
+    /* What nests too deeply is found here, by a reader that does not recurse. */
+    if (nearcall_skip(&checked) < 0) {
+        PyErr_SetString(PyExc_ValueError, "it is cut off, nested too deeply or no MessagePack");
+        return NULL;
+    }
+    return decode_next(&d, &any_node);
+}

@@ -1,0 +1,242 @@
+/* Entries: functions by name, found and called on whatever channel is free. */
+#include "core.h"
+
+#include <string.h>
+
+/* ---- Entries ---- */
+
+core_entry *core_entry_new(PyObject *name)
+{
+    core_entry *entry;
+    Py_ssize_t bytes;
+    const char *text;
+
+    if (!PyUnicode_Check(name)) {
+        PyErr_SetString(PyExc_TypeError, "a function's name is a str");
+        return NULL;
+    }
+    text = PyUnicode_AsUTF8AndSize(name, &bytes);
+    if (text == NULL)
+        return NULL;
+    entry = PyMem_Calloc(1, sizeof(*entry));
+    if (entry == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    entry->references = 1;
+    entry->name = Py_NewRef(name);
+    entry->text = text;
+    entry->text_bytes = bytes;
+    return entry;
+}
+
+core_entry *core_entry_keep(core_entry *entry)
+{
+    entry->references++;
+    return entry;
+}
+
+void core_entry_drop(core_entry *entry)
+{
+    Py_ssize_t i;
+
+    if (entry == NULL || --entry->references > 0)
+        return;
+    for (i = 0; i < entry->slot_count; i++)
+        core_slot_clear(&entry->slots[i]);
+    PyMem_Free(entry->slots);
+    Py_DECREF(entry->name);
+    PyMem_Free(entry);
+}
+
+static void drop_capsule(PyObject *capsule)
+{
+    core_entry_drop(PyCapsule_GetPointer(capsule, NULL));
+}
+
+core_entry *core_entry_lookup(PyObject *entries, PyObject *name)
+{
+    PyObject *capsule = PyDict_GetItemWithError(entries, name);
+
+    return capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, NULL);
+}
+
+int core_entry_store(PyObject *entries, core_entry *entry)
+{
+    PyObject *capsule;
+    int r;
+
+    if (core_entry_lookup(entries, entry->name) != NULL)
+        return 0;
+    capsule = PyErr_Occurred() ? NULL : PyCapsule_New(entry, NULL, drop_capsule);
+    if (capsule == NULL)
+        return -1;
+    core_entry_keep(entry);
+    r = PyDict_SetItem(entries, entry->name, capsule);
+    Py_DECREF(capsule);
+    return r;
+}
+
+/* ---- Slots: what each channel knows ---- */
+
+int core_slot_refresh(core_state *state, core_slot *slot, const core_channel *channel,
+                      nearcall_function *function)
+{
+    uint32_t revision = nearcall_function_revision(function);
+    const uint8_t *schema;
+    core_plan *plan;
+    size_t bytes;
+
+    slot->function = function;
+    slot->server_changes = channel->server_changes;
+    if (slot->plan != NULL && slot->revision == revision)
+        return 0;
+    schema = nearcall_function_schema(function, &bytes);
+    plan = core_plan_new(state, schema, bytes);
+    if (plan == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_ValueError))
+            return -1;
+        core_raise_from_current(state, NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_NOT_EXECUTED,
+                                "the server's description of a function cannot be read");
+        return -1;
+    }
+    core_plan_drop(slot->plan);
+    slot->plan = plan;
+    slot->revision = revision;
+    return 0;
+}
+
+void core_slot_clear(core_slot *slot)
+{
+    core_plan_drop(slot->plan);
+    slot->plan = NULL;
+    slot->function = NULL;
+}
+
+static core_slot *slot_at(core_entry *entry, Py_ssize_t index)
+{
+    Py_ssize_t old_count = entry->slot_count;
+    core_slot *slots;
+
+    if (index < old_count)
+        return &entry->slots[index];
+    slots = PyMem_Realloc(entry->slots, ((size_t)index + 1) * sizeof(*slots));
+    if (slots == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    memset(slots + old_count, 0, (size_t)(index + 1 - old_count) * sizeof(*slots));
+    entry->slots = slots;
+    entry->slot_count = index + 1;
+    return &slots[index];
+}
+
+static nearcall_function *find(core_client *client, core_entry *entry, core_channel *channel,
+                               int64_t *timeout_ms)
+{
+    int64_t started_ms = core_monotonic_ms();
+    nearcall_function *found;
+    int r;
+
+    /* It answers at once what it knows of the server it is connected to. */
+    r = core_wait_find(channel, entry->text, (size_t)entry->text_bytes, *timeout_ms, &found);
+    if (r != NEARCALL_OK) {
+        if (r != CORE_RAISED)
+            core_raise(client->state, channel->handle, r);
+        return NULL;
+    }
+    core_channel_note_server(channel);
+    *timeout_ms = core_milliseconds_left(*timeout_ms, started_ms);
+    return found;
+}
+
+int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel *channel,
+                        nearcall_function *function)
+{
+    core_slot *slot = slot_at(entry, channel->index);
+
+    return slot == NULL ? -1 : core_slot_refresh(state, slot, channel, function);
+}
+
+core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel *channel,
+                           int64_t *timeout_ms)
+{
+    core_slot *slot = slot_at(entry, channel->index);
+    nearcall_function *found;
+
+    if (slot == NULL)
+        return NULL;
+    found = slot->function;
+    if (found == NULL || slot->server_changes != channel->server_changes) {
+        found = find(client, entry, channel, timeout_ms);
+        /* Only names that exist are kept: a program may try any number of others. */
+        if (found == NULL || core_entry_store(client->entries, entry) < 0)
+            return NULL;
+        /* Another thread may have moved the slots while this one waited. */
+        slot = &entry->slots[channel->index];
+    }
+    return core_slot_refresh(client->state, slot, channel, found) < 0 ? NULL : slot;
+}
+
+/* ---- Calling ---- */
+
+/* A server that came in the place of another may have refused arguments that
+ * were encoded for the former one. They were not used, so they may be tried
+ * once more, by its own description. */
+static int is_refused_by_another(const core_channel *channel, int r, uint32_t server_changes)
+{
+    return r == NEARCALL_E_INVALID_ARGUMENT && channel->server_changes != server_changes
+           && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
+}
+
+/* One sending; *ret_refused says that it is worth another. */
+static PyObject *call_once(core_client *client, core_entry *entry, core_channel *channel,
+                           const core_arguments *arguments, int64_t timeout_ms, int *ret_refused)
+{
+    core_state *state = client->state;
+    core_slot *slot = core_entry_slot(client, entry, channel, &timeout_ms);
+    PyObject *result = NULL;
+    uint32_t server_changes;
+    nearcall_reply reply;
+    core_plan *plan;
+    int r;
+
+    if (slot == NULL)
+        return NULL;
+    /* Kept, because an argument's own code can lead to a newer plan. */
+    plan = core_plan_keep(slot->plan);
+    server_changes = slot->server_changes;
+    if (core_encode_request(state, channel, slot->function, plan, arguments) < 0)
+        goto done;
+    r = core_wait_request(channel, timeout_ms, &reply);
+    core_channel_note_server(channel);
+    if (r == NEARCALL_OK)
+        result = core_decode_reply(state, plan, &reply);
+    else if (is_refused_by_another(channel, r, server_changes) && !*ret_refused)
+        *ret_refused = 1;
+    else if (r != CORE_RAISED)
+        core_raise(state, channel->handle, r);
+done:
+    core_plan_drop(plan);
+    return result;
+}
+
+PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arguments *arguments)
+{
+    core_channel *channel;
+    int64_t timeout_ms, started_ms = core_monotonic_ms();
+    PyObject *result;
+    int refused = 0;
+
+    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0)
+        return NULL;
+    channel = core_channel_take(client->pool, 0);
+    if (channel == NULL)
+        return NULL;
+    result = call_once(client, entry, channel, arguments, timeout_ms, &refused);
+    if (refused)
+        result = call_once(client, entry, channel, arguments,
+                           core_milliseconds_left(timeout_ms, started_ms), &refused);
+    core_channel_release(client->pool, channel);
+    return result;
+}

@@ -1,0 +1,179 @@
+/* Function: one function of the server, as a callable bound to a client. */
+#include "core.h"
+
+typedef struct core_function {
+    PyObject_HEAD
+    core_client *client;
+    core_entry *entry;
+} core_function;
+
+/* tp_call gives a tuple and a dict; the rest of this file wants an array with
+ * the names beside it. Returns the array, in `room` when it is large enough. */
+static PyObject **flatten(PyObject *args, PyObject *kwargs, PyObject **room, Py_ssize_t room_count,
+                          PyObject **ret_names)
+{
+    Py_ssize_t i, positional = PyTuple_Size(args), named = kwargs == NULL ? 0 : PyDict_Size(kwargs);
+    PyObject **items = room, *key, *value;
+    Py_ssize_t position = 0;
+
+    *ret_names = NULL;
+    if (positional + named > room_count)
+        items = PyMem_Calloc((size_t)(positional + named), sizeof(*items));
+    if (items == NULL || (named > 0 && (*ret_names = PyTuple_New(named)) == NULL)) {
+        PyErr_NoMemory();
+        if (items != room)
+            PyMem_Free(items);
+        return NULL;
+    }
+    for (i = 0; i < positional; i++)
+        items[i] = PyTuple_GetItem(args, i);
+    for (i = 0; i < named && PyDict_Next(kwargs, &position, &key, &value); i++) {
+        items[positional + i] = value;
+        PyTuple_SetItem(*ret_names, i, Py_NewRef(key));
+    }
+    return items;
+}
+
+#define ARGUMENTS_WITHOUT_ALLOCATION 8
+
+static PyObject *function_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    core_function *function = (core_function *)self;
+    PyObject *room[ARGUMENTS_WITHOUT_ALLOCATION], *names, *result = NULL;
+    PyObject **items = flatten(args, kwargs, room, ARGUMENTS_WITHOUT_ALLOCATION, &names);
+    core_arguments arguments;
+    core_scratch scratch;
+
+    if (items == NULL)
+        return NULL;
+    if (core_arguments_set(function->client->state, &arguments, items, PyTuple_Size(args), names,
+                           &scratch) == 0)
+        result = core_entry_call(function->client, function->entry, &arguments);
+    core_scratch_clear(&scratch);
+    Py_XDECREF(names);
+    if (items != room)
+        PyMem_Free(items);
+    return result;
+}
+
+/* ---- What the schema says of it ---- */
+
+/* The description, asking the server when it is not known. New reference. */
+static PyObject *description_of(core_function *function)
+{
+    core_client *client = function->client;
+    int64_t timeout_ms = client->timeout_ms;
+    core_channel *channel = core_channel_take(client->pool, 0);
+    PyObject *description = NULL;
+    core_slot *slot;
+
+    if (channel == NULL)
+        return NULL;
+    slot = core_entry_slot(client, function->entry, channel, &timeout_ms);
+    if (slot != NULL)
+        description = Py_NewRef(slot->plan->description);
+    core_channel_release(client->pool, channel);
+    return description;
+}
+
+static PyObject *get_description(PyObject *self, void *Py_UNUSED(closure))
+{
+    return description_of((core_function *)self);
+}
+
+static PyObject *derive(PyObject *self, PyObject *maker)
+{
+    PyObject *description = description_of((core_function *)self), *made;
+
+    if (description == NULL)
+        return NULL;
+    made = PyObject_CallFunctionObjArgs(maker, description, NULL);
+    Py_DECREF(description);
+    return made;
+}
+
+static PyObject *get_doc(PyObject *self, void *Py_UNUSED(closure))
+{
+    return derive(self, ((core_function *)self)->client->state->make_doc);
+}
+
+static PyObject *get_signature(PyObject *self, void *Py_UNUSED(closure))
+{
+    return derive(self, ((core_function *)self)->client->state->make_signature);
+}
+
+static PyObject *get_name(PyObject *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(((core_function *)self)->entry->name);
+}
+
+static PyObject *get_client(PyObject *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef((PyObject *)((core_function *)self)->client);
+}
+
+static PyObject *function_repr(PyObject *self)
+{
+    return PyUnicode_FromFormat("<nearcall.Function %U>", ((core_function *)self)->entry->name);
+}
+
+/* ---- The type ---- */
+
+PyObject *core_function_new(core_client *client, core_entry *entry)
+{
+    core_function *function = PyObject_GC_New(core_function, client->state->function_type);
+
+    if (function == NULL)
+        return NULL;
+    function->client = (core_client *)Py_NewRef((PyObject *)client);
+    function->entry = core_entry_keep(entry);
+    PyObject_GC_Track(function);
+    return (PyObject *)function;
+}
+
+/* No tp_clear: a cycle can only go through a subclass of the client, which has one. */
+static int function_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((core_function *)self)->client);
+    return 0;
+}
+
+static void function_dealloc(PyObject *self)
+{
+    core_function *function = (core_function *)self;
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    core_entry_drop(function->entry);
+    Py_DECREF((PyObject *)function->client);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyGetSetDef function_getset[] = {
+    {"__doc__", get_doc, NULL, NULL, NULL},
+    {"__name__", get_name, NULL, NULL, NULL},
+    {"__qualname__", get_name, NULL, NULL, NULL},
+    {"__signature__", get_signature, NULL, NULL, NULL},
+    {"description", get_description, NULL, "What the server's schema says of the function.", NULL},
+    {"client", get_client, NULL, "The client it calls through.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot function_slots[] = {
+    {Py_tp_dealloc, function_dealloc},
+    {Py_tp_traverse, function_traverse},
+    {Py_tp_call, function_call},
+    {Py_tp_repr, function_repr},
+    {Py_tp_getset, function_getset},
+    {0, NULL},
+};
+
+PyType_Spec core_function_spec = {
+    .name = "nearcall._core.Function",
+    .basicsize = sizeof(core_function),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION
+             | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = function_slots,
+};

@@ -1,0 +1,197 @@
+/* The module nearcall._core: its state, its types, its place in a fork. */
+#include "core.h"
+
+static PyModuleDef core_module;
+
+core_state *core_state_of(PyTypeObject *type)
+{
+    while (type != NULL) {
+        PyObject *module = PyType_GetModule(type);
+
+        if (module == NULL)
+            PyErr_Clear();
+        else if (PyModule_GetDef(module) == &core_module)
+            return PyModule_GetState(module);
+        type = PyType_GetSlot(type, Py_tp_base);
+    }
+    PyErr_SetString(PyExc_SystemError, "nearcall._core: a type without its module");
+    return NULL;
+}
+
+static PyObject *after_fork_in_child(PyObject *module, PyObject *Py_UNUSED(unused))
+{
+    core_state *state = PyModule_GetState(module);
+
+    state->fork_generation++;
+    Py_RETURN_NONE;
+}
+
+static PyObject *fork_generation(PyObject *module, PyObject *Py_UNUSED(unused))
+{
+    core_state *state = PyModule_GetState(module);
+
+    return PyLong_FromUnsignedLongLong(state->fork_generation);
+}
+
+static PyObject *library_version(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyUnicode_FromString(nearcall_version());
+}
+
+static PyMethodDef module_methods[] = {
+    {"_after_fork_in_child", after_fork_in_child, METH_NOARGS, NULL},
+    {"fork_generation", fork_generation, METH_NOARGS,
+     "fork_generation($module, /)\n--\n\nA number that differs between a process and its forked children."},
+    {"library_version", library_version, METH_NOARGS,
+     "library_version($module, /)\n--\n\nThe version of libnearcall inside this extension."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyObject *import_name(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *value = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+
+    Py_XDECREF(module);
+    return value;
+}
+
+static PyObject *make_epoch(void)
+{
+    PyObject *timezone = import_name("datetime", "timezone");
+    PyObject *utc = timezone == NULL ? NULL : PyObject_GetAttrString(timezone, "utc");
+    PyObject *datetime = utc == NULL ? NULL : import_name("datetime", "datetime");
+    PyObject *epoch = NULL;
+
+    if (datetime != NULL)
+        epoch = PyObject_CallFunction(datetime, "iiiiiiiO", 1970, 1, 1, 0, 0, 0, 0, utc);
+    Py_XDECREF(timezone);
+    Py_XDECREF(utc);
+    Py_XDECREF(datetime);
+    return epoch;
+}
+
+static int import_objects(core_state *state)
+{
+    if ((state->make_error = import_name("nearcall._errors", "make_error")) == NULL
+        || (state->make_signature = import_name("nearcall._schema", "signature")) == NULL
+        || (state->make_doc = import_name("nearcall._schema", "doc")) == NULL
+        || (state->datetime_type = import_name("datetime", "datetime")) == NULL
+        || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
+        || (state->epoch = make_epoch()) == NULL
+        || (state->text_days = PyUnicode_InternFromString("days")) == NULL
+        || (state->text_seconds = PyUnicode_InternFromString("seconds")) == NULL
+        || (state->text_microseconds = PyUnicode_InternFromString("microseconds")) == NULL
+        || (state->text_timeout = PyUnicode_InternFromString("timeout")) == NULL)
+        return -1;
+    return 0;
+}
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **ret_type)
+{
+    *ret_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *ret_type == NULL ? -1 : PyModule_AddType(module, *ret_type);
+}
+
+static int add_types(PyObject *module, core_state *state)
+{
+    if (add_type(module, &core_client_spec, &state->client_type) < 0
+        || add_type(module, &core_function_spec, &state->function_type) < 0
+        || add_type(module, &core_call_spec, &state->call_type) < 0
+        || add_type(module, &core_engine_spec, &state->engine_type) < 0)
+        return -1;
+    return 0;
+}
+
+/* libnearcall notices a fork by itself. What it cannot know is which threads of
+ * the parent held a channel: the child lacks them. */
+static int watch_forks(PyObject *module)
+{
+    PyObject *hook = PyObject_GetAttrString(module, "_after_fork_in_child");
+    PyObject *arguments = PyTuple_New(0);
+    PyObject *keywords = hook == NULL ? NULL : Py_BuildValue("{sO}", "after_in_child", hook);
+    PyObject *install = import_name("os", "register_at_fork");
+    PyObject *done = NULL;
+
+    if (arguments != NULL && keywords != NULL && install != NULL)
+        done = PyObject_Call(install, arguments, keywords);
+    Py_XDECREF(hook);
+    Py_XDECREF(arguments);
+    Py_XDECREF(keywords);
+    Py_XDECREF(install);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    core_state *state = PyModule_GetState(module);
+
+    if (import_objects(state) < 0 || add_types(module, state) < 0)
+        return -1;
+    return watch_forks(module);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    core_state *state = PyModule_GetState(module);
+
+    Py_VISIT(state->client_type);
+    Py_VISIT(state->function_type);
+    Py_VISIT(state->call_type);
+    Py_VISIT(state->engine_type);
+    Py_VISIT(state->make_error);
+    Py_VISIT(state->make_signature);
+    Py_VISIT(state->make_doc);
+    Py_VISIT(state->datetime_type);
+    Py_VISIT(state->timedelta_type);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    core_state *state = PyModule_GetState(module);
+
+    Py_CLEAR(state->client_type);
+    Py_CLEAR(state->function_type);
+    Py_CLEAR(state->call_type);
+    Py_CLEAR(state->engine_type);
+    Py_CLEAR(state->make_error);
+    Py_CLEAR(state->make_signature);
+    Py_CLEAR(state->make_doc);
+    Py_CLEAR(state->datetime_type);
+    Py_CLEAR(state->timedelta_type);
+    Py_CLEAR(state->epoch);
+    Py_CLEAR(state->text_days);
+    Py_CLEAR(state->text_seconds);
+    Py_CLEAR(state->text_microseconds);
+    Py_CLEAR(state->text_timeout);
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    module_clear(module);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+    {0, NULL},
+};
+
+static PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "nearcall._core",
+    .m_doc = "libnearcall for Python. Use the names of the package nearcall.",
+    .m_size = sizeof(core_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&core_module);
+}

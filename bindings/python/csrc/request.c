@@ -1,0 +1,137 @@
+/* The arguments of one call as the array that a request carries. */
+#include "core.h"
+
+static const core_field *param_of(const core_plan *plan, Py_ssize_t index)
+{
+    if (plan->variadic && index >= plan->param_count)
+        return &plan->params[plan->param_count - 1];
+    return &plan->params[index];
+}
+
+static int refuse_count(core_state *state, const core_plan *plan, Py_ssize_t count)
+{
+    PyObject *name = PyDict_GetItemString(plan->description, "name");
+    int too_few = count < plan->required_count;
+    Py_ssize_t wanted = too_few ? plan->required_count : plan->param_count;
+    const char *bound = "";
+
+    if (plan->variadic || plan->required_count < plan->param_count)
+        bound = too_few ? "at least " : "at most ";
+    core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "%S takes %s%zd argument%s, got %zd", name == NULL ? Py_None : name, bound,
+                      wanted, wanted == 1 ? "" : "s", count);
+    return -1;
+}
+
+static int check_count(core_state *state, const core_plan *plan, Py_ssize_t count)
+{
+    if (count >= plan->required_count && (plan->variadic || count <= plan->param_count))
+        return 0;
+    return refuse_count(state, plan, count);
+}
+
+static int encode_positional(core_state *state, nearcall_client *handle, const core_plan *plan,
+                             PyObject *const *values, Py_ssize_t count)
+{
+    Py_ssize_t i;
+
+    nearcall_put_array(handle, (uint32_t)count);
+    for (i = 0; i < count; i++)
+        if (core_encode_argument(state, handle, param_of(plan, i), i, values[i]) < 0)
+            return -1;
+    return 0;
+}
+
+/* Puts one keyword argument where its parameter is. */
+static int place_named(core_state *state, const core_plan *plan, PyObject *name, PyObject *value,
+                       PyObject **values)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < plan->param_count; i++)
+        if (PyUnicode_Compare(plan->params[i].name, name) == 0)
+            break;
+    if (i == plan->param_count)
+        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "there is no parameter %R; help(client.NAME) shows those there are", name);
+    else if (values[i] != NULL)
+        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "argument %zd (%U) is given twice", i + 1, name);
+    else
+        values[i] = value;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* An optional one that is left out before one that is given becomes none. */
+static int fill_gaps(core_state *state, const core_plan *plan, PyObject **values,
+                     Py_ssize_t *ret_count)
+{
+    Py_ssize_t i, count = plan->param_count;
+
+    while (count > 0 && values[count - 1] == NULL)
+        count--;
+    for (i = 0; i < count; i++) {
+        if (values[i] != NULL)
+            continue;
+        if (plan->params[i].type->kind != CORE_OPTIONAL) {
+            core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                              "argument %zd (%U) is missing", i + 1, plan->params[i].name);
+            return -1;
+        }
+        values[i] = Py_None;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+static int encode_named(core_state *state, nearcall_client *handle, const core_plan *plan,
+                        const core_arguments *arguments)
+{
+    Py_ssize_t i, count = 0, names = PyTuple_Size(arguments->names);
+    PyObject **values;
+    int r = 0;
+
+    if (arguments->positional_count > plan->param_count)
+        return refuse_count(state, plan, arguments->positional_count + names);
+    values = PyMem_Calloc((size_t)plan->param_count + 1, sizeof(*values));
+    if (values == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < arguments->positional_count; i++)
+        values[i] = arguments->positional[i];
+    for (i = 0; i < names && r == 0; i++)
+        r = place_named(state, plan, PyTuple_GetItem(arguments->names, i),
+                        arguments->named[i], values);
+    if (r == 0)
+        r = fill_gaps(state, plan, values, &count);
+    if (r == 0)
+        r = check_count(state, plan, count);
+    if (r == 0)
+        r = encode_positional(state, handle, plan, values, count);
+    PyMem_Free(values);
+    return r;
+}
+
+int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
+                        const core_plan *plan, const core_arguments *arguments)
+{
+    nearcall_client *handle = channel->handle;
+    int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
+              && arguments->names == NULL;
+    int r;
+
+    r = nearcall_request(handle, function, raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK);
+    if (r < 0) {
+        core_raise(state, handle, r);
+        return -1;
+    }
+    if (raw)
+        return core_encode_raw(state, handle, plan->params, arguments->positional[0]);
+    if (arguments->names != NULL)
+        return encode_named(state, handle, plan, arguments);
+    if (check_count(state, plan, arguments->positional_count) < 0)
+        return -1;
+    return encode_positional(state, handle, plan, arguments->positional,
+                             arguments->positional_count);
+}

@@ -1,0 +1,133 @@
+/* datetime and timedelta. The C interface of datetime is no part of the stable
+ * ABI, so these go through its Python interface. */
+#include "core.h"
+
+#include <math.h>
+
+#define SECONDS_PER_DAY INT64_C(86400)
+#define MICROSECONDS_PER_SECOND INT64_C(1000000)
+#define NANOSECONDS_PER_MICROSECOND INT64_C(1000)
+#define NANOSECONDS_PER_SECOND INT64_C(1000000000)
+
+static int attribute_as_int64(PyObject *object, PyObject *name, int64_t *ret_value)
+{
+    PyObject *value = PyObject_GetAttr(object, name);
+
+    if (value == NULL)
+        return -1;
+    *ret_value = PyLong_AsLongLong(value);
+    Py_DECREF(value);
+    return *ret_value == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+/* A timedelta's seconds, and microseconds that are never negative. */
+static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seconds,
+                           int64_t *ret_microseconds)
+{
+    int64_t days, seconds;
+
+    if (attribute_as_int64(delta, state->text_days, &days) < 0
+        || attribute_as_int64(delta, state->text_seconds, &seconds) < 0
+        || attribute_as_int64(delta, state->text_microseconds, ret_microseconds) < 0)
+        return -1;
+    *ret_seconds = days * SECONDS_PER_DAY + seconds;
+    return 0;
+}
+
+static PyObject *make_timedelta(core_state *state, int64_t seconds, int64_t microseconds)
+{
+    return PyObject_CallFunction(state->timedelta_type, "iLL", 0, (long long)seconds,
+                                 (long long)microseconds);
+}
+
+int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_seconds,
+                          uint32_t *ret_nanoseconds)
+{
+    int is_time = PyObject_IsInstance(value, state->datetime_type);
+    PyObject *since_epoch;
+    int64_t microseconds;
+    int r;
+
+    if (is_time <= 0) {
+        if (is_time == 0)
+            PyErr_SetString(PyExc_TypeError, "not a datetime.datetime");
+        return -1;
+    }
+    since_epoch = PyNumber_Subtract(value, state->epoch);
+    if (since_epoch == NULL)
+        return -1;
+    r = split_timedelta(state, since_epoch, ret_seconds, &microseconds);
+    Py_DECREF(since_epoch);
+    if (r == 0)
+        *ret_nanoseconds = (uint32_t)(microseconds * NANOSECONDS_PER_MICROSECOND);
+    return r;
+}
+
+PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds)
+{
+    PyObject *since_epoch, *moment;
+
+    since_epoch = make_timedelta(state, seconds, nanoseconds / NANOSECONDS_PER_MICROSECOND);
+    if (since_epoch == NULL)
+        return NULL;
+    moment = PyNumber_Add(state->epoch, since_epoch);
+    Py_DECREF(since_epoch);
+    return moment;
+}
+
+static int duration_from_seconds(double seconds, int64_t *ret_nanoseconds)
+{
+    double nanoseconds = nearbyint(seconds * (double)NANOSECONDS_PER_SECOND);
+
+    /* -2^63 and 2^63 are exact as doubles; the upper one is out of range. */
+    if (!(nanoseconds >= (double)INT64_MIN && nanoseconds < -(double)INT64_MIN)) {
+        PyErr_SetString(PyExc_OverflowError, "a duration is at most 292 years");
+        return -1;
+    }
+    *ret_nanoseconds = (int64_t)nanoseconds;
+    return 0;
+}
+
+static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
+{
+    int64_t seconds, microseconds, nanoseconds;
+
+    if (split_timedelta(state, value, &seconds, &microseconds) < 0)
+        return -1;
+    /* For a negative duration the sum may fit where its first term does not. */
+    if (seconds < 0) {
+        seconds++;
+        microseconds -= MICROSECONDS_PER_SECOND;
+    }
+    if (__builtin_mul_overflow(seconds, NANOSECONDS_PER_SECOND, &nanoseconds)
+        || __builtin_add_overflow(nanoseconds, microseconds * NANOSECONDS_PER_MICROSECOND,
+                                  &nanoseconds)) {
+        PyErr_SetString(PyExc_OverflowError, "a duration is at most 292 years");
+        return -1;
+    }
+    *ret_nanoseconds = nanoseconds;
+    return 0;
+}
+
+int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
+{
+    int is_delta = PyObject_IsInstance(value, state->timedelta_type);
+    double seconds;
+
+    if (is_delta < 0)
+        return -1;
+    if (is_delta)
+        return duration_from_timedelta(state, value, ret_nanoseconds);
+    seconds = PyFloat_AsDouble(value);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    return duration_from_seconds(seconds, ret_nanoseconds);
+}
+
+PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds)
+{
+    int64_t seconds = nanoseconds / NANOSECONDS_PER_SECOND;
+    int64_t rest = nanoseconds % NANOSECONDS_PER_SECOND;
+
+    return make_timedelta(state, seconds, rest / NANOSECONDS_PER_MICROSECOND);
+}

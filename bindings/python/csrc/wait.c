@@ -1,0 +1,170 @@
+/* Waiting: libnearcall's blocking functions with the GIL released. A signal
+ * ends the wait, its Python handler runs, and the wait goes on. */
+#include "core.h"
+
+#include <math.h>
+#include <time.h>
+
+#define MILLISECONDS_PER_SECOND 1000
+#define NANOSECONDS_PER_MILLISECOND 1000000
+
+int64_t core_monotonic_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * MILLISECONDS_PER_SECOND
+           + now.tv_nsec / NANOSECONDS_PER_MILLISECOND;
+}
+
+int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms)
+{
+    int64_t left;
+
+    if (timeout_ms <= 0)
+        return timeout_ms;
+    left = timeout_ms - (core_monotonic_ms() - started_ms);
+    return left > 1 ? left : 1;
+}
+
+int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
+                    int64_t *ret_timeout_ms)
+{
+    double value;
+
+    if (seconds == NULL || seconds == Py_None) {
+        *ret_timeout_ms = default_ms;
+        return 0;
+    }
+    value = PyFloat_AsDouble(seconds);
+    if (value == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(value > 0)) {
+        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "a timeout is a positive number of seconds, got %R; "
+                          "math.inf waits without a limit",
+                          seconds);
+        return -1;
+    }
+    value = ceil(value * MILLISECONDS_PER_SECOND);
+    /* Beyond this no clock of the library can count: that is no limit at all. */
+    *ret_timeout_ms = value < (double)INT32_MAX * MILLISECONDS_PER_SECOND
+                          ? (int64_t)value : NEARCALL_NO_TIMEOUT;
+    return 0;
+}
+
+/* Goes on with an interrupted function until it has another result. */
+static int resume(core_channel *channel, int r, nearcall_reply *ret_reply)
+{
+    while (r == NEARCALL_E_INTERRUPTED) {
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_resume(channel->handle, ret_reply);
+        Py_END_ALLOW_THREADS
+    }
+    return r;
+}
+
+int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
+                   int64_t timeout_ms, nearcall_function **ret_function)
+{
+    int r, interrupted;
+
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_find(channel->handle, name, name_bytes, timeout_ms, ret_function);
+        Py_END_ALLOW_THREADS
+        interrupted = r == NEARCALL_E_INTERRUPTED;
+        r = resume(channel, r, NULL);
+    } while (interrupted && r == NEARCALL_OK);
+    return r;
+}
+
+int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_request_call(channel->handle, timeout_ms, ret_reply);
+    Py_END_ALLOW_THREADS
+    return resume(channel, r, ret_reply);
+}
+
+int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
+                  int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_call(channel->handle, name, data, bytes, timeout_ms, ret_reply);
+    Py_END_ALLOW_THREADS
+    return resume(channel, r, ret_reply);
+}
+
+/* These are not resumed but asked again; the deadline is kept by the caller. */
+int core_wait_call(core_channel *channel, nearcall_call_id id, nearcall_reply *ret_reply)
+{
+    int r;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_wait(channel->handle, id, ret_reply);
+        Py_END_ALLOW_THREADS
+        if (r != NEARCALL_E_INTERRUPTED)
+            return r;
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+    }
+}
+
+int core_wait_connect(core_channel *channel, int64_t timeout_ms)
+{
+    int64_t started_ms = core_monotonic_ms();
+    int r;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_connect(channel->handle, core_milliseconds_left(timeout_ms, started_ms));
+        Py_END_ALLOW_THREADS
+        if (r != NEARCALL_E_INTERRUPTED)
+            return r;
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+    }
+}
+
+int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns)
+{
+    int64_t started_ms = core_monotonic_ms();
+    int r;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_ping(channel->handle, core_milliseconds_left(timeout_ms, started_ms),
+                          ret_round_trip_ns);
+        Py_END_ALLOW_THREADS
+        if (r != NEARCALL_E_INTERRUPTED)
+            return r;
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+    }
+}
+
+/* A signal that comes while connecting leaves the request in its buffer, unsent. */
+int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_id *ret_id)
+{
+    int64_t started_ms = core_monotonic_ms();
+    int r;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_request_send(channel->handle,
+                                  core_milliseconds_left(timeout_ms, started_ms), ret_id);
+        Py_END_ALLOW_THREADS
+        if (r != NEARCALL_E_INTERRUPTED)
+            return r;
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+    }
+}

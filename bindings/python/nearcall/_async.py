@@ -1,0 +1,161 @@
+"""AsyncClient: functions of the server as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+import random
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from nearcall import _core, _schema
+from nearcall._codes import Code, Outcome
+from nearcall._errors import InvalidArgument, Unavailable
+from nearcall._loop import LoopEngine
+from nearcall._options import Options, User, core_arguments
+
+__all__ = ["AsyncClient", "AsyncFunction"]
+
+_FIRST_PAUSE_SECONDS = 0.001
+
+
+class AsyncFunction:
+    """A function of the server, as a coroutine function."""
+
+    __name__: str
+    __signature__: inspect.Signature
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self._client = client
+        self.__name__ = self.__qualname__ = name
+
+    async def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+        return await self._client.call(self.__name__, *args, timeout=timeout, **named)
+
+    def __repr__(self) -> str:
+        return f"<nearcall.AsyncFunction {self.__name__}>"
+
+
+class AsyncClient:
+    """A server's functions as coroutines: ``await client.ack(3, 4)``.
+
+    It runs on the caller's event loop, without a thread. Many calls may be in
+    flight; replies come in any order. Cancelling a task cancels its call. The
+    keywords are those of Client.
+
+    One loop at a time: it may be used under asyncio.run() again and again, and
+    in a child after a fork, but not on two running loops.
+    """
+
+    def __init__(
+        self,
+        address: str | os.PathLike[str],
+        *,
+        timeout: float | None = 30.0,
+        name: str | None = None,
+        any_server_user: bool = False,
+        allow_abstract: bool = False,
+        attempts: int = 3,
+        server_users: Iterable[User] = (),
+        frame_bytes_max: int = 0,
+    ) -> None:
+        options = Options(
+            timeout=timeout,
+            name=name,
+            any_server_user=any_server_user,
+            allow_abstract=allow_abstract,
+            attempts=attempts,
+            server_users=server_users,
+            frame_bytes_max=frame_bytes_max,
+        )
+        self._address = os.fspath(address)
+        self._timeout = timeout
+        self._attempts = attempts
+        self._engine = LoopEngine(_core.Engine(*core_arguments(address, options)))
+
+    async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Calls a function and returns its result.
+
+        timeout is in seconds and bounds the whole call; None is the client's,
+        math.inf none at all.
+        """
+        deadline = self._deadline(timeout)
+        attempt = 1
+        while True:
+            try:
+                return await self._engine.call(name, args, named, deadline)
+            except Unavailable as error:
+                if error.outcome is not Outcome.NOT_EXECUTED or attempt >= self._attempts:
+                    raise
+            pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt)
+            attempt += 1
+            await asyncio.sleep(pause)
+
+    async def function(self, name: str, /) -> AsyncFunction:
+        """A function of the server with its signature and documentation."""
+        description = await self._engine.find(name, self._deadline(None))
+        function = AsyncFunction(self, name)
+        function.__doc__ = _schema.doc(description)
+        function.__signature__ = _schema.signature(description)
+        return function
+
+    def with_timeout(self, timeout: float | None, /) -> AsyncClient:
+        """The same client, its connection shared, with another default timeout."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._timeout = timeout
+        return view
+
+    @property
+    def address(self) -> str:
+        """The server's address."""
+        return self._address
+
+    @property
+    def timeout(self) -> float | None:
+        """Default timeout of calls in seconds; None is none."""
+        return self._timeout
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._engine.closed
+
+    def close(self) -> None:
+        """Closes the connection; calls in flight end with Cancelled."""
+        self._engine.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> AsyncFunction:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return AsyncFunction(self, name)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"timeout={self._timeout}"
+        return f"<{type(self).__name__} {self._address} {state}>"
+
+    def _deadline(self, timeout: float | None) -> float:
+        seconds = self._timeout if timeout is None else timeout
+        if seconds is None:
+            return math.inf
+        if not seconds > 0:
+            raise InvalidArgument(
+                f"a timeout is a positive number of seconds, got {seconds!r}; math.inf waits without a limit",
+                Code.INVALID_ARGUMENT,
+                Outcome.NOT_EXECUTED,
+            )
+        return asyncio.get_running_loop().time() + seconds

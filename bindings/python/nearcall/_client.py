@@ -1,0 +1,90 @@
+"""Client: functions of the server as methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from nearcall import _core
+from nearcall._options import Options, User, core_arguments
+
+__all__ = ["Client"]
+
+
+class Client(_core.Client):
+    """A server's functions, callable as methods: ``client.ack(3, 4)``.
+
+    Making a client does not connect; the first call does. A client may be used
+    by several threads at the same time and before and after a fork: each thread
+    that calls at the same moment gets a connection of its own, and so does each
+    process.
+
+    address: ``"unix:/path"``, ``"unix:@name"`` or ``"tcp:host:port"``.
+    timeout: seconds that a call may take in all; None for no limit.
+    name: what this program calls itself, for the server's log.
+    any_server_user: talk to a server of any user. Without it the server must run
+        as root, as this user, as the owner of the socket's directory, or as one
+        of server_users (names or numbers).
+    allow_abstract: accept ``"unix:@name"``, a name that any user can take.
+    attempts: how often a call that was certainly not executed is sent in all.
+    frame_bytes_max: the largest reply that is accepted; 0 for libnearcall's own
+        limit.
+    """
+
+    __slots__ = ("__weakref__", "_options")
+
+    _options: Options
+
+    def __init__(
+        self,
+        address: str | os.PathLike[str],
+        *,
+        timeout: float | None = 30.0,
+        name: str | None = None,
+        any_server_user: bool = False,
+        allow_abstract: bool = False,
+        attempts: int = 3,
+        server_users: Iterable[User] = (),
+        frame_bytes_max: int = 0,
+    ) -> None:
+        self._options = Options(
+            timeout=timeout,
+            name=name,
+            any_server_user=any_server_user,
+            allow_abstract=allow_abstract,
+            attempts=attempts,
+            server_users=tuple(server_users),
+            frame_bytes_max=frame_bytes_max,
+        )
+        super().__init__(*core_arguments(address, self._options))
+
+    def with_timeout(self, timeout: float | None, /) -> Self:
+        """The same client, its connections shared, with another default timeout."""
+        view = super().with_timeout(timeout)
+        view._options = Options(**{**self._options, "timeout": timeout})  # type: ignore[typeddict-item]
+        return view
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"timeout={self.timeout}"
+        return f"<{type(self).__name__} {self.address} {state}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickled client opens its own connections where it is unpickled.
+        return (_reopen, (type(self), self.address, self._options))
+
+
+def _reopen(kind: type[Client], address: str, options: Options) -> Client:
+    return kind(address, **options)

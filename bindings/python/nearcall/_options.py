@@ -1,0 +1,53 @@
+"""What Client and AsyncClient are made with, in the form the extension takes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable
+from typing import TypedDict
+
+from nearcall import _core
+
+User = int | str
+
+
+class Options(TypedDict):
+    """Every keyword of the two clients."""
+
+    timeout: float | None
+    name: str | None
+    any_server_user: bool
+    allow_abstract: bool
+    attempts: int
+    server_users: Iterable[User]
+    frame_bytes_max: int
+
+
+def _user_id(user: User) -> int:
+    if isinstance(user, int):
+        return user
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise ValueError(f"server_users: this machine has no user {user!r}; name one it has, or give the number") from None
+
+
+def core_arguments(
+    address: str | os.PathLike[str], options: Options
+) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool]:
+    """The arguments of _core.Client and _core.Engine."""
+    if options["attempts"] < 1:
+        raise ValueError(f"attempts is {options['attempts']}; a call is sent once at least")
+    if options["frame_bytes_max"] < 0:
+        raise ValueError(f"frame_bytes_max is {options['frame_bytes_max']}; it is a number of bytes, or 0")
+    return (
+        os.fspath(address),
+        options["name"] or f"nearcall-python/{_core.library_version()}",
+        options["timeout"],
+        options["attempts"],
+        options["frame_bytes_max"],
+        tuple(_user_id(user) for user in options["server_users"]),
+        options["any_server_user"],
+        options["allow_abstract"],
+    )

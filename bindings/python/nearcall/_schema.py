@@ -1,0 +1,83 @@
+"""A function's description as Python shows functions: signature and docstring."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import Any
+
+_NAMES = {
+    "bool": "bool",
+    "float32": "float",
+    "float64": "float",
+    "string": "str",
+    "bytes": "bytes",
+    "time": "datetime.datetime",
+    "duration": "datetime.timedelta",
+    "any": "Any",
+}
+
+
+def type_text(description: Any) -> str:
+    """The type hint for a type of the schema."""
+    if isinstance(description, str):
+        return _NAMES.get(description, "int")
+    if "list" in description:
+        return f"list[{type_text(description['list'])}]"
+    if "map" in description:
+        key, value = description["map"]
+        return f"dict[{type_text(key)}, {type_text(value)}]"
+    if "optional" in description:
+        return f"{type_text(description['optional'])} | None"
+    return str(description.get("struct", "Any"))
+
+
+def _result_text(results: list[Any]) -> str:
+    if not results:
+        return "None"
+    if len(results) == 1:
+        return type_text(results[0])
+    return f"tuple[{', '.join(type_text(result) for result in results)}]"
+
+
+def _parameter_name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) or not name.isidentifier() else name
+
+
+def _required_count(params: list[Any]) -> int:
+    count = len(params)
+    while count and isinstance(params[count - 1]["type"], dict) and "optional" in params[count - 1]["type"]:
+        count -= 1
+    return count
+
+
+def signature(description: dict[str, Any]) -> inspect.Signature:
+    """What inspect.signature() shows for a function of the server."""
+    params = description["params"]
+    required = _required_count(params)
+    parameters = []
+    for i, param in enumerate(params):
+        variadic = bool(description.get("variadic")) and i == len(params) - 1
+        parameters.append(
+            inspect.Parameter(
+                _parameter_name(param["name"]),
+                inspect.Parameter.VAR_POSITIONAL if variadic else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if variadic or i < required else None,
+                annotation=type_text(param["type"]),
+            )
+        )
+    if all(parameter.name != "timeout" for parameter in parameters):
+        parameters.append(
+            inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="float | None")
+        )
+    return inspect.Signature(parameters, return_annotation=_result_text(description["results"]))
+
+
+def doc(description: dict[str, Any]) -> str:
+    """The docstring of a function of the server: what it says, then its structs."""
+    lines = [str(description.get("doc") or f"The function {description['name']} of the server.")]
+    for name, structure in sorted((description.get("types") or {}).items()):
+        lines.append("")
+        lines.append(f"{name}:")
+        lines.extend(f"    {field['name']}: {type_text(field['type'])}" for field in structure["fields"])
+    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""The C extension: this folder's sources and those of libnearcall in one.
+
+In the repository libnearcall lies two folders up. A source distribution carries
+its sources along, copied when it is made; they are never tracked twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+
+HERE = Path(__file__).resolve().parent
+LIMITED_API = "0x030B0000"
+PYTHON_TAG = "cp311"
+
+
+def libnearcall() -> Path:
+    """Where libnearcall lies: in this folder in a source distribution, beside the
+    bindings in the repository, or where NEARCALL_SOURCE says."""
+    named = os.environ.get("NEARCALL_SOURCE")
+    folders = [HERE / "libnearcall", HERE.parent.parent / "libnearcall"]
+    for folder in [Path(named)] if named else folders:
+        if (folder / "include" / "nearcall.h").is_file():
+            return folder
+    raise SystemExit("libnearcall/include/nearcall.h is missing: build from the repository or from a source distribution")
+
+
+def version() -> str:
+    header = (libnearcall() / "include" / "nearcall.h").read_text()
+    numbers = re.findall(r"^#define NEARCALL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.MULTILINE)
+    return ".".join(numbers)
+
+
+class BuildExtension(build_ext):
+    """Adds libnearcall's sources by absolute path: relative ones with two dots
+    would put their objects outside the build folder."""
+
+    def build_extension(self, ext: Extension) -> None:
+        ext.sources = sorted(ext.sources) + sorted(str(path) for path in (libnearcall() / "src").glob("*.c"))
+        super().build_extension(ext)
+
+
+class SourceDistribution(sdist):
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        for part in ("include", "src"):
+            shutil.copytree(libnearcall() / part, Path(base_dir, "libnearcall", part), dirs_exist_ok=True)
+        licence = HERE / "LICENSE"
+        if not licence.exists():
+            licence = HERE.parent.parent / "LICENSE"
+        shutil.copy(licence, Path(base_dir, "LICENSE"))
+
+
+class Wheel(bdist_wheel):
+    """One wheel for this Python and all later ones."""
+
+    def finalize_options(self) -> None:
+        self.py_limited_api = PYTHON_TAG
+        super().finalize_options()
+
+
+setup(
+    version=version(),
+    ext_modules=[
+        Extension(
+            "nearcall._core",
+            sources=[str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.c")],
+            depends=["csrc/core.h"],
+            include_dirs=[str(libnearcall() / "include"), str(libnearcall() / "src")],
+            define_macros=[("_GNU_SOURCE", None), ("Py_LIMITED_API", LIMITED_API)],
+            extra_compile_args=["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-missing-field-initializers"],
+            libraries=["m"],
+            py_limited_api=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildExtension, "sdist": SourceDistribution, "bdist_wheel": Wheel},
+)

@@ -1,0 +1,75 @@
+"""Fixtures: a server for the session, servers of a test's own, clients."""
+
+from __future__ import annotations
+
+import faulthandler
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import nearcall
+from support import Recorder, Server
+
+HANG_SECONDS = 900
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """A test that hangs ends the run and shows where."""
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a path that is short enough for a socket's."""
+    with tempfile.TemporaryDirectory(prefix="nearcall-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="nearcall-") as name:
+        server = Server(Path(name))
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def start_server(folder: Path) -> Iterator[Callable[..., Server]]:
+    """Starts servers that the test may kill."""
+    servers: list[Server] = []
+
+    def start(*arguments: str) -> Server:
+        servers.append(Server(folder, *arguments))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def own_server(start_server: Callable[..., Server]) -> Server:
+    return start_server()
+
+
+@pytest.fixture
+def recorder(folder: Path, shared_server: Server) -> Iterator[Recorder]:
+    recorder = Recorder(folder, shared_server)
+    yield recorder
+    recorder.close()
+
+
+@pytest.fixture
+def address(shared_server: Server) -> str:
+    return shared_server.address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[nearcall.Client]:
+    with nearcall.Client(address, timeout=20.0) as client:
+        yield client
