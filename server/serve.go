@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/transport"
@@ -121,7 +120,7 @@ func (v *service) accept(ctx context.Context, listener net.Listener) error {
 // passing reports whether accept may succeed later: the process or the machine
 // is short of something, or the connection went away.
 func passing(err error) bool {
-	for _, errno := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ECONNABORTED} {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, errno) {
 			return true
 		}
