@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -251,11 +252,23 @@ func FuzzParseFunction(f *testing.F) {
 	})
 }
 
+// FuzzParseDocument gives documents the hash that they should have, since
+// without it hardly any would be read to the end.
 func FuzzParseDocument(f *testing.F) {
-	f.Add([]byte(document(f, greet(f)).JSON()))
-	f.Add(withHash(`{"functions":[],"nearcall":1,"types":{}}`))
+	f.Add(document(f, greet(f)).JSON())
+	f.Add(document(f, function(f, "many", func(map[int8][]*Greeted, person) (int, any, error) { return 0, nil, nil }, schema.GoOptions{})).JSON())
+	f.Add([]byte(`{"functions":[{"name":"f","params":[],"results":[{"list":"any"}]}],"hash":"","nearcall":1,"types":{}}`))
+	correct := regexp.MustCompile("content's is ([0-9a-f]{64})")
+	stated := regexp.MustCompile(`"hash":"[^"]*"`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := schema.ParseDocument(text)
+		if err != nil {
+			hash := correct.FindStringSubmatch(err.Error())
+			if hash == nil {
+				return
+			}
+			d, err = schema.ParseDocument(stated.ReplaceAll(text, []byte(`"hash":"`+hash[1]+`"`)))
+		}
 		if err != nil {
 			return
 		}

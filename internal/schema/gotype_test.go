@@ -20,16 +20,16 @@ type base struct {
 
 type person struct {
 	base
-	Name     string             `nearcall:"name" json:"other"`
-	Age      *int64             `json:"age"`
-	Tags     []string           `json:"tags"`
-	Friends  []person           `json:"friends"`
-	ByName   map[string]*person `json:"by_name"`
-	Left     chan int           `json:"-"`
-	Also     chan int           `nearcall:"-"`
-	Hidden   bool               `json:"hidden"`
-	Born     time.Time
-	internal chan int
+	Name    string             `nearcall:"name" json:"other"`
+	Age     *int64             `json:"age"`
+	Tags    []string           `json:"tags"`
+	Friends []person           `json:"friends"`
+	ByName  map[string]*person `json:"by_name"`
+	Left    chan int           `json:"-"`
+	Also    chan int           `nearcall:"-"`
+	Hidden  bool               `json:"hidden"`
+	Born    time.Time
+	_       chan int
 }
 
 type pair[A, B any] struct {
@@ -84,7 +84,7 @@ func TestStructFields(t *testing.T) {
 type (
 	endless     []endless
 	endlessMap  map[string]endlessMap
-	onlyPrivate struct{ a int }
+	onlyPrivate struct{ _ int }
 	embedsPtr   struct{ *base }
 	twice       struct {
 		A int `nearcall:"x"`
@@ -118,7 +118,6 @@ func TestUnsupportedTypesSayWhere(t *testing.T) {
 		{func(int, embedsPtr) {}, "embedded pointer *schema_test.base is not supported"},
 		{func(int, twice) {}, `two fields called "x"`},
 		{func(int, holdsChan) {}, "parameter 2 (b) of ack: field Inner of holdsChan: field C of holdsChan_Inner: type chan int"},
-		{func(a, b int) (int, error, int) { return 0, nil, 0 }, "result 2 of ack: type error is not supported"},
 		{func(a, b int) (error, error) { return nil, nil }, "result 1 of ack: type error is not supported"},
 		{func(globalPerson, person) {}, "two types are called person"},
 		{func(int, [][][][][][][][][][][][][][][][][][][][][][][][][][][][][][][]int) {}, "nested deeper than 32"},
