@@ -15,6 +15,7 @@ export CGO_ENABLED := 1
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 30
+SOAK_CALLS ?= 1000000
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
@@ -58,8 +59,8 @@ bench: build build-perl build-python ## all measurements; README and report use 
 bench-quick: build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
-soak: build ## run under load until stopped; memory and descriptors must stay flat
-	@tests/soak/run
+soak: build ## the tests of faults with SOAK_CALLS calls (1,000,000), however long they take
+	@NEARCALL_LEDGER_CALLS=$(SOAK_CALLS) go test -count=1 -timeout 0 -v ./tests/...
 
 clean: ## remove all that was built
 	@rm -rf build
@@ -105,7 +106,7 @@ test-examples: build build-perl build-python ## each example, driven as its user
 	@examples/test
 
 test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
-	@tests/run
+	@go test -race -count=1 -timeout 25m ./tests/...
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
