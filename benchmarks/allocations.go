@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 
@@ -68,10 +69,11 @@ func goAllocations(folder string) ([]result.Measure, error) {
 }
 
 func serveHere(path string) (stop func(), err error) {
-	s := server.New()
+	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
 	err = errors.Join(
 		s.Register("echo", func(data []byte) []byte { return data }),
-		s.Register("ack", func(_ context.Context, m, n int64) (int64, error) { return m + n + 1, nil }),
+		s.Register("plus", func(a, b int64) int64 { return a + b }),
+		s.Register("plus_in_context", func(_ context.Context, a, b int64) (int64, error) { return a + b, nil }),
 	)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,8 @@ func serverAllocations(path string) ([]result.Measure, error) {
 		payload           []byte
 	}{
 		{"echo", "server_allocations_raw", wire.CodecRaw, make([]byte, smallBytes)},
-		{"ack", "server_allocations_typed", wire.CodecMessagePack, []byte{0x92, 0, 1}},
+		{"plus", "server_allocations_typed", wire.CodecMessagePack, []byte{0x92, 0, 1}},
+		{"plus_in_context", "server_allocations_typed_with_context", wire.CodecMessagePack, []byte{0x92, 0, 1}},
 	} {
 		id, err := caller.Resolve(of.function)
 		if err != nil {
@@ -128,14 +131,15 @@ func clientAllocations(path string) ([]result.Measure, error) {
 	payload, reply := make([]byte, smallBytes), make([]byte, 0, smallBytes)
 	raw, err := allocations(func() error {
 		var err error
-		reply, err = c.AppendRaw(ctx, reply[:0], "echo", payload)
+		reply, err = c.CallRaw(ctx, "echo", payload, reply[:0])
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	plus := client.Func2[int64, int64, int64](c, "plus")
 	typed, err := allocations(func() error {
-		_, err := client.Call[int64](ctx, c, "ack", int64(0), int64(1))
+		_, err := plus(ctx, 0, 1)
 		return err
 	})
 	return []result.Measure{

@@ -7,4 +7,9 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
+require (
+	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/tinylib/msgp v1.6.5 // indirect
+)
+
 replace github.com/nearcall/nearcall => ../

@@ -77,6 +77,9 @@ func (o options) keep(r *result.Result, latest string) error {
 		name := r.Date.Format(time.DateOnly) + "-" + r.Machine.Slug() + ".json"
 		paths = append(paths, filepath.Join(filepath.Dir(latest), name))
 	}
+	if err := os.MkdirAll(filepath.Dir(latest), 0o755); err != nil {
+		return err
+	}
 	for _, path := range paths {
 		if err := r.Write(path); err != nil {
 			return err

@@ -41,7 +41,7 @@ func TestPreforkPerl(t *testing.T) {
 		environment: []string{"PERL5LIB=" + filepath.Join(library, "lib") + ":" + filepath.Join(library, "arch")},
 		command: func(port string) []string {
 			return []string{"start_server", "--port=127.0.0.1:" + port, "--interval=1", "--",
-				"plackup", "-s", "Starlet", "--max-workers=" + strconv.Itoa(workersMax), "-E", "deployment",
+				"plackup", "-s", "Starlet", "--max-workers=" + strconv.Itoa(workersMax), "--err-respawn-interval=0", "-E", "deployment",
 				"-a", "prefork-perl/app.psgi"}
 		},
 		reload: syscall.SIGHUP, depth: 2,
