@@ -24,12 +24,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: bareserver PATH")
 		os.Exit(2)
 	}
-	if err := serve(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "bareserver:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "bareserver:", serve(os.Args[1]))
+	os.Exit(1)
 }
 
+// serve returns only when it cannot go on.
 func serve(path string) error {
 	listener, err := net.Listen("unix", path)
 	if err != nil {

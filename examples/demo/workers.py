@@ -13,7 +13,9 @@ go = nearcall.Client(sys.argv[1])
 
 
 def greet_and_count(who: str) -> None:
-    print(f"  Python {who:9} {os.getpid():6}: {go.greet(who)} visit {go.visit('/demo')}", flush=True)
+    # One write, so that lines of workers do not mix.
+    sys.stdout.write(f"  Python {who:9} {os.getpid():6}: {go.greet(who)} visit {go.visit('/demo')}\n")
+    sys.stdout.flush()
 
 
 greet_and_count("parent")

@@ -11,7 +11,7 @@ my $address = $ENV{NEARCALL_ADDRESS} // die "NEARCALL_ADDRESS is not set, as uni
 my $go = Nearcall->new($address, timeout => 2, name => 'prefork-perl');
 $go->connect;
 
-sub {
+my $application = sub {
     my ($env) = @_;
     my $page = $env->{PATH_INFO};
     my $text = eval { sprintf "%s Visit %d, served by %d.\n", $go->greet($page), $go->visit($page), $$ };
