@@ -106,7 +106,8 @@ func startWatch(c *canary) *watch {
 }
 
 // finish returns how many calls were made and their median, 99th and slowest.
-func (w *watch) finish() (string, error) {
+// It fails when a call did, or when the 99th took longer than the bound.
+func (w *watch) finish(bound time.Duration) (string, error) {
 	close(w.stop)
 	w.done.Wait()
 	if w.err != nil || len(w.times) == 0 {
@@ -116,5 +117,9 @@ func (w *watch) finish() (string, error) {
 	at := func(part float64) time.Duration {
 		return w.times[int(part*float64(len(w.times)-1))].Round(time.Microsecond)
 	}
-	return fmt.Sprintf("%d calls, p50 %s, p99 %s, slowest %s", len(w.times), at(0.5), at(0.99), at(1)), nil
+	var err error
+	if at(0.99) > bound {
+		err = fmt.Errorf("the client beside is disturbed: p99 %s, bound %s", at(0.99), bound)
+	}
+	return fmt.Sprintf("%d calls, p50 %s, p99 %s, slowest %s", len(w.times), at(0.5), at(0.99), at(1)), err
 }

@@ -130,9 +130,13 @@ func (e *encoder) welcome(value any, _ object) ([]byte, error) {
 // greeting encodes a hello or welcome: the defaults, and over them the members
 // that are named. "magic" and "extensions" are bytes.
 func (e *encoder) greeting(l layout, value any, members object) ([]byte, error) {
-	given, ok := value.(object)
+	resolved, err := e.vars.resolve(value)
+	if err != nil {
+		return nil, err
+	}
+	given, ok := resolved.(object)
 	if !ok {
-		return nil, fmt.Errorf("%v is no greeting", value)
+		return nil, fmt.Errorf("%v is no greeting", resolved)
 	}
 	for name, member := range given {
 		members[name] = member

@@ -19,6 +19,8 @@ import (
 type options struct {
 	root     string
 	vectors  string
+	known    string
+	show     string
 	pattern  *regexp.Regexp
 	server   string
 	address  string
@@ -48,6 +50,8 @@ func parseOptions(arguments []string) (*options, error) {
 	flags := flag.NewFlagSet("runner", flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", ".", "the repository")
 	flags.StringVar(&o.vectors, "vectors", "", "folder of vectors (default ROOT/conformance/vectors)")
+	flags.StringVar(&o.known, "known-failures", "", "folder of the lists (default ROOT/conformance/known-failures)")
+	flags.StringVar(&o.show, "show", "", "print what this vector sends, in hexadecimal")
 	flags.StringVar(&o.server, "server", "", "command of a server to start; gets -address ADDRESS and says \"ready ADDRESS\"")
 	flags.StringVar(&o.address, "address", "", "address of a server that runs already")
 	flags.Var(o.testees, "testee", "NAME=COMMAND of a program around a client; may be repeated")
@@ -62,7 +66,10 @@ func parseOptions(arguments []string) (*options, error) {
 	if o.vectors == "" {
 		o.vectors = filepath.Join(o.root, "conformance", "vectors")
 	}
-	if o.server == "" && o.address == "" && len(o.testees) == 0 {
+	if o.known == "" {
+		o.known = filepath.Join(o.root, "conformance", "known-failures")
+	}
+	if o.show == "" && o.server == "" && o.address == "" && len(o.testees) == 0 {
 		return nil, errors.New("nothing to hold: say -server, -address or -testee")
 	}
 	var err error
@@ -97,6 +104,9 @@ func run(arguments []string, out io.Writer) error {
 	}
 	if r.vectors, err = readVectors(o.vectors); err != nil {
 		return err
+	}
+	if r.show != "" {
+		return r.showVector(r.show)
 	}
 	if r.folder, err = os.MkdirTemp("", "conformance-"); err != nil {
 		return err
@@ -143,7 +153,7 @@ func (r *runner) serverModes() error {
 // trialsOf lists the trials for one side that -run names, and the known
 // failures among them. A list that names no trial at all is stale.
 func (r *runner) trialsOf(side, subject string) ([]trial, map[string]bool, error) {
-	known, err := readKnownFailures(filepath.Join(r.root, "conformance", "known-failures", subject+".txt"))
+	known, err := readKnownFailures(filepath.Join(r.known, subject+".txt"))
 	if err != nil {
 		return nil, nil, err
 	}

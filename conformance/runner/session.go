@@ -24,7 +24,6 @@ type session struct {
 	pending  chan answer              // side caller: the call that runs
 	started  time.Time                // when that call began
 
-	resolved map[uint64]string // side caller: function ids given out
 }
 
 func newSession(spec *specification, t trial) *session {
