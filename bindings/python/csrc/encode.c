@@ -69,8 +69,7 @@ static int is_conversion_error(void)
 {
     return PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)
            || PyErr_ExceptionMatches(PyExc_OverflowError)
-           || PyErr_ExceptionMatches(PyExc_BufferError)
-           || PyErr_ExceptionMatches(PyExc_RecursionError);
+           || PyErr_ExceptionMatches(PyExc_BufferError);
 }
 
 /* Raises InvalidArgument: "argument 1 (m): takes int64, got str; hint". What a
@@ -505,11 +504,8 @@ static int encode_value(encoder *e, const core_node *node, PyObject *value, cons
 
     if (node->kind < CORE_ANY)
         return functions[node->kind](e, node, value, at);
-    if (Py_EnterRecursiveCall(" in an argument")) {
-        core_raise_from_current(e->state, NEARCALL_E_INVALID_ARGUMENT,
-                                NEARCALL_OUTCOME_NOT_EXECUTED, "an argument is nested too deeply");
+    if (Py_EnterRecursiveCall(" in an argument"))
         return -1;
-    }
     r = functions[node->kind](e, node, value, at);
     Py_LeaveRecursiveCall();
     return r;
@@ -521,7 +517,13 @@ int core_encode_argument(core_state *state, nearcall_client *handle, const core_
     encoder e = {.state = state, .handle = handle};
     place here = {.kind = ARGUMENT, .index = index, .name = param->name};
 
-    return encode_value(&e, param->type, value, &here);
+    if (encode_value(&e, param->type, value, &here) == 0)
+        return 0;
+    /* Not reported where it happens: down there no Python code can run. */
+    if (PyErr_ExceptionMatches(PyExc_RecursionError))
+        core_raise_from_current(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                                "an argument is nested too deeply");
+    return -1;
 }
 
 /* A raw function's only argument travels as the bytes it is. */

@@ -63,12 +63,16 @@ class LoopEngine:
         self.closed = True
         if self._is_ours():
             self._stop_watching()
-        waiters, self._waiters = self._waiters, {}
         self._engine.close()
+        waiters, self._waiters = self._waiters, {}
         for future in waiters.values():
             if not future.done() and not future.get_loop().is_closed():
                 error = Cancelled("the client was closed before the reply came", Code.CANCELLED, Outcome.UNKNOWN)
                 future.set_exception(error)
+        # Those that have no place yet try to begin, and hear that it is closed.
+        for place in self._queue:
+            if not place.done() and not place.get_loop().is_closed():
+                place.set_result(None)
 
     # ---- Places: an engine holds a fixed number of calls, further ones queue ----
 

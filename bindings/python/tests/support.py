@@ -60,8 +60,17 @@ class Server:
         assert self.process is not None
         return self.process.pid
 
-    def send_signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+    def pause(self) -> None:
+        """Stops the process, and waits until every thread of it stands."""
+        os.kill(self.pid, signal.SIGSTOP)
+        tasks = Path(f"/proc/{self.pid}/task")
+        wait_until(
+            lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir()),
+            "the server stands",
+        )
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         if self.process is None:

@@ -1,0 +1,108 @@
+"""Every call ends by its deadline, whatever state the server is in."""
+
+from __future__ import annotations
+
+import math
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nearcall
+from nearcall import Client, Outcome
+from support import Server
+
+GRACE_SECONDS = 0.05
+# What the test's own process may add on a machine that does other things too.
+SLACK_SECONDS = 0.25
+
+
+def ends_in_time(call: Callable[[], Any], timeout: float) -> nearcall.DeadlineExceeded:
+    start = time.monotonic()
+    with pytest.raises(nearcall.DeadlineExceeded) as caught:
+        call()
+    elapsed = time.monotonic() - start
+    assert timeout <= elapsed + 0.002
+    assert elapsed <= timeout + GRACE_SECONDS + SLACK_SECONDS
+    assert isinstance(caught.value, TimeoutError)
+    return caught.value
+
+
+@pytest.mark.parametrize("timeout", [0.01, 0.1, 0.3])
+def test_slow_function(client: Client, timeout: float) -> None:
+    error = ends_in_time(lambda: client.sleep(10_000, timeout=timeout), timeout)
+    # The function stops with its context: it says so, when it is quick enough.
+    assert error.outcome in (Outcome.EXECUTED, Outcome.UNKNOWN)
+    assert client.one() == 1
+
+
+def test_function_that_cannot_be_cancelled(client: Client) -> None:
+    error = ends_in_time(lambda: client.block(2_000, timeout=0.1), 0.1)
+    assert error.outcome is Outcome.UNKNOWN
+    assert client.one() == 1
+
+
+def test_timeout_of_the_client(address: str) -> None:
+    with Client(address, timeout=0.1) as client:
+        assert client.one() == 1
+        ends_in_time(lambda: client.sleep(10_000), 0.1)
+        ends_in_time(lambda: client.call("sleep", 10_000), 0.1)
+        assert client.sleep(150, timeout=5) == 150
+        assert client.with_timeout(5).sleep(150) == 150
+        assert client.with_timeout(None).sleep(150) == 150
+        assert client.sleep(150, timeout=math.inf) == 150
+
+
+def test_stopped_server(own_server: Server) -> None:
+    with Client(own_server.address) as client:
+        assert client.one() == 1
+        own_server.pause()
+        error = ends_in_time(lambda: client.one(timeout=0.2), 0.2)
+        assert error.outcome is Outcome.UNKNOWN
+        ends_in_time(lambda: client.ping(timeout=0.2), 0.2)
+        ends_in_time(lambda: client.call_raw("echo", bytes(2_000_000), timeout=0.2), 0.2)
+        own_server.resume()
+        assert client.one() == 1
+
+
+def test_server_stopped_before_it_accepts(own_server: Server) -> None:
+    own_server.pause()
+    with Client(own_server.address, timeout=0.2) as client:
+        for call in (client.connect, client.ping, lambda: client.ack(0, 1), lambda: client.call_raw("echo", b"")):
+            error = ends_in_time(call, 0.2)
+            assert error.outcome is Outcome.NOT_EXECUTED
+        own_server.resume()
+        assert client.with_timeout(10).ack(0, 1) == 2
+
+
+def test_listener_that_never_accepts(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "silent.sock"))
+        listener.listen(0)
+        with Client(f"unix:{folder / 'silent.sock'}", timeout=0.2) as first, first.with_timeout(0.1) as second:
+            ends_in_time(lambda: first.one(), 0.2)
+            ends_in_time(lambda: second.one(), 0.1)
+
+
+def test_other_threads_run_meanwhile(client: Client) -> None:
+    """The interpreter is free while a call waits."""
+    assert client.one() == 1
+    count = 0
+    done = threading.Event()
+
+    def work() -> None:
+        nonlocal count
+        while not done.is_set():
+            count += 1
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    before = count
+    assert client.sleep(200) == 200
+    assert count > before + 1000
+    done.set()
+    worker.join()
