@@ -79,6 +79,13 @@ static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
     return function;
 }
 
+/* A name that no signal handler can change while it is looked up. */
+static SV *stable_name(pTHX_ SV *name)
+{
+    SvGETMAGIC(name);
+    return ncp_mortal_copy(aTHX_ name);
+}
+
 void ncp_find(pTHX_ ncp_invocation *call)
 {
     HE *known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
@@ -88,7 +95,7 @@ void ncp_find(pTHX_ ncp_invocation *call)
         call->function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
         return;
     }
-    call->name = sv_mortalcopy(call->name);
+    call->name = stable_name(aTHX_ call->name);
     found = find_waiting(aTHX_ call);
     Newxz(call->function, 1, ncp_function);
     call->function->name = newSVsv(call->name);
@@ -139,8 +146,11 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 /* The bytes of an argument, safe from whatever a signal handler does to it. */
 static SV *stable_bytes(pTHX_ ncp_invocation *call)
 {
-    SV *bytes = sv_mortalcopy(ncp_argument(aTHX_ call, 0));
+    SV *argument = ncp_argument(aTHX_ call, 0);
+    SV *bytes;
 
+    SvGETMAGIC(argument);
+    bytes = ncp_mortal_copy(aTHX_ argument);
     if (!SvOK(bytes) || SvROK(bytes))
         croak("Nearcall: call_raw takes a function's name and a string of bytes");
     (void)SvPV_nolen(bytes);
@@ -157,7 +167,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     ncp_handle *handle = call->handle;
     SV *bytes = stable_bytes(aTHX_ call);
     STRLEN name_bytes;
-    const char *name = SvPVutf8(call->name = sv_mortalcopy(call->name), name_bytes);
+    const char *name = SvPVutf8(call->name = stable_name(aTHX_ call->name), name_bytes);
     nearcall_client *client = handle->client;
     int r;
 

@@ -77,9 +77,9 @@ static SV *new_text(pTHX_ decoder *d, const nearcall_value *value)
     const U8 *text = value->as.data;
     SV *result;
 
-    if (is_utf8_invariant_string(text, value->count))
+    if (ncp_is_ascii(text, value->count))
         return newSVpvn((const char *)text, value->count);
-    if (!is_c9strict_utf8_string(text, value->count))
+    if (!ncp_is_unicode(text, value->count))
         return misfit(d, "a string in UTF-8");
     result = newSVpvn((const char *)text, value->count);
     SvUTF8_on(result);

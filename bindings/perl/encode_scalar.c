@@ -188,9 +188,9 @@ static SV *require_text(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
     if (LIKELY(SvPOK(plain)))
         return plain;
-    if (!SvOK(plain) || SvROK(plain))
+    if (!SvNIOK(plain) || SvROK(plain))
         ncp_refuse(aTHX_ e, type, plain);
-    plain = sv_mortalcopy(plain);
+    plain = ncp_mortal_copy(aTHX_ plain);
     (void)SvPV_force_nomg_nolen(plain);
     return plain;
 }
@@ -199,10 +199,10 @@ static void put_characters(pTHX_ ncp_encoder *e, const char *text, STRLEN bytes,
 {
     U8 *widened;
 
-    if (wide && !is_c9strict_utf8_string((const U8 *)text, bytes))
+    if (wide && !ncp_is_unicode((const U8 *)text, bytes))
         ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
                                 "as a lone surrogate");
-    if (wide || is_utf8_invariant_string((const U8 *)text, bytes)) {
+    if (wide || ncp_is_ascii((const U8 *)text, bytes)) {
         nearcall_put_string(e->client, text, bytes);
         return;
     }

@@ -40,9 +40,11 @@ static void append_value(pTHX_ SV *message, SV *value)
     else if (!SvOK(value))
         sv_catpvs(message, "undef");
     else if (SvNIOK(value) && !SvPOK(value))
-        sv_catpvf(message, "%" SVf, SVfARG(sv_mortalcopy(value)));
+        sv_catpvf(message, "%" SVf, SVfARG(ncp_mortal_copy(aTHX_ value)));
+    else if (!SvPOK(value))
+        sv_catpvf(message, "a %s", sv_reftype(value, FALSE));
     else
-        sv_catsv(message, sv_2mortal(newSVpv(pv_pretty(sv_newmortal(), SvPV_nolen(value),
+        sv_catsv(message, sv_2mortal(newSVpv(pv_pretty(sv_newmortal(), SvPVX(value),
             SvCUR(value), shown_characters_max, NULL, NULL,
             PERL_PV_PRETTY_DUMP | (SvUTF8(value) ? PERL_PV_ESCAPE_UNI : 0)), 0)));
 }

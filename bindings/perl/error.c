@@ -25,7 +25,7 @@ static SV *text_from_peer(pTHX_ const char *text)
 {
     SV *message = newSVpv(text, 0);
 
-    if (is_c9strict_utf8_string((const U8 *)SvPVX(message), SvCUR(message)))
+    if (ncp_is_unicode((const U8 *)SvPVX(message), SvCUR(message)))
         SvUTF8_on(message);
     return message;
 }

@@ -23,6 +23,25 @@
  * protocol's limit on nesting, so that libnearcall's error comes first. */
 #define NCP_RECURSION_MAX 100
 
+/* A copy that leaves the original whole: sv_mortalcopy() takes the buffer of a
+ * temporary. Large strings are shared until one of both is changed. Magic is not
+ * fetched again. */
+static inline SV *ncp_mortal_copy(pTHX_ SV *original)
+{
+    return sv_mortalcopy_flags(original, SV_DO_COW_SVSETSV | SV_NOSTEAL);
+}
+
+/* Perl's own functions take a length of 0 for "up to the NUL". */
+static inline bool ncp_is_ascii(const U8 *text, STRLEN bytes)
+{
+    return bytes == 0 || is_utf8_invariant_string(text, bytes);
+}
+
+static inline bool ncp_is_unicode(const U8 *text, STRLEN bytes)
+{
+    return bytes == 0 || is_c9strict_utf8_string(text, bytes);
+}
+
 /* ---- Plans: a function's description, compiled once (plan.c) ---- */
 
 typedef enum {

@@ -35,10 +35,10 @@ static void *allocate(pTHX_ compiler *c, size_t bytes)
 static SV *shared_name(pTHX_ compiler *c, const nearcall_value *text)
 {
     I32 bytes = (I32)text->count;
-    bool wide = !is_utf8_invariant_string(text->as.data, text->count);
+    bool wide = !ncp_is_ascii(text->as.data, text->count);
     SV *name;
 
-    if (wide && !is_utf8_string(text->as.data, text->count))
+    if (wide && !ncp_is_unicode(text->as.data, text->count))
         refuse(aTHX_ c, "a name is not UTF-8");
     name = newSVpvn_share((const char *)text->as.data, wide ? -bytes : bytes, 0);
     av_push(c->memory, name);

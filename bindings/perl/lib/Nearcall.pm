@@ -11,6 +11,9 @@ our $VERSION = 'v0.1.0';
 
 XSLoader::load( __PACKAGE__, $VERSION );
 
+# XSLoader leaves it behind, and it would hide a function of that name.
+delete $Nearcall::{bootstrap};
+
 my %OPTIONS = map { $_ => 1 } qw(
     timeout connect_timeout name attempts frame_bytes_max
     server_users any_server_user allow_abstract nonblocking
@@ -283,13 +286,21 @@ With C<< nonblocking => 1 >> nothing waits: watch C<fd> for C<events>, for
 C<timeout> at most, then C<process>, in any loop. Ask for all three again after
 each C<begin>, C<process> and C<cancel>.
 
-    my $poll = IO::Poll->new;
     my $call = $go->begin( ack => 2, 3 );
     until ( $call->ready ) {
-        $poll->mask( $go->fd => $go->events );
-        $poll->poll( $go->timeout );
+        my ( $read, $write ) = ( '', '' );
+        if ( ( my $fd = $go->fd ) >= 0 ) {
+            vec( $read,  $fd, 1 ) = 1 if $go->events & POLLIN;
+            vec( $write, $fd, 1 ) = 1 if $go->events & POLLOUT;
+        }
+        select $read, $write, undef, $go->timeout;
         $go->process;
     }
+    print $call->wait;
+
+The constants come from L<IO::Poll>. L<EV>, L<AnyEvent> and other loops take the number of
+a descriptor as it is; a loop that wants a file handle must not be given one that closes
+the descriptor.
 
 =head2 fd
 

@@ -1,0 +1,195 @@
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of);
+
+use JSON::PP ();
+use Time::Piece ();
+
+use Nearcall;
+
+my $server = TestServer->start;
+my $go = Nearcall->new( $server->address, timeout => 10 );
+
+# kinds returns its nine arguments as a list of any.
+my @defaults = ( 1, 0, 0, 0, 0, 0, 0, '', '' );
+my %place = ( bool => 0, int8 => 1, int64 => 2, uint8 => 3, uint64 => 4, float32 => 5,
+    float64 => 6, string => 7, bytes => 8 );
+
+sub through {
+    my ( $type, $value ) = @_;
+    my @arguments = @defaults;
+    $arguments[ $place{$type} ] = $value;
+    return $go->kinds(@arguments)->[ $place{$type} ];
+}
+
+sub refused {
+    my ( $type, $value, $pattern, $name ) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my $error = error_of { through( $type, $value ) };
+    isa_ok( $error, 'Nearcall::Error', $name );
+    is( $error->name, 'INVALID_ARGUMENT', "$name: code" );
+    ok( $error->not_executed, "$name: not executed" );
+    like( $error->message, qr/argument @{[ $place{$type} + 1 ]} \(\w+\): .*$pattern/, "$name: message" );
+}
+
+subtest 'whole numbers' => sub {
+    for my $number ( 0, 1, -1, 127, 128, -128, 65535, 2147483647, -2147483648, 4294967296,
+        9007199254740993, 9223372036854775807, -9223372036854775807 - 1 )
+    {
+        is( through( int64 => $number ),   $number,   "int64 $number" );
+        is( through( int64 => "$number" ), $number, "int64 from the string $number" );
+    }
+    is( through( uint64 => 18446744073709551615 ), '18446744073709551615', 'uint64, the largest' );
+    is( through( uint64 => '18446744073709551615' ), '18446744073709551615', 'from a string' );
+    is( through( int8 => -128 ), -128, 'int8' );
+    is( through( uint8 => 255 ), 255, 'uint8' );
+    is( through( int64 => 3.0 ), 3,    'a float that is whole' );
+    is( through( int64 => 1e15 ), 1000000000000000, 'a large one' );
+    is( through( int64 => '1e3' ), 1000, 'a string with an exponent' );
+    is( through( int64 => ' 7 ' ), 7, 'blanks around' );
+    is( through( int64 => !!1 ), 1, 'true' );
+    is( through( int64 => !!0 ), 0, 'false' );
+};
+
+subtest 'what is no whole number, or does not fit' => sub {
+    refused( int8   => 128, qr/expected int8 \(-128 to 127\), got 128/, 'too large for int8' );
+    refused( int8   => -129, qr/expected int8 .*, got -129/, 'too small for int8' );
+    refused( uint8  => -1, qr/expected uint8 \(0 to 255\), got -1/, 'negative' );
+    refused( uint8  => 256, qr/expected uint8 .*, got 256/, 'too large for uint8' );
+    refused( int64  => '9223372036854775808', qr/expected int64 .*got "9223372036854775808"/, 'beyond int64' );
+    refused( uint64 => '18446744073709551616', qr/expected uint64/, 'beyond uint64' );
+    refused( uint64 => 18446744073709551616.0, qr/expected uint64/, 'beyond uint64 as a float' );
+    refused( int64  => 1.5, qr/expected int64 .*, got 1\.5/, 'a fraction' );
+    refused( int64  => 'abc', qr/expected int64 .*, got "abc"/, 'text' );
+    refused( int64  => '', qr/expected int64 .*, got ""/, 'nothing' );
+    refused( int64  => '12abc', qr/got "12abc"/, 'a number and more' );
+    refused( int64  => undef, qr/got undef/, 'undef' );
+    refused( int64  => [1], qr/got a reference to ARRAY/, 'a reference' );
+    refused( int64  => *STDOUT, qr/got a GLOB/, 'a glob' );
+    refused( string => *STDOUT, qr/got a GLOB/, 'a glob as text' );
+    refused( string => qr/x/, qr/got a reference to Regexp/, 'a pattern' );
+    refused( int64  => 9**9**9, qr/expected int64/, 'infinity' );
+    refused( int64  => -sin(9**9**9), qr/expected int64/, 'not a number' );
+    refused( int64  => "x" x 1000, qr/got "x{40}"\.\.\.$/, 'long text is cut' );
+};
+
+subtest 'floats' => sub {
+    for my $number ( 0, 1.5, -2.25, 1e300, 2**53 + 2 ) {
+        is( through( float64 => $number ), $number, "float64 $number" );
+    }
+    is( through( float32 => 1.5 ), 1.5, 'float32' );
+    is( through( float64 => '2.5' ), 2.5, 'from a string' );
+    is( through( float64 => 7 ), 7, 'from a whole number' );
+    is( through( float64 => 9**9**9 ), 9**9**9, 'infinity' );
+    my $nan = through( float64 => -sin(9**9**9) );
+    ok( $nan != $nan, 'not a number' );
+    refused( float32 => 1e300, qr/expected float32, got 1e\+?300/, 'too large for float32' );
+    refused( float64 => 'abc', qr/expected float64, got "abc"/, 'text' );
+    refused( float64 => undef, qr/got undef/, 'undef' );
+};
+
+subtest 'truth' => sub {
+    for my $true ( 1, 'x', !!1, \1, [], 0.1, JSON::PP::true() ) {
+        is( through( bool => $true ), !!1, 'true' );
+    }
+    for my $false ( 0, '', '0', !!0, \0, undef, JSON::PP::false() ) {
+        is( through( bool => $false ), !!0, 'false' );
+    }
+};
+
+subtest '"10" and 10' => sub {
+    my $number = 10;
+    my $text = "10";
+    is( $go->upper($number), '10', 'a number where text is wanted' );
+    is( $go->sum( $text, $text ), 20, 'text where numbers are wanted' );
+    is( JSON::PP->new->encode( [ $number, $text ] ), '[10,"10"]', 'and neither was changed' );
+};
+
+subtest 'structs' => sub {
+    is( $go->greet( { name => 'Ada' } ), 'Hello, Ada', 'fields that are left out' );
+    is( $go->greet( { name => 'Ada', age => 36, tags => [ 'a', 'b' ] } ), 'Hello, Ada, 36 [a,b]', 'all' );
+    is( $go->greet( { name => 'Ada', age => undef, tags => [] } ), 'Hello, Ada', 'undef and empty' );
+    is_deeply( $go->move( { x => 1, y => 2 }, { x => 0.5, y => -2 } ), { x => 1.5, y => 0 }, 'a result' );
+    is( $go->greet( bless { name => 'Ada' }, 'Person' ), 'Hello, Ada', 'an object made of a hash' );
+
+    my $error = error_of { $go->greet( { name => 'Ada', nmae => 1 } ) };
+    is( $error->name, 'INVALID_ARGUMENT', 'a key that is no field' );
+    ok( $error->not_executed, 'is refused before anything is sent' );
+    like( $error->message, qr/argument 1 \(person\): Person has no field "nmae"; it has name, age, tags/, 'by name' );
+    like( error_of { $go->greet( { name => undef } ) }->message,
+        qr/argument 1 \(person\), "name": expected string, got undef/, 'undef where a value is needed' );
+    like( error_of { $go->greet( { name => 'Ada', tags => [ 'a', [] ] } ) }->message,
+        qr/argument 1 \(person\), "tags", element 1: expected string, got a reference to ARRAY/, 'the way to it' );
+    like( error_of { $go->greet('Ada') }->message, qr/expected Person, got "Ada"/, 'no hash' );
+};
+
+subtest 'lists, maps, optional' => sub {
+    is_deeply( $go->word_count('to be or not to be'), { to => 2, be => 2, or => 1, not => 1 }, 'a map' );
+    is_deeply( $go->word_count(''), {}, 'an empty map' );
+    is( $go->optional_sum( 1, 2 ), 3, 'given' );
+    is( $go->optional_sum( 1, undef ), 1, 'undef' );
+    is( $go->optional_sum(1), 1, 'left out' );
+    like( error_of { $go->optional_sum }->message, qr/optional_sum takes 1 to 2 arguments; 0 came, and argument 1 \(a\) is missing/, 'too few' );
+    like( error_of { $go->ack( 1, 2, 3 ) }->message, qr/ack takes 2 arguments; 3 came/, 'too many' );
+};
+
+subtest 'any' => sub {
+    for my $value ( 1, -1, 0, 1.5, 'text', '', undef, [], {}, [ 1, [ 2, [3] ] ],
+        { a => { b => [ undef, 'c' ] } }, "\x{263a}", 18446744073709551615 )
+    {
+        is_deeply( $go->identity($value), $value, 'as it is: ' . JSON::PP->new->allow_nonref->ascii->encode($value) );
+    }
+    my $json = JSON::PP->new->canonical;
+    is( $json->encode( $go->identity( [ 10, '10', 1.5 ] ) ), '[10,"10",1.5]', 'numbers and strings stay what they are' );
+    my $used = '10';
+    { no warnings 'void'; $used + 0; }
+    is( $json->encode( $go->identity( [$used] ) ), '["10"]', 'a string that was used as a number' );
+    is( $go->identity( JSON::PP::true() ), !!1, 'true' );
+    is( $go->identity( \0 ), !!0, 'false' );
+    is( $go->identity( [ !!1, !!0 ] )->[1], !!0, 'Perl\'s own' ) if $] >= 5.036;
+    like( error_of { $go->identity( sub { } ) }->message, qr/expected any, got a reference to CODE/, 'code' );
+    like( error_of { $go->identity( { a => \*STDOUT } ) }->message, qr/"a": expected any, got a reference to GLOB/, 'a handle' );
+    like( error_of { $go->identity( bless {}, 'Some::Class' ) }->message, qr/got a reference to Some::Class/, 'an object' );
+    my $circle = [];
+    push @$circle, $circle;
+    my $error = error_of { $go->identity($circle) };
+    is( $error->name, 'INVALID_ARGUMENT', 'a list that contains itself' );
+    ok( $error->not_executed, 'is refused here' );
+    @$circle = ();
+};
+
+subtest 'times' => sub {
+    is( $go->later( 1_000_000_000, 1.5 ), 1_000_000_001.5, 'seconds' );
+    is( $go->later( 0.25, 0 ), 0.25, 'a fraction' );
+    is( $go->later( -1.75, 0 ), -1.75, 'before 1970' );
+    is( $go->later( '1000000000', '-0.5' ), 999_999_999.5, 'strings' );
+    is( $go->later( scalar Time::Piece::gmtime(86400), 60 ), 86460, 'an object with epoch' );
+    {
+        package Moment;
+        sub new        { bless {}, shift }
+        sub epoch      { 1_700_000_000 }
+        sub nanosecond { 250_000_000 }
+    }
+    is( $go->later( Moment->new, 0 ), 1_700_000_000.25, 'an object with nanoseconds' );
+    my ( $before, $now, $after ) = ( time, $go->now, time );
+    cmp_ok( $now, '>=', $before, 'now' );
+    cmp_ok( $now, '<=', $after + 1, 'is now' );
+    is( $go->identity( Moment->new ), 1_700_000_000.25, 'as any' );
+    like( error_of { $go->later( 'soon', 0 ) }->message, qr/argument 1 \(moment\): expected time, got "soon"/, 'no time' );
+    like( error_of { $go->later( 0, 1e300 ) }->message, qr/argument 2 \(by\): expected duration/, 'too long' );
+    like( error_of { $go->later( 1e300, 0 ) }->message, qr/argument 1 \(moment\): expected time/, 'too late' );
+};
+
+subtest 'a refusal leaves the handle as it was' => sub {
+    for ( 1 .. 100 ) {
+        eval { $go->greet( { name => 'Ada', tags => [ ('x') x 50, undef ] } ) };
+    }
+    is( $go->one, 1, 'the next call works' );
+};
+
+done_testing;

@@ -1,0 +1,103 @@
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of wait_until);
+
+use Time::HiRes qw(time);
+
+use Nearcall;
+
+my $server = TestServer->start;
+my $go = Nearcall->new( $server->address, timeout => 10 );
+
+subtest 'several at a time' => sub {
+    my $began = time;
+    my @calls = map { $go->begin( sleep => $_ ) } 300, 200, 100;
+    is_deeply( [ map { $_->wait } @calls ], [ 300, 200, 100 ], 'waited for in their order' );
+    cmp_ok( time - $began, '<', 0.55, 'they ran side by side' );
+    isa_ok( $calls[0], 'Nearcall::Call' );
+    is( $calls[0]->wait, 300, 'a result can be asked for again' );
+};
+
+subtest 'other calls meanwhile' => sub {
+    my $slow = $go->begin( sleep => 150 );
+    is( $go->ack( 1, 1 ), 3, 'a call that waits' );
+    ok( !$slow->ready, 'does not finish the other' );
+    is( $slow->wait, 150, 'which goes on' );
+    ok( $slow->ready, 'and then is ready' );
+};
+
+subtest 'ready' => sub {
+    my $call = $go->begin( sleep => 50 );
+    ok( wait_until { $call->ready }, 'becomes true without wait' );
+    is( $call->wait, 50, 'the result is there' );
+    is( $call->error, undef, 'and no error' );
+};
+
+subtest 'results' => sub {
+    is_deeply( [ $go->begin( divmod => 7, 2 )->wait ], [ 3, 1 ], 'several' );
+    is_deeply( scalar $go->begin( divmod => 7, 2 )->wait, [ 3, 1 ], 'several in scalar context' );
+    my $bytes = join '', map { chr } 0 .. 255;
+    is( $go->begin( echo => $bytes )->wait, $bytes, 'raw bytes' );
+    is_deeply( $go->begin( identity => [ 1, { a => undef } ] )->wait, [ 1, { a => undef } ], 'structure' );
+};
+
+subtest 'failures' => sub {
+    my $call = $go->begin( fail => 5, 'not there' );
+    ok( wait_until { $call->ready }, 'a failed call is ready' );
+    is( $call->error->name, 'NOT_FOUND', 'has its error' );
+    my $error = error_of { $call->wait }; my $line = __LINE__;
+    is( $error->name, 'NOT_FOUND', 'and throws it' );
+    is( $error->line, $line, 'where it was waited for' );
+    is( error_of { $call->wait }->name, 'NOT_FOUND', 'again' );
+    my $refused = error_of { $go->begin( ack => 'x', 1 ) };
+    is( $refused->name, 'INVALID_ARGUMENT', 'arguments are checked by begin' );
+};
+
+subtest 'giving up' => sub {
+    my $call = $go->begin( sleep => 60_000 );
+    $call->cancel;
+    ok( $call->ready, 'a cancelled call is over' );
+    is( error_of { $call->wait }->name, 'CANCELLED', 'cancelled' );
+    { my $dropped = $go->begin( sleep => 60_000 ); }
+    is( $go->one, 1, 'one that went out of scope is no hindrance' );
+    for ( 1 .. 200 ) { $go->begin( sleep => 60_000 ) }
+    is( $go->one, 1, 'nor are two hundred' );
+};
+
+subtest 'as many as there may be' => sub {
+    my @calls;
+    my $error = error_of { push @calls, $go->begin( sleep => 20_000 ) for 1 .. 1000 };
+    is( $error->name, 'RESOURCE_EXHAUSTED', 'there is a limit' );
+    is( scalar @calls, 64, 'of 64' );
+    @calls = ();
+    is( $go->one, 1, 'and dropping them makes room' );
+};
+
+subtest 'closing' => sub {
+    my $handle = Nearcall->new( $server->address, timeout => 10 );
+    my $call = $handle->begin( sleep => 60_000 );
+    $handle->close;
+    is( error_of { $call->wait }->name, 'CANCELLED', 'a call whose handle was closed' );
+    my $kept = do { my $short = Nearcall->new( $server->address, timeout => 10 ); $short->begin( sleep => 20 ) };
+    is( $kept->wait, 20, 'a call keeps its handle' );
+};
+
+subtest 'a server that dies' => sub {
+    my $mine = TestServer->start;
+    my $handle = Nearcall->new( $mine->address, timeout => 10 );
+    my @calls = map { $handle->begin( sleep => 60_000 ) } 1 .. 3;
+    $handle->one;
+    $mine->stop('KILL');
+    for my $call (@calls) {
+        my $error = error_of { $call->wait };
+        is( $error->name, 'UNAVAILABLE', 'unavailable' );
+        ok( $error->unknown, 'outcome unknown' );
+    }
+};
+
+done_testing;

@@ -1,0 +1,144 @@
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of);
+
+use POSIX ();
+use Time::HiRes qw(time ualarm);
+
+use Nearcall;
+
+my $server = TestServer->start;
+my $go = Nearcall->new( $server->address, timeout => 10 );
+$go->one;
+
+subtest 'a handler runs while a call waits' => sub {
+    my $handled;
+    local $SIG{ALRM} = sub { $handled = time };
+    my $began = time;
+    ualarm(50_000);
+    is( $go->sleep(300), 300, 'the call goes on' );
+    ok( $handled, 'the handler ran' );
+    cmp_ok( $handled - $began, '<', 0.25, 'before the call was over' );
+};
+
+subtest 'many signals' => sub {
+    my $handled = 0;
+    local $SIG{ALRM} = sub { $handled++ };
+    ualarm( 1_000, 1_000 );
+    is( $go->sleep(300), 300, 'the call goes on' );
+    my $began = time;
+    my $error = error_of { $go->with( timeout => 0.2 )->sleep(60_000) };
+    my $took = time - $began;
+    my $ping = $go->ping;
+    ualarm(0);
+    cmp_ok( $handled, '>', 50, "$handled signals were handled" );
+    is( $error->name, 'DEADLINE_EXCEEDED', 'the deadline holds' );
+    cmp_ok( $took, '<', 0.45, 'and is not put off' );
+    cmp_ok( $ping, '>', 0, 'a ping' );
+};
+
+subtest 'a handler that dies' => sub {
+    local $SIG{ALRM} = sub { die "too late\n" };
+    for my $way ( sub { $go->sleep(60_000) }, sub { $go->begin( sleep => 60_000 )->wait },
+        sub { $go->function('sleep')->(60_000) }, sub { $go->with( timeout => 20 )->sleep(60_000) } )
+    {
+        my $began = time;
+        ualarm(50_000);
+        is( error_of { $way->() }, "too late\n", 'what it dies with arrives' );
+        cmp_ok( time - $began, '<', 1, 'at once' );
+        is( $go->ack( 2, 3 ), 9, 'the handle can be used' );
+    }
+};
+
+subtest 'alarm, as everybody writes it' => sub {
+    my $result = eval {
+        local $SIG{ALRM} = sub { die "alarm\n" };
+        alarm 1;
+        my $slept = $go->sleep(60_000);
+        alarm 0;
+        $slept;
+    };
+    is( $@, "alarm\n", 'it went off' );
+    is( $result, undef, 'and there is no result' );
+    is( $go->one, 1, 'the handle can be used' );
+};
+
+subtest 'a handler that calls' => sub {
+    my $inner;
+    local $SIG{ALRM} = sub { $inner = $go->ack( 1, 1 ) };
+    ualarm(50_000);
+    my $error = error_of { $go->sleep(60_000) };
+    is( $inner, 3, 'through the same handle is answered' );
+    isa_ok( $error, 'Nearcall::Error' );
+    is( $error->name, 'CANCELLED', 'and gives the outer call up' );
+    ok( $error->unknown, 'whose outcome is unknown' );
+    is( $go->one, 1, 'the handle can be used' );
+
+    my $other = Nearcall->new( $server->address, timeout => 10 );
+    $SIG{ALRM} = sub { $inner = $other->ack( 2, 2 ) };
+    ualarm(50_000);
+    is( $go->sleep(150), 150, 'through another handle disturbs nothing' );
+    is( $inner, 7, 'and is answered' );
+};
+
+subtest 'a handler that closes, or lets go' => sub {
+    my $handle = Nearcall->new( $server->address, timeout => 10 );
+    local $SIG{ALRM} = sub { $handle->close };
+    ualarm(50_000);
+    is( error_of { $handle->sleep(60_000) }->name, 'CANCELLED', 'close' );
+
+    $handle = Nearcall->new( $server->address, timeout => 10 );
+    $SIG{ALRM} = sub { undef $handle };
+    ualarm(50_000);
+    is( $handle->sleep(150), 150, 'the object lives until its call is over' );
+    is( $handle, undef, 'and no longer' );
+
+    my $function = Nearcall->new( $server->address, timeout => 10 )->function('sleep');
+    $SIG{ALRM} = sub { undef $function };
+    ualarm(50_000);
+    is( $function->(150), 150, 'so does a function object' );
+
+    my $bytes = 'x' x 100_000;
+    $handle = Nearcall->new( $server->address, timeout => 10 );
+    $handle->one;
+    my $call = $handle->begin( sleep => 150 );
+    $SIG{ALRM} = sub { undef $call };
+    ualarm(50_000);
+    is( $call->wait, 150, 'and a call in flight' );
+};
+
+subtest 'TERM ends a worker between two calls' => sub {
+    pipe my $reader, my $writer or die "pipe: $!";
+    my $pid = fork // die "fork: $!";
+    if ( !$pid ) {
+        my $stopping = 0;
+        local $SIG{TERM} = sub { $stopping = 1 };
+        syswrite $writer, "ready\n";
+        my $calls = 0;
+        until ($stopping) { $calls++ if $go->sleep(20) == 20 }
+        syswrite $writer, "finished\n";
+        POSIX::_exit( $calls ? 0 : 1 );
+    }
+    close $writer;
+    is( readline $reader, "ready\n", 'a worker works' );
+    Time::HiRes::sleep(0.1);
+    kill 'TERM', $pid;
+    is( readline $reader, "finished\n", 'and finishes its call' );
+    waitpid $pid, 0;
+    is( $?, 0, 'in peace' );
+};
+
+subtest 'signals that are not handled do what they do' => sub {
+    my $pid = fork // die "fork: $!";
+    if ( !$pid ) { $go->sleep(60_000); POSIX::_exit(0) }
+    kill 'TERM', $pid;
+    waitpid $pid, 0;
+    is( $? & 127, POSIX::SIGTERM(), 'TERM kills a caller that waits' );
+};
+
+done_testing;
