@@ -257,7 +257,7 @@ func (r *runner) measureClaims(st *stage) (uint64, error) {
 func connOf(s *session) net.Conn { return s.peers["first"].conn }
 
 func heapBytes(c *canary) (uint64, error) {
-	stats, err := c.stats()
+	stats, _, err := c.stats()
 	if err != nil {
 		return 0, err
 	}

@@ -46,23 +46,38 @@ func (c *canary) call() (time.Duration, error) {
 	return took, nil
 }
 
-// stats are the server's own counters, from the built-in function.
-func (c *canary) stats() (object, error) {
+// stats are the server's own counters, from the built-in function. overtaken
+// says that the pong to a ping behind the request came first: then the function
+// ran in a goroutine of its own.
+func (c *canary) stats() (members object, overtaken bool, err error) {
 	c.callID++
-	if err := c.session.send(object{"frame": object{
+	request := object{"frame": object{
 		"type": "REQUEST", "call_id": c.callID, "codec": "msgpack", "payload": "90",
 		"extensions": []any{[]any{"0x8001", "nearcall.stats"}},
-	}}, object{}); err != nil {
-		return nil, err
+	}}
+	ping := object{"frame": object{"type": "PING"}}
+	if err := c.session.send([]any{request, ping}, object{}); err != nil {
+		return nil, false, err
 	}
 	if err := c.peer.startReading(answerBound); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	got, err := c.peer.readFrame()
-	if err != nil {
-		return nil, err
+	var frames [2]received
+	for i := range frames {
+		if frames[i], err = c.peer.readFrame(); err != nil {
+			return nil, false, err
+		}
 	}
-	text, err := decodeMsgpack(got["payload"].([]byte))
+	overtaken = frames[0]["type"] == "PONG"
+	if overtaken {
+		frames[0] = frames[1]
+	}
+	members, err = statsOf(frames[0])
+	return members, overtaken, err
+}
+
+func statsOf(reply received) (object, error) {
+	text, err := decodeMsgpack(reply["payload"].([]byte))
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ type options struct {
 	badInput bool
 	hostile  time.Duration
 	seed     uint64
+	// growthMiB bounds what the server's memory may grow by under -hostile:
+	// lingering connections hold what they have sent.
+	growthMiB uint
 }
 
 // testeeFlags are "name=command", as often as there are clients.
@@ -59,6 +62,7 @@ func parseOptions(arguments []string) (*options, error) {
 	flags.BoolVar(&o.badInput, "bad-input", false, "measure how soon bad input is refused")
 	flags.DurationVar(&o.hostile, "hostile", 0, "for that long, send mutated frames to the server")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of -hostile; 0 draws one")
+	flags.UintVar(&o.growthMiB, "growth-mib", 128, "by how much the server may grow under -hostile")
 	pattern := flags.String("run", "", "only vectors whose name matches this regular expression")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type serverProcess struct {
 	address string
 	process *exec.Cmd
 	ended   chan struct{}
+	log     string
 }
 
 // startServer runs the server and returns when it says that it listens.
@@ -45,7 +46,7 @@ func startServer(command string, arguments []string, folder string) (*serverProc
 		_ = process.Process.Kill()
 		return nil, fmt.Errorf("%s did not get ready (%q, %v); its log is %s", words[0], line, err, log.Name())
 	}
-	s := &serverProcess{address: address, process: process, ended: make(chan struct{})}
+	s := &serverProcess{address: address, process: process, ended: make(chan struct{}), log: log.Name()}
 	go func() {
 		_ = process.Wait()
 		close(s.ended)
@@ -58,6 +59,15 @@ func (s *serverProcess) signal(name string) error {
 		return fmt.Errorf("signal %q: only TERM is used", name)
 	}
 	return s.process.Process.Signal(syscall.SIGTERM)
+}
+
+// dump makes a Go server write its stacks to its log, and says where that is.
+func (s *serverProcess) dump() string {
+	if s.process == nil || s.process.Process.Signal(syscall.SIGQUIT) != nil {
+		return ""
+	}
+	<-s.ended
+	return "; its stacks are in " + s.log
 }
 
 // stop asks the server to end and waits for it.
