@@ -88,21 +88,34 @@ static PyObject *outcome_of(core_call *call)
     return NULL;
 }
 
+/* Waits until the call has finished, one way or another. */
+static void wait_and_finish(core_call *call)
+{
+    nearcall_reply reply;
+    int r;
+
+    do {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_wait(call->channel->handle, call->id, &reply);
+        Py_END_ALLOW_THREADS
+        if (r == NEARCALL_E_INTERRUPTED && PyErr_CheckSignals() < 0)
+            return;
+        /* The signal's handler, or another thread, may have cancelled it. */
+    } while (r == NEARCALL_E_INTERRUPTED && is_pending(call));
+    if (is_pending(call))
+        finish(call, r, &reply);
+}
+
 static PyObject *call_wait(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_call *call = (core_call *)self;
     core_pool *pool = call->client->pool;
-    nearcall_reply reply;
-    int r;
 
     if (!is_pending(call))
         return outcome_of(call);
     if (check_can_wait(call) < 0 || core_channel_take_this(pool, call->channel) < 0)
         return NULL;
-    r = core_wait_call(call->channel, call->id, &reply);
-    /* A handler of a signal may have cancelled it meanwhile. */
-    if (r != CORE_RAISED && is_pending(call))
-        finish(call, r, &reply);
+    wait_and_finish(call);
     core_channel_release(pool, call->channel);
     if (PyErr_Occurred())
         return NULL;

@@ -156,7 +156,6 @@ int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
 int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply);
 int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
                   int64_t timeout_ms, nearcall_reply *ret_reply);
-int core_wait_call(core_channel *channel, nearcall_call_id id, nearcall_reply *ret_reply);
 int core_wait_connect(core_channel *channel, int64_t timeout_ms);
 int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns);
 int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_id *ret_id);

@@ -102,22 +102,7 @@ int core_wait_raw(core_channel *channel, const char *name, const void *data, siz
     return resume(channel, r, ret_reply);
 }
 
-/* These are not resumed but asked again; the deadline is kept by the caller. */
-int core_wait_call(core_channel *channel, nearcall_call_id id, nearcall_reply *ret_reply)
-{
-    int r;
-
-    for (;;) {
-        Py_BEGIN_ALLOW_THREADS
-        r = nearcall_wait(channel->handle, id, ret_reply);
-        Py_END_ALLOW_THREADS
-        if (r != NEARCALL_E_INTERRUPTED)
-            return r;
-        if (PyErr_CheckSignals() < 0)
-            return CORE_RAISED;
-    }
-}
-
+/* These are not resumed but asked again, with what is left of the time. */
 int core_wait_connect(core_channel *channel, int64_t timeout_ms)
 {
     int64_t started_ms = core_monotonic_ms();

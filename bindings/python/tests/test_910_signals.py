@@ -1,0 +1,240 @@
+"""Python's signal handlers run while a call waits, and the call goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import nearcall
+from nearcall import Client
+from support import Server, read_line, run_python
+
+
+@pytest.fixture
+def on_alarm() -> Iterator[Callable[[Callable[[], Any]], None]]:
+    former = signal.getsignal(signal.SIGALRM)
+
+    def install(function: Callable[[], Any]) -> None:
+        signal.signal(signal.SIGALRM, lambda number, frame: function())
+
+    yield install
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, former)
+
+
+USES: dict[str, Callable[[Client], Any]] = {
+    "call": lambda client: client.sleep(500),
+    "wait": lambda client: client.begin("sleep", 500).wait(),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_handlers_run_during_a_call(client: Client, on_alarm: Any, use: str) -> None:
+    seen: list[float] = []
+    on_alarm(lambda: seen.append(time.monotonic()))
+    client.one()
+    start = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    assert USES[use](client) == 500
+    elapsed = time.monotonic() - start
+    assert len(seen) >= 4
+    assert seen[0] - start < 0.3
+    assert 0.49 < elapsed < 1.0
+
+
+@pytest.mark.parametrize("use", USES)
+def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: str) -> None:
+    class Alarm(Exception):
+        pass
+
+    def ring() -> None:
+        raise Alarm
+
+    on_alarm(ring)
+    client.one()
+    for _ in range(3):
+        start = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            USES[use](client)
+        assert time.monotonic() - start < 0.4
+        assert client.ack(2, 3) == 9
+
+
+def test_keyboard_interrupt_leaves_the_client_usable(client: Client, on_alarm: Any) -> None:
+    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+    for _ in range(5):
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
+        with pytest.raises(KeyboardInterrupt):
+            client.sleep(20_000)
+        assert client.ack(2, 3) == 9
+        assert client.call_raw("echo", b"x") == b"x"
+
+
+def test_interrupt_while_connecting(own_server: Server, on_alarm: Any) -> None:
+    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+    own_server.pause()
+    with Client(own_server.address) as client:
+        for use in (client.connect, client.ping, client.one, lambda: client.begin("one"), lambda: client.one.__doc__):
+            signal.setitimer(signal.ITIMER_REAL, 0.03)
+            with pytest.raises(KeyboardInterrupt):
+                use()
+        own_server.resume()
+        assert client.one() == 1
+
+
+def test_interrupt_while_sending(own_server: Server, on_alarm: Any) -> None:
+    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+    with Client(own_server.address) as client:
+        client.one()
+        data = bytearray(3_000_000)
+        for _ in range(3):
+            own_server.pause()
+            signal.setitimer(signal.ITIMER_REAL, 0.03)
+            with pytest.raises(KeyboardInterrupt):
+                client.call_raw("echo", data)
+            # Its memory is the caller's again.
+            data.extend(b"x")
+            own_server.resume()
+            assert client.ack(2, 3) == 9
+        assert client.call_raw("echo", data) == data
+
+
+def test_signals_do_not_stretch_the_deadline(client: Client, on_alarm: Any) -> None:
+    on_alarm(lambda: None)
+    client.one()
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    start = time.monotonic()
+    with pytest.raises(nearcall.DeadlineExceeded):
+        client.block(1_000, timeout=0.3)
+    assert 0.29 < time.monotonic() - start < 0.6
+
+
+def test_handler_that_calls_the_same_client(client: Client, on_alarm: Any) -> None:
+    answers: list[Any] = []
+    on_alarm(lambda: answers.append((client.ack(2, 3), client.begin("one").wait(), client.call_raw("echo", b"x"))))
+    client.one()
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    assert client.sleep(300) == 300
+    assert answers == [(9, 1, b"x")]
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    assert client.begin("sleep", 300).wait() == 300
+    assert len(answers) == 2
+
+
+def test_handler_that_waits_for_the_same_call_is_told(client: Client, on_alarm: Any) -> None:
+    call = client.begin("sleep", 300)
+    errors: list[BaseException] = []
+
+    def handler() -> None:
+        try:
+            call.wait()
+        except RuntimeError as error:
+            errors.append(error)
+
+    on_alarm(handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    assert call.wait() == 300
+    assert "another wait uses this call's connection" in str(errors[0])
+
+
+def test_handler_that_cancels_the_call(client: Client, on_alarm: Any) -> None:
+    call = client.begin("sleep", 20_000)
+    on_alarm(call.cancel)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    # It ends by its cancellation, not by its deadline 20 seconds from now.
+    start = time.monotonic()
+    with pytest.raises(nearcall.Cancelled):
+        call.wait()
+    assert time.monotonic() - start < 2
+    assert client.one() == 1
+
+
+def test_handler_that_closes_the_client(address: str, on_alarm: Any) -> None:
+    client = Client(address)
+    client.one()
+    on_alarm(client.close)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    assert client.sleep(300) == 300
+    with pytest.raises(nearcall.FailedPrecondition):
+        client.one()
+
+
+def test_sigterm_ends_a_worker_in_a_call(own_server: Server) -> None:
+    code = """
+import signal, sys, nearcall
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+client = nearcall.Client(sys.argv[1])
+client.one()
+print('ready', flush=True)
+client.sleep(60_000)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code, own_server.address], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert read_line(process) == "ready"
+        time.sleep(0.05)
+        process.terminate()
+        assert process.wait(5) == 7
+
+
+def test_sigpipe_is_not_raised(own_server: Server) -> None:
+    code = """
+import os, signal, sys, nearcall
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+client = nearcall.Client(sys.argv[1], timeout=1.0)
+pid = int(sys.argv[2])
+client.one()
+os.kill(pid, signal.SIGKILL)
+for _ in range(20):
+    try:
+        client.call_raw('echo', bytes(100_000))
+    except nearcall.Unavailable:
+        pass
+print('alive')
+"""
+    done = run_python(code, own_server.address, str(own_server.pid))
+    assert done.stdout.strip() == "alive", done.stderr
+
+
+def test_no_handler_is_installed() -> None:
+    code = """
+import signal
+before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+status = open('/proc/self/status').read().split('SigCgt')[1].split()[1]
+import nearcall
+client = nearcall.Client('unix:/nowhere')
+try:
+    client.one()
+except nearcall.Unavailable:
+    pass
+assert {number: signal.getsignal(number) for number in signal.valid_signals()} == before
+assert open('/proc/self/status').read().split('SigCgt')[1].split()[1] == status
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_signal_in_another_thread_s_call(client: Client, on_alarm: Any) -> None:
+    """Only the main thread runs handlers; a call elsewhere is waited through."""
+    seen: list[int] = []
+    on_alarm(lambda: seen.append(1))
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(client.sleep(300)))
+    thread.start()
+    for _ in range(10):
+        assert thread.ident is not None
+        signal.pthread_kill(thread.ident, signal.SIGALRM)
+        time.sleep(0.01)
+    thread.join()
+    assert results == [300]
+    assert seen
+    assert os.getpid()
