@@ -5,8 +5,10 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
-use TestTools qw(descriptors error_of in_child rss_kib);
+use TestRelay;
+use TestTools qw(descriptors error_of in_child rss_kib wait_until);
 
+use JSON::PP qw(decode_json);
 use POSIX ();
 use Time::HiRes ();
 
@@ -71,6 +73,43 @@ subtest 'a child may end in any way' => sub {
     }
 };
 
+subtest 'a child sends not one byte on the parent\'s connection' => sub {
+    my $relay = TestRelay->start( $server->address );
+    my $handle = Nearcall->new( $relay->address, timeout => 10 );
+    my $call = $handle->begin( sleep => 60_000 );
+    my $function = $handle->function('one');
+    $function->();
+    my ($before) = $relay->counts;
+    cmp_ok( $before, '>', 0, 'the relay counts' );
+    my %deed = (
+        'exit'              => sub { exit 0 },
+        '_exit'             => sub { POSIX::_exit(0) },
+        'a call'            => sub { $function->(); exit 0 },
+        'cancel'            => sub { $call->cancel; POSIX::_exit(0) },
+        'close'             => sub { $handle->close; POSIX::_exit(0) },
+        'disconnect'        => sub { $handle->disconnect; POSIX::_exit(0) },
+        'letting all go'    => sub { undef $_ for $call, $function, $handle; exit 0 },
+        'waiting'           => sub { eval { $call->wait }; exit 0 },
+        'event loop'        => sub { $handle->fd; $handle->process; $handle->timeout; exit 0 },
+        'ping'              => sub { $handle->ping; exit 0 },
+        'a call, then all'  => sub { $function->(); undef $_ for $call, $function, $handle; exit 0 },
+    );
+    for my $name ( sort keys %deed ) {
+        my $pid = fork // die "fork: $!";
+        if ( !$pid ) {
+            Test::More->builder->no_ending(1);
+            $deed{$name}->();
+        }
+        waitpid $pid, 0;
+        is( $?, 0, "$name: the child ended well" );
+        is( ( $relay->counts )[0], $before, "$name: nothing was sent, and it was not closed" );
+    }
+    my $callers = grep { !/\A(?:closed:)?0\z/ } $relay->counts;
+    is( $callers, 4, 'children that called made a connection of their own' );
+    $function->();
+    cmp_ok( ( $relay->counts )[0], '>', $before, 'and the parent goes on with its own' );
+};
+
 subtest 'the parent goes first' => sub {
     pipe my $reader, my $writer or die "pipe: $!";
     pipe my $gate_reader, my $gate_writer or die "pipe: $!";
@@ -130,6 +169,10 @@ subtest "$forks children, one after the other" => sub {
     is( $disturbed, 0, 'no child disturbed the parent' );
     is( descriptors(), $descriptors, 'no descriptor was left open' );
     cmp_ok( rss_kib() - $rss, '<', 512, 'memory stayed flat' );
+    my $stats;
+    wait_until { ( $stats = decode_json( $go->call('nearcall.stats') ) )->{connections} == 1 };
+    is( $stats->{connections}, 1, 'the server holds the parent\'s connection alone' );
+    is( $stats->{violations_total}, 0, 'and nobody broke the protocol' );
 };
 
 subtest 'children side by side' => sub {
