@@ -57,16 +57,27 @@ func (c *connection) handshake() error {
 	if refusal := checkHello(&hello); refusal != nil {
 		return c.refuse(refusal)
 	}
-	c.agree(&hello)
+	accepted := c.accept(&hello)
+	if missing := hello.Required &^ accepted; missing != 0 {
+		return c.refuse(refusedf(status.Unimplemented, "the caller requires %s, which this server does not have or the caller did not offer", featureNames(missing)))
+	}
+	c.agree(&hello, accepted)
 	return nil
+}
+
+// accept returns what the server agrees to of the features that are offered.
+func (c *connection) accept(hello *wire.Hello) wire.Feature {
+	accepted := hello.Offered & implemented
+	now := c.server.clock.Ns()
+	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > uint64(c.server.config.helloTimeout) {
+		accepted &^= wire.FeatureSharedClock
+	}
+	return accepted
 }
 
 func checkHello(hello *wire.Hello) *status.Error {
 	if hello.VersionMin > wire.Version || hello.VersionMax < wire.Version {
 		return refusedf(status.Unimplemented, "the caller speaks protocol versions %d to %d, this server %d", hello.VersionMin, hello.VersionMax, wire.Version)
-	}
-	if missing := hello.Required &^ implemented; missing != 0 {
-		return refusedf(status.Unimplemented, "the caller requires %s, which this server does not have", featureNames(missing))
 	}
 	if t, found := wire.UnknownMandatory(hello.Extensions); found {
 		return refusedf(status.Unimplemented, "the hello has extension 0x%04x, which this server does not understand", uint16(t))
@@ -97,18 +108,13 @@ func featureNames(set wire.Feature) string {
 }
 
 // agree settles what the connection uses and sends the welcome.
-func (c *connection) agree(hello *wire.Hello) {
-	accepted := hello.Offered & implemented
-	now := c.server.clock.Ns()
-	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > uint64(c.server.config.helloTimeout) {
-		accepted &^= wire.FeatureSharedClock
-	}
+func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	c.sharedClock = accepted&wire.FeatureSharedClock != 0
 	c.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
 	c.peer.Software = hello.Software
 	c.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
 	welcome := c.welcome()
-	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, now
+	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()
 	welcome.CallsInFlightMax = uint32(c.server.config.callsMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
 	c.out.raw(welcome.Append(nil))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -106,7 +107,11 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 // runSimple runs one request and answers it.
 func (c *connection) runSimple(ctx context.Context, message []byte) {
 	var request simpleRequest
-	if err := json.Unmarshal(message, &request); err != nil || request.Function == "" {
+	err := json.Unmarshal(message, &request)
+	if err == nil && !utf8.Valid(message) {
+		err = errors.New("it is not UTF-8")
+	}
+	if err != nil || request.Function == "" {
 		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, reason(err)))
 		c.close(nil)
 		return
