@@ -143,7 +143,8 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 
 // dialFailure says who did not answer, why, and what to look at.
 func (c *Client) dialFailure(ctx context.Context, err error) *status.Error {
-	if ctx.Err() != nil {
+	// Package net notices a deadline a moment before the context does.
+	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", c.address)).With(status.OutcomeNotExecuted)
 	}
 	code, hint := status.Unavailable, "is it running?"

@@ -123,18 +123,9 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	return nil, true
 }
 
-// send appends a frame that is no request, unless the connection was left.
-func (c *connection) send(frame *wire.Frame) {
-	c.mu.Lock()
-	writer := c.appendLocked(frame)
-	c.mu.Unlock()
-	if writer {
-		c.flush()
-	}
-}
-
-// appendLocked appends a frame and reports whether the caller has become the
-// writer, who must flush.
+// appendLocked appends a frame that is no request, unless the connection was
+// left, and reports whether the caller has become the writer, who must flush.
+// Preconditions: c.mu is held.
 func (c *connection) appendLocked(frame *wire.Frame) (writer bool) {
 	if c.leaving {
 		return false

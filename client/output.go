@@ -31,7 +31,6 @@ type output struct {
 	sendMu  sync.Mutex
 	sending []byte
 	sent    int
-	blocked bool
 	failure error
 	// stopped: nothing may be sent any more. Set under both locks, so that
 	// either is enough to read it.

@@ -58,9 +58,18 @@ type call struct {
 	// Buffers of typed calls, kept between uses.
 	request []byte
 	buffer  []byte
+
+	// Where the buffers begin, enough for most calls.
+	space [3][bufferBytesFirst]byte
 }
 
-func newCall() *call { return &call{wakes: make(chan wake, 2)} }
+const bufferBytesFirst = 96
+
+func newCall() *call {
+	c := &call{wakes: make(chan wake, 2)}
+	c.head, c.request, c.buffer = c.space[0][:0:bufferBytesFirst], c.space[1][:0:bufferBytesFirst], c.space[2][:0:bufferBytesFirst]
+	return c
+}
 
 // finish hands the call back to its goroutine. Preconditions: it was taken out
 // of the table.

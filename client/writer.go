@@ -136,9 +136,11 @@ func (c *connection) liftWriteBound() { _ = c.conn.SetWriteDeadline(time.Time{})
 
 // writeFailed ends sending on this connection. What was sent may still be
 // answered: the reader goes on until the connection ends, which for a server
-// that does not read is now.
+// that does not read is now. On a connection that was left a write fails because
+// leaving interrupts it.
 func (c *connection) writeFailed(err error) {
 	c.mu.Lock()
+	overdue := errors.Is(err, os.ErrDeadlineExceeded) && !c.leaving
 	c.leaveLocked()
 	c.output.writing = false
 	ending := c.survey(&loss{cause: err})
@@ -147,7 +149,7 @@ func (c *connection) writeFailed(err error) {
 	for _, r := range unsent {
 		r.finish(ending.failure(status.OutcomeNotExecuted))
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	if overdue {
 		c.close(&loss{cause: errNotReading})
 		return
 	}

@@ -1,0 +1,292 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// patience bounds every wait for something that must happen.
+const patience = 10 * time.Second
+
+// A peer is a server that does what the test says, on a real socket.
+type peer struct {
+	t        *testing.T
+	listener *net.UnixListener
+	address  string
+	welcome  wire.Welcome
+}
+
+func newPeer(t *testing.T) *peer {
+	t.Helper()
+	// t.TempDir contains the test's name, which a socket's path has no room for.
+	directory, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	path := filepath.Join(directory, "s")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	t.Cleanup(func() {
+		listener.Close()
+		os.RemoveAll(directory)
+	})
+	return &peer{t: t, listener: listener, address: "unix:" + path, welcome: wire.Welcome{
+		Version: wire.Version, Accepted: wire.FeatureSharedClock, Instance: 1, ProcessID: uint32(os.Getpid()),
+		FrameBytesMax: wire.FrameBytesMax, CallsInFlightMax: wire.CallsInFlightMax, SchemaHash: 7}}
+}
+
+// client returns a client of the peer that is closed, with all its goroutines
+// gone, when the test ends.
+func (p *peer) client(options ...client.Option) *client.Client {
+	p.t.Helper()
+	return newClient(p.t, p.address, options...)
+}
+
+func newClient(t *testing.T, address string, options ...client.Option) *client.Client {
+	t.Helper()
+	c, err := client.New(address, options...)
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, c.Close())
+		expectNoGoroutines(t)
+	})
+	return c
+}
+
+// expectNoGoroutines waits until no goroutine runs the client's code.
+func expectNoGoroutines(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	eventually(t, func() bool {
+		stacks = stacks[:runtime.Stack(stacks[:cap(stacks)], true)]
+		return !strings.Contains(string(stacks), "client.(*connection)") && !strings.Contains(string(stacks), "client.(*Client)")
+	}, func() string { return "goroutines are left:\n" + string(stacks) })
+}
+
+// eventually polls what has no event to wait for.
+func eventually(t *testing.T, holds func() bool, text func() string) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(text())
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A peerConn is the server's end of a connection.
+type peerConn struct {
+	*net.UnixConn
+	t      *testing.T
+	parser wire.Parser
+	buffer []byte
+	hello  wire.Hello
+}
+
+// accept takes the next connection and does nothing with it.
+func (p *peer) accept() *peerConn {
+	p.t.Helper()
+	must(p.t, p.listener.SetDeadline(time.Now().Add(patience)))
+	conn, err := p.listener.AcceptUnix()
+	must(p.t, err)
+	p.t.Cleanup(func() { conn.Close() })
+	must(p.t, conn.SetDeadline(time.Now().Add(patience)))
+	return &peerConn{UnixConn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}
+}
+
+// serve takes the next connection and welcomes it.
+func (p *peer) serve() *peerConn {
+	p.t.Helper()
+	conn := p.accept()
+	conn.readHello()
+	p.welcome.ClockNs = monotonic.New().Ns()
+	conn.write(p.welcome.Append(nil))
+	return conn
+}
+
+func (c *peerConn) readHello() {
+	c.t.Helper()
+	for {
+		taken, err := wire.ParseHello(c.buffer, &c.hello)
+		must(c.t, err)
+		if taken > 0 {
+			c.buffer = c.buffer[taken:]
+			return
+		}
+		c.read()
+	}
+}
+
+func (c *peerConn) read() {
+	c.t.Helper()
+	part := make([]byte, 64<<10)
+	n, err := c.Read(part)
+	must(c.t, err)
+	c.buffer = append(c.buffer, part[:n]...)
+}
+
+// next returns the next frame; nothing in it aliases the buffer.
+func (c *peerConn) next() wire.Frame {
+	c.t.Helper()
+	for {
+		var frame wire.Frame
+		taken, err := c.parser.Next(c.buffer, &frame)
+		must(c.t, err)
+		if taken > 0 {
+			c.buffer = append([]byte(nil), c.buffer[taken:]...)
+			return frame
+		}
+		c.read()
+	}
+}
+
+func (c *peerConn) expect(kind wire.FrameType) wire.Frame {
+	c.t.Helper()
+	frame := c.next()
+	if frame.Type != kind {
+		c.t.Fatalf("got %v, want %v", frame.Type, kind)
+	}
+	return frame
+}
+
+func (c *peerConn) write(b []byte) {
+	c.t.Helper()
+	_, err := c.Write(b)
+	must(c.t, err)
+}
+
+func (c *peerConn) send(frame wire.Frame) { c.write(frame.Append(nil)) }
+
+func replyTo(request wire.Frame, payload []byte) wire.Frame {
+	return wire.Frame{Header: wire.Header{Type: wire.Reply, Codec: request.Codec, CallID: request.CallID, FunctionID: 1}, Payload: payload}
+}
+
+func (c *peerConn) reply(request wire.Frame, payload []byte) { c.send(replyTo(request, payload)) }
+
+func failureOf(request wire.Frame, failure *status.Error) wire.Frame {
+	return wire.Frame{Header: wire.Header{Type: wire.Error, Codec: wire.CodecMessagePack, CallID: request.CallID,
+		Status: wire.StatusField(uint8(failure.Code), uint8(failure.Outcome))}, Payload: codec.AppendFailure(nil, failure)}
+}
+
+func (c *peerConn) fail(request wire.Frame, code status.Code, outcome status.Outcome) {
+	c.send(failureOf(request, &status.Error{Code: code, Outcome: outcome, Message: "as the test says"}))
+}
+
+// awaitUnread waits until bytes of the caller lie in the socket, without
+// reading them.
+func (c *peerConn) awaitUnread() {
+	c.t.Helper()
+	raw, err := c.SyscallConn()
+	must(c.t, err)
+	var failure error
+	must(c.t, raw.Read(func(fd uintptr) bool {
+		_, _, failure = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return !errors.Is(failure, syscall.EAGAIN)
+	}))
+	must(c.t, failure)
+}
+
+func (c *peerConn) end() { must(c.t, c.Close()) }
+
+// A result is what a call returned, and when. late is by how much the machine
+// kept other goroutines waiting meanwhile.
+type result struct {
+	reply []byte
+	err   error
+	took  time.Duration
+	late  time.Duration
+}
+
+// begin makes a raw call in a goroutine of its own.
+func begin(ctx context.Context, c *client.Client, name string, payload []byte) <-chan result {
+	done := make(chan result, 1)
+	start, late := time.Now(), measureLateness()
+	go func() {
+		reply, err := c.CallRaw(ctx, name, payload, nil)
+		done <- result{reply, err, time.Since(start), late()}
+	}()
+	return done
+}
+
+// expectOnTime holds a call to its deadline + 50 ms. Its goroutine is woken a
+// few times until it returns, and each time as late as any other.
+func expectOnTime(t *testing.T, took, timeout, late time.Duration) {
+	t.Helper()
+	if took > timeout+50*time.Millisecond+4*late {
+		t.Errorf("it took %v for a deadline of %v, where others were woken %v late", took, timeout, late)
+	}
+}
+
+// measureLateness returns a function that ends the measurement and tells by how
+// much a goroutine that only slept was woken too late. A promise about time can
+// be held against that alone on a machine that does other work.
+func measureLateness() (end func() time.Duration) {
+	const nap = 2 * time.Millisecond
+	stop, latest := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var most time.Duration
+		for {
+			start := time.Now()
+			select {
+			case <-stop:
+				latest <- max(most, time.Since(start)-nap)
+				return
+			case <-time.After(nap):
+				most = max(most, time.Since(start)-nap)
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-latest
+	}
+}
+
+func wait(t *testing.T, done <-chan result) result {
+	t.Helper()
+	select {
+	case got := <-done:
+		return got
+	case <-time.After(patience):
+		t.Fatal("the call does not return")
+		return result{}
+	}
+}
+
+func expectReply(t *testing.T, got result, want string) {
+	t.Helper()
+	must(t, got.err)
+	if string(got.reply) != want {
+		t.Fatalf("got %q, want %q", got.reply, want)
+	}
+}
+
+func expectFailure(t *testing.T, err error, code status.Code, outcome status.Outcome) *status.Error {
+	t.Helper()
+	var failure *status.Error
+	if !errors.As(err, &failure) {
+		t.Fatalf("got %v, want %v, %v", err, code, outcome)
+	}
+	if failure.Code != code || failure.Outcome != outcome {
+		t.Fatalf("got %v, %v (%v); want %v, %v", failure.Code, failure.Outcome, failure.Message, code, outcome)
+	}
+	return failure
+}

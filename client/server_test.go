@@ -1,0 +1,150 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+// demoServer serves the demonstration functions and returns its address.
+func demoServer(t testing.TB) string {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	demo.Register(s)
+	address := "unix:" + filepath.Join(directory, "s")
+	ctx, stop := context.WithCancel(context.Background())
+	listener, err := s.Listen(ctx, address)
+	must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		<-served
+		os.RemoveAll(directory)
+	})
+	return address
+}
+
+func demoClient(t *testing.T, options ...client.Option) *client.Client {
+	t.Helper()
+	return newClient(t, demoServer(t), options...)
+}
+
+type person struct {
+	Name string   `nearcall:"name"`
+	Age  *int64   `nearcall:"age"`
+	Tags []string `nearcall:"tags"`
+}
+
+type point struct {
+	X float64 `nearcall:"x"`
+	Y float64 `nearcall:"y"`
+}
+
+func TestDemoFunctions(t *testing.T) {
+	c := demoClient(t)
+	age := int64(36)
+	moment := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	for name, row := range map[string]struct {
+		call func(context.Context) (any, error)
+		want any
+	}{
+		"int64": {func(ctx context.Context) (any, error) { return client.Call[int64](ctx, c, "ack", 2, 3) }, int64(9)},
+		"float": {func(ctx context.Context) (any, error) {
+			return client.Func2[float64, float64, float64](c, "add")(ctx, 1, 2)
+		}, 3.0},
+		"string":   {func(ctx context.Context) (any, error) { return client.Func1[string, string](c, "upper")(ctx, "grün") }, "GRÜN"},
+		"variadic": {func(ctx context.Context) (any, error) { return client.Call[int](ctx, c, "sum", 1, 2, 3, 4) }, 10},
+		"two":      {func(ctx context.Context) (any, error) { return client.Call[[]int64](ctx, c, "divmod", 17, 5) }, []int64{3, 2}},
+		"none":     {func(ctx context.Context) (any, error) { return client.Func0[int64](c, "one")(ctx) }, int64(1)},
+		"struct": {func(ctx context.Context) (any, error) {
+			return client.Call[string](ctx, c, "greet", person{"Ada", &age, []string{"a", "b"}})
+		}, "Hello, Ada, 36 [a,b]"},
+		"struct back": {func(ctx context.Context) (any, error) {
+			return client.Func2[point, point, point](c, "move")(ctx, point{1, 2}, point{3, 4})
+		}, point{4, 6}},
+		"map": {func(ctx context.Context) (any, error) {
+			return client.Call[map[string]int64](ctx, c, "word_count", "a b a")
+		}, map[string]int64{"a": 2, "b": 1}},
+		"time": {func(ctx context.Context) (any, error) {
+			later, err := client.Func2[time.Time, time.Duration, time.Time](c, "later")(ctx, moment, time.Hour)
+			return later.UTC(), err
+		}, moment.Add(time.Hour)},
+		"optional": {func(ctx context.Context) (any, error) { return client.Call[int64](ctx, c, "optional_sum", 5) }, int64(5)},
+		"bytes":    {func(ctx context.Context) (any, error) { return client.Call[[]byte](ctx, c, "echo", []byte{0, 255}) }, []byte{0, 255}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := row.call(context.Background())
+			must(t, err)
+			if !reflect.DeepEqual(got, row.want) {
+				t.Fatalf("got %v, want %v", got, row.want)
+			}
+		})
+	}
+}
+
+func TestDemoErrors(t *testing.T) {
+	c := demoClient(t)
+	ctx := context.Background()
+	err := c.Call(ctx, "fail", nil, int(status.NotFound), "nothing there")
+	failure := expectFailure(t, err, status.NotFound, status.OutcomeExecuted)
+	if len(failure.Details) != 1 || failure.Details[0].Type != "example.Hint" {
+		t.Fatalf("details: %v", failure.Details)
+	}
+	expectFailure(t, c.Call(ctx, "plain_error", nil, "x"), status.Unknown, status.OutcomeExecuted)
+	expectFailure(t, c.Call(ctx, "panic", nil, "x"), status.Internal, status.OutcomeExecuted)
+	expectFailure(t, c.Call(ctx, "no_such_function", nil), status.Unimplemented, status.OutcomeNotExecuted)
+	expectFailure(t, c.Call(ctx, "ack", nil, "three", 4), status.InvalidArgument, status.OutcomeNotExecuted)
+	expectFailure(t, c.Call(ctx, "one", 3), status.Internal, status.OutcomeExecutedResultLost)
+	for _, function := range []string{"sleep", "block"} {
+		ctx, cancel := context.WithTimeout(ctx, short)
+		start, late := time.Now(), measureLateness()
+		err := c.Call(ctx, function, nil, 1000)
+		cancel()
+		if !errors.Is(err, status.DeadlineExceeded) {
+			t.Fatalf("%s: %v", function, err)
+		}
+		expectOnTime(t, time.Since(start), short, late())
+	}
+}
+
+func TestSchemaAndDescribe(t *testing.T) {
+	c := demoClient(t)
+	document, err := c.Schema(context.Background())
+	must(t, err)
+	greet := document.Function("greet")
+	if greet == nil || len(greet.Params) != 1 {
+		t.Fatalf("greet is %v", greet)
+	}
+	alone, err := c.Describe(context.Background(), "greet")
+	must(t, err)
+	if string(alone.JSON()) != string(greet.JSON()) {
+		t.Fatalf("alone %s, in the document %s", alone.JSON(), greet.JSON())
+	}
+	_, err = c.Describe(context.Background(), "no_such_function")
+	expectFailure(t, err, status.Unimplemented, status.OutcomeNotExecuted)
+	stats, err := c.Stats(context.Background())
+	must(t, err)
+	if !strings.HasPrefix(stats, "{") {
+		t.Fatalf("stats are %q", stats)
+	}
+}
+
+func TestResultTooLargeForTheCaller(t *testing.T) {
+	c := demoClient(t, client.WithFrameBytesMax(100_000))
+	err := c.Call(context.Background(), "fill", nil, 200_000)
+	expectFailure(t, err, status.ResourceExhausted, status.OutcomeExecutedResultLost)
+}
