@@ -14,7 +14,7 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-const short = 60 * time.Millisecond
+const short = 150 * time.Millisecond
 
 func shortContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), short)
@@ -26,7 +26,7 @@ func shortContext(t *testing.T) context.Context {
 func expectTimeout(t *testing.T, got result, outcome status.Outcome) {
 	t.Helper()
 	failure := expectFailure(t, got.err, status.DeadlineExceeded, outcome)
-	if got.took < short {
+	if got.took < short-10*time.Millisecond {
 		t.Fatalf("it took only %v", got.took)
 	}
 	expectOnTime(t, got.took, short, got.late)
