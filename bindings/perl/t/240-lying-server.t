@@ -1,0 +1,111 @@
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use LyingServer qw(msgpack);
+use TestTools qw(error_of rss_kib);
+
+use Nearcall;
+
+# The description of one function as the given result types have it.
+sub description {
+    my (@results) = @_;
+    return msgpack( { name => 'lie', params => [], results => \@results,
+        types => { Pair => { fields => [ { name => 'a', type => 'int64' }, { name => 'b', type => 'string' } ] } } } );
+}
+
+sub told {
+    my ( $description, $result ) = @_;
+    my $server = LyingServer->start( $description, $result );
+    return Nearcall->new( $server->address, timeout => 5 )->call('lie');
+}
+
+subtest 'the liar can speak the truth' => sub {
+    is( told( description('int64'), msgpack(7) ), 7, 'a number' );
+    is_deeply( [ told( description( 'int64', 'string' ), msgpack( [ 1, 'x' ] ) ) ], [ 1, 'x' ], 'two results' );
+    is_deeply( scalar told( description( { struct => 'Pair' } ), msgpack( { a => 1, b => 'x', new => [1] } ) ),
+        { a => 1, b => 'x' }, 'a field that is not described is skipped' );
+    is( scalar told( description(), msgpack('anything') ), undef, 'no result' );
+    is_deeply( scalar told( description( { list => 'int64' } ), msgpack(undef) ), [], 'nil for an empty list' );
+    is_deeply( scalar told( description( { map => [ 'int64', 'bool' ] } ), msgpack( { 1 => \1 } ) ), { 1 => !!1 }, 'a map of numbers' );
+};
+
+subtest 'results that are not as described' => sub {
+    my %lie = (
+        'a string for a number'     => [ ['int64'], msgpack('x') ],
+        'nil for a number'          => [ ['int64'], msgpack(undef) ],
+        'a number for a string'     => [ ['string'], msgpack(1) ],
+        'a number for a list'       => [ [ { list => 'int64' } ], msgpack(1) ],
+        'a list that lies in length' => [ [ { list => 'int64' } ], "\xdd\xff\xff\xff\xff\x01" ],
+        'a map that lies in length' => [ [ { map => [ 'string', 'int64' ] } ], "\xdf\xff\xff\xff\xff" ],
+        'a string that is cut off'  => [ ['string'], "\xdb\x00\x00\x10\x00abc" ],
+        'text that is not UTF-8'    => [ ['string'], "\xa3\xff\xfe\xfd" ],
+        'a surrogate'               => [ ['string'], "\xa3\xed\xa0\x80" ],
+        'UTF-8 that is cut off'     => [ ['string'], "\xa1\xe2" ],
+        'a wrong element'           => [ [ { list => 'int64' } ], msgpack( [ 1, 'x' ] ) ],
+        'a wrong field'             => [ [ { struct => 'Pair' } ], msgpack( { a => 'x' } ) ],
+        'one result for two'        => [ [ 'int64', 'int64' ], msgpack(1) ],
+        'three results for two'     => [ [ 'int64', 'int64' ], msgpack( [ 1, 2, 3 ] ) ],
+        'nothing'                   => [ ['int64'], '' ],
+        'no MessagePack'            => [ ['int64'], "\xc1" ],
+        'an extension'              => [ ['any'], "\xd4\x05\x00" ],
+        'deep nesting'              => [ ['any'], "\x91" x 100_000 . "\x01" ],
+        'a list as a key'           => [ ['any'], "\x81\x90\x01" ],
+    );
+    for my $name ( sort keys %lie ) {
+        my ( $results, $bytes ) = @{ $lie{$name} };
+        my $error = error_of { told( description(@$results), $bytes ) };
+        isa_ok( $error, 'Nearcall::Error', $name ) or next;
+        is( $error->name, 'INTERNAL', "$name: code" );
+        ok( $error->result_lost, "$name: it ran, and the result is lost" );
+    }
+};
+
+subtest 'descriptions that cannot be read' => sub {
+    my $deep = { list => 'int64' };
+    $deep = { list => $deep } for 1 .. 1000;
+    my %lie = (
+        'a number'           => msgpack(1),
+        'nothing'            => '',
+        'an unknown type'    => description('complex128'),
+        'an unknown shape'   => description( { tree => 'int64' } ),
+        'a missing struct'   => description( { struct => 'Nonesuch' } ),
+        'a float as a key'   => description( { map => [ 'float64', 'int64' ] } ),
+        'one type for a map' => description( { map => ['int64'] } ),
+        'deep types'         => description($deep),
+        'no results'         => msgpack( { name => 'lie', params => [] } ),
+        'no params'          => msgpack( { name => 'lie', results => [] } ),
+        'params that lie in number' => msgpack( { results => [] } ) =~ s/\A(.)..../$1\0\0\0\x02/sr . msgpack('params') . "\xdd\xff\xff\xff\xff",
+    );
+    for my $name ( sort keys %lie ) {
+        my $error = error_of { told( $lie{$name}, msgpack(1) ) };
+        isa_ok( $error, 'Nearcall::Error', $name ) or next;
+        is( $error->name, 'INTERNAL', "$name: code" ) or diag $error;
+        ok( $error->not_executed, "$name: nothing ran" ) or diag $error;
+    }
+};
+
+subtest 'a description that is cut off anywhere' => sub {
+    my $whole = description( { map => [ 'string', { optional => { list => { struct => 'Pair' } } } ] } );
+    my @accepted = grep {
+        my $length = $_;
+        !( error_of { told( substr( $whole, 0, $length ), msgpack( {} ) ); die "accepted\n" } )
+            ->isa('Nearcall::Error');
+    } map { $_ * 7 } 0 .. int( ( length($whole) - 1 ) / 7 );
+    is_deeply( \@accepted, [], 'is refused' );
+    is_deeply( scalar told( $whole, msgpack( {} ) ), {}, 'and whole it is taken' );
+};
+
+subtest 'a struct that contains itself' => sub {
+    my $tree = { name => 'lie', params => [], results => [ { struct => 'Tree' } ],
+        types => { Tree => { fields => [ { name => 'children', type => { list => { struct => 'Tree' } } } ] } } };
+    is_deeply( scalar told( msgpack($tree), msgpack( { children => [ { children => [] } ] } ) ),
+        { children => [ { children => [] } ] }, 'is understood' );
+    my $endless = { children => [] };
+    $endless = { children => [$endless] } for 1 .. 2000;
+    is( error_of { told( msgpack($tree), msgpack($endless) ) }->name, 'INTERNAL', 'without end it is refused' );
+};
+
+done_testing;
