@@ -138,6 +138,8 @@ type loadReport struct {
 	WriteErrors                        int `json:"write_errors"`
 	P50Us                              int `json:"p50_us"`
 	P99Us                              int `json:"p99_us"`
+	// One of the wrong answers, with its status before it.
+	WrongAnswer string `json:"wrong_answer"`
 }
 
 // lost are the requests whose connection broke.

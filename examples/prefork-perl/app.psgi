@@ -12,11 +12,15 @@ my $go = Nearcall->new($address, timeout => 2, name => 'prefork-perl');
 $go->connect;
 
 my $application = sub {
-    my ($env) = @_;
-    my $page = $env->{PATH_INFO};
-    my $text = eval { sprintf "%s Visit %d, served by %d.\n", $go->greet($page), $go->visit($page), $$ };
-    return [200, ['Content-Type' => 'text/plain'], [$text]] if defined $text;
-    # The error says what went wrong and whether the function ran.
-    $env->{'psgi.errors'}->print("nearcall error: $@");
-    return [503, ['Content-Type' => 'text/plain'], ["Go does not answer.\n"]];
+    my ($env)  = @_;
+    my $page   = $env->{PATH_INFO};
+    my $status = 200;
+    my $text   = eval { sprintf "%s Visit %d, served by %d.\n", $go->greet($page), $go->visit($page), $$ };
+    if (!defined $text) {
+        # The error says what went wrong and whether the function ran.
+        $env->{'psgi.errors'}->print("nearcall error: $@");
+        ($status, $text) = (503, "Go does not answer.\n");
+    }
+    utf8::encode($text);
+    return [$status, ['Content-Type' => 'text/plain', 'Content-Length' => length $text], [$text]];
 };

@@ -13,13 +13,14 @@ go.connect()
 
 def application(environ: dict, start_response: Callable) -> Iterable[bytes]:
     page = environ["PATH_INFO"]
-    headers = [("Content-Type", "text/plain")]
     try:
+        status = "200 OK"
         text = f"{go.greet(page)} Visit {go.visit(page)}, served by {os.getpid()}.\n"
     except nearcall.NearcallError as error:
         # The error says what went wrong and whether the function ran.
         environ["wsgi.errors"].write(f"nearcall error: {error}\n")
-        start_response("503 Service Unavailable", headers)
-        return [b"Go does not answer.\n"]
-    start_response("200 OK", headers)
-    return [text.encode()]
+        status = "503 Service Unavailable"
+        text = "Go does not answer.\n"
+    body = text.encode()
+    start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
