@@ -29,7 +29,9 @@ def libnearcall() -> Path:
     for folder in [Path(named)] if named else folders:
         if (folder / "include" / "nearcall.h").is_file():
             return folder
-    raise SystemExit("libnearcall/include/nearcall.h is missing: build from the repository or from a source distribution")
+    raise SystemExit(
+        "libnearcall/include/nearcall.h is missing: build from the repository or from a source distribution"
+    )
 
 
 def version() -> str:
@@ -54,7 +56,7 @@ class SourceDistribution(sdist):
             shutil.copytree(libnearcall() / part, Path(base_dir, "libnearcall", part), dirs_exist_ok=True)
         licence = HERE / "LICENSE"
         if not licence.exists():
-            licence = HERE.parent.parent / "LICENSE"
+            licence = libnearcall().parent / "LICENSE"
         shutil.copy(licence, Path(base_dir, "LICENSE"))
 
 
@@ -75,7 +77,13 @@ setup(
             depends=["csrc/core.h"],
             include_dirs=[str(libnearcall() / "include"), str(libnearcall() / "src")],
             define_macros=[("_GNU_SOURCE", None), ("Py_LIMITED_API", LIMITED_API)],
-            extra_compile_args=["-std=c11", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-missing-field-initializers"],
+            extra_compile_args=[
+                "-std=c11",
+                "-fvisibility=hidden",
+                "-Wall",
+                "-Wextra",
+                "-Wno-missing-field-initializers",
+            ],
             libraries=["m"],
             py_limited_api=True,
         )

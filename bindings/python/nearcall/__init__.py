@@ -1,9 +1,9 @@
 """Call functions of another process as if they were your own.
 
-    import nearcall
+import nearcall
 
-    with nearcall.Client("unix:/run/demo/nearcall.sock", timeout=1.5) as go:
-        print(go.ack(3, 4))
+with nearcall.Client("unix:/run/demo/nearcall.sock", timeout=1.5) as go:
+    print(go.ack(3, 4))
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Client(_core.Client):
     def with_timeout(self, timeout: float | None, /) -> Self:
         """The same client, its connections shared, with another default timeout."""
         view = super().with_timeout(timeout)
-        view._options = Options(**{**self._options, "timeout": timeout})  # type: ignore[typeddict-item]
+        view._options = Options(**{**self._options, "timeout": timeout})
         return view
 
     def __enter__(self) -> Self:

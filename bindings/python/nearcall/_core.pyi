@@ -1,10 +1,13 @@
 import inspect
-from typing import Any, NoReturn, Self, final
+from typing import Any, Self, final
+
+from typing_extensions import disjoint_base
 
 def fork_generation() -> int: ...
 def library_version() -> str: ...
 def _after_fork_in_child() -> None: ...
 
+@disjoint_base
 class Client:
     def __init__(
         self,

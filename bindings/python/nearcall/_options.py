@@ -30,7 +30,9 @@ def _user_id(user: User) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
-        raise ValueError(f"server_users: this machine has no user {user!r}; name one it has, or give the number") from None
+        raise ValueError(
+            f"server_users: this machine has no user {user!r}; name one it has, or give the number"
+        ) from None
 
 
 def core_arguments(

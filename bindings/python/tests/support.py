@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import select
@@ -95,10 +96,8 @@ class Server:
         """How many sockets the server has open."""
         count = 0
         for entry in Path(f"/proc/{self.pid}/fd").iterdir():
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 count += os.readlink(entry).startswith("socket:")
-            except FileNotFoundError:
-                pass
         return count
 
 

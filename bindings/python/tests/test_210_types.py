@@ -20,7 +20,7 @@ import pytest
 import nearcall
 from nearcall import Client, Outcome
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 GOOD = {
     "b": True, "i8": 1, "i64": 2, "u8": 3, "u64": 4, "f32": 0.5, "f64": 0.25, "s": "text", "y": b"bytes",
 }  # fmt: skip
@@ -121,7 +121,9 @@ def test_float_likes(client: Client) -> None:
         refused(client, "takes float64", f64=value)
 
 
-@pytest.mark.parametrize("text", ["", "a", "ä€😀", "\0", "a\0b", "x" * 31, "x" * 32, "x" * 255, "x" * 256, "é" * 40_000])
+@pytest.mark.parametrize(
+    "text", ["", "a", "ä€😀", "\0", "a\0b", "x" * 31, "x" * 32, "x" * 255, "x" * 256, "é" * 40_000]
+)
 def test_text(client: Client, text: str) -> None:
     assert kinds(client, s=text)[7] == text
     assert client.upper(text) == text.upper()
@@ -264,7 +266,7 @@ def test_times(client: Client) -> None:
 
 
 def test_times_that_do_not_fit(client: Client) -> None:
-    for value in (datetime.datetime(2026, 1, 1), datetime.date(2026, 1, 1), 0, 0.0, "2026-01-01T00:00:00Z", None):  # noqa: DTZ001
+    for value in (datetime.datetime(2026, 1, 1), datetime.date(2026, 1, 1), 0, 0.0, "2026-01-01T00:00:00Z", None):
         with pytest.raises(nearcall.InvalidArgument, match="with a time zone is needed"):
             client.later(value, 0)
 

@@ -360,7 +360,8 @@ def test_function_objects(address: str) -> None:
         async with AsyncClient(address) as go:
             ack = await go.function("ack")
             assert await ack(2, 3) == 9
-            assert ack.__doc__ and ack.__name__ == "ack"
+            assert ack.__doc__
+            assert ack.__name__ == "ack"
             assert list(inspect.signature(ack).parameters) == ["m", "n", "timeout"]
             with pytest.raises(nearcall.Unimplemented):
                 await go.function("nope")
