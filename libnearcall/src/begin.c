@@ -80,6 +80,7 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
 {
     int r = NEARCALL_OK;
+    call->id = ++client->last_id;
     if (client->options.flags & NEARCALL_NONBLOCKING)
         begin_without_blocking(client, call);
     else

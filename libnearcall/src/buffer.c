@@ -9,8 +9,6 @@
 
 static void move_to_front(struct nc_buffer *buffer)
 {
-    if (buffer->start == 0)
-        return;
     memmove(buffer->data, buffer->data + buffer->start, nc_buffer_bytes(buffer));
     buffer->end -= buffer->start;
     buffer->start = 0;
@@ -20,7 +18,7 @@ int nc_buffer_reserve(struct nc_buffer *buffer, size_t bytes)
 {
     if (buffer->capacity - buffer->end >= bytes)
         return NEARCALL_OK;
-    if (buffer->data)
+    if (buffer->start > 0)
         move_to_front(buffer);
     if (buffer->capacity - buffer->end >= bytes)
         return NEARCALL_OK;

@@ -14,7 +14,8 @@ static struct nc_call *find_free(nearcall_client *client, uint64_t id)
     return NULL;
 }
 
-/* NULL when the table is full. */
+/* NULL when the table is full. Its id is drawn by who sends it, so that ids rise in
+ * the order of sending. */
 struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
                             nearcall_function *function, int64_t deadline_ns)
 {
@@ -22,7 +23,6 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     if (!call)
         return NULL;
     memset(call, 0, sizeof(*call));
-    call->id = ++client->last_id;
     call->state = NC_CALL_PENDING;
     call->type = type;
     call->function = function;

@@ -130,6 +130,13 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     return NEARCALL_OK;
 }
 
+static char *copy_of(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
 static int keep_options(nearcall_client *client, const nearcall_options *given)
 {
     struct nc_options *options = &client->options;
@@ -140,7 +147,7 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     options->frame_bytes_max =
         given->frame_bytes_max ? given->frame_bytes_max : NC_FRAME_BYTES_MAX;
     options->attempts_max = given->attempts_max ? given->attempts_max : NC_ATTEMPTS_MAX;
-    options->name = strdup(given->name ? given->name : "libnearcall/" THIS_VERSION);
+    options->name = copy_of(given->name ? given->name : "libnearcall/" THIS_VERSION);
     if (!options->name)
         return nc_fail_no_memory(client, "the options");
     if (ids_bytes == 0)
@@ -166,7 +173,7 @@ static int keep_address(nearcall_client *client, const char *address)
     client->connection.transport = client->address.kind == NC_ADDRESS_TCP
                                        ? &nc_transport_tcp
                                        : &nc_transport_unixsocket;
-    client->address_text = strdup(address);
+    client->address_text = copy_of(address);
     return client->address_text ? NEARCALL_OK : nc_fail_no_memory(client, "the address");
 }
 

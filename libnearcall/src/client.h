@@ -52,7 +52,7 @@ enum nc_call_state {
 };
 
 struct nc_call {
-    nearcall_call_id id; /* also on the wire; 0 while free */
+    nearcall_call_id id; /* also on the wire; 0 while free or not yet drawn */
     enum nc_call_state state;
     enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
     bool synchronous; /* belongs to client->sync, unknown to the user */
@@ -114,6 +114,7 @@ struct nc_connection {
     uint64_t last_ping_id;
     bool draining;
     bool non_blocking; /* the descriptor's mode */
+    bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
     int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
@@ -149,6 +150,9 @@ struct nc_options {
     char *name;
 };
 
+/* The request itself, the array of its arguments, and what a value may nest. */
+#define NC_WRITER_LEVELS (NC_NESTING_DEPTH_MAX + 2)
+
 struct nc_writer {
     struct nc_buffer buffer;
     nearcall_function *function; /* NULL: no request was begun */
@@ -157,7 +161,7 @@ struct nc_writer {
     int failure; /* the first one; 0 */
     const char *what;
     unsigned depth;
-    uint64_t left[NC_NESTING_DEPTH_MAX + 1]; /* values missing, by level */
+    uint64_t left[NC_WRITER_LEVELS]; /* values missing, by level */
 };
 
 struct nearcall_client {

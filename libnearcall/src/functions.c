@@ -177,6 +177,7 @@ static int find_begin(nearcall_client *client, const char *name, size_t name_byt
         return r;
     if (nc_function_is_described(client, function)) {
         nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        call->id = ++client->last_id;
         *ret_call = call->id;
         return NEARCALL_OK;
     }

@@ -69,7 +69,7 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
     }
     if (!buffer->data || buffer->capacity - buffer->end < bytes) {
         nc_become_busy(client);
-        int r = nc_buffer_reserve(buffer, bytes);
+        int r = nc_buffer_reserve(buffer, bytes ? bytes : 1); /* so that data is never NULL */
         nc_leave(client, r);
         if (r < 0) {
             keep_failure(writer, r, "no memory for the request");
@@ -116,9 +116,9 @@ static void open_container(struct nc_writer *writer, uint64_t values)
 {
     if (writer->unchecked || values == 0)
         return;
-    if (writer->depth == NC_NESTING_DEPTH_MAX) {
+    if (writer->depth == NC_WRITER_LEVELS - 1) {
         keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
-                     "the request nests arrays and maps deeper than 32");
+                     "an argument nests arrays and maps deeper than 32");
         return;
     }
     writer->left[++writer->depth] = values;

@@ -21,6 +21,7 @@ static int refuse(struct nc_fault *fault, const char *subject, const char *field
 static void protocol_error(nearcall_client *client, const struct nc_fault *fault)
 {
     struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, false};
+    client->connection.in.start = client->connection.in.end = 0; /* proves nothing about calls */
     nc_connection_lost(client, &loss,
                        "the server at %s broke the protocol: %s of a %s frame is 0x%llx, "
                        "allowed: %s",

@@ -64,6 +64,7 @@ static int receive_until(nearcall_client *client, int64_t until_ns)
     if (waiting_is_over(client))
         return NEARCALL_OK;
     client->now_ns = nc_now_ns();
+    connection->timed_out = r == NC_NOTHING;
     return r == NEARCALL_E_INTERRUPTED ? interrupted(client) : NEARCALL_OK;
 }
 
@@ -86,14 +87,21 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
     return NEARCALL_OK;
 }
 
+/* One recv() is the cheapest wait; where it cannot be had, or once a reply is late
+ * and the end of the wait is near, poll() is the more exact. */
+static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_ns)
+{
+    const struct nc_connection *connection = &client->connection;
+    return connection->state == NC_READY && !connection->non_blocking &&
+           nc_output_bytes(connection) == 0 &&
+           !(connection->timed_out && until_ns - client->now_ns <= EXACT_TIMER_NS);
+}
+
 /* Waits for the connection until then at most, and does what can be done. */
 int nc_pump(nearcall_client *client, int64_t until_ns)
 {
-    const struct nc_connection *connection = &client->connection;
-    if (connection->state == NC_READY && !connection->non_blocking &&
-        nc_output_bytes(connection) == 0)
-        return receive_until(client, until_ns);
-    return poll_until(client, until_ns);
+    return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
+                                                   : poll_until(client, until_ns);
 }
 
 /* Until the connection can take the pending call, or the call has failed. A
@@ -122,6 +130,7 @@ int nc_make_ready(nearcall_client *client, const struct nc_call *call)
 int nc_wait(nearcall_client *client, struct nc_call *call)
 {
     client->waiting = call;
+    client->connection.timed_out = false;
     while (call->state != NC_CALL_FINISHED) {
         int64_t until_ns = call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
         int r = nc_pump(client, until_ns);

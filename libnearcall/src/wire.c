@@ -205,6 +205,20 @@ static int is_known(uint16_t type)
            type == NC_EXTENSION_FUNCTION_NAME;
 }
 
+/* Metadata may come many times, everything else once. There are so few in a frame
+ * that looking back is cheaper than remembering. */
+static int came_before(const uint8_t *data, size_t offset, uint16_t type)
+{
+    struct nc_extension former;
+    size_t at = 0;
+    if (type == NC_EXTENSION_METADATA)
+        return 0;
+    while (nc_extension_next(data, offset, &at, &former))
+        if (former.type == type)
+            return 1;
+    return 0;
+}
+
 int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
                         struct nc_fault *fault)
 {
@@ -214,6 +228,8 @@ int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
             return malformed(fault, subject, "extension header bytes", bytes - offset, "4");
         uint16_t type = get_u16(data + offset);
         uint16_t length = get_u16(data + offset + 2);
+        if (came_before(data, offset, type))
+            return malformed(fault, subject, "repeated extension", type, "each type once");
         offset += NC_EXTENSION_HEADER_BYTES;
         if (length > bytes - offset)
             return malformed(fault, subject, "extension bytes", length, "what is left of them");

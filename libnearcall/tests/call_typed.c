@@ -1,0 +1,192 @@
+/* Values to values: arguments written, results read, with the real server. */
+#include "test.h"
+
+static nearcall_client *client;
+static nearcall_reply reply;
+static nearcall_reader reader;
+
+static void begin(const char *name, uint32_t arguments)
+{
+    CHECK_CALL(client, nearcall_request(client, test_find(client, name), NEARCALL_CODEC_MSGPACK),
+               NEARCALL_OK);
+    nearcall_put_array(client, arguments);
+}
+
+static void finish(void)
+{
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_OK);
+    CHECK_INT(reply.codec, NEARCALL_CODEC_MSGPACK);
+    reader = (nearcall_reader){reply.data, reply.data + reply.bytes};
+}
+
+static nearcall_value next(int type)
+{
+    nearcall_value value;
+    CHECK_INT(nearcall_read(&reader, &value), NEARCALL_OK);
+    CHECK_INT(value.type, type);
+    return value;
+}
+
+static void check_text(nearcall_value value, const char *expected)
+{
+    CHECK_INT(value.count, strlen(expected));
+    CHECK(memcmp(value.as.data, expected, value.count) == 0);
+}
+
+static void add(void)
+{
+    begin("add", 2);
+    nearcall_put_double(client, 1.5);
+    nearcall_put_float(client, 0.25f);
+    finish();
+    CHECK(next(NEARCALL_FLOAT).as.real == 1.75);
+}
+
+static void divmod_has_two_results(void)
+{
+    begin("divmod", 2);
+    nearcall_put_int(client, 17);
+    nearcall_put_int(client, 5);
+    finish();
+    CHECK_INT(next(NEARCALL_ARRAY).count, 2);
+    CHECK_INT(next(NEARCALL_INT).as.integer, 3);
+    CHECK_INT(next(NEARCALL_INT).as.integer, 2);
+}
+
+static void greet_takes_a_struct(void)
+{
+    begin("greet", 1);
+    nearcall_put_map(client, 3);
+    nearcall_put_string(client, "name", 4);
+    nearcall_put_string(client, "Ada", 3);
+    nearcall_put_string(client, "age", 3);
+    nearcall_put_int(client, 36);
+    nearcall_put_string(client, "tags", 4);
+    nearcall_put_array(client, 2);
+    nearcall_put_string(client, "a", 1);
+    nearcall_put_string(client, "b", 1);
+    finish();
+    check_text(next(NEARCALL_STRING), "Hello, Ada, 36 [a,b]");
+}
+
+static void kinds_come_back(void)
+{
+    begin("kinds", 9);
+    nearcall_put_bool(client, 1);
+    nearcall_put_int(client, -128);
+    nearcall_put_int(client, INT64_MIN);
+    nearcall_put_uint(client, 255);
+    nearcall_put_uint(client, UINT64_MAX);
+    nearcall_put_float(client, 0.5f);
+    nearcall_put_double(client, -1e300);
+    nearcall_put_string(client, "gr\xc3\xbc\xc3\x9f", 6);
+    nearcall_put_bytes(client, "\0\xff", 2);
+    finish();
+    CHECK_INT(next(NEARCALL_ARRAY).count, 9);
+    CHECK_INT(next(NEARCALL_BOOL).as.boolean, 1);
+    CHECK_INT(next(NEARCALL_INT).as.integer, -128);
+    CHECK_INT(next(NEARCALL_INT).as.integer, INT64_MIN);
+    CHECK_INT(next(NEARCALL_INT).as.integer, 255);
+    CHECK(next(NEARCALL_UINT).as.unsigned_integer == UINT64_MAX);
+    CHECK(next(NEARCALL_FLOAT).as.real == 0.5);
+    CHECK(next(NEARCALL_FLOAT).as.real == -1e300);
+    check_text(next(NEARCALL_STRING), "gr\xc3\xbc\xc3\x9f");
+    CHECK_INT(next(NEARCALL_BYTES).count, 2);
+}
+
+static void a_moment_goes_through(int64_t seconds, uint32_t nanoseconds)
+{
+    begin("later", 2);
+    nearcall_put_time(client, seconds, nanoseconds);
+    nearcall_put_int(client, 1000000001);
+    finish();
+    nearcall_value value = next(NEARCALL_TIME);
+    CHECK_INT(value.as.integer, seconds + 1);
+    CHECK_INT(value.count, nanoseconds + 1);
+}
+
+static void json_is_a_codec_too(void)
+{
+    CHECK_CALL(client, nearcall_request(client, test_find(client, "sum"), NEARCALL_CODEC_JSON),
+               NEARCALL_OK);
+    nearcall_put_raw(client, "[1,2,", 5);
+    nearcall_put_raw(client, "3]", 2);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_OK);
+    CHECK_INT(reply.codec, NEARCALL_CODEC_JSON);
+    CHECK_INT(reply.bytes, 1);
+    CHECK_INT(reply.data[0], '6');
+}
+
+static void wrong_arguments_are_refused_by_the_server(void)
+{
+    begin("add", 1);
+    nearcall_put_string(client, "x", 1);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
+/* What the writer itself refuses, without the server. */
+static void misuse_is_found_when_sending(void)
+{
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_MISUSE);
+    begin("add", 2);
+    nearcall_put_int(client, 1);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_MISUSE);
+    begin("add", 1);
+    nearcall_put_int(client, 1);
+    nearcall_put_int(client, 1);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_MISUSE);
+    begin("identity", 1);
+    for (int i = 0; i < 33; i++)
+        nearcall_put_array(client, 1);
+    nearcall_put_nil(client);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, nearcall_request(client, test_find(client, "echo"), NEARCALL_CODEC_RAW),
+               NEARCALL_OK);
+    nearcall_put_nil(client);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_MISUSE);
+    begin("later", 2);
+    nearcall_put_time(client, 0, 1000000000);
+    nearcall_put_int(client, 0);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_CALL(client, nearcall_request(client, NULL, NEARCALL_CODEC_RAW), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, nearcall_request(client, test_find(client, "echo"), 3), NEARCALL_E_MISUSE);
+}
+
+static void a_request_too_large_is_kept_from_the_wire(void)
+{
+    begin("md5", 1);
+    CHECK(nearcall_put_reserve(client, 17 << 20) == NULL);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_RESOURCE_EXHAUSTED);
+    begin("md5", 1);
+    uint8_t *room = nearcall_put_reserve(client, 5 << 20);
+    CHECK(room != NULL);
+    memset(room, 0, 5 << 20);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
+int main(void)
+{
+    struct server server;
+    test_begin();
+    server_start(&server);
+    client = test_open(server.address, 0);
+    add();
+    divmod_has_two_results();
+    greet_takes_a_struct();
+    kinds_come_back();
+    a_moment_goes_through(0, 1);
+    a_moment_goes_through(1700000000, 5);
+    a_moment_goes_through(((int64_t)1 << 34) + 5, 7);
+    a_moment_goes_through(-62135596800 + 5, 999999998);
+    json_is_a_codec_too();
+    wrong_arguments_are_refused_by_the_server();
+    misuse_is_found_when_sending();
+    a_request_too_large_is_kept_from_the_wire();
+    add();
+    nearcall_close(client);
+    server_stop(&server);
+    return 0;
+}

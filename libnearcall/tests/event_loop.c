@@ -1,0 +1,161 @@
+/* NEARCALL_NONBLOCKING in a loop of poll(2): connecting, finding, calling, timing
+ * out, losing the server, each without a function that blocks. */
+#include <poll.h>
+
+#include "script.h"
+
+/* One turn of a loop; what nearcall_process() returned. */
+static int turn(nearcall_client *client)
+{
+    struct pollfd watched = {nearcall_fd(client), (short)nearcall_events(client), 0};
+    int64_t timeout_ms = nearcall_timeout_ms(client);
+    CHECK(watched.fd >= 0 || timeout_ms >= 0); /* else the loop would sleep for ever */
+    poll(&watched, watched.fd >= 0 ? 1 : 0, (int)timeout_ms);
+    return nearcall_process(client);
+}
+
+static nearcall_function *find(nearcall_client *client, const char *name)
+{
+    nearcall_call_id call;
+    nearcall_function *function;
+    int r;
+    CHECK_CALL(client, nearcall_find_begin(client, name, strlen(name), 5000, &call), NEARCALL_OK);
+    while ((r = nearcall_poll(client, call, NULL)) == NEARCALL_E_AGAIN)
+        (void)turn(client);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK_CALL(client, nearcall_find(client, name, strlen(name), 1, &function), NEARCALL_OK);
+    return function;
+}
+
+static nearcall_call_id send_bytes(nearcall_client *client, nearcall_function *function,
+                                   size_t bytes, int64_t timeout_ms)
+{
+    nearcall_call_id call;
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    void *room = nearcall_put_reserve(client, bytes);
+    CHECK(room != NULL);
+    memset(room, 'x', bytes);
+    CHECK_CALL(client, nearcall_request_send(client, timeout_ms, &call), NEARCALL_OK);
+    return call;
+}
+
+static void calls_of_all_sizes(nearcall_client *client, nearcall_function *echo)
+{
+    static const size_t sizes[] = {0, 1, 64, 65536, 1 << 20, 3 << 20, 10};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+    nearcall_call_id calls[COUNT], finished;
+    nearcall_reply reply;
+    int fetched = 0;
+    for (int i = 0; i < COUNT; i++)
+        calls[i] = send_bytes(client, echo, sizes[i], 20000);
+    while (fetched < COUNT) {
+        CHECK(turn(client) >= 0);
+        while ((finished = nearcall_next_finished(client)) != 0) {
+            int i = 0;
+            while (calls[i] != finished)
+                i++;
+            CHECK_CALL(client, nearcall_poll(client, finished, &reply), NEARCALL_OK);
+            CHECK_INT(reply.bytes, sizes[i]);
+            fetched++;
+        }
+    }
+    CHECK_INT(nearcall_timeout_ms(client), -1);
+    CHECK_INT(nearcall_events(client), POLLIN);
+}
+
+static bool a_deadline_passes(nearcall_client *client)
+{
+    nearcall_call_id call;
+    nearcall_reply reply;
+    nearcall_function *block = find(client, "block");
+    test_request_int(client, block, 400);
+    CHECK_CALL(client, nearcall_request_send(client, 100, &call), NEARCALL_OK);
+    double before_ms = test_now_ms();
+    while (nearcall_next_finished(client) != call)
+        CHECK(turn(client) >= 0);
+    double took_ms = test_now_ms() - before_ms;
+    CHECK_CALL(client, nearcall_poll(client, call, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    return test_in_time(took_ms + 1, 100); /* the clock was read after the sending */
+}
+
+static void with_the_real_server(void)
+{
+    struct server server;
+    int r;
+    server_start(&server);
+    nearcall_client *client = test_open(server.address, NEARCALL_NONBLOCKING);
+    CHECK_INT(nearcall_fd(client), -1);
+    CHECK_INT(nearcall_timeout_ms(client), -1);
+    while ((r = nearcall_connect(client, 5000)) == NEARCALL_E_AGAIN)
+        (void)turn(client);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    nearcall_function *echo = find(client, "echo");
+    calls_of_all_sizes(client, echo);
+    for (int tries = 0; !a_deadline_passes(client); tries++)
+        CHECK(tries < TEST_TRIES);
+    nearcall_call_id call = send_bytes(client, echo, 5, 5000);
+    server_kill(&server);
+    while (nearcall_next_finished(client) != call)
+        (void)turn(client);
+    nearcall_reply reply;
+    r = nearcall_poll(client, call, &reply); /* answered, or lost */
+    CHECK(r == NEARCALL_OK || r == NEARCALL_E_UNAVAILABLE);
+    while (nearcall_fd(client) >= 0) /* the end of the connection is reported once */
+        if (nearcall_process(client) < 0)
+            CHECK_INT(nearcall_error_code(client), -NEARCALL_E_UNAVAILABLE);
+    CHECK_INT(nearcall_process(client), 0);
+    nearcall_close(client);
+}
+
+/* Requests given before there is a connection wait for it, in order. */
+static void serve_slowly(struct script *script)
+{
+    struct nc_frame frame;
+    script_accept(script);
+    script_read_hello(script);
+    script_await(script);
+    script_welcome(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_serve(script);
+}
+
+static void before_the_welcome(void)
+{
+    struct script script;
+    nearcall_call_id call;
+    script_start(&script, serve_slowly, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_NONBLOCKING);
+    CHECK_CALL(client, nearcall_find_begin(client, "f", 1, 5000, &call), NEARCALL_OK);
+    CHECK(nearcall_fd(client) >= 0);
+    CHECK_INT(nearcall_process(client), 0);
+    CHECK_CALL(client, nearcall_poll(client, call, NULL), NEARCALL_E_AGAIN);
+    script_signal(&script);
+    while (nearcall_next_finished(client) != call)
+        CHECK(turn(client) >= 0);
+    CHECK_CALL(client, nearcall_poll(client, call, NULL), NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static void no_server(void)
+{
+    nearcall_call_id call;
+    char address[160];
+    snprintf(address, sizeof(address), "unix:%s/none", test_directory());
+    nearcall_client *client = test_open(address, NEARCALL_NONBLOCKING);
+    CHECK_CALL(client, nearcall_find_begin(client, "f", 1, 5000, &call), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, nearcall_connect(client, 5000), NEARCALL_E_UNAVAILABLE);
+    nearcall_close(client);
+}
+
+int main(void)
+{
+    test_begin();
+    with_the_real_server();
+    before_the_welcome();
+    no_server();
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* Forks while another thread is inside the library with the same handle: the
+ * child's copy starts anew, whatever the thread was doing. */
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "script.h"
+
+static nearcall_client *client;
+static nearcall_function *echo;
+static atomic_int stop;
+
+static void *keep_calling(void *unused)
+{
+    nearcall_reply reply;
+    uint8_t *data = calloc(1, 100000);
+    size_t bytes = 1;
+    (void)unused;
+    CHECK(data != NULL);
+    while (!atomic_load(&stop)) {
+        if (bytes % 3) {
+            CHECK_CALL(client, nearcall_call(client, "echo", data, bytes, 20000, &reply),
+                       NEARCALL_OK);
+        } else {
+            CHECK_CALL(client, nearcall_request(client, echo, NEARCALL_CODEC_RAW), NEARCALL_OK);
+            nearcall_put_raw(client, data, bytes);
+            CHECK_CALL(client, nearcall_request_call(client, 20000, &reply), NEARCALL_OK);
+        }
+        CHECK_INT(reply.bytes, bytes);
+        bytes = (bytes * 7 + 3) % 100000;
+    }
+    free(data);
+    return NULL;
+}
+
+static void child(void *unused)
+{
+    nearcall_reply reply;
+    (void)unused;
+    CHECK_CALL(client, nearcall_call(client, "echo", "child", 5, 20000, &reply), NEARCALL_OK);
+    CHECK_INT(reply.bytes, 5);
+    CHECK_CALL(client, nearcall_request(client, echo, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    nearcall_put_raw(client, "anew", 4);
+    CHECK_CALL(client, nearcall_request_call(client, 20000, &reply), NEARCALL_OK);
+    CHECK_INT(reply.bytes, 4);
+    nearcall_close(client);
+    _exit(0); /* what the thread held is lost on purpose: no leak check */
+}
+
+int main(void)
+{
+    struct server server;
+    pthread_t thread;
+    test_begin();
+    server_start(&server);
+    client = test_open(server.address, 0);
+    echo = test_find(client, "echo");
+    CHECK(pthread_create(&thread, NULL, keep_calling, NULL) == 0);
+    long forks = test_parameter("NEARCALL_TEST_BUSY_FORKS", 500);
+    for (long i = 0; i < forks; i++)
+        test_join(test_fork(child, NULL));
+    atomic_store(&stop, 1);
+    CHECK(pthread_join(thread, NULL) == 0);
+    nearcall_close(client);
+    server_stop(&server);
+    return 0;
+}

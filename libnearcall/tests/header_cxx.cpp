@@ -1,0 +1,11 @@
+// The header in C++, linked against the C library.
+#include <nearcall.h>
+
+int main()
+{
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    nearcall_client *client = nullptr;
+    int r = nearcall_open(&client, "unix:/nowhere", &options);
+    nearcall_close(client);
+    return r == NEARCALL_OK ? 0 : 1;
+}

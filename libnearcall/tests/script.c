@@ -1,0 +1,240 @@
+#include "script.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void *run(void *argument)
+{
+    struct script *script = argument;
+    script->play(script);
+    script_hang_up(script);
+    return NULL;
+}
+
+static void begin(struct script *script, void (*play)(struct script *), void *argument)
+{
+    script->play = play;
+    script->argument = argument;
+    script->fd = -1;
+    script->schema_hash = 0x1122334455667788;
+    script->features = NC_FEATURE_SHARED_CLOCK;
+    script->calls_in_flight_max = 1024;
+    CHECK(sem_init(&script->signals, 0, 0) == 0);
+    CHECK(listen(script->listener, 16) == 0);
+    CHECK(pthread_create(&script->thread, NULL, run, script) == 0);
+}
+
+void script_start(struct script *script, void (*play)(struct script *), void *argument)
+{
+    static int count;
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s/script%d.sock", test_directory(), ++count);
+    snprintf(script->address, sizeof(script->address), "unix:%s", at.sun_path);
+    script->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(script->listener >= 0);
+    CHECK(bind(script->listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+    begin(script, play, argument);
+}
+
+void script_start_tcp(struct script *script, void (*play)(struct script *), void *argument)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    script->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(script->listener >= 0);
+    CHECK(bind(script->listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+    CHECK(getsockname(script->listener, (struct sockaddr *)&at, &bytes) == 0);
+    snprintf(script->address, sizeof(script->address), "tcp:127.0.0.1:%d", ntohs(at.sin_port));
+    begin(script, play, argument);
+}
+
+void script_end(struct script *script)
+{
+    CHECK(pthread_join(script->thread, NULL) == 0);
+    close(script->listener);
+    sem_destroy(&script->signals);
+}
+
+void script_signal(struct script *script)
+{
+    sem_post(&script->signals);
+}
+
+void script_await(struct script *script)
+{
+    while (sem_wait(&script->signals) != 0)
+        CHECK(errno == EINTR);
+}
+
+void script_hang_up(struct script *script)
+{
+    if (script->fd >= 0)
+        close(script->fd);
+    script->fd = -1;
+}
+
+void script_accept(struct script *script)
+{
+    script_hang_up(script);
+    do
+        script->fd = accept(script->listener, NULL, NULL);
+    while (script->fd < 0 && errno == EINTR);
+    CHECK(script->fd >= 0);
+}
+
+/* False at the end of the stream; a reset counts as one. */
+static bool read_fully(struct script *script, uint8_t *to, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t n = read(script->fd, to, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+void script_read_hello(struct script *script)
+{
+    uint8_t hello[4096];
+    CHECK(read_fully(script, hello, NC_HELLO_HEADER_BYTES));
+    CHECK(memcmp(hello, "\x89NCH\r\n\x1a\n", 8) == 0);
+    uint32_t total = nc_get_u32(hello + 8);
+    CHECK(total >= NC_HELLO_HEADER_BYTES && total <= sizeof(hello));
+    CHECK(read_fully(script, hello + NC_HELLO_HEADER_BYTES, total - NC_HELLO_HEADER_BYTES));
+}
+
+void script_send(struct script *script, const void *data, size_t bytes)
+{
+    const uint8_t *from = data;
+    while (bytes > 0) {
+        ssize_t n = send(script->fd, from, bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* the caller has gone; tests look at their own side */
+        from += n;
+        bytes -= (size_t)n;
+    }
+}
+
+void script_welcome(struct script *script)
+{
+    uint8_t welcome[NC_HELLO_HEADER_BYTES] = "\x89NCW\r\n\x1a\n";
+    nc_put_u32(welcome + 8, sizeof(welcome));
+    nc_put_u32(welcome + 12, NC_PROTOCOL_VERSION); /* status 0 behind it */
+    nc_put_u64(welcome + 16, script->features);
+    nc_put_u64(welcome + 24, 99);
+    nc_put_u32(welcome + 32, (uint32_t)getpid());
+    nc_put_u32(welcome + 36, 4 << 20);
+    nc_put_u32(welcome + 52, script->calls_in_flight_max);
+    nc_put_u64(welcome + 56, script->schema_hash);
+    script_send(script, welcome, sizeof(welcome));
+}
+
+void script_greet(struct script *script)
+{
+    script_accept(script);
+    script_read_hello(script);
+    script_welcome(script);
+}
+
+static bool try_read(struct script *script, struct nc_frame *frame, uint8_t *payload)
+{
+    uint8_t header[NC_FRAME_HEADER_BYTES];
+    struct nc_fault fault = {0};
+    if (!read_fully(script, header, sizeof(header)))
+        return false;
+    nc_frame_decode(frame, header);
+    if (nc_frame_check(frame, NC_FROM_CALLER, SCRIPT_PAYLOAD_MAX, &fault) < 0)
+        fprintf(stderr, "the caller's %s: %s\n", fault.subject, fault.field);
+    CHECK(fault.code == 0);
+    return read_fully(script, payload, frame->length);
+}
+
+void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload)
+{
+    CHECK(try_read(script, frame, payload));
+}
+
+void script_expect(struct script *script, enum nc_frame_type type, struct nc_frame *frame)
+{
+    uint8_t payload[SCRIPT_PAYLOAD_MAX];
+    script_read(script, frame, payload);
+    CHECK_INT(frame->type, type);
+}
+
+bool script_read_end(struct script *script)
+{
+    uint8_t byte;
+    bool sent = false;
+    while (read_fully(script, &byte, 1))
+        sent = true;
+    return !sent;
+}
+
+void script_send_frame(struct script *script, const struct nc_frame *frame, const void *payload)
+{
+    uint8_t header[NC_FRAME_HEADER_BYTES];
+    nc_frame_encode(header, frame);
+    script_send(script, header, sizeof(header));
+    script_send(script, payload, frame->length);
+}
+
+void script_reply(struct script *script, const struct nc_frame *request, const void *data,
+                  size_t bytes)
+{
+    struct nc_frame reply = {.length = (uint32_t)bytes,
+                             .type = NC_REPLY,
+                             .codec = request->codec,
+                             .call_id = request->call_id,
+                             .function_id = SCRIPT_FUNCTION_ID};
+    script_send_frame(script, &reply, data);
+}
+
+void script_error(struct script *script, uint64_t call_id, int code, int outcome,
+                  const char *message)
+{
+    uint8_t payload[256] = {0x92, 0xD9, (uint8_t)strlen(message)};
+    size_t bytes = 3 + strlen(message);
+    memcpy(payload + 3, message, strlen(message));
+    payload[bytes++] = 0x90;
+    struct nc_frame error = {.length = (uint32_t)bytes,
+                             .type = NC_ERROR,
+                             .codec = NEARCALL_CODEC_MSGPACK,
+                             .call_id = call_id,
+                             .status = (uint32_t)(code | outcome << 8)};
+    script_send_frame(script, &error, payload);
+}
+
+void script_drain(struct script *script, uint64_t last_id)
+{
+    struct nc_frame drain = {.type = NC_DRAIN, .call_id = last_id};
+    script_send_frame(script, &drain, NULL);
+}
+
+void script_serve(struct script *script)
+{
+    static const uint8_t description[] = "\x81\xa4name\xa4" "echo";
+    uint8_t *payload = malloc(SCRIPT_PAYLOAD_MAX);
+    struct nc_frame frame;
+    CHECK(payload != NULL);
+    while (try_read(script, &frame, payload)) {
+        struct nc_frame pong = {.type = NC_PONG, .length = frame.length};
+        if (frame.type == NC_REQUEST)
+            script_reply(script, &frame, payload + frame.extension_bytes,
+                         frame.length - frame.extension_bytes);
+        else if (frame.type == NC_RESOLVE)
+            script_reply(script, &frame, description, sizeof(description) - 1);
+        else if (frame.type == NC_PING)
+            script_send_frame(script, &pong, payload);
+    }
+    free(payload);
+}

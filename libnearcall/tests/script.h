@@ -1,0 +1,61 @@
+/* A server that plays a script: a function of the test that runs in a thread of
+ * its own and says byte for byte what goes over the wire. */
+#ifndef SCRIPT_H
+#define SCRIPT_H
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "test.h"
+#include "wire.h"
+
+#define SCRIPT_FUNCTION_ID 7
+#define SCRIPT_PAYLOAD_MAX 65536
+
+struct script {
+    void (*play)(struct script *script);
+    char address[160];
+    int listener;
+    int fd; /* of the caller that was accepted last, or -1 */
+    pthread_t thread;
+    sem_t signals; /* from the test to the script */
+    uint64_t schema_hash;
+    uint64_t features;
+    uint32_t calls_in_flight_max;
+    void *argument;
+};
+
+void script_start(struct script *script, void (*play)(struct script *), void *argument);
+void script_start_tcp(struct script *script, void (*play)(struct script *), void *argument);
+void script_end(struct script *script); /* waits for the script and closes all */
+
+/* From the test: lets the script go on. From the script: waits for that. */
+void script_signal(struct script *script);
+void script_await(struct script *script);
+
+void script_accept(struct script *script);
+void script_read_hello(struct script *script);
+void script_welcome(struct script *script);
+void script_greet(struct script *script); /* the three in a row */
+
+/* Reads one frame; its body goes to payload and is at most SCRIPT_PAYLOAD_MAX. */
+void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload);
+/* Reads one frame of this type. */
+void script_expect(struct script *script, enum nc_frame_type type, struct nc_frame *frame);
+/* Waits until the caller has closed; true if it sent nothing before. */
+bool script_read_end(struct script *script);
+
+void script_send(struct script *script, const void *data, size_t bytes);
+void script_send_frame(struct script *script, const struct nc_frame *frame, const void *payload);
+void script_reply(struct script *script, const struct nc_frame *request, const void *data,
+                  size_t bytes);
+void script_error(struct script *script, uint64_t call_id, int code, int outcome,
+                  const char *message);
+void script_drain(struct script *script, uint64_t last_id);
+void script_hang_up(struct script *script);
+
+/* Answers whatever comes until the caller closes: requests by an echo, RESOLVE by
+ * a description, PING by PONG. */
+void script_serve(struct script *script);
+
+#endif

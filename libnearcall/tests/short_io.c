@@ -1,0 +1,107 @@
+/* Every read and write moves a random few bytes, some of them none at first:
+ * frames are put together and taken apart all the same. Linked with --wrap; the
+ * seed is printed and may be given as NEARCALL_TEST_SEED. */
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "test.h"
+
+static bool short_io;
+static uint64_t state;
+
+static uint64_t next_random(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
+{
+    if (!short_io)
+        return __real_recv(fd, to, bytes, flags);
+    if (next_random() % 8 == 0) {
+        errno = next_random() % 2 ? EINTR : EAGAIN;
+        return -1;
+    }
+    size_t some = 1 + next_random() % 40;
+    return __real_recv(fd, to, bytes < some ? bytes : some, flags);
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    uint8_t bytes[40];
+    size_t count = 0, some = 1 + next_random() % sizeof(bytes);
+    if (!short_io)
+        return __real_sendmsg(fd, message, flags);
+    if (next_random() % 8 == 0) {
+        errno = next_random() % 2 ? EINTR : EAGAIN;
+        return -1;
+    }
+    for (size_t part = 0; part < message->msg_iovlen; part++)
+        for (size_t i = 0; i < message->msg_iov[part].iov_len && count < some; i++)
+            bytes[count++] = ((const uint8_t *)message->msg_iov[part].iov_base)[i];
+    struct iovec one = {bytes, count};
+    struct msghdr shorter = {.msg_iov = &one, .msg_iovlen = 1};
+    return __real_sendmsg(fd, &shorter, flags);
+}
+
+static void check_call(nearcall_client *client, uint8_t *data)
+{
+    nearcall_reply reply;
+    size_t bytes = next_random() % 3000;
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (uint8_t)next_random();
+    CHECK_CALL(client, nearcall_call(client, "echo", data, bytes, 60000, &reply), NEARCALL_OK);
+    CHECK_INT(reply.bytes, bytes);
+    CHECK(memcmp(reply.data, data, bytes) == 0);
+}
+
+static void check_pipelined(nearcall_client *client, nearcall_function *echo)
+{
+    nearcall_call_id calls[10];
+    nearcall_reply reply;
+    for (int i = 0; i < 10; i++) {
+        CHECK_CALL(client, nearcall_request(client, echo, NEARCALL_CODEC_RAW), NEARCALL_OK);
+        nearcall_put_raw(client, "0123456789", (size_t)i);
+        CHECK_CALL(client, nearcall_request_send(client, 60000, &calls[i]), NEARCALL_OK);
+    }
+    for (int i = 9; i >= 0; i--) {
+        CHECK_CALL(client, nearcall_wait(client, calls[i], &reply), NEARCALL_OK);
+        CHECK_INT(reply.bytes, i);
+    }
+}
+
+static void run(const char *address, uint32_t flags)
+{
+    uint8_t data[3000];
+    nearcall_client *client = test_open(address, flags);
+    nearcall_function *echo = test_find(client, "echo");
+    for (int i = 0; i < 300; i++)
+        check_call(client, data);
+    for (int i = 0; i < 30; i++)
+        check_pipelined(client, echo);
+    nearcall_close(client);
+}
+
+int main(void)
+{
+    struct server server;
+    test_begin();
+    state = (uint64_t)test_parameter("NEARCALL_TEST_SEED", (long)time(NULL)) | 1;
+    printf("NEARCALL_TEST_SEED=%llu\n", (unsigned long long)state);
+    server_start(&server);
+    short_io = true;
+    run(server.address, 0);
+    run(server.address, NEARCALL_NONBLOCKING);
+    server_stop(&server);
+    return 0;
+}

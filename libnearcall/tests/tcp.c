@@ -1,0 +1,45 @@
+/* The same over TCP, by number and by name. */
+#include "script.h"
+
+static void play(struct script *script)
+{
+    for (int i = 0; i < 2; i++) {
+        script_greet(script);
+        script_serve(script);
+    }
+}
+
+static void call(const char *address)
+{
+    nearcall_reply reply;
+    nearcall_client *client = test_open(address, 0);
+    uint8_t *data = calloc(1, 60000);
+    CHECK(data != NULL);
+    for (int i = 0; i < 10; i++) {
+        CHECK_CALL(client, nearcall_call(client, "f", data, 60000, 10000, &reply), NEARCALL_OK);
+        CHECK_INT(reply.bytes, 60000);
+    }
+    free(data);
+    nearcall_close(client);
+}
+
+int main(void)
+{
+    struct script script;
+    char by_name[160];
+    nearcall_reply reply;
+    test_begin();
+    script_start_tcp(&script, play, NULL);
+    call(script.address);
+    snprintf(by_name, sizeof(by_name), "tcp:localhost:%s", strrchr(script.address, ':') + 1);
+    call(by_name);
+    script_end(&script);
+    nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 5000, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    nearcall_close(client);
+    client = test_open("tcp:name.invalid:7", 0);
+    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 20000, &reply), NEARCALL_E_UNAVAILABLE);
+    nearcall_close(client);
+    return 0;
+}
