@@ -20,7 +20,7 @@ SOAK_CALLS ?= 1000000
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
 TEST_PARTS := test-go test-c test-perl test-python test-command test-conformance test-examples test-faults fuzz
-LINT_PARTS := lint-generated lint-layers lint-size lint-go lint-shell lint-c lint-perl lint-python
+LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-shell lint-c lint-perl lint-python
 
 ##@ Use
 
@@ -124,6 +124,9 @@ lint-layers: check-go ## nothing imports what is above it
 
 lint-size: check-go ## functions of at most 70 lines, files of at most 600
 	@go run -C tools ./checksize -root ..
+
+lint-figures: check-go ## README's figures are those of the last measurement
+	@go run -C benchmarks . -root .. -check
 
 lint-go: check-go ## gofmt, go vet, staticcheck
 	@tools/lint-go
