@@ -117,7 +117,7 @@ func (r *runner) holdCaller(name, command string) error {
 		return err
 	}
 	for _, t := range trials {
-		err := try(func() error { return r.playCaller(st, t) })
+		err := t.try(func() error { return r.playCaller(st, t) })
 		after := r.callerSettled(st)
 		if err == nil && after != nil {
 			err = fmt.Errorf("afterwards: %w", after)

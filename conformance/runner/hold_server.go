@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 )
@@ -26,7 +25,7 @@ func (r *runner) startStage(name string, arguments []string) (*stage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if server, err = startServer(r.server, arguments, folder); err != nil {
+		if server, err = r.startServer(arguments, folder); err != nil {
 			return nil, err
 		}
 	}
@@ -157,7 +156,7 @@ func (r *runner) holdQuick(trials []trial, known map[string]bool) error {
 		return err
 	}
 	for _, t := range trials {
-		err := try(func() error { return r.playServer(st, t) })
+		err := t.try(func() error { return r.playServer(st, t) })
 		if after := st.settled(); err == nil && after != nil {
 			err = fmt.Errorf("afterwards: %w", after)
 		}
@@ -202,7 +201,7 @@ func (r *runner) playOwn(t trial) error {
 	if err != nil {
 		return err
 	}
-	server, err := startServer(r.server, t.Own.Arguments, filepath.Clean(folder))
+	server, err := r.startServer(t.Own.Arguments, folder)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 const patience = 3 * time.Second
 
 // answerBound holds where a vector names none.
-const answerBound = time.Second
+const answerBound = 2 * time.Second
 
 // peer is one connection of a vector, to a server or from a caller.
 type peer struct {

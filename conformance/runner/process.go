@@ -24,9 +24,12 @@ type serverProcess struct {
 }
 
 // startServer runs the server and returns when it says that it listens.
-func startServer(command string, arguments []string, folder string) (*serverProcess, error) {
-	words := strings.Fields(command)
-	address := "unix:" + filepath.Join(folder, "server.sock")
+func (r *runner) startServer(arguments []string, folder string) (*serverProcess, error) {
+	words := strings.Fields(r.server)
+	address := r.listen
+	if address == "" {
+		address = "unix:" + filepath.Join(folder, "server.sock")
+	}
 	words = append(append(words, "-address", address), arguments...)
 	process := exec.Command(words[0], words[1:]...)
 	log, err := os.Create(filepath.Join(folder, "server.log"))
@@ -42,7 +45,8 @@ func startServer(command string, arguments []string, folder string) (*serverProc
 		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "ready ") {
+	address, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
+	if err != nil || !ready {
 		_ = process.Process.Kill()
 		return nil, fmt.Errorf("%s did not get ready (%q, %v); its log is %s", words[0], line, err, log.Name())
 	}

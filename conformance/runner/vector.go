@@ -17,6 +17,8 @@ type vector struct {
 	Spec    string         `json:"spec"`
 	Side    string         `json:"side"`
 	Slow    bool           `json:"slow"`
+	Local   bool           `json:"local"`
+	Timed   bool           `json:"timed"`
 	Own     *ownServer     `json:"own_server"`
 	Connect map[string]any `json:"connect"`
 	Cases   []object       `json:"cases"`
