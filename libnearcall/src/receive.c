@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "client.h"
 
@@ -398,6 +399,25 @@ static void keep_waiting_result(nearcall_client *client)
         client->waiting = call;
 }
 
+/* Without room for them the kernel closes descriptors that come along, and says so
+ * by MSG_CTRUNC. Bytes read, 0 at the end, -1 with errno. */
+static ssize_t read_some(nearcall_client *client, int flags, bool *ret_descriptors)
+{
+    struct nc_buffer *in = &client->connection.in;
+    struct iovec room = {in->data + in->end, in->capacity - in->end};
+    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1};
+    ssize_t received = recvmsg(client->connection.fd, &message, flags);
+    *ret_descriptors = received >= 0 && message.msg_flags & MSG_CTRUNC;
+    return received;
+}
+
+static void refuse_descriptors(nearcall_client *client)
+{
+    struct nc_fault fault;
+    (void)refuse(&fault, "server's", "descriptors", 1, "0, as they were not agreed to");
+    protocol_error(client, &fault);
+}
+
 /* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing
  * came or the connection is gone, NEARCALL_E_INTERRUPTED. */
 int nc_receive(nearcall_client *client, int flags)
@@ -409,13 +429,18 @@ int nc_receive(nearcall_client *client, int flags)
         drop_for_want_of_memory(client);
         return NC_RECEIVED;
     }
-    ssize_t received = recv(connection->fd, in->data + in->end, in->capacity - in->end, flags);
+    bool descriptors;
+    ssize_t received = read_some(client, flags, &descriptors);
     if (received <= 0) {
         int error = received < 0 ? errno : 0;
         if (error == EINTR)
             return NEARCALL_E_INTERRUPTED;
         if (error != EAGAIN)
             receiving_failed(client, error);
+        return NC_NOTHING;
+    }
+    if (descriptors) {
+        refuse_descriptors(client);
         return NC_NOTHING;
     }
     in->end += (size_t)received;

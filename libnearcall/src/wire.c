@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "limits_gen.h"
@@ -163,12 +164,19 @@ static int check_call_id(uint64_t call_id, const struct rule *rule, struct nc_fa
     return 0;
 }
 
+/* The library's own return codes: a frame that carries one is illegal. */
+static bool never_travels(int code)
+{
+    return code >= -NEARCALL_E_INTERRUPTED && code <= -NEARCALL_E_MISUSE;
+}
+
 static int check_status(const struct nc_frame *frame, const struct rule *rule,
                         struct nc_fault *fault)
 {
     if (!rule->status)
         return frame->status ? malformed(fault, rule->name, "status", frame->status, "0") : 0;
-    if ((frame->status & 0xFF) == 0 || frame->status >> 16)
+    uint32_t code = frame->status & 0xFF;
+    if (code == 0 || never_travels((int)code) || frame->status >> 16)
         return malformed(fault, rule->name, "status", frame->status,
                          "a code in bits 0 to 7, an outcome in bits 8 to 15");
     return 0;

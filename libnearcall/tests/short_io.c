@@ -19,21 +19,23 @@ static uint64_t next_random(void)
     return state;
 }
 
-ssize_t __real_recv(int fd, void *to, size_t bytes, int flags);
-ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags);
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 
-ssize_t __wrap_recv(int fd, void *to, size_t bytes, int flags)
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
     if (!short_io)
-        return __real_recv(fd, to, bytes, flags);
+        return __real_recvmsg(fd, message, flags);
     if (next_random() % 8 == 0) {
         errno = next_random() % 2 ? EINTR : EAGAIN;
         return -1;
     }
     size_t some = 1 + next_random() % 40;
-    return __real_recv(fd, to, bytes < some ? bytes : some, flags);
+    if (message->msg_iov->iov_len > some)
+        message->msg_iov->iov_len = some;
+    return __real_recvmsg(fd, message, flags);
 }
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)

@@ -1,4 +1,4 @@
-/* The price of a call: one sendmsg, one recv, one look at the clock, no poll, no
+/* The price of a call: one sendmsg, one recvmsg, one look at the clock, no poll, no
  * setsockopt, no allocation. Linked with --wrap so that each is counted. */
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include "test.h"
 
 static struct {
-    int sendmsg, recv, setsockopt, ppoll, clock_gettime, malloc, realloc, calloc;
+    int sendmsg, recvmsg, setsockopt, ppoll, clock_gettime, malloc, realloc, calloc;
 } calls;
 
 #define COUNTED(type, name, parameters, arguments)                                        \
@@ -20,7 +20,7 @@ static struct {
     }
 
 COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
-COUNTED(ssize_t, recv, (int fd, void *to, size_t bytes, int flags), (fd, to, bytes, flags))
+COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 COUNTED(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes),
         (fd, level, name, value, bytes))
 COUNTED(int, ppoll,
@@ -34,7 +34,7 @@ COUNTED(void *, calloc, (size_t count, size_t bytes), (count, bytes))
 static void check(int times)
 {
     CHECK_INT(calls.sendmsg, times);
-    CHECK_INT(calls.recv, times);
+    CHECK_INT(calls.recvmsg, times);
     CHECK_INT(calls.clock_gettime, times);
     CHECK_INT(calls.setsockopt, 0);
     CHECK_INT(calls.ppoll, 0);
