@@ -13,7 +13,8 @@ import (
 
 // Call calls a function with arguments of any supported type and returns its
 // result. A function with several results has them as a list: R is then a slice
-// of their type, or []any. For a function without result R is any.
+// of their type, []any, or Results2 and its like. For a function without result
+// R is any.
 //
 // For calls that are made often see Func1 and its like, which cost no
 // allocation.
@@ -58,6 +59,9 @@ func badArgument(index int, err error) *status.Error {
 func (c *Client) decodeResult(reply []byte, result any) error {
 	if result == nil {
 		return nil
+	}
+	if self, ok := result.(into); ok {
+		return asError(checkDecoded(self.decodeAll(reply)))
 	}
 	pointer := reflect.ValueOf(result)
 	if pointer.Kind() != reflect.Pointer || pointer.IsNil() {

@@ -69,7 +69,13 @@ func TestDemoFunctions(t *testing.T) {
 		"string":   {func(ctx context.Context) (any, error) { return client.Func1[string, string](c, "upper")(ctx, "grün") }, "GRÜN"},
 		"variadic": {func(ctx context.Context) (any, error) { return client.Call[int](ctx, c, "sum", 1, 2, 3, 4) }, 10},
 		"two":      {func(ctx context.Context) (any, error) { return client.Call[[]int64](ctx, c, "divmod", 17, 5) }, []int64{3, 2}},
-		"none":     {func(ctx context.Context) (any, error) { return client.Func0[int64](c, "one")(ctx) }, int64(1)},
+		"two of a kind": {func(ctx context.Context) (any, error) {
+			return client.Func2[int64, int64, client.Results2[int64, int]](c, "divmod")(ctx, 17, 5)
+		}, client.Results2[int64, int]{A: 3, B: 2}},
+		"two by Call": {func(ctx context.Context) (any, error) {
+			return client.Call[client.Results2[int64, int]](ctx, c, "divmod", 17, 5)
+		}, client.Results2[int64, int]{A: 3, B: 2}},
+		"none": {func(ctx context.Context) (any, error) { return client.Func0[int64](c, "one")(ctx) }, int64(1)},
 		"struct": {func(ctx context.Context) (any, error) {
 			return client.Call[string](ctx, c, "greet", person{"Ada", &age, []string{"a", "b"}})
 		}, "Hello, Ada, 36 [a,b]"},

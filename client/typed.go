@@ -100,7 +100,7 @@ type method[Arguments, R any] struct {
 	client *Client
 	name   string
 	params []param[Arguments]
-	result *codec.Codec[R]
+	result decoder[R]
 	err    error
 	values sync.Pool // *values[Arguments, R]
 }
@@ -115,7 +115,7 @@ type values[Arguments, R any] struct {
 func newMethod[Arguments, R any](c *Client, name string, params ...param[Arguments]) *method[Arguments, R] {
 	m := &method[Arguments, R]{client: c, name: name, params: params}
 	if _, none := any((*R)(nil)).(*None); !none {
-		m.result, m.err = codec.For[R](codec.IgnoreUnknownFields)
+		m.result, m.err = decoderOf[R]()
 	}
 	m.values.New = func() any { return new(values[Arguments, R]) }
 	return m
@@ -154,5 +154,5 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	if m.result == nil {
 		return nil
 	}
-	return checkDecoded(m.result.Decode(r.reply, &v.result))
+	return checkDecoded(m.result(r.reply, &v.result))
 }
