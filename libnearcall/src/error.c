@@ -4,6 +4,7 @@
 
 #include "client.h"
 #include "errors_gen.h"
+#include "utf8.h"
 
 int nc_fail(nearcall_client *client, int code, int outcome, const char *format, ...)
 {
@@ -16,6 +17,7 @@ int nc_fail(nearcall_client *client, int code, int outcome, const char *format, 
     va_start(arguments, format);
     vsnprintf(error->message, sizeof(error->message), format, arguments);
     va_end(arguments);
+    nc_utf8_clean(error->message); /* names and paths of others are in it */
     return code;
 }
 
@@ -72,7 +74,8 @@ static bool read_error(const uint8_t *data, size_t bytes, nearcall_value *ret_me
     nearcall_value head;
     uint32_t count;
     if (!read_head(&reader, NEARCALL_ARRAY, &head) || head.count != 2 ||
-        !read_head(&reader, NEARCALL_STRING, ret_message))
+        !read_head(&reader, NEARCALL_STRING, ret_message) ||
+        !nc_utf8_is_valid(ret_message->as.data, ret_message->count))
         return false;
     const uint8_t *details = reader.next;
     if (!read_details(&reader, &count) || reader.next != reader.end)

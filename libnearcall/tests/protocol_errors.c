@@ -52,6 +52,8 @@ static const struct lie lies[] = {
      "\x92\x01\x90"},
     {"payload", {.type = NC_ERROR, .call_id = 1, .codec = 1, .length = 4, .status = 1},
      "\x92\xa0\x91\x01"},
+    {"payload", {.type = NC_ERROR, .call_id = 1, .codec = 1, .length = 4, .status = 1},
+     "\x92\xa1\xff\x90"},
     {"call id", {.type = NC_ERROR, .call_id = 9, .codec = 1, .length = 3, .status = 1},
      "\x92\xa0\x90"},
     {"codec", {.type = NC_DRAIN, .codec = 1}, ""},
