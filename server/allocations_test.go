@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,10 +19,12 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	s := newServer(t)
 	register(t, s, "echo", func(data []byte) []byte { return data })
 	register(t, s, "add", func(a, b int64) int64 { return a + b })
+	register(t, s, "add_in_context", func(_ context.Context, a, b int64) (int64, error) { return a + b, nil })
 	path := start(t, s)
 	for name, request := range map[string]wire.Frame{
-		"echo": {Header: wire.Header{Type: wire.Request, Codec: wire.CodecRaw, FunctionID: 1}, Payload: make([]byte, 64)},
-		"add":  {Header: wire.Header{Type: wire.Request, Codec: wire.CodecMessagePack, FunctionID: 2}, Payload: arguments(t, int64(3), int64(4))},
+		"echo":           {Header: wire.Header{Type: wire.Request, Codec: wire.CodecRaw, FunctionID: 1}, Payload: make([]byte, 64)},
+		"add":            {Header: wire.Header{Type: wire.Request, Codec: wire.CodecMessagePack, FunctionID: 2}, Payload: arguments(t, int64(3), int64(4))},
+		"add_in_context": {Header: wire.Header{Type: wire.Request, Codec: wire.CodecMessagePack, FunctionID: 3}, Payload: arguments(t, int64(3), int64(4))},
 	} {
 		c := connect(t, path)
 		file, err := c.conn.File()

@@ -10,11 +10,11 @@ import (
 )
 
 // runApart runs the request's function in a goroutine of its own.
-func (c *connection) runApart(f *function, deadline time.Time) {
+func (c *connection) runApart(f *function, expiryNs uint64) {
 	e := &execution{
 		connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
 		payload: append([]byte(nil), c.frame.Payload...),
-		context: c.newContext(f, f.limit(deadline)),
+		context: c.newContext(f, expiryNs),
 	}
 	if refusal := c.remember(e); refusal != nil {
 		c.sendFailure(e.id, refusal)

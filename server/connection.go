@@ -33,11 +33,13 @@ type connection struct {
 	framed        atomic.Bool // the welcome is out: frames may be sent
 
 	// Used by the reader alone.
-	in     *input
-	parser wire.Parser
-	frame  wire.Frame
-	role   role
-	inline *execution
+	in       *input
+	parser   wire.Parser
+	frame    wire.Frame
+	nowNs    uint64 // when the request in frame was taken on
+	role     role
+	inline   *execution
+	contexts []callContext // not used yet
 
 	// accepted is the highest call id taken on; with draining it decides which
 	// calls a drain still covers.
@@ -58,7 +60,7 @@ type connection struct {
 func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 	c := &connection{
 		server: v.server, service: v, conn: conn, peer: peer, user: u,
-		in: newInput(), calls: make(map[uint64]*execution),
+		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
 	}
 	c.inline = &execution{connection: c}
 	c.out.init(conn, &v.server.config, v.server.clock)

@@ -11,7 +11,7 @@ import (
 // the AfterFunc method that package context looks for, so that contexts derived
 // from it need no goroutine.
 type callContext struct {
-	call     *Call
+	call     Call
 	deadline time.Time // zero: none
 
 	// mu protects what follows.
@@ -20,10 +20,6 @@ type callContext struct {
 	err       error
 	timer     *time.Timer
 	callbacks map[*func()]struct{}
-}
-
-func newCallContext(call *Call, deadline time.Time) *callContext {
-	return &callContext{call: call, deadline: deadline}
 }
 
 // Deadline implements context.Context.
@@ -59,7 +55,7 @@ type callKey struct{}
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
 	if key == (callKey{}) {
-		return c.call
+		return &c.call
 	}
 	return nil
 }

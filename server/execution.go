@@ -57,7 +57,7 @@ func (e *execution) intercept(ctx context.Context, index int) error {
 	if index == len(interceptors) {
 		return e.call(ctx)
 	}
-	return interceptors[index](ctx, e.context.call, func(ctx context.Context) error {
+	return interceptors[index](ctx, &e.context.call, func(ctx context.Context) error {
 		return e.intercept(ctx, index+1)
 	})
 }

@@ -72,15 +72,16 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, status.FromError(err))
 		return true, nil
 	}
-	deadline, passed := c.deadline()
+	c.nowNs = c.server.clock.Ns()
+	expiryNs, passed := c.expiry()
 	if passed {
 		c.sendFailure(c.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
 		return true, nil
 	}
 	if f.inline() {
-		return c.runInline(f, deadline), nil
+		return c.runInline(f, expiryNs), nil
 	}
-	c.runApart(f, deadline)
+	c.runApart(f, expiryNs)
 	return true, nil
 }
 
@@ -118,12 +119,12 @@ func noSuchFunction(name string) *status.Error {
 	return refusedf(status.Unimplemented, "the server has no function %q; `nearcall list ADDRESS` shows what it has", name)
 }
 
-// deadline returns the request's deadline, zero for none, and whether it has
-// passed.
-func (c *connection) deadline() (deadline time.Time, passed bool) {
+// expiry returns when the request expires on the server's clock, 0 for never,
+// and whether that has passed.
+func (c *connection) expiry() (expiryNs uint64, passed bool) {
 	if c.frame.Deadline == 0 {
-		return time.Time{}, false
+		return 0, false
 	}
-	remaining := wire.DeadlineRemaining(c.frame.Deadline, c.server.clock.Ms(), c.sharedClock)
-	return time.Now().Add(remaining), remaining < 0
+	remaining := wire.DeadlineRemaining(c.frame.Deadline, c.nowNs/uint64(time.Millisecond), c.sharedClock)
+	return c.nowNs + uint64(max(remaining, 0)), remaining < 0
 }

@@ -13,6 +13,9 @@ import (
 // costs a tenth of that.
 const inlineRunTimeMax = 50 * time.Microsecond
 
+// provenCalls is how many calls of a function show that it is quick.
+const provenCalls = 100
+
 // A function is a registered function with its limits and counters. Immutable
 // but for the counters.
 type function struct {
@@ -35,6 +38,15 @@ func (f *function) inline() bool {
 	return f.averageNs.Load() < int64(inlineRunTimeMax) && f.maxRunTime == 0 && f.slots == nil
 }
 
+// watchTick returns how closely the reader is watched while it runs the
+// function.
+func (f *function) watchTick() time.Duration {
+	if f.calls.Load() < provenCalls {
+		return watchTickNew
+	}
+	return watchTickProven
+}
+
 // ran counts a call. The average is a moving one over about eight calls;
 // updates that collide lose one of them, which does not matter.
 func (f *function) ran(runTime time.Duration, failed bool) {
@@ -50,16 +62,4 @@ func (f *function) ran(runTime time.Duration, failed bool) {
 // blocked notes that a call held the reader up, so that the next ones do not.
 func (f *function) blocked() {
 	f.averageNs.Store(max(f.averageNs.Load(), 8*int64(inlineRunTimeMax)))
-}
-
-// limit returns the sooner of a call's deadline and the function's own.
-func (f *function) limit(deadline time.Time) time.Time {
-	if f.maxRunTime == 0 {
-		return deadline
-	}
-	own := time.Now().Add(f.maxRunTime)
-	if deadline.IsZero() || own.Before(deadline) {
-		return own
-	}
-	return deadline
 }

@@ -7,19 +7,19 @@ import (
 
 // runInline runs the request's function in the reader; it reports whether this
 // goroutine is still the reader afterwards.
-func (c *connection) runInline(f *function, deadline time.Time) bool {
+func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	e := c.inline
 	e.id, e.function, e.codec, e.payload = c.frame.CallID, f, c.frame.Codec, c.frame.Payload
 	ctx := context.Background()
 	if f.TakesContext() || len(c.server.config.interceptors) > 0 {
-		e.context = c.newContext(f, deadline)
+		e.context = c.newContext(f, expiryNs)
 		ctx = e.context
 	}
-	started := time.Now()
-	mark := c.role.begin()
+	startedNs := c.nowNs
+	mark := c.role.begin(f.watchTick())
 	e.run(ctx)
 	stillReader := c.role.end(mark)
-	f.ran(time.Since(started), e.err != nil)
+	f.ran(time.Duration(c.server.clock.Ns()-startedNs), e.err != nil)
 	e.cancel(context.Canceled)
 	c.answer(e)
 	if stillReader {
@@ -31,12 +31,29 @@ func (c *connection) runInline(f *function, deadline time.Time) bool {
 	return false
 }
 
-func (c *connection) newContext(f *function, deadline time.Time) *callContext {
-	call := &Call{Function: f.name, Peer: c.peer}
-	if c.frame.ExtensionBytes > 0 {
-		call.parseMetadata(c.frame.Extensions)
+// contextsAtOnce is how many contexts are allocated together: each is used for
+// one call only, because a function may keep it, but they need not be made one
+// by one.
+const contextsAtOnce = 16
+
+// newContext makes the context of the request in c.frame.
+func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
+	if len(c.contexts) == 0 {
+		c.contexts = make([]callContext, contextsAtOnce)
 	}
-	return newCallContext(call, deadline)
+	made := &c.contexts[0]
+	c.contexts = c.contexts[1:]
+	made.call.Function, made.call.Peer = f.name, c.peer
+	if c.frame.ExtensionBytes > 0 {
+		made.call.parseMetadata(c.frame.Extensions)
+	}
+	if f.maxRunTime > 0 && (expiryNs == 0 || expiryNs > c.nowNs+uint64(f.maxRunTime)) {
+		expiryNs = c.nowNs + uint64(f.maxRunTime)
+	}
+	if expiryNs > 0 {
+		made.deadline = time.Now().Add(time.Duration(expiryNs - c.nowNs))
+	}
+	return made
 }
 
 // watch is the timer's function: it takes the reading over from a reader that
@@ -57,6 +74,7 @@ func (c *connection) watch() {
 	slow.function.blocked()
 	c.calls[slow.id] = slow
 	c.inline = &execution{connection: c}
+	c.contexts = nil
 	c.in = c.in.split()
 	c.running.Add(1)
 	go c.read()

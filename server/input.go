@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net"
+	"sync"
 	"time"
 )
 
@@ -11,19 +12,23 @@ const (
 	inputBytesIdle = 2048
 	// A busy one reads many frames at once.
 	inputBytesBusy = 32 << 10
-	// Beyond this a buffer is given back as soon as it is empty.
+	// From here on a buffer is borrowed from the pool.
 	inputBytesKept = 64 << 10
 )
 
 // An input holds bytes that were read and not parsed yet. Frames that were
-// parsed alias it until the next fill.
+// parsed alias it until the next receive.
 type input struct {
 	data       []byte
 	start, end int
-	bounded    bool // a read deadline is set
+	bounded    bool   // a read deadline is set
+	own        []byte // kept while data is borrowed from the pool
+	pool       *bufferPool
 }
 
-func newInput() *input { return &input{data: make([]byte, inputBytesIdle)} }
+func newInput(pool *bufferPool) *input {
+	return &input{data: make([]byte, inputBytesIdle), pool: pool}
+}
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }
 
@@ -33,7 +38,7 @@ func (in *input) advance(n int) { in.start += n }
 // that alias it.
 func (in *input) split() *input {
 	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded}
+	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, pool: in.pool}
 	made.end = copy(made.data, rest)
 	return made
 }
@@ -46,14 +51,14 @@ func (in *input) makeRoom(need int) {
 	switch {
 	case have == 0:
 		in.start, in.end = 0, 0
-		if len(in.data) > inputBytesKept {
-			in.data = make([]byte, inputBytesBusy)
-		}
+		in.giveBack()
 	case need <= len(in.data)-in.start:
 	case need <= len(in.data):
 		in.move(in.data)
 	default:
-		in.move(make([]byte, min(need, max(2*have, inputBytesKept))))
+		former := in.data
+		in.move(in.pool.get(min(need, max(2*have, inputBytesKept))))
+		in.keep(former)
 	}
 }
 
@@ -61,6 +66,23 @@ func (in *input) move(to []byte) {
 	in.end = copy(to, in.unread())
 	in.start = 0
 	in.data = to
+}
+
+// keep stores a buffer that data has replaced.
+func (in *input) keep(former []byte) {
+	if len(former) >= inputBytesKept {
+		in.pool.put(former)
+	} else {
+		in.own = former
+	}
+}
+
+// giveBack returns a borrowed buffer, so that idle connections hold none.
+func (in *input) giveBack() {
+	if in.own != nil {
+		in.pool.put(in.data)
+		in.data, in.own = in.own, nil
+	}
 }
 
 // boundWait sets a deadline while a part of a frame is there, so that half a
@@ -90,3 +112,17 @@ func (in *input) fill(conn io.Reader) error {
 	}
 	return err
 }
+
+// A bufferPool lends large buffers to connections while a large frame arrives.
+// The garbage collector empties it.
+type bufferPool struct{ pool sync.Pool }
+
+// get returns a buffer of at least that many bytes.
+func (p *bufferPool) get(bytes int) []byte {
+	if lent, ok := p.pool.Get().(*[]byte); ok && len(*lent) >= bytes {
+		return *lent
+	}
+	return make([]byte, bytes)
+}
+
+func (p *bufferPool) put(buffer []byte) { p.pool.Put(&buffer) }

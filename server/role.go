@@ -5,9 +5,14 @@ import (
 	"time"
 )
 
-// watchTick is how long the reader may run one function before another
-// goroutine takes the reading over; it happens after one to two ticks.
-const watchTick = time.Millisecond
+// How long the reader may run one function before another goroutine takes the
+// reading over; it happens after one to two ticks. A timer that runs out wakes a
+// thread, which costs as much as a call or two: functions that have proved to
+// be quick are therefore watched less closely.
+const (
+	watchTickNew    = time.Millisecond
+	watchTickProven = 16 * time.Millisecond
+)
 
 // A role says who reads the connection. The reader runs quick functions
 // itself, because handing every call to another goroutine would cost more than
@@ -22,21 +27,21 @@ const watchTick = time.Millisecond
 // for it once a tick and idle ones never.
 type role struct {
 	word    atomic.Uint64
-	armed   atomic.Bool
+	armed   atomic.Int64 // the tick that the timer is armed with, 0: none
 	stopped atomic.Bool
 	timer   atomic.Pointer[time.Timer]
 	watch   func()
-	seen    uint64 // used by the watch alone
+	seen    atomic.Uint64 // used by the watch, which may overlap with itself
 }
 
 func (r *role) init(watch func()) { r.watch = watch }
 
 // begin is called by the reader before it runs a function.
-func (r *role) begin() (mark uint64) {
+func (r *role) begin(tick time.Duration) (mark uint64) {
 	mark = r.word.Load() + 1
 	r.word.Store(mark)
-	if !r.armed.Load() && r.armed.CompareAndSwap(false, true) {
-		r.arm()
+	if armed := r.armed.Load(); armed == 0 || armed > int64(tick) {
+		r.arm(tick)
 	}
 	return mark
 }
@@ -54,27 +59,28 @@ func (r *role) take(mark uint64) bool { return r.word.CompareAndSwap(mark, mark+
 func (r *role) overdue() (mark uint64, found bool) {
 	mark = r.word.Load()
 	if mark%2 == 1 {
-		found = mark == r.seen
-		r.seen = mark
-		r.arm()
+		found = r.seen.Swap(mark) == mark
+		r.arm(watchTickNew)
 		return mark, found
 	}
-	r.armed.Store(false)
-	if r.word.Load()%2 == 1 && r.armed.CompareAndSwap(false, true) {
-		r.arm()
+	r.armed.Store(0)
+	// A function that began meanwhile may have seen the timer armed.
+	if r.word.Load()%2 == 1 {
+		r.arm(watchTickNew)
 	}
 	return 0, false
 }
 
-func (r *role) arm() {
+func (r *role) arm(tick time.Duration) {
 	if r.stopped.Load() {
 		return
 	}
+	r.armed.Store(int64(tick))
 	if timer := r.timer.Load(); timer != nil {
-		timer.Reset(watchTick)
+		timer.Reset(tick)
 		return
 	}
-	r.timer.Store(time.AfterFunc(watchTick, r.watch))
+	r.timer.Store(time.AfterFunc(tick, r.watch))
 }
 
 // stop lets the watch run out.

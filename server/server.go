@@ -30,6 +30,7 @@ type Server struct {
 	instance uint64
 	users    userTable
 	counters counters
+	buffers  *bufferPool
 
 	// table is built by the first Serve and immutable from then on.
 	table *functionTable
@@ -49,7 +50,7 @@ type functionTable struct {
 
 // New returns a server without functions.
 func New(options ...Option) *Server {
-	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance()}
+	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool)}
 	for _, option := range options {
 		option(&s.config)
 	}

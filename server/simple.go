@@ -146,8 +146,10 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}
-	call := &Call{Function: f.name, Peer: c.peer}
-	e.context = newCallContext(call, f.limit(time.Now().Add(timeout)))
+	if f.maxRunTime > 0 {
+		timeout = min(timeout, f.maxRunTime)
+	}
+	e.context = &callContext{call: Call{Function: f.name, Peer: c.peer}, deadline: time.Now().Add(timeout)}
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
 	if err := e.enter(); err != nil {
