@@ -22,9 +22,7 @@ class Testee:
         self.client: nearcall.Client | None = None
 
     def connect(self, address: str, attempts_max: int = 3, frame_bytes_max: int = 0) -> Answer:
-        self.client = nearcall.Client(
-            address, attempts=attempts_max, frame_bytes_max=frame_bytes_max
-        )
+        self.client = nearcall.Client(address, attempts=attempts_max, frame_bytes_max=frame_bytes_max)
         return {}
 
     def call(
