@@ -15,7 +15,7 @@ export CGO_ENABLED := 1
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 30
-SOAK_CALLS ?= 1000000
+SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
@@ -59,8 +59,10 @@ bench: build build-perl build-python ## all measurements; README and report use 
 bench-quick: build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
-soak: build ## the tests of faults with SOAK_CALLS calls (1,000,000), however long they take
-	@NEARCALL_LEDGER_CALLS=$(SOAK_CALLS) go test -count=1 -timeout 0 -v ./tests/...
+soak: build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
+	@$(MAKE) -C libnearcall test-programs
+	@go build -o build/conformance/runner ./conformance/runner
+	@SOAK=$(SOAK) tests/soak
 
 clean: ## remove all that was built
 	@rm -rf build
@@ -107,6 +109,8 @@ test-examples: build build-perl build-python ## each example, driven as its user
 
 test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
 	@go test -race -count=1 -timeout 25m ./tests/...
+	@$(MAKE) -C libnearcall test-programs
+	@tests/forks
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
