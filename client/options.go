@@ -8,6 +8,16 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
+// Version is that of the product.
+const Version = "0.1.0"
+
+const (
+	// DefaultTimeout is the deadline of calls that name none.
+	DefaultTimeout = wire.CallTimeoutMs * time.Millisecond
+	// FrameBytesCeiling is the most that WithFrameBytesMax takes.
+	FrameBytesCeiling = wire.FrameBytesMaxCeiling
+)
+
 // NoTimeout as the timeout of WithTimeout lets calls wait for ever when their
 // context has no deadline.
 const NoTimeout time.Duration = -1
@@ -29,10 +39,10 @@ type config struct {
 
 func defaultConfig() config {
 	return config{
-		timeout:       wire.CallTimeoutMs * time.Millisecond,
+		timeout:       DefaultTimeout,
 		attemptsMax:   wire.AttemptsMax,
 		frameBytesMax: wire.FrameBytesMax,
-		name:          "nearcall-go/0.1.0",
+		name:          "nearcall-go/" + Version,
 		logger:        slog.New(slog.DiscardHandler),
 	}
 }
@@ -45,9 +55,9 @@ func (c *config) check() error {
 		return fmt.Errorf("connect timeout %v: it must not be negative", c.connectTimeout)
 	case c.attemptsMax < 1 || c.attemptsMax > wire.AttemptsMaxCeiling:
 		return fmt.Errorf("%d attempts: limit attempts_max is 1 to %d", c.attemptsMax, wire.AttemptsMaxCeiling)
-	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > wire.FrameBytesMaxCeiling:
+	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
-			c.frameBytesMax, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling)
+			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
 	case len(c.name) > softwareBytesMax:
 		return fmt.Errorf("a name of %d bytes: at most %d travel", len(c.name), softwareBytesMax)
 	}

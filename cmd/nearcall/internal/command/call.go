@@ -1,0 +1,196 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A calling is one run of `nearcall call`.
+type calling struct {
+	*program
+	json bool
+	raw  bool
+}
+
+func (p *program) callCommand() *cobra.Command {
+	c := &calling{program: p}
+	cmd := &cobra.Command{
+		Use:   "call ADDRESS FUNCTION [ARGUMENT...]",
+		Short: "Call a function and print its result",
+		Long: `Calls a function and prints its result.
+
+The arguments are converted to the types of the function's parameters: text,
+numbers, true and false, times (2026-01-02T15:04:05Z) and durations (1.5s) are
+written as they are, null is no value, and lists, maps and structs are JSON. An
+argument - of type string or bytes is read from standard input.
+
+A result that is a string or bytes is printed as it is, with no newline added to
+bytes; everything else is printed as JSON.
+
+Flags stand before ADDRESS; what follows it is never taken for a flag, so that
+arguments may begin with -.
+
+` + exitCodesText(),
+		Example: `  nearcall call unix:/tmp/demo.sock ack 3 4
+  nearcall call unix:/tmp/demo.sock greet '{"name": "Ada", "tags": ["first"]}'
+  nearcall call --timeout 100ms unix:/tmp/demo.sock sleep 50
+  gzip -c file | nearcall call --raw unix:/tmp/demo.sock echo - | gunzip`,
+		Args:              arguments(cobra.MinimumNArgs(2)),
+		ValidArgsFunction: p.completeFunction,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p.jsonError = c.json
+			return c.run(cmd.Context(), args[0], args[1], args[2:])
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().BoolVar(&c.json, "json", false, "print the result, and an error, as JSON whatever its type")
+	cmd.Flags().BoolVar(&c.raw, "raw", false, "send one argument as raw bytes and print the reply as it is, without asking for the function's types")
+	cmd.MarkFlagsMutuallyExclusive("json", "raw")
+	return cmd
+}
+
+func (c *calling) run(ctx context.Context, address, function string, texts []string) error {
+	server, err := c.client(address)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if c.raw {
+		return c.runRaw(ctx, server, function, texts)
+	}
+	description, err := server.Describe(ctx, function)
+	if err != nil {
+		return err
+	}
+	request, err := c.encode(description, texts)
+	if err != nil {
+		return err
+	}
+	reply, err := server.CallMessagePack(ctx, function, request, nil)
+	if err != nil {
+		return err
+	}
+	return c.print(description, reply)
+}
+
+func (c *calling) runRaw(ctx context.Context, server *client.Client, function string, texts []string) error {
+	if len(texts) > 1 {
+		return usageError{errors.New("--raw sends one argument")}
+	}
+	payload, err := c.readDashes(texts)
+	if err != nil {
+		return err
+	}
+	reply, err := server.CallRaw(ctx, function, []byte(payload[0]), nil)
+	if err == nil {
+		_, err = c.out.Write(reply)
+	}
+	return err
+}
+
+// encode makes the arguments. What does not fit is an error of the call, with
+// the code the server would give it.
+func (c *calling) encode(f *schema.Function, texts []string) ([]byte, error) {
+	texts, err := c.readDashes(texts, f)
+	if err != nil {
+		return nil, err
+	}
+	request, err := codec.AppendArgumentsFromText(nil, f, texts)
+	if err != nil {
+		return nil, status.Errorf(status.InvalidArgument, "%w; the function is %s", err, signature(f)).With(status.OutcomeNotExecuted)
+	}
+	return request, nil
+}
+
+// readDashes replaces the arguments that stand for standard input: those of
+// raw calls, and those that are string or bytes to the function.
+func (c *calling) readDashes(texts []string, functions ...*schema.Function) ([]string, error) {
+	texts = slices.Clone(texts)
+	if len(texts) == 0 && len(functions) == 0 {
+		texts = []string{""}
+	}
+	for i, text := range texts {
+		if text != "-" || !readsInput(functions, i) {
+			continue
+		}
+		input, err := io.ReadAll(c.in)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		texts[i] = string(input)
+	}
+	return texts, nil
+}
+
+func readsInput(functions []*schema.Function, index int) bool {
+	for _, f := range functions {
+		param, _ := f.ParamAt(index)
+		return isText(param.Type)
+	}
+	return true
+}
+
+// isText: string or bytes, optional or not.
+func isText(t schema.Type) bool {
+	if t.Kind == schema.Optional {
+		return isText(*t.Element)
+	}
+	return t.Kind == schema.String || t.Kind == schema.Bytes
+}
+
+func (c *calling) print(f *schema.Function, reply []byte) error {
+	if !c.json && len(f.Results) == 1 && isText(f.Results[0]) {
+		return c.printText(f, reply)
+	}
+	if !c.json && len(f.Results) == 0 {
+		return nil
+	}
+	text, err := codec.AppendResultsJSON(nil, f, reply)
+	if err != nil {
+		return err
+	}
+	if !c.json {
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, text, "", "  "); err != nil {
+			return err
+		}
+		text = indented.Bytes()
+	}
+	_, err = fmt.Fprintf(c.out, "%s\n", text)
+	return err
+}
+
+func (c *calling) printText(f *schema.Function, reply []byte) error {
+	// Both decode into bytes; only text gets a newline.
+	values, err := codec.For[*[]byte]()
+	if err != nil {
+		return err
+	}
+	var data *[]byte
+	if _, err := values.Decode(reply, &data); err != nil {
+		return err
+	}
+	if data == nil {
+		_, err = fmt.Fprintln(c.out, "null")
+		return err
+	}
+	if _, err := c.out.Write(*data); err != nil {
+		return err
+	}
+	if f.Results[0].Kind != schema.Bytes {
+		_, err = fmt.Fprintln(c.out)
+	}
+	return err
+}

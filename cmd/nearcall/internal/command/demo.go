@@ -1,0 +1,98 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/server"
+)
+
+func (p *program) demoCommand() *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Serve a few functions to try things with, until interrupted",
+		Long: `Serves functions that show what there is: numbers, text, bytes, times, lists,
+maps and structs, errors, and calls that take their time. It prints its address
+and what to try, and stops when it is interrupted.
+
+Without --address the socket is $XDG_RUNTIME_DIR/nearcall-demo.sock, or lies in a
+new private directory below /tmp where there is no XDG_RUNTIME_DIR.`,
+		Example: `  nearcall demo
+  nearcall demo --address unix:/tmp/demo.sock`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			chosen, clean, err := demoAddress(address)
+			if err != nil {
+				return err
+			}
+			return errors.Join(p.serveDemo(cmd.Context(), chosen), clean())
+		},
+	}
+	cmd.Flags().StringVar(&address, "address", "", "where to serve, as unix:/path or tcp:host:port")
+	return cmd
+}
+
+// demoAddress returns where to serve, and what removes a directory that was made
+// for it.
+func demoAddress(wanted string) (address string, clean func() error, err error) {
+	none := func() error { return nil }
+	if wanted != "" {
+		return wanted, none, nil
+	}
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
+		return "unix:" + filepath.Join(runtime, "nearcall-demo.sock"), none, nil
+	}
+	directory, err := os.MkdirTemp("/tmp", "nearcall-demo-")
+	if err != nil {
+		return "", nil, err
+	}
+	return "unix:" + filepath.Join(directory, "demo.sock"), func() error { return os.RemoveAll(directory) }, nil
+}
+
+func (p *program) serveDemo(ctx context.Context, address string) error {
+	level := slog.LevelWarn
+	if p.verbose {
+		level = slog.LevelDebug
+	}
+	options := []server.Option{server.WithLogger(slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: level})))}
+	if p.abstract {
+		options = append(options, server.WithAbstractAddresses())
+	}
+	s := server.New(options...)
+	demo.Register(s)
+	listener, err := s.Listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	p.printInvitation(servedAddress(listener, address))
+	return s.Serve(ctx, listener)
+}
+
+// servedAddress has the port that the kernel chose for port 0.
+func servedAddress(listener net.Listener, address string) string {
+	if listener.Addr().Network() == "tcp" {
+		return "tcp:" + listener.Addr().String()
+	}
+	return address
+}
+
+func (p *program) printInvitation(address string) {
+	s := styleFor(p.out)
+	fmt.Fprintf(p.out, `Serving on %[1]s. Stop with Ctrl-C. In another terminal:
+
+    nearcall list %[1]s
+    nearcall call %[1]s ack 3 4
+    nearcall call %[1]s greet '{"name": "Ada", "age": 36, "tags": ["first"]}'
+    nearcall call --timeout 100ms %[1]s sleep 5000
+    nearcall gen python %[1]s
+`, s.bold(address))
+}

@@ -1,0 +1,106 @@
+// Package command is the command line of nearcall: one file for each command.
+package command
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/client"
+)
+
+// A program is one run of the command: its streams and the flags that all
+// commands share.
+type program struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+
+	timeout   time.Duration
+	anyUser   bool
+	abstract  bool
+	verbose   bool
+	jsonError bool
+}
+
+// Run runs the command line and returns the exit code.
+func Run(args []string, in io.Reader, out, errors io.Writer) int {
+	p := &program{in: in, out: out, err: errors}
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errors)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return p.report(root.ExecuteContext(ctx))
+}
+
+// Root returns the command tree, for the manual pages.
+func Root() *cobra.Command { return new(program).root() }
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "nearcall",
+		Short: "Call Go functions of another process, from the shell",
+		Long: `nearcall calls the functions of a Nearcall server, shows what they are, and
+generates typed stubs for other languages.
+
+An ADDRESS is unix:/path, unix:@name or tcp:host:port. Where SOURCE is written, a
+file with a schema (made by 'nearcall schema export') does as well, and - reads
+it from standard input.
+
+` + exitCodesText(),
+		Example: `  nearcall demo                                serves functions to try this with
+  nearcall list unix:/tmp/demo.sock            what a server offers
+  nearcall call unix:/tmp/demo.sock ack 3 4    calls a function`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       client.Version,
+	}
+	flags := root.PersistentFlags()
+	flags.DurationVar(&p.timeout, "timeout", client.DefaultTimeout, "how long a call may take in all, as 500ms or 2s")
+	flags.BoolVar(&p.anyUser, "any-server-user", false, "talk to a local server of any user")
+	flags.BoolVar(&p.abstract, "abstract", false, "accept unix:@name, a name that any user of the machine can take")
+	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log connections on standard error")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(),
+		p.statsCommand(), p.schemaCommand(), p.genCommand())
+	return root
+}
+
+// client makes the client of an address by the shared flags.
+func (p *program) client(address string) (*client.Client, error) {
+	options := []client.Option{client.WithTimeout(p.timeout), client.WithName("nearcall/" + client.Version), client.WithLogger(p.logger()),
+		client.WithFrameBytesMax(client.FrameBytesCeiling)}
+	if p.anyUser {
+		options = append(options, client.WithAnyServerUser())
+	}
+	if p.abstract {
+		options = append(options, client.WithAbstractAddresses())
+	}
+	return client.New(address, options...)
+}
+
+func (p *program) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if p.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: level}))
+}
+
+// arguments makes a check of the number of arguments whose error names them.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,68 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/nearcall/nearcall/internal/schema"
+)
+
+// isAddress tells the address of a server from the name of a file.
+func isAddress(source string) bool {
+	return strings.HasPrefix(source, "unix:") || strings.HasPrefix(source, "tcp:")
+}
+
+// document returns the schema of a server, of a file, or of standard input.
+func (p *program) document(ctx context.Context, source string) (*schema.Document, error) {
+	if isAddress(source) {
+		c, err := p.client(source)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.Schema(ctx)
+	}
+	text, err := p.readSource(source)
+	if err != nil {
+		return nil, err
+	}
+	document, err := schema.ParseDocument(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source, err)
+	}
+	return document, nil
+}
+
+func (p *program) readSource(source string) ([]byte, error) {
+	if source == "-" {
+		return io.ReadAll(p.in)
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return nil, fmt.Errorf("%w; give the address of a server, as unix:/path, or a file made by 'nearcall schema export'", err)
+	}
+	return text, nil
+}
+
+// function returns one function of a source.
+func (p *program) function(ctx context.Context, source, name string) (*schema.Function, error) {
+	if isAddress(source) {
+		c, err := p.client(source)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.Describe(ctx, name)
+	}
+	document, err := p.document(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	if f := document.Function(name); f != nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("%s has no function %q; 'nearcall list %s' shows what it has", source, name, source)
+}

@@ -1,0 +1,228 @@
+package generate
+
+import (
+	"fmt"
+	"go/format"
+	"strings"
+
+	"github.com/nearcall/nearcall/internal/schema"
+)
+
+// Results and parameters that package client has types for.
+const goTupleMax = 4
+
+var goReserved = []string{"break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for",
+	"func", "go", "goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch",
+	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "client", "ctx", "c", "all", "err", "args"}
+
+type goModule struct {
+	Name      string
+	Hash      string
+	UsesTime  bool
+	Structs   []goStruct
+	Functions []goFunction
+}
+
+type goStruct struct {
+	Name   string
+	Fields []goField
+}
+
+type goField struct{ Name, Type, Tag string }
+
+type goFunction struct {
+	Name   string // the server's, quoted
+	Method string
+	Doc    []string
+	// Field holds the function of package client; without one the method calls
+	// by name each time.
+	Field, FieldType, Constructor string
+	Params, Returns               string
+	Body                          []string
+}
+
+// A goWriter knows the names of the structs.
+type goWriter struct {
+	structs  map[string]string
+	usesTime bool
+}
+
+func generateGo(document *schema.Document, name string) ([]byte, error) {
+	if err := checkModule(name, modulePattern, "demo"); err != nil {
+		return nil, err
+	}
+	w := &goWriter{structs: map[string]string{}}
+	module := goModule{Name: strings.ToLower(name), Hash: document.Hash()}
+	types, global := structsOf(document), newNamespace("Client", "New", "SchemaHash")
+	for _, name := range sortedNames(types) {
+		w.structs[name] = global.take(camel(name))
+	}
+	for _, name := range sortedNames(types) {
+		module.Structs = append(module.Structs, w.structOf(name, types[name]))
+	}
+	methods := newNamespace()
+	for _, f := range document.Functions {
+		module.Functions = append(module.Functions, w.function(f, methods.take(camel(f.Name))))
+	}
+	module.UsesTime = w.usesTime
+	text, err := fill("go.tmpl", module)
+	if err != nil {
+		return nil, err
+	}
+	return format.Source(text)
+}
+
+func (w *goWriter) structOf(name string, s schema.Struct) goStruct {
+	made, fields := goStruct{Name: w.structs[name]}, newNamespace()
+	for _, field := range s.Fields {
+		made.Fields = append(made.Fields, goField{fields.take(camel(field.Name)), w.typeOf(field.Type), goTag(field.Name)})
+	}
+	return made
+}
+
+// goTag writes the tag that names a field on the wire.
+func goTag(name string) string {
+	return fmt.Sprintf("%q", fmt.Sprintf("nearcall:%q", name))
+}
+
+func (w *goWriter) typeOf(t schema.Type) string {
+	switch t.Kind {
+	case schema.Bytes:
+		return "[]byte"
+	case schema.Time:
+		w.usesTime = true
+		return "time.Time"
+	case schema.Duration:
+		w.usesTime = true
+		return "time.Duration"
+	case schema.List:
+		return "[]" + w.typeOf(*t.Element)
+	case schema.Map:
+		return "map[" + t.Key.String() + "]" + w.typeOf(*t.Element)
+	case schema.Optional:
+		return "*" + w.typeOf(*t.Element)
+	case schema.StructRef:
+		return w.structs[t.Struct]
+	}
+	return t.Kind.String()
+}
+
+func (w *goWriter) function(f *schema.Function, method string) goFunction {
+	made := goFunction{Name: fmt.Sprintf("%q", f.Name), Method: method, Doc: goDoc(f, method)}
+	names, types := w.params(f)
+	made.Params, made.Returns = joinPairs(names, types, f.Variadic), w.returns(f)
+	switch {
+	case f.Raw:
+		made.Body = []string{fmt.Sprintf("return c.client.CallRaw(ctx, %s, %s, nil)", made.Name, names[0])}
+	case f.Variadic || len(f.Params) > goTupleMax:
+		made.Body = w.dynamicBody(f, made.Name, names)
+	default:
+		w.useField(&made, f, names, types)
+	}
+	return made
+}
+
+func goDoc(f *schema.Function, method string) []string {
+	doc := trimmedLines(f.Doc)
+	if len(doc) == 0 {
+		doc = []string{"Calls " + f.Name + "."}
+	}
+	doc[0] = method + ": " + doc[0]
+	return doc
+}
+
+func (w *goWriter) params(f *schema.Function) (names, types []string) {
+	local := newNamespace(goReserved...)
+	for _, param := range f.Params {
+		names = append(names, local.take(lowerCamel(param.Name)))
+		types = append(types, w.typeOf(param.Type))
+	}
+	return names, types
+}
+
+func joinPairs(names, types []string, variadic bool) string {
+	var all strings.Builder
+	for i := range names {
+		dots := ""
+		if variadic && i == len(names)-1 {
+			dots = "..."
+		}
+		fmt.Fprintf(&all, ", %s %s%s", names[i], dots, types[i])
+	}
+	return all.String()
+}
+
+func (w *goWriter) results(f *schema.Function) []string {
+	var types []string
+	for _, result := range f.Results {
+		types = append(types, w.typeOf(result))
+	}
+	return types
+}
+
+func (w *goWriter) returns(f *schema.Function) string {
+	types := w.results(f)
+	if len(types) > goTupleMax {
+		types = []string{"[]any"}
+	}
+	if len(types) == 0 {
+		return "error"
+	}
+	return "(" + strings.Join(append(types, "error"), ", ") + ")"
+}
+
+// resultType is the type that package client decodes into.
+func (w *goWriter) resultType(f *schema.Function) string {
+	types := w.results(f)
+	switch {
+	case len(types) == 0:
+		return "client.None"
+	case len(types) == 1:
+		return types[0]
+	case len(types) > goTupleMax:
+		return "[]any"
+	}
+	return fmt.Sprintf("client.Results%d[%s]", len(types), strings.Join(types, ", "))
+}
+
+// useField makes the method use a function of package client, which costs no
+// allocation.
+func (w *goWriter) useField(made *goFunction, f *schema.Function, names, types []string) {
+	result := w.resultType(f)
+	made.Field = "call" + made.Method
+	made.FieldType = fmt.Sprintf("func(%s) (%s, error)", strings.Join(append([]string{"context.Context"}, types...), ", "), result)
+	made.Constructor = fmt.Sprintf("client.Func%d[%s](c, %s)", len(types), strings.Join(append(types, result), ", "), made.Name)
+	call := fmt.Sprintf("c.%s(%s)", made.Field, strings.Join(append([]string{"ctx"}, names...), ", "))
+	made.Body = goReturn(len(f.Results), call)
+}
+
+// goReturn takes the result of a call apart.
+func goReturn(results int, call string) []string {
+	switch {
+	case results == 0:
+		return []string{"_, err := " + call, "return err"}
+	case results == 1 || results > goTupleMax:
+		return []string{"return " + call}
+	}
+	var parts []string
+	for i := range results {
+		parts = append(parts, "all."+string(rune('A'+i)))
+	}
+	return []string{"all, err := " + call, "return " + strings.Join(append(parts, "err"), ", ")}
+}
+
+func (w *goWriter) dynamicBody(f *schema.Function, name string, names []string) []string {
+	fixed := names
+	if f.Variadic {
+		fixed = names[:len(names)-1]
+	}
+	body := []string{fmt.Sprintf("args := []any{%s}", strings.Join(fixed, ", "))}
+	if f.Variadic {
+		body = append(body, fmt.Sprintf("for _, value := range %s {", names[len(names)-1]), "args = append(args, value)", "}")
+	}
+	result := w.resultType(f)
+	if len(f.Results) == 0 {
+		result = "any"
+	}
+	return append(body, goReturn(len(f.Results), fmt.Sprintf("client.Call[%s](ctx, c.client, %s, args...)", result, name))...)
+}

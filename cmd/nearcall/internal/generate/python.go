@@ -1,0 +1,162 @@
+package generate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nearcall/nearcall/internal/schema"
+)
+
+var pythonReserved = []string{"False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+	"def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
+	"nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "self", "timeout", "result",
+	"int", "str", "bytes", "float", "bool", "list", "dict", "tuple", "super", "isinstance", "datetime", "nearcall",
+	"os", "Any", "TypedDict", "Self", "TracebackType"}
+
+type pythonModule struct {
+	Class     string
+	Hash      string
+	UsesTime  bool
+	Structs   []pythonStruct
+	Functions []pythonFunction
+}
+
+// A pythonStruct has the class syntax where all its fields are identifiers.
+type pythonStruct struct {
+	Name    string
+	IsClass bool
+	Fields  []pythonField
+}
+
+type pythonField struct{ Name, Quoted, Type string }
+
+type pythonFunction struct {
+	Name, Quoted    string
+	Doc             []string
+	Params, Forward string
+	Returns         string
+}
+
+type pythonWriter struct {
+	structs  map[string]string
+	usesTime bool
+}
+
+func generatePython(document *schema.Document, name string) ([]byte, error) {
+	if err := checkModule(name, modulePattern, "demo"); err != nil {
+		return nil, err
+	}
+	class := camel(name)
+	w := &pythonWriter{structs: map[string]string{}}
+	types := structsOf(document)
+	global := newNamespace(append(pythonReserved, class, "Async"+class, "SCHEMA_HASH")...)
+	for _, name := range sortedNames(types) {
+		w.structs[name] = global.take(name)
+	}
+	module := pythonModule{Class: class, Hash: document.Hash()}
+	for _, name := range sortedNames(types) {
+		module.Structs = append(module.Structs, w.structOf(name, types[name]))
+	}
+	methods := newNamespace(append(pythonReserved, "client", "close")...)
+	for _, f := range document.Functions {
+		module.Functions = append(module.Functions, w.function(f, methods.take(publicPython(f.Name))))
+	}
+	module.UsesTime = w.usesTime
+	return fill("python.tmpl", module)
+}
+
+// publicPython keeps names from being private or special.
+func publicPython(name string) string { return strings.TrimLeft(identifier(name), "_") }
+
+func (w *pythonWriter) structOf(name string, s schema.Struct) pythonStruct {
+	made := pythonStruct{Name: w.structs[name], IsClass: true}
+	check := newNamespace(pythonReserved...)
+	for _, field := range s.Fields {
+		made.IsClass = made.IsClass && check.take(field.Name) == field.Name && !strings.HasPrefix(field.Name, "__")
+		made.Fields = append(made.Fields, pythonField{field.Name, strconv.QuoteToASCII(field.Name), w.typeOf(field.Type)})
+	}
+	return made
+}
+
+func (w *pythonWriter) typeOf(t schema.Type) string {
+	switch {
+	case t.Kind.IsSigned() || t.Kind.IsUnsigned():
+		return "int"
+	case t.Kind.Bits() > 0:
+		return "float"
+	}
+	switch t.Kind {
+	case schema.Bool:
+		return "bool"
+	case schema.String:
+		return "str"
+	case schema.Bytes:
+		return "bytes"
+	case schema.Time:
+		w.usesTime = true
+		return "datetime.datetime"
+	case schema.Duration:
+		w.usesTime = true
+		return "datetime.timedelta"
+	case schema.List:
+		return "list[" + w.typeOf(*t.Element) + "]"
+	case schema.Map:
+		return "dict[" + w.typeOf(schema.Type{Kind: t.Key}) + ", " + w.typeOf(*t.Element) + "]"
+	case schema.Optional:
+		return w.typeOf(*t.Element) + " | None"
+	case schema.StructRef:
+		return w.structs[t.Struct]
+	}
+	return "Any"
+}
+
+func (w *pythonWriter) function(f *schema.Function, name string) pythonFunction {
+	made := pythonFunction{Name: name, Quoted: strconv.QuoteToASCII(f.Name), Doc: pythonDoc(f), Returns: w.returns(f)}
+	local := newNamespace(pythonReserved...)
+	optionalFrom := len(f.Params)
+	for optionalFrom > 0 && !f.Variadic && f.Params[optionalFrom-1].Type.Kind == schema.Optional {
+		optionalFrom--
+	}
+	for i, param := range f.Params {
+		star, value := "", ""
+		if f.Variadic && i == len(f.Params)-1 {
+			star = "*"
+		} else if i >= optionalFrom {
+			value = " = None"
+		}
+		name := local.take(param.Name)
+		made.Params += fmt.Sprintf(", %s%s: %s%s", star, name, w.typeOf(param.Type), value)
+		made.Forward += fmt.Sprintf(", %s%s", star, name)
+	}
+	if !f.Variadic {
+		made.Params += ", *"
+	}
+	return made
+}
+
+func (w *pythonWriter) returns(f *schema.Function) string {
+	var types []string
+	for _, result := range f.Results {
+		types = append(types, w.typeOf(result))
+	}
+	switch len(types) {
+	case 0:
+		return "None"
+	case 1:
+		return types[0]
+	}
+	return "tuple[" + strings.Join(types, ", ") + "]"
+}
+
+// pythonDoc escapes what would end a string of three quotes.
+func pythonDoc(f *schema.Function) []string {
+	lines := trimmedLines(f.Doc)
+	if len(lines) == 0 {
+		lines = []string{"Calls " + f.Name + "."}
+	}
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(strings.ReplaceAll(line, `\`, `\\`), `"`, `\"`)
+	}
+	return lines
+}
