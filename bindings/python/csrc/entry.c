@@ -180,13 +180,38 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
 
 /* ---- Calling ---- */
 
-/* A server that came in the place of another may have refused arguments that
- * were encoded for the former one. They were not used, so they may be tried
- * once more, by its own description. */
+/* A server may have come in the place of another and describe the function
+ * differently. Then arguments that were refused, here or there, were not used,
+ * and may be tried once more by the new description. */
+
+/* The new server refused what was encoded for the former one. */
 static int is_refused_by_another(const core_channel *channel, int r, uint32_t server_changes)
 {
     return r == NEARCALL_E_INVALID_ARGUMENT && channel->server_changes != server_changes
            && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
+}
+
+/* The encoder refused, by a description that may be out of date. Looks who the
+ * server is now; true with no exception set if it is another. */
+static int is_out_of_date(core_channel *channel, uint32_t server_changes, int64_t timeout_ms)
+{
+    PyObject *type, *error, *traceback;
+    int r;
+
+    if (!PyErr_ExceptionMatches(PyExc_ValueError))
+        return 0;
+    PyErr_Fetch(&type, &error, &traceback);
+    (void)nearcall_process(channel->handle); /* notices that the connection has ended */
+    r = core_wait_connect(channel, timeout_ms);
+    core_channel_note_server(channel);
+    if (r == CORE_RAISED || channel->server_changes != server_changes) {
+        Py_XDECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(traceback);
+        return r != CORE_RAISED;
+    }
+    PyErr_Restore(type, error, traceback);
+    return 0;
 }
 
 /* One sending; *ret_refused says that it is worth another. */
@@ -206,8 +231,11 @@ static PyObject *call_once(core_client *client, core_entry *entry, core_channel 
     /* Kept, because an argument's own code can lead to a newer plan. */
     plan = core_plan_keep(slot->plan);
     server_changes = slot->server_changes;
-    if (core_encode_request(state, channel, slot->function, plan, arguments) < 0)
+    if (core_encode_request(state, channel, slot->function, plan, arguments) < 0) {
+        if (!*ret_refused)
+            *ret_refused = is_out_of_date(channel, server_changes, timeout_ms);
         goto done;
+    }
     r = core_wait_request(channel, timeout_ms, &reply);
     core_channel_note_server(channel);
     if (r == NEARCALL_OK)
@@ -234,7 +262,7 @@ PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arg
     if (channel == NULL)
         return NULL;
     result = call_once(client, entry, channel, arguments, timeout_ms, &refused);
-    if (refused)
+    if (refused && !PyErr_Occurred() && result == NULL)
         result = call_once(client, entry, channel, arguments,
                            core_milliseconds_left(timeout_ms, started_ms), &refused);
     core_channel_release(client->pool, channel);

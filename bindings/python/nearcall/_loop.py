@@ -17,7 +17,7 @@ from typing import Any
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
-from nearcall._errors import Cancelled, DeadlineExceeded, ResourceExhausted
+from nearcall._errors import Cancelled, DeadlineExceeded, InvalidArgument, ResourceExhausted
 
 _NOT_WATCHED = (-1, 0, 0)
 _MILLISECOND = 0.001
@@ -38,6 +38,16 @@ class LoopEngine:
 
     async def call(self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
+        try:
+            return await self._call_once(name, args, named, deadline)
+        except InvalidArgument as error:
+            # Refused by a server that came in the place of the one that had
+            # described the function: once more, by its own description.
+            if error.outcome is not Outcome.NOT_EXECUTED or self._engine.knows(name):
+                raise
+        return await self._call_once(name, args, named, deadline)
+
+    async def _call_once(self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float) -> Any:
         self._bind()
         if not self._engine.knows(name):
             await self.find(name, deadline)

@@ -1,0 +1,141 @@
+"""A server that says what a test tells it to: descriptions and replies byte for
+byte. It speaks as much of spec/wire-format.md as that takes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+HELLO_BYTES = 64
+HEADER = struct.Struct("<IBBBBQIIII")
+REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE = 1, 2, 3, 4, 8, 9, 10
+MSGPACK = 1
+
+
+def pack(value: Any) -> bytes:
+    """MessagePack of a description."""
+    if value is None:
+        return b"\xc0"
+    if isinstance(value, bool):
+        return b"\xc3" if value else b"\xc2"
+    if isinstance(value, int):
+        return b"\xd3" + struct.pack(">q", value)
+    if isinstance(value, str):
+        data = value.encode()
+        return b"\xdb" + struct.pack(">I", len(data)) + data
+    if isinstance(value, dict):
+        items = b"".join(pack(key) + pack(item) for key, item in value.items())
+        return b"\xdf" + struct.pack(">I", len(value)) + items
+    return b"\xdd" + struct.pack(">I", len(value)) + b"".join(map(pack, value))
+
+
+def function(params: list[Any], results: list[Any], **more: Any) -> dict[str, Any]:
+    """The description of a function `f` with parameters p0, p1, ..."""
+    named = [{"name": f"p{i}", "type": kind} for i, kind in enumerate(params)]
+    return {"name": "f", "params": named, "results": results, **more}
+
+
+class ScriptedServer:
+    """Answers RESOLVE by `description` and REQUEST by `reply`."""
+
+    _instances = itertools.count(1)
+
+    def __init__(self, path: Path, description: bytes | dict[str, Any], reply: bytes = b"\xc0") -> None:
+        self.address = f"unix:{path}"
+        self.description = description if isinstance(description, bytes) else pack(description)
+        self.reply = reply
+        self.refuse_payload: bytes | None = None
+        self.requests: list[bytes] = []
+        self._instance = next(self._instances)
+        self._connections: list[socket.socket] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        for end in (self._listener, *self._connections):
+            with_shutdown(end)
+        self._thread.join()
+        self._listener.close()
+
+    def __enter__(self) -> ScriptedServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            with connection:
+                try:
+                    self._talk(connection)
+                except (EOFError, OSError):
+                    continue
+
+    def _talk(self, connection: socket.socket) -> None:
+        hello = read(connection, HELLO_BYTES)
+        read(connection, struct.unpack_from("<I", hello, 8)[0] - HELLO_BYTES)
+        pid = os.getpid() + self._instance
+        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, 0, self._instance, pid,
+                              1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
+        connection.sendall(welcome)
+        while True:
+            self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        length, kind, _, codec, _, call, _, _, _, extensions = HEADER.unpack(read(connection, HEADER.size))
+        payload = read(connection, length)[extensions:]
+        if kind == RESOLVE:
+            send(connection, REPLY, call, MSGPACK, self.description, function_id=1)
+        elif kind == REQUEST:
+            self.requests.append(payload)
+            if payload == self.refuse_payload:
+                # INVALID_ARGUMENT, not executed.
+                send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=3 | 1 << 8)
+            else:
+                send(connection, REPLY, call, codec, self.reply, function_id=1)
+        elif kind == PING:
+            send(connection, PONG, 0, 0, payload)
+
+
+def with_shutdown(end: socket.socket) -> None:
+    """Ends what another thread may be blocked in."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+
+
+def read(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = connection.recv(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def send(
+    connection: socket.socket,
+    kind: int,
+    call: int,
+    codec: int,
+    payload: bytes,
+    *,
+    function_id: int = 0,
+    status: int = 0,
+) -> None:
+    connection.sendall(HEADER.pack(len(payload), kind, 0, codec, 0, call, function_id, 0, status, 0) + payload)
