@@ -250,7 +250,7 @@ static PyType_Slot call_slots[] = {
 };
 
 PyType_Spec core_call_spec = {
-    .name = "nearcall._core.Call",
+    .name = "nearcall.Call",
     .basicsize = sizeof(core_call),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION
              | Py_TPFLAGS_IMMUTABLETYPE,

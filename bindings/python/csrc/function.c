@@ -171,7 +171,7 @@ static PyType_Slot function_slots[] = {
 };
 
 PyType_Spec core_function_spec = {
-    .name = "nearcall._core.Function",
+    .name = "nearcall.Function",
     .basicsize = sizeof(core_function),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION
              | Py_TPFLAGS_IMMUTABLETYPE,

@@ -145,6 +145,9 @@ _CLASSES: dict[Code, type[NearcallError]] = {
     Code.UNAUTHENTICATED: Unauthenticated,
 }
 
+for _class in (NearcallError, *_CLASSES.values()):
+    _class.__module__ = "nearcall"  # where a user finds them, and a traceback names them
+
 
 def make_error(code: int, message: str, outcome: int, details: list[list[Any]]) -> NearcallError:
     """The exception for what libnearcall or this binding found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import pydoc
 
 import pytest
 
@@ -105,3 +106,10 @@ def test_views_have_functions_with_their_timeout(client: Client) -> None:
         client.with_timeout(0.05).sleep(5000)
     with pytest.raises(nearcall.DeadlineExceeded):
         client.with_timeout(0.05).function("sleep")(5000)
+
+
+def test_help(client: Client) -> None:
+    page = pydoc.render_doc(client.greet, renderer=pydoc.plaintext)
+    assert "Greets a person." in page
+    page = pydoc.render_doc(Client, renderer=pydoc.plaintext)
+    assert "call(self, name, /, *args, timeout=None, **named)" in page
