@@ -103,6 +103,15 @@ static size_t cut(const uint8_t *text, size_t bytes, size_t bytes_max)
     return bytes_max;
 }
 
+/* A C string cannot hold NUL, so that becomes a space. */
+static void copy_message(struct nc_error *error, const nearcall_value *message)
+{
+    size_t bytes = cut(message->as.data, message->count, NC_ERROR_MESSAGE_BYTES_MAX);
+    for (size_t i = 0; i < bytes; i++)
+        error->message[i] = message->as.data[i] ? (char)message->as.data[i] : ' ';
+    error->message[bytes] = '\0';
+}
+
 int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
 {
     struct nc_error *error = &client->error;
@@ -111,12 +120,12 @@ int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
         return nc_fail(client, -call->code, call->outcome, "%s", call->what);
     error->code = call->code;
     error->outcome = call->outcome;
-    if (!read_error(call->data, call->data_bytes, &message, &error->details,
-                    &error->details_bytes))
-        return nc_fail(client, -call->code, call->outcome, "%s", nc_code_meaning(call->code));
-    size_t bytes = cut(message.as.data, message.count, NC_ERROR_MESSAGE_BYTES_MAX);
-    memcpy(error->message, message.as.data, bytes);
-    error->message[bytes] = '\0';
+    error->message[0] = '\0';
+    if (read_error(call->data, call->data_bytes, &message, &error->details,
+                   &error->details_bytes))
+        copy_message(error, &message);
+    if (error->message[0] == '\0')
+        snprintf(error->message, sizeof(error->message), "%s", nc_code_meaning(call->code));
     return -call->code;
 }
 

@@ -41,8 +41,10 @@ static void consume_output(struct nc_connection *connection, size_t sent)
     size_t owned = nc_buffer_bytes(&connection->out);
     size_t from_owned = sent < owned ? sent : owned;
     nc_buffer_consume(&connection->out, from_owned);
-    connection->borrowed += sent - from_owned;
-    connection->borrowed_bytes -= sent - from_owned;
+    if (sent > from_owned) {
+        connection->borrowed += sent - from_owned;
+        connection->borrowed_bytes -= sent - from_owned;
+    }
     if (nc_output_bytes(connection) == 0) {
         connection->borrowed = NULL;
         nc_buffer_trim(&connection->out);
@@ -52,13 +54,15 @@ static void consume_output(struct nc_connection *connection, size_t sent)
 void nc_flush(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
-    struct iovec parts[2] = {
-        {connection->out.data + connection->out.start, nc_buffer_bytes(&connection->out)},
-        {(void *)(uintptr_t)connection->borrowed, connection->borrowed_bytes},
-    };
-    if (connection->out.data == NULL)
-        parts[0].iov_base = NULL;
-    ssize_t sent = send_now(client, parts, 2);
+    struct iovec parts[2];
+    size_t count = 0;
+    if (nc_buffer_bytes(&connection->out))
+        parts[count++] = (struct iovec){connection->out.data + connection->out.start,
+                                        nc_buffer_bytes(&connection->out)};
+    if (connection->borrowed_bytes)
+        parts[count++] = (struct iovec){(void *)(uintptr_t)connection->borrowed,
+                                        connection->borrowed_bytes};
+    ssize_t sent = send_now(client, parts, count);
     if (sent > 0)
         consume_output(connection, (size_t)sent);
 }
