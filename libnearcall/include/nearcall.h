@@ -34,8 +34,10 @@
  *
  * TIME. A timeout_ms parameter bounds the whole call: connecting, sending,
  * waiting. 0 means the handle's default, NEARCALL_NO_TIMEOUT means none.
- * A call returns within its timeout + 50 ms whatever the server does. Clocks
- * are monotonic.
+ * A call returns within its timeout + 50 ms whatever the server does, and
+ * never before it with NEARCALL_E_DEADLINE_EXCEEDED. Clocks are monotonic. Only
+ * looking up a host's name (tcp: with a name instead of a number) takes the
+ * time the system's resolver takes.
  *
  * MEMORY. Every allocation is checked; when memory runs out a function returns
  * NEARCALL_E_RESOURCE_EXHAUSTED and the handle stays usable.
@@ -137,7 +139,11 @@ enum {
     /* Accept addresses in the abstract namespace ("unix:@name"). Any user of
      * the machine can take such a name, so they are refused unless asked for. */
     NEARCALL_ALLOW_ABSTRACT = 2,
-    /* Never block: connecting and sending go on in nearcall_process(). */
+    /* nearcall_connect(), nearcall_find_begin(), nearcall_request_send() and
+     * nearcall_cancel() never block: connecting and sending go on in
+     * nearcall_process(). Functions that wait by their nature (nearcall_call(),
+     * nearcall_request_call(), nearcall_find(), nearcall_wait(),
+     * nearcall_ping()) still do. */
     NEARCALL_NONBLOCKING = 4,
     /* Talk to a server of any user. Without it the server's user must be root,
      * the caller's own, the owner of the socket's directory, or listed in
@@ -163,7 +169,8 @@ typedef struct nearcall_options {
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port".
  * Does not connect: that happens at the first call, or in nearcall_connect().
  * options may be NULL. On failure a handle is still returned, for its error
- * message, unless there was no memory for one: then *ret_client is NULL.
+ * message, unless there was no memory for one: then *ret_client is NULL. Every
+ * later function on such a handle fails with the same error.
  * Free it with nearcall_close() in every case.
  */
 NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address,
@@ -176,14 +183,16 @@ NEARCALL_API void nearcall_close(nearcall_client *client);
 
 /* Connects now if not connected. Optional; useful to check an address early.
  * With NEARCALL_NONBLOCKING it starts connecting and returns
- * NEARCALL_E_AGAIN until the connection stands. */
+ * NEARCALL_E_AGAIN until the connection stands. After NEARCALL_E_INTERRUPTED
+ * call it again. */
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
 /* Drops the connection, if any; the next call opens a new one. Calls in flight
  * fail with outcome unknown. */
 NEARCALL_API void nearcall_disconnect(nearcall_client *client);
 
-/* Asks the server for a sign of life. *ret_round_trip_ns may be NULL. */
+/* Asks the server for a sign of life. ret_round_trip_ns may be NULL; connecting
+ * is not part of it. After NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
                                uint64_t *ret_round_trip_ns);
 
@@ -220,9 +229,14 @@ typedef struct nearcall_reply {
  * Calls a function by name with raw bytes and waits for the reply.
  *
  * A call that was certainly not executed is sent again, up to attempts_max
- * times within its timeout; any other failure is final. reply->data belongs to
- * the handle and is valid until the next function that is given this handle,
- * the reading and error functions excepted.
+ * times within its timeout; any other failure is final. data must stay as it is
+ * until the call has ended, also while it is interrupted and will be resumed.
+ * reply->data belongs to the handle and is valid until the next function that is
+ * given this handle, the reading and error functions excepted.
+ *
+ * A server that is stopping answers what it has accepted. A call made while
+ * others of this handle are still being answered so waits for them, then goes
+ * over a new connection.
  */
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
                                const void *data, size_t bytes,
@@ -240,8 +254,8 @@ NEARCALL_API int nearcall_find(nearcall_client *client, const char *name,
                                size_t name_bytes, int64_t timeout_ms,
                                nearcall_function **ret_function);
 
-/* The same without waiting: when the returned call has finished,
- * nearcall_find() answers at once. Returns NEARCALL_E_AGAIN never. */
+/* The same without waiting: when the returned call has finished, fetch it as any
+ * other, and nearcall_find() answers at once. Returns NEARCALL_E_AGAIN never. */
 NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name,
                                      size_t name_bytes, int64_t timeout_ms,
                                      nearcall_call_id *ret_call);
@@ -258,7 +272,8 @@ NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *functi
  * Starts a request in the handle's own send buffer. Then put the payload with
  * the nearcall_put_... functions: for NEARCALL_CODEC_MSGPACK one array with as
  * many elements as there are arguments. Finish with nearcall_request_call() or
- * nearcall_request_send(); starting another request drops an unfinished one.
+ * nearcall_request_send(); starting another request drops an unfinished one, and
+ * gives an interrupted call up.
  */
 NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function,
                                   int codec);
@@ -277,7 +292,9 @@ NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, 
 NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds);
 NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
 NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
-/* Bytes as they are: a raw payload, or MessagePack made elsewhere. */
+/* Bytes as they are: a raw payload, JSON, or MessagePack made elsewhere. After it
+ * and after nearcall_put_reserve() values are no longer counted, so an array that
+ * is too short is found by the server instead of by the library. */
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes);
 /* Room for bytes that the caller fills before the next function on this
  * handle; NULL when there is none (the failure is kept). */
@@ -291,7 +308,8 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
  * after NEARCALL_E_INTERRUPTED, with the same deadline. For nearcall_find()
  * pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
  * caller that does not want to go on just starts its next call: the
- * interrupted one is cancelled. */
+ * interrupted one is cancelled. NEARCALL_E_CANCELLED: that has happened.
+ * ret_reply may be NULL. */
 NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply);
 
 /* ---- Several calls in flight ---- */
@@ -299,12 +317,16 @@ NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_re
 /* Sends the request without waiting. At most 64 calls may be unfinished on a
  * handle (NEARCALL_E_RESOURCE_EXHAUSTED). With NEARCALL_NONBLOCKING what the
  * socket does not take is sent by nearcall_process(). Calls sent this way are
- * sent once: the outcome tells whether to send them again. */
+ * sent once: the outcome tells whether to send them again. On failure there is no
+ * call. After NEARCALL_E_INTERRUPTED nothing was sent and the request is still
+ * there: call it again. */
 NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_call_id *ret_call);
 
 /* Waits for one call, whatever order replies arrive in. The call is finished
- * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned. */
+ * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned: then wait
+ * for it again. ret_reply may be NULL. The reply to a nearcall_find_begin() is
+ * the function's description. */
 NEARCALL_API int nearcall_wait(nearcall_client *client, nearcall_call_id call,
                                nearcall_reply *ret_reply);
 
@@ -326,15 +348,18 @@ NEARCALL_API int nearcall_fd(const nearcall_client *client);
 NEARCALL_API int nearcall_events(const nearcall_client *client);
 
 /* Milliseconds until nearcall_process() should be called even if nothing
- * happened on the descriptor; -1: never. */
+ * happened on the descriptor; -1: never. 0 while finished calls wait to be
+ * fetched: a function that waited for another call may have read their replies
+ * already. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 
 /* Reads, writes, and times calls out, without blocking. Returns the number of
- * finished calls that wait to be fetched, or a negative code when the
+ * finished calls that wait to be fetched, or a negative code, once, when the
  * connection was lost (its calls are finished then, each with its outcome). */
 NEARCALL_API int nearcall_process(nearcall_client *client);
 
-/* The next finished call that was not fetched yet; 0 when there is none. */
+/* The finished call with the lowest id that was not fetched yet, the same until it
+ * is; 0 when there is none. */
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 
 /* ---- Reading MessagePack: no allocation, no recursion ---- */
@@ -363,9 +388,13 @@ typedef struct nearcall_value {
     } as;
 } nearcall_value;
 
+/* Both functions leave the reader where it was when they fail. */
+
 /* Reads the next value; for arrays and maps only the head, the elements are
  * read by further calls. Returns NEARCALL_OK, NEARCALL_E_OUT_OF_RANGE at the
- * end, NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack or is cut off. */
+ * end, NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack, is cut off, or
+ * announces more elements than there are bytes. Strings are handed out as they
+ * came: who needs UTF-8 checks it. */
 NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_value);
 
 /* Skips one value with all that is inside; refuses deeper nesting than 32. */

@@ -118,7 +118,7 @@ static void open_container(struct nc_writer *writer, uint64_t values)
         return;
     if (writer->depth == NC_WRITER_LEVELS - 1) {
         keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
-                     "an argument nests arrays and maps deeper than 32");
+                     "an argument nests arrays and maps deeper than the limit nesting_depth_max");
         return;
     }
     writer->left[++writer->depth] = values;

@@ -69,8 +69,13 @@ static void keep_result(nearcall_client *client, struct nc_call *call, const uin
     call->what = "no memory to keep the reply";
 }
 
+/* The deadline is final: of an answer that came after it only that the function did
+ * not run, or that its result is gone, is worth telling. */
 static void finish_too_late(struct nc_call *call, int outcome)
 {
+    if (outcome != NEARCALL_OUTCOME_NOT_EXECUTED &&
+        outcome != NEARCALL_OUTCOME_EXECUTED_RESULT_LOST)
+        outcome = NEARCALL_OUTCOME_UNKNOWN;
     nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
                    "the deadline passed before the reply came");
 }
@@ -102,7 +107,7 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
     call->function->id_hash = client->connection.welcome.schema_hash;
     call->reply_codec = frame->codec;
     if (call->state == NC_CALL_CANCELLING) {
-        finish_too_late(call, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+        finish_too_late(call, NEARCALL_OUTCOME_UNKNOWN);
     } else if (call->type == NC_RESOLVE) {
         finish_find(client, call, payload, bytes);
     } else {

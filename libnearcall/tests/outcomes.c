@@ -214,7 +214,7 @@ static const struct row rows[] = {
     ROW(never_answers, 100, NEARCALL_E_DEADLINE_EXCEEDED, UNKNOWN, "deadline"),
     ROW(had_not_started, 100, NEARCALL_E_DEADLINE_EXCEEDED, NOT_EXECUTED, "deadline"),
     ROW(had_started, 100, NEARCALL_E_DEADLINE_EXCEEDED, UNKNOWN, "deadline"),
-    ROW(replies_too_late, 100, NEARCALL_E_DEADLINE_EXCEEDED, LOST, "deadline"),
+    ROW(replies_too_late, 100, NEARCALL_E_DEADLINE_EXCEEDED, UNKNOWN, "deadline"),
     ROW(drains_below, 5000, NEARCALL_E_UNAVAILABLE, NOT_EXECUTED, "stopping"),
     ROW(refuses_the_user, 5000, NEARCALL_E_PERMISSION_DENIED, NOT_EXECUTED, "not on the list"),
     ROW(refuses_the_connection, 5000, NEARCALL_E_RESOURCE_EXHAUSTED, NOT_EXECUTED, "too many"),
