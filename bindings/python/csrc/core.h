@@ -89,6 +89,7 @@ typedef struct core_plan {
     Py_ssize_t result_count;
     int raw;
     int variadic;
+    int nests_freely; /* has types of no fixed depth: any, and structs that may contain themselves */
     core_struct *structs;
     struct core_node_block *blocks; /* composite nodes, freed with the plan */
 } core_plan;

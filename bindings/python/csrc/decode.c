@@ -272,16 +272,31 @@ static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_v
 
 /* ---- Replies ---- */
 
+/* Too deep nesting is found by the library's reader, which does not recurse
+ * and knows the limit. Types of a fixed depth need no such look. */
+static PyObject *decode_result(decoder *d, const core_plan *plan, Py_ssize_t index)
+{
+    nearcall_reader checked = d->reader;
+
+    if (plan->nests_freely && nearcall_skip(&checked) < 0) {
+        PyErr_SetString(PyExc_ValueError, "it is cut off, nested too deeply or no MessagePack");
+        return NULL;
+    }
+    return decode_next(d, plan->results[index]);
+}
+
 static PyObject *decode_results(decoder *d, const core_plan *plan)
 {
     nearcall_value head;
     PyObject *results;
     Py_ssize_t i;
 
-    if (plan->result_count == 0)
+    if (plan->result_count == 0) {
+        d->reader.next = d->reader.end; /* whatever stands for nothing */
         return Py_NewRef(Py_None);
+    }
     if (plan->result_count == 1)
-        return decode_next(d, plan->results[0]);
+        return decode_result(d, plan, 0);
     if (nearcall_read(&d->reader, &head) < 0 || head.type != NEARCALL_ARRAY
         || (Py_ssize_t)head.count != plan->result_count) {
         PyErr_SetString(PyExc_ValueError, "several results were announced and others came");
@@ -289,7 +304,7 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
     }
     results = PyTuple_New(plan->result_count);
     for (i = 0; results != NULL && i < plan->result_count; i++) {
-        PyObject *item = decode_next(d, plan->results[i]);
+        PyObject *item = decode_result(d, plan, i);
 
         if (item == NULL || PyTuple_SetItem(results, i, item) < 0)
             Py_CLEAR(results);
@@ -306,6 +321,10 @@ PyObject *core_decode_reply(core_state *state, const core_plan *plan, const near
     if (plan == NULL || reply->codec == NEARCALL_CODEC_RAW)
         return PyBytes_FromStringAndSize((const char *)reply->data, (Py_ssize_t)reply->bytes);
     result = decode_results(&d, plan);
+    if (result != NULL && d.reader.next != d.reader.end) {
+        Py_CLEAR(result);
+        PyErr_SetString(PyExc_ValueError, "bytes follow the result");
+    }
     if (result == NULL)
         core_raise_from_current(state,
                                 PyErr_ExceptionMatches(PyExc_MemoryError)

@@ -70,8 +70,10 @@ static const core_node *compile_scalar(compiler *c, PyObject *type)
     if (name == NULL)
         return NULL;
     for (i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
-        if (strcmp(scalars[i].name, name) == 0)
+        if (strcmp(scalars[i].name, name) == 0) {
+            c->plan->nests_freely |= scalars[i].kind == CORE_ANY;
             return &scalars[i];
+        }
     return malformed(c, "a type");
 }
 
@@ -176,6 +178,7 @@ static const core_node *compile_struct_type(compiler *c, PyObject *name)
 
     if (node == NULL)
         return NULL;
+    c->plan->nests_freely = 1;
     node->structure = PyUnicode_Check(name) ? known_struct(c, name) : NULL;
     if (node->structure == NULL)
         node->structure = compile_struct(c, name);

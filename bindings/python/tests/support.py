@@ -38,6 +38,20 @@ def read_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+def wait_until_in_call(thread_id: int | None, pid: int | str = "self") -> None:
+    """Waits until a thread is inside a call: until it is in a system call whose
+    first argument is a socket."""
+
+    def is_in_call() -> bool:
+        try:
+            fields = Path(f"/proc/{pid}/task/{thread_id}/syscall").read_text().split()
+            return os.readlink(f"/proc/{pid}/fd/{int(fields[1], 16)}").startswith("socket:")
+        except (OSError, IndexError):
+            return False
+
+    wait_until(is_in_call, "the thread is in a call")
+
+
 class Server:
     """The test server as a process of its own."""
 

@@ -65,6 +65,8 @@ BAD_REPLIES: dict[str, tuple[list[Any], bytes]] = {
     "list as a key": (["any"], b"\x81\x90\x01"),
     "extension": (["any"], b"\xd4\x05\x01"),
     "any that claims too much": (["any"], b"\xdd\xff\xff\xff\xff\x01"),
+    "nesting beyond the limit": (["any"], b"\x91" * 33 + b"\xc0"),
+    "bytes behind": (["int64"], pack(1) + b"\x00"),
     "nesting without end": (["any"], b"\x91" * 100_000),
     "too few results": (["int64", "int64"], pack([1])),
     "too many results": (["int64", "int64"], pack([1, 2, 3])),

@@ -85,12 +85,11 @@ def test_dropped_calls_are_cancelled(client: Client) -> None:
 
 
 def test_calls_time_out_on_their_own(client: Client) -> None:
-    quick, slow = client.begin("sleep", 20_000, timeout=0.1), client.begin("sleep", 300)
-    start = time.monotonic()
+    quick, slow = client.begin("sleep", 20_000, timeout=0.1), client.begin("sleep", 2000)
     with pytest.raises(nearcall.DeadlineExceeded):
         quick.wait()
-    assert time.monotonic() - start < 0.5
-    assert slow.wait() == 300
+    assert not slow.ready()
+    assert slow.wait() == 2000
 
 
 def test_too_many_calls(client: Client) -> None:

@@ -129,7 +129,7 @@ def test_timeouts(address: str) -> None:
                 start = time.monotonic()
                 with pytest.raises(nearcall.DeadlineExceeded):
                     await call
-                assert timeout <= time.monotonic() - start + 0.002 < timeout + 0.3
+                assert timeout <= time.monotonic() - start + 0.002 < timeout + 1
             assert await go.sleep(300, timeout=math.inf) == 300
             assert await go.with_timeout(None).sleep(300) == 300
             assert (go.timeout, go.with_timeout(1).timeout, go.address) == (0.2, 1, address)
@@ -147,7 +147,7 @@ def test_timeout_while_waiting_for_a_place(address: str) -> None:
             with pytest.raises(nearcall.DeadlineExceeded) as caught:
                 await go.one(timeout=0.1)
             assert caught.value.outcome is Outcome.NOT_EXECUTED
-            assert time.monotonic() - start < 0.5
+            assert time.monotonic() - start < 2
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
@@ -288,7 +288,7 @@ def test_no_server(folder: Path) -> None:
             with pytest.raises(nearcall.Unavailable) as caught:
                 await go.one()
             assert caught.value.outcome is Outcome.NOT_EXECUTED
-            assert time.monotonic() - start < 1
+            assert time.monotonic() - start < 3
 
     asyncio.run(main())
 
@@ -301,7 +301,7 @@ def test_stopped_server(own_server: Server) -> None:
             start = time.monotonic()
             with pytest.raises(nearcall.DeadlineExceeded):
                 await go.one(timeout=0.2)
-            assert time.monotonic() - start < 0.5
+            assert time.monotonic() - start < 2
             own_server.resume()
             assert await go.one() == 1
 

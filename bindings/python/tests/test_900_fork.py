@@ -28,6 +28,7 @@ from support import (
     run_python,
     wait_child,
     wait_until,
+    wait_until_in_call,
 )
 
 FORKS = int(os.environ.get("NEARCALL_FORKS", "1000"))
@@ -301,9 +302,9 @@ def test_fork_while_another_thread_is_in_a_call(address: str) -> None:
 def test_fork_while_a_thread_waits_long(address: str) -> None:
     client = Client(address, timeout=20.0)
     client.one()
-    thread = threading.Thread(target=client.sleep, args=(600,))
+    thread = threading.Thread(target=client.sleep, args=(1000,))
     thread.start()
-    wait_until(lambda: thread.is_alive(), "the thread")
+    wait_until_in_call(thread.native_id)
     assert in_child(lambda: [client.ack(2, 3) for _ in range(3)]) == [9, 9, 9]
     thread.join()
     client.close()

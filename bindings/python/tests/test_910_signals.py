@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 import nearcall
 from nearcall import Client
-from support import Server, read_line, run_python
+from support import Server, read_line, run_python, wait_until_in_call
 
 
 @pytest.fixture
@@ -30,9 +29,9 @@ def on_alarm() -> Iterator[Callable[[Callable[[], Any]], None]]:
     signal.signal(signal.SIGALRM, former)
 
 
-USES: dict[str, Callable[[Client], Any]] = {
-    "call": lambda client: client.sleep(500),
-    "wait": lambda client: client.begin("sleep", 500).wait(),
+USES: dict[str, Callable[[Client, int], Any]] = {
+    "call": lambda client, duration_ms: client.sleep(duration_ms),
+    "wait": lambda client, duration_ms: client.begin("sleep", duration_ms).wait(),
 }
 
 
@@ -43,11 +42,10 @@ def test_handlers_run_during_a_call(client: Client, on_alarm: Any, use: str) -> 
     client.one()
     start = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    assert USES[use](client) == 500
-    elapsed = time.monotonic() - start
+    assert USES[use](client, 2000) == 2000
     assert len(seen) >= 4
-    assert seen[0] - start < 0.3
-    assert 0.49 < elapsed < 1.0
+    assert seen[0] - start < 1.5
+    assert 1.99 < time.monotonic() - start < 4
 
 
 @pytest.mark.parametrize("use", USES)
@@ -64,8 +62,8 @@ def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: s
         start = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(Alarm):
-            USES[use](client)
-        assert time.monotonic() - start < 0.4
+            USES[use](client, 20_000)
+        assert time.monotonic() - start < 5
         assert client.ack(2, 3) == 9
 
 
@@ -115,7 +113,7 @@ def test_signals_do_not_stretch_the_deadline(client: Client, on_alarm: Any) -> N
     start = time.monotonic()
     with pytest.raises(nearcall.DeadlineExceeded):
         client.block(1_000, timeout=0.3)
-    assert 0.29 < time.monotonic() - start < 0.6
+    assert 0.29 < time.monotonic() - start < 0.9
 
 
 def test_handler_that_calls_the_same_client(client: Client, on_alarm: Any) -> None:
@@ -181,7 +179,7 @@ client.sleep(60_000)
         [sys.executable, "-c", code, own_server.address], stdout=subprocess.PIPE, text=True
     ) as process:
         assert read_line(process) == "ready"
-        time.sleep(0.05)
+        wait_until_in_call(process.pid, process.pid)
         process.terminate()
         assert process.wait(5) == 7
 
@@ -228,13 +226,12 @@ def test_signal_in_another_thread_s_call(client: Client, on_alarm: Any) -> None:
     seen: list[int] = []
     on_alarm(lambda: seen.append(1))
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(client.sleep(300)))
+    thread = threading.Thread(target=lambda: results.append(client.sleep(1000)))
     thread.start()
     for _ in range(10):
+        wait_until_in_call(thread.native_id)
         assert thread.ident is not None
         signal.pthread_kill(thread.ident, signal.SIGALRM)
-        time.sleep(0.01)
     thread.join()
-    assert results == [300]
+    assert results == [1000]
     assert seen
-    assert os.getpid()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 import nearcall
 from nearcall import Client
-from support import Server, descriptor_count, run_python, wait_until
+from support import Server, descriptor_count, run_python, wait_until, wait_until_in_call
 
 
 def together(count: int, work: Callable[[int], Any]) -> list[Any]:
@@ -42,12 +41,11 @@ def test_threads_share_a_client(client: Client) -> None:
 
 def test_a_slow_call_holds_up_nobody(client: Client) -> None:
     client.one()
-    thread = threading.Thread(target=client.sleep, args=(500,))
+    thread = threading.Thread(target=client.sleep, args=(2000,))
     thread.start()
-    time.sleep(0.05)
-    start = time.monotonic()
+    wait_until_in_call(thread.native_id)
     assert [client.ack(0, n) for n in range(5)] == [1, 2, 3, 4, 5]
-    assert time.monotonic() - start < 0.2
+    assert thread.is_alive()
     thread.join()
 
 
@@ -80,16 +78,16 @@ def test_call_handed_to_another_thread(client: Client) -> None:
 
 
 def test_two_threads_that_wait_on_one_connection_are_told(client: Client) -> None:
-    slow, quick = client.begin("sleep", 400), client.begin("sleep", 400)
+    slow, quick = client.begin("sleep", 1000), client.begin("sleep", 1000)
     thread = threading.Thread(target=slow.wait)
     thread.start()
-    time.sleep(0.1)
+    wait_until_in_call(thread.native_id)
     with pytest.raises(RuntimeError, match="in the thread that began it"):
         quick.wait()
     # Giving up does not need the connection.
     assert quick.cancel()
     thread.join()
-    assert slow.wait() == 400
+    assert slow.wait() == 1000
     assert client.one() == 1
 
 
@@ -98,26 +96,26 @@ def test_close_during_a_call(address: str) -> None:
     client = Client(address)
     client.one()
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(client.sleep(300)))
+    thread = threading.Thread(target=lambda: results.append(client.sleep(1000)))
     thread.start()
-    time.sleep(0.1)
+    wait_until_in_call(thread.native_id)
     client.close()
     with pytest.raises(nearcall.FailedPrecondition):
         client.one()
     thread.join()
-    assert results == [300]
+    assert results == [1000]
     assert descriptor_count() == before
 
 
 def test_dropping_calls_while_another_thread_waits(client: Client) -> None:
-    slow = client.begin("sleep", 300)
+    slow = client.begin("sleep", 1000)
     others = [client.begin("sleep", 20_000) for _ in range(20)]
     thread = threading.Thread(target=slow.wait)
     thread.start()
-    time.sleep(0.1)
+    wait_until_in_call(thread.native_id)
     others.clear()
     thread.join()
-    assert slow.wait() == 300
+    assert slow.wait() == 1000
     assert [call.wait() for call in [client.begin("one") for _ in range(40)]] == [1] * 40
 
 
@@ -155,13 +153,22 @@ def test_server_restarts_under_threads(own_server: Server) -> None:
 
 def test_exit_with_a_daemon_thread_in_a_call(address: str) -> None:
     code = """
-import sys, threading, time, nearcall
+import sys, threading, nearcall
 client = nearcall.Client(sys.argv[1])
 client.one()
 threading.Thread(target=client.sleep, args=(1000,), daemon=True).start()
-for _ in range(3):
-    threading.Thread(target=lambda: [client.one() for _ in range(10**9)], daemon=True).start()
-time.sleep(0.2)
+counts = [0] * 3
+
+
+def work(i):
+    while True:
+        counts[i] += client.one()
+
+
+for i in range(3):
+    threading.Thread(target=work, args=(i,), daemon=True).start()
+while min(counts) < 20:
+    client.one()
 """
     done = run_python(code, address)
     assert done.returncode == 0, done.stderr
