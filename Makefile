@@ -32,9 +32,10 @@ demo: deps build build-perl build-python ## forked Perl, Python and C workers ca
 
 build: build-go build-c ## libnearcall and the nearcall command, in build/
 
-install: build ## libnearcall, its header, pkg-config file and nearcall (PREFIX, DESTDIR)
+install: build build-manual ## libnearcall, its header, pkg-config file and nearcall (PREFIX, DESTDIR)
 	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
 	@install -D -m 0755 build/bin/nearcall '$(DESTDIR)$(PREFIX)/bin/nearcall'
+	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' build/man/*.1
 
 ##@ Work on it
 
@@ -75,6 +76,9 @@ build-go: check-go ## every Go module, build/bin/nearcall, build/testserver
 	@go build -o build/testserver ./internal/testserver
 	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
 
+build-manual: check-go ## the command's manual pages, in build/man
+	@go run -C cmd/nearcall ./internal/manual -output ../../build/man
+
 build-c: ## libnearcall, static and shared
 	@$(MAKE) -C libnearcall all
 
@@ -98,7 +102,7 @@ test-perl: build-go ## the Perl binding
 test-python: build-go ## the Python binding
 	@tools/test-python
 
-test-command: check-go ## the nearcall command
+test-command: build-c build-perl build-python ## the nearcall command, and the code it generates
 	@cd cmd/nearcall && go test -race ./...
 
 test-conformance: build build-perl build-python ## every client and server against the vectors

@@ -17,6 +17,9 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
+// lineColumns is how much JSON a person reads on one line.
+const lineColumns = 72
+
 // A calling is one run of `nearcall call`.
 type calling struct {
 	*program
@@ -161,7 +164,7 @@ func (c *calling) print(f *schema.Function, reply []byte) error {
 	if err != nil {
 		return err
 	}
-	if !c.json {
+	if !c.json && len(text) > lineColumns {
 		var indented bytes.Buffer
 		if err := json.Indent(&indented, text, "", "  "); err != nil {
 			return err

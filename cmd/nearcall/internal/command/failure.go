@@ -48,7 +48,7 @@ func (p *program) report(err error) int {
 
 // isCobraUsage recognises what cobra has no type for.
 func isCobraUsage(err error) bool {
-	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "required flag")
+	return strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "if any flags in the group")
 }
 
 // reportCall prints the error of a call, as JSON where results are JSON.

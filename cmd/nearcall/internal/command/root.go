@@ -3,6 +3,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os/signal"
@@ -99,7 +100,7 @@ func (p *program) logger() *slog.Logger {
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{err}
+			return usageError{fmt.Errorf("%d arguments where '%s' is expected", len(args), cmd.UseLine())}
 		}
 		return nil
 	}

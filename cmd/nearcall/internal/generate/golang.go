@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"go/format"
+	"strconv"
 	"strings"
 
 	"github.com/nearcall/nearcall/internal/schema"
@@ -82,7 +83,11 @@ func (w *goWriter) structOf(name string, s schema.Struct) goStruct {
 
 // goTag writes the tag that names a field on the wire.
 func goTag(name string) string {
-	return fmt.Sprintf("%q", fmt.Sprintf("nearcall:%q", name))
+	tag := fmt.Sprintf("nearcall:%q", name)
+	if strconv.CanBackquote(tag) {
+		return "`" + tag + "`"
+	}
+	return strconv.Quote(tag)
 }
 
 func (w *goWriter) typeOf(t schema.Type) string {

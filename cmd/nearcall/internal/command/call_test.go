@@ -1,0 +1,91 @@
+package command_test
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestCall(t *testing.T) {
+	address := serveDemo(t)
+	for _, row := range []struct {
+		args []string
+		out  string
+	}{
+		{[]string{"ack", "2", "3"}, "9\n"},
+		{[]string{"add", "-1", "0.5"}, "-0.5\n"},
+		{[]string{"upper", "grün"}, "GRÜN\n"},
+		{[]string{"upper", "--json"}, "--JSON\n"},
+		{[]string{"echo", "bytes"}, "bytes"},
+		{[]string{"sum", "1", "2", "3"}, "6\n"},
+		{[]string{"sum"}, "0\n"},
+		{[]string{"divmod", "17", "5"}, "[3,2]\n"},
+		{[]string{"greet", `{"name": "Ada", "age": 36, "tags": ["a", "b"]}`}, "Hello, Ada, 36 [a,b]\n"},
+		{[]string{"move", `{"x": 1, "y": 2}`, `{"x": 3}`}, "{\"x\":4,\"y\":2}\n"},
+		{[]string{"word_count", "b b"}, "{\"b\":2}\n"},
+		{[]string{"later", "2026-01-02T03:04:05Z", "1.5s"}, "\"2026-01-02T03:04:06.5Z\"\n"},
+		{[]string{"optional_sum", "5"}, "5\n"},
+		{[]string{"optional_sum", "5", "null"}, "5\n"},
+		{[]string{"optional_sum", "5", "6"}, "11\n"},
+		{[]string{"identity", `[1, "two", null]`}, "[1,\"two\",null]\n"},
+		{[]string{"identity", "no JSON"}, "\"no JSON\"\n"},
+	} {
+		nearcall(t, append([]string{"call", address}, row.args...)...).expectOut(t, row.out)
+	}
+}
+
+func TestCallJSONAndRaw(t *testing.T) {
+	address := serveDemo(t)
+	nearcall(t, "call", "--json", address, "upper", "a").expectOut(t, "\"A\"\n")
+	nearcall(t, "call", "--json", address, "echo", "a").expectOut(t, "\"YQ==\"\n")
+	nearcall(t, "call", "--raw", address, "echo", "\xff").expectOut(t, "\xff")
+	nearcall(t, "call", "--raw", address, "echo").expectOut(t, "")
+	nearcall(t, "call", "--raw", "--json", address, "echo").expect(t, 2)
+	nearcall(t, "call", "--raw", address, "echo", "a", "b").expect(t, 2, "--raw sends one argument")
+}
+
+func TestCallReadsStandardInput(t *testing.T) {
+	address := serveDemo(t)
+	nearcallWith(t, "from a pipe\x00", "call", address, "echo", "-").expectOut(t, "from a pipe\x00")
+	nearcallWith(t, "text", "call", address, "upper", "-").expectOut(t, "TEXT\n")
+	nearcallWith(t, "raw", "call", "--raw", address, "echo", "-").expectOut(t, "raw")
+	nearcallWith(t, "unread", "call", address, "identity", "-").expectOut(t, "\"-\"\n")
+}
+
+// The exit code is 64 + the code of the error, whatever its words.
+func TestCallExitCodes(t *testing.T) {
+	address := serveDemo(t)
+	for _, row := range []struct {
+		code int
+		args []string
+		text string
+	}{
+		{64 + 5, []string{address, "fail", "5", "nothing there"}, "NOT_FOUND: nothing there"},
+		{64 + 9, []string{address, "fail", "9", "x"}, "FAILED_PRECONDITION"},
+		{64 + 2, []string{address, "plain_error", "x"}, "UNKNOWN"},
+		{64 + 13, []string{address, "panic", "x"}, "INTERNAL"},
+		{64 + 3, []string{address, "ack", "three", "4"}, "argument 1 (m)"},
+		{64 + 3, []string{address, "ack", "3"}, "argument 2 (n) is missing"},
+		{64 + 3, []string{"http://x", "ack"}, "unix and tcp are known"},
+		{64 + 4, []string{"--timeout", "50ms", address, "sleep", "5000"}, "DEADLINE_EXCEEDED"},
+		{64 + 12, []string{address, "no_such_function"}, "UNIMPLEMENTED"},
+		{64 + 14, []string{"unix:/no/such/socket", "ack"}, "is it running"},
+		{2, []string{address}, "nearcall call ADDRESS FUNCTION"},
+		{2, []string{"--no-such-flag"}, "unknown flag"},
+	} {
+		nearcall(t, append([]string{"call"}, row.args...)...).expect(t, row.code, row.text)
+	}
+}
+
+func TestCallErrorAsJSON(t *testing.T) {
+	got := nearcall(t, "call", "--json", serveDemo(t), "fail", "5", "x").expect(t, 69)
+	var failure struct {
+		Code                   int
+		Name, Message, Outcome string
+		Details                [][2]any
+	}
+	must(t, json.Unmarshal([]byte(got.err), &failure))
+	if failure.Code != 5 || failure.Name != "NOT_FOUND" || failure.Message != "x" || failure.Outcome != "executed" ||
+		len(failure.Details) != 1 || failure.Details[0][0] != "example.Hint" {
+		t.Fatalf("got %s", got.err)
+	}
+}

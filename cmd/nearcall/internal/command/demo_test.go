@@ -1,0 +1,70 @@
+package command_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// startDemo runs `nearcall demo` and returns the address it prints.
+func startDemo(t *testing.T, environment []string, args ...string) (address string, demo *exec.Cmd) {
+	t.Helper()
+	demo = exec.Command(binary, append([]string{"demo"}, args...)...)
+	demo.Env = append(os.Environ(), environment...)
+	demo.Stderr = os.Stderr
+	out, err := demo.StdoutPipe()
+	must(t, err)
+	must(t, demo.Start())
+	t.Cleanup(func() { _ = demo.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	address, found := strings.CutPrefix(line, "Serving on ")
+	address, _, _ = strings.Cut(address, ". ")
+	if !found {
+		t.Fatalf("it prints %q", line)
+	}
+	return address, demo
+}
+
+func TestDemo(t *testing.T) {
+	directory, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	for name, row := range map[string]struct {
+		environment []string
+		args        []string
+		prefix      string
+	}{
+		"an address":         {nil, []string{"--address", "unix:" + directory + "/a"}, "unix:" + directory + "/a"},
+		"the user's place":   {[]string{"XDG_RUNTIME_DIR=" + directory}, nil, "unix:" + directory + "/nearcall-demo.sock"},
+		"a place of its own": {[]string{"XDG_RUNTIME_DIR="}, nil, "unix:/tmp/nearcall-demo-"},
+		"TCP":                {nil, []string{"--address", "tcp:127.0.0.1:0"}, "tcp:127.0.0.1:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, demo := startDemo(t, row.environment, row.args...)
+			if !strings.HasPrefix(address, row.prefix) || strings.HasSuffix(address, ":0") {
+				t.Fatalf("it serves on %s", address)
+			}
+			nearcall(t, "call", address, "ack", "3", "4").expectOut(t, "125\n")
+			must(t, demo.Process.Signal(syscall.SIGINT))
+			must(t, demo.Wait())
+			path := strings.TrimPrefix(address, "unix:")
+			if _, err := os.Stat(path); err == nil {
+				t.Fatal("the socket is still there")
+			}
+			if strings.HasPrefix(path, "/tmp/nearcall-demo-") {
+				if _, err := os.Stat(filepath.Dir(path)); err == nil {
+					t.Fatal("its directory is still there")
+				}
+			}
+		})
+	}
+}
+
+func TestDemoOnATakenAddress(t *testing.T) {
+	nearcall(t, "demo", "--address", serveDemo(t)).expect(t, 1, "already running")
+}

@@ -1,0 +1,249 @@
+package generate_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/generate"
+	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/server"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// root is the repository's.
+func root(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../../..")
+	must(t, err)
+	return path
+}
+
+// built returns a file that another target of make builds.
+func built(t *testing.T, path, target string) string {
+	t.Helper()
+	full := filepath.Join(root(t), "build", path)
+	if _, err := os.Stat(full); err != nil {
+		t.Fatalf("%v; 'make %s' builds it", err, target)
+	}
+	return full
+}
+
+// serve serves functions and returns the address and their schema.
+func serve(t *testing.T, register func(*server.Server)) (string, *client.Document) {
+	t.Helper()
+	directory, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	address := "unix:" + filepath.Join(directory, "s")
+	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	register(s)
+	ctx, stop := context.WithCancel(context.Background())
+	listener, err := s.Listen(ctx, address)
+	must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-served)
+		os.RemoveAll(directory)
+	})
+	c, err := client.New(address)
+	must(t, err)
+	defer c.Close()
+	document, err := c.Schema(ctx)
+	must(t, err)
+	return address, document
+}
+
+// A Node contains itself in every way a struct can.
+type Node struct {
+	Label    string           `nearcall:"label"`
+	Next     *Node            `nearcall:"next"`
+	Children []Node           `nearcall:"children"`
+	Named    map[string]Node  `nearcall:"named"`
+	Scores   map[int32][]byte `nearcall:"scores"`
+	Odd      Odd              `nearcall:"odd"`
+}
+
+// Odd has names that are no identifiers.
+type Odd struct {
+	Space   int64         `nearcall:"a field"`
+	Keyword uint16        `nearcall:"class"`
+	Wait    time.Duration `nearcall:"while"`
+	Quote   *time.Time    `nearcall:"quote\"d"`
+}
+
+type Empty struct{}
+
+// hostile has names and documentation that would leave their place.
+func hostile(s *server.Server) {
+	demo.Register(s)
+	doc := server.Doc("Ends */ comments, /* begins \"\"\" others\\, and\n=cut\n\n=head1 has E<lt> <commands>\n`x` %s {{.Name}} \\")
+	s.Register("tree.depth", depth, doc, server.Params("root"))
+	s.Register("tree.same", func(root Node) Node { return root }, doc, server.Params("for"))
+	s.Register("tree_same", func(any) []*Odd { return nil }, doc, server.Params("class"))
+	s.Register("new", func(int64, int64) (int64, string, []Spot) { return 1, "two", []Spot{{3}} }, doc, server.Params("self", "timeout"))
+	s.Register("class", func(string, ...Spot) bool { return true }, doc, server.Params("timeout_ms", "ret"))
+	s.Register("text", func(*Empty, []map[string][]float32) (a, b, c, d, e int8) { return 1, 2, 3, 4, 5 }, doc, server.Params("r", "i"))
+	s.Register("it's", func() {}, doc)
+}
+
+// A Spot has a field of one byte.
+type Spot struct {
+	X uint8 `nearcall:"x"`
+}
+
+func depth(root Node) int64 {
+	deepest := int64(0)
+	for _, child := range root.Children {
+		deepest = max(deepest, depth(child))
+	}
+	if root.Next != nil {
+		deepest = max(deepest, depth(*root.Next))
+	}
+	return deepest + 1
+}
+
+// program runs a command that must succeed and print "ok".
+func program(t *testing.T, environment []string, name string, args ...string) {
+	t.Helper()
+	if out := output(t, environment, name, args...); !strings.HasSuffix(out, "ok\n") {
+		t.Fatalf("%s printed\n%s", name, out)
+	}
+}
+
+func output(t *testing.T, environment []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), environment...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// write puts the generated module into a directory of its own.
+func write(t *testing.T, language string, document *client.Document, name, file string) (directory string) {
+	t.Helper()
+	text, err := generate.Generate(language, document, name)
+	must(t, err)
+	directory = t.TempDir()
+	must(t, os.MkdirAll(filepath.Dir(filepath.Join(directory, file)), 0o700))
+	must(t, os.WriteFile(filepath.Join(directory, file), text, 0o600))
+	return directory
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	must(t, err)
+	must(t, os.WriteFile(to, text, 0o600))
+}
+
+func TestC(t *testing.T) {
+	library := filepath.Dir(built(t, "lib/libnearcall.a", "build-c"))
+	include := filepath.Join(root(t), "libnearcall", "include")
+	compile := func(directory string, args ...string) {
+		output(t, nil, "gcc", append([]string{"-std=c11", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-g",
+			"-fsanitize=address,undefined", "-I" + include, "-I" + directory}, args...)...)
+	}
+	address, document := serve(t, demo.Register)
+	directory := write(t, "c", document, "demo", "demo.h")
+	binary := filepath.Join(directory, "demo")
+	compile(directory, "-o", binary, "testdata/demo.c", filepath.Join(library, "libnearcall.a"))
+	program(t, nil, binary, address)
+
+	address, document = serve(t, hostile)
+	directory = write(t, "c", document, "odd", "odd.h")
+	binary = filepath.Join(directory, "odd")
+	compile(directory, "-o", binary, "testdata/odd.c", filepath.Join(library, "libnearcall.a"))
+	program(t, nil, binary, address)
+}
+
+func TestPerl(t *testing.T) {
+	blib := filepath.Join(root(t), "build", "perl", "blib")
+	built(t, "perl/blib/arch/auto/Nearcall/Nearcall.so", "build-perl")
+	run := func(register func(*server.Server), module, script string) {
+		address, document := serve(t, register)
+		directory := write(t, "perl", document, module, module+".pm")
+		output(t, nil, "podchecker", "-warnings", filepath.Join(directory, module+".pm"))
+		program(t, nil, "/usr/bin/perl", "-w", "-I"+directory, "-I"+blib+"/lib", "-I"+blib+"/arch", script, address)
+	}
+	run(demo.Register, "Demo", "testdata/demo.pl")
+	run(hostile, "Odd", "testdata/odd.pl")
+}
+
+func TestPython(t *testing.T) {
+	python := built(t, "venv/bin/python", "build-python")
+	run := func(register func(*server.Server), module string) {
+		address, document := serve(t, register)
+		directory := write(t, "python", document, module, module+".py")
+		script := filepath.Join(directory, "main.py")
+		copyFile(t, "testdata/"+module+".py", script)
+		environment := []string{"PYTHONPATH=" + directory, "PYTHONDONTWRITEBYTECODE=1", "MYPYPATH=" + directory}
+		program(t, environment, python, script, address)
+		output(t, environment, python, "-m", "mypy", "--strict", "--cache-dir="+filepath.Join(directory, "cache"), script)
+	}
+	run(demo.Register, "demo")
+	run(hostile, "odd")
+}
+
+// A program of its own module, as a user's is.
+func TestGo(t *testing.T) {
+	run := func(register func(*server.Server), module string) {
+		address, document := serve(t, register)
+		directory := write(t, "go", document, module, module+"/"+module+".go")
+		must(t, os.WriteFile(filepath.Join(directory, "go.mod"), []byte("module example\n\ngo 1.26.0\n\n"+
+			"require github.com/nearcall/nearcall v0.0.0\n\nreplace github.com/nearcall/nearcall => "+root(t)+"\n"), 0o600))
+		copyFile(t, "testdata/"+module+".go.txt", filepath.Join(directory, "main.go"))
+		copyFile(t, filepath.Join(root(t), "go.sum"), filepath.Join(directory, "go.sum"))
+		environment := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
+		output(t, environment, "go", "vet", "-C", directory, "./...")
+		program(t, environment, "go", "run", "-C", directory, ".", address)
+	}
+	run(demo.Register, "demo")
+	run(hostile, "odd")
+}
+
+// The same schema gives the same text.
+func TestGeneratedTextIsStable(t *testing.T) {
+	_, document := serve(t, hostile)
+	for _, language := range generate.Languages() {
+		first, err := generate.Generate(language, document, "odd")
+		must(t, err)
+		for range 5 {
+			again, err := generate.Generate(language, document, "odd")
+			must(t, err)
+			if !bytes.Equal(first, again) {
+				t.Fatalf("%s: another text", language)
+			}
+		}
+	}
+}
+
+func TestNamesThatAreRefused(t *testing.T) {
+	_, document := serve(t, demo.Register)
+	for _, language := range generate.Languages() {
+		for _, name := range []string{"", "1x", "a-b", "a b", "a;b", "../a", "a\nb"} {
+			if _, err := generate.Generate(language, document, name); err == nil {
+				t.Errorf("%s: --package %q is accepted", language, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,50 @@
+"""Uses the generated module as a program would; mypy reads it too."""
+
+import asyncio
+import datetime
+import sys
+
+import nearcall
+
+from demo import AsyncDemo, Demo, Person
+
+
+def check(address: str) -> None:
+    ada: Person = {"name": "Ada", "age": 36, "tags": ["a", "b"]}
+    with Demo(address, timeout=5) as demo:
+        assert demo.ack(2, 3) == 9
+        assert demo.ack(m=2, n=3) == 9
+        assert demo.sum(1, 2, 3, 4) == 10
+        quotient, remainder = demo.divmod(17, 5)
+        assert (quotient, remainder) == (3, 2)
+        assert demo.optional_sum(5) == 5
+        assert demo.optional_sum(5, 6) == 11
+        assert demo.greet(ada) == "Hello, Ada, 36 [a,b]"
+        assert demo.move({"x": 1, "y": 2}, {"x": 3, "y": 4})["y"] == 6
+        assert demo.word_count("a b a") == {"a": 2, "b": 1}
+        assert demo.echo(b"\0\xff") == b"\0\xff"
+        moment = datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)
+        assert demo.later(moment, datetime.timedelta(hours=1)) == moment + datetime.timedelta(hours=1)
+        try:
+            demo.fail(5, "no")
+        except nearcall.NotFound:
+            pass
+        else:
+            raise AssertionError("fail() does not fail")
+        try:
+            demo.sleep(5000, timeout=0.05)
+        except nearcall.DeadlineExceeded:
+            pass
+        else:
+            raise AssertionError("the timeout does not pass")
+
+
+async def check_async(address: str) -> None:
+    async with AsyncDemo(address) as demo:
+        results = await asyncio.gather(*(demo.ack(1, n) for n in range(5)))
+        assert results == [2, 3, 4, 5, 6]
+
+
+check(sys.argv[1])
+asyncio.run(check_async(sys.argv[1]))
+print("ok")

@@ -1,0 +1,19 @@
+use strict;
+use warnings;
+
+use Odd;
+
+sub check {
+    my ( $got, $want ) = @_;
+    $got eq $want or die "got $got, want $want\n";
+    return;
+}
+
+my $odd = Odd->new( $ARGV[0] );
+check( $odd->tree_depth( { next => { children => [ {}, {} ] } } ), 3 );
+check( $odd->tree_same( { odd => { 'a field' => 5, class => 6 } } )->{odd}{'a field'}, 5 );
+check( scalar @{ $odd->tree_same_2('x') }, 0 );
+check( join( ',', ( $odd->new_( 1, 2 ) )[ 0, 1 ] ), '1,two' );
+check( $odd->class( 'x', { x => 1 } ), 1 );
+$odd->it_s;
+print "ok\n";
