@@ -155,4 +155,4 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo build install deps test lint generate fuzz bench bench-quick soak clean \
-	build-go build-c build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
+	build-go build-c build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
