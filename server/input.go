@@ -22,6 +22,7 @@ type input struct {
 	data       []byte
 	start, end int
 	bounded    bool   // a read deadline is set
+	renew      bool   // it was set for a message that has been taken since
 	own        []byte // kept while data is borrowed from the pool
 	pool       *bufferPool
 }
@@ -32,13 +33,17 @@ func newInput(pool *bufferPool) *input {
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }
 
-func (in *input) advance(n int) { in.start += n }
+// advance takes n bytes, a whole message.
+func (in *input) advance(n int) {
+	in.start += n
+	in.renew = true
+}
 
 // split returns an input with the unread bytes; in stays as it is, for frames
 // that alias it.
 func (in *input) split() *input {
 	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, pool: in.pool}
+	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, renew: in.renew, pool: in.pool}
 	made.end = copy(made.data, rest)
 	return made
 }
@@ -86,13 +91,14 @@ func (in *input) giveBack() {
 }
 
 // boundWait sets a deadline while a part of a frame is there, so that half a
-// frame is not waited for longer than a whole one may take.
+// frame is not waited for longer than a whole one may take. Each frame has its
+// own: the reads of a busy connection may all end within one.
 func (in *input) boundWait(conn net.Conn, timeout time.Duration) error {
 	partial := in.end > in.start
-	if partial == in.bounded {
+	if partial == in.bounded && !(partial && in.renew) {
 		return nil
 	}
-	in.bounded = partial
+	in.bounded, in.renew = partial, false
 	if partial {
 		return conn.SetReadDeadline(time.Now().Add(timeout))
 	}
