@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 )
@@ -37,13 +38,11 @@ type FunctionStatistics struct {
 
 // Statistics returns the counters of the server.
 func (s *Server) Statistics() Statistics {
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
 	all := Statistics{
 		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
 		Connections: s.users.count(), ConnectionsTotal: s.counters.connections.Load(),
 		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
-		Goroutines: runtime.NumGoroutine(), HeapBytes: memory.HeapAlloc,
+		Goroutines: runtime.NumGoroutine(), HeapBytes: heapBytes(),
 		Functions: make(map[string]FunctionStatistics),
 	}
 	s.mu.Lock()
@@ -52,6 +51,17 @@ func (s *Server) Statistics() Statistics {
 		all.Functions[f.name] = FunctionStatistics{Calls: f.calls.Load(), Failures: f.failures.Load(), RunTimeNs: f.runTimeNs.Load()}
 	}
 	return all
+}
+
+// heapBytes does without runtime.ReadMemStats, which stops all goroutines: any
+// caller may ask for it.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
 }
 
 func (s *Server) statistics() (string, error) {
