@@ -6,30 +6,44 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// answer sends the call's one terminal frame. The caller flushes.
-func (c *connection) answer(e *execution) {
+// answer sends the call's one terminal frame; admitted is for output.append.
+// The caller flushes.
+func (c *connection) answer(e *execution, admitted func()) {
 	if e.err == nil && len(e.result) > c.frameBytesMax {
 		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (frame_bytes_max)",
 			e.function.name, len(e.result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
-		c.sendFailure(e.id, status.FromError(e.err))
+		c.fail(e.id, status.FromError(e.err), admitted)
 		return
 	}
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
-	c.out.append(&header, e.result)
+	c.out.append(&header, e.result, admitted)
 }
 
 // sendFailure sends an ERROR; id 0 means the connection. The caller flushes.
-func (c *connection) sendFailure(id uint64, failure *status.Error) {
+func (c *connection) sendFailure(id uint64, failure *status.Error) { c.fail(id, failure, nil) }
+
+func (c *connection) fail(id uint64, failure *status.Error, admitted func()) {
 	header := wire.Header{
 		Type: wire.Error, Codec: wire.CodecMessagePack, CallID: id,
 		Status: wire.StatusField(uint8(failure.Code), uint8(failure.Outcome)),
 	}
-	c.out.append(&header, codec.AppendFailure(nil, failure))
+	payload := codec.AppendFailure(nil, failure)
+	if len(payload) > c.frameBytesMax {
+		// The caller would take a larger frame for a protocol error.
+		payload = codec.AppendFailure(nil, withoutDetails(failure))
+	}
+	c.out.append(&header, payload, admitted)
 }
 
 // refusedf makes the error for a call that was not executed.
 func refusedf(code status.Code, format string, args ...any) *status.Error {
 	return status.Errorf(code, format, args...).With(status.OutcomeNotExecuted)
+}
+
+func withoutDetails(failure *status.Error) *status.Error {
+	bare := *failure
+	bare.Details = nil
+	return &bare
 }

@@ -27,6 +27,9 @@ func (c *connection) runApart(f *function, expiryNs uint64) {
 func (c *connection) remember(e *execution) *status.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return refusedf(status.Cancelled, "the connection is closed")
+	}
 	if len(c.calls) >= c.server.config.callsMax {
 		return refusedf(status.ResourceExhausted, "%d calls are in flight on this connection (limit calls_in_flight_max)", len(c.calls))
 	}
@@ -39,29 +42,50 @@ func (c *connection) remember(e *execution) *status.Error {
 	return nil
 }
 
-// forget makes a call that has ended uncancellable.
+// adopt counts a call that began in the reader and is no longer the reader's.
+// Preconditions: mu is held.
+func (c *connection) adopt(e *execution) {
+	c.user.calls.Add(1)
+	c.calls[e.id] = e
+}
+
+// forget takes back what remember or adopt counted. For a call that ends in
+// time this is just before its answer can be seen, so that a caller that
+// counts its calls is never refused.
 func (c *connection) forget(e *execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, e.id)
+	c.user.calls.Add(-1)
 }
 
 func (e *execution) runApart() {
 	c := e.connection
 	defer c.running.Done()
-	defer c.user.calls.Add(-1)
-	defer c.forget(e)
-	switch err := e.enter(); {
-	case err != nil:
-		e.err = err
-		c.answer(e)
-	case e.function.maxRunTime > 0:
-		e.runWithin()
-	default:
-		e.runAndLeave()
-		c.answer(e)
+	var late <-chan struct{}
+	if e.err = e.enter(); e.err == nil {
+		late = e.runEntered()
 	}
+	if late == nil {
+		c.answer(e, func() { c.forget(e) })
+		c.out.flush()
+		return
+	}
+	c.sendFailure(e.id, e.overdue())
 	c.out.flush()
+	<-late
+	c.forget(e)
+}
+
+// runEntered runs a function that has entered. late is nil when it returned in
+// time, and is closed when it returns otherwise.
+func (e *execution) runEntered() (late <-chan struct{}) {
+	if e.function.maxRunTime == 0 {
+		e.runAndLeave()
+		return nil
+	}
+	e.context.shorten(time.Now().Add(e.function.maxRunTime))
+	return e.runWithin()
 }
 
 // enter waits for a place if the function's concurrency is limited. An error
@@ -103,10 +127,10 @@ func (e *execution) runAndLeave() {
 	e.cancel(context.Canceled)
 }
 
-// runWithin answers when the maximum run time is over even though the function
-// goes on; its result is then dropped. A function that heeds its context gets a
-// moment to return.
-func (e *execution) runWithin() {
+// runWithin runs the function until its context ends, even though it may go on;
+// its result is then dropped. A function that heeds its context gets a moment
+// to return. What it returns is as for runEntered.
+func (e *execution) runWithin() (late <-chan struct{}) {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
@@ -114,18 +138,24 @@ func (e *execution) runWithin() {
 	}()
 	select {
 	case <-finished:
+		return nil
 	case <-e.context.Done():
-		grace := time.NewTimer(wire.CancelGraceMs * time.Millisecond)
-		defer grace.Stop()
-		select {
-		case <-finished:
-		case <-grace.C:
-			e.connection.sendFailure(e.id, status.Errorf(status.DeadlineExceeded,
-				"%s was still running when its time was over", e.function.name).With(status.OutcomeUnknown))
-			e.connection.out.flush()
-			<-finished
-			return
-		}
 	}
-	e.connection.answer(e)
+	grace := time.NewTimer(wire.CancelGraceMs * time.Millisecond)
+	defer grace.Stop()
+	select {
+	case <-finished:
+		return nil
+	case <-grace.C:
+		return finished
+	}
+}
+
+// overdue makes the error for a call whose context ended before its function
+// returned.
+func (e *execution) overdue() *status.Error {
+	if errors.Is(e.context.Err(), context.Canceled) {
+		return status.Errorf(status.Cancelled, "%s was cancelled and is still running", e.function.name).With(status.OutcomeUnknown)
+	}
+	return status.Errorf(status.DeadlineExceeded, "%s was still running when its time was over", e.function.name).With(status.OutcomeUnknown)
 }

@@ -172,7 +172,12 @@ func (c *caller) cancel(id uint64) {
 // result waits for one terminal frame and decodes it.
 func (c *caller) result() (id uint64, value any, failure *status.Error) {
 	c.t.Helper()
-	frame := c.next()
+	return c.decode(c.next())
+}
+
+// decode decodes a terminal frame.
+func (c *caller) decode(frame wire.Frame) (id uint64, value any, failure *status.Error) {
+	c.t.Helper()
 	switch frame.Type {
 	case wire.Reply:
 		decoder, err := codec.For[any]()

@@ -29,8 +29,7 @@ type connection struct {
 
 	// Set by the handshake, immutable afterwards.
 	sharedClock   bool
-	frameBytesMax int         // largest frame the caller accepts
-	framed        atomic.Bool // the welcome is out: frames may be sent
+	frameBytesMax int // largest frame the caller accepts
 
 	// Used by the reader alone.
 	in       *input
@@ -40,6 +39,9 @@ type connection struct {
 	role     role
 	inline   *execution
 	contexts []callContext // not used yet
+
+	// nextSimple numbers the calls of the simple protocol.
+	nextSimple uint64
 
 	// accepted is the highest call id taken on; with draining it decides which
 	// calls a drain still covers.
@@ -53,7 +55,8 @@ type connection struct {
 	mu       sync.Mutex
 	calls    map[uint64]*execution
 	last     uint64 // of the drain frame
-	finished bool   // the reader has ended: nothing new starts
+	framed   bool   // the welcome is pending or out: frames may follow
+	finished bool   // the last reader has ended
 	closed   bool
 }
 
@@ -86,6 +89,7 @@ func (c *connection) serve() {
 		c.read()
 	case wire.FirstByteSimple:
 		c.serveSimple()
+		c.close(nil)
 	default:
 		c.server.counters.violations.Add(1)
 		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)
@@ -95,6 +99,7 @@ func (c *connection) serve() {
 // end waits for functions that still run and gives everything back.
 func (c *connection) end() {
 	c.running.Wait()
+	c.out.finish()
 	c.close(nil)
 	if c.user != nil {
 		c.server.users.leave(c.user)
@@ -178,17 +183,14 @@ func (c *connection) readerEnds(err error) {
 	}
 }
 
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // violation tells the peer what it did wrong, logs it and closes.
 func (c *connection) violation(err *wire.ProtocolError) {
 	c.server.counters.violations.Add(1)
 	c.server.config.logger.Warn("protocol error; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
 	c.sendFailure(0, &status.Error{Code: violationCode(err), Outcome: status.OutcomeNotExecuted, Message: "protocol error: " + err.Text})
-	c.out.flush()
+	c.out.finish()
 	c.close(err)
 }
 
@@ -208,6 +210,9 @@ func (c *connection) close(reason error) {
 		return
 	}
 	c.closed = true
+	if c.role.interrupt() {
+		c.adopt(c.inline)
+	}
 	calls := make([]*execution, 0, len(c.calls))
 	for _, call := range c.calls {
 		calls = append(calls, call)
@@ -225,19 +230,33 @@ func (c *connection) close(reason error) {
 	}
 }
 
-// drain tells the caller which calls will still be answered and makes the
-// reader stop reading.
+// drain makes the reader stop reading and tells the caller which calls will
+// still be answered. It does not wait: a caller that does not read must not
+// keep the others from being told.
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.draining.Store(true)
 	c.last = c.accepted.Load()
-	header := wire.Header{Type: wire.Drain, CallID: c.last}
+	tell := c.framed && !c.finished && !c.closed
+	if tell {
+		c.running.Add(1)
+	}
 	c.mu.Unlock()
-	if c.framed.Load() {
-		c.out.append(&header, nil)
-		c.out.flush()
+	if tell {
+		go c.sendDrain()
 	}
 	c.conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (c *connection) sendDrain() {
+	defer c.running.Done()
+	c.appendDrain()
+	c.out.flush()
+}
+
+func (c *connection) appendDrain() {
+	header := wire.Header{Type: wire.Drain, CallID: c.last}
+	c.out.append(&header, nil, nil)
 }
 
 // covered reports whether a call that was taken on while draining has an id

@@ -90,6 +90,22 @@ func (c *callContext) startTimerLocked() {
 	}
 }
 
+// shorten moves the deadline to a moment that is earlier. The function must not
+// have seen the context yet.
+func (c *callContext) shorten(deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.deadline.IsZero() && !deadline.Before(c.deadline) {
+		return
+	}
+	c.deadline = deadline
+	if c.timer != nil {
+		c.timer.Reset(time.Until(deadline))
+	} else if c.done != nil && c.err == nil {
+		c.startTimerLocked()
+	}
+}
+
 // end ends the context for a reason; the first reason counts.
 func (c *callContext) end(reason error) {
 	c.mu.Lock()

@@ -32,6 +32,7 @@ func Example() {
 	s.Register("half", half, server.Params("n"), server.Doc("Half of an even number."), server.Idempotent())
 
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	listener, err := s.Listen(ctx, address)
 	if err != nil {
 		fmt.Println(err)

@@ -20,27 +20,34 @@ type execution struct {
 	payload    []byte
 	context    *callContext // nil when nobody can ask for it
 
-	result  []byte
-	scratch []byte // where typed results are encoded
-	err     error  // nil or a *status.Error with its outcome
+	called    bool  // the function was called
+	callError error // what it returned
+	result    []byte
+	scratch   []byte // where typed results are encoded
+	err       error  // nil or a *status.Error with its outcome
 }
 
 // run runs the function inside the interceptors and turns a panic into an
 // error. It fills in result and err.
 func (e *execution) run(ctx context.Context) {
+	returned := false
 	defer func() {
-		if cause := recover(); cause != nil {
+		// Without a cause the function has ended its goroutine.
+		if cause := recover(); cause != nil || !returned {
 			e.err = e.recovered(cause)
 		}
 	}()
+	e.called, e.callError = false, nil
 	if len(e.connection.server.config.interceptors) > 0 {
-		e.err = withOutcome(e.intercept(ctx, 0))
-		return
+		e.err = e.settle(e.intercept(ctx, 0))
+	} else {
+		e.err = withOutcome(e.call(ctx))
 	}
-	e.err = withOutcome(e.call(ctx))
+	returned = true
 }
 
 func (e *execution) call(ctx context.Context) (err error) {
+	e.called = true
 	if e.codec == wire.CodecRaw && e.function.raw != nil {
 		e.result, err = e.function.raw(ctx, e.payload)
 		return err
@@ -55,11 +62,39 @@ func (e *execution) call(ctx context.Context) (err error) {
 func (e *execution) intercept(ctx context.Context, index int) error {
 	interceptors := e.connection.server.config.interceptors
 	if index == len(interceptors) {
-		return e.call(ctx)
+		if e.called {
+			return status.Errorf(status.Internal, "an interceptor called %s more than once", e.function.name)
+		}
+		e.callError = withOutcome(e.call(ctx))
+		return e.callError
 	}
 	return interceptors[index](ctx, &e.context.call, func(ctx context.Context) error {
 		return e.intercept(ctx, index+1)
 	})
+}
+
+// settle makes the error that interceptors returned one that can be sent. Only
+// what happened here says whether the function ran, whatever other calls the
+// interceptors made. A call without a result cannot be made a success.
+func (e *execution) settle(err error) error {
+	switch {
+	case err == nil && e.callError != nil:
+		return e.callError
+	case err == nil && !e.called:
+		err = status.Errorf(status.Internal, "an interceptor of %s neither called it nor said why", e.function.name)
+	case err == nil:
+		return nil
+	}
+	failure := *status.FromError(withOutcome(err))
+	switch {
+	case !e.called:
+		failure.Outcome = status.OutcomeNotExecuted
+	case e.callError != nil:
+		failure.Outcome = status.FromError(e.callError).Outcome
+	default:
+		failure.Outcome = status.OutcomeExecuted
+	}
+	return &failure
 }
 
 // cancel ends the context of the call.
@@ -72,8 +107,12 @@ func (e *execution) cancel(reason error) {
 func (e *execution) recovered(cause any) error {
 	e.connection.server.config.logger.Error("function panicked",
 		"function", e.function.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	outcome := status.OutcomeExecuted
+	if !e.called {
+		outcome = status.OutcomeNotExecuted // an interceptor panicked before it
+	}
 	return &status.Error{
-		Code: status.Internal, Outcome: status.OutcomeExecuted,
+		Code: status.Internal, Outcome: outcome,
 		Message: fmt.Sprintf("function %s panicked; the server's log has the stack", e.function.name),
 		Cause:   errors.New("panic"),
 	}
@@ -89,7 +128,7 @@ func withOutcome(err error) error {
 	if failure.Outcome == status.OutcomeNone {
 		failure.Outcome = status.OutcomeExecuted
 	}
-	if failure.Code == status.OK {
+	if _, known := status.ParseCode(failure.Code.String()); !known || failure.Code == status.OK {
 		failure.Code = status.Unknown
 	}
 	return &failure

@@ -23,7 +23,7 @@ var frameHandlers = [...]frameHandler{
 
 func (c *connection) onPing() (bool, error) {
 	header := wire.Header{Type: wire.Pong}
-	c.out.append(&header, c.frame.Payload)
+	c.out.append(&header, c.frame.Payload, nil)
 	return true, nil
 }
 
@@ -51,8 +51,12 @@ func (c *connection) onResolve() (bool, error) {
 		c.sendFailure(c.frame.CallID, noSuchFunction(string(c.frame.Payload)))
 		return true, nil
 	}
+	if len(f.description) > c.frameBytesMax {
+		c.sendFailure(c.frame.CallID, refusedf(status.ResourceExhausted, "the description of %s has %d bytes, the caller accepts %d (frame_bytes_max)", f.name, len(f.description), c.frameBytesMax))
+		return true, nil
+	}
 	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: c.frame.CallID, FunctionID: f.id}
-	c.out.append(&header, f.description)
+	c.out.append(&header, f.description, nil)
 	return true, nil
 }
 
@@ -116,7 +120,7 @@ func (c *connection) checkMandatory() error {
 }
 
 func noSuchFunction(name string) *status.Error {
-	return refusedf(status.Unimplemented, "the server has no function %q; `nearcall list ADDRESS` shows what it has", name)
+	return refusedf(status.Unimplemented, "the server has no function %.255q; `nearcall list ADDRESS` shows what it has", name)
 }
 
 // expiry returns when the request expires on the server's clock, 0 for never,

@@ -32,7 +32,14 @@ func (c *connection) firstByte() (byte, error) {
 
 func (c *connection) bound(timeout time.Duration) error {
 	c.in.bounded = true
-	return c.conn.SetReadDeadline(time.Now().Add(timeout))
+	if err := c.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	// A drain that came before the deadline was set must not be missed.
+	if c.draining.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
 }
 
 // handshake reads the hello and answers it.
@@ -118,8 +125,15 @@ func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	welcome.CallsInFlightMax = uint32(c.server.config.callsMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
 	c.out.raw(welcome.Append(nil))
+	c.mu.Lock()
+	c.framed = true
+	draining := c.draining.Load()
+	c.mu.Unlock()
+	if draining {
+		// It came too early to be told by drain.
+		c.appendDrain()
+	}
 	c.out.flush()
-	c.framed.Store(true)
 }
 
 func (c *connection) welcome() wire.Welcome {

@@ -21,13 +21,13 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	stillReader := c.role.end(mark)
 	f.ran(time.Duration(c.server.clock.Ns()-startedNs), e.err != nil)
 	e.cancel(context.Canceled)
-	c.answer(e)
 	if stillReader {
+		c.answer(e, nil)
 		e.context, e.payload, e.result = nil, nil, nil
 		return true
 	}
+	c.answer(e, func() { c.forget(e) })
 	c.out.flush()
-	c.forget(e)
 	return false
 }
 
@@ -46,9 +46,6 @@ func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
 	made.call.Function, made.call.Peer = f.name, c.peer
 	if c.frame.ExtensionBytes > 0 {
 		made.call.parseMetadata(c.frame.Extensions)
-	}
-	if f.maxRunTime > 0 && (expiryNs == 0 || expiryNs > c.nowNs+uint64(f.maxRunTime)) {
-		expiryNs = c.nowNs + uint64(f.maxRunTime)
 	}
 	if expiryNs > 0 {
 		made.deadline = time.Now().Add(time.Duration(expiryNs - c.nowNs))
@@ -72,7 +69,7 @@ func (c *connection) watch() {
 	// nothing else of the reader's.
 	slow := c.inline
 	slow.function.blocked()
-	c.calls[slow.id] = slow
+	c.adopt(slow)
 	c.inline = &execution{connection: c}
 	c.contexts = nil
 	c.in = c.in.split()

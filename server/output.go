@@ -16,6 +16,8 @@ const (
 	// The write deadline is renewed when it is older than this, instead of at
 	// every write: setting one costs a tenth of a call.
 	deadlineStep = time.Second
+	// This much pending is written without waiting for the flush.
+	outputBytesHeld = 32 << 10
 	// Beyond this an empty buffer is given back.
 	outputBytesKept = 64 << 10
 )
@@ -46,13 +48,16 @@ func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock) {
 }
 
 // append adds a frame to what will be written. It waits while a peer that does
-// not read has too much pending. The header's length is set here.
-func (o *output) append(header *wire.Header, payload []byte) {
+// not read has too much pending. The header's length is set here. admitted, if
+// not nil, is called when the wait is over and before the peer can see a byte;
+// it must not wait.
+func (o *output) append(header *wire.Header, payload []byte, admitted func()) {
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.writing && len(o.pending) > 0 && len(o.pending)+len(payload) > o.pendingMax && !o.broken {
-		o.room.Wait()
+	o.waitLocked(len(payload))
+	if admitted != nil {
+		admitted()
 	}
 	if o.broken {
 		return
@@ -63,6 +68,15 @@ func (o *output) append(header *wire.Header, payload []byte) {
 	}
 	o.pending = header.Append(o.pending)
 	o.pending = append(o.pending, payload...)
+	if len(o.pending) >= outputBytesHeld {
+		o.flushLocked()
+	}
+}
+
+func (o *output) waitLocked(bytes int) {
+	for o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingMax && !o.broken {
+		o.room.Wait()
+	}
 }
 
 // raw adds bytes that are not a frame.
@@ -76,8 +90,26 @@ func (o *output) raw(data []byte) {
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.flushLocked()
+}
+
+func (o *output) flushLocked() {
 	for len(o.pending) > 0 && !o.writing && !o.broken {
 		o.writePendingLocked()
+	}
+}
+
+// finish writes what is pending and waits for whoever is writing, so that the
+// connection can be closed without losing a frame.
+func (o *output) finish() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for (o.writing || len(o.pending) > 0) && !o.broken {
+		if o.writing {
+			o.room.Wait()
+		} else {
+			o.writePendingLocked()
+		}
 	}
 }
 
@@ -88,10 +120,15 @@ func (o *output) writePendingLocked() {
 		_, err := o.conn.Write(taken)
 		return err
 	})
-	if cap(taken) > outputBytesKept {
-		taken = nil
+	o.keepLocked(taken)
+}
+
+// keepLocked keeps a buffer that has been written, unless it has grown large.
+func (o *output) keepLocked(written []byte) {
+	if cap(written) > outputBytesKept {
+		written = nil
 	}
-	o.spare = taken
+	o.spare = written
 }
 
 // writeGatheredLocked writes what is pending and then the frame. The payload is
@@ -106,10 +143,8 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 		return err
 	})
 	clear(o.vector[:cap(o.vector)])
-	o.spare = taken
-	for len(o.pending) > 0 && !o.broken {
-		o.writePendingLocked()
-	}
+	o.keepLocked(taken)
+	o.flushLocked()
 }
 
 // unlockAndWrite runs write without the lock. A failed or overdue write breaks

@@ -54,6 +54,13 @@ func (r *role) end(mark uint64) bool { return r.word.CompareAndSwap(mark, mark+1
 // was in time.
 func (r *role) take(mark uint64) bool { return r.word.CompareAndSwap(mark, mark+1) }
 
+// interrupt takes the role from whoever runs a function, so that nobody reads
+// any more; it reports whether one did.
+func (r *role) interrupt() bool {
+	mark := r.word.Load()
+	return mark%2 == 1 && r.take(mark)
+}
+
 // overdue is called by the watch: it returns the mark of a function that has
 // run since the last tick. It arms the next tick if there is need for one.
 func (r *role) overdue() (mark uint64, found bool) {

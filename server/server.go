@@ -38,6 +38,7 @@ type Server struct {
 	// mu protects what follows.
 	mu         sync.Mutex
 	registered []*function
+	names      map[string]struct{}
 	failures   []error
 }
 
@@ -50,7 +51,7 @@ type functionTable struct {
 
 // New returns a server without functions.
 func New(options ...Option) *Server {
-	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool)}
+	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), names: make(map[string]struct{})}
 	for _, option := range options {
 		option(&s.config)
 	}
@@ -90,6 +91,10 @@ func (s *Server) register(name string, fn any, options []FunctionOption) error {
 	if s.table != nil {
 		return ErrServing
 	}
+	if _, taken := s.names[name]; taken {
+		return fmt.Errorf("nearcall: register %q: the name is taken", name)
+	}
+	s.names[name] = struct{}{}
 	s.registered = append(s.registered, made)
 	return nil
 }

@@ -11,11 +11,17 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
-const simpleHeaderBytes = 4
+const (
+	simpleHeaderBytes = 4
+	// What an answer has around its result.
+	simpleAnswerBytes = len(simpleAnswerStart) + 1
+	simpleAnswerStart = `{"ok":true,"r":`
+)
 
 // A simpleRequest is a request of the simple protocol.
 type simpleRequest struct {
@@ -117,7 +123,7 @@ func (c *connection) runSimple(ctx context.Context, message []byte) {
 		return
 	}
 	result, err := c.callSimple(ctx, &request)
-	if err == nil && len(result) > c.frameBytesMax {
+	if err == nil && len(result) > c.frameBytesMax-simpleAnswerBytes {
 		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, frame_bytes_max)", len(result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
 	}
 	c.answerSimple(result, err)
@@ -142,30 +148,56 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if timeout <= 0 {
 		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
 	}
-	e := &execution{connection: c, function: f, codec: wire.CodecJSON, payload: request.Arguments}
+	c.nextSimple++
+	e := &execution{connection: c, id: c.nextSimple, function: f, codec: wire.CodecJSON, payload: request.Arguments}
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
-	}
-	if f.maxRunTime > 0 {
-		timeout = min(timeout, f.maxRunTime)
 	}
 	e.context = &callContext{call: Call{Function: f.name, Peer: c.peer}, deadline: time.Now().Add(timeout)}
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
+	return e.runSimple()
+}
+
+// runSimple runs a call within its deadline: nobody else keeps that for callers
+// of the simple protocol. A function that goes on counts until it returns.
+func (e *execution) runSimple() ([]byte, error) {
+	c := e.connection
+	if refusal := c.remember(e); refusal != nil {
+		return nil, refusal
+	}
+	finish := func() {
+		c.forget(e)
+		c.running.Done()
+	}
 	if err := e.enter(); err != nil {
+		finish()
 		return nil, err
 	}
-	e.runAndLeave()
+	if limit := e.function.maxRunTime; limit > 0 {
+		e.context.shorten(time.Now().Add(limit))
+	}
+	if late := e.runWithin(); late != nil {
+		go func() {
+			<-late
+			finish()
+		}()
+		return nil, e.overdue()
+	}
+	finish()
 	return e.result, e.err
 }
 
 // answerSimple writes one answer.
 func (c *connection) answerSimple(result []byte, err error) {
-	body := append([]byte(`{"ok":true,"r":`), result...)
+	body := append([]byte(simpleAnswerStart), result...)
 	if err == nil {
 		body = append(body, '}')
 	} else {
-		body = appendSimpleFailure(nil, status.FromError(err))
+		failure := status.FromError(err)
+		if body = appendSimpleFailure(nil, failure); len(body) > c.server.config.frameBytesMax {
+			body = appendSimpleFailure(nil, withoutDetails(failure))
+		}
 	}
 	c.out.raw(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
 	c.out.raw(body)
@@ -173,7 +205,7 @@ func (c *connection) answerSimple(result []byte, err error) {
 }
 
 func appendSimpleFailure(dst []byte, failure *status.Error) []byte {
-	told := simpleFailure{Code: failure.Code, Name: failure.Code.String(), Message: failure.Message, Outcome: failure.Outcome.String()}
+	told := simpleFailure{Code: failure.Code, Name: failure.Code.String(), Message: codec.CutMessage(failure.Message), Outcome: failure.Outcome.String()}
 	for _, detail := range failure.Details {
 		told.Details = append(told.Details, [2]any{detail.Type, detail.Value})
 	}

@@ -17,7 +17,7 @@ import (
 // cannot be encoded says so in its place.
 func AppendFailure(dst []byte, failure *status.Error) []byte {
 	dst = msgp.AppendArrayHeader(dst, 2)
-	dst = msgp.AppendString(dst, cutText(failure.Message, wire.ErrorMessageBytesMax))
+	dst = msgp.AppendString(dst, CutMessage(failure.Message))
 	dst = msgp.AppendArrayHeader(dst, uint32(len(failure.Details)))
 	for _, detail := range failure.Details {
 		dst = msgp.AppendArrayHeader(dst, 2)
@@ -29,6 +29,9 @@ func AppendFailure(dst []byte, failure *status.Error) []byte {
 	}
 	return dst
 }
+
+// CutMessage makes an error's message valid UTF-8 within its limit.
+func CutMessage(text string) string { return cutText(text, wire.ErrorMessageBytesMax) }
 
 // cutText makes text valid UTF-8 of at most that many bytes.
 func cutText(text string, bytesMax int) string {
