@@ -19,10 +19,30 @@ static int refuse(struct nc_fault *fault, const char *subject, const char *field
     return -1;
 }
 
-static void protocol_error(nearcall_client *client, const struct nc_fault *fault)
+/* A reply that is illegal says all the same that its function has run. */
+static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *frame,
+                               const struct nc_fault *fault)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    if (frame->type != NC_REPLY || !call || call->state != NC_CALL_SENT ||
+        call->type != NC_REQUEST || !nc_frame_is_written(client, call))
+        return;
+    if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
+        nc_call_finish(call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       "the reply is larger than this handle accepts; see frame_bytes_max");
+    else
+        nc_call_finish(call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       client->lost_text);
+}
+
+/* frame is NULL when what came is no frame at all. */
+static void protocol_error(nearcall_client *client, const struct nc_frame *frame,
+                           const struct nc_fault *fault)
 {
     struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, false};
-    client->connection.in.start = client->connection.in.end = 0; /* proves nothing about calls */
+    if (frame)
+        lose_illegal_reply(client, frame, fault);
+    client->connection.in.start = client->connection.in.end = 0; /* proves nothing about others */
     nc_connection_lost(client, &loss,
                        "the server at %s broke the protocol: %s of a %s frame is 0x%llx, "
                        "allowed: %s",
@@ -101,7 +121,7 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         return 0;
     if (call->function_id && call->function_id != frame->function_id)
         return refuse(fault, "REPLY", "function id", frame->function_id, "the request's");
-    if (call->type == NC_REQUEST && frame->codec != call->codec)
+    if (frame->codec != (call->type == NC_REQUEST ? call->codec : NEARCALL_CODEC_MSGPACK))
         return refuse(fault, "REPLY", "codec", frame->codec, "the request's");
     call->function->id = frame->function_id;
     call->function->id_hash = client->connection.welcome.schema_hash;
@@ -236,19 +256,6 @@ static bool skip_if_given_up(nearcall_client *client, const struct nc_frame *fra
     return true;
 }
 
-/* A reply beyond what was announced breaks the protocol, but also says that its
- * function has run. */
-static void note_oversized_reply(nearcall_client *client, const struct nc_frame *frame,
-                                 const struct nc_fault *fault)
-{
-    struct nc_call *call = nc_call_by_id(client, frame->call_id);
-    if (fault->code != -NEARCALL_E_RESOURCE_EXHAUSTED || frame->type != NC_REPLY || !call ||
-        !nc_call_is_on_connection(call) || call->state != NC_CALL_SENT)
-        return;
-    nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
-                   "the reply is larger than this handle accepts; see frame_bytes_max");
-}
-
 /* A reply that must be understood in a way this version does not know. */
 static bool refuse_extension(nearcall_client *client, const struct nc_frame *frame,
                              const struct nc_fault *fault)
@@ -283,8 +290,7 @@ static bool dispatch_one(nearcall_client *client)
         return false;
     nc_frame_decode(&frame, in->data + in->start);
     if (nc_frame_check(&frame, NC_FROM_SERVER, client->options.frame_bytes_max, &fault) < 0) {
-        note_oversized_reply(client, &frame, &fault);
-        protocol_error(client, &fault);
+        protocol_error(client, &frame, &fault);
         return false;
     }
     if (arrived - NC_FRAME_HEADER_BYTES < frame.length) {
@@ -293,7 +299,7 @@ static bool dispatch_one(nearcall_client *client)
     }
     const uint8_t *body = in->data + in->start + NC_FRAME_HEADER_BYTES;
     if (handle(client, &frame, body, &fault) < 0) {
-        protocol_error(client, &fault);
+        protocol_error(client, &frame, &fault);
         return false;
     }
     if (client->connection.state != NC_READY)
@@ -420,7 +426,7 @@ static void refuse_descriptors(nearcall_client *client)
 {
     struct nc_fault fault;
     (void)refuse(&fault, "server's", "descriptors", 1, "0, as they were not agreed to");
-    protocol_error(client, &fault);
+    protocol_error(client, NULL, &fault);
 }
 
 /* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing

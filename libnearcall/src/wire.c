@@ -1,6 +1,5 @@
 #include "wire.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "limits_gen.h"
@@ -164,11 +163,8 @@ static int check_call_id(uint64_t call_id, const struct rule *rule, struct nc_fa
     return 0;
 }
 
-/* The library's own return codes: a frame that carries one is illegal. */
-static bool never_travels(int code)
-{
-    return code >= -NEARCALL_E_INTERRUPTED && code <= -NEARCALL_E_MISUSE;
-}
+/* Codes from here on are a library's own: a frame that carries one is illegal. */
+#define CODE_NEVER_SENT (-NEARCALL_E_INTERRUPTED)
 
 static int check_status(const struct nc_frame *frame, const struct rule *rule,
                         struct nc_fault *fault)
@@ -176,7 +172,7 @@ static int check_status(const struct nc_frame *frame, const struct rule *rule,
     if (!rule->status)
         return frame->status ? malformed(fault, rule->name, "status", frame->status, "0") : 0;
     uint32_t code = frame->status & 0xFF;
-    if (code == 0 || never_travels((int)code) || frame->status >> 16)
+    if (code == 0 || code >= CODE_NEVER_SENT || frame->status >> 16)
         return malformed(fault, rule->name, "status", frame->status,
                          "a code in bits 0 to 7, an outcome in bits 8 to 15");
     return 0;
@@ -213,20 +209,6 @@ static int is_known(uint16_t type)
            type == NC_EXTENSION_FUNCTION_NAME;
 }
 
-/* Metadata may come many times, everything else once. There are so few in a frame
- * that looking back is cheaper than remembering. */
-static int came_before(const uint8_t *data, size_t offset, uint16_t type)
-{
-    struct nc_extension former;
-    size_t at = 0;
-    if (type == NC_EXTENSION_METADATA)
-        return 0;
-    while (nc_extension_next(data, offset, &at, &former))
-        if (former.type == type)
-            return 1;
-    return 0;
-}
-
 int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
                         struct nc_fault *fault)
 {
@@ -236,8 +218,6 @@ int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
             return malformed(fault, subject, "extension header bytes", bytes - offset, "4");
         uint16_t type = get_u16(data + offset);
         uint16_t length = get_u16(data + offset + 2);
-        if (came_before(data, offset, type))
-            return malformed(fault, subject, "repeated extension", type, "each type once");
         offset += NC_EXTENSION_HEADER_BYTES;
         if (length > bytes - offset)
             return malformed(fault, subject, "extension bytes", length, "what is left of them");

@@ -37,7 +37,6 @@ enum nc_frame_type {
 enum nc_extension_type {
     NC_EXTENSION_SOFTWARE = 1,
     NC_EXTENSION_REFUSAL = 2,
-    NC_EXTENSION_METADATA = 18,
     NC_EXTENSION_FUNCTION_NAME = 0x8001
 };
 

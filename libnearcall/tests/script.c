@@ -193,7 +193,8 @@ void script_reply(struct script *script, const struct nc_frame *request, const v
 {
     struct nc_frame reply = {.length = (uint32_t)bytes,
                              .type = NC_REPLY,
-                             .codec = request->codec,
+                             .codec = request->type == NC_RESOLVE ? NEARCALL_CODEC_MSGPACK
+                                                                  : request->codec,
                              .call_id = request->call_id,
                              .function_id = SCRIPT_FUNCTION_ID};
     script_send_frame(script, &reply, data);

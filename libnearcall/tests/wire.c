@@ -68,7 +68,9 @@ static void check_type(const struct permission *p, enum nc_sender sender)
     EXPECT(deadline_ms = 1, p->deadline);
     EXPECT(deadline_ms = UINT32_MAX, p->deadline);
     EXPECT(status = 0x0304, p->status);
-    EXPECT(status = 0xFFFF, p->status);
+    EXPECT(status = 0xFF63, p->status);
+    EXPECT(status = 0x0364, false);
+    EXPECT(status = 0x03FF, false);
     EXPECT(status = 0x10003, false);
     EXPECT(call_id = 0, p->call_id_zero);
     EXPECT(call_id = 1, p->call_id_set);
@@ -133,7 +135,7 @@ static void extensions(void)
     check_extensions("\x10\0\2\0ab", 6, 0);
     check_extensions("\x10\0\2\0ab\x12\0\0\0", 10, 0);
     check_extensions("\x12\0\0\0\x12\0\0\0", 8, 0);
-    check_extensions("\x10\0\0\0\x10\0\0\0", 8, 3);
+    check_extensions("\x10\0\0\0\x10\0\0\0", 8, 0);
     check_extensions("\xff\x7f\1\0a", 5, 0);
     check_extensions("\xff\xff\1\0a", 5, 12);
     check_extensions("\x10\0\3\0ab", 6, 3);
