@@ -211,6 +211,19 @@ void nc_call_expire(nearcall_client *client, struct nc_call *call)
         ask_whether_it_began(client, call);
 }
 
+/* When the first of the calls on the connection has to be looked at. */
+int64_t nc_calls_timer_ns(const nearcall_client *client)
+{
+    int64_t timer_ns = NC_NEVER;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        const struct nc_call *call = &client->calls[i];
+        if (nc_call_is_on_connection(call))
+            timer_ns = nc_earlier(timer_ns, call->state == NC_CALL_CANCELLING ? call->grace_ns
+                                                                              : call->deadline_ns);
+    }
+    return timer_ns;
+}
+
 void nc_call_expire_all(nearcall_client *client)
 {
     for (size_t i = 0; i < NC_CALLS; i++) {

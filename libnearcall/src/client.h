@@ -234,6 +234,9 @@ static inline bool nc_connection_usable(const nearcall_client *client)
     return client->connection.state == NC_READY && !client->connection.draining;
 }
 
+/* A connection that drains and has answered all it carried. */
+bool nc_connection_is_over(const nearcall_client *client);
+
 /* send.c */
 void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
@@ -261,6 +264,7 @@ bool nc_call_is_on_connection(const struct nc_call *call);
 void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what);
 void nc_call_expire(nearcall_client *client, struct nc_call *call);
 void nc_call_expire_all(nearcall_client *client);
+int64_t nc_calls_timer_ns(const nearcall_client *client);
 void nc_call_give_up(nearcall_client *client, struct nc_call *call);
 void nc_call_free(nearcall_client *client, struct nc_call *call);
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
@@ -273,7 +277,7 @@ bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *ca
 /* wait.c: 0 or NEARCALL_E_INTERRUPTED; what happened is in the calls. */
 int nc_pump(nearcall_client *client, int64_t until_ns);
 int nc_pause(nearcall_client *client, int64_t until_ns);
-int nc_make_ready(nearcall_client *client, const struct nc_call *call);
+int nc_make_ready(nearcall_client *client, struct nc_call *call);
 int nc_wait(nearcall_client *client, struct nc_call *call);
 
 /* begin.c */

@@ -363,6 +363,12 @@ static void receive_welcome(nearcall_client *client)
 
 /* ---- Progress ---- */
 
+bool nc_connection_is_over(const nearcall_client *client)
+{
+    return client->connection.state == NC_READY && client->connection.draining &&
+           nc_calls_on_connection(client) == 0;
+}
+
 static void check_connect_deadline(nearcall_client *client)
 {
     struct nc_loss loss = {-NEARCALL_E_DEADLINE_EXCEEDED, false, false};

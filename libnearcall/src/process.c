@@ -51,9 +51,9 @@ static int64_t call_timer_ns(const nearcall_client *client, const struct nc_call
     case NC_CALL_FINISHED:
         return call->synchronous ? NC_NEVER : 0;
     case NC_CALL_PENDING:
-        if (client->connection.state == NC_CLOSED)
-            return 0;
-        return call->deadline_ns;
+        return client->connection.state == NC_CLOSED || nc_connection_is_over(client)
+                   ? 0
+                   : call->deadline_ns;
     default:
         return call->deadline_ns;
     }
@@ -87,6 +87,8 @@ static int64_t latest_pending_deadline(const nearcall_client *client)
 static void connect_for_pending(nearcall_client *client)
 {
     int64_t deadline_ns = latest_pending_deadline(client);
+    if (nc_connection_is_over(client))
+        nc_connection_close(client);
     if (client->connection.state == NC_CLOSED && deadline_ns > 0)
         nc_connection_start(client, deadline_ns);
 }

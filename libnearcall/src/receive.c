@@ -313,7 +313,7 @@ void nc_dispatch(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     while (dispatch_one(client))
         ;
-    if (connection->draining && nc_calls_on_connection(client) == 0)
+    if (connection->draining && nc_connection_is_over(client))
         nc_connection_close(client);
 }
 

@@ -149,8 +149,13 @@ static int resume(nearcall_client *client, nearcall_reply *ret_reply)
                                                  : NEARCALL_OUTCOME_NOT_EXECUTED,
                        "there is no interrupted call to resume%s",
                        client->sync.was_replaced ? ": another call took its place" : "");
+    const uint8_t *payload = client->sync.call->payload;
+    bool is_request = payload && payload == client->request.buffer.data;
     client->now_ns = nc_now_ns();
-    return nc_sync_run(client, ret_reply);
+    int r = nc_sync_run(client, ret_reply);
+    if (r != NEARCALL_E_INTERRUPTED && is_request)
+        nc_writer_drop(client);
+    return r;
 }
 
 NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply)

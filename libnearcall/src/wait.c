@@ -39,10 +39,12 @@ static bool waiting_is_over(const nearcall_client *client)
     return client->waiting && client->waiting->state == NC_CALL_FINISHED;
 }
 
-/* A signal ended a wait. A handler may have forked, and then this is the child. */
+/* A signal ended a wait. A handler may have forked, and then this is the child: the
+ * thread inside is this one, at a place where memory is whole. */
 static int interrupted(nearcall_client *client)
 {
     if (nc_forked(&client->guard)) {
+        nc_leave(client, NEARCALL_OK);
         nc_after_fork(client);
         nc_become_busy(client);
         return NEARCALL_OK;
@@ -104,24 +106,36 @@ int nc_pump(nearcall_client *client, int64_t until_ns)
                                                    : poll_until(client, until_ns);
 }
 
-/* Until the connection can take the pending call, or the call has failed. A
- * connection that drains first answers what it carries. */
-int nc_make_ready(nearcall_client *client, const struct nc_call *call)
+/* One step towards a connection. One that drains first answers what it carries, each
+ * call within its own deadline. */
+static int make_ready_once(nearcall_client *client, const struct nc_call *call)
+{
+    struct nc_connection *connection = &client->connection;
+    int64_t until_ns = call->deadline_ns;
+    if (nc_connection_is_over(client))
+        nc_connection_close(client);
+    if (connection->state == NC_CLOSED) {
+        nc_connection_start(client, call->deadline_ns);
+        return NEARCALL_OK;
+    }
+    if (connection->draining)
+        until_ns = nc_earlier(until_ns, nc_calls_timer_ns(client));
+    int r = nc_pump(client, until_ns);
+    if (connection->draining)
+        nc_call_expire_all(client);
+    return r;
+}
+
+/* Until the connection can take the pending call, or the call has failed. */
+int nc_make_ready(nearcall_client *client, struct nc_call *call)
 {
     while (call->state == NC_CALL_PENDING && !nc_connection_usable(client)) {
-        struct nc_connection *connection = &client->connection;
-        if (connection->state == NC_READY && nc_calls_on_connection(client) == 0)
-            nc_connection_close(client);
-        if (connection->state == NC_CLOSED) {
-            nc_connection_start(client, call->deadline_ns);
-            continue;
-        }
-        int r = nc_pump(client, call->deadline_ns);
+        int r = make_ready_once(client, call);
         if (r < 0)
             return r;
         if (client->now_ns >= call->deadline_ns && call->state == NC_CALL_PENDING &&
             !nc_connection_usable(client))
-            nc_call_expire(client, (struct nc_call *)(uintptr_t)call);
+            nc_call_expire(client, call);
     }
     return NEARCALL_OK;
 }

@@ -1,5 +1,6 @@
 /* DRAIN with calls in flight: those the server took are answered, those above are
  * not executed, what comes next goes over a new connection. */
+#include "client.h"
 #include "script.h"
 
 static void play(struct script *script)
@@ -17,6 +18,43 @@ static void play(struct script *script)
     CHECK(script_read_end(script)); /* nothing was sent after DRAIN */
     script_greet(script);
     script_serve(script);
+}
+
+/* A call that outlives its deadline on a draining connection holds nobody up. */
+static void play_stuck(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_expect(script, NC_REQUEST, &frame);
+    script_drain(script, frame.call_id);
+    CHECK(script_read_end(script));
+    script_greet(script);
+    script_serve(script);
+}
+
+static void stuck(uint32_t flags)
+{
+    struct script script;
+    nearcall_call_id call, next;
+    nearcall_reply reply;
+    script_start(&script, play_stuck, NULL);
+    nearcall_client *client = test_open(script.address, flags);
+    nearcall_function *function = test_find(client, "f");
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_send(client, 200, &call), NEARCALL_OK);
+    while (nearcall_poll(client, call, &reply) == NEARCALL_E_AGAIN && !client->connection.draining)
+        CHECK(nearcall_process(client) >= 0);
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    double before_ms = test_now_ms();
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &next), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_wait(client, next, &reply), NEARCALL_OK);
+    CHECK(test_now_ms() - before_ms < 10000);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    nearcall_close(client);
+    script_end(&script);
 }
 
 int main(void)
@@ -42,5 +80,7 @@ int main(void)
     CHECK(reply.bytes == 1 && reply.data[0] == '1');
     nearcall_close(client);
     script_end(&script);
+    stuck(0);
+    stuck(NEARCALL_NONBLOCKING);
     return 0;
 }

@@ -161,6 +161,49 @@ static void not_one_byte_on_the_parents_connection(void)
     script_end(&script);
 }
 
+static volatile pid_t forked_by_handler;
+
+static void fork_in_handler(int signal_number)
+{
+    (void)signal_number;
+    if (forked_by_handler == 0) {
+        pid_t pid = fork();
+        forked_by_handler = pid ? pid : -1;
+    }
+}
+
+/* The child comes back from its handler into the library's wait, and must not go on
+ * reading what is the parent's. */
+static void a_signal_handler_forks(void)
+{
+    struct sigaction action = {.sa_handler = fork_in_handler};
+    nearcall_reply reply;
+    nearcall_function *nap = test_find(client, "sleep");
+    CHECK(sigaction(SIGVTALRM, &action, NULL) == 0);
+    pid_t signaller = fork();
+    CHECK(signaller >= 0);
+    if (signaller == 0) {
+        while (usleep(50000) == 0 && kill(getppid(), SIGVTALRM) == 0)
+            ;
+        _exit(0);
+    }
+    test_request_int(client, nap, 400);
+    int r = nearcall_request_call(client, 10000, &reply);
+    if (forked_by_handler == -1) {
+        CHECK_CALL(client, r, NEARCALL_E_UNAVAILABLE);
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+        call();
+        nearcall_close(client);
+        _exit(0);
+    }
+    kill(signaller, SIGKILL);
+    CHECK_INT(waitpid(signaller, NULL, 0), signaller);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK(forked_by_handler > 0);
+    test_join(forked_by_handler);
+    call();
+}
+
 static void many_forks(long forks)
 {
     for (long i = 0; i < forks; i++) {
@@ -179,6 +222,7 @@ int main(void)
     count = test_find(client, "count");
     children_of_every_kind();
     calls_in_flight();
+    a_signal_handler_forks();
     not_one_byte_on_the_parents_connection();
     long forks = test_parameter("NEARCALL_TEST_FORKS", 2000);
     alarm((unsigned)(60 + (double)forks / 50 * test_slowness()));

@@ -180,6 +180,40 @@ static void in_the_middle_of_a_request(void)
     script_end(&script);
 }
 
+/* A request that was resumed to its end is used up. */
+static void play_request(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_expect(script, NC_REQUEST, &frame);
+    interrupt_the_test();
+    script_reply(script, &frame, "yes", 3);
+    script_serve(script);
+}
+
+static void a_request_is_used_up(void)
+{
+    struct script script;
+    nearcall_reply reply;
+    atomic_store(&returned, 0);
+    script_start(&script, play_request, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_INTERRUPTIBLE);
+    nearcall_function *function = test_find(client, "f");
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    nearcall_put_raw(client, "once", 4);
+    int r = nearcall_request_call(client, 10000, &reply);
+    atomic_store(&returned, 1);
+    CHECK_CALL(client, r, NEARCALL_E_INTERRUPTED);
+    while (r == NEARCALL_E_INTERRUPTED)
+        r = nearcall_resume(client, &reply);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_call(client, 10000, &reply), NEARCALL_E_MISUSE);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     test_begin();
@@ -188,6 +222,7 @@ int main(void)
     resumed_after_a_signal();
     given_up_for_another();
     in_the_middle_of_a_request();
+    a_request_is_used_up();
     for (int tries = 0; !deadline_across_signals(); tries++)
         CHECK(tries < TEST_TRIES);
     return 0;
