@@ -31,10 +31,12 @@ func (c *Client) connect(ctx context.Context, r *call) (*connection, *status.Err
 			return current, nil
 		}
 		attempt, first, failure := c.join()
-		if failure != nil {
+		switch {
+		case failure != nil:
 			return nil, failure
-		}
-		if first {
+		case attempt == nil:
+			continue
+		case first:
 			opened, failure := c.open(ctx, r.deadlineNs)
 			c.opened(attempt, opened, failure)
 			return opened, failure
@@ -45,12 +47,16 @@ func (c *Client) connect(ctx context.Context, r *call) (*connection, *status.Err
 	}
 }
 
-// join returns the attempt under way, or begins one that the caller makes.
+// join returns the attempt under way, or begins one that the caller makes. It
+// returns none when another has just ended and left a connection.
 func (c *Client) join() (attempt *opening, first bool, failure *status.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, false, notExecuted(status.FailedPrecondition, "%w", ErrClosed)
+	}
+	if c.current.Load() != nil {
+		return nil, false, nil
 	}
 	if c.opening == nil {
 		c.opening = &opening{done: make(chan struct{})}

@@ -187,11 +187,15 @@ func (c *connection) abandon(r *call, code status.Code) status.Outcome {
 	}
 	outcome := c.outcomeOfAbandoned(r, code)
 	c.mu.Unlock()
-	// The reader may be copying a part of the reply.
-	r.replyMu.Lock()
-	defer r.replyMu.Unlock()
+	r.awaitReader()
 	c.closeIfUnused()
 	return outcome
+}
+
+// awaitReader waits while the reader copies a part of the reply.
+func (r *call) awaitReader() {
+	r.replyMu.Lock()
+	defer r.replyMu.Unlock()
 }
 
 // outcomeOfAbandoned: a server can start only what it has read whole, and on a

@@ -112,6 +112,23 @@ func (p *peer) accept() *peerConn {
 	return &peerConn{UnixConn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}
 }
 
+// expectNoConnection checks that nobody waits in the backlog.
+func (p *peer) expectNoConnection() {
+	p.t.Helper()
+	raw, err := p.listener.SyscallConn()
+	must(p.t, err)
+	var failure error
+	must(p.t, raw.Control(func(fd uintptr) {
+		var accepted int
+		if accepted, _, failure = syscall.Accept4(int(fd), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC); failure == nil {
+			syscall.Close(accepted)
+		}
+	}))
+	if !errors.Is(failure, syscall.EAGAIN) {
+		p.t.Fatalf("another connection was opened (%v)", failure)
+	}
+}
+
 // serve takes the next connection and welcomes it.
 func (p *peer) serve() *peerConn {
 	p.t.Helper()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -80,11 +79,7 @@ func TestNoRetryOfTheRest(t *testing.T) {
 			if wait(t, done).err == nil {
 				t.Fatal("the call succeeded")
 			}
-			must(t, p.listener.SetDeadline(time.Now()))
-			if conn, err := p.listener.Accept(); err == nil {
-				conn.Close()
-				t.Fatal("the call was sent again")
-			}
+			p.expectNoConnection()
 		})
 	}
 }

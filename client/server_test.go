@@ -22,9 +22,14 @@ func demoServer(t testing.TB) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "nc")
 	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	return serveDemo(t, "unix:"+filepath.Join(directory, "s"))
+}
+
+func serveDemo(t testing.TB, address string) string {
+	t.Helper()
 	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
 	demo.Register(s)
-	address := "unix:" + filepath.Join(directory, "s")
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, address)
 	must(t, err)
@@ -32,10 +37,33 @@ func demoServer(t testing.TB) string {
 	go func() { served <- s.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
-		<-served
-		os.RemoveAll(directory)
+		must(t, <-served)
 	})
+	if listener.Addr().Network() == "tcp" {
+		return "tcp:" + listener.Addr().String()
+	}
 	return address
+}
+
+// Without a shared clock the time that is left travels.
+func TestTCP(t *testing.T) {
+	c := newClient(t, serveDemo(t, "tcp:127.0.0.1:0"))
+	ctx := context.Background()
+	sum, err := client.Call[int64](ctx, c, "ack", 2, 3)
+	must(t, err)
+	if sum != 9 {
+		t.Fatalf("got %d", sum)
+	}
+	large := make([]byte, 3<<20)
+	got, err := c.CallRaw(ctx, "echo", large, nil)
+	must(t, err)
+	if len(got) != len(large) {
+		t.Fatalf("%d bytes came back as %d", len(large), len(got))
+	}
+	err = c.Call(shortContext(t), "sleep", nil, 5000)
+	if !errors.Is(err, status.DeadlineExceeded) {
+		t.Fatal(err)
+	}
 }
 
 func demoClient(t *testing.T, options ...client.Option) *client.Client {

@@ -343,3 +343,22 @@ func (c *peerConn) answerInPlace() {
 		}
 	}
 }
+
+// However many begin to call at the same moment, one connection is opened.
+func TestOneConnectionForAll(t *testing.T) {
+	for range 50 {
+		p := newPeer(t)
+		c, err := client.New(p.address)
+		must(t, err)
+		var calls []<-chan result
+		for range 50 {
+			calls = append(calls, begin(context.Background(), c, "echo", nil))
+		}
+		go p.serve().echo()
+		for _, call := range calls {
+			expectReply(t, wait(t, call), "")
+		}
+		p.expectNoConnection()
+		must(t, c.Close())
+	}
+}
