@@ -91,7 +91,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     options.server_user_ids_count = (uint32_t)(SvCUR(server_users) / sizeof(uint32_t));
     options.name = SvOK(name) ? SvPVutf8_nolen(name) : NULL;
     handle = ncp_handle_new(aTHX);
-    RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, 0);
+    RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
     sv_2mortal(RETVAL);
     handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
     r = nearcall_open(&handle->client, address, &options);

@@ -185,39 +185,53 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
         ncp_throw_client(aTHX_ call);
 }
 
-/* ---- Connecting, sign of life: sent again after a signal, as nothing runs twice ---- */
-
-static void after_signal(pTHX_ ncp_invocation *call, int64_t *began_ms)
-{
-    ncp_run_signal_handlers(aTHX_ call);
-    shorten_timeout(call, *began_ms);
-    *began_ms = now_ms();
-}
+/* ---- Connecting, sign of life ---- */
 
 NV ncp_ping(pTHX_ ncp_invocation *call)
 {
+    nearcall_client *client = call->handle->client;
     int64_t began_ms = now_ms();
     uint64_t round_trip_ns = 0;
     int r;
 
     call->handle->requests++;
-    while ((r = nearcall_ping(call->handle->client, call->timeout_ms, &round_trip_ns))
-           == NEARCALL_E_INTERRUPTED)
-        after_signal(aTHX_ call, &began_ms);
+    r = nearcall_ping(client, call->timeout_ms, &round_trip_ns);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ call);
+        r = nearcall_resume(client, NULL);
+        round_trip_ns = (uint64_t)(now_ms() - began_ms) * 1000000;
+    }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
     return (NV)round_trip_ns / 1e9;
 }
 
+/* What is left of a timeout; throws when nothing is. */
+static int64_t remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
+{
+    int64_t left_ms = call->timeout_ms - (now_ms() - began_ms);
+
+    if (call->timeout_ms <= 0)
+        return call->timeout_ms;
+    if (left_ms <= 0)
+        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
+            NEARCALL_OUTCOME_NOT_EXECUTED, NULL, newSVpvs("no connection in time"), NULL));
+    return left_ms;
+}
+
+/* Connecting goes on where it was when it is asked for again. */
 void ncp_connect(pTHX_ ncp_invocation *call)
 {
+    nearcall_client *client = call->handle->client;
     int64_t began_ms = now_ms();
     int r;
 
     call->handle->requests++;
-    while ((r = nearcall_connect(call->handle->client, call->timeout_ms))
-           == NEARCALL_E_INTERRUPTED)
-        after_signal(aTHX_ call, &began_ms);
+    r = nearcall_connect(client, call->timeout_ms);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ call);
+        r = nearcall_connect(client, remaining_ms(aTHX_ call, began_ms));
+    }
     if (r != NEARCALL_OK && r != NEARCALL_E_AGAIN)
         ncp_throw_client(aTHX_ call);
 }

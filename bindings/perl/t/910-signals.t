@@ -42,6 +42,31 @@ subtest 'many signals' => sub {
     cmp_ok( $ping, '>', 0, 'a ping' );
 };
 
+subtest 'signals while connecting, finding a function, pinging' => sub {
+    my $stopped = TestServer->start;
+    my $connected = Nearcall->new( $stopped->address, timeout => 0.3 );
+    $connected->one;
+    my $new = Nearcall->new( $stopped->address, timeout => 0.3 );
+    $stopped->signal('STOP');
+    my %way = ( connecting => sub { $new->connect }, 'a first call' => sub { $new->one },
+        finding => sub { $connected->ack( 1, 1 ) }, pinging => sub { $connected->ping } );
+    for my $name ( sort keys %way ) {
+        my $handled = 0;
+        local $SIG{ALRM} = sub { $handled++ };
+        ualarm( 1_000, 1_000 );
+        my $began = time;
+        my $error = error_of { $way{$name}->() };
+        my $took = time - $began;
+        ualarm(0);
+        is( $error->name, 'DEADLINE_EXCEEDED', "$name: late" ) or diag $error;
+        cmp_ok( $took, '<', 0.55, "$name: in time" );
+        cmp_ok( $handled, '>', 50, "$name: $handled handlers ran" );
+    }
+    $stopped->signal('CONT');
+    is( $connected->with( timeout => 10 )->one, 1, 'then the handle goes on' );
+    is( $new->with( timeout => 10 )->one, 1, 'and the new one' );
+};
+
 subtest 'a handler that dies' => sub {
     local $SIG{ALRM} = sub { die "too late\n" };
     for my $way ( sub { $go->sleep(60_000) }, sub { $go->begin( sleep => 60_000 )->wait },

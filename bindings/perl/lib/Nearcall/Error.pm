@@ -148,9 +148,11 @@ The name of the function that was called; C<undef> when no call had begun.
 
 =head2 file
 
+The file of the program that the call is in.
+
 =head2 line
 
-Where the program was.
+Its line there.
 
 =head2 as_string
 

@@ -58,6 +58,8 @@ sub pid       { $_[0]{pid} }
 sub signal {
     my ( $self, $name ) = @_;
     kill $name, $self->{pid} or croak "kill $name: $!";
+    # Its threads stop one by one; the kernel says when all have.
+    waitpid $self->{pid}, POSIX::WUNTRACED() if $name eq 'STOP';
     return;
 }
 
