@@ -304,9 +304,9 @@ NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 
-/* Goes on with nearcall_call(), nearcall_request_call() or nearcall_find()
- * after NEARCALL_E_INTERRUPTED, with the same deadline. For nearcall_find()
- * pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
+/* Goes on with nearcall_call(), nearcall_request_call(), nearcall_ping() or
+ * nearcall_find() after NEARCALL_E_INTERRUPTED, with the same deadline. For
+ * nearcall_ping() pass NULL; for nearcall_find() pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
  * caller that does not want to go on just starts its next call: the
  * interrupted one is cancelled. NEARCALL_E_CANCELLED: that has happened.
  * ret_reply may be NULL. */
