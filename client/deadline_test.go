@@ -157,7 +157,7 @@ func TestDeadlinePassesWithinTheHello(t *testing.T) {
 func TestDeadlinePassesWithinTheRequest(t *testing.T) {
 	p := newPeer(t)
 	c := p.client()
-	done := begin(shortContext(t), c, "echo", make([]byte, 3<<20))
+	done := begin(shortContext(t), c, "echo", make([]byte, 1<<20))
 	conn := p.serve()
 	expectTimeout(t, wait(t, done), status.OutcomeNotExecuted)
 
@@ -175,7 +175,7 @@ func TestDeadlinePassesWithinTheRequest(t *testing.T) {
 func TestDeadlinePassesBehindAnotherRequest(t *testing.T) {
 	p := newPeer(t)
 	c := p.client()
-	large := begin(context.Background(), c, "echo", make([]byte, 3<<20))
+	large := begin(context.Background(), c, "echo", make([]byte, 1<<20))
 	conn := p.serve()
 	conn.awaitUnread()
 	small := begin(shortContext(t), c, "small", nil)
@@ -219,7 +219,7 @@ func TestCancel(t *testing.T) {
 func TestCancelWithinTheRequest(t *testing.T) {
 	p := newPeer(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := begin(ctx, p.client(), "echo", make([]byte, 3<<20))
+	done := begin(ctx, p.client(), "echo", make([]byte, 1<<20))
 	p.serve().awaitUnread()
 	cancel()
 	expectFailure(t, wait(t, done).err, status.Cancelled, status.OutcomeNotExecuted)
