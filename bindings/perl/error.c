@@ -13,6 +13,7 @@ SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, S
     HV *fields = newHV();
 
     (void)hv_stores(fields, "code", newSViv(code < 0 ? -code : code));
+    (void)hv_stores(fields, "name", newSVpv(nearcall_code_name(code), 0));
     (void)hv_stores(fields, "outcome", newSViv(outcome));
     (void)hv_stores(fields, "function", function_name ? newSVsv(function_name) : newSV(0));
     (void)hv_stores(fields, "message", message);

@@ -13,20 +13,13 @@ use overload
     fallback => 1;
 
 sub code     { $_[0]{code} }
+sub name     { $_[0]{name} }
 sub outcome  { $_[0]{outcome} }
 sub function { $_[0]{function} }
 sub message  { $_[0]{message} }
 sub details  { $_[0]{details} }
 sub file     { $_[0]{file} }
 sub line     { $_[0]{line} }
-
-my %LOCAL_NAMES = ( 100 => 'INTERRUPTED', 101 => 'AGAIN', 102 => 'MISUSE' );
-
-sub name {
-    my ($self) = @_;
-    my $code = $self->code;
-    return $Nearcall::Codes::NAMES{$code} // $LOCAL_NAMES{$code} // 'UNKNOWN';
-}
 
 sub outcome_text {
     my ($self) = @_;
