@@ -9,7 +9,7 @@ import (
 )
 
 // Version is that of the product.
-const Version = "0.1.0"
+const Version = wire.ProductVersion
 
 const (
 	// DefaultTimeout is the deadline of calls that name none.

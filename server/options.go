@@ -38,7 +38,7 @@ type config struct {
 func defaultConfig() config {
 	return config{
 		logger:         slog.Default(),
-		software:       "nearcall-go/0.1.0",
+		software:       "nearcall-go/" + wire.ProductVersion,
 		socketGroup:    -1,
 		helloTimeout:   wire.HelloTimeoutMs * time.Millisecond,
 		frameTimeout:   wire.FrameTimeoutMs * time.Millisecond,
