@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -66,9 +67,9 @@ func takeLock(a address.Address) (*os.File, error) {
 // bindAndPublish listens under a temporary name and renames the socket over
 // the public one, so that whoever finds it finds it ready, with its mode.
 func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, inode uint64, err error) {
-	temporary := path + "." + strconv.Itoa(os.Getpid())
-	if len(temporary) > address.UnixPathBytesMax {
-		temporary = path[:address.UnixPathBytesMax-8] + strconv.Itoa(os.Getpid())
+	temporary, err := temporaryName(path)
+	if err != nil {
+		return nil, 0, err
 	}
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
@@ -87,6 +88,22 @@ func bindAndPublish(ctx context.Context, path string, options transport.ListenOp
 		return nil, 0, os.NewSyscallError("stat", err)
 	}
 	return bound, stat.Ino, os.Rename(temporary, path)
+}
+
+// temporaryName returns a name in the same directory that this process alone
+// uses, shortened where the kernel would not take more.
+func temporaryName(path string) (string, error) {
+	long := path + "." + strconv.Itoa(os.Getpid())
+	if len(long) <= address.UnixPathBytesMax {
+		return long, nil
+	}
+	directory, name := filepath.Split(path)
+	short := "." + strconv.FormatInt(int64(os.Getpid()), 36)
+	room := address.UnixPathBytesMax - len(directory) - len(short)
+	if room < 0 {
+		return "", fmt.Errorf("nearcall: address unix:%s: no room for a temporary name beside it: use a shorter directory such as /run/NAME", path)
+	}
+	return directory + name[:min(room, len(name))] + short, nil
 }
 
 // bindUnix makes the socket by hand because package net would listen before

@@ -59,6 +59,42 @@ func TestLongestPath(t *testing.T) {
 	}
 }
 
+// TestTemporaryNameStaysInTheDirectory: a server that may write to its own
+// directory alone can listen there, however long the path is.
+func TestTemporaryNameStaysInTheDirectory(t *testing.T) {
+	base, err := os.MkdirTemp("/tmp", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	const nameBytes = 6
+	directory := base + "/" + strings.Repeat("d", address.UnixPathBytesMax-len(base)-2-nameBytes)
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watch)
+	if _, err := unix.InotifyAddWatch(watch, base, unix.IN_CREATE); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := listen(t, directory+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	full, err := listen(t, directory+"/"+strings.Repeat("s", nameBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if n, err := unix.Read(watch, make([]byte, 4096)); err != unix.EAGAIN {
+		t.Errorf("something was created outside the directory (%d, %v)", n, err)
+	}
+}
+
 func TestOneOfManyStartsWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	const starts = 200
