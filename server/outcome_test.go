@@ -123,13 +123,13 @@ func TestCancelOfAStubbornFunction(t *testing.T) {
 
 // TestMaxRunTimeBeginsWithTheRun: waiting for a place is not running.
 func TestMaxRunTimeBeginsWithTheRun(t *testing.T) {
-	const limit = 200 * time.Millisecond
+	const limit = 400 * time.Millisecond
 	s := newServer(t)
 	register(t, s, "work", func(ctx context.Context) error {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) < limit/2 {
 			return errors.New("the deadline is too near")
 		}
-		time.Sleep(limit / 2)
+		time.Sleep(limit / 4)
 		return nil
 	}, server.MaxConcurrency(1), server.MaxRunTime(limit))
 	c := connect(t, start(t, s))

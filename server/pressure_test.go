@@ -49,12 +49,12 @@ func ping(payload string) []byte {
 // TestFramesThatStraddleReads: a connection on which every read ends within a
 // frame is busy, not slow.
 func TestFramesThatStraddleReads(t *testing.T) {
-	const timeout = 200 * time.Millisecond
+	const timeout = 600 * time.Millisecond
 	c := connect(t, start(t, newServer(t, server.WithFrameTimeout(timeout))))
 	frame := ping("payload")
 	half := len(frame) / 2
 	c.send(frame[:half])
-	for started := time.Now(); time.Since(started) < 3*timeout; time.Sleep(timeout / 20) {
+	for started := time.Now(); time.Since(started) < 2*timeout; time.Sleep(timeout / 20) {
 		c.send(append(frame[half:len(frame):len(frame)], frame[:half]...))
 		if got := c.next(); got.Type != wire.Pong {
 			_, _, failure := c.decode(got)
