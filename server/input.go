@@ -10,10 +10,10 @@ import (
 const (
 	// An idle connection keeps this much: thousands of them are common.
 	inputBytesIdle = 2048
-	// A busy one reads many frames at once.
+	// A busy one reads many frames at once. Larger buffers are borrowed.
 	inputBytesBusy = 32 << 10
-	// From here on a buffer is borrowed from the pool.
-	inputBytesKept = 64 << 10
+	// How much larger the next buffer may be than what has arrived.
+	growthMax = 4
 )
 
 // An input holds bytes that were read and not parsed yet. Frames that were
@@ -49,8 +49,8 @@ func (in *input) split() *input {
 }
 
 // makeRoom makes room to read on when the frame at the front takes need bytes
-// in all. A buffer grows with what has arrived, never with what was only
-// announced: to at most twice the bytes that are there, or a small first step.
+// in all. What was only announced costs nothing: a buffer is filled before it
+// is replaced, and then by one of at most four times the bytes that have come.
 func (in *input) makeRoom(need int) {
 	have := in.end - in.start
 	switch {
@@ -58,11 +58,11 @@ func (in *input) makeRoom(need int) {
 		in.start, in.end = 0, 0
 		in.giveBack()
 	case need <= len(in.data)-in.start:
-	case need <= len(in.data):
+	case in.start > 0:
 		in.move(in.data)
-	default:
+	case in.end == len(in.data):
 		former := in.data
-		in.move(in.pool.get(min(need, max(2*have, inputBytesKept))))
+		in.move(in.pool.get(min(need, growthMax*have)))
 		in.keep(former)
 	}
 }
@@ -75,7 +75,7 @@ func (in *input) move(to []byte) {
 
 // keep stores a buffer that data has replaced.
 func (in *input) keep(former []byte) {
-	if len(former) >= inputBytesKept {
+	if len(former) > inputBytesBusy {
 		in.pool.put(former)
 	} else {
 		in.own = former

@@ -19,7 +19,7 @@ const (
 	// payload; also a simple request or answer. Why: bounds the memory of one
 	// call; the maximum is what the first byte 0x00 of the simple protocol leaves.
 	FrameBytesMax        = 4194304
-	FrameBytesMaxCeiling = 16777216
+	FrameBytesMaxCeiling = 16777215
 
 	// ExtensionBytesMax (bytes): all extensions of one frame. Why: metadata, not
 	// data.

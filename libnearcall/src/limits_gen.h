@@ -14,7 +14,7 @@
 
 /* bytes: what follows a frame's header: extensions and payload; also a simple request or answer. */
 #define NC_FRAME_BYTES_MAX 4194304
-#define NC_FRAME_BYTES_MAX_CEILING 16777216
+#define NC_FRAME_BYTES_MAX_CEILING 16777215
 
 /* bytes: all extensions of one frame. */
 #define NC_EXTENSION_BYTES_MAX 4096

@@ -1,6 +1,7 @@
 package unixsocket
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -37,7 +38,17 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	c := &conn{UnixConn: socket, raw: raw}
 	c.header.Iov, c.header.Iovlen = &c.vector, 1
 	c.receive = c.receiveOnce
-	return c, nil
+	return c, c.refuseCredentials()
+}
+
+// refuseCredentials undoes what a service manager may have set on the listener
+// (PassCredentials=): credentials with every read would look like descriptors.
+func (c *conn) refuseCredentials() error {
+	var failure error
+	err := c.raw.Control(func(fd uintptr) {
+		failure = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 0)
+	})
+	return errors.Join(err, failure)
 }
 
 // Read reads up to len(b) bytes. It fails with transport.ErrDescriptors when

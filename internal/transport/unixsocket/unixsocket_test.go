@@ -169,6 +169,44 @@ func TestReadNoticesDescriptors(t *testing.T) {
 	}
 }
 
+func TestCredentialsAreNotTakenForDescriptors(t *testing.T) {
+	listener, err := listen(t, filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	caller, err := net.Dial("unix", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer caller.Close()
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	passCredentials(t, accepted.(*net.UnixConn))
+	server := unixsocket.Transport{}.Wrap(accepted)
+	defer server.Close()
+	caller.Write([]byte("x"))
+	if _, err := server.Read(make([]byte, 1)); err != nil {
+		t.Errorf("Read: %v", err)
+	}
+}
+
+func passCredentials(t *testing.T, conn *net.UnixConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
