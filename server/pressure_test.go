@@ -148,9 +148,11 @@ func TestPeerThatDoesNotReadStopsItsCalls(t *testing.T) {
 	const replyBytes, runsMax = 15_000, 60
 	s := newServer(t, server.WithPendingOutputBytesMax(1))
 	var runs atomic.Int64
+	// Made once: the function must be quick enough to be run by the reader.
+	reply := make([]byte, replyBytes)
 	register(t, s, "fill", func() []byte {
 		runs.Add(1)
-		return make([]byte, replyBytes)
+		return reply
 	})
 	register(t, s, "one", func() int64 { return 1 })
 	c := connect(t, start(t, s))
