@@ -3,6 +3,7 @@
  * forks is NEARCALL_TEST_FORKS. */
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +120,10 @@ static void calls_in_flight(void)
     }
 }
 
+/* Posted when the child is gone and its parent's connection was looked at: only
+ * then may the parent use it again. */
+static sem_t looked;
+
 /* The first connection gets not one byte more after the fork, and no end either. */
 static void watch_the_first_connection(struct script *script)
 {
@@ -133,6 +138,7 @@ static void watch_the_first_connection(struct script *script)
     script_serve(script);
     CHECK_INT(recv(first, &byte, 1, MSG_DONTWAIT), -1);
     CHECK_INT(errno, EAGAIN);
+    CHECK_INT(sem_post(&looked), 0);
     script_hang_up(script);
     script->fd = first;
     script_serve(script);
@@ -151,10 +157,12 @@ static void not_one_byte_on_the_parents_connection(void)
 {
     struct script script;
     nearcall_reply reply;
+    CHECK_INT(sem_init(&looked, 0, 0), 0);
     script_start(&script, watch_the_first_connection, NULL);
     nearcall_client *parent = test_open(script.address, 0);
     CHECK_CALL(parent, nearcall_call(parent, "f", "a", 1, 10000, &reply), NEARCALL_OK);
     test_join(test_fork(child_of_script, parent));
+    CHECK_INT(sem_wait(&looked), 0);
     CHECK_CALL(parent, nearcall_call(parent, "f", "b", 1, 10000, &reply), NEARCALL_OK);
     CHECK_INT(reply.bytes, 1);
     nearcall_close(parent);

@@ -29,6 +29,15 @@ def on_alarm() -> Iterator[Callable[[Callable[[], Any]], None]]:
     signal.signal(signal.SIGALRM, former)
 
 
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[], None]]:
+    """Python's own handling of SIGINT, which a program started in the background
+    does not have: its shell has made it ignore the signal."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, former)
+
+
 USES: dict[str, Callable[[Client, int], Any]] = {
     "call": lambda client, duration_ms: client.sleep(duration_ms),
     "wait": lambda client, duration_ms: client.begin("sleep", duration_ms).wait(),
@@ -67,8 +76,8 @@ def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: s
         assert client.ack(2, 3) == 9
 
 
-def test_keyboard_interrupt_leaves_the_client_usable(client: Client, on_alarm: Any) -> None:
-    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+def test_keyboard_interrupt_leaves_the_client_usable(client: Client, on_alarm: Any, interrupt: Any) -> None:
+    on_alarm(interrupt)
     for _ in range(5):
         signal.setitimer(signal.ITIMER_REAL, 0.03)
         with pytest.raises(KeyboardInterrupt):
@@ -77,8 +86,8 @@ def test_keyboard_interrupt_leaves_the_client_usable(client: Client, on_alarm: A
         assert client.call_raw("echo", b"x") == b"x"
 
 
-def test_interrupt_while_connecting(own_server: Server, on_alarm: Any) -> None:
-    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+def test_interrupt_while_connecting(own_server: Server, on_alarm: Any, interrupt: Any) -> None:
+    on_alarm(interrupt)
     own_server.pause()
     with Client(own_server.address) as client:
         for use in (client.connect, client.ping, client.one, lambda: client.begin("one"), lambda: client.one.__doc__):
@@ -89,8 +98,8 @@ def test_interrupt_while_connecting(own_server: Server, on_alarm: Any) -> None:
         assert client.one() == 1
 
 
-def test_interrupt_while_sending(own_server: Server, on_alarm: Any) -> None:
-    on_alarm(lambda: signal.raise_signal(signal.SIGINT))
+def test_interrupt_while_sending(own_server: Server, on_alarm: Any, interrupt: Any) -> None:
+    on_alarm(interrupt)
     with Client(own_server.address) as client:
         client.one()
         data = bytearray(3_000_000)
