@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <string.h>
 
 #include "limits_gen.h"
@@ -202,6 +203,11 @@ NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_valu
     return NEARCALL_OK;
 }
 
+static bool is_container(const nearcall_value *value)
+{
+    return value->type == NEARCALL_ARRAY || value->type == NEARCALL_MAP;
+}
+
 static uint64_t values_inside(const nearcall_value *value)
 {
     if (value->type == NEARCALL_ARRAY)
@@ -222,9 +228,9 @@ NEARCALL_API int nearcall_skip(nearcall_reader *reader)
         if (r < 0)
             return r;
         missing[depth]--;
-        uint64_t inside = values_inside(&value);
-        if (inside > 0 && depth == NC_NESTING_DEPTH_MAX)
+        if (is_container(&value) && depth == NC_NESTING_DEPTH_MAX)
             return refuse();
+        uint64_t inside = values_inside(&value);
         if (inside > 0)
             missing[++depth] = inside;
         while (missing[depth] == 0) {

@@ -31,6 +31,16 @@ static int complain(nearcall_client *client, int code, const char *what)
     return nc_fail(client, code, NEARCALL_OUTCOME_NOT_EXECUTED, "%s", what);
 }
 
+/* The level that the next value belongs to. One whose values are all there is left
+ * only then, so that the last of them still nests inside it. */
+static unsigned next_level(const struct nc_writer *writer)
+{
+    unsigned depth = writer->depth;
+    while (depth > 0 && writer->left[depth] == 0)
+        depth--;
+    return depth;
+}
+
 int nc_writer_check(nearcall_client *client)
 {
     const struct nc_writer *writer = &client->request;
@@ -40,7 +50,7 @@ int nc_writer_check(nearcall_client *client)
     if (writer->failure)
         return complain(client, writer->failure, writer->what);
     if (writer->codec == NEARCALL_CODEC_MSGPACK && !writer->unchecked &&
-        (writer->depth > 0 || writer->left[0] > 0))
+        writer->left[next_level(writer)] > 0)
         return complain(client, NEARCALL_E_MISUSE,
                         "an array or map of the request has fewer elements than it announced");
     return NEARCALL_OK;
@@ -101,20 +111,19 @@ static bool begin_value(struct nc_writer *writer)
     }
     if (writer->unchecked)
         return true;
+    writer->depth = next_level(writer);
     if (writer->left[writer->depth] == 0) {
         keep_failure(writer, NEARCALL_E_MISUSE,
                      "a request is one array; this value is outside of it");
         return false;
     }
     writer->left[writer->depth]--;
-    while (writer->depth > 0 && writer->left[writer->depth] == 0)
-        writer->depth--;
     return true;
 }
 
 static void open_container(struct nc_writer *writer, uint64_t values)
 {
-    if (writer->unchecked || values == 0)
+    if (writer->unchecked)
         return;
     if (writer->depth == NC_WRITER_LEVELS - 1) {
         keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,

@@ -136,12 +136,6 @@ static void misuse_is_found_when_sending(void)
     nearcall_put_int(client, 1);
     nearcall_put_int(client, 1);
     CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_MISUSE);
-    begin("identity", 1);
-    for (int i = 0; i < 33; i++)
-        nearcall_put_array(client, 1);
-    nearcall_put_nil(client);
-    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
-    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
     CHECK_CALL(client, nearcall_request(client, test_find(client, "echo"), NEARCALL_CODEC_RAW),
                NEARCALL_OK);
     nearcall_put_nil(client);
@@ -152,6 +146,34 @@ static void misuse_is_found_when_sending(void)
     CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_request(client, NULL, NEARCALL_CODEC_RAW), NEARCALL_E_MISUSE);
     CHECK_CALL(client, nearcall_request(client, test_find(client, "echo"), 3), NEARCALL_E_MISUSE);
+}
+
+/* Calls with an argument of empty arrays inside each other, or of maps of these. */
+static int call_nested(int levels, bool maps)
+{
+    begin("identity", 1);
+    for (int i = 0; i < levels; i++) {
+        if (!maps || i == levels - 1)
+            nearcall_put_array(client, i < levels - 1);
+        else
+            nearcall_put_map(client, 1);
+        if (maps && i < levels - 1)
+            nearcall_put_string(client, "key", 3);
+    }
+    return nearcall_request_call(client, 0, &reply);
+}
+
+/* The last value of a level, and an empty array or map, nest like any other. */
+static void nesting_is_limited(void)
+{
+    CHECK_CALL(client, call_nested(32, false), NEARCALL_OK);
+    CHECK_CALL(client, call_nested(32, true), NEARCALL_OK);
+    for (int maps = 0; maps <= 1; maps++) {
+        CHECK_CALL(client, call_nested(33, maps), NEARCALL_E_INVALID_ARGUMENT);
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+        CHECK(strstr(nearcall_error_message(client), "nesting_depth_max") != NULL);
+        CHECK(strstr(nearcall_error_message(client), "an argument nests") != NULL);
+    }
 }
 
 static void a_request_too_large_is_kept_from_the_wire(void)
@@ -184,6 +206,7 @@ int main(void)
     json_is_a_codec_too();
     wrong_arguments_are_refused_by_the_server();
     misuse_is_found_when_sending();
+    nesting_is_limited();
     a_request_too_large_is_kept_from_the_wire();
     add();
     nearcall_close(client);

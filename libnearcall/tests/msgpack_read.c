@@ -117,17 +117,22 @@ static void check_real(const char *bytes, size_t count, double expected)
     CHECK(value.as.real == expected || (isnan(expected) && isnan(value.as.real)));
 }
 
-static int skip_nested(size_t depth)
+static int skip_nested_around(size_t depth, uint8_t innermost)
 {
     uint8_t *bytes = malloc(depth + 1);
     CHECK(bytes != NULL);
     memset(bytes, 0x91, depth);
-    bytes[depth] = 0xc0;
+    bytes[depth] = innermost;
     nearcall_reader reader = {bytes, bytes + depth + 1};
     int r = nearcall_skip(&reader);
     CHECK(r < 0 || reader.next == reader.end);
     free(bytes);
     return r;
+}
+
+static int skip_nested(size_t depth)
+{
+    return skip_nested_around(depth, 0xc0);
 }
 
 int main(void)
@@ -144,5 +149,8 @@ int main(void)
     CHECK_INT(skip_nested(32), NEARCALL_OK);
     CHECK_INT(skip_nested(33), NEARCALL_E_INVALID_ARGUMENT);
     CHECK_INT(skip_nested(1000000), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_INT(skip_nested_around(31, 0x90), NEARCALL_OK); /* an empty one is a level too */
+    CHECK_INT(skip_nested_around(32, 0x90), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_INT(skip_nested_around(32, 0x80), NEARCALL_E_INVALID_ARGUMENT);
     return 0;
 }
