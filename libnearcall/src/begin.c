@@ -43,7 +43,7 @@ static void begin_without_blocking(nearcall_client *client, struct nc_call *call
  * not wait for each other. */
 static int send_whole(nearcall_client *client, struct nc_call *call)
 {
-    while (call->state == NC_CALL_SENT && nc_output_bytes(&client->connection)) {
+    while (call->state == NC_CALL_SENT && !nc_frame_is_written(client, call)) {
         int r = nc_pump(client, call->deadline_ns);
         if (call->state == NC_CALL_SENT && !nc_frame_is_written(client, call) &&
             client->now_ns >= call->deadline_ns)
@@ -92,6 +92,7 @@ int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *re
     }
     if (call->state == NC_CALL_FINISHED && call->code != 0)
         return nc_call_deliver(client, call, NULL);
+    call->known = true;
     *ret_call = call->id;
     return NEARCALL_OK;
 }

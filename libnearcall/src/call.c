@@ -22,6 +22,7 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     struct nc_call *call = find_free(client, client->last_id + 1);
     if (!call)
         return NULL;
+    nc_connection_expect(client, deadline_ns);
     memset(call, 0, sizeof(*call));
     call->state = NC_CALL_PENDING;
     call->type = type;
@@ -142,16 +143,20 @@ void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool bef
     }
 }
 
-/* The server serves nothing above the id it names. */
+/* The server serves nothing above the id it names, and nothing it has not got,
+ * whatever it names. */
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 {
     for (size_t i = 0; i < NC_CALLS; i++) {
         struct nc_call *call = &client->calls[i];
-        if (!nc_call_is_on_connection(call) || call->id <= last_served_id)
+        bool taken = call->id <= last_served_id && nc_frame_is_written(client, call);
+        bool too_late = call->state == NC_CALL_CANCELLING;
+        if (!nc_call_is_on_connection(call) || taken)
             continue;
-        nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : -NEARCALL_E_UNAVAILABLE,
+                       NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the server is stopping and did not take the call");
-        call->retryable = true;
+        call->retryable = !too_late;
     }
 }
 
@@ -224,6 +229,16 @@ int64_t nc_calls_timer_ns(const nearcall_client *client)
     return timer_ns;
 }
 
+/* The latest deadline of the calls that wait for a connection; 0 when none does. */
+int64_t nc_calls_pending_deadline_ns(const nearcall_client *client)
+{
+    int64_t latest_ns = 0;
+    for (size_t i = 0; i < NC_CALLS; i++)
+        if (client->calls[i].state == NC_CALL_PENDING && client->calls[i].deadline_ns > latest_ns)
+            latest_ns = client->calls[i].deadline_ns;
+    return latest_ns;
+}
+
 void nc_call_expire_all(nearcall_client *client)
 {
     for (size_t i = 0; i < NC_CALLS; i++) {
@@ -247,21 +262,36 @@ void nc_call_give_up(nearcall_client *client, struct nc_call *call)
     nc_call_free(client, call);
 }
 
-/* In a child: what was in flight is the parent's. Without trust in the memory
- * another thread was inside, and what it was changing is left where it is. */
-void nc_calls_after_fork(nearcall_client *client, bool trust_memory)
+static void leave_to_parent(struct nc_call *call)
+{
+    nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
+                   "the call belongs to the parent of this forked process");
+}
+
+/* In a child: what was in flight is the parent's. */
+void nc_calls_after_fork(nearcall_client *client)
 {
     for (size_t i = 0; i < NC_CALLS; i++) {
         struct nc_call *call = &client->calls[i];
-        if (call->state == NC_CALL_FREE)
-            continue;
-        if (!trust_memory) {
-            memset(&call->store, 0, sizeof(call->store));
-            call->data = NULL;
+        if (call->state != NC_CALL_FREE && call->state != NC_CALL_FINISHED)
+            leave_to_parent(call);
+    }
+}
+
+/* The same when another thread was inside: what it was changing is left where it is,
+ * and calls that only that thread knows of are nobody's. */
+void nc_calls_after_busy_fork(nearcall_client *client)
+{
+    client->calls_used = 0;
+    for (size_t i = 0; i < NC_CALLS; i++) {
+        struct nc_call *call = &client->calls[i];
+        memset(&call->store, 0, sizeof(call->store));
+        if (call->state != NC_CALL_FREE && call->known) {
+            leave_to_parent(call);
+            client->calls_used++;
+        } else {
+            memset(call, 0, sizeof(*call));
         }
-        if (!trust_memory || call->state != NC_CALL_FINISHED)
-            nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
-                           "the call belongs to the parent of this forked process");
     }
 }
 

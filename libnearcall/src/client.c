@@ -32,19 +32,32 @@ void nc_after_fork(nearcall_client *client)
 {
     bool trust_memory = atomic_load_explicit(&client->busy, memory_order_relaxed) == 0;
     nc_connection_orphan(client, trust_memory);
-    nc_calls_after_fork(client, trust_memory);
     client->waiting = NULL;
-    if (!trust_memory) {
+    if (trust_memory) {
+        nc_calls_after_fork(client);
+    } else {
+        nc_calls_after_busy_fork(client);
         memset(&client->lent, 0, sizeof(client->lent));
         memset(&client->request, 0, sizeof(client->request));
         nc_error_clear(client);
-        if (client->sync.call)
-            nc_call_free(client, client->sync.call);
         client->sync.call = NULL;
     }
     seed_random(client);
     nc_fork_guard_rearm(&client->guard);
     nc_leave(client, NEARCALL_OK);
+}
+
+/* A signal's handler may fork while this thread is inside, and return in the child:
+ * then the thread inside is this one, at a place where memory is whole. True when
+ * that has happened; all calls have ended and there is no connection then. */
+bool nc_forked_inside(nearcall_client *client)
+{
+    if (__builtin_expect(!nc_forked(&client->guard), 1))
+        return false;
+    nc_leave(client, NEARCALL_OK);
+    nc_after_fork(client);
+    nc_become_busy(client);
+    return true;
 }
 
 int nc_enter(nearcall_client *client)
@@ -250,10 +263,13 @@ NEARCALL_API void nearcall_disconnect(nearcall_client *client)
 
 static int connect_without_blocking(nearcall_client *client, int64_t timeout_ms)
 {
-    if (client->connection.state == NC_CLOSED)
-        nc_connection_start(client, nc_deadline(client, timeout_ms));
-    else
+    client->lost_code = 0;
+    if (client->connection.state != NC_CLOSED)
         nc_connection_advance(client, nc_poll_now(client));
+    if (nc_connection_is_over(client))
+        nc_connection_close(client);
+    if (client->connection.state == NC_CLOSED && client->lost_code == 0) /* none, or drained */
+        nc_connection_start(client, nc_deadline(client, timeout_ms));
     if (nc_connection_usable(client))
         return NEARCALL_OK;
     if (client->connection.state == NC_CLOSED)

@@ -56,6 +56,7 @@ struct nc_call {
     enum nc_call_state state;
     enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
     bool synchronous; /* belongs to client->sync, unknown to the user */
+    bool known; /* the user was given its id */
     uint8_t codec;
     nearcall_function *function;
     uint32_t function_id; /* as it was sent */
@@ -100,7 +101,8 @@ struct nc_connection {
     const struct nc_transport *transport;
     unsigned candidate;
     unsigned backlog_tries;
-    int64_t connect_deadline_ns;
+    int64_t connect_deadline_ns; /* the last of those who wait for it, up to the limit */
+    int64_t connect_limit_ns; /* what connect_timeout_ms allows */
     int64_t retry_ns;
     struct nc_buffer in;
     size_t skip_bytes; /* of a reply nobody waits for */
@@ -203,6 +205,7 @@ static inline void nc_become_busy(nearcall_client *client)
     atomic_thread_fence(memory_order_release);
 }
 void nc_after_fork(nearcall_client *client);
+bool nc_forked_inside(nearcall_client *client);
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
 int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
 
@@ -222,6 +225,7 @@ struct nc_loss {
     bool reset; /* the connection ended with ECONNRESET */
 };
 void nc_connection_start(nearcall_client *client, int64_t deadline_ns);
+void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 void nc_connection_close(nearcall_client *client);
@@ -265,11 +269,13 @@ void nc_call_finish(struct nc_call *call, int code, int outcome, const char *wha
 void nc_call_expire(nearcall_client *client, struct nc_call *call);
 void nc_call_expire_all(nearcall_client *client);
 int64_t nc_calls_timer_ns(const nearcall_client *client);
+int64_t nc_calls_pending_deadline_ns(const nearcall_client *client);
 void nc_call_give_up(nearcall_client *client, struct nc_call *call);
 void nc_call_free(nearcall_client *client, struct nc_call *call);
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id);
-void nc_calls_after_fork(nearcall_client *client, bool trust_memory);
+void nc_calls_after_fork(nearcall_client *client);
+void nc_calls_after_busy_fork(nearcall_client *client);
 unsigned nc_calls_on_connection(const nearcall_client *client);
 int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
 bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call);

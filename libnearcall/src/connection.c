@@ -235,15 +235,38 @@ static void try_candidates(nearcall_client *client, int error)
     }
 }
 
+static void limit_connecting(nearcall_client *client)
+{
+    int64_t connect_timeout_ms = client->options.connect_timeout_ms;
+    client->connection.connect_limit_ns =
+        connect_timeout_ms > 0 ? nc_after_ms(client->now_ns, connect_timeout_ms) : NC_NEVER;
+}
+
+static void wait_until(struct nc_connection *connection, int64_t deadline_ns)
+{
+    connection->connect_deadline_ns = nc_earlier(deadline_ns, connection->connect_limit_ns);
+}
+
+/* A further call will wait for the connection that is being made. Who began that may
+ * have had less time, or have given up. */
+void nc_connection_expect(nearcall_client *client, int64_t deadline_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    if (connection->state == NC_CLOSED || connection->state == NC_READY)
+        return;
+    if (nc_calls_pending_deadline_ns(client) == 0)
+        limit_connecting(client);
+    if (deadline_ns > connection->connect_deadline_ns)
+        wait_until(connection, deadline_ns);
+}
+
 void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
 {
     struct nc_connection *connection = &client->connection;
-    int64_t connect_timeout_ms = client->options.connect_timeout_ms;
+    int64_t pending_ns = nc_calls_pending_deadline_ns(client);
     client->now_ns = nc_now_ns();
-    connection->connect_deadline_ns = deadline_ns;
-    if (connect_timeout_ms > 0)
-        connection->connect_deadline_ns =
-            nc_earlier(deadline_ns, nc_after_ms(client->now_ns, connect_timeout_ms));
+    limit_connecting(client);
+    wait_until(connection, pending_ns > deadline_ns ? pending_ns : deadline_ns);
     connection->candidate = 0;
     connection->backlog_tries = 0;
     connection->state = NC_CONNECTING;

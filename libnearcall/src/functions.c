@@ -178,6 +178,7 @@ static int find_begin(nearcall_client *client, const char *name, size_t name_byt
     if (nc_function_is_described(client, function)) {
         nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
         call->id = ++client->last_id;
+        call->known = true;
         *ret_call = call->id;
         return NEARCALL_OK;
     }

@@ -74,19 +74,10 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
     return remaining_ns <= 0 ? 0 : (remaining_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS;
 }
 
-static int64_t latest_pending_deadline(const nearcall_client *client)
-{
-    int64_t latest_ns = 0;
-    for (size_t i = 0; i < NC_CALLS; i++)
-        if (client->calls[i].state == NC_CALL_PENDING && client->calls[i].deadline_ns > latest_ns)
-            latest_ns = client->calls[i].deadline_ns;
-    return latest_ns;
-}
-
 /* Calls that wait while a connection drained get a new one once it is gone. */
 static void connect_for_pending(nearcall_client *client)
 {
-    int64_t deadline_ns = latest_pending_deadline(client);
+    int64_t deadline_ns = nc_calls_pending_deadline_ns(client);
     if (nc_connection_is_over(client))
         nc_connection_close(client);
     if (client->connection.state == NC_CLOSED && deadline_ns > 0)

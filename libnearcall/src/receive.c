@@ -435,6 +435,8 @@ int nc_receive(nearcall_client *client, int flags)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
+    if (nc_forked_inside(client))
+        return NC_NOTHING; /* what comes is the parent's */
     keep_waiting_result(client);
     if (make_room(in) < 0) {
         drop_for_want_of_memory(client);

@@ -25,6 +25,8 @@ static void sending_failed(nearcall_client *client, int error)
 static ssize_t send_now(nearcall_client *client, struct iovec *parts, size_t count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    if (nc_forked_inside(client))
+        return -1; /* the connection is the parent's */
     ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
         client->connection.written += (uint64_t)sent;
@@ -157,9 +159,10 @@ static size_t encode_head(nearcall_client *client, struct nc_call *call, uint8_t
 static bool refuse(nearcall_client *client, struct nc_call *call)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
-    size_t name_bytes = call->type == NC_REQUEST ? NC_FUNCTION_NAME_BYTES_MAX : 0;
-    if (call->payload_bytes + name_bytes > welcome->frame_bytes_max &&
-        call->payload_bytes + NC_EXTENSION_HEADER_BYTES + name_bytes > welcome->frame_bytes_max) {
+    size_t bytes = call->payload_bytes;
+    if (call->type == NC_REQUEST && !id_is_known(client, call->function))
+        bytes += NC_EXTENSION_HEADER_BYTES + (size_t)call->function->name_bytes;
+    if (bytes > welcome->frame_bytes_max) {
         nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the request is larger than the largest frame the server takes");
         return true;

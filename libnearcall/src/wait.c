@@ -39,16 +39,11 @@ static bool waiting_is_over(const nearcall_client *client)
     return client->waiting && client->waiting->state == NC_CALL_FINISHED;
 }
 
-/* A signal ended a wait. A handler may have forked, and then this is the child: the
- * thread inside is this one, at a place where memory is whole. */
+/* A signal ended a wait. */
 static int interrupted(nearcall_client *client)
 {
-    if (nc_forked(&client->guard)) {
-        nc_leave(client, NEARCALL_OK);
-        nc_after_fork(client);
-        nc_become_busy(client);
+    if (nc_forked_inside(client))
         return NEARCALL_OK;
-    }
     return client->options.flags & NEARCALL_INTERRUPTIBLE ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
 }
 
@@ -85,6 +80,8 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
     client->now_ns = nc_now_ns();
     if (r < 0 && error == EINTR)
         return interrupted(client);
+    if (nc_forked_inside(client))
+        return NEARCALL_OK;
     nc_connection_advance(client, r > 0 ? watched.revents : 0);
     return NEARCALL_OK;
 }
@@ -102,6 +99,8 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
 /* Waits for the connection until then at most, and does what can be done. */
 int nc_pump(nearcall_client *client, int64_t until_ns)
 {
+    if (nc_forked_inside(client))
+        return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
 }

@@ -44,6 +44,23 @@ static void check_refusals(nearcall_client *client)
     CHECK(strstr(nearcall_error_message(client), "no such") != NULL);
 }
 
+/* The largest frame is used to its last byte, and a long name counts as it is. */
+static void check_largest(nearcall_client *client)
+{
+    static const size_t largest = 4 << 20;
+    nearcall_reply reply;
+    char name[256];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    CHECK_CALL(client, nearcall_call(client, name, bytes, largest - 255, 0, &reply),
+               NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, nearcall_call(client, name, bytes, largest - 259, 0, &reply),
+               NEARCALL_E_UNIMPLEMENTED);
+    test_find(client, "echo"); /* from now on it needs no name */
+    check_size(client, largest);
+}
+
 int main(void)
 {
     static const size_t sizes[] = {0,     1,     63,    64,    4064,   4095,    4096,    16351,
@@ -52,7 +69,7 @@ int main(void)
     struct server server;
     test_begin();
     server_start(&server);
-    bytes = malloc((16 << 20) + 1);
+    bytes = calloc((16 << 20) + 1, 1);
     CHECK(bytes != NULL);
     nearcall_client *client = test_open(server.address, 0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -60,6 +77,7 @@ int main(void)
     for (size_t size = 16200; size < 16500; size++)
         check_size(client, size);
     check_refusals(client);
+    check_largest(client);
     check_size(client, 5);
     CHECK_INT(nearcall_server_process_id(client), server.pid);
     nearcall_close(client);

@@ -57,6 +57,119 @@ static void stuck(uint32_t flags)
     script_end(&script);
 }
 
+/* A server that names more than it was sent has not taken that all the same. */
+static void play_lie(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_await(script);
+    script_drain(script, UINT64_MAX);
+    script_await(script);
+    script_greet(script);
+    script_serve(script);
+}
+
+static nearcall_call_id send_large(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_call_id call;
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    void *room = nearcall_put_reserve(client, 1 << 20);
+    CHECK(room != NULL);
+    memset(room, 0, 1 << 20);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_OK);
+    return call;
+}
+
+static void beyond_what_was_sent(void)
+{
+    struct script script;
+    nearcall_call_id calls[3];
+    nearcall_reply reply;
+    script_start(&script, play_lie, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_NONBLOCKING);
+    nearcall_function *function = test_find(client, "f");
+    for (int i = 0; i < 3; i++) /* more than the socket holds */
+        calls[i] = send_large(client, function);
+    script_signal(&script);
+    while (!client->connection.draining && nearcall_process(client) == 0)
+        ;
+    nearcall_cancel(client, calls[1]); /* its frame is no longer there to be taken back */
+    for (int i = 0; i < 3; i += 2) {
+        CHECK_CALL(client, nearcall_poll(client, calls[i], &reply), NEARCALL_E_UNAVAILABLE);
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    }
+    script_signal(&script);
+    CHECK_CALL(client, nearcall_call(client, "f", "new", 3, 5000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* The deadline is final, also when DRAIN then says that the call did not run. */
+static void play_late(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_REQUEST, &frame);
+    script_expect(script, NC_CANCEL, &frame);
+    script_drain(script, 0);
+    CHECK(script_read_end(script));
+}
+
+static bool says_not_executed_in_time(void)
+{
+    struct script script;
+    nearcall_reply reply;
+    script_start(&script, play_late, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 100, &reply),
+               NEARCALL_E_DEADLINE_EXCEEDED);
+    bool in_time = nearcall_error_outcome(client) == NEARCALL_OUTCOME_NOT_EXECUTED;
+    nearcall_close(client);
+    script_end(&script);
+    return in_time;
+}
+
+/* Connecting without blocking goes on behind a connection that drains. */
+static void play_behind(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_expect(script, NC_REQUEST, &frame);
+    script_drain(script, frame.call_id);
+    script_await(script);
+    script_reply(script, &frame, "old", 3);
+    script_greet(script);
+    script_serve(script);
+}
+
+static void connecting_again(void)
+{
+    struct script script;
+    nearcall_call_id call;
+    nearcall_reply reply;
+    int r;
+    script_start(&script, play_behind, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_NONBLOCKING);
+    nearcall_function *function = test_find(client, "f");
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_send(client, 5000, &call), NEARCALL_OK);
+    while (!client->connection.draining)
+        CHECK(nearcall_process(client) == 0);
+    CHECK_CALL(client, nearcall_connect(client, 5000), NEARCALL_E_AGAIN);
+    script_signal(&script);
+    while ((r = nearcall_connect(client, 5000)) == NEARCALL_E_AGAIN)
+        ;
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK(nearcall_server_process_id(client) != 0);
+    CHECK_CALL(client, nearcall_poll(client, call, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     struct script script;
@@ -82,5 +195,9 @@ int main(void)
     script_end(&script);
     stuck(0);
     stuck(NEARCALL_NONBLOCKING);
+    beyond_what_was_sent();
+    for (int tries = 0; !says_not_executed_in_time(); tries++)
+        CHECK(tries < TEST_TRIES);
+    connecting_again();
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "script.h"
 
 static nearcall_client *client;
@@ -46,6 +47,52 @@ static void child(void *unused)
     _exit(0); /* what the thread held is lost on purpose: no leak check */
 }
 
+/* What the thread had begun is not the child's: its place in the table is free. */
+static void stay_silent(struct script *script)
+{
+    script_accept(script);
+    script_read_hello(script);
+    script_signal(script);
+    CHECK(script_read_end(script));
+}
+
+static void *begin_connecting(void *unused)
+{
+    nearcall_call_id call;
+    (void)unused;
+    CHECK_CALL(client, nearcall_find_begin(client, "f", 1, 2000, &call),
+               NEARCALL_E_DEADLINE_EXCEEDED);
+    return NULL;
+}
+
+static void fill_the_table(void *address)
+{
+    nearcall_call_id call;
+    (void)address;
+    CHECK_INT(nearcall_timeout_ms(client), 0);
+    CHECK_INT(nearcall_process(client), 0);
+    CHECK_INT(nearcall_timeout_ms(client), -1);
+    for (int i = 0; i < NC_CALLS; i++)
+        CHECK(nc_call_new(client, NC_RESOLVE, NULL, NC_NEVER) != NULL);
+    CHECK_CALL(client, nearcall_find_begin(client, "f", 1, 100, &call),
+               NEARCALL_E_RESOURCE_EXHAUSTED);
+    _exit(0);
+}
+
+static void calls_of_the_thread_alone(void)
+{
+    struct script script;
+    pthread_t thread;
+    script_start(&script, stay_silent, NULL);
+    client = test_open(script.address, 0);
+    CHECK(pthread_create(&thread, NULL, begin_connecting, NULL) == 0);
+    script_await(&script);
+    test_join(test_fork(fill_the_table, NULL));
+    CHECK(pthread_join(thread, NULL) == 0);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     struct server server;
@@ -62,5 +109,6 @@ int main(void)
     CHECK(pthread_join(thread, NULL) == 0);
     nearcall_close(client);
     server_stop(&server);
+    calls_of_the_thread_alone();
     return 0;
 }

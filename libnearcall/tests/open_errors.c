@@ -1,5 +1,6 @@
 /* Addresses and options that are wrong are refused by nearcall_open() with words
  * that say what would be right, and the handle tells them until it is closed. */
+#include "limits_gen.h"
 #include "test.h"
 
 struct address_case {
@@ -87,8 +88,8 @@ int main(void)
     REFUSED(flags, 16);
     REFUSED(frame_bytes_max, 65535);
     ACCEPTED(frame_bytes_max, 65536);
-    ACCEPTED(frame_bytes_max, 16777216);
-    REFUSED(frame_bytes_max, 16777217);
+    ACCEPTED(frame_bytes_max, NC_FRAME_BYTES_MAX_CEILING);
+    REFUSED(frame_bytes_max, NC_FRAME_BYTES_MAX_CEILING + 1);
     REFUSED(attempts_max, 17);
     REFUSED(server_user_ids_count, 1);
     options = defaults;
