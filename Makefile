@@ -27,7 +27,10 @@ LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-she
 help: ## show this list
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: deps build build-perl build-python ## forked Perl, Python and C workers call Go; prints a latency table
+demo: deps ## forked Perl, Python and C workers call Go; prints a latency table
+	@mkdir -p build
+	@echo 'building; what it says goes to build/demo.log'
+	@$(MAKE) build build-perl build-python >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@examples/demo/run
 
 build: build-go build-c ## libnearcall and the nearcall command, in build/
@@ -36,6 +39,8 @@ install: build build-manual ## libnearcall, its header, pkg-config file and near
 	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
 	@install -D -m 0755 build/bin/nearcall '$(DESTDIR)$(PREFIX)/bin/nearcall'
 	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' build/man/*.1
+	@build/bin/nearcall completion bash | install -D -m 0644 /dev/stdin '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearcall'
+	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 ##@ Work on it
 

@@ -56,7 +56,7 @@ func Example() {
 	// Output:
 	// Hello, Ann <nil>
 	// 2 <nil>
-	// 0 nearcall: INVALID_ARGUMENT: 5 is odd
+	// 0 nearcall: INVALID_ARGUMENT: 5 is odd (executed)
 	// stopped: <nil>
 }
 

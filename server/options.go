@@ -182,7 +182,7 @@ func Doc(text string) FunctionOption {
 }
 
 // Params names the parameters, which Go's reflection cannot tell; without it
-// they are called a, b, c and so on.
+// they are called arg1, arg2 and so on.
 func Params(names ...string) FunctionOption {
 	return func(c *functionConfig) { c.params = names }
 }

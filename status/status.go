@@ -75,14 +75,13 @@ type Error struct {
 	Cause error
 }
 
-// Error returns code, message and, where it is not plain from the code, the
-// outcome.
+// Error returns code, message and outcome.
 func (e *Error) Error() string {
 	text := "nearcall: " + e.Code.String()
 	if e.Message != "" {
 		text += ": " + e.Message
 	}
-	if e.Outcome != OutcomeNone && e.Outcome != OutcomeExecuted {
+	if e.Outcome != OutcomeNone {
 		text += " (" + e.Outcome.String() + ")"
 	}
 	return text

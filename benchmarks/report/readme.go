@@ -70,6 +70,7 @@ func figures(r *result.Result) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms in turns.\n\n",
 		r.Date.Format("2006-01-02"), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS)
+	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
 	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s |\n|---|---:|---:|---:|---:|---:|\n")
 	for _, row := range r.Rows {
 		fmt.Fprintf(&out, "| %s | %s | %d | %s | %s | %s |\n", row.Name, thousands(float64(row.Size)), row.Callers,
@@ -84,6 +85,33 @@ func figures(r *result.Result) string {
 	for _, measure := range r.Measures {
 		if measure.Goal != nil {
 			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", strings.ReplaceAll(measure.Name, "_", " "), boundOf(measure), quantity(measure), verdict(measure.Goal))
+		}
+	}
+	out.WriteString("\n</details>\n")
+	return out.String()
+}
+
+// firstRows are what a stranger wants to know first, by their names.
+var firstRows = []struct{ name, says string }{
+	{"floor-go-socket", "a bare echo server in Go, called from C"},
+	{"nearcall-c-socket", "Nearcall from C"},
+	{"nearcall-perl-socket-typed", "from Perl, typed"},
+	{"nearcall-python-socket-typed", "from Python, typed"},
+	{"nearcall-go-socket", "from Go"},
+	{"nearcall-go-64-shared", "from 64 goroutines on one connection"},
+	{"floor-go-64-connections", "the bare server, 64 connections"},
+	{"simple-json", "the simple protocol"},
+}
+
+// summary is the table of the first rows.
+func summary(r *result.Result) string {
+	var out strings.Builder
+	out.WriteString("| one call of 64 bytes or less | p50 | calls/s |\n|---|---:|---:|\n")
+	for _, first := range firstRows {
+		for _, row := range r.Rows {
+			if row.Name == first.name && row.Size <= 64 {
+				fmt.Fprintf(&out, "| %s | %s | %s |\n", first.says, microseconds(row.P50NS), thousands(row.PerS))
+			}
 		}
 	}
 	return out.String()

@@ -12,7 +12,7 @@ import (
 const UnixPathBytesMax = 107
 
 // ErrAbstract is returned for "unix:@name" unless it was asked for.
-var ErrAbstract = errors.New("an abstract socket can be taken by any user of the machine: use a path, or ask for abstract addresses explicitly")
+var ErrAbstract = errors.New("an abstract socket can be taken by any user of the machine: use a path, or ask for abstract addresses explicitly (WithAbstractAddresses, --abstract)")
 
 // An Address is a parsed address.
 type Address struct {

@@ -125,7 +125,7 @@ static void refuse_server_user(nearcall_client *client, uid_t user)
     nc_connection_lost(client, &loss,
                        "the server at %s runs as user id %u, which is neither root, nor this "
                        "user, nor the owner of the socket's directory; list it in "
-                       "server_user_ids if it is to be trusted",
+                       "server_user_ids (in Perl and Python server_users) if it is to be trusted",
                        client->address_text, (unsigned)user);
 }
 

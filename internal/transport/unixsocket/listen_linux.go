@@ -48,6 +48,9 @@ func listenPath(ctx context.Context, a address.Address, options transport.Listen
 // removing it would let two servers hold locks on two files of one name.
 func takeLock(a address.Address) (*os.File, error) {
 	lock, err := os.OpenFile(a.Target+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("nearcall: the directory of %s does not exist: %w; make it, for callers and server alone, as by install -d -m 0750 %s", a, fs.ErrNotExist, filepath.Dir(a.Target))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -30,8 +30,10 @@ type calling struct {
 func (p *program) callCommand() *cobra.Command {
 	c := &calling{program: p}
 	cmd := &cobra.Command{
-		Use:   "call ADDRESS FUNCTION [ARGUMENT...]",
-		Short: "Call a function and print its result",
+		Use: "call [flags] ADDRESS FUNCTION [ARGUMENT...]",
+		// The usage line says itself where flags stand.
+		DisableFlagsInUseLine: true,
+		Short:                 "Call a function and print its result",
 		Long: `Calls a function and prints its result.
 
 The arguments are converted to the types of the function's parameters: text,

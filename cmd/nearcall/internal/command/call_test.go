@@ -69,7 +69,7 @@ func TestCallExitCodes(t *testing.T) {
 		{64 + 4, []string{"--timeout", "50ms", address, "sleep", "5000"}, "DEADLINE_EXCEEDED"},
 		{64 + 12, []string{address, "no_such_function"}, "UNIMPLEMENTED"},
 		{64 + 14, []string{"unix:/no/such/socket", "ack"}, "is it running"},
-		{2, []string{address}, "nearcall call ADDRESS FUNCTION"},
+		{2, []string{address}, "nearcall call [flags] ADDRESS FUNCTION"},
 		{2, []string{"--no-such-flag"}, "unknown flag"},
 	} {
 		nearcall(t, append([]string{"call"}, row.args...)...).expect(t, row.code, row.text)
