@@ -28,8 +28,9 @@ sub new {
     my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
     Carp::croak("Nearcall->new has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}")
         if @unknown;
-    return $class->_open(
-        $address,
+    # By goto, so that an error has the place of the call to new.
+    @_ = (
+        $class, $address,
         _milliseconds( $option{timeout} ),
         _milliseconds( $option{connect_timeout} ),
         _flags( \%option ),
@@ -38,6 +39,7 @@ sub new {
         _user_ids( $option{server_users} ),
         $option{name},
     );
+    goto &_open;
 }
 
 sub _milliseconds {

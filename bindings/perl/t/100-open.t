@@ -59,6 +59,11 @@ subtest 'close' => sub {
     like( error_of { $function->() }, qr/handle is closed/, 'a function object' );
 };
 
+subtest 'the place of a bad address' => sub {
+    like( error_of { Nearcall->new('/tmp/x.sock') }, qr/ at \Q$0\E line ${\ __LINE__ }/,
+        'is the caller of new' );
+};
+
 subtest 'objects' => sub {
     like( error_of { Nearcall::call( {}, 'one' ) }, qr/not an object that Nearcall->new/,
         'no object of ours' );
