@@ -181,6 +181,7 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 func (c *Client) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.Welcome, surplus []byte) *connection {
 	made := &connection{client: c, conn: conn, local: c.address.Network == "unix", welcome: *welcome,
 		left: make(chan struct{}), ended: make(chan struct{})}
+	made.role.recall = make(chan struct{}, 1)
 	made.output.init(raw)
 	made.input.init(uint32(c.config.frameBytesMax), surplus)
 	made.expiry.atNs = noDeadline

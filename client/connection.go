@@ -33,10 +33,11 @@ type connection struct {
 	expiry  expiry
 	pings   pingTable
 	partial partialFrame
+	role    role
 	// closing is why this side closed the connection, nil when it did not.
 	closing *loss
 
-	// input belongs to the reader.
+	// input belongs to whoever has the role.
 	input input
 }
 
@@ -50,6 +51,9 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 		return failure, usable
 	}
 	if failure := c.wait(ctx, r); failure != nil {
+		if r.idle && r.unsent && repeatable(failure) {
+			return nil, false
+		}
 		return failure, true
 	}
 	if r.functionID != 0 && r.header.FunctionID == 0 {
@@ -109,6 +113,8 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 		c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
 	}
 	shared := c.pending.waiting > 1
+	r.leads, r.idle = c.claim(r, !gather)
+	r.unsent = false
 	c.offerPlaces()
 	c.mu.Unlock()
 	switch {
@@ -145,6 +151,7 @@ func (c *connection) leaveLocked() {
 	c.client.detach(c)
 	c.output.stop()
 	c.interruptWrite()
+	c.recallStandby()
 	close(c.left)
 }
 
@@ -177,12 +184,14 @@ func (c *connection) end(cause error) {
 	c.leaveLocked()
 	why := c.whyEnded(cause)
 	c.disarmExpiry()
+	c.stopWatch()
 	ending := c.survey(why)
 	calls := c.pending.takeAbove(0)
 	c.mu.Unlock()
 	_ = c.conn.Close()
 	c.logEnd(why, len(calls))
 	for _, r := range calls {
+		r.unsent = r.id > ending.takenID
 		r.finish(ending.failureOf(r))
 	}
 	c.client.forget(c)

@@ -90,6 +90,9 @@ func (c *connection) expire() {
 		case r.deadlineNs <= now:
 			r.expired = true
 			r.wakes <- wakeExpired
+			if r == c.role.leader {
+				c.interruptLeaderLocked()
+			}
 		default:
 			next = min(next, r.deadlineNs)
 		}
@@ -100,19 +103,28 @@ func (c *connection) expire() {
 // wait waits for the call's end.
 func (c *connection) wait(ctx context.Context, r *call) *status.Error {
 	var why wake
-	if done := ctx.Done(); done == nil {
-		why = <-r.wakes
+	if r.leads {
+		why = c.lead(ctx, r)
 	} else {
-		select {
-		case why = <-r.wakes:
-		case <-done:
-			why = wakeExpired
-		}
+		why = r.awaitWake(ctx)
 	}
 	if why == wakeFinished {
 		return r.failure
 	}
 	return c.giveUp(ctx, r)
+}
+
+func (r *call) awaitWake(ctx context.Context) wake {
+	done := ctx.Done()
+	if done == nil {
+		return <-r.wakes
+	}
+	select {
+	case why := <-r.wakes:
+		return why
+	case <-done:
+		return wakeExpired
+	}
 }
 
 // giveUp ends a call whose deadline passed or whose context ended. A request

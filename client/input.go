@@ -3,7 +3,6 @@ package client
 import (
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -24,6 +23,8 @@ type input struct {
 	bounded, advanced bool
 	// noted: connection.partial is not empty.
 	noted bool
+	// loneReplies counts replies in a row that left no call waiting.
+	loneReplies int
 
 	frame wire.Frame
 	batch []arrival
@@ -41,6 +42,7 @@ func (in *input) init(frameBytesMax uint32, surplus []byte) {
 	in.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax}
 	in.buffer = make([]byte, inputBytes)
 	in.end = copy(in.buffer, surplus)
+	in.loneReplies = loneRepliesMin - 1
 }
 
 func (in *input) unread() []byte { return in.buffer[in.start:in.end] }
@@ -61,18 +63,28 @@ func (in *input) fill(conn io.Reader) error {
 func (in *input) partial() bool { return in.end > in.start || in.large.left > 0 }
 
 // boundWait limits how long the rest of a frame is waited for.
-func (in *input) boundWait(conn net.Conn) error {
+func (c *connection) boundWait() error {
+	in := &c.input
 	partial, renewed := in.partial(), in.advanced
 	in.advanced = false
 	switch {
 	case partial && (renewed || !in.bounded):
 		in.bounded = true
-		return conn.SetReadDeadline(time.Now().Add(frameTimeout))
+		return c.boundRead(time.Now().Add(frameTimeout))
 	case !partial && in.bounded:
 		in.bounded = false
-		return conn.SetReadDeadline(time.Time{})
+		return c.boundRead(time.Time{})
 	}
 	return nil
+}
+
+// countLone takes note of a batch that left calls waiting.
+func (in *input) countLone(replies, left int) {
+	if replies > 1 || left > 0 {
+		in.loneReplies = 0
+		return
+	}
+	in.loneReplies++
 }
 
 // startsLarge reports whether the frame at the front does not fit the buffer

@@ -46,6 +46,10 @@ type call struct {
 	id      uint64
 	expired bool
 
+	// How the call began to wait; see role. unsent: the connection ended before
+	// the kernel had taken the whole request.
+	leads, idle, unsent bool
+
 	// The answer. Until the call is finished or given up, replyMu guards reply.
 	replyMu    sync.Mutex
 	reply      []byte
@@ -86,6 +90,7 @@ func (c *call) reset() {
 	}
 	c.name, c.payload, c.reply, c.failure = "", nil, nil, nil
 	c.roundTrip = 0
+	c.leads, c.idle, c.unsent = false, false, false
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {
 		c.request = nil

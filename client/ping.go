@@ -37,6 +37,7 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 		return nil, false
 	}
 	number := c.pings.add(pong)
+	idle := c.recallStandby()
 	payload := binary.LittleEndian.AppendUint64(nil, number)
 	writer := c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: payload})
 	c.mu.Unlock()
@@ -50,6 +51,9 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 		r.roundTrip = time.Since(start)
 		return nil, true
 	case <-c.ended:
+		if idle {
+			return nil, false
+		}
 		failure = notExecuted(status.Unavailable, "the connection to %s was lost before it answered a ping", c.client.address)
 	case <-ctx.Done():
 		failure = endOfWaiting(ctx, "while waiting for the answer to a ping").With(status.OutcomeNotExecuted)

@@ -20,7 +20,7 @@ type arrival struct {
 // batchMax bounds how many calls are woken together.
 const batchMax = 64
 
-// frameHandlers are called by the reader for whole frames, by type. The parser
+// frameHandlers are called by whoever reads for whole frames, by type. The parser
 // refuses all others.
 var frameHandlers = [...]func(*connection, *wire.Frame) error{
 	wire.Reply: (*connection).handleReply,
@@ -31,7 +31,7 @@ var frameHandlers = [...]func(*connection, *wire.Frame) error{
 }
 
 // read is the connection's goroutine: it parses what the server sends until the
-// connection ends.
+// connection ends, and rests while lone callers do that; see role.
 func (c *connection) read() {
 	defer close(c.ended)
 	c.end(c.readFrames())
@@ -42,13 +42,23 @@ func (c *connection) readFrames() error {
 		if err := c.consume(); err != nil {
 			return err
 		}
-		if err := c.input.boundWait(c.conn); err != nil {
-			return err
+		if c.local && c.input.loneReplies >= loneRepliesMin {
+			if err := c.rest(); err != nil {
+				return err
+			}
 		}
-		if err := c.input.fill(c.conn); err != nil {
+		if err := c.readMore(); err != nil {
 			return err
 		}
 	}
+}
+
+// readMore reads once, and waits for the rest of a frame only so long.
+func (c *connection) readMore() error {
+	if err := c.boundWait(); err != nil {
+		return err
+	}
+	return c.input.fill(c.conn)
 }
 
 // consume handles all frames that have arrived, then wakes their calls. What
@@ -154,6 +164,7 @@ func (c *connection) deliver() error {
 		}
 	}
 	c.offerPlaces()
+	c.input.countLone(len(batch), c.pending.used)
 	unused := c.leaving && c.pending.waiting == 0
 	c.mu.Unlock()
 	for i := range batch {

@@ -147,8 +147,10 @@ func (c *connection) writeFailed(err error) {
 	unsent := c.pending.takeAbove(ending.takenID)
 	c.mu.Unlock()
 	for _, r := range unsent {
+		r.unsent = true
 		r.finish(ending.failure(status.OutcomeNotExecuted))
 	}
+	c.interruptLeader()
 	if overdue {
 		c.close(&loss{cause: errNotReading})
 		return
