@@ -21,7 +21,7 @@ type pace struct {
 
 var (
 	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30}
-	quickPace = pace{rounds: 9, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5}
+	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5}
 )
 
 // An address is where a server listens.
