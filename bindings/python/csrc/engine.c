@@ -103,6 +103,30 @@ static PyObject *engine_find(PyObject *self, PyObject *args)
     return leave(engine, channel, r, result);
 }
 
+/* The function as the library knows it, without asking the server: that would block
+ * the loop. -1 with an exception set. */
+static int look_up(core_engine *engine, core_channel *channel, const core_entry *entry,
+                   nearcall_function **ret_function)
+{
+    size_t bytes = (size_t)entry->text_bytes;
+    nearcall_call_id id;
+    int r = nearcall_find_begin(channel->handle, entry->text, bytes, engine->timeout_ms, &id);
+
+    if (r == NEARCALL_OK)
+        r = nearcall_poll(channel->handle, id, NULL);
+    if (r == NEARCALL_E_AGAIN) {
+        nearcall_cancel(channel->handle, id);
+        core_raise_format(engine->state, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "another server came while %U was looked up; call again", entry->name);
+        return -1;
+    }
+    if (r == NEARCALL_OK)
+        r = nearcall_find(channel->handle, entry->text, bytes, engine->timeout_ms, ret_function);
+    if (r < 0)
+        core_raise(engine->state, channel->handle, r);
+    return r < 0 ? -1 : 0;
+}
+
 /* Takes over what a find() that finished has learned: the library has it now. */
 static PyObject *engine_found(PyObject *self, PyObject *name)
 {
@@ -110,21 +134,19 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
     core_channel *channel = enter(engine);
     core_entry *entry = channel == NULL ? NULL : core_entry_lookup(engine->entries, name);
     nearcall_function *function;
-    int r = 0;
+    int r = -1;
 
     if (channel == NULL)
         return NULL;
     if (entry != NULL || !PyErr_Occurred())
         entry = entry == NULL ? core_entry_new(name) : core_entry_keep(entry);
     if (entry != NULL)
-        r = nearcall_find(channel->handle, entry->text, (size_t)entry->text_bytes,
-                          engine->timeout_ms, &function);
+        r = look_up(engine, channel, entry, &function);
     core_channel_note_server(channel);
-    if (entry != NULL && r == 0
-        && core_entry_set_slot(engine->state, entry, channel, function) == 0)
+    if (r == 0 && core_entry_set_slot(engine->state, entry, channel, function) == 0)
         (void)core_entry_store(engine->entries, entry);
     core_entry_drop(entry);
-    (void)leave(engine, channel, r, NULL);
+    (void)leave(engine, channel, 0, NULL);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 

@@ -89,7 +89,7 @@ class LoopEngine:
     async def _begin(self, begin: Callable[[float], int], deadline: float) -> int:
         if not self._queue:
             try:
-                return begin(self._seconds_left(deadline))
+                return self._begin_now(begin, deadline)
             except ResourceExhausted:
                 # With no call in flight it is not their number that is too large.
                 if not self._waiters:
@@ -99,7 +99,7 @@ class LoopEngine:
         queue.append(place)
         try:
             await self._wait_for(place, deadline)
-            return begin(self._seconds_left(deadline))
+            return self._begin_now(begin, deadline)
         except BaseException:
             if queue is self._queue:
                 self._give_place()
@@ -107,6 +107,15 @@ class LoopEngine:
         finally:
             # Not before: who comes later waits behind this one.
             queue.remove(place)
+
+    def _begin_now(self, begin: Callable[[float], int], deadline: float) -> int:
+        try:
+            return begin(self._seconds_left(deadline))
+        except BaseException:
+            # It may have found the connection gone, and other calls ended with that.
+            if self._is_ours():
+                self._watch()
+            raise
 
     async def _wait_for(self, place: asyncio.Future[None], deadline: float) -> None:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import math
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pytest
 
 import nearcall
 from nearcall import AsyncClient, Outcome
+from scripted import ScriptedServer, function
 from support import Server, descriptor_count, in_child, wait_until
 
 
@@ -279,6 +281,44 @@ def test_server_that_dies_during_calls(own_server: Server) -> None:
             assert await go.one() == 1
 
     asyncio.run(main())
+
+
+def test_server_that_died_before_the_loop_could_look(own_server: Server) -> None:
+    """The next call finds the connection gone and tells those in flight on it."""
+
+    async def main() -> None:
+        async with AsyncClient(own_server.address, attempts=1) as go:
+            assert (await go.one(), await go.sleep(0)) == (1, 0)
+            running = asyncio.create_task(go.sleep(20_000))
+            await go.one()
+            own_server.stop(signal.SIGKILL)
+            with pytest.raises(nearcall.Unavailable):
+                await go.one()
+            with pytest.raises(nearcall.Unavailable):
+                async with asyncio.timeout(5):
+                    await running
+
+    asyncio.run(main())
+
+
+def finish(engine: Any, number: int) -> None:
+    wait_until(lambda: number in [one for one, _, _ in engine.process()], "the call has finished")
+
+
+def test_looking_up_never_waits_for_a_server(folder: Path) -> None:
+    """Another server came, and went, since the function was found."""
+    path = folder / "scripted.sock"
+    engine = AsyncClient(f"unix:{path}", timeout=1)._engine._engine
+    for name in ("f", "g"):
+        with ScriptedServer(path, function([], [])):
+            finish(engine, engine.find(name, 5))
+        engine.disconnect()
+        path.unlink()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(path))
+        silent.listen()
+        with pytest.raises(nearcall.Unavailable):
+            engine.found("f")
 
 
 def test_no_server(folder: Path) -> None:
