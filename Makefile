@@ -57,15 +57,15 @@ lint: deps ## formats, static analysis, layers, sizes, stale generated files
 generate: check-go ## write the constants of every language from spec/*.json
 	@go run -C tools ./generate -root ..
 
-fuzz: fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (30)
+fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (30)
 
-bench: build build-perl build-python ## all measurements; README and report use them
+bench: deps build build-perl build-python ## all measurements; README and report use them
 	@benchmarks/run
 
-bench-quick: build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
+bench-quick: deps build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
-soak: build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
+soak: deps build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
 	@$(MAKE) -C libnearcall test-programs
 	@go build -o build/conformance/runner ./conformance/runner
 	@SOAK=$(SOAK) tests/soak

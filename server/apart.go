@@ -30,10 +30,10 @@ func (c *connection) remember(e *execution) *status.Error {
 	if c.closed {
 		return refusedf(status.Cancelled, "the connection is closed")
 	}
-	if len(c.calls) >= c.server.config.callsMax {
+	if len(c.calls) >= c.server.config.callsInFlightMax {
 		return refusedf(status.ResourceExhausted, "%d calls are in flight on this connection (limit calls_in_flight_max)", len(c.calls))
 	}
-	if calls := c.user.calls.Add(1); calls > int64(c.server.config.callsPerUser) {
+	if calls := c.user.calls.Add(1); calls > int64(c.server.config.callsInFlightPerUserMax) {
 		c.user.calls.Add(-1)
 		return refusedf(status.ResourceExhausted, "%d calls of this user are in flight (limit calls_in_flight_per_user_max)", calls-1)
 	}

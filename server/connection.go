@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +15,10 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
+
+// unknownProtocol is said in text: whoever speaks another protocol is likely to
+// be a person with nc or curl, or a program in its first hour.
+const unknownProtocol = "nearcall: the first byte 0x%02x begins no protocol of this socket; send a hello, or four bytes of big-endian length and JSON\n"
 
 // A connection is one caller's. Its goroutine, the reader, reads frames and
 // runs quick functions itself; others run in goroutines of their own. When a
@@ -71,28 +76,28 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 	return c
 }
 
-// serve runs the connection to its end.
+// serve runs the connection, to its end unless the reading is taken over.
 func (c *connection) serve() {
-	defer c.end()
 	first, err := c.firstByte()
-	if err != nil {
-		c.close(err)
-		return
-	}
-	switch first {
-	case wire.FirstByteHello:
-		if err := c.handshake(); err != nil {
-			c.close(err)
+	if err == nil && first == wire.FirstByteHello {
+		if err = c.handshake(); err == nil {
+			c.running.Add(1)
+			c.read()
 			return
 		}
-		c.running.Add(1)
-		c.read()
-	case wire.FirstByteSimple:
+	}
+	defer c.end()
+	switch {
+	case err != nil:
+		c.close(err)
+	case first == wire.FirstByteSimple:
 		c.serveSimple()
 		c.close(nil)
 	default:
 		c.server.counters.violations.Add(1)
 		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)
+		c.out.raw(fmt.Appendf(nil, unknownProtocol, first))
+		c.out.flush()
 	}
 }
 
@@ -109,14 +114,23 @@ func (c *connection) end() {
 }
 
 // read is the reader: it processes what is there, sends what that produced,
-// and waits for more. It returns when the connection ends or when another
-// goroutine has become the reader.
+// and waits for more. It returns when another goroutine has become the reader;
+// the one that still is when the connection ends gives everything back.
 func (c *connection) read() {
-	defer c.running.Done()
+	if c.readFrames() {
+		c.running.Done()
+		c.end()
+		return
+	}
+	c.running.Done()
+}
+
+// readFrames reports whether this goroutine was the reader to the end.
+func (c *connection) readFrames() bool {
 	for {
 		goOn, err := c.processBuffered()
 		if !goOn {
-			return
+			return false
 		}
 		if err == nil {
 			c.out.flush()
@@ -124,7 +138,7 @@ func (c *connection) read() {
 		}
 		if err != nil {
 			c.readerEnds(err)
-			return
+			return true
 		}
 	}
 }
@@ -152,7 +166,7 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 // one that has begun has a deadline.
 func (c *connection) receive(need int) error {
 	c.in.makeRoom(need)
-	if err := c.in.boundWait(c.conn, c.server.config.frameTimeout); err != nil {
+	if err := c.in.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence); err != nil {
 		return err
 	}
 	// A drain that came before the deadline above was set must not be missed.
@@ -177,7 +191,7 @@ func (c *connection) readerEnds(err error) {
 	case c.draining.Load() && isTimeout(err):
 		// end closes after the last answer.
 	case isTimeout(err):
-		c.violation(&wire.ProtocolError{Text: "a frame was not complete within frame_timeout_ms"})
+		c.violation(&wire.ProtocolError{Text: "a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms"})
 	default:
 		c.close(err)
 	}

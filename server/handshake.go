@@ -31,8 +31,8 @@ func (c *connection) firstByte() (byte, error) {
 }
 
 func (c *connection) bound(timeout time.Duration) error {
-	c.in.bounded = true
-	if err := c.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+	c.in.bounded, c.in.limit = true, time.Now().Add(timeout)
+	if err := c.conn.SetReadDeadline(c.in.limit); err != nil {
 		return err
 	}
 	// A drain that came before the deadline was set must not be missed.
@@ -122,7 +122,7 @@ func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	c.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
 	welcome := c.welcome()
 	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()
-	welcome.CallsInFlightMax = uint32(c.server.config.callsMax)
+	welcome.CallsInFlightMax = uint32(c.server.config.callsInFlightMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
 	c.out.raw(welcome.Append(nil))
 	c.mu.Lock()

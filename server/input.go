@@ -21,9 +21,10 @@ const (
 type input struct {
 	data       []byte
 	start, end int
-	bounded    bool   // a read deadline is set
-	renew      bool   // it was set for a message that has been taken since
-	own        []byte // kept while data is borrowed from the pool
+	bounded    bool      // a read deadline is set
+	limit      time.Time // for the message that has begun
+	renew      bool      // it was set for a message that has been taken since
+	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
 }
 
@@ -43,7 +44,7 @@ func (in *input) advance(n int) {
 // that alias it.
 func (in *input) split() *input {
 	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, renew: in.renew, pool: in.pool}
+	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool}
 	made.end = copy(made.data, rest)
 	return made
 }
@@ -90,19 +91,27 @@ func (in *input) giveBack() {
 	}
 }
 
-// boundWait sets a deadline while a part of a frame is there, so that half a
-// frame is not waited for longer than a whole one may take. Each frame has its
-// own: the reads of a busy connection may all end within one.
-func (in *input) boundWait(conn net.Conn, timeout time.Duration) error {
-	partial := in.end > in.start
-	if partial == in.bounded && !(partial && in.renew) {
-		return nil
+// boundWait sets a deadline while a part of a frame is there: half a frame is
+// not waited for longer than a whole one may take, nor through more than a
+// short silence. Each frame has its own: the reads of a busy connection may all
+// end within one.
+func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
+	if in.end == in.start {
+		if !in.bounded {
+			return nil
+		}
+		in.bounded = false
+		return conn.SetReadDeadline(time.Time{})
 	}
-	in.bounded, in.renew = partial, false
-	if partial {
-		return conn.SetReadDeadline(time.Now().Add(timeout))
+	now := time.Now()
+	if !in.bounded || in.renew {
+		in.bounded, in.renew, in.limit = true, false, now.Add(total)
 	}
-	return conn.SetReadDeadline(time.Time{})
+	until := now.Add(silence)
+	if until.After(in.limit) {
+		until = in.limit
+	}
+	return conn.SetReadDeadline(until)
 }
 
 // fill reads once. A read that fills the buffer shows a busy connection, which

@@ -23,33 +23,35 @@ type config struct {
 	socketMode    fs.FileMode
 	socketGroup   int
 
-	helloTimeout   time.Duration
-	frameTimeout   time.Duration
-	writeTimeout   time.Duration
-	drainTimeout   time.Duration
-	frameBytesMax  int
-	pendingMax     int
-	callsMax       int
-	callsPerUser   int
-	connectionsMax int
-	connsPerUser   int
+	helloTimeout            time.Duration
+	frameTimeout            time.Duration
+	frameSilence            time.Duration
+	writeTimeout            time.Duration
+	drainTimeout            time.Duration
+	frameBytesMax           int
+	pendingOutputBytesMax   int
+	callsInFlightMax        int
+	callsInFlightPerUserMax int
+	connectionsMax          int
+	connectionsPerUserMax   int
 }
 
 func defaultConfig() config {
 	return config{
-		logger:         slog.Default(),
-		software:       "nearcall-go/" + wire.ProductVersion,
-		socketGroup:    -1,
-		helloTimeout:   wire.HelloTimeoutMs * time.Millisecond,
-		frameTimeout:   wire.FrameTimeoutMs * time.Millisecond,
-		writeTimeout:   wire.WriteTimeoutMs * time.Millisecond,
-		drainTimeout:   wire.DrainTimeoutMs * time.Millisecond,
-		frameBytesMax:  wire.FrameBytesMax,
-		pendingMax:     wire.PendingOutputBytesMax,
-		callsMax:       wire.CallsInFlightMax,
-		callsPerUser:   wire.CallsInFlightPerUserMax,
-		connectionsMax: wire.ConnectionsMax,
-		connsPerUser:   wire.ConnectionsPerUserMax,
+		logger:                  slog.Default(),
+		software:                "nearcall-go/" + wire.ProductVersion,
+		socketGroup:             -1,
+		helloTimeout:            wire.HelloTimeoutMs * time.Millisecond,
+		frameTimeout:            wire.FrameTimeoutMs * time.Millisecond,
+		frameSilence:            wire.FrameSilenceMs * time.Millisecond,
+		writeTimeout:            wire.WriteTimeoutMs * time.Millisecond,
+		drainTimeout:            wire.DrainTimeoutMs * time.Millisecond,
+		frameBytesMax:           wire.FrameBytesMax,
+		pendingOutputBytesMax:   wire.PendingOutputBytesMax,
+		callsInFlightMax:        wire.CallsInFlightMax,
+		callsInFlightPerUserMax: wire.CallsInFlightPerUserMax,
+		connectionsMax:          wire.ConnectionsMax,
+		connectionsPerUserMax:   wire.ConnectionsPerUserMax,
 	}
 }
 
@@ -112,6 +114,14 @@ func WithFrameTimeout(timeout time.Duration) Option {
 	}
 }
 
+// WithFrameSilence bounds the time between two pieces of one frame, up to 5
+// minutes; the default is 2 seconds.
+func WithFrameSilence(timeout time.Duration) Option {
+	return func(c *config) {
+		c.frameSilence = clamp(timeout, time.Millisecond, wire.FrameSilenceMsCeiling*time.Millisecond)
+	}
+}
+
 // WithWriteTimeout bounds one write to a peer that does not read, up to 5
 // minutes; the default is 10 seconds. The peer then loses its connection.
 func WithWriteTimeout(timeout time.Duration) Option {
@@ -137,15 +147,15 @@ func WithFrameBytesMax(bytes int) Option {
 // WithPendingOutputBytesMax bounds the replies kept for a peer that reads
 // slowly; functions that finish then wait. The default is 1 MiB.
 func WithPendingOutputBytesMax(bytes int) Option {
-	return func(c *config) { c.pendingMax = clamp(bytes, 1, wire.PendingOutputBytesMaxCeiling) }
+	return func(c *config) { c.pendingOutputBytesMax = clamp(bytes, 1, wire.PendingOutputBytesMaxCeiling) }
 }
 
 // WithCallsInFlight bounds the unanswered calls of one connection and of all
 // connections of one user; calls beyond are refused with RESOURCE_EXHAUSTED.
 func WithCallsInFlight(perConnection, perUser int) Option {
 	return func(c *config) {
-		c.callsMax = clamp(perConnection, 1, wire.CallsInFlightMaxCeiling)
-		c.callsPerUser = clamp(perUser, 1, wire.CallsInFlightPerUserMaxCeiling)
+		c.callsInFlightMax = clamp(perConnection, 1, wire.CallsInFlightMaxCeiling)
+		c.callsInFlightPerUserMax = clamp(perUser, 1, wire.CallsInFlightPerUserMaxCeiling)
 	}
 }
 
@@ -154,7 +164,7 @@ func WithCallsInFlight(perConnection, perUser int) Option {
 func WithConnections(all, perUser int) Option {
 	return func(c *config) {
 		c.connectionsMax = clamp(all, 1, wire.ConnectionsMaxCeiling)
-		c.connsPerUser = clamp(perUser, 1, wire.ConnectionsPerUserMaxCeiling)
+		c.connectionsPerUserMax = clamp(perUser, 1, wire.ConnectionsPerUserMaxCeiling)
 	}
 }
 

@@ -25,10 +25,10 @@ const (
 // An output collects frames of all goroutines of a connection and writes those
 // that are ready together at once. Whoever flushes first writes for the others.
 type output struct {
-	conn       net.Conn
-	timeout    time.Duration
-	pendingMax int
-	clock      monotonic.Clock
+	conn                  net.Conn
+	timeout               time.Duration
+	pendingOutputBytesMax int
+	clock                 monotonic.Clock
 
 	// mu protects what follows. While writing is set the writer alone uses
 	// spare, vector and renewedNs.
@@ -43,7 +43,7 @@ type output struct {
 }
 
 func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock) {
-	o.conn, o.timeout, o.pendingMax, o.clock = conn, c.writeTimeout, c.pendingMax, clock
+	o.conn, o.timeout, o.pendingOutputBytesMax, o.clock = conn, c.writeTimeout, c.pendingOutputBytesMax, clock
 	o.room.L = &o.mu
 }
 
@@ -74,7 +74,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) {
 }
 
 func (o *output) waitLocked(bytes int) {
-	for o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingMax && !o.broken {
+	for o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingOutputBytesMax && !o.broken {
 		o.room.Wait()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -266,4 +267,22 @@ func TestAcceptOutlivesExhaustion(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestTakenOverReadersEnd: a goroutine whose reading was taken over ends with
+// its call, not with its connection.
+func TestTakenOverReadersEnd(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "wait", g.wait)
+	c := connect(t, start(t, s))
+	before := runtime.NumGoroutine()
+	c.begin("wait", 0)
+	<-g.started
+	c.send(ping("answered by another reader"))
+	if frame := c.next(); frame.Type != wire.Pong {
+		t.Fatalf("%v, want PONG", frame.Type)
+	}
+	close(g.release)
+	c.result()
+	waitFor(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -147,7 +147,7 @@ func (v *service) start(conn net.Conn) {
 	peer, err := s.identify(conn)
 	var joined *user
 	if err == nil {
-		if joined = s.users.join(peer, s.config.connectionsMax, s.config.connsPerUser); joined == nil {
+		if joined = s.users.join(peer, s.config.connectionsMax, s.config.connectionsPerUserMax); joined == nil {
 			err = status.Errorf(status.ResourceExhausted, "too many connections of user %d or in all (limits connections_per_user_max, connections_max)", peer.UserID)
 		}
 	}

@@ -66,11 +66,11 @@ func openDescriptors(t *testing.T) int {
 // stressOneServer stops the server in the middle of half of the rounds. In the
 // others the callers leave first, and all quotas must be free again.
 func stressOneServer(t *testing.T, seed uint64, answered *atomic.Int64) {
-	const callsPerUser = 3000
-	s := newServer(t, server.WithCallsInFlight(callsPerUser, callsPerUser), server.WithPendingOutputBytesMax(100_000))
+	const callsInFlightPerUserMax = 3000
+	s := newServer(t, server.WithCallsInFlight(callsInFlightPerUserMax, callsInFlightPerUserMax), server.WithPendingOutputBytesMax(100_000))
 	release := make(chan struct{})
 	registerStress(t, s)
-	register(t, s, "gate", func() { <-release }, server.MaxConcurrency(callsPerUser))
+	register(t, s, "gate", func() { <-release }, server.MaxConcurrency(callsInFlightPerUserMax))
 	path, stop := serve(t, s, nil)
 	// While it is there the server keeps the user's account.
 	witness := connect(t, path)
@@ -99,23 +99,23 @@ func stressOneServer(t *testing.T, seed uint64, answered *atomic.Int64) {
 	}
 	callers.Wait()
 	waitFor(t, "the connections to end", func() bool { return s.Statistics().Connections == 1 })
-	checkQuota(t, witness, release, callsPerUser)
+	checkQuota(t, witness, release, callsInFlightPerUserMax)
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
 }
 
 // checkQuota checks that the limit is reached after exactly that many calls.
-func checkQuota(t *testing.T, c *caller, release chan struct{}, callsPerUser int) {
+func checkQuota(t *testing.T, c *caller, release chan struct{}, callsInFlightPerUserMax int) {
 	t.Helper()
-	c.beginMany(callsPerUser+1, "gate")
+	c.beginMany(callsInFlightPerUserMax+1, "gate")
 	id, _, failure := c.result()
-	if id != uint64(callsPerUser+1) {
-		t.Errorf("call %d was refused, want %d: %v", id, callsPerUser+1, failure)
+	if id != uint64(callsInFlightPerUserMax+1) {
+		t.Errorf("call %d was refused, want %d: %v", id, callsInFlightPerUserMax+1, failure)
 	}
 	wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
 	close(release)
-	for range callsPerUser {
+	for range callsInFlightPerUserMax {
 		if _, _, failure := c.result(); failure != nil {
 			t.Fatal(failure)
 		}

@@ -94,7 +94,7 @@ func (r *runner) measureAll(st *stage) int {
 	failed += r.noteTimes(fmt.Sprintf("%d connections that say nothing", silentConnections), times, 1900, 2500, err)
 	failed += r.noteClaims(st)
 	times, err = r.measureTogether(st, object{"first": "40", "of": claim(1000)}, true)
-	return failed + r.noteTimes(fmt.Sprintf("%d halves of a frame, then silence", silentConnections), times, 9800, 10500, err)
+	return failed + r.noteTimes(fmt.Sprintf("%d halves of a frame, then silence", silentConnections), times, 1900, 2500, err)
 }
 
 // noteTimes prints one line. The bound is for nine of ten: the rest is the

@@ -25,10 +25,15 @@ const (
 	// data.
 	ExtensionBytesMax = 4096
 
-	// FrameTimeoutMs (ms): from the first byte of a frame to its last. Why: half a
-	// frame and then silence must not hold memory for ever.
+	// FrameTimeoutMs (ms): from the first byte of a frame to its last. Why: a
+	// frame that trickles must not hold memory for ever.
 	FrameTimeoutMs        = 10000
 	FrameTimeoutMsCeiling = 300000
+
+	// FrameSilenceMs (ms): between two pieces of one frame. Why: a peer that stops
+	// in a frame is as silent as one that never begins.
+	FrameSilenceMs        = 2000
+	FrameSilenceMsCeiling = 300000
 
 	// WriteTimeoutMs (ms): one write to a peer that does not read. Why: a slow
 	// reader loses its own connection and nobody waits for it.

@@ -23,6 +23,10 @@
 #define NC_FRAME_TIMEOUT_MS 10000
 #define NC_FRAME_TIMEOUT_MS_CEILING 300000
 
+/* ms: between two pieces of one frame. */
+#define NC_FRAME_SILENCE_MS 2000
+#define NC_FRAME_SILENCE_MS_CEILING 300000
+
 /* ms: one write to a peer that does not read. */
 #define NC_WRITE_TIMEOUT_MS 10000
 #define NC_WRITE_TIMEOUT_MS_CEILING 300000

@@ -3,7 +3,10 @@
  * by its deadline, none before it, and the handle works when the server goes on. */
 #include "test.h"
 
+#include <poll.h>
+
 #define TIMEOUT_MS 120
+#define REPLY_BYTES 3000000
 
 static bool times_out(nearcall_client *client, const void *data, size_t bytes, int outcome)
 {
@@ -46,6 +49,36 @@ static void expect_life(nearcall_client *client)
     CHECK_INT(reply.bytes, 1);
 }
 
+/* The reply is larger than what the sockets hold, so the server is stopped in the
+ * middle of writing it. */
+static bool reply_times_out(struct server *server)
+{
+    nearcall_client *client = test_open(server->address, 0);
+    nearcall_function *fill = test_find(client, "fill");
+    nearcall_call_id call;
+    nearcall_reply reply;
+    test_request_int(client, fill, REPLY_BYTES);
+    double before_ms = test_now_ms();
+    CHECK_CALL(client, nearcall_request_send(client, TIMEOUT_MS, &call), NEARCALL_OK);
+    struct pollfd watched = {.fd = nearcall_fd(client), .events = POLLIN};
+    CHECK_INT(poll(&watched, 1, TIMEOUT_MS), 1);
+    server_pause(server);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
+    double took_ms = test_now_ms() - before_ms;
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+    server_go_on(server);
+    expect_life(client);
+    nearcall_close(client);
+    return test_in_time(took_ms, TIMEOUT_MS);
+}
+
+static void expect_deadline_within_a_reply(struct server *server)
+{
+    int tries = 0;
+    while (!reply_times_out(server))
+        CHECK(++tries < TEST_TRIES);
+}
+
 int main(void)
 {
     struct server server;
@@ -73,6 +106,7 @@ int main(void)
     server_go_on(&server);
     expect_life(standing); /* the late pong and reply were dropped */
     CHECK_CALL(standing, nearcall_ping(standing, 20000, &round_trip_ns), NEARCALL_OK);
+    expect_deadline_within_a_reply(&server);
     nearcall_close(fresh);
     nearcall_close(standing);
     nearcall_close(non_blocking);

@@ -3,6 +3,7 @@
  * forks is NEARCALL_TEST_FORKS. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <semaphore.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -212,13 +213,30 @@ static void a_signal_handler_forks(void)
     call();
 }
 
-static void many_forks(long forks)
+static void forks_with_calls(long forks)
 {
     for (long i = 0; i < forks; i++) {
         pid_t pid = test_fork(i % 2 ? child_calls : child_exits, NULL);
         call();
         test_join(pid);
     }
+}
+
+static size_t heap_bytes(void)
+{
+    struct mallinfo2 heap = mallinfo2();
+    return heap.uordblks + heap.hblkhd;
+}
+
+/* Descriptors and memory are flat: what the first tenth needed is all there is. */
+static void many_forks(long forks)
+{
+    forks_with_calls(forks / 10 + 1);
+    int descriptors = test_open_descriptors();
+    size_t heap = heap_bytes();
+    forks_with_calls(forks - forks / 10 - 1);
+    CHECK_INT(test_open_descriptors(), descriptors);
+    CHECK_INT(heap_bytes(), heap);
 }
 
 int main(void)
