@@ -270,12 +270,11 @@ void ncp_return_list(pTHX_ I32 ax, AV *results)
     }
 }
 
-static void return_single(pTHX_ I32 ax, ncp_function *function, const ncp_type *type,
+static void return_single(pTHX_ I32 ax, ncp_function *function, const ncp_plan *plan,
                           const nearcall_reply *reply)
 {
-    nearcall_reader reader = { reply->data, reply->data + reply->bytes };
     SV *error = NULL;
-    SV *result = ncp_decode_result(aTHX_ function->name, type, &reader, &error);
+    SV *result = ncp_decode_single(aTHX_ function->name, plan, reply, &error);
 
     if (!result)
         ncp_throw(aTHX_ error);
@@ -300,7 +299,7 @@ void ncp_return_reply(pTHX_ I32 ax, ncp_function *function, const nearcall_reply
     if (reply->codec == NEARCALL_CODEC_RAW)
         return_one(aTHX_ ax, newSVpvn_flags((const char *)reply->data, reply->bytes, SVs_TEMP));
     else if (plan->results_count == 1)
-        return_single(aTHX_ ax, function, plan->results[0], reply);
+        return_single(aTHX_ ax, function, plan, reply);
     else
         return_several(aTHX_ ax, function, plan, reply);
 }

@@ -304,57 +304,81 @@ static SV *misfit_error(pTHX_ SV *function_name, const char *expected)
                          function_name, message, NULL);
 }
 
-SV *ncp_decode_result(pTHX_ SV *function_name, const ncp_type *type, nearcall_reader *reader,
-                      SV **ret_error)
+/* Whether a reply is one value and nothing behind it, as deep as the protocol
+ * allows, with as many results as are described; NULL, or what it should have been.
+ * The library's reader does not recurse, so it looks before anything is built. */
+static const char *reply_fault(const ncp_plan *plan, nearcall_reader reader)
 {
-    decoder d = { .reader = *reader };
-    SV *result = decode_value(aTHX_ &d, type);
+    nearcall_value list;
+    U32 missing = 1;
+
+    if (plan->results_count > 1) {
+        if (nearcall_read(&reader, &list) != NEARCALL_OK || list.type != NEARCALL_ARRAY
+            || list.count != plan->results_count)
+            return "as many results as are described";
+        missing = list.count;
+    }
+    for (; missing > 0; missing--)
+        if (nearcall_skip(&reader) != NEARCALL_OK)
+            return "MessagePack that is whole and not nested too deeply";
+    return reader.next == reader.end ? NULL : "nothing behind the result";
+}
+
+/* A reader of the reply, past the head of several results. */
+static bool begin_results(pTHX_ decoder *d, SV *function_name, const ncp_plan *plan,
+                          const nearcall_reply *reply, SV **ret_error)
+{
+    nearcall_value list;
+    const char *expected;
+
+    d->reader.next = reply->data;
+    d->reader.end = reply->data + reply->bytes;
+    expected = reply_fault(plan, d->reader);
+    if (expected)
+        *ret_error = misfit_error(aTHX_ function_name, expected);
+    else if (plan->results_count > 1)
+        (void)nearcall_read(&d->reader, &list);
+    return !expected;
+}
+
+static SV *decode_result(pTHX_ decoder *d, SV *function_name, const ncp_type *type,
+                         SV **ret_error)
+{
+    SV *result = decode_value(aTHX_ d, type);
 
     if (!result)
-        *ret_error = misfit_error(aTHX_ function_name, d.expected ? d.expected : "a result");
-    *reader = d.reader;
+        *ret_error = misfit_error(aTHX_ function_name, d->expected ? d->expected : "a result");
     return result;
 }
 
-static bool decode_several(pTHX_ SV *function_name, const ncp_plan *plan,
-                           nearcall_reader *reader, AV *results, SV **ret_error)
+SV *ncp_decode_single(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
+                      SV **ret_error)
 {
-    U32 i;
+    decoder d = { .depth = 0 };
 
-    for (i = 0; i < plan->results_count; i++) {
-        SV *result = ncp_decode_result(aTHX_ function_name, plan->results[i], reader, ret_error);
-        if (!result)
-            return false;
-        av_push(results, result);
-    }
-    return true;
-}
-
-/* Several results come as an array; one is itself. */
-static bool has_several(const ncp_plan *plan, nearcall_reader *reader)
-{
-    nearcall_value list;
-
-    return plan->results_count == 1
-        || (nearcall_read(reader, &list) == NEARCALL_OK && list.type == NEARCALL_ARRAY
-            && list.count == plan->results_count);
+    if (!begin_results(aTHX_ &d, function_name, plan, reply, ret_error))
+        return NULL;
+    return decode_result(aTHX_ &d, function_name, plan->results[0], ret_error);
 }
 
 AV *ncp_decode_results(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
                        SV **ret_error)
 {
-    nearcall_reader reader = { reply->data, reply->data + reply->bytes };
     AV *results = (AV *)sv_2mortal((SV *)newAV());
+    decoder d = { .depth = 0 };
+    U32 i;
 
     if (reply->codec == NEARCALL_CODEC_RAW) {
         av_push(results, newSVpvn((const char *)reply->data, reply->bytes));
-    } else if (plan->results_count > 0) {
-        if (!has_several(plan, &reader)) {
-            *ret_error = misfit_error(aTHX_ function_name, "as many results as are described");
+        return results;
+    }
+    if (!begin_results(aTHX_ &d, function_name, plan, reply, ret_error))
+        return NULL;
+    for (i = 0; i < plan->results_count; i++) {
+        SV *result = decode_result(aTHX_ &d, function_name, plan->results[i], ret_error);
+        if (!result)
             return NULL;
-        }
-        if (!decode_several(aTHX_ function_name, plan, &reader, results, ret_error))
-            return NULL;
+        av_push(results, result);
     }
     return results;
 }

@@ -176,8 +176,9 @@ void ncp_return_list(pTHX_ I32 ax, AV *results);
 /* Starts a request and writes the arguments into it. User code may run. */
 void ncp_encode_request(pTHX_ ncp_invocation *call);
 
-/* One value of a type, which the caller owns; or NULL and an error to throw. */
-SV *ncp_decode_result(pTHX_ SV *function_name, const ncp_type *type, nearcall_reader *reader,
+/* The result of a function that has one, which the caller owns; or NULL and an
+ * error to throw. */
+SV *ncp_decode_single(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
                       SV **ret_error);
 
 /* All results as a mortal array; or NULL and an error to throw. */

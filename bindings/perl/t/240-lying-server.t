@@ -22,6 +22,12 @@ sub told {
     return Nearcall->new( $server->address, timeout => 5 )->call('lie');
 }
 
+sub begun {
+    my ( $description, $result ) = @_;
+    my $server = LyingServer->start( $description, $result );
+    return Nearcall->new( $server->address, timeout => 5 )->begin('lie')->wait;
+}
+
 subtest 'the liar can speak the truth' => sub {
     is( told( description('int64'), msgpack(7) ), 7, 'a number' );
     is_deeply( [ told( description( 'int64', 'string' ), msgpack( [ 1, 'x' ] ) ) ], [ 1, 'x' ], 'two results' );
@@ -29,6 +35,11 @@ subtest 'the liar can speak the truth' => sub {
         { a => 1, b => 'x' }, 'a field that is not described is skipped' );
     is( scalar told( description(), msgpack('anything') ), undef, 'no result' );
     is_deeply( scalar told( description( { list => 'int64' } ), msgpack(undef) ), [], 'nil for an empty list' );
+    my $deep = told( description('any'), "\x91" x 32 . "\x01" );
+    my $levels = 0;
+    ( $deep, $levels ) = ( $deep->[0], $levels + 1 ) while ref $deep;
+    is( $levels, 32, 'as deep as may be' );
+    is( ( told( description( 'int64', 'any' ), "\x92\x07" . "\x91" x 32 . "\x01" ) )[0], 7, 'each of two results' );
     is_deeply( scalar told( description( { map => [ 'int64', 'bool' ] } ), msgpack( { 1 => \1 } ) ), { 1 => !!1 }, 'a map of numbers' );
 };
 
@@ -52,6 +63,11 @@ subtest 'results that are not as described' => sub {
         'no MessagePack'            => [ ['int64'], "\xc1" ],
         'an extension'              => [ ['any'], "\xd4\x05\x00" ],
         'deep nesting'              => [ ['any'], "\x91" x 100_000 . "\x01" ],
+        'one level too many'        => [ ['any'], "\x91" x 33 . "\x01" ],
+        'one too many in a result of two' => [ [ 'int64', 'any' ], "\x92\x07" . "\x91" x 33 . "\x01" ],
+        'bytes behind'              => [ ['int64'], "\x07\x07" ],
+        'bytes behind two results'  => [ [ 'int64', 'int64' ], "\x92\x07\x07\xc0" ],
+        'bytes behind no result'    => [ [], "\xc0\xc0" ],
         'a list as a key'           => [ ['any'], "\x81\x90\x01" ],
     );
     for my $name ( sort keys %lie ) {
@@ -60,6 +76,8 @@ subtest 'results that are not as described' => sub {
         isa_ok( $error, 'Nearcall::Error', $name ) or next;
         is( $error->name, 'INTERNAL', "$name: code" );
         ok( $error->result_lost, "$name: it ran, and the result is lost" );
+        my $begun = error_of { begun( description(@$results), $bytes ) };
+        is( "$begun->{name} $begun->{outcome}", "$error->{name} $error->{outcome}", "$name: of a call in flight" );
     }
 };
 
