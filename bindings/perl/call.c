@@ -21,7 +21,7 @@ void ncp_keep_object(pTHX_ ncp_invocation *call)
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
 }
 
-void ncp_run_signal_handlers(pTHX_ ncp_invocation *call)
+void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
 {
     ncp_handle *handle = call->handle;
     U32 requests = handle->requests;
@@ -30,19 +30,31 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call)
     PERL_ASYNC_CHECK();
     if (handle->client && handle->requests == requests)
         return;
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN, call->name,
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, outcome, call->name,
         newSVpvs("a signal handler called or closed the same handle, which gave this call up; "
                  "give handlers a handle of their own"), NULL));
 }
 
 /* ---- Functions and their plans ---- */
 
-static int64_t now_ms(void)
+int64_t ncp_now_ms(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
+{
+    int64_t left_ms = call->timeout_ms - (ncp_now_ms() - began_ms);
+
+    if (call->timeout_ms <= 0)
+        return call->timeout_ms;
+    if (left_ms <= 0)
+        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
+            NEARCALL_OUTCOME_NOT_EXECUTED, call->name, newSVpvs("no connection in time"), NULL));
+    return left_ms;
 }
 
 /* What is left of the call's own timeout, so that finding does not extend it. */
@@ -52,7 +64,7 @@ static void shorten_timeout(ncp_invocation *call, int64_t began_ms)
 
     if (call->timeout_ms <= 0)
         return;
-    elapsed_ms = now_ms() - began_ms;
+    elapsed_ms = ncp_now_ms() - began_ms;
     call->timeout_ms = elapsed_ms < call->timeout_ms ? call->timeout_ms - elapsed_ms : 1;
 }
 
@@ -62,13 +74,13 @@ static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
     nearcall_function *function = NULL;
     STRLEN bytes;
     const char *name = SvPVutf8(call->name, bytes);
-    int64_t began_ms = now_ms();
+    int64_t began_ms = ncp_now_ms();
     int r;
 
     call->handle->requests++;
     r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
     while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ call);
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
         r = nearcall_resume(client, NULL);
         if (r == NEARCALL_OK)
             r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
@@ -86,15 +98,21 @@ static SV *stable_name(pTHX_ SV *name)
     return ncp_mortal_copy(aTHX_ name);
 }
 
-void ncp_find(pTHX_ ncp_invocation *call)
+bool ncp_find_known(pTHX_ ncp_invocation *call)
 {
     HE *known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
+
+    if (known)
+        call->function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
+    return known != NULL;
+}
+
+void ncp_find(pTHX_ ncp_invocation *call)
+{
     nearcall_function *found;
 
-    if (known) {
-        call->function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
+    if (ncp_find_known(aTHX_ call))
         return;
-    }
     call->name = stable_name(aTHX_ call->name);
     found = find_waiting(aTHX_ call);
     Newxz(call->function, 1, ncp_function);
@@ -136,7 +154,7 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     ncp_encode_request(aTHX_ call);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ call);
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, ret_reply);
     }
     if (r != NEARCALL_OK)
@@ -178,7 +196,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     handle->requests++;
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ call);
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, ret_reply);
     }
     if (r != NEARCALL_OK)
@@ -190,47 +208,34 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 NV ncp_ping(pTHX_ ncp_invocation *call)
 {
     nearcall_client *client = call->handle->client;
-    int64_t began_ms = now_ms();
+    int64_t began_ms = ncp_now_ms();
     uint64_t round_trip_ns = 0;
     int r;
 
     call->handle->requests++;
     r = nearcall_ping(client, call->timeout_ms, &round_trip_ns);
     while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ call);
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, NULL);
-        round_trip_ns = (uint64_t)(now_ms() - began_ms) * 1000000;
+        round_trip_ns = (uint64_t)(ncp_now_ms() - began_ms) * 1000000;
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
     return (NV)round_trip_ns / 1e9;
 }
 
-/* What is left of a timeout; throws when nothing is. */
-static int64_t remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
-{
-    int64_t left_ms = call->timeout_ms - (now_ms() - began_ms);
-
-    if (call->timeout_ms <= 0)
-        return call->timeout_ms;
-    if (left_ms <= 0)
-        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
-            NEARCALL_OUTCOME_NOT_EXECUTED, NULL, newSVpvs("no connection in time"), NULL));
-    return left_ms;
-}
-
 /* Connecting goes on where it was when it is asked for again. */
 void ncp_connect(pTHX_ ncp_invocation *call)
 {
     nearcall_client *client = call->handle->client;
-    int64_t began_ms = now_ms();
+    int64_t began_ms = ncp_now_ms();
     int r;
 
     call->handle->requests++;
     r = nearcall_connect(client, call->timeout_ms);
     while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ call);
-        r = nearcall_connect(client, remaining_ms(aTHX_ call, began_ms));
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
+        r = nearcall_connect(client, ncp_remaining_ms(aTHX_ call, began_ms));
     }
     if (r != NEARCALL_OK && r != NEARCALL_E_AGAIN)
         ncp_throw_client(aTHX_ call);

@@ -156,11 +156,20 @@ SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
 /* Keeps the object alive to the end of the statement: before user code runs. */
 void ncp_keep_object(pTHX_ ncp_invocation *call);
 
-/* Runs the handlers of the signals that arrived; throws CANCELLED when one of
- * them used the handle, because that gave this call up. */
-void ncp_run_signal_handlers(pTHX_ ncp_invocation *call);
+/* Runs the handlers of the signals that arrived; throws CANCELLED, with the
+ * outcome, when one of them used the handle, because that gave this call up. */
+void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome);
 
+/* Milliseconds of the monotonic clock. */
+int64_t ncp_now_ms(void);
+
+/* What is left of the call's timeout since it began; throws when nothing is,
+ * and nothing was sent yet. */
+int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms);
+
+/* Sets call->function; waits for the server if it was not found before. */
 void ncp_find(pTHX_ ncp_invocation *call);
+bool ncp_find_known(pTHX_ ncp_invocation *call); /* without asking the server */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
 void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
 NV ncp_ping(pTHX_ ncp_invocation *call);

@@ -137,14 +137,48 @@ static ncp_invocation invocation_of(const ncp_call *call)
     return invocation;
 }
 
+/* A signal comes before anything is sent, while a lost connection is made anew;
+ * the request stays whole, unless a handler used the handle. */
 static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
 {
+    nearcall_client *client = call->handle->client;
+    int64_t began_ms = ncp_now_ms();
+    int r;
+
     call->function = invocation->function;
     ncp_encode_request(aTHX_ invocation);
-    if (nearcall_request_send(call->handle->client, invocation->timeout_ms, &call->id)
-        != NEARCALL_OK)
+    r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
+    while (r == NEARCALL_E_INTERRUPTED) {
+        ncp_run_signal_handlers(aTHX_ invocation, NEARCALL_OUTCOME_NOT_EXECUTED);
+        r = nearcall_request_send(client, ncp_remaining_ms(aTHX_ invocation, began_ms), &call->id);
+    }
+    if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ invocation);
     call->state = SENT;
+}
+
+/* Throws when the library would have to ask the server for the function again:
+ * an event loop must not be blocked. */
+static void require_described(pTHX_ const ncp_invocation *invocation)
+{
+    nearcall_client *client = invocation->handle->client;
+    nearcall_call_id id;
+    STRLEN bytes;
+    const char *name = SvPVutf8(invocation->name, bytes);
+    int r;
+
+    invocation->handle->requests++;
+    r = nearcall_find_begin(client, name, bytes, invocation->timeout_ms, &id);
+    if (r == NEARCALL_OK)
+        r = nearcall_poll(client, id, NULL);
+    if (r == NEARCALL_OK)
+        return;
+    if (r != NEARCALL_E_AGAIN)
+        ncp_throw_client(aTHX_ invocation);
+    nearcall_cancel(client, id);
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+        invocation->name, newSVpvs("another server came while the function was looked up; "
+                                   "call again"), NULL));
 }
 
 /* The second step of a call that had to learn its function first. */
@@ -152,7 +186,10 @@ void ncp_call_send(pTHX_ ncp_call *call)
 {
     ncp_invocation invocation = invocation_of(call);
 
-    ncp_find(aTHX_ &invocation);
+    if (!ncp_find_known(aTHX_ &invocation)) {
+        require_described(aTHX_ &invocation);
+        ncp_find(aTHX_ &invocation);
+    }
     send_request(aTHX_ call, &invocation);
 }
 

@@ -4,9 +4,11 @@ use warnings;
 use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
+use LyingServer qw(msgpack);
 use TestServer;
 use TestTools qw(error_of);
 
+use File::Temp ();
 use IO::Poll qw(POLLIN POLLOUT);
 use Time::HiRes qw(time);
 
@@ -83,6 +85,30 @@ subtest 'no server' => sub {
     my $error = $call ? do { $lost->process until $call->ready; $call->error } : $@;
     is( $error->name, 'UNAVAILABLE', 'unavailable' );
     ok( $error->not_executed, 'not executed' );
+};
+
+subtest 'another server while a function is looked up' => sub {
+    my $directory = File::Temp->newdir( TMPDIR => 1 );
+    my $lead_to = sub { unlink "$directory/now"; symlink $_[0]->address =~ s/\Aunix://r, "$directory/now" or die $! };
+    my @servers = map {
+        LyingServer->start( msgpack( { name => 'any', params => [], results => ['int64'], revision => $_ } ),
+            msgpack($_), $_ )
+    } 1, 2;
+    $lead_to->( $servers[0] );
+    my $handle = Nearcall->new( "unix:$directory/now", timeout => 5, nonblocking => 1 );
+    my $call = $handle->begin('looked_up');
+    is( $handle->call('other'), 1, 'the reply to it is read in passing' );
+    $handle->disconnect;
+    $lead_to->( $servers[1] );
+    is( $handle->call('another'), 2, 'another server is there' );
+    kill 'STOP', $servers[1]{pid};
+    my $began = time;
+    ok( $call->ready, 'the call is over' );
+    cmp_ok( time - $began, '<', 1, 'at once' );
+    kill 'CONT', $servers[1]{pid};
+    is( $call->error->name, 'UNAVAILABLE', 'unavailable' ) or diag $call->error;
+    ok( $call->error->not_executed, 'not executed' );
+    is( $handle->begin('looked_up')->wait, 2, 'called again, it is found' );
 };
 
 subtest 'waiting on such a handle' => sub {

@@ -67,6 +67,41 @@ subtest 'signals while connecting, finding a function, pinging' => sub {
     is( $new->with( timeout => 10 )->one, 1, 'and the new one' );
 };
 
+subtest 'signals while begin connects again' => sub {
+    my $stopped = TestServer->start;
+    my $handle = Nearcall->new( $stopped->address, timeout => 10 );
+    $handle->sleep(0);
+    my $begin = sub {
+        my ( $timeout, $handler ) = @_;
+        my $handled = 0;
+        local $SIG{ALRM} = sub { $handled++; $handler->($handled) };
+        $handle->disconnect;
+        $stopped->signal('STOP');
+        ualarm( 2_000, 2_000 );
+        my $began = time;
+        my $call = eval { $handle->with( timeout => $timeout )->begin( sleep => 20 ) };
+        my ( $error, $took ) = ( $@, time - $began );
+        ualarm(0);
+        $stopped->signal('CONT');
+        return ( $call, $error, $handled, $took );
+    };
+
+    my ( $call, $error, $handled ) = $begin->( 10, sub { $stopped->signal('CONT') if $_[0] == 20 } );
+    ok( $call, 'it goes on' ) or diag $error;
+    is( $call && $call->wait, 20, 'and sends the call' );
+    cmp_ok( $handled, '>=', 20, "$handled handlers ran" );
+
+    ( $call, $error, $handled, my $took ) = $begin->( 0.3, sub { } );
+    is( $error->name, 'DEADLINE_EXCEEDED', 'the deadline holds' ) or diag $error;
+    ok( $error->not_executed, 'nothing ran' );
+    cmp_ok( $took, '<', 0.55, 'and is not put off' );
+
+    ( $call, $error ) = $begin->( 10, sub { $handle->disconnect } );
+    is( $error->name, 'CANCELLED', 'a handler that uses the handle gives the call up' ) or diag $error;
+    ok( $error->not_executed, 'nothing ran' );
+    is( $handle->one, 1, 'the handle can be used' );
+};
+
 subtest 'a handler that dies' => sub {
     local $SIG{ALRM} = sub { die "too late\n" };
     for my $way ( sub { $go->sleep(60_000) }, sub { $go->begin( sleep => 60_000 )->wait },

@@ -1,7 +1,8 @@
 package LyingServer;
 
 # Speaks the protocol of spec/wire-format.md correctly and lies within: whatever
-# bytes it is given are a function's description, or its result.
+# bytes it is given are a function's description, or its result. Servers that differ
+# are given hashes of their schema that differ.
 
 use strict;
 use warnings;
@@ -32,14 +33,14 @@ sub msgpack {
 }
 
 sub start {
-    my ( $class, $description, $result ) = @_;
+    my ( $class, $description, $result, $schema_hash ) = @_;
     my $directory = File::Temp->newdir( 'nearcall-liar-XXXXXXXX', TMPDIR => 1 );
     my $self = bless { owner => $$, directory => $directory }, $class;
     my $listener = IO::Socket::UNIX->new( Local => "$directory/server.sock", Listen => 8 )
         // die "listen: $!";
     $self->{pid} = fork // die "fork: $!";
     if ( !$self->{pid} ) {
-        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result ) } }
+        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result, $schema_hash // 1 ) } }
         POSIX::_exit(0);
     }
     return $self;
@@ -55,11 +56,11 @@ sub _read {
 }
 
 sub _serve {
-    my ( $caller, $description, $result ) = @_;
+    my ( $caller, $description, $result, $schema_hash ) = @_;
     my $hello = _read( $caller, 12 );
     _read( $caller, unpack( 'x8 V', $hello ) - 12 );
     _write( $caller, "\x89NCW\r\n\x1a\n" . pack 'V v v Q< Q< V V Q< V V Q<',
-        64, 1, 0, 0, 1, $$, 4 << 20, 0, 0, 64, 1 );
+        64, 1, 0, 0, 1, $$, 4 << 20, 0, 0, 64, $schema_hash );
     while (1) {
         my ( $bytes, $type, $codec, $call ) = unpack 'V C x C x Q<', _read( $caller, 32 );
         _read( $caller, $bytes );
