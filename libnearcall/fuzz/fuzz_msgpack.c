@@ -25,7 +25,13 @@ static void touch(const nearcall_reader *all, const nearcall_value *value)
         sink = (uint8_t)(sink + value->as.data[i]);
 }
 
-/* Reads one value with what is inside; the depth it had, or -1. */
+static int is_container(const nearcall_value *value)
+{
+    return value->type == NEARCALL_ARRAY || value->type == NEARCALL_MAP;
+}
+
+/* Reads one value with what is inside; the levels it had, an empty container being
+ * one as well, or -1. */
 static int read_whole(const nearcall_reader *all, nearcall_reader *reader, int depth)
 {
     nearcall_value value;
@@ -35,6 +41,8 @@ static int read_whole(const nearcall_reader *all, nearcall_reader *reader, int d
         return -1;
     FUZZ_CHECK(reader->next > before && reader->next <= reader->end);
     touch(all, &value);
+    if (is_container(&value))
+        deepest = depth + 1;
     uint64_t count = inside(&value);
     if (count > 0 && depth == DEPTH_MAX)
         return -1;
