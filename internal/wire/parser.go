@@ -93,9 +93,6 @@ type Parser struct {
 	lastCallID uint64
 }
 
-// LastCallID returns the highest id of a REQUEST or RESOLVE parsed so far.
-func (p *Parser) LastCallID() uint64 { return p.lastCallID }
-
 // Need returns how many bytes the frame at the start of buffer takes in all,
 // as far as can be told: at least HeaderBytes. Preconditions: the header, if
 // complete, was accepted by Next.
