@@ -122,6 +122,41 @@ const (
 	DrainTimeoutMs        = 30000
 	DrainTimeoutMsCeiling = 600000
 
+	// SharedMemorySlots (frames): frames on their way in one direction of shared
+	// memory. Why: the 64 calls of a handle, and as many cancellations.
+	SharedMemorySlots = 128
+
+	// SharedMemoryMarks (calls): start marks of a connection. Why: one page.
+	SharedMemoryMarks = 512
+
+	// SharedMemoryArenaBytes (bytes): room for bodies that do not fit a slot, in
+	// each direction; pages are allocated when they are first used. Why: a frame
+	// of 1 MiB, and others beside it.
+	SharedMemoryArenaBytes        = 2097152
+	SharedMemoryArenaBytesCeiling = 16777216
+
+	// SharedMemoryBytesPerUserMax (bytes): regions of all connections of one user
+	// id, counted in full. Why: 256 connections with arenas, or 20,000 without.
+	SharedMemoryBytesPerUserMax        = 1073741824
+	SharedMemoryBytesPerUserMaxCeiling = 1099511627776
+
+	// SharedMemoryAfterCalls (calls): calls after which a connection is given
+	// shared memory. Why: setting it up costs as much as a few calls; short-lived
+	// and idle connections never pay it.
+	SharedMemoryAfterCalls        = 16
+	SharedMemoryAfterCallsCeiling = 1048576
+
+	// SocketLookUs (us): how often a side that its ring keeps busy looks at its
+	// socket. Why: a large frame there waits no longer than its own transfer
+	// takes.
+	SocketLookUs = 100
+
+	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less
+	// where a sleep and a wake cost less. Why: spinning longer than sleeping and
+	// waking cost never pays twice its price.
+	SpinUsMax        = 50
+	SpinUsMaxCeiling = 1000
+
 	// ListenBacklog (connections): connections the kernel queues before they are
 	// accepted; it caps this at net.core.somaxconn. Why: prefork workers connect
 	// all at once.

@@ -90,6 +90,31 @@
 #define NC_DRAIN_TIMEOUT_MS 30000
 #define NC_DRAIN_TIMEOUT_MS_CEILING 600000
 
+/* frames: frames on their way in one direction of shared memory. */
+#define NC_SHARED_MEMORY_SLOTS 128
+
+/* calls: start marks of a connection. */
+#define NC_SHARED_MEMORY_MARKS 512
+
+/* bytes: room for bodies that do not fit a slot, in each direction; pages are allocated when they are first used. */
+#define NC_SHARED_MEMORY_ARENA_BYTES 2097152
+#define NC_SHARED_MEMORY_ARENA_BYTES_CEILING 16777216
+
+/* bytes: regions of all connections of one user id, counted in full. */
+#define NC_SHARED_MEMORY_BYTES_PER_USER_MAX 1073741824
+#define NC_SHARED_MEMORY_BYTES_PER_USER_MAX_CEILING 1099511627776
+
+/* calls: calls after which a connection is given shared memory. */
+#define NC_SHARED_MEMORY_AFTER_CALLS 16
+#define NC_SHARED_MEMORY_AFTER_CALLS_CEILING 1048576
+
+/* us: how often a side that its ring keeps busy looks at its socket. */
+#define NC_SOCKET_LOOK_US 100
+
+/* us: how long a side looks at its ring before it sleeps; less where a sleep and a wake cost less. */
+#define NC_SPIN_US_MAX 50
+#define NC_SPIN_US_MAX_CEILING 1000
+
 /* connections: connections the kernel queues before they are accepted; it caps this at net.core.somaxconn. */
 #define NC_LISTEN_BACKLOG 4096
 
