@@ -20,8 +20,21 @@ type Address struct {
 	Network string
 	// Target is the path, "@name", or host:port, as package net takes it.
 	Target string
-	text   string
+	// SharedMemoryOff and Spin are the parameters shm and spin.
+	SharedMemoryOff bool
+	Spin            Spin
+	text            string
 }
+
+// A Spin says how to wait for shared memory.
+type Spin uint8
+
+// The values of the parameter spin.
+const (
+	SpinAuto Spin = iota
+	SpinOff
+	SpinDedicated
+)
 
 // Abstract reports whether the address lies in the abstract namespace.
 func (a Address) Abstract() bool { return a.Network == "unix" && strings.HasPrefix(a.Target, "@") }
@@ -31,16 +44,15 @@ func (a Address) String() string { return a.text }
 
 // Parse parses an address. allowAbstract permits "unix:@name".
 func Parse(text string, allowAbstract bool) (Address, error) {
-	rest, parameters, found := strings.Cut(text, "?")
-	if found {
-		key, _, _ := strings.Cut(parameters, "=")
-		return Address{}, fail(text, "unknown parameter %q", key)
-	}
+	rest, parameters, _ := strings.Cut(text, "?")
 	scheme, target, found := strings.Cut(rest, ":")
 	if !found {
 		return Address{}, fail(text, "it has no scheme: write unix:/path or tcp:host:port")
 	}
 	parsed := Address{Network: scheme, Target: target, text: text}
+	if err := parsed.setParameters(parameters); err != nil {
+		return Address{}, err
+	}
 	switch scheme {
 	case "unix":
 		return parsed, checkUnix(parsed, allowAbstract)
@@ -48,6 +60,33 @@ func Parse(text string, allowAbstract bool) (Address, error) {
 		return parsed, checkTCP(parsed)
 	}
 	return Address{}, fail(text, "unknown scheme %q: unix and tcp are known", scheme)
+}
+
+// settings has what each parameter's values do, by "key=value".
+var settings = map[string]func(*Address){
+	"shm=auto":       func(*Address) {},
+	"shm=off":        func(a *Address) { a.SharedMemoryOff = true },
+	"spin=auto":      func(*Address) {},
+	"spin=off":       func(a *Address) { a.Spin = SpinOff },
+	"spin=dedicated": func(a *Address) { a.Spin = SpinDedicated },
+}
+
+// setParameters applies what follows the question mark.
+func (a *Address) setParameters(parameters string) error {
+	if parameters == "" {
+		return nil
+	}
+	if a.Network != "unix" {
+		return fail(a.text, "parameters are for unix: addresses; remove what follows the ?")
+	}
+	for parameter := range strings.SplitSeq(parameters, "&") {
+		set, known := settings[parameter]
+		if !known {
+			return fail(a.text, "unknown parameter %q: shm=auto, shm=off, spin=auto, spin=off and spin=dedicated are known", parameter)
+		}
+		set(a)
+	}
+	return nil
 }
 
 func checkUnix(a Address, allowAbstract bool) error {

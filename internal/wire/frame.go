@@ -24,12 +24,15 @@ const (
 	Pong       FrameType = 9
 	Resolve    FrameType = 10
 	Drain      FrameType = 11
+	Wake       FrameType = 12
+	Memory     FrameType = 13
 )
 
 var frameTypeNames = [...]string{
 	Request: "REQUEST", Reply: "REPLY", Error: "ERROR", Cancel: "CANCEL",
 	StreamData: "STREAM DATA", StreamEnd: "STREAM END", Credit: "CREDIT",
 	Ping: "PING", Pong: "PONG", Resolve: "RESOLVE", Drain: "DRAIN",
+	Wake: "WAKE", Memory: "MEMORY",
 }
 
 // String returns the type's name as the specification writes it.

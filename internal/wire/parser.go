@@ -54,6 +54,7 @@ type rule struct {
 	senders      Side
 	uses         fields
 	feature      Feature
+	descriptors  uint8 // that come with every such frame
 	payloadMin   int
 	payloadMax   int
 	payloadLimit string
@@ -77,6 +78,9 @@ var rules = [...]rule{
 	Resolve: {senders: CallerSide, uses: usesCallID | drawsCallID | usesDeadline | usesPayload,
 		payloadMin: 1, payloadMax: FunctionNameBytesMax, payloadLimit: "function_name_bytes_max"},
 	Drain: {senders: ServerSide, uses: mayUseCallID | usesPayload, payloadMax: ErrorMessageBytesMax, payloadLimit: "error_message_bytes_max"},
+	Wake:  {senders: CallerSide | ServerSide, feature: FeatureSharedMemory},
+	Memory: {senders: ServerSide, uses: usesPayload, feature: FeatureSharedMemory, descriptors: MemoryDescriptors,
+		payloadMin: memoryOfferBytes, payloadMax: memoryOfferBytes},
 }
 
 // A Parser cuts the bytes that one side sends into frames and refuses what the
@@ -189,8 +193,8 @@ func (p *Parser) checkUnused(h *Header, rule *rule) error {
 		return protocolErrorf("%s with flags 0x%02x", h.Type, uint8(h.Flags))
 	case h.Codec != 0 && unused&usesCodec != 0:
 		return protocolErrorf("%s with codec %d (must be 0)", h.Type, h.Codec)
-	case h.Descriptors != 0 && (unused&usesDescriptors != 0 || p.Features&FeatureDescriptors == 0):
-		return protocolErrorf("%s with %d descriptors, which were not agreed to", h.Type, h.Descriptors)
+	case h.Descriptors != rule.descriptors && (unused&usesDescriptors != 0 || p.Features&FeatureDescriptors == 0):
+		return protocolErrorf("%s with %d descriptors (%d were agreed to)", h.Type, h.Descriptors, rule.descriptors)
 	case h.Descriptors > FileDescriptorsPerFrameMax:
 		return protocolErrorf("%s with %d descriptors (at most %d)", h.Type, h.Descriptors, FileDescriptorsPerFrameMax)
 	case h.FunctionID != 0 && unused&usesFunction != 0:
