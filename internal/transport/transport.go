@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
 
 	"github.com/nearcall/nearcall/internal/address"
 )
@@ -18,6 +19,17 @@ var ErrDescriptors = errors.New("nearcall: the peer sent file descriptors, which
 
 // ErrInUse is returned by Listen when a living server holds the address.
 var ErrInUse = errors.New("nearcall: a server is already running on this address")
+
+// A LocalConn is a connection to a process on this machine that can be given
+// descriptors. Connections of unixsocket are.
+type LocalConn interface {
+	net.Conn
+	// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
+	ReadNow(b []byte) (int, error)
+	// SendDescriptors writes all of b with the descriptors attached to its first
+	// byte. The files stay the caller's.
+	SendDescriptors(b []byte, files ...*os.File) error
+}
 
 // ListenOptions shape a listener. Transports ignore what does not apply.
 type ListenOptions struct {

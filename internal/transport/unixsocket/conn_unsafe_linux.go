@@ -21,8 +21,9 @@ import (
 // Only one goroutine may Read at a time; all else is as for *net.UnixConn.
 type conn struct {
 	*net.UnixConn
-	raw     syscall.RawConn
-	receive func(fd uintptr) bool
+	raw        syscall.RawConn
+	receive    func(fd uintptr) bool // waits
+	receiveNow func(fd uintptr) bool
 
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -38,6 +39,10 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	c := &conn{UnixConn: socket, raw: raw}
 	c.header.Iov, c.header.Iovlen = &c.vector, 1
 	c.receive = c.receiveOnce
+	c.receiveNow = func(fd uintptr) bool {
+		c.receiveOnce(fd)
+		return true
+	}
 	return c, c.refuseCredentials()
 }
 
@@ -54,12 +59,25 @@ func (c *conn) refuseCredentials() error {
 // Read reads up to len(b) bytes. It fails with transport.ErrDescriptors when
 // descriptors came along.
 func (c *conn) Read(b []byte) (int, error) {
+	return c.read(b, c.receive)
+}
+
+// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
+func (c *conn) ReadNow(b []byte) (int, error) {
+	n, err := c.read(b, c.receiveNow)
+	if c.failure == unix.EAGAIN && errors.Is(err, unix.EAGAIN) {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
 	c.vector.Base = unsafe.SliceData(b)
 	c.vector.SetLen(len(b))
-	err := c.raw.Read(c.receive)
+	err := c.raw.Read(receive)
 	c.vector.Base = nil
 	switch {
 	case err != nil:
@@ -81,11 +99,9 @@ func (c *conn) receiveOnce(fd uintptr) bool {
 		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 		switch errno {
 		case unix.EINTR:
-		case unix.EAGAIN:
-			return false
 		default:
 			c.count, c.failure = int(n), errno
-			return true
+			return errno != unix.EAGAIN
 		}
 	}
 }

@@ -1,0 +1,111 @@
+package sharedmemory
+
+import (
+	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// RecordBytesMin is the least capacity of the buffer given to Take.
+const RecordBytesMin = wire.HeaderBytes + inlineBytesMax
+
+// An End is one side of a connection's memory. Put and MustWake are for one
+// goroutine at a time, and so are all others; the two may be different ones.
+type End struct {
+	out        writer
+	peerSleeps *atomic.Uint64
+	woken      uint64 // the peer's word for which WAKE was sent
+
+	in     reader
+	sleeps *atomic.Uint64
+	word   uint64 // what sleeps holds
+
+	marks Marks
+}
+
+// ServerEnd returns the server's end. It is asleep.
+func (r *Regions) ServerEnd() *End { return r.end(r.server, r.caller, true) }
+
+// CallerEnd returns the caller's end. It is asleep, as is the server, until
+// Awake.
+func (r *Regions) CallerEnd() *End { return r.end(r.caller, r.server, false) }
+
+func (r *Regions) end(own, peer []byte, server bool) *End {
+	ownLayout, peerLayout := r.geometry.callerRegion(), r.geometry.serverRegion()
+	if server {
+		ownLayout, peerLayout = peerLayout, ownLayout
+	}
+	e := &End{peerSleeps: word64(peer, sleepsOffset), sleeps: word64(own, sleepsOffset), word: 1}
+	e.out.init(own, ownLayout, r.geometry.Slots, word32(peer, takenOffset))
+	e.in.init(peer, peerLayout, r.geometry.Slots, word32(own, takenOffset))
+	e.marks.init(r.server, r.geometry.Marks)
+	return e
+}
+
+// PeerSleeps reports whether the peer waits for the socket: then frames are
+// sent there.
+func (e *End) PeerSleeps() bool { return e.peerSleeps.Load()%2 == 1 }
+
+// Put puts a frame into the ring; body and further are the parts of its body,
+// whose bytes the header counts. It reports whether there was room. After a
+// frame, or several, MustWake must be asked.
+func (e *End) Put(header *wire.Header, body, further []byte) bool {
+	return e.out.write(header, body, further)
+}
+
+// MustWake reports whether the peer has fallen asleep, perhaps without seeing
+// what was put: then WAKE is to be sent, once for each sleep. Atomic operations
+// of Go are sequentially consistent: this load is not moved before the store
+// that published the frame.
+func (e *End) MustWake() bool {
+	word := e.peerSleeps.Load()
+	if word%2 == 0 || word == e.woken {
+		return false
+	}
+	e.woken = word
+	return true
+}
+
+// Ready reports whether a frame can be taken.
+func (e *End) Ready() bool { return e.in.ready() }
+
+// Take takes the next frame, header and body as they would come from a socket,
+// into a buffer with a capacity of at least RecordBytesMin, or into new memory
+// when it needs more. It returns nil when there is none. An error means that
+// the peer broke the rules, or ErrFault; the connection is to be closed.
+func (e *End) Take(into []byte, frameBytesMax int) ([]byte, error) {
+	return e.in.take(into, frameBytesMax)
+}
+
+// Look looks at the ring that often, with pauses that leave the processor's
+// other resources to whoever shares it, and reports whether a frame is there.
+func (e *End) Look(times int) bool {
+	for range times {
+		if e.in.ready() {
+			return true
+		}
+		pause()
+	}
+	return false
+}
+
+// FallAsleep says that from now on this side waits for the socket. It reports
+// false when a frame is there: then this side is awake still. Preconditions: it
+// is awake.
+func (e *End) FallAsleep() bool {
+	e.word++
+	e.sleeps.Store(e.word)
+	if e.Ready() {
+		e.Awake()
+		return false
+	}
+	return true
+}
+
+// Awake says that this side looks at its ring.
+func (e *End) Awake() {
+	if e.word%2 == 1 {
+		e.word++
+		e.sleeps.Store(e.word)
+	}
+}

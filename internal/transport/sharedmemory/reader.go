@@ -1,0 +1,100 @@
+package sharedmemory
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// ErrFault means that memory of the peer's region could not be read, because
+// the machine has no page for it.
+var ErrFault = errors.New("nearcall: a page of the peer's region cannot be read")
+
+// A reader takes frames out of the ring of the peer's region. Used by one
+// goroutine at a time.
+type reader struct {
+	region     []byte
+	firstSlot  int
+	firstArena int
+	mask       uint32
+	seen       uint32 // frames taken so far
+	next       *atomic.Uint32
+	taken      *atomic.Uint32 // in the own region
+}
+
+func (r *reader) init(region []byte, l layout, slots int, taken *atomic.Uint32) {
+	r.region, r.firstSlot, r.firstArena, r.mask, r.taken = region, l.slots, l.arena, uint32(slots-1), taken
+	r.watchNext()
+}
+
+func (r *reader) slot() []byte {
+	return r.region[r.firstSlot+int(r.seen&r.mask)*slotBytes:][:slotBytes:slotBytes]
+}
+
+func (r *reader) watchNext() { r.next = word32(r.slot(), sequenceOffset) }
+
+// ready reports whether a frame is there.
+func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
+
+// take copies the next frame to the start of into, or to new memory where into
+// is too small, and returns it: header and body, as on a socket. It returns nil
+// when there is none. What it returns is private; the peer cannot change it.
+func (r *reader) take(into []byte, frameBytesMax int) (frame []byte, err error) {
+	if !r.ready() {
+		return nil, nil
+	}
+	slot := r.slot()
+	place := int(binary.LittleEndian.Uint32(slot[placeOffset:]))
+	into = into[:cap(into)]
+	copy(into[:wire.HeaderBytes+firstLineBody], slot[headerOffset:lineBytes])
+	bytes := int(binary.LittleEndian.Uint32(into))
+	if bytes > frameBytesMax {
+		// Whoever parses the header says so.
+		return into[:wire.HeaderBytes], nil
+	}
+	if place != 0 {
+		into, err = r.takeFromArena(into, place, bytes)
+	} else if bytes > firstLineBody {
+		if bytes > inlineBytesMax {
+			return nil, &wire.ProtocolError{Text: fmt.Sprintf("a slot with %d bytes of body (at most %d)", bytes, inlineBytesMax)}
+		}
+		copy(into[wire.HeaderBytes+firstLineBody:], slot[lineBytes:])
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.seen++
+	r.taken.Store(r.seen)
+	r.watchNext()
+	return into[:wire.HeaderBytes+bytes], nil
+}
+
+// takeFromArena copies a body behind the header that is in into.
+func (r *reader) takeFromArena(into []byte, place, bytes int) (_ []byte, err error) {
+	if place < r.firstArena || place%arenaAlignment != 0 || place > len(r.region)-bytes {
+		return nil, &wire.ProtocolError{Text: fmt.Sprintf("a body of %d bytes at place %d (the arena is from %d to %d)", bytes, place, r.firstArena, len(r.region))}
+	}
+	if need := wire.HeaderBytes + bytes; need > len(into) {
+		larger := make([]byte, need)
+		copy(larger, into[:wire.HeaderBytes])
+		into = larger
+	}
+	return into, copyOut(into[wire.HeaderBytes:], r.region[place:place+bytes])
+}
+
+// copyOut copies from pages that the peer may have removed: it can punch holes
+// into its region, and a machine that has no page to fill one sends SIGBUS.
+func copyOut(to, from []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if recover() != nil {
+			err = ErrFault
+		}
+	}()
+	copy(to, from)
+	return nil
+}

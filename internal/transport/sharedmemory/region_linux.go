@@ -1,0 +1,154 @@
+package sharedmemory
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	sealsOfBoth   = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	sealsOfServer = sealsOfBoth | unix.F_SEAL_FUTURE_WRITE
+	regionMode    = 0o600
+)
+
+// Regions are the two mappings of one connection.
+type Regions struct {
+	geometry       Geometry
+	caller, server []byte
+}
+
+// Create makes the regions of a connection and maps them for the server. The
+// descriptors are for the caller; whoever calls Create closes them. Every page
+// but those of the arenas exists afterwards, so that touching one cannot fail.
+func Create(g Geometry) (_ *Regions, callerFile, serverFile *os.File, err error) {
+	r := &Regions{geometry: g}
+	callerFile, r.caller, err = create("nearcall-caller", g.callerRegion(), sealsOfBoth)
+	if err == nil {
+		serverFile, r.server, err = create("nearcall-server", g.serverRegion(), sealsOfServer)
+	}
+	if err != nil {
+		if callerFile != nil {
+			callerFile.Close()
+		}
+		return nil, nil, nil, errors.Join(err, r.Close())
+	}
+	// Until the caller says otherwise, both wait for the socket.
+	word64(r.caller, sleepsOffset).Store(1)
+	word64(r.server, sleepsOffset).Store(1)
+	return r, callerFile, serverFile, nil
+}
+
+func create(name string, l layout, seals int) (_ *os.File, _ []byte, err error) {
+	fd, err := memfd(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	file := os.NewFile(uintptr(fd), name)
+	region, err := prepare(fd, l, seals)
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, region, nil
+}
+
+// memfd makes a file that no program can be run from, where the kernel (6.3)
+// knows how.
+func memfd(name string) (int, error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, flags)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	return fd, nil
+}
+
+// prepare sizes, allocates, maps and seals, in this order: a seal against
+// future writing leaves the mapping that is there.
+func prepare(fd int, l layout, seals int) ([]byte, error) {
+	if err := unix.Fchmod(fd, regionMode); err != nil {
+		return nil, fmt.Errorf("fchmod: %w", err)
+	}
+	if err := unix.Ftruncate(fd, int64(l.bytes)); err != nil {
+		return nil, fmt.Errorf("ftruncate: %w", err)
+	}
+	if err := unix.Fallocate(fd, 0, 0, int64(l.arena)); err != nil {
+		return nil, fmt.Errorf("fallocate: %w", err)
+	}
+	region, err := mapRegion(fd, l.bytes, unix.PROT_READ|unix.PROT_WRITE)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, errors.Join(fmt.Errorf("F_ADD_SEALS: %w", err), unix.Munmap(region))
+	}
+	return region, nil
+}
+
+func mapRegion(fd, bytes, protection int) ([]byte, error) {
+	region, err := unix.Mmap(fd, 0, bytes, protection, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mmap: %w", err)
+	}
+	if err := unix.Madvise(region, unix.MADV_DONTFORK); err != nil {
+		return nil, errors.Join(fmt.Errorf("madvise(MADV_DONTFORK): %w", err), unix.Munmap(region))
+	}
+	return region, nil
+}
+
+// Attach maps what a MEMORY brought, for the caller, after checking that it can
+// neither shrink nor be smaller than announced. Whoever calls Attach closes the
+// descriptors.
+func Attach(g Geometry, callerFD, serverFD int) (*Regions, error) {
+	r := &Regions{geometry: g}
+	var err error
+	r.caller, err = attach(callerFD, g.callerRegion().bytes, unix.PROT_READ|unix.PROT_WRITE)
+	if err == nil {
+		r.server, err = attach(serverFD, g.serverRegion().bytes, unix.PROT_READ)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func attach(fd, bytes, protection int) ([]byte, error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("F_GET_SEALS: %w", err)
+	}
+	if seals&sealsOfBoth != sealsOfBoth {
+		return nil, fmt.Errorf("a region has seals 0x%x; its size could change (0x%x are needed)", seals, sealsOfBoth)
+	}
+	var status unix.Stat_t
+	if err := unix.Fstat(fd, &status); err != nil {
+		return nil, fmt.Errorf("fstat: %w", err)
+	}
+	if status.Mode&unix.S_IFMT != unix.S_IFREG || status.Size != int64(bytes) {
+		return nil, fmt.Errorf("a region of mode 0%o has %d bytes, announced were %d", status.Mode, status.Size, bytes)
+	}
+	return mapRegion(fd, bytes, protection)
+}
+
+// Close unmaps the regions. Nobody may use them, or what was taken from them in
+// place, any more.
+func (r *Regions) Close() error {
+	var failures []error
+	for _, region := range []*[]byte{&r.caller, &r.server} {
+		if *region != nil {
+			failures = append(failures, unix.Munmap(*region))
+			*region = nil
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// populate makes pages exist, which would otherwise be a deadly signal where
+// memory is short.
+func populate(pages []byte) error { return unix.Madvise(pages, unix.MADV_POPULATE_WRITE) }

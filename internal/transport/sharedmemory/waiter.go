@@ -1,0 +1,137 @@
+package sharedmemory
+
+import (
+	"time"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// looksAtOnce is how often a spinner looks at its ring between two looks at the
+// clock: about a microsecond.
+const looksAtOnce = 32
+
+const socketLookNs = uint64(wire.SocketLookUs) * uint64(time.Microsecond)
+
+// What a side does next.
+type Next uint8
+
+// The choices of Await.
+const (
+	// TakeFrames: there are some.
+	TakeFrames Next = iota
+	// LookAtSocket without waiting: it has not been looked at for long.
+	LookAtSocket
+	// Sleep.
+	Sleep
+)
+
+// A Waiter decides how a side waits for frames: how long it spins before it
+// sleeps. Spinning is worth its CPU when the frame comes within the time that a
+// sleep and a wake cost. What the next pause will be is guessed from the last.
+// Used by whoever takes frames from the End.
+type Waiter struct {
+	end     *End
+	clock   monotonic.Clock
+	mode    address.Spin
+	limitNs uint64
+
+	spins    bool // holds a place of the ration
+	pays     bool
+	slept    bool
+	idleNs   uint64 // since when there has been nothing to do
+	lookedNs uint64 // when the socket was looked at last
+}
+
+// NewWaiter returns the waiter of an end. limit is how long spinning pays.
+func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
+	return &Waiter{end: end, clock: clock, mode: mode, limitNs: uint64(limit), pays: true}
+}
+
+// Await waits for frames without sleeping, if that is worth it. arrivedNs is
+// when the last frame was handled first, idleNs when that was done; both may be
+// older. stop is asked now and then, and ends the wait.
+func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
+	if w.slept {
+		w.slept = false
+		w.lookedNs = arrivedNs
+		w.pays = arrivedNs-w.idleNs < w.limitNs+w.limitNs/2
+	}
+	if idleNs-w.lookedNs > socketLookNs {
+		w.lookedNs = idleNs
+		return LookAtSocket
+	}
+	if w.end.Ready() {
+		return TakeFrames
+	}
+	w.idleNs = idleNs
+	if w.maySpin(idleNs) {
+		return w.spin(idleNs, stop)
+	}
+	w.stopSpinning()
+	return Sleep
+}
+
+func (w *Waiter) maySpin(nowNs uint64) bool {
+	switch w.mode {
+	case address.SpinOff:
+		return false
+	case address.SpinDedicated:
+		return true
+	}
+	if w.pays && !w.spins {
+		w.spins = processRation.acquire(nowNs)
+	}
+	return w.pays && w.spins
+}
+
+func (w *Waiter) spin(nowNs uint64, stop func() bool) Next {
+	until := nowNs + w.limitNs
+	for {
+		if w.end.Look(looksAtOnce) {
+			return TakeFrames
+		}
+		before := nowNs
+		nowNs = w.clock.Ns()
+		switch {
+		case stop():
+			return Sleep
+		case w.mode == address.SpinDedicated:
+			if nowNs-w.lookedNs > socketLookNs {
+				w.lookedNs = nowNs
+				return LookAtSocket
+			}
+		case nowNs-before > displacedNs:
+			processRation.displaced(nowNs)
+			w.stopSpinning()
+			return Sleep
+		case nowNs > until:
+			w.stopSpinning()
+			return Sleep
+		}
+	}
+}
+
+func (w *Waiter) stopSpinning() {
+	if w.spins {
+		w.spins = false
+		processRation.release()
+	}
+}
+
+// FallAsleep says that this side waits for the socket from now on; it reports
+// false when there is a frame to take instead.
+func (w *Waiter) FallAsleep() bool {
+	w.stopSpinning()
+	return w.end.FallAsleep()
+}
+
+// Awake says that this side looks at its ring again.
+func (w *Waiter) Awake() {
+	w.slept = true
+	w.end.Awake()
+}
+
+// Close gives back what the waiter holds of the process.
+func (w *Waiter) Close() { w.stopSpinning() }

@@ -1,0 +1,20 @@
+package sharedmemory
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// word64 returns the word at an offset of a region as one that can be loaded
+// and stored atomically. Preconditions: the offset is a multiple of 8 and lies
+// in the region, which is a mapping and thus never moves.
+func word64(region []byte, offset int) *atomic.Uint64 {
+	_ = region[offset+7]
+	return (*atomic.Uint64)(unsafe.Pointer(&region[offset]))
+}
+
+// word32 is the same for a multiple of 4.
+func word32(region []byte, offset int) *atomic.Uint32 {
+	_ = region[offset+3]
+	return (*atomic.Uint32)(unsafe.Pointer(&region[offset]))
+}
