@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -14,7 +15,7 @@ func (c *connection) runApart(f *function, expiryNs uint64) {
 	e := &execution{
 		connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
 		payload: append([]byte(nil), c.frame.Payload...),
-		context: c.newContext(f, expiryNs),
+		context: c.newContext(f, expiryNs), marks: c.marks,
 	}
 	if refusal := c.remember(e); refusal != nil {
 		c.sendFailure(e.id, refusal)
@@ -39,6 +40,7 @@ func (c *connection) remember(e *execution) *status.Error {
 	}
 	c.calls[e.id] = e
 	c.running.Add(1)
+	e.marks.Set(e.id, sharedmemory.StageReceived)
 	return nil
 }
 
@@ -122,7 +124,7 @@ func notStarted(reason error) error {
 func (e *execution) runAndLeave() {
 	defer e.leave()
 	started := time.Now()
-	e.run(e.context)
+	e.start(e.context)
 	e.function.ran(time.Since(started), e.err != nil)
 	e.cancel(context.Canceled)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -44,6 +45,18 @@ type connection struct {
 	role     role
 	inline   *execution
 	contexts []callContext // not used yet
+	doneNs   uint64        // when the last function that the reader ran returned
+
+	// memory is nil until a busy connection is given some; memoryDue says that
+	// it is to be given now. requests counts until then.
+	memory    *memory
+	memoryDue bool
+	requests  int
+	marks     *sharedmemory.Marks // of memory, for calls that begin from now on
+
+	// gate is set before the connection is closed: no function starts afterwards,
+	// so that whoever sees the end of the connection can believe the marks.
+	gate atomic.Bool
 
 	// nextSimple numbers the calls of the simple protocol.
 	nextSimple uint64
@@ -71,7 +84,7 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
 	}
 	c.inline = &execution{connection: c}
-	c.out.init(conn, &v.server.config, v.server.clock)
+	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
 	c.role.init(c.watch)
 	return c
 }
@@ -106,6 +119,7 @@ func (c *connection) end() {
 	c.running.Wait()
 	c.out.finish()
 	c.close(nil)
+	c.returnMemory()
 	if c.user != nil {
 		c.server.users.leave(c.user)
 	}
@@ -129,18 +143,32 @@ func (c *connection) read() {
 func (c *connection) readFrames() bool {
 	for {
 		goOn, err := c.processBuffered()
+		if goOn && err == nil {
+			goOn, err = c.processMemory()
+		}
 		if !goOn {
 			return false
 		}
 		if err == nil {
-			c.out.flush()
-			err = c.receive(c.parser.Need(c.in.unread()))
+			err = c.await()
 		}
 		if err != nil {
 			c.readerEnds(err)
 			return true
 		}
 	}
+}
+
+// await sends what has been produced and waits until there is more to process.
+func (c *connection) await() error {
+	c.out.flush()
+	if c.memoryDue {
+		c.giveMemory()
+	}
+	if sleep, err := c.awaitMemory(); !sleep || err != nil {
+		return err
+	}
+	return c.receive(c.parser.Need(c.in.unread()))
 }
 
 // processBuffered handles every complete frame that has been read. goOn is
@@ -173,7 +201,13 @@ func (c *connection) receive(need int) error {
 	if c.draining.Load() {
 		return os.ErrDeadlineExceeded
 	}
-	return c.in.fill(c.conn)
+	if !c.memory.fallAsleep(c.server.buffers) {
+		return nil
+	}
+	err := c.in.fill(c.conn)
+	c.memory.awake()
+	c.nowNs = c.server.clock.Ns()
+	return err
 }
 
 // readerEnds closes the connection for the reason that reading stopped. While
@@ -224,6 +258,7 @@ func (c *connection) close(reason error) {
 		return
 	}
 	c.closed = true
+	c.gate.Store(true)
 	if c.role.interrupt() {
 		c.adopt(c.inline)
 	}

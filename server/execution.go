@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -19,12 +20,34 @@ type execution struct {
 	codec      wire.Codec
 	payload    []byte
 	context    *callContext // nil when nobody can ask for it
+	marks      *sharedmemory.Marks
 
 	called    bool  // the function was called
 	callError error // what it returned
 	result    []byte
 	scratch   []byte // where typed results are encoded
 	err       error  // nil or a *status.Error with its outcome
+}
+
+// start runs the function and marks how far it came. It does not run one whose
+// connection was closed: its caller has been told by the mark.
+func (e *execution) start(ctx context.Context) {
+	if e.marks == nil {
+		e.run(ctx)
+		return
+	}
+	e.marks.Set(e.id, sharedmemory.StageStarted)
+	if e.connection.gate.Load() {
+		e.called = false
+		e.err = notStarted(context.Canceled)
+	} else {
+		e.run(ctx)
+	}
+	if e.called {
+		e.marks.Set(e.id, sharedmemory.StageFinished)
+	} else {
+		e.marks.Set(e.id, sharedmemory.StageReceived)
+	}
 }
 
 // run runs the function inside the interceptors and turns a panic into an

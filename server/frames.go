@@ -19,7 +19,11 @@ var frameHandlers = [...]frameHandler{
 	wire.Ping:    (*connection).onPing,
 	wire.Pong:    (*connection).onPong,
 	wire.Resolve: (*connection).onResolve,
+	wire.Wake:    (*connection).onWake,
 }
+
+// onWake does nothing: the reader looks at its ring after every frame.
+func (c *connection) onWake() (bool, error) { return true, nil }
 
 func (c *connection) onPing() (bool, error) {
 	header := wire.Header{Type: wire.Pong}
@@ -63,7 +67,11 @@ func (c *connection) onResolve() (bool, error) {
 // take takes a call on; it reports whether the call will be served, which a
 // drain may have ruled out.
 func (c *connection) take() bool {
-	c.accepted.Store(c.frame.CallID)
+	c.accepted.Store(max(c.frame.CallID, c.accepted.Load()))
+	c.requests++
+	if c.requests == c.server.config.memoryAfterCalls {
+		c.memoryDue = c.parser.Features&wire.FeatureSharedMemory != 0
+	}
 	return c.covered(c.frame.CallID)
 }
 

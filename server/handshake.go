@@ -16,7 +16,7 @@ import (
 const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
-const implemented = wire.FeatureSharedClock
+const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory
 
 // firstByte waits for the first byte of the connection. The deadline it sets
 // covers the whole hello, or the first simple request.
@@ -78,6 +78,9 @@ func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	now := c.server.clock.Ns()
 	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > uint64(c.server.config.helloTimeout) {
 		accepted &^= wire.FeatureSharedClock
+	}
+	if !c.memoryAllowed() {
+		accepted &^= wire.FeatureSharedMemory
 	}
 	return accepted
 }

@@ -17,11 +17,14 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	}
 	startedNs := c.nowNs
 	mark := c.role.begin(f.watchTick())
-	e.run(ctx)
+	e.marks = c.marks
+	e.start(ctx)
 	stillReader := c.role.end(mark)
-	f.ran(time.Duration(c.server.clock.Ns()-startedNs), e.err != nil)
+	doneNs := c.server.clock.Ns()
+	f.ran(time.Duration(doneNs-startedNs), e.err != nil)
 	e.cancel(context.Canceled)
 	if stillReader {
+		c.doneNs = doneNs
 		c.answer(e, nil)
 		e.context, e.payload, e.result = nil, nil, nil
 		return true
@@ -73,6 +76,7 @@ func (c *connection) watch() {
 	c.inline = &execution{connection: c}
 	c.contexts = nil
 	c.in = c.in.split()
+	c.memory.split()
 	c.running.Add(1)
 	go c.read()
 }

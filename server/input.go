@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/transport"
 )
 
 const (
@@ -125,6 +127,13 @@ func (in *input) fill(conn io.Reader) error {
 			in.move(make([]byte, inputBytesBusy))
 		}
 	}
+	return err
+}
+
+// fillNow is fill without waiting.
+func (in *input) fillNow(conn transport.LocalConn) error {
+	n, err := conn.ReadNow(in.data[in.end:])
+	in.end += n
 	return err
 }
 

@@ -34,6 +34,12 @@ type config struct {
 	callsInFlightPerUserMax int
 	connectionsMax          int
 	connectionsPerUserMax   int
+
+	memoryOff             bool
+	spin                  Spin
+	memoryAfterCalls      int
+	memoryBytesPerUserMax int64
+	arenaBytes            int
 }
 
 func defaultConfig() config {
@@ -52,6 +58,9 @@ func defaultConfig() config {
 		callsInFlightPerUserMax: wire.CallsInFlightPerUserMax,
 		connectionsMax:          wire.ConnectionsMax,
 		connectionsPerUserMax:   wire.ConnectionsPerUserMax,
+		memoryAfterCalls:        wire.SharedMemoryAfterCalls,
+		memoryBytesPerUserMax:   wire.SharedMemoryBytesPerUserMax,
+		arenaBytes:              wire.SharedMemoryArenaBytes,
 	}
 }
 
@@ -165,6 +174,42 @@ func WithConnections(all, perUser int) Option {
 	return func(c *config) {
 		c.connectionsMax = clamp(all, 1, wire.ConnectionsMaxCeiling)
 		c.connectionsPerUserMax = clamp(perUser, 1, wire.ConnectionsPerUserMaxCeiling)
+	}
+}
+
+// WithoutSharedMemory serves over sockets only. The parameter shm=off of the
+// address does the same for one address.
+func WithoutSharedMemory() Option {
+	return func(c *config) { c.memoryOff = true }
+}
+
+// A Spin says how the goroutine of a connection that has shared memory waits for
+// the next call: see the guide docs/guides/shared-memory.md.
+type Spin uint8
+
+// The ways to wait. They are those of the address parameter spin, which counts
+// where the option is not given.
+const (
+	// SpinAuto spins where that makes calls faster.
+	SpinAuto Spin = iota
+	// SpinOff sleeps at once: least CPU, a few microseconds more per call.
+	SpinOff
+	// SpinDedicated never sleeps while a connection is open: each takes a CPU.
+	SpinDedicated
+)
+
+// WithSpin sets how connections that have shared memory wait for the next call;
+// the default is SpinAuto.
+func WithSpin(spin Spin) Option {
+	return func(c *config) { c.spin = spin }
+}
+
+// WithSharedMemoryBytesPerUser bounds the shared memory of all connections of
+// one user, counted as if all of it were used; connections beyond get less, then
+// none, and use their sockets. The default is 1 GiB.
+func WithSharedMemoryBytesPerUser(bytes int64) Option {
+	return func(c *config) {
+		c.memoryBytesPerUserMax = max(0, min(bytes, wire.SharedMemoryBytesPerUserMaxCeiling))
 	}
 }
 

@@ -3,9 +3,11 @@ package server
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -30,6 +32,9 @@ type output struct {
 	pendingOutputBytesMax int
 	clock                 monotonic.Clock
 
+	// gate is closed before the connection is; see connection.gate.
+	gate *atomic.Bool
+
 	// mu protects what follows. While writing is set the writer alone uses
 	// spare, vector and renewedNs.
 	mu        sync.Mutex
@@ -40,9 +45,11 @@ type output struct {
 	broken    bool
 	vector    net.Buffers
 	renewedNs uint64
+	memory    *sharedmemory.End // nil: there is the socket only
 }
 
-func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock) {
+func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *atomic.Bool) {
+	o.gate = gate
 	o.conn, o.timeout, o.pendingOutputBytesMax, o.clock = conn, c.writeTimeout, c.pendingOutputBytesMax, clock
 	o.room.L = &o.mu
 }
@@ -59,7 +66,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) {
 	if admitted != nil {
 		admitted()
 	}
-	if o.broken {
+	if o.broken || o.putLocked(header, payload) {
 		return
 	}
 	if len(payload) >= gatherBytesMin && !o.writing {
@@ -158,6 +165,7 @@ func (o *output) unlockAndWrite(write func() error) {
 	o.writing = false
 	if err != nil {
 		o.broken = true
+		o.gate.Store(true)
 		o.conn.Close()
 	}
 	o.room.Broadcast()

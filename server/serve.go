@@ -41,9 +41,19 @@ func (s *Server) Listen(ctx context.Context, addr string) (net.Listener, error) 
 	if err != nil {
 		return nil, err
 	}
-	return transportOf(parsed.Network).Listen(ctx, parsed, transport.ListenOptions{
+	made, err := transportOf(parsed.Network).Listen(ctx, parsed, transport.ListenOptions{
 		Mode: s.config.socketMode, GroupID: s.config.socketGroup,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return listener{made, parsed}, nil
+}
+
+// A listener remembers the parameters of its address.
+type listener struct {
+	net.Listener
+	address address.Address
 }
 
 func transportOf(network string) transport.Transport {
@@ -70,6 +80,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		server: s, table: table, transport: transportOf(network),
 		connections: make(map[*connection]struct{}),
 	}
+	service.setMemory(listener)
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	s.config.logger.Info("serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
@@ -85,12 +96,28 @@ type service struct {
 	table     *functionTable
 	transport transport.Transport
 
+	// Of the address and the options.
+	sharedMemory bool
+	spin         address.Spin
+
 	// active counts connections whose goroutines or functions still run.
 	active sync.WaitGroup
 
 	// mu protects connections.
 	mu          sync.Mutex
 	connections map[*connection]struct{}
+}
+
+// setMemory decides by the options, and by the address if it is known.
+func (v *service) setMemory(from net.Listener) {
+	config := &v.server.config
+	v.sharedMemory, v.spin = !config.memoryOff, address.Spin(config.spin)
+	if made, ok := from.(listener); ok {
+		v.sharedMemory = v.sharedMemory && !made.address.SharedMemoryOff
+		if v.spin == address.SpinAuto {
+			v.spin = made.address.Spin
+		}
+	}
 }
 
 // accept serves connections until ctx ends or the listener fails for good.

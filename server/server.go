@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/dispatch"
@@ -31,6 +32,9 @@ type Server struct {
 	users    userTable
 	counters counters
 	buffers  *bufferPool
+
+	// memoryReported: the log has a reason why there was no shared memory.
+	memoryReported atomic.Bool
 
 	// table is built by the first Serve and immutable from then on.
 	table *functionTable

@@ -14,19 +14,22 @@ type counters struct {
 	connections atomic.Uint64
 	refused     atomic.Uint64
 	violations  atomic.Uint64
+	memories    atomic.Uint64
 }
 
 // Statistics is what a server tells about itself through nearcall.stats.
 type Statistics struct {
-	ProcessID        int                           `json:"process_id"`
-	UptimeMs         int64                         `json:"uptime_ms"`
-	Connections      int                           `json:"connections"`
-	ConnectionsTotal uint64                        `json:"connections_total"`
-	RefusedTotal     uint64                        `json:"refused_total"`
-	ViolationsTotal  uint64                        `json:"violations_total"`
-	Goroutines       int                           `json:"goroutines"`
-	HeapBytes        uint64                        `json:"heap_bytes"`
-	Functions        map[string]FunctionStatistics `json:"functions"`
+	ProcessID        int    `json:"process_id"`
+	UptimeMs         int64  `json:"uptime_ms"`
+	Connections      int    `json:"connections"`
+	ConnectionsTotal uint64 `json:"connections_total"`
+	RefusedTotal     uint64 `json:"refused_total"`
+	ViolationsTotal  uint64 `json:"violations_total"`
+	// SharedMemoryTotal counts connections that were given shared memory.
+	SharedMemoryTotal uint64                        `json:"shared_memory_total"`
+	Goroutines        int                           `json:"goroutines"`
+	HeapBytes         uint64                        `json:"heap_bytes"`
+	Functions         map[string]FunctionStatistics `json:"functions"`
 }
 
 // FunctionStatistics counts the calls of one function that have ended.
@@ -42,7 +45,8 @@ func (s *Server) Statistics() Statistics {
 		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
 		Connections: s.users.count(), ConnectionsTotal: s.counters.connections.Load(),
 		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
-		Goroutines: runtime.NumGoroutine(), HeapBytes: heapBytes(),
+		SharedMemoryTotal: s.counters.memories.Load(),
+		Goroutines:        runtime.NumGoroutine(), HeapBytes: heapBytes(),
 		Functions: make(map[string]FunctionStatistics),
 	}
 	s.mu.Lock()

@@ -13,6 +13,7 @@ const remoteUser = int64(-1)
 type user struct {
 	id          int64
 	connections int
+	memoryBytes int64
 	calls       atomic.Int64
 }
 
@@ -56,6 +57,25 @@ func (t *userTable) leave(u *user) {
 	if u.connections == 0 {
 		delete(t.users, u.id)
 	}
+}
+
+// reserveMemory counts shared memory; it reports false where that would exceed
+// the user's share.
+func (t *userTable) reserveMemory(u *user, bytes, perUserMax int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if u.memoryBytes+bytes > perUserMax {
+		return false
+	}
+	u.memoryBytes += bytes
+	return true
+}
+
+// giveBackMemory takes back what reserveMemory counted.
+func (t *userTable) giveBackMemory(u *user, bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.memoryBytes -= bytes
 }
 
 // count returns the number of open connections.

@@ -70,11 +70,12 @@ func (e *End) MustWake() bool {
 func (e *End) Ready() bool { return e.in.ready() }
 
 // Take takes the next frame, header and body as they would come from a socket,
-// into a buffer with a capacity of at least RecordBytesMin, or into new memory
-// when it needs more. It returns nil when there is none. An error means that
-// the peer broke the rules, or ErrFault; the connection is to be closed.
-func (e *End) Take(into []byte, frameBytesMax int) ([]byte, error) {
-	return e.in.take(into, frameBytesMax)
+// into a buffer with a capacity of at least RecordBytesMin, or into one that
+// grow returns when it needs more. It returns nil when there is none. An error
+// means that the peer broke the rules, or ErrFault; the connection is to be
+// closed.
+func (e *End) Take(into []byte, frameBytesMax int, grow func(bytes int) []byte) ([]byte, error) {
+	return e.in.take(into, frameBytesMax, grow)
 }
 
 // Look looks at the ring that often, with pauses that leave the processor's

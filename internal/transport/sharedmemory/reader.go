@@ -40,10 +40,10 @@ func (r *reader) watchNext() { r.next = word32(r.slot(), sequenceOffset) }
 // ready reports whether a frame is there.
 func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
 
-// take copies the next frame to the start of into, or to new memory where into
-// is too small, and returns it: header and body, as on a socket. It returns nil
-// when there is none. What it returns is private; the peer cannot change it.
-func (r *reader) take(into []byte, frameBytesMax int) (frame []byte, err error) {
+// take copies the next frame to the start of into, or of what grow returns where
+// into is too small, and returns it: header and body, as on a socket. It returns
+// nil when there is none. What it returns is private; the peer cannot change it.
+func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte) (frame []byte, err error) {
 	if !r.ready() {
 		return nil, nil
 	}
@@ -57,7 +57,7 @@ func (r *reader) take(into []byte, frameBytesMax int) (frame []byte, err error) 
 		return into[:wire.HeaderBytes], nil
 	}
 	if place != 0 {
-		into, err = r.takeFromArena(into, place, bytes)
+		into, err = r.takeFromArena(into, place, bytes, grow)
 	} else if bytes > firstLineBody {
 		if bytes > inlineBytesMax {
 			return nil, &wire.ProtocolError{Text: fmt.Sprintf("a slot with %d bytes of body (at most %d)", bytes, inlineBytesMax)}
@@ -74,12 +74,12 @@ func (r *reader) take(into []byte, frameBytesMax int) (frame []byte, err error) 
 }
 
 // takeFromArena copies a body behind the header that is in into.
-func (r *reader) takeFromArena(into []byte, place, bytes int) (_ []byte, err error) {
+func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes int) []byte) (_ []byte, err error) {
 	if place < r.firstArena || place%arenaAlignment != 0 || place > len(r.region)-bytes {
 		return nil, &wire.ProtocolError{Text: fmt.Sprintf("a body of %d bytes at place %d (the arena is from %d to %d)", bytes, place, r.firstArena, len(r.region))}
 	}
 	if need := wire.HeaderBytes + bytes; need > len(into) {
-		larger := make([]byte, need)
+		larger := grow(need)
 		copy(larger, into[:wire.HeaderBytes])
 		into = larger
 	}

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+const (
+	// framesAtOnce is how many frames are taken before replies that wait for
+	// the socket are flushed.
+	framesAtOnce = 64
+	// recordBytesKept is what a sleeping connection keeps to take frames into.
+	recordBytesKept = 512
+)
+
+// memory is the memory that a connection shares with its caller. It belongs to
+// the reader, but for the end's sending half, which is the output's.
+type memory struct {
+	regions  *sharedmemory.Regions
+	end      *sharedmemory.End
+	waiter   *sharedmemory.Waiter
+	parser   wire.Parser
+	record   []byte // where frames are taken to
+	reserved int64  // bytes counted for the user
+	stop     func() bool
+}
+
+// memoryAllowed reports whether the feature is accepted on this connection.
+func (c *connection) memoryAllowed() bool {
+	_, local := c.conn.(transport.LocalConn)
+	return local && c.service.sharedMemory
+}
+
+// giveMemory gives a busy connection its memory, once. Without it everything
+// goes on as before.
+func (c *connection) giveMemory() {
+	c.memoryDue = false
+	geometry, reserved := c.server.reserveMemory(c.user)
+	if reserved == 0 {
+		c.server.memoryMissing(fmt.Errorf("user %d has shared_memory_bytes_per_user_max", c.peer.UserID))
+		return
+	}
+	regions, callerFile, serverFile, err := sharedmemory.Create(geometry)
+	if err != nil {
+		c.server.users.giveBackMemory(c.user, reserved)
+		c.server.memoryMissing(err)
+		return
+	}
+	defer callerFile.Close()
+	defer serverFile.Close()
+	c.useMemory(regions, reserved)
+	offer := geometry.Offer(int(c.server.spinLimit() / time.Microsecond))
+	frame := wire.Frame{Header: wire.Header{Type: wire.Memory, Descriptors: wire.MemoryDescriptors}, Payload: offer.Append(nil)}
+	c.out.give(c.memory.end, frame.Append(nil), callerFile, serverFile)
+}
+
+func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
+	end := regions.ServerEnd()
+	c.memory = &memory{
+		regions: regions, end: end, reserved: reserved,
+		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit()),
+		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
+			Features: c.parser.Features &^ wire.FeatureSharedMemory},
+		record: make([]byte, recordBytesKept),
+		stop:   func() bool { return c.draining.Load() || c.gate.Load() },
+	}
+	c.marks = end.Marks()
+	c.memory.waiter.Awake()
+	c.server.counters.memories.Add(1)
+}
+
+// processMemory handles the frames that are in the ring, as processBuffered
+// does with those of the socket.
+func (c *connection) processMemory() (goOn bool, err error) {
+	m := c.memory
+	if m == nil {
+		return true, nil
+	}
+	for range framesAtOnce {
+		record, err := m.end.Take(m.record, c.server.config.frameBytesMax, c.server.buffers.get)
+		if record == nil || err != nil {
+			return true, err
+		}
+		if cap(record) > cap(m.record) {
+			m.record = record
+		}
+		if _, err = m.parser.Next(record, &c.frame); err != nil {
+			return true, err
+		}
+		goOn, err = frameHandlers[c.frame.Type](c)
+		if err != nil || !goOn {
+			return goOn, err
+		}
+	}
+	return true, nil
+}
+
+// awaitMemory waits for frames in the ring as long as that pays, and reports
+// whether the socket is to be waited for instead.
+func (c *connection) awaitMemory() (sleep bool, err error) {
+	m := c.memory
+	if m == nil || m.stop() {
+		return true, nil
+	}
+	if c.doneNs < c.nowNs {
+		c.doneNs = c.server.clock.Ns()
+	}
+	switch m.waiter.Await(c.nowNs, c.doneNs, m.stop) {
+	case sharedmemory.TakeFrames:
+		return false, nil
+	case sharedmemory.LookAtSocket:
+		return false, c.lookAtSocket()
+	}
+	return true, nil
+}
+
+// lookAtSocket reads what is there without waiting.
+func (c *connection) lookAtSocket() error {
+	c.in.makeRoom(c.parser.Need(c.in.unread()))
+	return c.in.fillNow(c.conn.(transport.LocalConn))
+}
+
+// fallAsleep reports whether the socket may be waited for.
+func (m *memory) fallAsleep(pool *bufferPool) bool {
+	if m == nil {
+		return true
+	}
+	if !m.waiter.FallAsleep() {
+		return false
+	}
+	if cap(m.record) > recordBytesKept {
+		pool.put(m.record[:cap(m.record)])
+		m.record = make([]byte, recordBytesKept)
+	}
+	return true
+}
+
+func (m *memory) awake() {
+	if m != nil {
+		m.waiter.Awake()
+	}
+}
+
+// split leaves the record to a call that still uses it.
+func (m *memory) split() {
+	if m != nil {
+		m.record = make([]byte, recordBytesKept)
+	}
+}
+
+// returnMemory unmaps the memory. Preconditions: nothing of the connection runs
+// any more.
+func (c *connection) returnMemory() {
+	if c.memory == nil {
+		return
+	}
+	c.out.take()
+	c.memory.waiter.Close()
+	// It fails only for what is not mapped.
+	_ = c.memory.regions.Close()
+	c.server.users.giveBackMemory(c.user, c.memory.reserved)
+	c.memory, c.marks = nil, nil
+}
+
+// give sends MEMORY and from then on the ring may be used. Preconditions: the
+// caller is the reader.
+func (o *output) give(end *sharedmemory.End, frame []byte, files ...*os.File) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && !o.broken {
+		o.room.Wait()
+	}
+	if o.broken {
+		return
+	}
+	o.memory = end
+	o.unlockAndWrite(func() error {
+		return o.conn.(transport.LocalConn).SendDescriptors(frame, files...)
+	})
+}
+
+// take ends the use of the ring.
+func (o *output) take() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.memory = nil
+}
+
+// wakeFrame is the frame WAKE.
+var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
+
+// putLocked puts a frame into the ring if the caller looks there and there is
+// room.
+func (o *output) putLocked(header *wire.Header, payload []byte) bool {
+	if o.memory == nil || o.memory.PeerSleeps() || !o.memory.Put(header, payload, nil) {
+		return false
+	}
+	if o.memory.MustWake() {
+		o.pending = append(o.pending, wakeFrame...)
+	}
+	return true
+}
+
+// reserveMemory counts the memory of one more connection for its user. It
+// returns 0 where there is no more to be had.
+func (s *Server) reserveMemory(u *user) (geometry sharedmemory.Geometry, reserved int64) {
+	geometry = sharedmemory.Geometry{Slots: wire.SharedMemorySlots, Marks: wire.SharedMemoryMarks, ArenaBytes: s.config.arenaBytes}
+	if s.users.reserveMemory(u, geometry.Bytes(), s.config.memoryBytesPerUserMax) {
+		return geometry, geometry.Bytes()
+	}
+	geometry.ArenaBytes = 0
+	if s.users.reserveMemory(u, geometry.Bytes(), s.config.memoryBytesPerUserMax) {
+		return geometry, geometry.Bytes()
+	}
+	return geometry, 0
+}
+
+// memoryMissing logs the first reason why there is no shared memory; others are
+// for who debugs.
+func (s *Server) memoryMissing(reason error) {
+	log := s.config.logger.Debug
+	if s.memoryReported.CompareAndSwap(false, true) {
+		log = s.config.logger.Warn
+	}
+	log("no shared memory for a connection, it goes on with the socket", "reason", reason)
+}
+
+// spinLimit returns for how long spinning pays on this machine.
+func (s *Server) spinLimit() time.Duration { return wire.SpinUsMax * time.Microsecond }
