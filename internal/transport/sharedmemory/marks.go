@@ -36,10 +36,18 @@ func (m *Marks) word(callID uint64) *atomic.Uint64 {
 	return word64(m.page, int(callID&m.mask)*markBytes)
 }
 
-// Set stores the stage of a call. The store is sequentially consistent.
+// Set stores the stage of a call, unless the mark belongs to a later one by now.
+// The store is sequentially consistent.
 func (m *Marks) Set(callID uint64, stage Stage) {
-	if m != nil {
-		m.word(callID).Store(callID<<callIDShift | uint64(stage))
+	if m == nil {
+		return
+	}
+	word := m.word(callID)
+	for {
+		former := word.Load()
+		if former>>callIDShift > callID || word.CompareAndSwap(former, callID<<callIDShift|uint64(stage)) {
+			return
+		}
 	}
 }
 
