@@ -84,7 +84,7 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, status.FromError(err))
 		return true, nil
 	}
-	c.nowNs = c.server.clock.Ns()
+	c.readClock(f)
 	expiryNs, passed := c.expiry()
 	if passed {
 		c.sendFailure(c.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))

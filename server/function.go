@@ -16,6 +16,10 @@ const inlineRunTimeMax = 50 * time.Microsecond
 // provenCalls is how many calls of a function show that it is quick.
 const provenCalls = 100
 
+// instantRunTimeMax is how long a function may run on average and be timed only
+// now and then where calls come fast.
+const instantRunTimeMax = time.Microsecond
+
 // A function is a registered function with its limits and counters. Immutable
 // but for the counters.
 type function struct {
@@ -29,7 +33,8 @@ type function struct {
 
 	calls     atomic.Uint64
 	failures  atomic.Uint64
-	runTimeNs atomic.Uint64
+	timed     atomic.Uint64 // calls whose run time was taken
+	runTimeNs atomic.Uint64 // of those
 	averageNs atomic.Int64
 }
 
@@ -47,16 +52,37 @@ func (f *function) watchTick() time.Duration {
 	return watchTickProven
 }
 
-// ran counts a call. The average is a moving one over about eight calls;
-// updates that collide lose one of them, which does not matter.
-func (f *function) ran(runTime time.Duration, failed bool) {
+// instant reports whether the function has proved to run shorter than it takes
+// to read the clock a few dozen times.
+func (f *function) instant() bool {
+	return f.averageNs.Load() < int64(instantRunTimeMax) && f.calls.Load() >= provenCalls
+}
+
+// count counts a call.
+func (f *function) count(failed bool) {
 	f.calls.Add(1)
-	f.runTimeNs.Add(uint64(runTime))
 	if failed {
 		f.failures.Add(1)
 	}
+}
+
+// ran counts a call whose run time was taken. The average is a moving one over
+// about eight of them; updates that collide lose one, which does not matter.
+func (f *function) ran(runTime time.Duration, failed bool) {
+	f.count(failed)
+	f.timed.Add(1)
+	f.runTimeNs.Add(uint64(runTime))
 	average := f.averageNs.Load()
 	f.averageNs.Store(average + (int64(runTime)-average)/8)
+}
+
+// runTimeTotalNs returns how long all calls ran, by those that were timed.
+func (f *function) runTimeTotalNs() uint64 {
+	timed := f.timed.Load()
+	if timed == 0 {
+		return 0
+	}
+	return uint64(float64(f.runTimeNs.Load()) * float64(f.calls.Load()) / float64(timed))
 }
 
 // blocked notes that a call held the reader up, so that the next ones do not.

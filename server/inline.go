@@ -15,13 +15,12 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 		e.context = c.newContext(f, expiryNs)
 		ctx = e.context
 	}
-	startedNs := c.nowNs
+	startedNs, untimed := c.nowNs, c.memory.isUntimed()
 	mark := c.role.begin(f.watchTick())
 	e.marks = c.marks
 	e.start(ctx)
 	stillReader := c.role.end(mark)
-	doneNs := c.server.clock.Ns()
-	f.ran(time.Duration(doneNs-startedNs), e.err != nil)
+	doneNs := c.account(e, startedNs, untimed && stillReader)
 	e.cancel(context.Canceled)
 	if stillReader {
 		c.doneNs = doneNs
@@ -32,6 +31,17 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	c.answer(e, func() { c.forget(e) })
 	c.out.flush()
 	return false
+}
+
+// account counts a call that has run, and returns when it was done.
+func (c *connection) account(e *execution, startedNs uint64, untimed bool) (doneNs uint64) {
+	if untimed {
+		e.function.count(e.err != nil)
+		return startedNs
+	}
+	doneNs = c.server.clock.Ns()
+	e.function.ran(time.Duration(doneNs-startedNs), e.err != nil)
+	return doneNs
 }
 
 // contextsAtOnce is how many contexts are allocated together: each is used for

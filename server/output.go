@@ -40,6 +40,7 @@ type output struct {
 	mu        sync.Mutex
 	room      sync.Cond // broadcast when pending was taken or the output closed
 	pending   []byte
+	waiting   atomic.Bool // pending is not empty; to be read without the lock
 	spare     []byte
 	writing   bool
 	broken    bool
@@ -75,6 +76,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) {
 	}
 	o.pending = header.Append(o.pending)
 	o.pending = append(o.pending, payload...)
+	o.waiting.Store(true)
 	if len(o.pending) >= outputBytesHeld {
 		o.flushLocked()
 	}
@@ -91,10 +93,14 @@ func (o *output) raw(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pending = append(o.pending, data...)
+	o.waiting.Store(true)
 }
 
 // flush writes what is pending, unless another goroutine is writing and will.
 func (o *output) flush() {
+	if !o.waiting.Load() {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flushLocked()
@@ -123,6 +129,7 @@ func (o *output) finish() {
 func (o *output) writePendingLocked() {
 	taken := o.pending
 	o.pending = o.spare[:0]
+	o.waiting.Store(false)
 	o.unlockAndWrite(func() error {
 		_, err := o.conn.Write(taken)
 		return err
@@ -143,6 +150,7 @@ func (o *output) keepLocked(written []byte) {
 func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	taken := header.Append(o.pending)
 	o.pending = o.spare[:0]
+	o.waiting.Store(false)
 	o.vector = append(o.vector[:0], taken, payload)
 	o.unlockAndWrite(func() error {
 		rest := o.vector

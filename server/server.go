@@ -13,6 +13,7 @@ import (
 	"github.com/nearcall/nearcall/internal/dispatch"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
 // reservedPrefix begins the names of built-in functions.
@@ -33,6 +34,8 @@ type Server struct {
 	counters counters
 	buffers  *bufferPool
 
+	// spinLimit measures, once, for how long spinning pays on this machine.
+	spinLimit func() time.Duration
 	// memoryReported: the log has a reason why there was no shared memory.
 	memoryReported atomic.Bool
 
@@ -55,7 +58,7 @@ type functionTable struct {
 
 // New returns a server without functions.
 func New(options ...Option) *Server {
-	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), names: make(map[string]struct{})}
+	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), spinLimit: sync.OnceValue(sharedmemory.SpinLimit), names: make(map[string]struct{})}
 	for _, option := range options {
 		option(&s.config)
 	}
