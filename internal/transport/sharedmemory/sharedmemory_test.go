@@ -1,11 +1,315 @@
 package sharedmemory_test
 
 import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
+var testGeometry = sharedmemory.Geometry{Slots: 8, Marks: 512, ArenaBytes: 128 << 10}
+
+// pair returns both ends of the same memory, awake, through mappings of their
+// own.
+func pair(t testing.TB, g sharedmemory.Geometry) (caller, server *sharedmemory.End) {
+	t.Helper()
+	regions, callerFile, serverFile, err := sharedmemory.Create(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer callerFile.Close()
+	defer serverFile.Close()
+	attached, err := sharedmemory.Attach(g, int(callerFile.Fd()), int(serverFile.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := regions.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := attached.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	caller, server = attached.CallerEnd(), regions.ServerEnd()
+	caller.Awake()
+	server.Awake()
+	return caller, server
+}
+
+func put(end *sharedmemory.End, id uint64, body []byte) bool {
+	header := wire.Header{Type: wire.Ping, CallID: id, Length: uint32(len(body))}
+	half := len(body) / 2
+	return end.Put(&header, body[:half], body[half:])
+}
+
+func grow(n int) []byte { return make([]byte, n) }
+
+func take(t testing.TB, end *sharedmemory.End) (id uint64, body []byte, found bool) {
+	t.Helper()
+	record, err := end.Take(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record == nil {
+		return 0, nil, false
+	}
+	header := wire.ParseHeader(record)
+	return header.CallID, record[wire.HeaderBytes:], true
+}
+
+// content makes a body that is wrong wherever a byte of another frame is.
+func content(id uint64, n int) []byte {
+	body := make([]byte, n)
+	for i := range body {
+		body[i] = byte(id) ^ byte(i*7)
+	}
+	return body
+}
+
+// TestRing puts and takes bodies of all sizes at random, against a queue.
+func TestRing(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	caller, server := pair(t, testGeometry)
+	for _, ends := range [][2]*sharedmemory.End{{caller, server}, {server, caller}} {
+		var next, oldest uint64
+		sizes := make(map[uint64]int)
+		refused := 0
+		for next < 50000 {
+			if random.IntN(2) == 0 {
+				size := []int{random.IntN(100), random.IntN(5000), random.IntN(testGeometry.ArenaBytes + 100)}[random.IntN(3)]
+				if put(ends[0], next, content(next, size)) {
+					sizes[next] = size
+					next++
+				} else {
+					refused++
+				}
+				continue
+			}
+			id, body, found := take(t, ends[1])
+			if found != (oldest < next) {
+				t.Fatalf("frame found: %v; put %d, taken %d", found, next, oldest)
+			}
+			if !found {
+				continue
+			}
+			if id != oldest || !bytes.Equal(body, content(id, sizes[id])) {
+				t.Fatalf("frame %d with %d bytes, want %d with %d", id, len(body), oldest, sizes[oldest])
+			}
+			delete(sizes, id)
+			oldest++
+		}
+		if refused == 0 {
+			t.Error("the ring was never full: the test is too weak")
+		}
+	}
+}
+
+// TestSleepAndWake: two sides that sleep whenever they can lose no frame. The
+// socket is a channel.
+func TestSleepAndWake(t *testing.T) {
+	caller, server := pair(t, testGeometry)
+	wakes := make(chan struct{}, 1)
+	var sent atomic.Uint64
+	const frames = 200000
+	go func() {
+		for id := uint64(0); id < frames; {
+			switch {
+			case caller.PeerSleeps():
+				select {
+				case wakes <- struct{}{}:
+				default:
+				}
+			case put(caller, id, nil):
+				id++
+				sent.Store(id)
+				if caller.MustWake() {
+					wakes <- struct{}{}
+				}
+			}
+		}
+	}()
+	timeout := time.After(time.Minute)
+	for want := uint64(0); want < frames; {
+		if id, _, found := take(t, server); found {
+			if id != want {
+				t.Fatalf("frame %d, want %d", id, want)
+			}
+			want++
+		} else if server.FallAsleep() {
+			select {
+			case <-wakes:
+			case <-timeout:
+				t.Fatalf("asleep for ever: %d sent, %d taken", sent.Load(), want)
+			}
+			server.Awake()
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	caller, server := pair(t, testGeometry)
+	marks, seen := server.Marks(), caller.Marks()
+	if stage := seen.Stage(5); stage != sharedmemory.StageNone {
+		t.Errorf("stage %d of a call nobody made", stage)
+	}
+	for _, stage := range []sharedmemory.Stage{sharedmemory.StageReceived, sharedmemory.StageStarted, sharedmemory.StageFinished} {
+		marks.Set(5, stage)
+		if got := seen.Stage(5); got != stage {
+			t.Errorf("stage %d, want %d", got, stage)
+		}
+	}
+	later := uint64(5 + testGeometry.Marks)
+	if stage := seen.Stage(later); stage != sharedmemory.StageNone {
+		t.Errorf("stage %d of a later call with the same mark", stage)
+	}
+	marks.Set(later, sharedmemory.StageStarted)
+	marks.Set(5, sharedmemory.StageFinished)
+	if stage := seen.Stage(5); stage != sharedmemory.StageOverwritten {
+		t.Errorf("stage %d of an earlier call, want overwritten", stage)
+	}
+	if stage := seen.Stage(later); stage != sharedmemory.StageStarted {
+		t.Errorf("stage %d: an earlier call took a later one's mark", stage)
+	}
+	(*sharedmemory.Marks)(nil).Set(1, sharedmemory.StageStarted)
+}
+
+// TestAttachRefuses: memory that could change its size, or has another than was
+// said, is not mapped.
+func TestAttachRefuses(t *testing.T) {
+	_, callerFile, serverFile, err := sharedmemory.Create(testGeometry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer callerFile.Close()
+	defer serverFile.Close()
+	unsealed := memfd(t, int64(fileSize(t, callerFile)))
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	larger := testGeometry
+	larger.ArenaBytes *= 2
+	cases := map[string]struct {
+		geometry       sharedmemory.Geometry
+		caller, server *os.File
+	}{
+		"not sealed":     {testGeometry, unsealed, serverFile},
+		"no memory":      {testGeometry, callerFile, null},
+		"another size":   {larger, callerFile, serverFile},
+		"the wrong ways": {testGeometry, serverFile, callerFile},
+	}
+	for name, c := range cases {
+		if _, err := sharedmemory.Attach(c.geometry, int(c.caller.Fd()), int(c.server.Fd())); err == nil {
+			t.Errorf("%s: attached", name)
+		}
+	}
+}
+
+func fileSize(t *testing.T, file *os.File) int {
+	status, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(status.Size())
+}
+
+func memfd(t *testing.T, bytes int64) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "test")
+	t.Cleanup(func() { file.Close() })
+	if err := file.Truncate(bytes); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestCallerCannotWriteServerRegion: not by mapping it, nor by writing, nor by
+// removing pages.
+func TestCallerCannotWriteServerRegion(t *testing.T) {
+	regions, callerFile, serverFile, err := sharedmemory.Create(testGeometry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer regions.Close()
+	defer callerFile.Close()
+	defer serverFile.Close()
+	fd := int(serverFile.Fd())
+	if _, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+		t.Error("mapped for writing")
+	}
+	if _, err := unix.Pwrite(fd, []byte{1}, 0); err == nil {
+		t.Error("written")
+	}
+	if err := unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4096); err == nil {
+		t.Error("a hole was punched")
+	}
+	for _, file := range []*os.File{callerFile, serverFile} {
+		if err := file.Truncate(0); err == nil {
+			t.Errorf("%s was truncated", file.Name())
+		}
+	}
+}
+
+func TestGeometryOf(t *testing.T) {
+	good := testGeometry.Offer(20)
+	if g, err := sharedmemory.GeometryOf(good); err != nil || g != testGeometry {
+		t.Errorf("GeometryOf = %v, %v", g, err)
+	}
+	for _, offer := range []wire.MemoryOffer{
+		{Slots: 0, Marks: 512}, {Slots: 12, Marks: 512}, {Slots: 8192, Marks: 512}, {Slots: 8, Marks: 0}, {Slots: 8, Marks: 768},
+		{Slots: 8, Marks: 131072}, {Slots: 8, Marks: 512, ArenaBytes: 100}, {Slots: 8, Marks: 512, ArenaBytes: 1 << 30},
+	} {
+		if g, err := sharedmemory.GeometryOf(offer); err == nil {
+			t.Errorf("GeometryOf(%+v) = %v", offer, g)
+		}
+	}
+}
+
 func TestSpinLimit(t *testing.T) {
-	t.Log(sharedmemory.SpinLimit(), sharedmemory.SpinLimit())
+	if limit := sharedmemory.SpinLimit(); limit < 20*time.Microsecond || limit > wire.SpinUsMax*time.Microsecond {
+		t.Errorf("spin limit %v", limit)
+	}
+}
+
+// FuzzTake: whatever a caller writes into a slot and its neighbours, the server
+// reads nothing outside the region and does not panic.
+func FuzzTake(f *testing.F) {
+	f.Add(make([]byte, 128))
+	slot := make([]byte, 128)
+	slot[4], slot[5], slot[8], slot[9] = 0, 0x20, 0xFF, 0xFF
+	f.Add(slot)
+	regions, callerFile, serverFile, err := sharedmemory.Create(testGeometry)
+	if err != nil {
+		f.Fatal(err)
+	}
+	callerFile.Close()
+	serverFile.Close()
+	f.Cleanup(func() { regions.Close() })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		end := regions.ServerEnd()
+		copy(regions.SlotForTest(0), data)
+		regions.PublishForTest(0)
+		record, err := end.Take(make([]byte, sharedmemory.RecordBytesMin), 1<<20, grow)
+		if (record == nil) == (err == nil) {
+			t.Errorf("record of %d bytes and error %v", len(record), err)
+		}
+		if len(record) > wire.HeaderBytes+1<<20 {
+			t.Errorf("a record of %d bytes", len(record))
+		}
+	})
 }
