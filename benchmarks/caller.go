@@ -8,18 +8,41 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
 
 // notCounted stands for allocations where the caller cannot count them.
 const notCounted = math.MaxUint64
 
-// reportHead is how a caller's report begins; one uint64 of ns per call follows.
+// reportHead is how a caller's report begins; one uint64 of ns per sample follows.
 type reportHead struct {
-	Calls, ElapsedNS, CPUNS, Allocations uint64
+	Calls, ElapsedNS, CPUNS, Allocations, Samples uint64
+	Transport                                     transport
 }
 
-// A round is what one caller did in one round.
+// A transport is how a caller's calls went, as it says itself.
+type transport uint64
+
+const (
+	transportUnknown transport = iota
+	transportSocket
+	transportSharedMemory
+)
+
+// String returns the name that a result has for it; none when it is not known.
+func (t transport) String() string {
+	switch t {
+	case transportSocket:
+		return "unix socket"
+	case transportSharedMemory:
+		return "shared memory"
+	}
+	return ""
+}
+
+// A round is what the callers of one row did in one round, all together.
 type round struct {
 	calls       uint64
 	p50, p99    float64 // ns
@@ -27,50 +50,98 @@ type round struct {
 	callerCPU   time.Duration
 	serverCPU   time.Duration
 	allocations uint64
+	transport   transport // of the caller that has least
 }
 
-// measure lets a caller call for a while and reduces its report. perSecond 0
-// means as fast as it can.
-func measure(caller, server *process, length time.Duration, perSecond int) (round, error) {
-	before, err := processCPU(server.pid())
+// What it takes to tell callers that all begin at the same time.
+const (
+	togetherLead      = 2 * time.Millisecond
+	togetherPerCaller = 50 * time.Microsecond
+)
+
+// measure lets callers call for a while, all at once, and reduces their reports.
+// perSecond 0 means as fast as they can. server may be nil.
+func measure(callers []*process, server *process, length time.Duration, perSecond int) (round, error) {
+	before, err := cpuOf(server)
 	if err != nil {
 		return round{}, err
 	}
-	if _, err := fmt.Fprintf(caller.in, "run %d %d\n", length.Milliseconds(), perSecond); err != nil {
+	if err := tellCallers(callers, length, perSecond); err != nil {
 		return round{}, err
 	}
-	var head reportHead
-	if err := binary.Read(caller.out, binary.NativeEndian, &head); err != nil {
-		return round{}, fmt.Errorf("no report: %w", err)
+	heads := make([]reportHead, len(callers))
+	for i, caller := range callers {
+		if err := binary.Read(caller.out, binary.NativeEndian, &heads[i]); err != nil {
+			return round{}, fmt.Errorf("no report: %w", err)
+		}
 	}
-	after, err := processCPU(server.pid())
+	after, err := cpuOf(server)
 	if err != nil {
 		return round{}, err
 	}
-	samples, err := readSamples(caller.out, head.Calls)
-	if err != nil {
-		return round{}, err
+	var samples []uint64
+	for i, caller := range callers {
+		samples, err = appendSamples(samples, caller.out, heads[i].Samples)
+		if err != nil {
+			return round{}, err
+		}
 	}
-	return round{
-		calls:       head.Calls,
-		p50:         float64(sample.Percentile(samples, 0.50)),
-		p99:         float64(sample.Percentile(samples, 0.99)),
-		perSecond:   float64(head.Calls) / time.Duration(head.ElapsedNS).Seconds(),
-		callerCPU:   time.Duration(head.CPUNS),
-		serverCPU:   after - before,
-		allocations: head.Allocations,
-	}, nil
+	slices.Sort(samples)
+	r := together(heads)
+	r.serverCPU = after - before
+	r.p50 = float64(sample.Percentile(samples, 0.50))
+	r.p99 = float64(sample.Percentile(samples, 0.99))
+	return r, nil
 }
 
-// readSamples returns the samples in ascending order; at least one.
-func readSamples(from io.Reader, count uint64) ([]uint64, error) {
+// tellCallers lets callers begin: one at once, several at the same time.
+func tellCallers(callers []*process, length time.Duration, perSecond int) error {
+	begin := int64(0)
+	if len(callers) > 1 {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			return err
+		}
+		begin = now.Nano() + int64(togetherLead) + int64(len(callers))*int64(togetherPerCaller)
+	}
+	for _, caller := range callers {
+		if _, err := fmt.Fprintf(caller.in, "run %d %d %d\n", length.Milliseconds(), perSecond, begin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together adds up what callers did at the same time.
+func together(heads []reportHead) round {
+	r := round{transport: transportSharedMemory}
+	for _, head := range heads {
+		r.calls += head.Calls
+		r.perSecond += float64(head.Calls) / time.Duration(head.ElapsedNS).Seconds()
+		r.callerCPU += time.Duration(head.CPUNS)
+		r.allocations += head.Allocations
+		r.transport = min(r.transport, head.Transport)
+	}
+	return r
+}
+
+// appendSamples reads the samples of one caller; at least one.
+func appendSamples(samples []uint64, from io.Reader, count uint64) ([]uint64, error) {
 	if count == 0 {
 		return nil, fmt.Errorf("not one call was made")
 	}
-	samples := make([]uint64, count)
-	if err := binary.Read(from, binary.NativeEndian, samples); err != nil {
+	begin := len(samples)
+	samples = append(samples, make([]uint64, count)...)
+	if err := binary.Read(from, binary.NativeEndian, samples[begin:]); err != nil {
 		return nil, fmt.Errorf("the report breaks off: %w", err)
 	}
-	slices.Sort(samples)
 	return samples, nil
+}
+
+// cpuOf returns the CPU time a process has used; none for no process.
+func cpuOf(p *process) (time.Duration, error) {
+	if p == nil {
+		return 0, nil
+	}
+	return processCPU(p.pid())
 }

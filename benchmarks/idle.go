@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/frames"
@@ -25,8 +27,8 @@ func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measur
 	if err := allowDescriptors(idleConnections + descriptorsSpare); err != nil {
 		return nil, err
 	}
-	at := address(folder, testServer) + ".idle"
-	server, err := startProcess(t.built("testserver"), "-address", at)
+	path := filepath.Join(folder, "idle.sock")
+	server, err := startProcess(t.built("testserver"), "-address", "unix:"+path)
 	if err != nil {
 		return nil, err
 	}
@@ -36,16 +38,13 @@ func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measur
 		return nil, err
 	}
 	for n := range idleConnections {
-		connection, err := frames.Connect(at[len("unix:"):])
+		connection, err := frames.Connect(path)
 		if err != nil {
 			return nil, fmt.Errorf("connection %d of %d: %w", n+1, idleConnections, err)
 		}
 		defer connection.Close()
 	}
-	if err := settle(server.pid()); err != nil {
-		return nil, err
-	}
-	used, ticks, err := usedWhileIdle(server.pid(), length)
+	used, err := useWhileIdle([]*process{server}, length)
 	if err != nil {
 		return nil, err
 	}
@@ -53,25 +52,45 @@ func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measur
 	if err != nil {
 		return nil, err
 	}
-	percent := rounded(100*used.Seconds()/length.Seconds(), 1)
+	percent := rounded(100*used[0].cpu.Seconds()/length.Seconds(), 1)
 	return []result.Measure{
 		{Name: "idle_connections", Value: idleConnections, Unit: "connections"},
 		{Name: "idle_server_resident", Value: float64(resident), Unit: "bytes", Goal: result.AtMost(idleBytesMax).Judged(float64(resident))},
 		{Name: "idle_server_resident_without_connections", Value: float64(empty), Unit: "bytes"},
 		{Name: "idle_server_cpu", Value: percent, Unit: "percent of one CPU", Goal: result.AtMost(0).Judged(percent)},
-		{Name: "idle_server_cpu_ticks", Value: float64(ticks), Unit: fmt.Sprintf("ticks in %.0f s", length.Seconds())},
+		{Name: "idle_server_cpu_ticks", Value: float64(used[0].ticks), Unit: fmt.Sprintf("ticks in %.0f s", length.Seconds())},
 	}, nil
 }
 
-// settle waits until the server has done what opening connections left it to do.
-func settle(pid int) error {
+// useWhileIdle returns what each process uses while nobody asks anything of it.
+func useWhileIdle(processes []*process, length time.Duration) ([]use, error) {
+	if err := settle(processes); err != nil {
+		return nil, err
+	}
+	before, err := useOf(processes)
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(length)
+	after, err := useOf(processes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range after {
+		after[i] = after[i].minus(before[i])
+	}
+	return after, nil
+}
+
+// settle waits until processes have done what was left to do.
+func settle(processes []*process) error {
 	deadline := time.Now().Add(settleTimeout)
-	before, err := cpuTicks(pid)
+	before, err := useOf(processes)
 	for err == nil && time.Now().Before(deadline) {
 		time.Sleep(settlePeriod)
-		var now int64
-		now, err = cpuTicks(pid)
-		if now == before {
+		var now []use
+		now, err = useOf(processes)
+		if slices.EqualFunc(before, now, func(a, b use) bool { return a.ticks == b.ticks }) {
 			return err
 		}
 		before = now
@@ -79,20 +98,25 @@ func settle(pid int) error {
 	return err // not still: the measurement will show it
 }
 
-func usedWhileIdle(pid int, length time.Duration) (cpu time.Duration, ticks int64, err error) {
-	cpuBefore, err := processCPU(pid)
-	if err != nil {
-		return 0, 0, err
+// use is CPU time, in the kernel's two measures.
+type use struct {
+	cpu   time.Duration
+	ticks int64
+}
+
+func (u use) plus(v use) use  { return use{u.cpu + v.cpu, u.ticks + v.ticks} }
+func (u use) minus(v use) use { return use{u.cpu - v.cpu, u.ticks - v.ticks} }
+
+func useOf(processes []*process) ([]use, error) {
+	uses := make([]use, len(processes))
+	for i, p := range processes {
+		var err error
+		if uses[i].cpu, err = processCPU(p.pid()); err != nil {
+			return nil, err
+		}
+		if uses[i].ticks, err = cpuTicks(p.pid()); err != nil {
+			return nil, err
+		}
 	}
-	ticksBefore, err := cpuTicks(pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	time.Sleep(length)
-	cpuAfter, err := processCPU(pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	ticksAfter, err := cpuTicks(pid)
-	return cpuAfter - cpuBefore, ticksAfter - ticksBefore, err
+	return uses, nil
 }

@@ -4,12 +4,12 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/report"
@@ -21,6 +21,8 @@ type options struct {
 	quick        bool
 	updateReadme bool
 	check        bool
+	only         string
+	out          string
 }
 
 func main() {
@@ -31,9 +33,11 @@ func main() {
 	flag.StringVar(&o.root, "root", ".", "the repository")
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
-	flag.BoolVar(&o.quick, "quick", false, "finish within a minute; the result is kept as latest.json only")
+	flag.BoolVar(&o.quick, "quick", false, "finish within three minutes; the result is kept as latest.json only")
 	flag.BoolVar(&o.updateReadme, "update-readme", false, "measure nothing; write the README's figures from latest.json")
 	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when the README's figures are not those of latest.json")
+	flag.StringVar(&o.only, "only", "", "measure only groups, rows and measures whose name matches this `regexp`; the result is printed, and kept only in -out")
+	flag.StringVar(&o.out, "out", "", "the `folder` that result and plot are written to (default benchmarks/results; with -only none)")
 	flag.Parse()
 	if o.python == "" {
 		o.python = filepath.Join(o.root, "build/venv/bin/python")
@@ -45,7 +49,8 @@ func main() {
 }
 
 func (o options) run() error {
-	latest := filepath.Join(o.root, "benchmarks/results/latest.json")
+	results := filepath.Join(o.root, "benchmarks/results")
+	latest := filepath.Join(results, latestName)
 	readme := filepath.Join(o.root, "README.md")
 	if o.check || o.updateReadme {
 		r, err := result.Read(latest)
@@ -53,9 +58,9 @@ func (o options) run() error {
 			return err
 		}
 		if o.check {
-			return report.CheckReadme(readme, r)
+			return errors.Join(report.CheckReadme(readme, r), report.CheckPlot(results, r))
 		}
-		return report.UpdateReadme(readme, r)
+		return errors.Join(report.UpdateReadme(readme, r), report.WritePlot(results, r))
 	}
 	r, err := o.measureAll()
 	if err != nil {
@@ -64,35 +69,48 @@ func (o options) run() error {
 	if err := report.Print(os.Stdout, r); err != nil {
 		return err
 	}
-	if err := o.keep(r, latest); err != nil {
+	switch {
+	case o.out != "":
+		return o.keep(r, o.out)
+	case o.only != "":
+		return nil
+	}
+	if err := o.keep(r, results); err != nil {
 		return err
 	}
 	return report.UpdateReadme(readme, r)
 }
 
-// keep writes the result; one of a full run also under its date and machine.
-func (o options) keep(r *result.Result, latest string) error {
-	paths := []string{latest}
+const latestName = "latest.json"
+
+// keep writes the result and its plot; the result of a full run also under its date
+// and machine.
+func (o options) keep(r *result.Result, folder string) error {
+	names := []string{latestName}
 	if !o.quick {
-		name := r.Date.Format(time.DateOnly) + "-" + r.Machine.Slug() + ".json"
-		paths = append(paths, filepath.Join(filepath.Dir(latest), name))
+		names = append(names, r.Date.Format(time.DateOnly)+"-"+r.Machine.Slug()+".json")
 	}
-	if err := os.MkdirAll(filepath.Dir(latest), 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for _, path := range paths {
+	for _, name := range names {
+		path := filepath.Join(folder, name)
 		if err := r.Write(path); err != nil {
 			return err
 		}
 		fmt.Println("wrote", path)
 	}
-	return nil
+	return report.WritePlot(folder, r)
 }
 
 func (o options) measureAll() (*result.Result, error) {
 	p := fullPace
 	if o.quick {
 		p = quickPace
+	}
+	only, err := newFilter(o.only)
+	if err != nil {
+		return nil, err
 	}
 	folder, err := os.MkdirTemp("", "nearcall-bench-")
 	if err != nil {
@@ -105,38 +123,33 @@ func (o options) measureAll() (*result.Result, error) {
 		Method: result.Method{
 			Rounds: p.rounds, RoundMS: int(p.length.Milliseconds()), WarmUpMS: int(p.warmUp.Milliseconds()),
 			Order:   "rows in turns, every second round backwards",
-			Pinning: "none", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "none: sockets only",
+			Pinning: "none, but for what its name says", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}
-	rows, err := o.measureRows(folder, p)
+	rows, err := o.measureRows(r, only, folder, p)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
 		r.Rows = append(r.Rows, row.reduced())
 	}
-	for _, plan := range ratios() {
-		ratio, err := compared(plan, rows)
-		if err != nil {
-			return nil, err
-		}
-		r.Ratios = append(r.Ratios, ratio)
+	if r.Comparisons, err = only.compare(comparisons(), rows, r.LeftOut); err != nil {
+		return nil, err
 	}
-	r.Measures, err = o.measureRest(folder, p, rows)
+	r.Measures, err = o.measureRest(only, folder, p, rows)
 	return r, err
 }
 
-func (o options) measureRows(folder string, p pace) ([]measuredRow, error) {
-	servers, err := o.startServers(folder)
-	for _, server := range servers {
-		defer server.stop()
-	}
-	if err != nil {
-		return nil, err
-	}
+// measureRows measures all groups; those that this machine cannot are noted in the
+// result.
+func (o options) measureRows(r *result.Result, only filter, folder string, p pace) ([]measuredRow, error) {
 	var rows []measuredRow
-	for _, group := range o.groups() {
-		measured, err := o.runGroup(group, servers, folder, p)
+	for _, group := range only.groups(o.groups()) {
+		measured, err := o.runGroup(group, folder, p)
+		if errors.Is(err, errNotHere) {
+			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: group.name, Why: err.Error()})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -146,19 +159,28 @@ func (o options) measureRows(folder string, p pace) ([]measuredRow, error) {
 }
 
 // measureRest measures what is not a time.
-func (o options) measureRest(folder string, p pace, rows []measuredRow) ([]result.Measure, error) {
-	inC, err := libraryAllocations(rows)
-	if err != nil {
-		return nil, err
+func (o options) measureRest(only filter, folder string, p pace, rows []measuredRow) ([]result.Measure, error) {
+	var all []result.Measure
+	for _, part := range []struct {
+		name    string
+		measure func() ([]result.Measure, error)
+	}{
+		{"libnearcall_allocations", func() ([]result.Measure, error) { return libraryAllocations(rows) }},
+		{"server_allocations", func() ([]result.Measure, error) { return goAllocations(folder) }},
+		{"idle", func() ([]result.Measure, error) {
+			return o.measureIdle(folder, time.Duration(p.idleSeconds)*time.Second)
+		}},
+		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
+		{"linked", o.measureLinked},
+	} {
+		if !only.wants(part.name) {
+			continue
+		}
+		measures, err := part.measure()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, measures...)
 	}
-	inGo, err := goAllocations(folder)
-	if err != nil {
-		return nil, err
-	}
-	idle, err := o.measureIdle(folder, time.Duration(p.idleSeconds)*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	linked, err := o.measureLinked()
-	return slices.Concat(inC, inGo, idle, linked), err
+	return all, nil
 }

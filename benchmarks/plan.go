@@ -2,56 +2,71 @@ package main
 
 import (
 	"path/filepath"
-
-	"github.com/nearcall/nearcall/benchmarks/result"
+	"time"
 )
 
 // Sizes of payloads in bytes. typedBytes is ack(0, 1) as MessagePack.
 const (
 	smallBytes = 64
 	typedBytes = 3
+	mebibyte   = 1 << 20
 )
 
-var largeBytes = []int{4 << 10, 64 << 10, 1 << 20}
-
-const (
-	manyCallers    = 64
-	pacedPerSecond = 1000
-)
+const goroutines = 64
 
 // A serverName names one of the servers that rows call.
 type serverName string
 
 const (
+	noServer   serverName = "none" // the caller needs none
 	cServer    serverName = "C echo"
+	spinServer serverName = "C spin"
 	goServer   serverName = "Go echo"
 	testServer serverName = "testserver"
 )
 
+// socketOnly is the parameter of an address that rules shared memory out.
+const socketOnly = "" // "?shm=off" as soon as every library knows it
+
+// A route is how the calls of a row may travel.
+type route string
+
+const (
+	byMemory route = ""         // shared memory is allowed
+	bySocket route = socketOnly // and this is without, for ever
+)
+
 // A rowPlan is one way to call.
 type rowPlan struct {
-	name      string
-	size      int
-	callers   int
+	name   string
+	size   int
+	server serverName
+	route  route // matters only with testServer
+	// program starts a caller; the server's address and size are appended, and what
+	// arguments holds.
+	program   []string
+	arguments []string
+	callers   int // calls in flight at a time; as reported
+	processes int // callers that are processes of their own, all at once
 	perSecond int // 0: as fast as it can
-	server    serverName
-	// program starts the caller; the server's address and size are appended.
-	program []string
 }
 
-// A ratioPlan compares two rows of one group.
-type ratioPlan struct {
-	above, below         string
-	aboveSize, belowSize int
-	figure               string
-	goal                 *result.Goal
+// plan returns a row with one caller that calls as fast as it can.
+func plan(name string, size int, server serverName, by route, program []string) rowPlan {
+	return rowPlan{name: name, size: size, server: server, route: by, program: program, callers: 1, processes: 1}
 }
 
-// Figures that ratios compare.
-const (
-	figureP50  = "p50_ns"
-	figurePerS = "per_s"
-)
+// A group is the rows that take turns. What a comparison needs is in one group.
+type group struct {
+	name string
+	rows []rowPlan
+	// What it takes to see what the group is for, where that is more than the pace's
+	// round or can do with fewer; 0: as the pace has it.
+	length time.Duration
+	rounds int
+	// confined is where the group's processes are held; nil: nowhere.
+	confined confinement
+}
 
 // tools are the programs that rows run, as benchmarks/run built them.
 type tools struct {
@@ -71,54 +86,4 @@ func (t tools) perlCaller(mode string) []string {
 
 func (t tools) pythonCaller(mode string) []string {
 	return []string{t.python, filepath.Join(t.root, "benchmarks/callers/caller.py"), mode}
-}
-
-// groups are the rows that take turns. What a ratio compares is in one group.
-func (t tools) groups() [][]rowPlan {
-	groups := [][]rowPlan{{
-		{"floor-c-socket", smallBytes, 1, 0, cServer, t.c("bare")},
-		{"floor-go-socket", smallBytes, 1, 0, goServer, t.c("bare")},
-		{"nearcall-c-socket", smallBytes, 1, 0, testServer, t.c("raw")},
-		{"nearcall-c-socket-typed", typedBytes, 1, 0, testServer, t.c("typed")},
-		{"nearcall-perl-socket", smallBytes, 1, 0, testServer, t.perlCaller("raw")},
-		{"nearcall-perl-socket-typed", typedBytes, 1, 0, testServer, t.perlCaller("typed")},
-		{"nearcall-python-socket", smallBytes, 1, 0, testServer, t.pythonCaller("raw")},
-		{"nearcall-python-socket-typed", typedBytes, 1, 0, testServer, t.pythonCaller("typed")},
-		{"nearcall-go-socket", smallBytes, 1, 0, testServer, t.golang("shared")},
-	}, {
-		{"floor-go-64-connections", smallBytes, manyCallers, 0, goServer, t.golang("bare")},
-		{"nearcall-go-64-shared", smallBytes, manyCallers, 0, testServer, t.golang("shared")},
-	}, {
-		{"simple-json", smallBytes, 1, 0, testServer, t.c("simple")},
-		{"simple-json-reconnect", smallBytes, 1, 0, testServer, t.c("simple-reconnect")},
-	}, {
-		{"floor-go-socket-paced", smallBytes, 1, pacedPerSecond, goServer, t.c("bare")},
-		{"nearcall-c-socket-paced", smallBytes, 1, pacedPerSecond, testServer, t.c("raw")},
-	}}
-	for _, size := range largeBytes {
-		groups = append(groups, []rowPlan{
-			{"floor-c-socket", size, 1, 0, cServer, t.c("bare")},
-			{"floor-go-socket", size, 1, 0, goServer, t.c("bare")},
-			{"nearcall-c-socket", size, 1, 0, testServer, t.c("raw")},
-		})
-	}
-	return groups
-}
-
-// ratios are the goals, and what helps to read them.
-func ratios() []ratioPlan {
-	plans := []ratioPlan{
-		{"nearcall-c-socket", "floor-go-socket", smallBytes, smallBytes, figureP50, result.AtMost(1.15)},
-		{"nearcall-c-socket-typed", "nearcall-c-socket", typedBytes, smallBytes, figureP50, result.AtMost(1.10)},
-		{"nearcall-perl-socket-typed", "nearcall-c-socket-typed", typedBytes, typedBytes, figureP50, result.AtMost(1.15)},
-		{"nearcall-python-socket-typed", "nearcall-c-socket-typed", typedBytes, typedBytes, figureP50, result.AtMost(1.15)},
-		{"nearcall-perl-socket", "nearcall-c-socket", smallBytes, smallBytes, figureP50, nil},
-		{"nearcall-python-socket", "nearcall-c-socket", smallBytes, smallBytes, figureP50, nil},
-		{"nearcall-go-64-shared", "floor-go-64-connections", smallBytes, smallBytes, figurePerS, result.AtLeast(1.5)},
-		{"nearcall-c-socket-paced", "floor-go-socket-paced", smallBytes, smallBytes, figureP50, nil},
-	}
-	for _, size := range largeBytes {
-		plans = append(plans, ratioPlan{"nearcall-c-socket", "floor-go-socket", size, size, figureP50, nil})
-	}
-	return plans
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -24,57 +26,129 @@ var (
 	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5}
 )
 
-// An address is where a server listens.
-func address(folder string, name serverName) string {
-	paths := map[serverName]string{cServer: "c.sock", goServer: "go.sock", testServer: "nearcall.sock"}
-	return "unix:" + filepath.Join(folder, paths[name])
+// of returns the pace of a group, which may need longer rounds, or in a quick run
+// have to do with fewer.
+func (p pace) of(g group) pace {
+	p.length = max(p.length, g.length)
+	if g.rounds > 0 && p.rounds == quickPace.rounds {
+		p.rounds = g.rounds
+	}
+	return p
 }
 
-// startServers starts every server that rows call. The caller stops them, also
+// A scene is where the processes of one group run.
+type scene struct {
+	tools
+	folder  string   // of the sockets
+	prefix  []string // what commands are started with
+	servers map[serverName]*process
+}
+
+// path is where a server listens.
+func (s *scene) path(name serverName) string {
+	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock"}
+	return filepath.Join(s.folder, names[name])
+}
+
+// start starts a program as the scene's confinement wants it.
+func (s *scene) start(command ...string) (*process, error) {
+	command = append(s.prefix[:len(s.prefix):len(s.prefix)], command...)
+	return startProcess(command[0], command[1:]...)
+}
+
+// startServers starts every server that the rows call. The caller stops them, also
 // those that an error left.
-func (t tools) startServers(folder string) (map[serverName]*process, error) {
-	path := func(name serverName) string { return address(folder, name)[len("unix:"):] }
+func (s *scene) startServers(rows []rowPlan) error {
 	commands := map[serverName][]string{
-		cServer:    {t.built("echo_server"), path(cServer)},
-		goServer:   {t.built("bareserver"), path(goServer)},
-		testServer: {t.built("testserver"), "-address", address(folder, testServer)},
+		cServer:    {s.built("echo_server"), s.path(cServer)},
+		spinServer: {s.built("spin_server"), s.path(spinServer)},
+		goServer:   {s.built("bareserver"), s.path(goServer)},
+		testServer: {s.built("testserver"), "-address", "unix:" + s.path(testServer)},
 	}
-	servers := map[serverName]*process{}
-	for name, command := range commands {
-		server, err := startProcess(command[0], command[1:]...)
-		if err != nil {
-			return servers, err
+	s.servers = map[serverName]*process{}
+	for _, row := range rows {
+		if row.server == noServer || s.servers[row.server] != nil {
+			continue
 		}
-		servers[name] = server
+		server, err := s.start(commands[row.server]...)
+		if err != nil {
+			return err
+		}
+		s.servers[row.server] = server
 	}
-	return servers, nil
+	return nil
+}
+
+func (s *scene) stopServers() {
+	for _, server := range s.servers {
+		server.stop()
+	}
+}
+
+// startCallers starts the callers of a row. Those started are in the row also after
+// an error.
+func (s *scene) startCallers(row *measuredRow) error {
+	plan := row.plan
+	address := "unix:" + s.path(plan.server) + string(plan.route)
+	command := append(plan.program[:len(plan.program):len(plan.program)], address, strconv.Itoa(plan.size))
+	command = append(command, plan.arguments...)
+	for range plan.processes {
+		caller, err := s.start(command...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", plan.name, err)
+		}
+		row.callers = append(row.callers, caller)
+	}
+	return nil
 }
 
 // A measuredRow is a row with what its rounds were.
 type measuredRow struct {
-	plan   rowPlan
-	rounds []round
+	plan    rowPlan
+	callers []*process
+	rounds  []round
 }
 
-// runGroup measures the rows of a group in turns, so that drift of the machine hits
+func (m *measuredRow) stop() {
+	for _, caller := range m.callers {
+		caller.stop()
+	}
+	m.callers = nil
+}
+
+// runGroup measures a group with servers of its own, confined as it wants.
+func (t tools) runGroup(g group, folder string, p pace) (rows []measuredRow, err error) {
+	s := &scene{tools: t, folder: filepath.Join(folder, g.name)}
+	if err := os.Mkdir(s.folder, 0o700); err != nil {
+		return nil, err
+	}
+	if g.confined != nil {
+		prefix, leave, err := g.confined.enter()
+		if err != nil {
+			return nil, err
+		}
+		s.prefix = prefix
+		defer func() { err = errors.Join(err, leave()) }()
+	}
+	defer s.stopServers()
+	if err := s.startServers(g.rows); err != nil {
+		return nil, err
+	}
+	return s.takeTurns(g.rows, p.of(g))
+}
+
+// takeTurns measures the rows of a group in turns, so that drift of the machine hits
 // all alike. Every second round runs backwards, so that nobody always follows the
 // same neighbour.
-func (t tools) runGroup(plans []rowPlan, servers map[serverName]*process, folder string, p pace) ([]measuredRow, error) {
+func (s *scene) takeTurns(plans []rowPlan, p pace) ([]measuredRow, error) {
 	rows := make([]measuredRow, len(plans))
-	callers := make([]*process, len(plans))
 	for i, plan := range plans {
-		args := append(plan.program[1:len(plan.program):len(plan.program)],
-			address(folder, plan.server), strconv.Itoa(plan.size))
-		if plan.callers > 1 || plan.program[0] == t.built("gocaller") {
-			args = append(args, strconv.Itoa(plan.callers))
+		rows[i].plan = plan
+		defer rows[i].stop()
+		if err := s.startCallers(&rows[i]); err != nil {
+			return nil, err
 		}
-		caller, err := startProcess(plan.program[0], args...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", plan.name, err)
-		}
-		defer caller.stop()
-		rows[i], callers[i] = measuredRow{plan: plan}, caller
-		if _, err := measure(caller, servers[plan.server], p.warmUp, 0); err != nil {
+		if _, err := s.measure(&rows[i], p.warmUp); err != nil {
 			return nil, fmt.Errorf("%s, warm-up: %w", plan.name, err)
 		}
 	}
@@ -84,15 +158,32 @@ func (t tools) runGroup(plans []rowPlan, servers map[serverName]*process, folder
 			if n%2 == 1 {
 				i = len(plans) - 1 - turn
 			}
-			plan := plans[i]
-			measured, err := measure(callers[i], servers[plan.server], p.length, plan.perSecond)
+			measured, err := s.measure(&rows[i], p.length)
 			if err != nil {
-				return nil, fmt.Errorf("%s, round %d: %w", plan.name, n+1, err)
+				return nil, fmt.Errorf("%s, round %d: %w", plans[i].name, n+1, err)
 			}
 			rows[i].rounds = append(rows[i].rounds, measured)
 		}
 	}
+	for _, row := range rows {
+		warnOfTransport(row.plan, row.rounds[len(row.rounds)-1])
+	}
 	return rows, nil
+}
+
+// warnOfTransport says when the calls of a row did not go the way its name says.
+func warnOfTransport(plan rowPlan, r round) {
+	wanted := transportSharedMemory
+	if plan.route == bySocket {
+		wanted = transportSocket
+	}
+	if plan.server == testServer && r.transport != transportUnknown && r.transport != wanted {
+		fmt.Fprintf(os.Stderr, "benchmarks: the calls of %s went by %s\n", plan.name, r.transport)
+	}
+}
+
+func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
+	return measure(row.callers, s.servers[row.plan.server], length, row.plan.perSecond)
 }
 
 // figures returns one figure of all rounds.
@@ -124,42 +215,15 @@ func (m measuredRow) reduced() result.Row {
 		Calls:  int64(calls),
 		Rounds: len(m.rounds),
 
+		Transport: m.rounds[len(m.rounds)-1].transport.String(),
+
 		CallerCPU: rounded(callerCPU/calls*1e6, 2),
 		ServerCPU: rounded(serverCPU/calls*1e6, 2),
 
 		P50NSRounds: m.figures(p50),
+		P99NSRounds: m.figures(p99),
 		PerSRounds:  m.figures(func(r round) float64 { return math.Round(r.perSecond) }),
 	}
-}
-
-// compared returns a ratio: of each round, then the median of these.
-func compared(plan ratioPlan, rows []measuredRow) (result.Ratio, error) {
-	above, err := find(rows, plan.above, plan.aboveSize)
-	if err != nil {
-		return result.Ratio{}, err
-	}
-	below, err := find(rows, plan.below, plan.belowSize)
-	if err != nil {
-		return result.Ratio{}, err
-	}
-	figure := p50
-	if plan.figure == figurePerS {
-		figure = perSecond
-	}
-	value := rounded(sample.Median(sample.Ratios(above.figures(figure), below.figures(figure))), 3)
-	return result.Ratio{
-		Above: plan.above, Below: plan.below, Size: plan.aboveSize, Figure: plan.figure,
-		Value: value, Goal: plan.goal.Judged(value),
-	}, nil
-}
-
-func find(rows []measuredRow, name string, size int) (measuredRow, error) {
-	for _, row := range rows {
-		if row.plan.name == name && row.plan.size == size {
-			return row, nil
-		}
-	}
-	return measuredRow{}, fmt.Errorf("a ratio names the row %s of %d bytes, which was not measured", name, size)
 }
 
 func rounded(value float64, digits int) float64 {

@@ -3,10 +3,12 @@
  *
  *     caller MODE ADDRESS PAYLOAD_BYTES
  *
- * Prints "ready", then reads commands, "run MILLISECONDS [CALLS_PER_SECOND]",
- * and answers each by a report in native byte order: four uint64 (calls, elapsed
- * ns, own CPU ns, heap allocations) and one uint64 of ns per call. Ends with its
- * stdin.
+ * Prints "ready", then reads commands, "run MILLISECONDS [CALLS_PER_SECOND
+ * [BEGIN_NS]]", and answers each by a report in native byte order: six uint64
+ * (calls, elapsed ns, own CPU ns, heap allocations, samples, transport) and one
+ * uint64 of ns per sample. Ends with its stdin. With BEGIN_NS, a time of
+ * CLOCK_MONOTONIC, it waits until then and counts from then: so callers that are
+ * to run at once begin and end together.
  *
  * A call is timed from just before the function that makes it to just after it
  * returned with the answer; keeping the sample is outside. With a rate, calls are
@@ -15,6 +17,7 @@
  */
 #include "caller.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 2000 };
+enum { NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 6000 };
 
 static const uint64_t ns_per_s = 1000 * 1000 * 1000;
+
+struct command {
+    uint64_t run_ms;
+    uint64_t per_s;    /* 0: as fast as it can */
+    uint64_t begin_ns; /* 0: at once */
+};
 
 struct samples {
     uint64_t *ns;
@@ -120,23 +129,32 @@ static int write_report(const uint64_t *head, size_t heads, const struct samples
     return 0;
 }
 
-static int run_and_report(const struct subject *subject, void *state, uint64_t run_ms, uint64_t pace_ns,
+static int run_and_report(const struct subject *subject, void *state, const struct command *command,
                           struct samples *samples)
 {
-    uint64_t head[4] = {0};
+    uint64_t head[6] = {0};
     uint64_t begin_ns, begin_cpu_ns, begin_allocations;
 
-    if (reserve(samples, run_ms * SAMPLES_PER_MS_MAX) != 0)
+    if (reserve(samples, command->run_ms * SAMPLES_PER_MS_MAX) != 0 ||
+        (subject->begin != NULL && subject->begin(state) != 0))
         return -1;
+    if (command->begin_ns > 0)
+        wait_until(command->begin_ns);
     begin_allocations = allocations_count();
     begin_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    begin_ns = now_ns(CLOCK_MONOTONIC);
-    if (run(subject, state, begin_ns + run_ms * NS_PER_MS, pace_ns, samples) != 0)
+    begin_ns = command->begin_ns > 0 ? command->begin_ns : now_ns(CLOCK_MONOTONIC);
+    if (run(subject, state, begin_ns + command->run_ms * NS_PER_MS, command->per_s > 0 ? ns_per_s / command->per_s : 0,
+            samples) != 0)
         return -1;
     head[1] = now_ns(CLOCK_MONOTONIC) - begin_ns;
     head[2] = now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
     head[3] = allocations_count() - begin_allocations;
-    head[0] = samples->count;
+    head[4] = samples->count;
+    head[0] = samples->count * (subject->calls_per_sample > 0 ? subject->calls_per_sample : 1);
+    if (subject->transport != NULL)
+        head[5] = (uint64_t)subject->transport(state);
+    if (subject->end != NULL)
+        subject->end(state);
     return write_report(head, sizeof head / sizeof head[0], samples);
 }
 
@@ -146,14 +164,14 @@ static int obey(const struct subject *subject, void *state)
     char line[128];
 
     while (fgets(line, sizeof line, stdin) != NULL) {
-        unsigned long run_ms = 0;
-        unsigned long per_s = 0;
+        struct command command = {0};
 
-        if (sscanf(line, "run %lu %lu", &run_ms, &per_s) < 1 || run_ms == 0) {
-            fprintf(stderr, "caller: expected \"run MILLISECONDS [CALLS_PER_SECOND]\", got %s", line);
+        if (sscanf(line, "run %" SCNu64 " %" SCNu64 " %" SCNu64, &command.run_ms, &command.per_s, &command.begin_ns) < 1 ||
+            command.run_ms == 0) {
+            fprintf(stderr, "caller: expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %s", line);
             return -1;
         }
-        if (run_and_report(subject, state, run_ms, per_s > 0 ? ns_per_s / per_s : 0, &samples) != 0)
+        if (run_and_report(subject, state, &command, &samples) != 0)
             return -1;
     }
     free(samples.ns);
@@ -162,8 +180,9 @@ static int obey(const struct subject *subject, void *state)
 
 int main(int argc, char **argv)
 {
-    static const struct subject *const subjects[] = {&subject_bare, &subject_simple, &subject_simple_reconnect,
-                                                     &subject_raw, &subject_typed};
+    static const struct subject *const subjects[] = {
+        &subject_bare, &subject_spin, &subject_memcpy, &subject_simple, &subject_simple_reconnect,
+        &subject_raw, &subject_typed, &subject_pipelined};
     const struct subject *subject = NULL;
     void *state;
 
@@ -172,7 +191,7 @@ int main(int argc, char **argv)
             subject = subjects[i];
     }
     if (subject == NULL) {
-        fprintf(stderr, "usage: caller bare|simple|simple-reconnect|raw|typed ADDRESS PAYLOAD_BYTES\n");
+        fprintf(stderr, "usage: caller bare|spin|memcpy|simple|simple-reconnect|raw|typed|pipelined ADDRESS PAYLOAD_BYTES\n");
         return 2;
     }
     /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */

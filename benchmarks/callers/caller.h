@@ -8,21 +8,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How the calls went, as a report tells it. */
+enum { TRANSPORT_UNKNOWN = 0, TRANSPORT_SOCKET = 1, TRANSPORT_SHARED_MEMORY = 2 };
+
 struct subject {
     const char *name;
     /* Connects and makes one call whose answer is compared in full. Returns its
      * state, which lives as long as the process, or NULL after a message on
      * stderr. */
     void *(*open)(const char *address, size_t payload_bytes);
-    /* One call, its answer checked cheaply; -1 after a message on stderr. */
+    /* What is timed: one call, or calls_per_sample of them, the answers checked
+     * cheaply; -1 after a message on stderr. */
     int (*call)(void *state);
+    unsigned calls_per_sample; /* 0: one */
+    /* Around all calls of a run; NULL where there is nothing to do. begin returns -1
+     * after a message on stderr. */
+    int (*begin)(void *state);
+    void (*end)(void *state);
+    int (*transport)(const void *state); /* TRANSPORT_...; NULL where there is no choice */
 };
 
 extern const struct subject subject_bare;           /* length prefix, echo */
+extern const struct subject subject_spin;           /* 64 bytes through shared memory, echo */
+extern const struct subject subject_memcpy;         /* memory to memory, no server */
 extern const struct subject subject_simple;         /* JSON, one connection */
 extern const struct subject subject_simple_reconnect; /* JSON, a connection per call */
 extern const struct subject subject_raw;            /* libnearcall, raw bytes to echo() */
 extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
+extern const struct subject subject_pipelined;      /* libnearcall, 64 calls of echo() in flight */
 
 /* Heap allocations of this process so far (allocations.c). */
 uint64_t allocations_count(void);

@@ -11,21 +11,24 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 
 use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9};
 
+# How the calls went, as a report tells it.
+use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2};
+
 sub subject {
     my ($mode, $address, $payload_bytes) = @_;
     my $go = Nearcall->new($address);
     if ($mode eq 'raw') {
         my $payload = pack 'C*', map { ($_ * 31 + 7) & 255 } 0 .. $payload_bytes - 1;
         die "echo differs\n" if $go->call(echo => $payload) ne $payload;
-        return sub { $go->call(echo => $payload) };
+        return ($go, sub { $go->call(echo => $payload) });
     }
     die "usage: caller.pl raw|typed ADDRESS PAYLOAD_BYTES\n" if $mode ne 'typed';
     die "ack(0, 1) is not 2\n" if $go->call(ack => 0, 1) != 2;
-    return sub { $go->call(ack => 0, 1) };
+    return ($go, sub { $go->call(ack => 0, 1) });
 }
 
 sub run {
-    my ($call, $run_ms) = @_;
+    my ($go, $call, $run_ms) = @_;
     my @samples;
     my $begin_cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
     my $begin = clock_gettime(CLOCK_MONOTONIC);
@@ -38,14 +41,16 @@ sub run {
         push @samples, ($end - $start) * NS_PER_S;
     }
     my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin_cpu;
-    print pack 'Q*', scalar @samples, ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, @samples;
+    my $transport = $go->can('transport') ? TRANSPORTS->{$go->transport} // 0 : 0;
+    print pack 'Q*', scalar @samples, ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar @samples, $transport,
+        @samples;
 }
 
-my $call = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
+my ($go, $call) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
 $| = 1;
 binmode STDOUT;
 print "ready\n";
 while (my $line = <STDIN>) {
     $line =~ /\Arun ([1-9][0-9]*)\b/ or die "expected \"run MILLISECONDS\", got $line";
-    run($call, $1);
+    run($go, $call, $1);
 }

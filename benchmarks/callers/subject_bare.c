@@ -50,4 +50,4 @@ static void *open_bare(const char *address, size_t payload_bytes)
     return bare;
 }
 
-const struct subject subject_bare = {"bare", open_bare, call};
+const struct subject subject_bare = {.name = "bare", .open = open_bare, .call = call};

@@ -1,4 +1,4 @@
-/* libnearcall: raw bytes to echo(), and values to ack(0, 1). */
+/* libnearcall: raw bytes to echo(), one call at a time and many; values to ack(0, 1). */
 #include <nearcall.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +6,11 @@
 
 #include "caller.h"
 
+enum { IN_FLIGHT = 64 };
+
 struct near {
     nearcall_client *client;
-    nearcall_function *ack;
+    nearcall_function *function; /* NULL for calls by name */
     nearcall_reply reply;
     size_t bytes;
     uint8_t *payload;
@@ -46,7 +48,8 @@ static int call_raw(void *state)
     return 0;
 }
 
-static void *open_raw(const char *address, size_t payload_bytes)
+/* Opens a client that has a payload to send. */
+static struct near *open_with_payload(const char *address, size_t payload_bytes)
 {
     struct near *near = open_client(address);
 
@@ -57,13 +60,72 @@ static void *open_raw(const char *address, size_t payload_bytes)
     if (near->payload == NULL)
         return NULL;
     subject_fill(near->payload, payload_bytes);
-    if (call_raw(near) != 0)
-        return NULL;
-    if (memcmp(near->reply.data, near->payload, payload_bytes) != 0) {
-        fprintf(stderr, "caller: %s: the echo differs\n", address);
-        return NULL;
-    }
     return near;
+}
+
+static int find(struct near *near, const char *name)
+{
+    if (nearcall_find(near->client, name, strlen(name), 0, &near->function) != NEARCALL_OK)
+        return complain(near, name);
+    return 0;
+}
+
+/* Compares the last answer in full. */
+static int compare(const struct near *near)
+{
+    if (memcmp(near->reply.data, near->payload, near->bytes) != 0) {
+        fprintf(stderr, "caller: the echo differs\n");
+        return -1;
+    }
+    return 0;
+}
+
+static void *open_raw(const char *address, size_t payload_bytes)
+{
+    struct near *near = open_with_payload(address, payload_bytes);
+
+    return near != NULL && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
+}
+
+static int send_echo(struct near *near, nearcall_call_id *ret_call)
+{
+    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_RAW);
+
+    if (r == NEARCALL_OK) {
+        nearcall_put_raw(near->client, near->payload, near->bytes);
+        r = nearcall_request_send(near->client, 0, ret_call);
+    }
+    return r == NEARCALL_OK ? 0 : complain(near, "echo");
+}
+
+/* Sends as many calls as a handle holds, then collects them. */
+static int call_pipelined(void *state)
+{
+    struct near *near = state;
+    nearcall_call_id calls[IN_FLIGHT];
+
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        if (send_echo(near, &calls[i]) != 0)
+            return -1;
+    }
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        if (nearcall_wait(near->client, calls[i], &near->reply) != NEARCALL_OK)
+            return complain(near, "echo");
+        if (near->reply.bytes != near->bytes) {
+            fprintf(stderr, "caller: echo of %zu bytes is %zu bytes\n", near->bytes, near->reply.bytes);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static void *open_pipelined(const char *address, size_t payload_bytes)
+{
+    struct near *near = open_with_payload(address, payload_bytes);
+
+    if (near == NULL || find(near, "echo") != 0)
+        return NULL;
+    return call_pipelined(near) == 0 && compare(near) == 0 ? near : NULL;
 }
 
 static int call_typed(void *state)
@@ -71,7 +133,7 @@ static int call_typed(void *state)
     struct near *near = state;
     nearcall_reader reader;
     nearcall_value value;
-    int r = nearcall_request(near->client, near->ack, NEARCALL_CODEC_MSGPACK);
+    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_MSGPACK);
 
     if (r == NEARCALL_OK) {
         nearcall_put_array(near->client, 2);
@@ -95,14 +157,27 @@ static void *open_typed(const char *address, size_t payload_bytes)
     struct near *near = open_client(address);
 
     (void)payload_bytes;
-    if (near == NULL)
+    if (near == NULL || find(near, "ack") != 0)
         return NULL;
-    if (nearcall_find(near->client, "ack", strlen("ack"), 0, &near->ack) != NEARCALL_OK) {
-        complain(near, "ack");
-        return NULL;
-    }
     return call_typed(near) == 0 ? near : NULL;
 }
 
-const struct subject subject_raw = {"raw", open_raw, call_raw};
-const struct subject subject_typed = {"typed", open_typed, call_typed};
+/* Until every libnearcall has it. */
+extern const char *nearcall_transport(const nearcall_client *client) __attribute__((weak));
+
+static int transport(const void *state)
+{
+    const struct near *near = state;
+
+    if (nearcall_transport == NULL)
+        return TRANSPORT_UNKNOWN;
+    return strcmp(nearcall_transport(near->client), "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
+}
+
+const struct subject subject_raw = {.name = "raw", .open = open_raw, .call = call_raw, .transport = transport};
+const struct subject subject_typed = {.name = "typed", .open = open_typed, .call = call_typed, .transport = transport};
+const struct subject subject_pipelined = {.name = "pipelined",
+                                          .open = open_pipelined,
+                                          .call = call_pipelined,
+                                          .calls_per_sample = IN_FLIGHT,
+                                          .transport = transport};

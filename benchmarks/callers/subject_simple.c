@@ -141,5 +141,6 @@ static void *open_reconnecting(const char *address, size_t payload_bytes)
     return simple;
 }
 
-const struct subject subject_simple = {"simple", open_simple, call};
-const struct subject subject_simple_reconnect = {"simple-reconnect", open_reconnecting, call_reconnecting};
+const struct subject subject_simple = {.name = "simple", .open = open_simple, .call = call};
+const struct subject subject_simple_reconnect = {
+    .name = "simple-reconnect", .open = open_reconnecting, .call = call_reconnecting};

@@ -21,7 +21,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const notCounted = ^uint64(0)
+// What a report says where this caller cannot tell.
+const (
+	notCounted       = ^uint64(0)
+	transportUnknown = 0
+)
 
 // A subject makes one call. Each caller has its own.
 type subject func() error
@@ -128,7 +132,7 @@ func writeReport(samples [][]uint64, elapsed, cpu time.Duration) error {
 		calls += uint64(len(s))
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)
-	head := []uint64{calls, uint64(elapsed), uint64(cpu), notCounted}
+	head := []uint64{calls, uint64(elapsed), uint64(cpu), notCounted, calls, transportUnknown}
 	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
 		return err
 	}

@@ -70,22 +70,29 @@ func figures(r *result.Result) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms in turns.\n\n",
 		r.Date.Format("2006-01-02"), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS)
-	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
-	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s |\n|---|---:|---:|---:|---:|---:|\n")
-	for _, row := range r.Rows {
-		fmt.Fprintf(&out, "| %s | %s | %d | %s | %s | %s |\n", row.Name, thousands(float64(row.Size)), row.Callers,
-			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS))
+	if hasPlot(r) {
+		out.WriteString("![Throughput and p99 against the number of processes that call at once](benchmarks/results/" + PlotName + ")\n\n")
 	}
-	out.WriteString("\n| goal | bound | measured | |\n|---|---:|---:|---|\n")
-	for _, ratio := range r.Ratios {
-		if ratio.Goal != nil {
-			fmt.Fprintf(&out, "| %s / %s, %s | %s | %.2f | %s |\n", ratio.Above, ratio.Below, ratio.Figure, bound(ratio.Goal), ratio.Value, verdict(ratio.Goal))
+	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
+	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|---:|---:|\n")
+	for _, row := range r.Rows {
+		fmt.Fprintf(&out, "| %s | %s | %d | %s | %s | %s | %.2f + %.2f |\n", row.Name, thousands(float64(row.Size)), row.Callers,
+			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
+	}
+	out.WriteString("\n| goal | bytes | bound | measured | |\n|---|---:|---:|---:|---|\n")
+	for _, c := range r.Comparisons {
+		if c.Goal != nil {
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", comparison(c), thousands(float64(c.Of.Size)),
+				bound(c.Goal, func(v float64) string { return value(c, v) }), value(c, c.Value), verdict(c.Goal))
 		}
 	}
 	for _, measure := range r.Measures {
 		if measure.Goal != nil {
-			fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", strings.ReplaceAll(measure.Name, "_", " "), boundOf(measure), quantity(measure), verdict(measure.Goal))
+			fmt.Fprintf(&out, "| %s | | %s | %s | %s |\n", strings.ReplaceAll(measure.Name, "_", " "), boundOf(measure), quantity(measure), verdict(measure.Goal))
 		}
+	}
+	for _, left := range r.LeftOut {
+		fmt.Fprintf(&out, "\nNot measured: %s, %s.\n", left.Group, left.Why)
 	}
 	out.WriteString("\n</details>\n")
 	return out.String()
@@ -93,12 +100,18 @@ func figures(r *result.Result) string {
 
 // firstRows are what a stranger wants to know first, by their names.
 var firstRows = []struct{ name, says string }{
-	{"floor-go-socket", "a bare echo server in Go, called from C"},
-	{"nearcall-c-socket", "Nearcall from C"},
+	{"nearcall-c-shm", "Nearcall from C, shared memory"},
+	{"nearcall-perl-shm-typed", "from Perl, typed"},
+	{"nearcall-python-shm-typed", "from Python, typed"},
+	{"nearcall-go-shm", "from Go"},
+	{"floor-c-spin", "two C processes that bounce 64 bytes through memory"},
+	{"nearcall-c-socket", "Nearcall from C, socket"},
 	{"nearcall-perl-socket-typed", "from Perl, typed"},
 	{"nearcall-python-socket-typed", "from Python, typed"},
 	{"nearcall-go-socket", "from Go"},
-	{"nearcall-go-64-shared", "from 64 goroutines on one connection"},
+	{"floor-go-socket", "a bare echo server in Go, called from C"},
+	{"nearcall-c-shm-pipelined", "64 calls in flight from one C process; p50 of all 64"},
+	{"nearcall-go-64-shared", "64 goroutines on one connection"},
 	{"floor-go-64-connections", "the bare server, 64 connections"},
 	{"simple-json", "the simple protocol"},
 }
@@ -106,22 +119,15 @@ var firstRows = []struct{ name, says string }{
 // summary is the table of the first rows.
 func summary(r *result.Result) string {
 	var out strings.Builder
-	out.WriteString("| one call of 64 bytes or less | p50 | calls/s |\n|---|---:|---:|\n")
+	out.WriteString("| one call of 64 bytes or less | p50 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|\n")
 	for _, first := range firstRows {
 		for _, row := range r.Rows {
 			if row.Name == first.name && row.Size <= 64 {
-				fmt.Fprintf(&out, "| %s | %s | %s |\n", first.says, microseconds(row.P50NS), thousands(row.PerS))
+				fmt.Fprintf(&out, "| %s | %s | %s | %.2f + %.2f |\n", first.says, microseconds(row.P50NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
 			}
 		}
 	}
 	return out.String()
-}
-
-func boundOf(m result.Measure) string {
-	if m.Unit == "bytes" && m.Goal.AtMost != nil {
-		return fmt.Sprintf("<= %.0f MiB", *m.Goal.AtMost/(1<<20))
-	}
-	return bound(m.Goal)
 }
 
 func verdict(g *result.Goal) string {

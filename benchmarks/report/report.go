@@ -23,18 +23,55 @@ func Print(to io.Writer, r *result.Result) error {
 			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
 	}
 	fmt.Fprintln(table)
-	for _, ratio := range r.Ratios {
-		fmt.Fprintf(table, "%s\t%d\t%s\t%.2f\t%s\n", ratio.Above+" / "+ratio.Below, ratio.Size, ratio.Figure, ratio.Value, judgement(ratio.Goal))
+	for _, c := range r.Comparisons {
+		fmt.Fprintf(table, "%s\t%d\t\t%s\t%s\n", comparison(c), c.Of.Size, value(c, c.Value), judgement(c))
 	}
 	fmt.Fprintln(table)
 	for _, measure := range r.Measures {
-		fmt.Fprintf(table, "%s\t\t\t%s\t%s\n", measure.Name, quantity(measure), judgement(measure.Goal))
+		fmt.Fprintf(table, "%s\t\t\t%s\t%s\n", measure.Name, quantity(measure), judged(boundOf(measure), measure.Goal))
+	}
+	for _, left := range r.LeftOut {
+		fmt.Fprintf(table, "%s: %s\n", left.Group, left.Why)
 	}
 	return table.Flush()
 }
 
-// judgement says a goal and whether it was kept; nothing when there is none.
-func judgement(g *result.Goal) string {
+// comparison says what is compared.
+func comparison(c result.Comparison) string {
+	if c.With == nil {
+		return c.Of.Row + ", " + c.Of.Figure
+	}
+	sign := " / "
+	if c.Kind == result.KindDifference {
+		sign = " - "
+	}
+	if c.Of.Row == c.With.Row && c.Of.Size == c.With.Size {
+		return c.Of.Row + ", " + c.Of.Figure + sign + c.With.Figure
+	}
+	return c.Of.Row + sign + c.With.Row + ", " + c.Of.Figure
+}
+
+// value writes a figure of a comparison, its result or its bound, in its unit.
+func value(c result.Comparison, v float64) string {
+	switch {
+	case c.Kind == result.KindRatio:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case c.Of.Figure == result.FigurePerS:
+		return thousands(v) + " calls/s"
+	}
+	return microseconds(int64(v))
+}
+
+// judgement says a comparison's goal and whether it was kept; nothing when there is
+// none.
+func judgement(c result.Comparison) string {
+	if c.Goal == nil {
+		return ""
+	}
+	return judged(bound(c.Goal, func(v float64) string { return value(c, v) }), c.Goal)
+}
+
+func judged(bound string, g *result.Goal) string {
 	if g == nil {
 		return ""
 	}
@@ -42,26 +79,48 @@ func judgement(g *result.Goal) string {
 	if g.Met {
 		verdict = "met"
 	}
-	return "goal " + bound(g) + "  " + verdict
+	return "goal " + bound + "  " + verdict
 }
 
-func bound(g *result.Goal) string {
-	if g.AtMost != nil {
-		return "<= " + number(*g.AtMost)
+// bound writes what a goal allows.
+func bound(g *result.Goal, write func(float64) string) string {
+	switch {
+	case g.AtMost != nil:
+		return "<= " + write(*g.AtMost)
+	case g.Under != nil:
+		return "< " + write(*g.Under)
 	}
-	return ">= " + number(*g.AtLeast)
+	return ">= " + write(*g.AtLeast)
+}
+
+func boundOf(m result.Measure) string {
+	if m.Goal == nil {
+		return ""
+	}
+	if m.Unit == "bytes" {
+		return bound(m.Goal, mebibytes)
+	}
+	return bound(m.Goal, number)
 }
 
 func quantity(m result.Measure) string {
 	if m.Unit == "bytes" {
-		return fmt.Sprintf("%.1f MiB", m.Value/(1<<20))
+		return mebibytes(m.Value)
 	}
 	return number(m.Value) + " " + m.Unit
 }
 
 func number(value float64) string { return strconv.FormatFloat(value, 'f', -1, 64) }
 
-func microseconds(ns int64) string { return fmt.Sprintf("%.1f us", float64(ns)/1000) }
+func mebibytes(value float64) string { return fmt.Sprintf("%.1f MiB", value/(1<<20)) }
+
+// microseconds writes a time with a tenth, one below 10 us with a hundredth.
+func microseconds(ns int64) string {
+	if ns > -10_000 && ns < 10_000 {
+		return fmt.Sprintf("%.2f us", float64(ns)/1000)
+	}
+	return fmt.Sprintf("%.1f us", float64(ns)/1000)
+}
 
 // thousands writes a whole number with a comma before each group of three digits.
 func thousands(value float64) string {

@@ -11,15 +11,31 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
+func p50(row string) result.Figure {
+	return result.Figure{Row: row, Size: 64, Figure: result.FigureP50}
+}
+
+func compared(kind string, of result.Figure, with *result.Figure, value float64, goal *result.Goal) result.Comparison {
+	return result.Comparison{Kind: kind, Of: of, With: with, Value: value, Goal: goal.Judged(value)}
+}
+
 func example() *result.Result {
+	b, same := p50("b"), p50("a")
+	perS := result.Figure{Row: "c", Size: 64, Figure: result.FigurePerS}
 	return &result.Result{
 		Schema: result.Schema,
-		Rows:   []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567}},
-		Ratios: []result.Ratio{
-			{Above: "a", Below: "b", Figure: "p50_ns", Value: 1.08, Goal: result.AtMost(1.15).Judged(1.08)},
-			{Above: "c", Below: "d", Figure: "per_s", Value: 1.2, Goal: result.AtLeast(1.5).Judged(1.2)},
+		Rows: []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567,
+			CallerCPU: 4.25, ServerCPU: 5.5}},
+		Comparisons: []result.Comparison{
+			compared(result.KindRatio, p50("a"), &b, 1.08, result.AtMost(1.15)),
+			compared(result.KindRatio, result.Figure{Row: "a", Size: 64, Figure: result.FigureP99}, &same, 5.25, result.AtMost(5)),
+			compared(result.KindDifference, p50("a"), &b, 1_234, result.AtMost(1500)),
+			compared(result.KindAlone, p50("a"), nil, 2_500, result.Under(2500)),
+			compared(result.KindAlone, perS, nil, 3_100_000, result.AtLeast(3e6)),
+			compared(result.KindRatio, perS, nil, 1.2, nil),
 		},
 		Measures: []result.Measure{{Name: "resident", Value: 100 << 20, Unit: "bytes", Goal: result.AtMost(200 << 20).Judged(100 << 20)}},
+		LeftOut:  []result.LeftOut{{Group: "half-cpu", Why: "not root"}},
 	}
 }
 
@@ -28,10 +44,43 @@ func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
 	if err := report.Print(&out, example()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"9.9 us", "1,234,567", "goal <= 1.15  met", "goal >= 1.5  NOT met", "100.0 MiB"} {
-		if !strings.Contains(out.String(), want) {
+	// The columns are as wide as their widest cell; here one space each.
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"9.88 us", "1,234,567", "4.25 5.50", "100.0 MiB", "half-cpu: not root",
+		"a / b, p50_ns 64 1.08 goal <= 1.15 met",
+		"a, p99_ns / p50_ns 64 5.25 goal <= 5.00 NOT met",
+		"a - b, p50_ns 64 1.23 us goal <= 1.50 us met",
+		"a, p50_ns 64 2.50 us goal < 2.50 us NOT met",
+		"c, per_s 64 3,100,000 calls/s goal >= 3,000,000 calls/s met",
+	} {
+		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}
+	}
+}
+
+func TestReadmeSaysGoalsAndCPU(t *testing.T) {
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, example()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 4.25 + 5.50 |",
+		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
+		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
+		"Not measured: half-cpu, not root.",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), report.PlotName) {
+		t.Error("a plot is shown for which there are no rows")
 	}
 }
 

@@ -10,19 +10,26 @@ import (
 )
 
 // Schema is the version of the file's form.
-const Schema = 1
+const Schema = 2
 
 // A Result is one run.
 type Result struct {
-	Schema   int       `json:"schema"`
-	Date     time.Time `json:"date"`
-	Quick    bool      `json:"quick"`
-	Machine  Machine   `json:"machine"`
-	Versions Versions  `json:"versions"`
-	Method   Method    `json:"method"`
-	Rows     []Row     `json:"rows"`
-	Ratios   []Ratio   `json:"ratios"`
-	Measures []Measure `json:"measures"`
+	Schema      int          `json:"schema"`
+	Date        time.Time    `json:"date"`
+	Quick       bool         `json:"quick"`
+	Machine     Machine      `json:"machine"`
+	Versions    Versions     `json:"versions"`
+	Method      Method       `json:"method"`
+	Rows        []Row        `json:"rows"`
+	Comparisons []Comparison `json:"comparisons"`
+	Measures    []Measure    `json:"measures"`
+	LeftOut     []LeftOut    `json:"left_out,omitempty"`
+}
+
+// A LeftOut is a group of rows that this machine cannot measure.
+type LeftOut struct {
+	Group string `json:"group"`
+	Why   string `json:"why"`
 }
 
 // Method says how the rows were measured.
@@ -44,25 +51,49 @@ type Row struct {
 	P50NS   int64   `json:"p50_ns"`
 	P99NS   int64   `json:"p99_ns"`
 	PerS    float64 `json:"per_s"`
-	Calls   int64   `json:"calls"` // over all rounds
-	Rounds  int     `json:"rounds"`
+	// How the calls went, as the caller said after the last round; empty where it
+	// cannot tell or has no choice.
+	Transport string `json:"transport,omitempty"`
+	Calls     int64  `json:"calls"` // over all rounds
+	Rounds    int    `json:"rounds"`
 
 	CallerCPU float64 `json:"caller_cpu_s_per_million"`
 	ServerCPU float64 `json:"server_cpu_s_per_million"`
 
 	// The rounds' own figures, in the order in which they ran.
 	P50NSRounds []float64 `json:"p50_ns_rounds"`
+	P99NSRounds []float64 `json:"p99_ns_rounds"`
 	PerSRounds  []float64 `json:"per_s_rounds"`
 }
 
-// A Ratio compares two rows: per round, then the median over the rounds.
-type Ratio struct {
-	Above  string  `json:"above"`
-	Below  string  `json:"below"`
-	Size   int     `json:"size"`
-	Figure string  `json:"figure"` // p50_ns or per_s
-	Value  float64 `json:"value"`
-	Goal   *Goal   `json:"goal,omitempty"`
+// The kinds of comparison.
+const (
+	KindRatio      = "ratio"      // of one row's figure to another's
+	KindDifference = "difference" // of one row's figure less another's, in its unit
+	KindAlone      = "alone"      // a row's own figure
+)
+
+// The figures of rows that are compared.
+const (
+	FigureP50  = "p50_ns"
+	FigureP99  = "p99_ns"
+	FigurePerS = "per_s"
+)
+
+// A Comparison is what a goal looks at: per round, then the median over the rounds.
+type Comparison struct {
+	Kind  string  `json:"kind"`
+	Of    Figure  `json:"of"`
+	With  *Figure `json:"with,omitempty"` // nil when Of stands alone
+	Value float64 `json:"value"`
+	Goal  *Goal   `json:"goal,omitempty"`
+}
+
+// A Figure is one of a row.
+type Figure struct {
+	Row    string `json:"row"`
+	Size   int    `json:"size"`
+	Figure string `json:"figure"`
 }
 
 // A Measure is a figure that is not a time.
@@ -77,6 +108,7 @@ type Measure struct {
 type Goal struct {
 	AtMost  *float64 `json:"at_most,omitempty"`
 	AtLeast *float64 `json:"at_least,omitempty"`
+	Under   *float64 `json:"under,omitempty"`
 	Met     bool     `json:"met"`
 }
 
@@ -86,6 +118,9 @@ func AtMost(bound float64) *Goal { return &Goal{AtMost: &bound} }
 // AtLeast returns the goal that a figure is at least bound.
 func AtLeast(bound float64) *Goal { return &Goal{AtLeast: &bound} }
 
+// Under returns the goal that a figure is less than bound.
+func Under(bound float64) *Goal { return &Goal{Under: &bound} }
+
 // Judged returns a copy of the goal that knows whether value keeps it; nil for
 // no goal.
 func (g *Goal) Judged(value float64) *Goal {
@@ -94,7 +129,8 @@ func (g *Goal) Judged(value float64) *Goal {
 	}
 	judged := *g
 	// Written so that NaN, which nothing was measured for, keeps no goal.
-	judged.Met = (g.AtMost == nil || value <= *g.AtMost) && (g.AtLeast == nil || value >= *g.AtLeast)
+	judged.Met = (g.AtMost == nil || value <= *g.AtMost) && (g.AtLeast == nil || value >= *g.AtLeast) &&
+		(g.Under == nil || value < *g.Under)
 	return &judged
 }
 

@@ -20,6 +20,11 @@ func TestGoalIsJudged(t *testing.T) {
 		{result.AtMost(1.15), 1.16, false},
 		{result.AtLeast(1.5), 1.5, true},
 		{result.AtLeast(1.5), 1.49, false},
+		{result.Under(2500), 2499.9, true},
+		{result.Under(2500), 2500, false},
+		{result.AtMost(-5), 0, false},
+		{result.AtMost(0), -5, true},
+		{result.Under(1), math.NaN(), false},
 		{result.AtMost(1), math.NaN(), false},
 		{result.AtLeast(1), math.NaN(), false},
 	} {
@@ -39,8 +44,12 @@ func TestGoalIsJudged(t *testing.T) {
 func TestFileKeepsWhatWasWritten(t *testing.T) {
 	written := result.Result{
 		Schema: result.Schema, Date: time.Unix(1, 0).UTC(),
-		Rows:   []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9, PerSRounds: []float64{1}}},
-		Ratios: []result.Ratio{{Above: "a", Below: "b", Value: 2, Goal: result.AtMost(1).Judged(2)}},
+		Rows: []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9, PerSRounds: []float64{1}}},
+		Comparisons: []result.Comparison{{
+			Kind: result.KindDifference, Of: result.Figure{Row: "a", Size: 64, Figure: result.FigureP50},
+			With: &result.Figure{Row: "b", Size: 3, Figure: result.FigureP99}, Value: 2, Goal: result.Under(1).Judged(2),
+		}},
+		LeftOut: []result.LeftOut{{Group: "quota", Why: "not root"}},
 	}
 	path := filepath.Join(t.TempDir(), "latest.json")
 	if err := written.Write(path); err != nil {

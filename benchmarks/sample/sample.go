@@ -37,3 +37,12 @@ func Ratios(above, below []float64) []float64 {
 	}
 	return ratios
 }
+
+// Differences subtracts pairwise, as Ratios divides.
+func Differences(of, less []float64) []float64 {
+	differences := make([]float64, len(of))
+	for i := range of {
+		differences[i] = of[i] - less[i]
+	}
+	return differences
+}

@@ -57,3 +57,10 @@ func TestRatiosCancelDrift(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestDifferencesArePairwise(t *testing.T) {
+	got := sample.Differences([]float64{12, 24}, []float64{10, 25})
+	if !slices.Equal(got, []float64{2, -1}) {
+		t.Errorf("got %v", got)
+	}
+}

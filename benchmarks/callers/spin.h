@@ -1,0 +1,61 @@
+/*
+ * Two processes that bounce 64 bytes through shared memory, and do nothing else:
+ * the floor that the machine sets. spin_server.c and subject_spin.c are the two.
+ *
+ * A caller connects to the server's socket and is told, as text, where to open
+ * the memory. It begins a run by one byte, which the server answers; from then on
+ * both spin until the caller puts SPIN_STOP. Between runs both sleep.
+ */
+#ifndef SPIN_H
+#define SPIN_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { SPIN_BYTES = 64, SPIN_PATH_BYTES = 64 };
+
+#define SPIN_STOP UINT32_MAX
+
+/* One direction. Its lines are beside each other, and nobody else's are. */
+struct spin_line {
+    _Alignas(128) _Atomic uint32_t sequence; /* published last */
+    uint8_t data[SPIN_BYTES];
+};
+
+struct spin_memory {
+    struct spin_line request;
+    struct spin_line reply;
+};
+
+static inline void spin_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static inline void spin_put(struct spin_line *line, uint32_t sequence, const uint8_t data[SPIN_BYTES])
+{
+    memcpy(line->data, data, SPIN_BYTES);
+    atomic_store_explicit(&line->sequence, sequence, memory_order_release);
+}
+
+/* Waits for that sequence and copies its data out; returns what came instead when
+ * it was SPIN_STOP. */
+static inline uint32_t spin_take(struct spin_line *line, uint32_t sequence, uint8_t data[SPIN_BYTES])
+{
+    uint32_t seen;
+
+    while ((seen = atomic_load_explicit(&line->sequence, memory_order_acquire)) != sequence) {
+        if (seen == SPIN_STOP)
+            return seen;
+        spin_pause();
+    }
+    memcpy(data, line->data, SPIN_BYTES);
+    return seen;
+}
+
+#endif

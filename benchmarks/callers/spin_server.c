@@ -1,0 +1,93 @@
+/*
+ * The server's half of spin.h: echoes 64 bytes through shared memory, one caller
+ * at a time.
+ *
+ *     spin_server PATH
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "message.h"
+#include "spin.h"
+
+static struct spin_memory *map_memory(char ret_path[SPIN_PATH_BYTES])
+{
+    int fd = memfd_create("spin", MFD_CLOEXEC);
+    void *memory;
+
+    if (fd < 0 || ftruncate(fd, sizeof(struct spin_memory)) != 0)
+        return NULL;
+    memory = mmap(NULL, sizeof(struct spin_memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    snprintf(ret_path, SPIN_PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return memory;
+}
+
+static void echo(struct spin_memory *memory)
+{
+    uint8_t data[SPIN_BYTES];
+    uint32_t sequence = 1;
+
+    while (spin_take(&memory->request, sequence, data) != SPIN_STOP)
+        spin_put(&memory->reply, sequence++, data);
+}
+
+/* Serves runs until the caller closes. */
+static int serve(int fd, struct spin_memory *memory, const char *path)
+{
+    char byte;
+
+    if (write(fd, path, SPIN_PATH_BYTES) != SPIN_PATH_BYTES)
+        return -1;
+    while (read(fd, &byte, 1) == 1) {
+        atomic_store(&memory->reply.sequence, 0);
+        if (write(fd, &byte, 1) != 1)
+            return -1;
+        echo(memory);
+    }
+    return 0;
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || message_address(path, &address) != 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0)
+        return -1;
+    return fd;
+}
+
+int main(int argc, char **argv)
+{
+    char path[SPIN_PATH_BYTES] = "";
+    struct spin_memory *memory;
+    int listener;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: spin_server PATH\n");
+        return 2;
+    }
+    memory = map_memory(path);
+    listener = listen_at(argv[1]);
+    if (memory == NULL || listener < 0) {
+        perror(argv[1]);
+        return 1;
+    }
+    printf("ready unix:%s\n", argv[1]);
+    fflush(stdout);
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0 || serve(fd, memory, path) != 0) {
+            perror("spin_server");
+            return 1;
+        }
+        close(fd);
+    }
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/benchmarks/sample"
+)
+
+// Bounds that several rows share.
+const (
+	// A binding's own share of a call through memory, and all of it.
+	bindingNS  = 1500
+	bindingMax = 2500
+	// "Never worse by more than 10 %".
+	throughputShare = 0.9
+	latencyShare    = 1.1
+	// A paced caller's spin saves one wake-up of two.
+	pacedShare = 0.8
+)
+
+func figureOf(row string, size int, figure string) result.Figure {
+	return result.Figure{Row: row, Size: size, Figure: figure}
+}
+
+func small(row, figure string) result.Figure { return figureOf(row, smallBytes, figure) }
+
+func ratio(of, with result.Figure, goal *result.Goal) result.Comparison {
+	return result.Comparison{Kind: result.KindRatio, Of: of, With: &with, Goal: goal}
+}
+
+func difference(of, with result.Figure, goal *result.Goal) result.Comparison {
+	return result.Comparison{Kind: result.KindDifference, Of: of, With: &with, Goal: goal}
+}
+
+func alone(of result.Figure, goal *result.Goal) result.Comparison {
+	return result.Comparison{Kind: result.KindAlone, Of: of, Goal: goal}
+}
+
+// comparisons are the goals, and what helps to read them. Their values are still
+// to be computed.
+func comparisons() []result.Comparison {
+	var all []result.Comparison
+	all = append(all, ofSockets()...)
+	all = append(all, ofMemory()...)
+	all = append(all, ofSizes()...)
+	for _, count := range processCounts {
+		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
+	}
+	for _, period := range periods {
+		suffix := "-paced-" + period.name
+		all = append(all,
+			ratio(small("nearcall-c-shm"+suffix, result.FigureP50), small("nearcall-c-socket"+suffix, result.FigureP50), result.AtMost(pacedShare)),
+			ratio(small("nearcall-c-socket"+suffix, result.FigureP50), small("floor-go-socket"+suffix, result.FigureP50), nil))
+	}
+	all = append(all, never10PercentWorse("one-cpu", result.FigureP50)...)
+	return append(all, never10PercentWorse("half-cpu", result.FigureP50)...)
+}
+
+func ofSockets() []result.Comparison {
+	raw := small("nearcall-c-socket", result.FigureP50)
+	typed := figureOf("nearcall-c-socket-typed", typedBytes, result.FigureP50)
+	return []result.Comparison{
+		ratio(raw, small("floor-go-socket", result.FigureP50), result.AtMost(1.15)),
+		ratio(typed, raw, result.AtMost(1.10)),
+		ratio(figureOf("nearcall-perl-socket-typed", typedBytes, result.FigureP50), typed, result.AtMost(1.15)),
+		ratio(figureOf("nearcall-python-socket-typed", typedBytes, result.FigureP50), typed, result.AtMost(1.15)),
+		ratio(small("nearcall-perl-socket", result.FigureP50), raw, nil),
+		ratio(small("nearcall-python-socket", result.FigureP50), raw, nil),
+		ratio(small("nearcall-go-64-shared", result.FigurePerS), small("floor-go-64-connections", result.FigurePerS), result.AtLeast(1.5)),
+		ratio(small("nearcall-go-64-shared-shm", result.FigurePerS), small("nearcall-go-64-shared", result.FigurePerS), nil),
+	}
+}
+
+func ofMemory() []result.Comparison {
+	raw := small("nearcall-c-shm", result.FigureP50)
+	typed := figureOf("nearcall-c-shm-typed", typedBytes, result.FigureP50)
+	floor := small("floor-c-spin", result.FigureP50)
+	all := []result.Comparison{
+		ratio(raw, floor, result.AtMost(1.6)),
+		ratio(small("floor-go-socket", result.FigureP50), raw, result.AtLeast(15)),
+		ratio(typed, floor, result.AtMost(2)),
+		ratio(small("nearcall-c-shm", result.FigureP99), raw, result.AtMost(5)),
+	}
+	for _, language := range []string{"perl", "python"} {
+		ofRaw := small("nearcall-"+language+"-shm", result.FigureP50)
+		ofTyped := figureOf("nearcall-"+language+"-shm-typed", typedBytes, result.FigureP50)
+		all = append(all,
+			difference(ofRaw, raw, result.AtMost(bindingNS)), alone(ofRaw, result.Under(bindingMax)),
+			difference(ofTyped, typed, result.AtMost(bindingNS)), alone(ofTyped, result.Under(bindingMax)))
+	}
+	return append(all,
+		ratio(small("nearcall-go-shm", result.FigureP50), raw, nil),
+		alone(small("nearcall-c-shm-pipelined", result.FigurePerS), result.AtLeast(3e6)),
+		ratio(small("nearcall-c-shm-pipelined", result.FigurePerS), small("nearcall-c-socket-pipelined", result.FigurePerS), nil))
+}
+
+func ofSizes() []result.Comparison {
+	var all []result.Comparison
+	for _, size := range largeBytes {
+		var goal *result.Goal
+		if size == mebibyte {
+			goal = result.AtMost(4)
+		}
+		shared := figureOf("nearcall-c-shm", size, result.FigureP50)
+		socket := figureOf("nearcall-c-socket", size, result.FigureP50)
+		all = append(all,
+			ratio(socket, figureOf("floor-go-socket", size, result.FigureP50), nil),
+			ratio(shared, figureOf("memcpy", size, result.FigureP50), goal),
+			ratio(shared, socket, nil))
+	}
+	return all
+}
+
+// never10PercentWorse compares memory with the socket, in throughput and in one
+// figure of time.
+func never10PercentWorse(suffix, figure string) []result.Comparison {
+	shared, socket := "nearcall-c-shm-"+suffix, "nearcall-c-socket-"+suffix
+	return []result.Comparison{
+		ratio(small(shared, result.FigurePerS), small(socket, result.FigurePerS), result.AtLeast(throughputShare)),
+		ratio(small(shared, figure), small(socket, figure), result.AtMost(latencyShare)),
+	}
+}
+
+// compared computes and judges a comparison: of each round, then the median of these.
+func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error) {
+	values, err := figuresOf(c.Of, rows)
+	if err != nil {
+		return c, err
+	}
+	if c.With != nil {
+		with, err := figuresOf(*c.With, rows)
+		if err != nil {
+			return c, err
+		}
+		combine := sample.Ratios
+		if c.Kind == result.KindDifference {
+			combine = sample.Differences
+		}
+		values = combine(values, with)
+	}
+	c.Value = rounded(sample.Median(values), 3)
+	c.Goal = c.Goal.Judged(c.Value)
+	return c, nil
+}
+
+func figuresOf(f result.Figure, rows []measuredRow) ([]float64, error) {
+	figures := map[string]func(round) float64{result.FigureP50: p50, result.FigureP99: p99, result.FigurePerS: perSecond}
+	row, err := find(rows, f.Row, f.Size)
+	if err != nil {
+		return nil, err
+	}
+	return row.figures(figures[f.Figure]), nil
+}
+
+func find(rows []measuredRow, name string, size int) (measuredRow, error) {
+	for _, row := range rows {
+		if row.plan.name == name && row.plan.size == size {
+			return row, nil
+		}
+	}
+	return measuredRow{}, fmt.Errorf("the row %s of %d bytes was not measured", name, size)
+}
