@@ -213,6 +213,19 @@ func WithSharedMemoryBytesPerUser(bytes int64) Option {
 	}
 }
 
+// WithSharedMemoryArena sets how many bytes of bodies that do not fit a slot may
+// be on their way in each direction of a connection's memory, 0 to 16 MiB; the
+// default is 2 MiB. Larger frames travel over the socket. Pages are allocated
+// when they are first used.
+func WithSharedMemoryArena(bytes int) Option {
+	return func(c *config) {
+		c.arenaBytes = clamp(bytes, 0, wire.SharedMemoryArenaBytesCeiling) &^ (arenaGranule - 1)
+	}
+}
+
+// arenaGranule is what the bytes of an arena are a multiple of: a page.
+const arenaGranule = 4096
+
 // WithName sets what the server calls itself in its welcome.
 func WithName(software string) Option {
 	return func(c *config) { c.software = software[:min(len(software), math.MaxUint8)] }
