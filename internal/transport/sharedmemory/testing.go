@@ -10,3 +10,7 @@ func (r *Regions) SlotForTest(n int) []byte {
 func (r *Regions) PublishForTest(n int) {
 	word32(r.SlotForTest(n), sequenceOffset).Store(uint32(n + 1))
 }
+
+// BytesForTest returns both regions from end to end, for tests that damage the
+// one and search the other.
+func (r *Regions) BytesForTest() (caller, server []byte) { return r.caller, r.server }
