@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -228,7 +226,7 @@ func (c *Caller) Next() (frame wire.Frame, err error) {
 
 // receive reads once. Descriptors that come along are kept.
 func (c *Caller) receive() error {
-	data, control := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*wire.MemoryDescriptors))
+	data, control := make([]byte, 64<<10), make([]byte, syscall.CmsgSpace(4*wire.MemoryDescriptors))
 	n, controlBytes, _, _, err := c.Conn.ReadMsgUnix(data, control)
 	if err != nil {
 		return err
