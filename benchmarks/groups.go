@@ -18,10 +18,10 @@ var processCounts = []int{1, 2, 4, 16, 64}
 
 // A period is the time from one call of a paced caller to the next.
 type period struct {
-	name      string
-	perSecond int
-	length    time.Duration // of a round, for enough calls in it
-	rounds    int
+	name        string
+	perSecond   int
+	length      time.Duration // of a round, for enough calls in it
+	quickRounds int
 }
 
 var periods = []period{
@@ -30,13 +30,20 @@ var periods = []period{
 	{"10ms", 100, 400 * time.Millisecond, 9},
 }
 
-// Rounds of groups that need longer ones: in 200 ms each of 64 processes has the
-// CPU more than once, and in 700 ms a quota has run out more than once.
+// What groups need that cannot do with the pace's rounds.
 const (
+	// A virtual CPU is moved between cores at any moment, and two of one core are
+	// four times as near to each other as two of different cores. Rows that are
+	// compared through memory have to follow each other closely.
+	smallSlices = 3
+	// The tail of many processes on few CPUs is the scheduler's, and differs much.
+	processesQuickRounds = 25
+	// In this time each of 64 processes has the CPU more than once.
 	manyProcesses       = 16
 	manyProcessesLength = 200 * time.Millisecond
-	quotaLength         = 700 * time.Millisecond
-	quotaRounds         = 7
+	// And in this a quota has run out more than once.
+	quotaLength      = 700 * time.Millisecond
+	quotaQuickRounds = 7
 )
 
 func (t tools) groups() []group {
@@ -53,36 +60,40 @@ func (t tools) groups() []group {
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	quota := t.both("half-cpu")
-	quota.confined, quota.length, quota.rounds = &quotaGroup{}, quotaLength, quotaRounds
+	quota.confined, quota.length, quota.quickRounds = &quotaGroup{}, quotaLength, quotaQuickRounds
 	return append(groups, oneCPU, quota)
 }
 
-// small is one call after the other, from every language.
+// small is one call after the other, from every language: all through memory, then
+// all by the socket, each beside its floor.
 func (t tools) small() group {
-	rows := []rowPlan{
-		plan("floor-c-spin", smallBytes, spinServer, "", t.c("spin")),
-		plan("floor-c-socket", smallBytes, cServer, "", t.c("bare")),
-		plan("floor-go-socket", smallBytes, goServer, "", t.c("bare")),
-	}
-	for _, language := range []struct {
+	languages := []struct {
 		name       string
 		raw, typed []string
 	}{
 		{"c", t.c("raw"), t.c("typed")},
 		{"perl", t.perlCaller("raw"), t.perlCaller("typed")},
 		{"python", t.pythonCaller("raw"), t.pythonCaller("typed")},
-	} {
-		shared, socket := "nearcall-"+language.name+"-shm", "nearcall-"+language.name+"-socket"
-		rows = append(rows,
-			plan(shared, smallBytes, testServer, byMemory, language.raw),
-			plan(socket, smallBytes, testServer, bySocket, language.raw),
-			plan(shared+"-typed", typedBytes, testServer, byMemory, language.typed),
-			plan(socket+"-typed", typedBytes, testServer, bySocket, language.typed))
 	}
-	rows = append(rows,
-		t.goRow("nearcall-go-shm", testServer, byMemory, "shared", 1),
-		t.goRow("nearcall-go-socket", testServer, bySocket, "shared", 1))
-	return group{name: "small", rows: rows}
+	rows := []rowPlan{plan("floor-c-spin", smallBytes, spinServer, "", t.c("spin"))}
+	for _, kind := range []struct {
+		suffix string
+		by     route
+	}{{"shm", byMemory}, {"socket", bySocket}} {
+		for _, language := range languages {
+			name := "nearcall-" + language.name + "-" + kind.suffix
+			rows = append(rows,
+				plan(name, smallBytes, testServer, kind.by, language.raw),
+				plan(name+"-typed", typedBytes, testServer, kind.by, language.typed))
+		}
+		rows = append(rows, t.goRow("nearcall-go-"+kind.suffix, testServer, kind.by, "shared", 1))
+		if kind.by == byMemory {
+			rows = append(rows,
+				plan("floor-c-socket", smallBytes, cServer, "", t.c("bare")),
+				plan("floor-go-socket", smallBytes, goServer, "", t.c("bare")))
+		}
+	}
+	return group{name: "small", rows: rows, slices: smallSlices}
 }
 
 // goRow is a row of the Go caller with that many goroutines.
@@ -143,6 +154,7 @@ func (t tools) processes(count int) group {
 	for i := range group.rows {
 		group.rows[i].callers, group.rows[i].processes = count, count
 	}
+	group.quickRounds = processesQuickRounds
 	if count >= manyProcesses {
 		group.length = manyProcessesLength
 	}
@@ -155,6 +167,6 @@ func (t tools) paced(p period) group {
 	for i := range group.rows {
 		group.rows[i].perSecond = p.perSecond
 	}
-	group.length, group.rounds = p.length, p.rounds
+	group.length, group.quickRounds = p.length, p.quickRounds
 	return group
 }

@@ -122,7 +122,7 @@ func (o options) measureAll() (*result.Result, error) {
 		Machine: result.ThisMachine(), Versions: result.ThisSoftware(o.root, o.perl, o.python),
 		Method: result.Method{
 			Rounds: p.rounds, RoundMS: int(p.length.Milliseconds()), WarmUpMS: int(p.warmUp.Milliseconds()),
-			Order:   "rows in turns, every second round backwards",
+			Order:   "rows in turns, every second round backwards; some groups have shorter or longer rounds",
 			Pinning: "none, but for what its name says", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}

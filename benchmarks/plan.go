@@ -60,10 +60,11 @@ func plan(name string, size int, server serverName, by route, program []string) 
 type group struct {
 	name string
 	rows []rowPlan
-	// What it takes to see what the group is for, where that is more than the pace's
-	// round or can do with fewer; 0: as the pace has it.
-	length time.Duration
-	rounds int
+	// What it takes to see what the group is for, where the pace's rounds are not
+	// right for it; 0: they are.
+	length      time.Duration // of a round, at least
+	quickRounds int           // how many, in a quick run
+	slices      int           // so many times shorter, and more of them
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
 }

@@ -26,12 +26,15 @@ var (
 	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5}
 )
 
-// of returns the pace of a group, which may need longer rounds, or in a quick run
-// have to do with fewer.
+// of returns the pace of a group.
 func (p pace) of(g group) pace {
 	p.length = max(p.length, g.length)
-	if g.rounds > 0 && p.rounds == quickPace.rounds {
-		p.rounds = g.rounds
+	if g.quickRounds > 0 && p.rounds == quickPace.rounds {
+		p.rounds = g.quickRounds
+	}
+	if g.slices > 0 {
+		p.length /= time.Duration(g.slices)
+		p.rounds *= g.slices
 	}
 	return p
 }

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 6000 };
+enum { NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 15000 };
 
 static const uint64_t ns_per_s = 1000 * 1000 * 1000;
 

@@ -76,10 +76,10 @@ func hasPlot(r *result.Result) bool {
 
 // Places in the plot, in pixels.
 const (
-	plotWidth, plotHeight   = 760, 660
-	plotLeft, plotRight     = 90, 730
+	plotWidth, plotHeight   = 780, 680
+	plotLeft, plotRight     = 110, 750
 	panelHeight             = 200
-	firstPanel, secondPanel = 80, 365
+	firstPanel, secondPanel = 96, 380
 )
 
 // plot draws throughput and p99 against the number of processes.
@@ -93,9 +93,9 @@ func plot(r *result.Result) []byte {
 	text(&out, plotLeft, 28, "start", "title", "Echo of 64 bytes from C, by the number of processes that call at once")
 	legend(&out, all)
 	panels := []panel{
-		{top: firstPanel, says: "throughput, calls per second", figure: result.FigurePerS,
+		{top: firstPanel, says: "throughput, calls per second (logarithmic)", figure: result.FigurePerS,
 			of: func(row result.Row) float64 { return row.PerS }, label: perSecondLabel},
-		{top: secondPanel, says: "p99 of one call (logarithmic)", figure: result.FigureP99, logarithmic: true,
+		{top: secondPanel, says: "p99 of one call (logarithmic)", figure: result.FigureP99,
 			of: func(row result.Row) float64 { return float64(row.P99NS) }, label: timeLabel},
 	}
 	for _, panel := range panels {
@@ -144,17 +144,17 @@ func caption(r *result.Result) string {
 		run = "quick run"
 	}
 	return fmt.Sprintf("%s, %d CPUs, kernel %s; %s of %s, median of %d rounds in turns",
-		r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, run, r.Date.Format("2006-01-02"), r.Method.Rounds)
+		r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, run, r.Date.Format("2006-01-02"), allSeries(r)[0].rows[0].Rounds)
 }
 
-// A panel is one figure of all series.
+// A panel is one figure of all series. Its scale is logarithmic, so that the same
+// ratio is as high everywhere.
 type panel struct {
-	top         float64
-	says        string
-	figure      string
-	logarithmic bool
-	of          func(result.Row) float64
-	label       func(float64) string
+	top    float64
+	says   string
+	figure string
+	of     func(result.Row) float64
+	label  func(float64) string
 }
 
 func (p panel) draw(out *bytes.Buffer, r *result.Result, all []series) {
@@ -199,49 +199,26 @@ func (panel) x(row result.Row, all []series) float64 {
 }
 
 func (p panel) y(value float64, ticks []float64) float64 {
-	low, high := ticks[0], ticks[len(ticks)-1]
-	if p.logarithmic {
-		value, low, high = math.Log10(value), math.Log10(low), math.Log10(high)
-	}
-	return p.top + panelHeight - (value-low)/(high-low)*panelHeight
+	low, high := math.Log10(ticks[0]), math.Log10(ticks[len(ticks)-1])
+	// Nothing measured is below 1, and 0 has no logarithm.
+	return p.top + panelHeight - (math.Log10(max(value, 1))-low)/(high-low)*panelHeight
 }
 
-// ticks are values around all that the panel shows; at least two.
+// ticks are the powers of ten around all that the panel shows; at least two.
 func (p panel) ticks(all []series) []float64 {
-	low, high := math.Inf(1), 0.0
+	low, high := math.Inf(1), 1.0
 	for _, s := range all {
 		for _, row := range s.rows {
-			low, high = min(low, p.of(row)), max(high, p.of(row))
+			low, high = min(low, max(p.of(row), 1)), max(high, p.of(row))
 		}
 	}
+	first := math.Floor(math.Log10(low))
+	last := max(math.Ceil(math.Log10(high)), first+1)
 	var ticks []float64
-	if p.logarithmic {
-		// A time of 0 has no logarithm; nothing takes less than a nanosecond.
-		first := math.Floor(math.Log10(max(low, 1)))
-		last := max(math.Ceil(math.Log10(max(high, 1))), first+1)
-		for power := first; power <= last; power++ {
-			ticks = append(ticks, math.Pow(10, power))
-		}
-		return ticks
-	}
-	step := niceStep(high)
-	for n := range int(max(math.Ceil(high/step), 1)) + 1 {
-		ticks = append(ticks, float64(n)*step)
+	for power := first; power <= last; power++ {
+		ticks = append(ticks, math.Pow(10, power))
 	}
 	return ticks
-}
-
-// niceStep returns 1, 2 or 5 times a power of ten, so that some five steps reach high.
-func niceStep(high float64) float64 {
-	const steps = 5
-	rough := max(high, 1) / steps
-	power := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, step := range []float64{1, 2, 5} {
-		if step*power >= rough {
-			return step * power
-		}
-	}
-	return 10 * power
 }
 
 func perSecondLabel(value float64) string {

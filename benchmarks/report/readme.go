@@ -68,7 +68,7 @@ func withFigures(text []byte, r *result.Result) ([]byte, error) {
 // figures writes the tables as Markdown.
 func figures(r *result.Result) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms in turns.\n\n",
+	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms, or as many as their group needs, in turns.\n\n",
 		r.Date.Format("2006-01-02"), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS)
 	if hasPlot(r) {
 		out.WriteString("![Throughput and p99 against the number of processes that call at once](benchmarks/results/" + PlotName + ")\n\n")
