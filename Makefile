@@ -62,7 +62,7 @@ fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (30)
 bench: deps build build-perl build-python ## all measurements; README and report use them
 	@benchmarks/run
 
-bench-quick: deps build build-perl build-python ## within a minute; writes benchmarks/results/latest.json
+bench-quick: deps build build-perl build-python ## under three minutes; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
 soak: deps build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
