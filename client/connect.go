@@ -183,7 +183,8 @@ func (c *Client) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire
 		left: make(chan struct{}), ended: make(chan struct{})}
 	made.role.recall = make(chan struct{}, 1)
 	made.output.init(raw)
-	made.input.init(uint32(c.config.frameBytesMax), surplus)
+	made.callsMax = int(welcome.CallsInFlightMax)
+	made.input.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expiry.atNs = noDeadline
 	return made
 }

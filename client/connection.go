@@ -18,6 +18,7 @@ type connection struct {
 	conn      net.Conn
 	local     bool
 	welcome   wire.Welcome
+	callsMax  int // calls in flight; guarded by mu
 	functions *functionTable
 
 	// left is closed when nothing may be sent any more, ended when the reader
@@ -34,6 +35,7 @@ type connection struct {
 	pings   pingTable
 	partial partialFrame
 	role    role
+	memory  *memory
 	// closing is why this side closed the connection, nil when it did not.
 	closing *loss
 
@@ -106,15 +108,10 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	r.header.CallID = r.id
 	r.header.Put(r.head)
 	c.armExpiry(r.deadlineNs)
-	writer := !c.output.writing
-	c.output.writing = true
-	gather := writer && len(r.payload) >= gatherBytesMin
-	if !gather {
-		c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
-	}
-	shared := c.pending.waiting > 1
-	r.leads, r.idle = c.claim(r, !gather)
 	r.unsent = false
+	r.leads, r.idle = c.claim(r)
+	writer, gather := c.sendLocked(r)
+	shared := c.pending.waiting > 1
 	c.offerPlaces()
 	c.mu.Unlock()
 	switch {
@@ -127,6 +124,35 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 		c.flush()
 	}
 	return nil, true
+}
+
+// sendLocked puts the request into the ring, or on its way to the socket. writer
+// reports that the caller has become the writer, who must flush, and gather that
+// it must write the request itself. Preconditions: c.mu is held.
+func (c *connection) sendLocked(r *call) (writer, gather bool) {
+	if r.inMemory, writer = c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload); r.inMemory {
+		return writer, false
+	}
+	writer = !c.output.writing
+	c.output.writing = true
+	if writer && len(r.payload) >= gatherBytesMin {
+		c.unclaim(r)
+		return true, true
+	}
+	c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
+	return writer, false
+}
+
+// cancelLocked sends CANCEL the way the request went. For the result see
+// appendLocked. Preconditions: c.mu is held.
+func (c *connection) cancelLocked(r *call) (writer bool) {
+	frame := wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: r.id}}
+	if r.inMemory && !c.leaving {
+		if put, writer := c.putLocked(&frame.Header, nil, nil); put {
+			return writer
+		}
+	}
+	return c.appendLocked(&frame)
 }
 
 // appendLocked appends a frame that is no request, unless the connection was
@@ -191,7 +217,7 @@ func (c *connection) end(cause error) {
 	_ = c.conn.Close()
 	c.logEnd(why, len(calls))
 	for _, r := range calls {
-		r.unsent = r.id > ending.takenID
+		r.unsent = ending.unsent(r)
 		r.finish(ending.failureOf(r))
 	}
 	c.client.forget(c)

@@ -138,7 +138,7 @@ func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
 		return r.awaitFinish()
 	}
 	r.expired = true
-	if c.output.withdraw(r.id) {
+	if !r.inMemory && c.output.withdraw(r.id) {
 		c.pending.take(r.id)
 		c.offerPlaces()
 		c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
 		return failure.With(status.OutcomeNotExecuted)
 	}
 	_, partial, arriving := c.partial.tells(r.id, c.pending.used == 1)
-	writer := c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: r.id}})
+	writer := c.cancelLocked(r)
 	c.mu.Unlock()
 	if writer {
 		c.flush()
@@ -210,15 +210,15 @@ func (r *call) awaitReader() {
 	defer r.replyMu.Unlock()
 }
 
-// outcomeOfAbandoned: a server can start only what it has read whole, and on a
-// shared clock it starts nothing whose deadline has passed. Where another call
+// outcomeOfAbandoned: the start mark may say that the function has run. A server
+// can start only what it has read whole, and on a shared clock it starts nothing whose deadline has passed. Where another call
 // is in flight the rest of the request must be sent; alone it need not be.
 func (c *connection) outcomeOfAbandoned(r *call, code status.Code) status.Outcome {
 	if _, partial, arriving := c.partial.tells(r.id, c.pending.used == 1); arriving {
 		return partial
 	}
-	if r.id <= c.takenID() {
-		return status.OutcomeUnknown
+	if r.inMemory || r.id <= c.takenID() {
+		return c.memory.outcomeOf(r.id, false)
 	}
 	if c.sharedClock() && code == status.DeadlineExceeded && c.client.remaining(r.deadlineNs) == 0 {
 		return status.OutcomeNotExecuted

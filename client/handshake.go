@@ -11,12 +11,18 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
-// offered are the features this client can use.
-const offered = wire.FeatureSharedClock
+// features are what this client can use on a connection.
+func (c *Client) features(conn net.Conn) wire.Feature {
+	if _, local := conn.(transport.LocalConn); local && c.memoryWanted() {
+		return wire.FeatureSharedClock | wire.FeatureSharedMemory
+	}
+	return wire.FeatureSharedClock
+}
 
 // handshake makes a connection of a socket, or says why not. Nothing was
 // executed, whatever happens here.
@@ -33,12 +39,13 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *st
 		return nil, notExecuted(status.Internal, "%w", err)
 	}
 	release := boundByContext(ctx, conn)
-	welcome, surplus, err := c.exchangeHello(conn)
+	offered := c.features(conn)
+	welcome, surplus, err := c.exchangeHello(conn, offered)
 	release()
 	if err != nil {
 		return nil, c.welcomeFailure(ctx, err)
 	}
-	if err := checkWelcome(&welcome); err != nil {
+	if err := checkWelcome(&welcome, offered); err != nil {
 		return nil, err
 	}
 	return c.newConnection(conn, raw, &welcome, surplus), nil
@@ -60,7 +67,7 @@ func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 	}
 }
 
-func (c *Client) exchangeHello(conn net.Conn) (welcome wire.Welcome, surplus []byte, err error) {
+func (c *Client) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
 	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
 		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(c.config.frameBytesMax),
 		ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
@@ -96,7 +103,7 @@ func (c *Client) welcomeFailure(ctx context.Context, err error) *status.Error {
 	return failure
 }
 
-func checkWelcome(w *wire.Welcome) *status.Error {
+func checkWelcome(w *wire.Welcome, offered wire.Feature) *status.Error {
 	if w.Version == 0 {
 		return refusal(w)
 	}

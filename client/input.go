@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -29,6 +28,8 @@ type input struct {
 	frame wire.Frame
 	batch []arrival
 	large largeFrame
+
+	handover handover
 }
 
 // A largeFrame is a REPLY or ERROR of which a part has gone where it belongs.
@@ -38,8 +39,9 @@ type largeFrame struct {
 	failed []byte
 }
 
-func (in *input) init(frameBytesMax uint32, surplus []byte) {
-	in.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax}
+func (in *input) init(frameBytesMax uint32, accepted wire.Feature, surplus []byte) {
+	in.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax, Features: accepted}
+	in.handover.awaited = accepted&wire.FeatureSharedMemory != 0
 	in.buffer = make([]byte, inputBytes)
 	in.end = copy(in.buffer, surplus)
 	in.loneReplies = loneRepliesMin - 1
@@ -47,11 +49,16 @@ func (in *input) init(frameBytesMax uint32, surplus []byte) {
 
 func (in *input) unread() []byte { return in.buffer[in.start:in.end] }
 
-// fill reads once. Preconditions: nothing aliases the buffer any more.
-func (in *input) fill(conn io.Reader) error {
+// compact returns the buffer's free end, as large as it can be. Preconditions:
+// nothing aliases the buffer any more.
+func (in *input) compact() []byte {
 	in.end = copy(in.buffer, in.unread())
 	in.start = 0
-	n, err := conn.Read(in.buffer[in.end:])
+	return in.buffer[in.end:]
+}
+
+// filled takes note of what a read has put there.
+func (in *input) filled(n int, err error) error {
 	in.end += n
 	if n > 0 {
 		return nil

@@ -33,6 +33,8 @@ type config struct {
 	allowAbstract  bool
 	anyServerUser  bool
 	serverUsers    []uint32
+	memoryOff      bool
+	spin           Spin
 	name           string
 	logger         *slog.Logger
 }
@@ -58,6 +60,8 @@ func (c *config) check() error {
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
+	case c.spin > SpinDedicated:
+		return fmt.Errorf("spin %d: it must be client.SpinAuto, SpinOff or SpinDedicated", c.spin)
 	case len(c.name) > softwareBytesMax:
 		return fmt.Errorf("a name of %d bytes: at most %d travel", len(c.name), softwareBytesMax)
 	}
@@ -109,6 +113,33 @@ func WithAnyServerUser() Option {
 // WithServerUsers adds user ids that a local server may run as.
 func WithServerUsers(userIDs ...uint32) Option {
 	return func(c *config) { c.serverUsers = append(c.serverUsers, userIDs...) }
+}
+
+// WithoutSharedMemory calls through the socket only. The parameter shm=off of
+// the address does the same.
+func WithoutSharedMemory() Option {
+	return func(c *config) { c.memoryOff = true }
+}
+
+// A Spin says how a goroutine that waits for a reply through shared memory does
+// so: see the guide docs/guides/shared-memory.md.
+type Spin uint8
+
+// The ways to wait. They are those of the address parameter spin, which counts
+// where the option is not given.
+const (
+	// SpinAuto spins where that makes calls faster.
+	SpinAuto Spin = iota
+	// SpinOff sleeps at once: least CPU, a few microseconds more per call.
+	SpinOff
+	// SpinDedicated never sleeps while a call waits: that takes a CPU.
+	SpinDedicated
+)
+
+// WithSpin sets how replies through shared memory are waited for; the default
+// is SpinAuto.
+func WithSpin(spin Spin) Option {
+	return func(c *config) { c.spin = spin }
 }
 
 // WithName sets what this program calls itself, for the server's log.

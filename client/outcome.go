@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -75,6 +76,10 @@ type ending struct {
 	alone           bool
 	takenID, lastID uint64
 	partial         partialFrame
+	// memory holds the start marks, if there are any. final: the server closed
+	// the connection, so they do not change any more.
+	memory *memory
+	final  bool
 }
 
 // survey collects the evidence. Preconditions: c.mu is held.
@@ -83,12 +88,13 @@ func (c *connection) survey(why *loss) *ending {
 	defer c.output.sendMu.Unlock()
 	e := &ending{address: c.client.address.String(), why: why, local: c.local, alone: c.pending.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
+	e.memory, e.final = c.memory, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
 	return e
 }
 
 // failureOf is the table "From event to outcome" for connections that ended.
 func (e *ending) failureOf(r *call) *status.Error {
-	if r.id > e.takenID {
+	if !r.inMemory && r.id > e.takenID {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	if code, outcome, found := e.partial.tells(r.id, e.alone); found && !e.why.protocol {
@@ -98,12 +104,23 @@ func (e *ending) failureOf(r *call) *status.Error {
 		}
 		return failure
 	}
+	if e.memory.marked(r.id) && !e.why.protocol {
+		return e.failure(e.memory.outcomeOf(r.id, e.final))
+	}
 	// The kernel reports a reset when bytes were left unread. The last frame
 	// was then not read to its end, and a server starts whole frames only.
 	if e.local && e.why.reset && e.alone && e.lastID == r.id {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	return e.failure(status.OutcomeUnknown)
+}
+
+// unsent reports whether the server cannot have taken any notice of a request.
+func (e *ending) unsent(r *call) bool {
+	if !r.inMemory && r.id > e.takenID {
+		return true
+	}
+	return e.final && e.memory.stage(r.id) == sharedmemory.StageNone
 }
 
 func (e *ending) failure(outcome status.Outcome) *status.Error {

@@ -45,6 +45,8 @@ type call struct {
 	// Guarded by connection.mu.
 	id      uint64
 	expired bool
+	// inMemory: the request went through shared memory.
+	inMemory bool
 
 	// How the call began to wait; see role. unsent: the connection ended before
 	// the kernel had taken the whole request.
@@ -91,6 +93,7 @@ func (c *call) reset() {
 	c.name, c.payload, c.reply, c.failure = "", nil, nil, nil
 	c.roundTrip = 0
 	c.leads, c.idle, c.unsent = false, false, false
+	c.inMemory = false
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {
 		c.request = nil
@@ -118,6 +121,24 @@ type pendingTable struct {
 	waiting int
 	// lastID is the highest id drawn.
 	lastID uint64
+	// marks is the number of the connection's start marks, 0 without shared
+	// memory: ids that are drawn differ modulo it too, for which fewer must be in
+	// the table.
+	marks int
+}
+
+// free reports whether an id may be drawn.
+func (t *pendingTable) free(id uint64) bool {
+	step := uint64(len(t.slots))
+	if t.marks > 0 {
+		step = min(step, uint64(t.marks))
+	}
+	for at := id & (step - 1); at < uint64(len(t.slots)); at += step {
+		if t.slots[at].id != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // add draws an id for the call, greater than all before.
@@ -127,7 +148,7 @@ func (t *pendingTable) add(c *call) {
 	}
 	mask := uint64(len(t.slots) - 1)
 	id := t.lastID + 1
-	for t.slots[id&mask].id != 0 {
+	for !t.free(id) {
 		id++
 	}
 	t.slots[id&mask] = slot{id: id, call: c}
@@ -193,6 +214,19 @@ func (t *pendingTable) giveUp(id uint64) bool {
 	s.call = nil
 	t.waiting--
 	return true
+}
+
+// takeUnsent removes the calls above limit, the highest that the socket took,
+// that went there.
+func (t *pendingTable) takeUnsent(limit uint64) []*call {
+	var taken []*call
+	for i := range t.slots {
+		if c := t.slots[i].call; c != nil && c.id > limit && !c.inMemory {
+			t.take(c.id)
+			taken = append(taken, c)
+		}
+	}
+	return taken
 }
 
 // takeAbove removes all ids above limit and returns the calls among them that

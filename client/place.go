@@ -24,7 +24,7 @@ func (c *connection) hasPlace() bool {
 }
 
 func (c *connection) roomy() bool {
-	return c.pending.used < int(c.welcome.CallsInFlightMax) && len(c.output.pending) < wire.PendingOutputBytesMax
+	return c.pending.used < c.callsMax && len(c.output.pending) < wire.PendingOutputBytesMax
 }
 
 // offerPlaces promises a place to the first who waits, if there is one.

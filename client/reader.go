@@ -23,18 +23,23 @@ const batchMax = 64
 // frameHandlers are called by whoever reads for whole frames, by type. The parser
 // refuses all others.
 var frameHandlers = [...]func(*connection, *wire.Frame) error{
-	wire.Reply: (*connection).handleReply,
-	wire.Error: (*connection).handleError,
-	wire.Ping:  (*connection).handlePing,
-	wire.Pong:  (*connection).handlePong,
-	wire.Drain: (*connection).handleDrain,
+	wire.Reply:  (*connection).handleReply,
+	wire.Error:  (*connection).handleError,
+	wire.Ping:   (*connection).handlePing,
+	wire.Pong:   (*connection).handlePong,
+	wire.Drain:  (*connection).handleDrain,
+	wire.Wake:   (*connection).handleWake,
+	wire.Memory: (*connection).handleMemory,
 }
 
 // read is the connection's goroutine: it parses what the server sends until the
 // connection ends, and rests while lone callers do that; see role.
 func (c *connection) read() {
 	defer close(c.ended)
-	c.end(c.readFrames())
+	cause := c.readFrames()
+	c.drainMemory(cause)
+	c.end(cause)
+	c.releaseMemory()
 }
 
 func (c *connection) readFrames() error {
@@ -53,19 +58,48 @@ func (c *connection) readFrames() error {
 	}
 }
 
-// readMore reads once, and waits for the rest of a frame only so long.
+// readMore waits for the standby until something has come.
 func (c *connection) readMore() error {
+	if c.memory == nil {
+		return c.readSocket()
+	}
+	letCallersRun()
+	if c.memory.end.Ready() {
+		return nil
+	}
+	if !c.callsWait() {
+		return c.readIdle()
+	}
+	sleep, err := c.lookForMemory()
+	if err != nil || !sleep {
+		return err
+	}
+	return c.readAsleep()
+}
+
+func (c *connection) callsWait() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending.waiting > 0
+}
+
+// readSocket reads once, and waits for the rest of a frame only so long.
+func (c *connection) readSocket() error {
 	if err := c.boundWait(); err != nil {
 		return err
 	}
-	return c.input.fill(c.conn)
+	if c.input.handover.awaited {
+		return c.fillAwaitingMemory()
+	}
+	n, err := c.conn.Read(c.input.compact())
+	return c.input.filled(n, err)
 }
 
 // consume handles all frames that have arrived, then wakes their calls. What
 // came before a broken frame counts.
 func (c *connection) consume() error {
-	var err error
-	for more := true; more && err == nil; {
+	err := c.consumeMemory()
+	for more := err == nil; more && err == nil; {
 		if c.input.large.left > 0 {
 			more, err = c.continueLarge()
 		} else {
@@ -75,8 +109,12 @@ func (c *connection) consume() error {
 	if failure := c.deliver(); err == nil {
 		err = failure
 	}
+	if c.memory != nil {
+		c.memory.record = c.memory.record[:0]
+	}
 	if err == nil {
 		c.notePartial()
+		err = c.input.checkHandover()
 	}
 	return err
 }
@@ -211,7 +249,7 @@ func (c *connection) handleDrain(frame *wire.Frame) error {
 	}
 	c.mu.Lock()
 	c.leaveLocked()
-	refused := c.pending.takeAbove(frame.CallID)
+	refused := append(c.pending.takeAbove(frame.CallID), c.pending.takeUnsent(c.takenID())...)
 	unused := c.pending.waiting == 0
 	c.mu.Unlock()
 	reason := "the server is stopping"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,11 +37,14 @@ type role struct {
 	resting bool
 	leader  *call
 	// interrupted: the read deadline has passed by intention. boundUntil is what
-	// it should be, zero for none.
-	interrupted bool
+	// it should be, zero for none. The first may be read without the lock, by a
+	// caller that spins.
+	interrupted atomic.Bool
 	boundUntil  time.Time
 	// recall wakes the standby. failure is how a caller's reading ended.
-	recall  chan struct{}
+	recall chan struct{}
+	// unwatch ends the leader's watch over its context, and is the leader's.
+	unwatch func() bool
 	failure error
 	// The watch recalls the standby when no call came for a tick.
 	watch   *time.Timer
@@ -50,18 +54,31 @@ type role struct {
 
 // claim gives the role to the caller of r if nobody reads and r is alone, and
 // recalls the standby if it is not. idle reports that nobody read: then the end
-// of the connection may have gone unnoticed. Preconditions: c.mu is held and r
-// is in the table.
-func (c *connection) claim(r *call, alone bool) (leads, idle bool) {
+// of the connection may have gone unnoticed. Preconditions: c.mu is held, r is
+// in the table and not sent.
+func (c *connection) claim(r *call) (leads, idle bool) {
 	if !c.role.resting || c.role.leader != nil {
 		return false, false
 	}
-	if !alone || c.pending.used > 1 {
+	if c.pending.used > 1 {
 		c.recallStandby()
 		return false, true
 	}
 	c.role.leader = r
+	if c.memory != nil {
+		// Before the request is sent, so that its reply comes by the ring.
+		c.memory.end.Awake()
+	}
 	return true, true
+}
+
+// unclaim gives the role of r, which has to do something else first, to the
+// standby. Preconditions: c.mu is held.
+func (c *connection) unclaim(r *call) {
+	if r.leads {
+		r.leads, c.role.leader = false, nil
+		c.recallStandby()
+	}
 }
 
 // recallStandby makes sure that somebody reads, and reports whether nobody did.
@@ -78,10 +95,14 @@ func (c *connection) recallStandby() (idle bool) {
 // lead reads until the call is to be woken. When the connection ends, the
 // standby finishes the call.
 func (c *connection) lead(ctx context.Context, r *call) wake {
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, c.interruptLeader)()
+	if m := c.memory; m != nil {
+		m.context, m.idleNs = ctx, r.idleSince()
 	}
 	why, err := c.readFor(ctx, r)
+	if c.role.unwatch != nil {
+		c.role.unwatch()
+		c.role.unwatch = nil
+	}
 	c.handOver(err)
 	if err != nil {
 		return r.awaitWake(ctx)
@@ -99,7 +120,11 @@ func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
 		if ctx.Err() != nil {
 			return wakeExpired, nil
 		}
-		err := c.readMore()
+		sleep, err := c.lookForMemory()
+		if sleep && err == nil {
+			c.watchContext(ctx)
+			err = c.readAsleep()
+		}
 		if err == nil {
 			err = c.consume()
 		} else if errors.Is(err, os.ErrDeadlineExceeded) && c.liftInterrupt() {
@@ -111,6 +136,23 @@ func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
 	}
 }
 
+// watchContext makes the end of ctx interrupt the caller that reads, before it
+// sleeps.
+func (c *connection) watchContext(ctx context.Context) {
+	if c.role.unwatch == nil && ctx.Done() != nil {
+		c.role.unwatch = context.AfterFunc(ctx, c.interruptLeader)
+	}
+}
+
+// idleSince returns since when the caller waits for its reply, 0 where that is
+// to be read from the clock.
+func (r *call) idleSince() uint64 {
+	if r.inMemory && len(r.payload) <= quickPayloadBytesMax {
+		return r.startNs
+	}
+	return 0
+}
+
 // handOver ends a caller's reading: the standby goes on where there is more to
 // come.
 func (c *connection) handOver(err error) {
@@ -118,7 +160,10 @@ func (c *connection) handOver(err error) {
 	defer c.mu.Unlock()
 	c.liftInterruptLocked()
 	c.role.leader, c.role.failure = nil, err
-	if err != nil || !c.quiet() {
+	if c.memory != nil {
+		c.memory.context = nil
+	}
+	if err != nil || !c.quiet() || !c.memory.settle() {
 		c.recallStandby()
 		return
 	}
@@ -135,7 +180,7 @@ func (c *connection) quiet() bool {
 // when the standby has the role again, and has it at once where others wait.
 func (c *connection) rest() error {
 	c.mu.Lock()
-	if !c.quiet() {
+	if !c.quiet() || !c.memory.settle() {
 		c.mu.Unlock()
 		return nil
 	}
@@ -143,6 +188,9 @@ func (c *connection) rest() error {
 	c.watchIdle()
 	c.mu.Unlock()
 	<-c.role.recall
+	if c.memory != nil {
+		c.memory.end.Awake()
+	}
 	return c.role.failure
 }
 
@@ -156,7 +204,7 @@ func (c *connection) interruptLeader() {
 
 func (c *connection) interruptLeaderLocked() {
 	if c.role.leader != nil {
-		c.role.interrupted = true
+		c.role.interrupted.Store(true)
 		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
 	}
 }
@@ -168,9 +216,9 @@ func (c *connection) liftInterrupt() (interrupted bool) {
 }
 
 func (c *connection) liftInterruptLocked() (interrupted bool) {
-	interrupted = c.role.interrupted
+	interrupted = c.role.interrupted.Load()
 	if interrupted {
-		c.role.interrupted = false
+		c.role.interrupted.Store(false)
 		_ = c.conn.SetReadDeadline(c.role.boundUntil)
 	}
 	return interrupted
@@ -181,7 +229,7 @@ func (c *connection) boundRead(until time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.role.boundUntil = until
-	if c.role.interrupted {
+	if c.role.interrupted.Load() {
 		return nil
 	}
 	return c.conn.SetReadDeadline(until)

@@ -144,7 +144,7 @@ func (c *connection) writeFailed(err error) {
 	c.leaveLocked()
 	c.output.writing = false
 	ending := c.survey(&loss{cause: err})
-	unsent := c.pending.takeAbove(ending.takenID)
+	unsent := c.pending.takeUnsent(ending.takenID)
 	c.mu.Unlock()
 	for _, r := range unsent {
 		r.unsent = true

@@ -26,9 +26,21 @@ type LocalConn interface {
 	net.Conn
 	// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
 	ReadNow(b []byte) (int, error)
+	// ReadDescriptors is Read where descriptors may come along. They came with
+	// the last bytes that were read.
+	ReadDescriptors(b []byte) (int, Descriptors, error)
 	// SendDescriptors writes all of b with the descriptors attached to its first
 	// byte. The files stay the caller's.
 	SendDescriptors(b []byte, files ...*os.File) error
+}
+
+// Descriptors are what came along with a read.
+type Descriptors struct {
+	// Files are the reader's to close. They are close-on-exec.
+	Files []*os.File
+	// Truncated: there were more, which the process could not have. The kernel
+	// has closed them.
+	Truncated bool
 }
 
 // ListenOptions shape a listener. Transports ignore what does not apply.

@@ -60,6 +60,9 @@ func (g Geometry) Offer(spinUs int) wire.MemoryOffer {
 	return wire.MemoryOffer{Slots: uint32(g.Slots), Marks: uint32(g.Marks), ArenaBytes: uint32(g.ArenaBytes), SpinUs: uint32(spinUs)}
 }
 
+// Geometry returns how large the parts are.
+func (r *Regions) Geometry() Geometry { return r.geometry }
+
 // Bytes returns what both regions take when all of them is used.
 func (g Geometry) Bytes() int64 { return int64(g.callerRegion().bytes + g.serverRegion().bytes) }
 

@@ -13,6 +13,12 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
+const (
+	wordBytes    = 8
+	controlWords = 3 // a header and two descriptors
+	controlBytes = controlWords * wordBytes
+)
+
 // A conn reads by recvmsg without control space: descriptors that a peer sends
 // are then closed by the kernel and reported (MSG_CTRUNC), where read(2) would
 // lose them without a word. The message header lives in the conn and the
@@ -24,6 +30,9 @@ type conn struct {
 	raw        syscall.RawConn
 	receive    func(fd uintptr) bool // waits
 	receiveNow func(fd uintptr) bool
+
+	// control is where descriptors come to, while header points there.
+	control [controlWords]uint64
 
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -71,6 +80,23 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 	return n, err
 }
 
+// ReadDescriptors is Read where up to wire.MemoryDescriptors descriptors may
+// come along.
+func (c *conn) ReadDescriptors(b []byte) (int, transport.Descriptors, error) {
+	c.header.Control = (*byte)(unsafe.Pointer(&c.control))
+	n, err := c.read(b, c.receive)
+	c.header.Control = nil
+	came := int(c.header.Controllen)
+	c.header.SetControllen(0)
+	if err != nil || n == 0 {
+		return n, transport.Descriptors{}, err
+	}
+	received := transport.Descriptors{Truncated: c.header.Flags&unix.MSG_CTRUNC != 0}
+	control := unsafe.Slice((*byte)(unsafe.Pointer(&c.control)), controlBytes)
+	received.Files, err = filesOf(control[:came])
+	return n, received, err
+}
+
 func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -79,12 +105,13 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	c.vector.SetLen(len(b))
 	err := c.raw.Read(receive)
 	c.vector.Base = nil
+	awaited := c.header.Control != nil
 	switch {
 	case err != nil:
 		return 0, err
 	case c.failure != 0:
 		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recvmsg", c.failure)}
-	case c.header.Flags&unix.MSG_CTRUNC != 0:
+	case c.header.Flags&unix.MSG_CTRUNC != 0 && !awaited:
 		return 0, transport.ErrDescriptors
 	case c.count == 0:
 		return 0, io.EOF
@@ -96,6 +123,9 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 func (c *conn) receiveOnce(fd uintptr) bool {
 	for {
 		c.header.Flags = 0
+		if c.header.Control != nil {
+			c.header.SetControllen(controlBytes)
+		}
 		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 		switch errno {
 		case unix.EINTR:

@@ -20,3 +20,24 @@ func (c *conn) SendDescriptors(b []byte, files ...*os.File) error {
 	}
 	return err
 }
+
+// filesOf returns the descriptors that a control message brought.
+func filesOf(control []byte) (files []*os.File, err error) {
+	if len(control) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return nil, os.NewSyscallError("recvmsg", err)
+	}
+	for i := range messages {
+		descriptors, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // no descriptors
+		}
+		for _, descriptor := range descriptors {
+			files = append(files, os.NewFile(uintptr(descriptor), "received"))
+		}
+	}
+	return files, nil
+}
