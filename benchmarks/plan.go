@@ -26,7 +26,7 @@ const (
 )
 
 // socketOnly is the parameter of an address that rules shared memory out.
-const socketOnly = "" // "?shm=off" as soon as every library knows it
+const socketOnly = "?shm=off"
 
 // A route is how the calls of a row may travel.
 type route string

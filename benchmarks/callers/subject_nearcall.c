@@ -162,15 +162,10 @@ static void *open_typed(const char *address, size_t payload_bytes)
     return call_typed(near) == 0 ? near : NULL;
 }
 
-/* Until every libnearcall has it. */
-extern const char *nearcall_transport(const nearcall_client *client) __attribute__((weak));
-
 static int transport(const void *state)
 {
     const struct near *near = state;
 
-    if (nearcall_transport == NULL)
-        return TRANSPORT_UNKNOWN;
     return strcmp(nearcall_transport(near->client), "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
 }
 
