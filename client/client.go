@@ -80,6 +80,24 @@ func transportOf(a address.Address) transport.Transport {
 // Address returns the address the client was made for.
 func (c *Client) Address() string { return c.address.String() }
 
+// Transport returns how the present connection carries calls: "shared memory",
+// "unix socket" or "tcp"; "" when there is no connection.
+func (c *Client) Transport() string {
+	current := c.current.Load()
+	switch {
+	case current == nil:
+		return ""
+	case !current.local:
+		return "tcp"
+	}
+	current.mu.Lock()
+	defer current.mu.Unlock()
+	if current.memory == nil {
+		return "unix socket"
+	}
+	return "shared memory"
+}
+
 // Close closes the connection and waits until that is done. Calls in flight
 // fail with CANCELLED and later ones with FAILED_PRECONDITION; both match
 // ErrClosed. Closing twice is allowed. The error is always nil; it makes a
