@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     nc_frame_decode(&frame, data + 1);
     nc_frame_encode(back, &frame);
     FUZZ_CHECK(memcmp(back, data + 1, sizeof(back)) == 0);
-    if (nc_frame_check(&frame, sender, NC_FRAME_BYTES_MAX, &fault) < 0) {
+    if (nc_frame_check(&frame, sender, data[0] & 2 ? NC_FEATURE_SHARED_MEMORY : 0, NC_FRAME_BYTES_MAX, &fault) < 0) {
         FUZZ_CHECK(fault.code > 0 && fault.field && fault.allowed && fault.subject);
         return 0;
     }

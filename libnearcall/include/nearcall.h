@@ -148,7 +148,16 @@ enum {
     /* Talk to a server of any user. Without it the server's user must be root,
      * the caller's own, the owner of the socket's directory, or listed in
      * server_user_ids; otherwise nothing is sent to it. */
-    NEARCALL_ANY_SERVER_USER = 8
+    NEARCALL_ANY_SERVER_USER = 8,
+    /* Use the socket only; see "Shared memory". The same as ?shm=off in the
+     * address. */
+    NEARCALL_NO_SHARED_MEMORY = 16,
+    /* Never spin: sleep at once. The same as ?spin=off. */
+    NEARCALL_SPIN_OFF = 32,
+    /* Never sleep while waiting for a reply, for who has a CPU to give. The same as
+     * ?spin=dedicated; NEARCALL_SPIN_OFF, or ?spin=off, wins over it. A signal does
+     * not end such a wait, with NEARCALL_INTERRUPTIBLE neither. */
+    NEARCALL_SPIN_DEDICATED = 64
 };
 
 typedef struct nearcall_options {
@@ -198,6 +207,11 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
 
 /* The server's process id as it says itself; 0 when not connected. */
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
+
+/* How the calls of this connection travel: "shared memory", "unix socket", "tcp", or
+ * "" when not connected. A local connection begins with its socket and gets memory
+ * when it has made some calls. */
+NEARCALL_API const char *nearcall_transport(const nearcall_client *client);
 
 /* ---- Errors: what the last failed function on this handle left ---- */
 
@@ -299,6 +313,12 @@ NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, si
 /* Room for bytes that the caller fills before the next function on this
  * handle; NULL when there is none (the failure is kept). */
 NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
+
+/* The same with a return value: NEARCALL_OK with *ret_data set, or the failure, which
+ * is kept as well. A raw request is best built so: a large one then lies in shared
+ * memory from its first byte, and sending it copies nothing. */
+NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
+                                          uint8_t **ret_data);
 
 /* Sends the request and waits for its reply; retries as nearcall_call() does. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,

@@ -75,16 +75,61 @@ static int parse_tcp(struct nc_address *address, const char *text, size_t bytes,
     return 0;
 }
 
-int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,
-                     const char **ret_reason)
+static bool is(const char *text, size_t bytes, const char *setting)
 {
-    memset(address, 0, sizeof(*address));
-    size_t bytes = strcspn(text, "?");
-    if (text[bytes] == '?' && text[bytes + 1] != '\0')
-        return refuse(ret_reason, "no parameter is defined in this version; remove what follows the ?");
+    return bytes == strlen(setting) && memcmp(text, setting, bytes) == 0;
+}
+
+static int apply(struct nc_address *address, const char *text, size_t bytes,
+                 const char **ret_reason)
+{
+    if (is(text, bytes, "shm=off"))
+        address->shared_memory_off = true;
+    else if (is(text, bytes, "spin=auto"))
+        address->spin = NC_SPIN_AUTO;
+    else if (is(text, bytes, "spin=off"))
+        address->spin = NC_SPIN_OFF;
+    else if (is(text, bytes, "spin=dedicated"))
+        address->spin = NC_SPIN_DEDICATED;
+    else if (!is(text, bytes, "shm=auto"))
+        return refuse(ret_reason, "the parameters are shm=auto, shm=off, spin=auto, spin=off and "
+                                  "spin=dedicated, with & between them");
+    return 0;
+}
+
+/* text is what follows the question mark. */
+static int parse_parameters(struct nc_address *address, const char *text, const char **ret_reason)
+{
+    if (*text == '\0')
+        return 0;
+    if (address->kind == NC_ADDRESS_TCP)
+        return refuse(ret_reason, "parameters are for unix: addresses; remove what follows the ?");
+    for (;;) {
+        size_t bytes = strcspn(text, "&");
+        if (apply(address, text, bytes, ret_reason) < 0)
+            return -1;
+        if (text[bytes] == '\0')
+            return 0;
+        text += bytes + 1;
+    }
+}
+
+static int parse_target(struct nc_address *address, const char *text, size_t bytes,
+                        bool allow_abstract, const char **ret_reason)
+{
     if (bytes >= 5 && memcmp(text, "unix:", 5) == 0)
         return parse_unix(address, text + 5, bytes - 5, allow_abstract, ret_reason);
     if (bytes >= 4 && memcmp(text, "tcp:", 4) == 0)
         return parse_tcp(address, text + 4, bytes - 4, ret_reason);
     return refuse(ret_reason, "an address begins with unix: or tcp:");
+}
+
+int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,
+                     const char **ret_reason)
+{
+    memset(address, 0, sizeof(*address));
+    size_t bytes = strcspn(text, "?");
+    if (parse_target(address, text, bytes, allow_abstract, ret_reason) < 0)
+        return -1;
+    return text[bytes] ? parse_parameters(address, text + bytes + 1, ret_reason) : 0;
 }

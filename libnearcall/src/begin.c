@@ -6,6 +6,11 @@ static void keep_payload(nearcall_client *client, struct nc_call *call)
     if (call->type != NC_REQUEST)
         return; /* a function's name lives as long as its function */
     size_t bytes = call->payload_bytes;
+    if (nc_request_own(client) < 0) {
+        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "no memory to keep the request until there is a connection");
+        return;
+    }
     call->store = client->request.buffer;
     client->request.buffer = (struct nc_buffer){0};
     call->payload = bytes ? call->store.data + call->store.start : NULL;
@@ -35,7 +40,7 @@ static void begin_without_blocking(nearcall_client *client, struct nc_call *call
     if (call->state != NC_CALL_PENDING)
         return;
     keep_payload(client, call);
-    if (client->connection.state == NC_CLOSED)
+    if (client->connection.state == NC_CLOSED && call->state == NC_CALL_PENDING)
         nc_connection_start(client, call->deadline_ns);
 }
 
@@ -80,7 +85,7 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
 {
     int r = NEARCALL_OK;
-    call->id = ++client->last_id;
+    nc_call_draw_id(client, call);
     if (client->options.flags & NEARCALL_NONBLOCKING)
         begin_without_blocking(client, call);
     else

@@ -22,34 +22,44 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     struct nc_call *call = find_free(client, client->last_id + 1);
     if (!call)
         return NULL;
-    nc_connection_expect(client, deadline_ns);
-    memset(call, 0, sizeof(*call));
+    if (client->connection.state != NC_READY)
+        nc_connection_expect(client, deadline_ns);
+    /* Field by field: clearing all of it would cost more than all else here. What is
+     * not set is not looked at before it is, or is 0 in a free call. */
     call->state = NC_CALL_PENDING;
     call->type = type;
+    call->synchronous = call->known = call->by_memory = call->untouched = false;
+    call->retryable = false;
+    call->codec = 0;
     call->function = function;
     call->deadline_ns = deadline_ns;
+    call->frame_start = call->frame_end = 0;
+    call->payload = NULL;
+    call->payload_bytes = 0;
+    call->code = 0;
     client->calls_used++;
     return call;
 }
 
+/* The next id above all others that belongs to this place of the table. */
+void nc_call_draw_id(nearcall_client *client, struct nc_call *call)
+{
+    uint64_t next = client->last_id + 1;
+    uint64_t place = (uint64_t)(call - client->calls);
+    client->last_id = call->id = next + (place - next) % NC_CALLS;
+}
+
 struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id)
 {
-    if (id == 0)
-        return NULL;
-    if (client->waiting && client->waiting->id == id)
-        return client->waiting;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[(id + i) % NC_CALLS];
-        if (call->id == id && call->state != NC_CALL_FREE)
-            return call;
-    }
-    return NULL;
+    struct nc_call *call = &client->calls[id % NC_CALLS];
+    return id != 0 && call->id == id && call->state != NC_CALL_FREE ? call : NULL;
 }
 
 void nc_call_free(nearcall_client *client, struct nc_call *call)
 {
     nearcall_function *function = call->function;
-    nc_buffer_free(&call->store);
+    if (call->store.data)
+        nc_buffer_free(&call->store);
     if (client->waiting == call)
         client->waiting = NULL;
     call->state = NC_CALL_FREE;
@@ -60,22 +70,12 @@ void nc_call_free(nearcall_client *client, struct nc_call *call)
         nc_function_forget_if_unused(client, function);
 }
 
-bool nc_call_is_on_connection(const struct nc_call *call)
-{
-    return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
-}
-
 unsigned nc_calls_on_connection(const nearcall_client *client)
 {
     unsigned count = 0;
     for (size_t i = 0; i < NC_CALLS; i++)
         count += nc_call_is_on_connection(&client->calls[i]);
     return count;
-}
-
-bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)
-{
-    return client->connection.written >= call->frame_end;
 }
 
 /* ---- Outcomes ---- */
@@ -92,13 +92,21 @@ void nc_call_finish(struct nc_call *call, int code, int outcome, const char *wha
 }
 
 /* Whether the end of the connection proves that the call's frame was not read:
- * the rule of ECONNRESET in spec/call-semantics.md. */
+ * the rule of ECONNRESET in spec/call-semantics.md. With shared memory the start
+ * marks tell more, and the socket's bytes are not all that was sent. */
 static bool reset_proves_unread(const nearcall_client *client, const struct nc_call *call,
                                 const struct nc_loss *loss)
 {
     const struct nc_connection *connection = &client->connection;
     return loss->reset && connection->transport->reset_shows_unread &&
+           !nc_memory_is_used(&connection->memory) &&
            call->frame_end == connection->written && nc_calls_on_connection(client) == 1;
+}
+
+static enum nc_mark mark_of(const nearcall_client *client, const struct nc_call *call)
+{
+    const struct nc_memory *memory = &client->connection.memory;
+    return nc_memory_is_used(memory) ? nc_memory_mark(memory, call->id) : NC_MARK_UNKNOWN;
 }
 
 static int outcome_of_loss(const nearcall_client *client, const struct nc_call *call,
@@ -110,14 +118,23 @@ static int outcome_of_loss(const nearcall_client *client, const struct nc_call *
         return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
     if (reset_proves_unread(client, call, loss))
         return NEARCALL_OUTCOME_NOT_EXECUTED;
-    return NEARCALL_OUTCOME_UNKNOWN;
+    switch (mark_of(client, call)) {
+    case NC_MARK_NONE:
+    case NC_MARK_RECEIVED:
+        return NEARCALL_OUTCOME_NOT_EXECUTED;
+    case NC_MARK_FINISHED:
+        return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    default:
+        return NEARCALL_OUTCOME_UNKNOWN;
+    }
 }
 
 static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss)
 {
     int outcome = outcome_of_loss(client, call, loss);
     bool too_late = call->state == NC_CALL_CANCELLING;
-    call->untouched = client->connection.written <= call->frame_start;
+    call->untouched = call->by_memory ? mark_of(client, call) == NC_MARK_NONE
+                                      : nc_frame_is_untouched(client, call);
     nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
     call->retryable =
@@ -162,6 +179,14 @@ void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 
 /* ---- Deadlines ---- */
 
+/* A reply of which something is there, or a mark, says that the function has run. */
+static int outcome_of_expiry(const nearcall_client *client, const struct nc_call *call)
+{
+    return nc_reply_has_begun(client, call) || mark_of(client, call) == NC_MARK_FINISHED
+               ? NEARCALL_OUTCOME_EXECUTED_RESULT_LOST
+               : NEARCALL_OUTCOME_UNKNOWN;
+}
+
 static void finish_expired(struct nc_call *call, int outcome)
 {
     nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
@@ -173,7 +198,7 @@ static void finish_expired(struct nc_call *call, int outcome)
 static void expire_unwritten(nearcall_client *client, struct nc_call *call)
 {
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, false};
-    bool begun = client->connection.written > call->frame_start;
+    bool begun = !nc_frame_is_untouched(client, call);
     if (!begun)
         nc_output_remove(client, call);
     nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
@@ -205,9 +230,7 @@ void nc_call_expire(nearcall_client *client, struct nc_call *call)
         nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the deadline passed before there was a connection to the server");
     else if (call->state == NC_CALL_CANCELLING)
-        finish_expired(call, nc_reply_has_begun(client, call)
-                                 ? NEARCALL_OUTCOME_EXECUTED_RESULT_LOST
-                                 : NEARCALL_OUTCOME_UNKNOWN);
+        finish_expired(call, outcome_of_expiry(client, call));
     else if (!nc_frame_is_written(client, call))
         expire_unwritten(client, call);
     else if (call->type != NC_REQUEST)
@@ -255,7 +278,7 @@ void nc_call_expire_all(nearcall_client *client)
 
 void nc_call_give_up(nearcall_client *client, struct nc_call *call)
 {
-    if (call->state == NC_CALL_SENT && client->connection.written <= call->frame_start)
+    if (call->state == NC_CALL_SENT && nc_frame_is_untouched(client, call))
         nc_output_remove(client, call);
     else if (call->state == NC_CALL_SENT && call->type == NC_REQUEST)
         nc_send_cancel(client, call);

@@ -31,6 +31,7 @@ static void seed_random(nearcall_client *client)
 void nc_after_fork(nearcall_client *client)
 {
     bool trust_memory = atomic_load_explicit(&client->busy, memory_order_relaxed) == 0;
+    nc_request_after_fork(client);
     nc_connection_orphan(client, trust_memory);
     client->waiting = NULL;
     if (trust_memory) {
@@ -44,7 +45,7 @@ void nc_after_fork(nearcall_client *client)
     }
     seed_random(client);
     nc_fork_guard_rearm(&client->guard);
-    nc_leave(client, NEARCALL_OK);
+    nc_become_idle(client);
 }
 
 /* A signal's handler may fork while this thread is inside, and return in the child:
@@ -54,7 +55,7 @@ bool nc_forked_inside(nearcall_client *client)
 {
     if (__builtin_expect(!nc_forked(&client->guard), 1))
         return false;
-    nc_leave(client, NEARCALL_OK);
+    nc_become_idle(client);
     nc_after_fork(client);
     nc_become_busy(client);
     return true;
@@ -69,10 +70,25 @@ int nc_enter(nearcall_client *client)
     if (__builtin_expect(client->unusable, 0))
         return -client->error.code;
     nc_become_busy(client);
-    nc_error_clear(client);
+    if (client->error.code)
+        nc_error_clear(client);
     if (client->lent.data)
         nc_buffer_free(&client->lent);
+    if (client->connection.memory.held)
+        nc_memory_release(&client->connection.memory);
     return NEARCALL_OK;
+}
+
+/* The descriptor wakes a handle only while it sleeps. What came until then has to be
+ * taken first: nobody would be told of it. */
+void nc_sleep_outside(nearcall_client *client)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    if (client->calls_used == 0)
+        return;
+    while (nc_memory_is_used(memory) && !nc_forked_inside(client) &&
+           !nc_memory_fall_asleep(memory))
+        (void)nc_receive_memory(client);
 }
 
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms)
@@ -124,7 +140,9 @@ static int read_options(nearcall_client *client, const nearcall_options *given,
 static int check_options(nearcall_client *client, const nearcall_options *options)
 {
     const uint32_t known_flags = NEARCALL_INTERRUPTIBLE | NEARCALL_ALLOW_ABSTRACT |
-                                 NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER;
+                                 NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER |
+                                 NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF |
+                                 NEARCALL_SPIN_DEDICATED;
     if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
         return invalid(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
     if (options->connect_timeout_ms < 0)
@@ -219,6 +237,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     seed_random(client);
     int r = fill(client, address, options);
     client->unusable = r < 0;
+    client->watched = client->options.flags & NEARCALL_NONBLOCKING;
     return r;
 }
 
@@ -230,7 +249,9 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
         return;
     if (nc_forked(&client->guard))
         nc_after_fork(client);
+    nc_writer_drop(client);
     nc_connection_close(client);
+    nc_memory_release(&client->connection.memory);
     for (size_t i = 0; i < NC_CALLS; i++)
         nc_buffer_free(&client->calls[i].store);
     nc_buffer_free(&client->connection.in);
@@ -330,6 +351,15 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
     if (r == NEARCALL_OK)
         r = ping(client, timeout_ms, ret_round_trip_ns);
     return nc_leave(client, r);
+}
+
+NEARCALL_API const char *nearcall_transport(const nearcall_client *client)
+{
+    if (!client || client->connection.state != NC_READY || nc_forked(&client->guard))
+        return "";
+    if (nc_memory_is_used(&client->connection.memory))
+        return "shared memory";
+    return client->address.kind == NC_ADDRESS_TCP ? "tcp" : "unix socket";
 }
 
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client)

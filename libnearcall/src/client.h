@@ -7,14 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "address.h"
 #include "buffer.h"
 #include "clock.h"
 #include "fork.h"
+#include "governor.h"
 #include "limits_gen.h"
 #include "nearcall.h"
 #include "transport.h"
+#include "transport_sharedmemory.h"
 #include "wire.h"
 
 #define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX
@@ -51,12 +54,15 @@ enum nc_call_state {
     NC_CALL_FINISHED
 };
 
+/* Call number i of the table has ids that leave i when divided by NC_CALLS: so it is
+ * found at once, and no two calls in flight share a start mark. */
 struct nc_call {
     nearcall_call_id id; /* also on the wire; 0 while free or not yet drawn */
     enum nc_call_state state;
     enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
     bool synchronous; /* belongs to client->sync, unknown to the user */
     bool known; /* the user was given its id */
+    bool by_memory; /* its frame was sent through shared memory, all of it at once */
     uint8_t codec;
     nearcall_function *function;
     uint32_t function_id; /* as it was sent */
@@ -70,11 +76,11 @@ struct nc_call {
     /* Owns a pending payload first, and a kept reply later. */
     struct nc_buffer store;
     /* The result. data lies in store, or, for the call that is being waited for,
-     * in the connection's input until that is read again. */
+     * in the connection's input or memory until these are read again. */
     int code; /* positive */
     int outcome;
     bool retryable;
-    bool untouched; /* lost before the kernel took its first byte */
+    bool untouched; /* lost before the kernel, or the server, took its first byte */
     int64_t sent_ns; /* NC_PING only, and its payload */
     uint8_t ping_payload[sizeof(uint64_t)];
     const char *what; /* static, or client->lost_text; NULL: data is the server's error */
@@ -91,6 +97,12 @@ enum nc_connection_state {
     NC_CONNECTING,
     NC_HELLO, /* the hello was sent, the welcome is awaited */
     NC_READY
+};
+
+/* What came with the bytes of a MEMORY that may not be complete yet. */
+struct nc_descriptors {
+    bool pending;
+    int fds[NC_MEMORY_DESCRIPTORS]; /* -1: lost on the way */
 };
 
 struct nc_connection {
@@ -118,6 +130,12 @@ struct nc_connection {
     bool non_blocking; /* the descriptor's mode */
     bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
     int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
+    struct nc_memory memory;
+    struct nc_governor governor;
+    bool memory_came; /* and was used or not; there is one a connection */
+    bool spins; /* whether the present wait does */
+    struct nc_descriptors descriptors;
+    int64_t looked_ns; /* when the socket was read last; kept only with memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
 
@@ -157,6 +175,8 @@ struct nc_options {
 
 struct nc_writer {
     struct nc_buffer buffer;
+    bool in_arena; /* buffer lies there; it is not to be freed */
+    struct nc_buffer private_buffer; /* waits meanwhile */
     nearcall_function *function; /* NULL: no request was begun */
     uint8_t codec;
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
@@ -181,6 +201,9 @@ struct nearcall_client {
     struct nc_connection connection;
     struct nc_call calls[NC_CALLS];
     unsigned calls_used;
+    /* Its user was told what to watch, or will be without asking: so that the
+     * descriptor wakes it, the handle sleeps while it is outside. */
+    bool watched;
     struct nc_call *waiting; /* its reply need not be copied */
     struct nc_sync sync;
     struct nc_buffer lent; /* a kept reply the user reads now */
@@ -189,14 +212,22 @@ struct nearcall_client {
     int lost_code; /* positive: why the last connection ended */
     char lost_text[NC_LOST_TEXT_BYTES];
     nearcall_function *functions[NC_FUNCTION_BUCKETS];
+    nearcall_function *last_function; /* the one that was looked up last, or NULL */
 };
 
 /* client.c: every public function that changes the handle begins with nc_enter()
  * and ends with nc_leave(). */
 int nc_enter(nearcall_client *client);
-static inline int nc_leave(nearcall_client *client, int r)
+void nc_sleep_outside(nearcall_client *client);
+static inline void nc_become_idle(nearcall_client *client)
 {
     atomic_store_explicit(&client->busy, 0, memory_order_release);
+}
+static inline int nc_leave(nearcall_client *client, int r)
+{
+    if (__builtin_expect(client->watched, 0))
+        nc_sleep_outside(client);
+    nc_become_idle(client);
     return r;
 }
 static inline void nc_become_busy(nearcall_client *client)
@@ -241,6 +272,10 @@ static inline bool nc_connection_usable(const nearcall_client *client)
 /* A connection that drains and has answered all it carried. */
 bool nc_connection_is_over(const nearcall_client *client);
 
+/* send_memory.c: false: it did not fit, or the socket is the better way. */
+bool nc_send_by_memory(nearcall_client *client, struct nc_call *call);
+bool nc_cancel_by_memory(nearcall_client *client, const struct nc_call *call);
+
 /* send.c */
 void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
@@ -249,6 +284,12 @@ void nc_flush(nearcall_client *client);
 void nc_send_pending(nearcall_client *client);
 int nc_output_own(nearcall_client *client);
 void nc_output_remove(nearcall_client *client, struct nc_call *call);
+bool nc_queue(nearcall_client *client, const void *data, size_t bytes);
+ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count);
+size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call);
+void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *header,
+                    uint8_t *extensions);
+void nc_mark_as_sent(nearcall_client *client, struct nc_call *call);
 static inline size_t nc_output_bytes(const struct nc_connection *connection)
 {
     return nc_buffer_bytes(&connection->out) + connection->borrowed_bytes;
@@ -258,13 +299,31 @@ static inline size_t nc_output_bytes(const struct nc_connection *connection)
 enum { NC_RECEIVED = 1, NC_NOTHING = 0 };
 int nc_receive(nearcall_client *client, int flags);
 void nc_dispatch(nearcall_client *client);
+int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
+                    struct nc_fault *fault);
+void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
+                       const struct nc_fault *fault);
+void nc_keep_waiting_result(nearcall_client *client);
+
+/* receive_memory.c */
+int nc_receive_memory(nearcall_client *client);
+void nc_drain_memory(nearcall_client *client);
+ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal);
+void nc_descriptors_close(struct nc_connection *connection);
+bool nc_descriptors_are_misplaced(const struct nc_connection *connection);
+int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                 size_t bytes, struct nc_fault *fault);
 bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);
 
 /* call.c */
 struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
                             nearcall_function *function, int64_t deadline_ns);
 struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id);
-bool nc_call_is_on_connection(const struct nc_call *call);
+void nc_call_draw_id(nearcall_client *client, struct nc_call *call);
+static inline bool nc_call_is_on_connection(const struct nc_call *call)
+{
+    return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
+}
 void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what);
 void nc_call_expire(nearcall_client *client, struct nc_call *call);
 void nc_call_expire_all(nearcall_client *client);
@@ -278,13 +337,22 @@ void nc_calls_after_fork(nearcall_client *client);
 void nc_calls_after_busy_fork(nearcall_client *client);
 unsigned nc_calls_on_connection(const nearcall_client *client);
 int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
-bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call);
+static inline bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)
+{
+    return call->by_memory || client->connection.written >= call->frame_end;
+}
+/* Whether the kernel has nothing of it, so that it can be taken back. */
+static inline bool nc_frame_is_untouched(const nearcall_client *client, const struct nc_call *call)
+{
+    return !call->by_memory && client->connection.written <= call->frame_start;
+}
 
 /* wait.c: 0 or NEARCALL_E_INTERRUPTED; what happened is in the calls. */
 int nc_pump(nearcall_client *client, int64_t until_ns);
 int nc_pause(nearcall_client *client, int64_t until_ns);
 int nc_make_ready(nearcall_client *client, struct nc_call *call);
 int nc_wait(nearcall_client *client, struct nc_call *call);
+void nc_choose_waiting(nearcall_client *client);
 
 /* begin.c */
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
@@ -305,6 +373,13 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
                       size_t bytes);
 void nc_function_forget_if_unused(nearcall_client *client, nearcall_function *function);
 void nc_functions_free(nearcall_client *client);
+
+/* request_buffer.c: where a request is built. */
+int nc_request_reserve(nearcall_client *client, size_t bytes);
+bool nc_request_moves(const nearcall_client *client, size_t bytes);
+int nc_request_own(nearcall_client *client);
+void nc_request_leave_arena(nearcall_client *client);
+void nc_request_after_fork(nearcall_client *client);
 
 /* msgpack_write.c */
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);

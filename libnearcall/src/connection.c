@@ -29,6 +29,8 @@ static void reset(struct nc_connection *connection)
     connection->last_ping_id = 0;
     connection->draining = false;
     connection->receive_timeout_ns = 0;
+    connection->memory_came = false;
+    connection->spins = false;
 }
 
 /* The input's memory stays: a reply the user is about to read may lie in it. */
@@ -37,6 +39,11 @@ void nc_connection_close(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     if (connection->fd >= 0)
         close(connection->fd);
+    nc_descriptors_close(connection);
+    if (nc_memory_is_used(&connection->memory)) {
+        (void)nc_request_own(client); /* it says itself what it lost */
+        nc_memory_close(&connection->memory);
+    }
     reset(connection);
     nc_buffer_trim(&connection->out);
 }
@@ -63,6 +70,10 @@ void nc_connection_orphan(nearcall_client *client, bool trust_memory)
     if (fd >= 0 && fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
         status.st_dev == connection->device && status.st_ino == connection->inode)
         close(fd);
+    nc_memory_orphan(&connection->memory, trust_memory);
+    if (trust_memory)
+        nc_descriptors_close(connection);
+    connection->descriptors.pending = false;
     if (!trust_memory) {
         memset(&connection->in, 0, sizeof(connection->in));
         memset(&connection->out, 0, sizeof(connection->out));
@@ -151,12 +162,19 @@ static bool check_server_user(nearcall_client *client)
     return false;
 }
 
+static uint64_t features_offered(const nearcall_client *client)
+{
+    bool memory = client->address.kind != NC_ADDRESS_TCP && !client->address.shared_memory_off &&
+                  !(client->options.flags & NEARCALL_NO_SHARED_MEMORY) && nc_memory_is_possible();
+    return NC_FEATURE_SHARED_CLOCK | (memory ? NC_FEATURE_SHARED_MEMORY : 0);
+}
+
 static size_t encode_hello(const nearcall_client *client, uint8_t *out)
 {
     struct nc_hello hello = {
         .version_lowest = NC_PROTOCOL_VERSION,
         .version_highest = NC_PROTOCOL_VERSION,
-        .features_offered = NC_FEATURE_SHARED_CLOCK,
+        .features_offered = features_offered(client),
         .process_id = (uint32_t)getpid(),
         .frame_bytes_max = client->options.frame_bytes_max,
         .clock_ns = (uint64_t)nc_now_ns(),
@@ -349,7 +367,7 @@ static void read_welcome(nearcall_client *client)
     uint64_t former_hash = connection->welcome.schema_hash;
     struct nc_fault fault;
     int r = nc_welcome_decode(&connection->welcome, connection->in.data,
-                              connection->in.end, NC_FEATURE_SHARED_CLOCK, &fault);
+                              connection->in.end, features_offered(client), &fault);
     if (r <= 0 || connection->welcome.version == 0) {
         bool refused = r > 0;
         if (r < 0)

@@ -21,9 +21,8 @@ static nearcall_function *new_function(const char *name, size_t bytes)
     return function;
 }
 
-/* The one entry of a name; NULL without memory. bytes is within the limit. A new
- * one is linked by a single store: a fork finds the list whole at any moment. */
-nearcall_function *nc_function_intern(nearcall_client *client, const char *name, size_t bytes)
+/* A new one is linked by a single store: a fork finds the list whole at any moment. */
+static nearcall_function *intern(nearcall_client *client, const char *name, size_t bytes)
 {
     nearcall_function **first = bucket(client, name, bytes);
     for (nearcall_function *function = *first; function; function = function->next)
@@ -36,6 +35,15 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
     atomic_thread_fence(memory_order_release);
     *first = function;
     return function;
+}
+
+/* The one entry of a name; NULL without memory. bytes is within the limit. */
+nearcall_function *nc_function_intern(nearcall_client *client, const char *name, size_t bytes)
+{
+    nearcall_function *last = client->last_function;
+    if (last && last->name_bytes == bytes && memcmp(last->name, name, bytes) == 0)
+        return last;
+    return client->last_function = intern(client, name, bytes);
 }
 
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
@@ -83,6 +91,8 @@ void nc_function_forget_if_unused(nearcall_client *client, nearcall_function *fu
 {
     if (is_in_use(client, function))
         return;
+    if (client->last_function == function)
+        client->last_function = NULL;
     nearcall_function **link = bucket(client, function->name, function->name_bytes);
     while (*link != function)
         link = &(*link)->next;
@@ -177,7 +187,7 @@ static int find_begin(nearcall_client *client, const char *name, size_t name_byt
         return r;
     if (nc_function_is_described(client, function)) {
         nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
-        call->id = ++client->last_id;
+        nc_call_draw_id(client, call);
         call->known = true;
         *ret_call = call->id;
         return NEARCALL_OK;

@@ -173,7 +173,8 @@ static int read_long(nearcall_reader *reader, uint8_t byte, nearcall_value *valu
 
 static int read_value(nearcall_reader *reader, nearcall_value *value)
 {
-    uint8_t byte = *reader->next++;
+    /* Once: what is read may be a server's memory, and the compiler must not look again. */
+    uint8_t byte = *(const volatile uint8_t *)reader->next++;
     if (byte >= 0xE0 || byte < 0x80) {
         set_integer(value, (int8_t)byte);
         return NEARCALL_OK;

@@ -9,10 +9,11 @@
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
 {
     struct nc_writer *writer = &client->request;
-    struct nc_buffer buffer = writer->buffer;
-    buffer.start = buffer.end = 0;
-    memset(writer, 0, sizeof(*writer));
-    writer->buffer = buffer;
+    nc_request_leave_arena(client);
+    writer->buffer.start = writer->buffer.end = 0;
+    writer->unchecked = false;
+    writer->failure = 0;
+    writer->depth = 0;
     writer->function = function;
     writer->codec = (uint8_t)codec;
     writer->left[0] = 1;
@@ -21,9 +22,11 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
 void nc_writer_drop(nearcall_client *client)
 {
     struct nc_writer *writer = &client->request;
+    nc_request_leave_arena(client);
     writer->function = NULL;
     writer->buffer.start = writer->buffer.end = 0;
-    nc_buffer_trim(&writer->buffer);
+    if (writer->buffer.capacity > NC_BUFFER_KEEP_BYTES)
+        nc_buffer_trim(&writer->buffer);
 }
 
 static int complain(nearcall_client *client, int code, const char *what)
@@ -77,10 +80,11 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
                      "the request is larger than any frame may be");
         return NULL;
     }
-    if (!buffer->data || buffer->capacity - buffer->end < bytes) {
+    if (!buffer->data || buffer->capacity - buffer->end < bytes ||
+        nc_request_moves(client, buffer->end + bytes)) {
         nc_become_busy(client);
-        int r = nc_buffer_reserve(buffer, bytes ? bytes : 1); /* so that data is never NULL */
-        nc_leave(client, r);
+        int r = nc_request_reserve(client, bytes);
+        nc_become_idle(client);
         if (r < 0) {
             keep_failure(writer, r, "no memory for the request");
             return NULL;
@@ -348,6 +352,18 @@ NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
         return NULL;
     writer->unchecked = true;
     return room(client, bytes);
+}
+
+NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes, uint8_t **ret_data)
+{
+    uint8_t *to = ret_data ? nearcall_put_reserve(client, bytes) : NULL;
+    if (to) {
+        *ret_data = to;
+        return NEARCALL_OK;
+    }
+    if (!ret_data || !writer_of(client))
+        return NEARCALL_E_MISUSE;
+    return client->request.failure;
 }
 
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes)

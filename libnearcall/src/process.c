@@ -21,10 +21,28 @@ int nc_poll_now(const nearcall_client *client)
     return watched.revents;
 }
 
+/* Who asks what to watch is promised to be woken through it, from now on. */
+static void promise_to_wake(const nearcall_client *asked)
+{
+    nearcall_client *client = (nearcall_client *)(uintptr_t)asked; /* no handle is made const */
+    struct nc_memory *memory = &client->connection.memory;
+    client->watched = true;
+    if (client->calls_used && nc_memory_is_used(memory))
+        (void)nc_memory_fall_asleep(memory);
+}
+
+/* Frames came before the handle fell asleep, and its descriptor does not tell. */
+static bool frames_wait(const nearcall_client *client)
+{
+    const struct nc_memory *memory = &client->connection.memory;
+    return client->calls_used && nc_memory_is_used(memory) && nc_memory_is_ready(memory);
+}
+
 NEARCALL_API int nearcall_fd(const nearcall_client *client)
 {
     if (!is_usable(client) || nc_forked(&client->guard))
         return -1;
+    promise_to_wake(client);
     return client->connection.fd;
 }
 
@@ -32,6 +50,7 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
 {
     if (!is_usable(client) || nc_forked(&client->guard))
         return 0;
+    promise_to_wake(client);
     return nc_connection_events(client);
 }
 
@@ -65,6 +84,9 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
         return -1;
     if (nc_forked(&client->guard))
         return client->calls_used ? 0 : -1;
+    promise_to_wake(client);
+    if (frames_wait(client))
+        return 0;
     int64_t timer_ns = nc_connection_timer_ns(client);
     for (size_t i = 0; i < NC_CALLS; i++)
         timer_ns = nc_earlier(timer_ns, call_timer_ns(client, &client->calls[i]));
@@ -94,6 +116,8 @@ static void read_all(nearcall_client *client)
 static void make_progress(nearcall_client *client)
 {
     client->now_ns = nc_now_ns();
+    if (nc_memory_is_used(&client->connection.memory) && !nc_forked_inside(client))
+        nc_memory_awake(&client->connection.memory);
     if (client->connection.state != NC_READY)
         nc_connection_advance(client, nc_poll_now(client));
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
@@ -101,6 +125,7 @@ static void make_progress(nearcall_client *client)
     read_all(client);
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
         nc_flush(client); /* answers to pings that were just read */
+    nc_sleep_outside(client);
 }
 
 static int process(nearcall_client *client)

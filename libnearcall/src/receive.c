@@ -36,7 +36,7 @@ static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *f
 }
 
 /* frame is NULL when what came is no frame at all. */
-static void protocol_error(nearcall_client *client, const struct nc_frame *frame,
+void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
                            const struct nc_fault *fault)
 {
     struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, false};
@@ -231,12 +231,26 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
     return 0;
 }
 
+/* That it came is all. */
+static int on_wake(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                   size_t bytes, struct nc_fault *fault)
+{
+    (void)client;
+    (void)frame;
+    (void)payload;
+    (void)bytes;
+    (void)fault;
+    return 0;
+}
+
 static handler *const handlers[] = {
     [NC_REPLY] = on_reply,
     [NC_ERROR] = on_error,
     [NC_PING] = on_ping,
     [NC_PONG] = on_pong,
     [NC_DRAIN] = on_drain,
+    [NC_WAKE] = on_wake,
+    [NC_MEMORY] = nc_on_memory,
 };
 
 /* ---- Taking the input apart ---- */
@@ -269,8 +283,8 @@ static bool refuse_extension(nearcall_client *client, const struct nc_frame *fra
     return true;
 }
 
-static int handle(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
-                  struct nc_fault *fault)
+int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
+                    struct nc_fault *fault)
 {
     if (frame->extension_bytes &&
         nc_extensions_check(body, frame->extension_bytes, "REPLY", fault) < 0)
@@ -289,8 +303,9 @@ static bool dispatch_one(nearcall_client *client)
     if (arrived < NC_FRAME_HEADER_BYTES)
         return false;
     nc_frame_decode(&frame, in->data + in->start);
-    if (nc_frame_check(&frame, NC_FROM_SERVER, client->options.frame_bytes_max, &fault) < 0) {
-        protocol_error(client, &frame, &fault);
+    if (nc_frame_check(&frame, NC_FROM_SERVER, client->connection.welcome.features,
+                       client->options.frame_bytes_max, &fault) < 0) {
+        nc_protocol_error(client, &frame, &fault);
         return false;
     }
     if (arrived - NC_FRAME_HEADER_BYTES < frame.length) {
@@ -298,8 +313,8 @@ static bool dispatch_one(nearcall_client *client)
         return false;
     }
     const uint8_t *body = in->data + in->start + NC_FRAME_HEADER_BYTES;
-    if (handle(client, &frame, body, &fault) < 0) {
-        protocol_error(client, &frame, &fault);
+    if (nc_handle_frame(client, &frame, body, &fault) < 0) {
+        nc_protocol_error(client, &frame, &fault);
         return false;
     }
     if (client->connection.state != NC_READY)
@@ -392,6 +407,9 @@ static void trim(struct nc_buffer *in)
 static void receiving_failed(nearcall_client *client, int error)
 {
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, error == ECONNRESET};
+    nc_drain_memory(client);
+    if (client->connection.state != NC_READY)
+        return;
     if (error)
         nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
                            client->address_text, strerror(error));
@@ -399,8 +417,8 @@ static void receiving_failed(nearcall_client *client, int error)
         nc_connection_lost(client, &loss, "%s closed the connection", client->address_text);
 }
 
-/* The result that lies in the input must outlive further reading. */
-static void keep_waiting_result(nearcall_client *client)
+/* The result that lies in the input or in shared memory must outlive further reading. */
+void nc_keep_waiting_result(nearcall_client *client)
 {
     struct nc_call *call = client->waiting;
     client->waiting = NULL;
@@ -408,25 +426,15 @@ static void keep_waiting_result(nearcall_client *client)
         keep_result(client, call, call->data, call->data_bytes);
     if (call && call->state != NC_CALL_FINISHED)
         client->waiting = call;
-}
-
-/* Without room for them the kernel closes descriptors that come along, and says so
- * by MSG_CTRUNC. Bytes read, 0 at the end, -1 with errno. */
-static ssize_t read_some(nearcall_client *client, int flags, bool *ret_descriptors)
-{
-    struct nc_buffer *in = &client->connection.in;
-    struct iovec room = {in->data + in->end, in->capacity - in->end};
-    struct msghdr message = {.msg_iov = &room, .msg_iovlen = 1};
-    ssize_t received = recvmsg(client->connection.fd, &message, flags);
-    *ret_descriptors = received >= 0 && message.msg_flags & MSG_CTRUNC;
-    return received;
+    else if (call && client->connection.memory.held)
+        nc_memory_release(&client->connection.memory);
 }
 
 static void refuse_descriptors(nearcall_client *client)
 {
     struct nc_fault fault;
     (void)refuse(&fault, "server's", "descriptors", 1, "0, as they were not agreed to");
-    protocol_error(client, NULL, &fault);
+    nc_protocol_error(client, NULL, &fault);
 }
 
 /* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing
@@ -437,13 +445,17 @@ int nc_receive(nearcall_client *client, int flags)
     struct nc_buffer *in = &connection->in;
     if (nc_forked_inside(client))
         return NC_NOTHING; /* what comes is the parent's */
-    keep_waiting_result(client);
+    nc_keep_waiting_result(client);
+    if (nc_memory_is_used(&connection->memory) && nc_receive_memory(client) == NC_RECEIVED)
+        return NC_RECEIVED;
+    if (connection->state != NC_READY)
+        return NC_NOTHING;
     if (make_room(in) < 0) {
         drop_for_want_of_memory(client);
         return NC_RECEIVED;
     }
     bool descriptors;
-    ssize_t received = read_some(client, flags, &descriptors);
+    ssize_t received = nc_receive_bytes(client, flags, &descriptors);
     if (received <= 0) {
         int error = received < 0 ? errno : 0;
         if (error == EINTR)
@@ -457,9 +469,12 @@ int nc_receive(nearcall_client *client, int flags)
         return NC_NOTHING;
     }
     in->end += (size_t)received;
+    connection->looked_ns = client->now_ns;
     if (connection->skip_bytes)
         skip(connection);
     trim(in);
     nc_dispatch(client);
+    if (nc_descriptors_are_misplaced(connection))
+        refuse_descriptors(client);
     return NC_RECEIVED;
 }

@@ -186,6 +186,7 @@ static int wait_for(nearcall_client *client, nearcall_call_id id, nearcall_reply
     if (!call)
         return NEARCALL_E_MISUSE;
     client->now_ns = nc_now_ns();
+    nc_choose_waiting(client);
     int r = call->state == NC_CALL_PENDING ? nc_make_ready(client, call) : NEARCALL_OK;
     if (r == NEARCALL_OK)
         r = nc_wait(client, call);

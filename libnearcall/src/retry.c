@@ -115,6 +115,7 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *
     sync->stale_connection = client->connection.state == NC_READY;
     sync->attempts = 1;
     sync->pause_until_ns = 0;
+    nc_choose_waiting(client);
     return nc_sync_run(client, ret_reply);
 }
 

@@ -22,7 +22,7 @@ static void sending_failed(nearcall_client *client, int error)
 
 /* Gives the kernel what it takes at once. The number of bytes, or -1 when the
  * connection was lost. */
-static ssize_t send_now(nearcall_client *client, struct iovec *parts, size_t count)
+ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     if (nc_forked_inside(client))
@@ -64,7 +64,7 @@ void nc_flush(nearcall_client *client)
     if (connection->borrowed_bytes)
         parts[count++] = (struct iovec){(void *)(uintptr_t)connection->borrowed,
                                         connection->borrowed_bytes};
-    ssize_t sent = send_now(client, parts, count);
+    ssize_t sent = nc_send_now(client, parts, count);
     if (sent > 0)
         consume_output(connection, (size_t)sent);
 }
@@ -81,7 +81,7 @@ int nc_output_own(nearcall_client *client)
 }
 
 /* Appends to the output what must not be lost when memory is short; false then. */
-static bool queue(nearcall_client *client, const void *data, size_t bytes)
+bool nc_queue(nearcall_client *client, const void *data, size_t bytes)
 {
     struct nc_connection *connection = &client->connection;
     if (connection->borrowed_bytes && nc_output_own(client) < 0)
@@ -107,7 +107,8 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
     out->end -= (size_t)bytes;
     for (size_t i = 0; i < NC_CALLS; i++) {
         struct nc_call *other = &client->calls[i];
-        if (nc_call_is_on_connection(other) && other->frame_start > call->frame_start) {
+        if (nc_call_is_on_connection(other) && !other->by_memory &&
+            other->frame_start > call->frame_start) {
             other->frame_start -= bytes;
             other->frame_end -= bytes;
         }
@@ -131,8 +132,17 @@ static bool id_is_known(const nearcall_client *client, const nearcall_function *
     return function->id && function->id_hash == client->connection.welcome.schema_hash;
 }
 
-/* Writes header and extensions; returns their bytes. */
-static size_t encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head)
+/* Of the extension that names the function, if that is needed. */
+size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call)
+{
+    if (call->type != NC_REQUEST || id_is_known(client, call->function))
+        return 0;
+    return NC_EXTENSION_HEADER_BYTES + (size_t)call->function->name_bytes;
+}
+
+/* Writes header and extensions, for which there is room. */
+void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *header,
+                    uint8_t *extensions)
 {
     const nearcall_function *function = call->function;
     struct nc_frame frame = {.type = (uint8_t)call->type};
@@ -146,23 +156,18 @@ static size_t encode_head(nearcall_client *client, struct nc_call *call, uint8_t
             frame.function_id = function->id;
         else
             frame.extension_bytes = (uint32_t)nc_extension_encode(
-                head + NC_FRAME_HEADER_BYTES, NC_EXTENSION_FUNCTION_NAME, function->name,
-                function->name_bytes);
+                extensions, NC_EXTENSION_FUNCTION_NAME, function->name, function->name_bytes);
     }
     call->function_id = frame.function_id;
     frame.length = frame.extension_bytes + (uint32_t)call->payload_bytes;
-    nc_frame_encode(head, &frame);
-    return NC_FRAME_HEADER_BYTES + frame.extension_bytes;
+    nc_frame_encode(header, &frame);
 }
 
 /* A call the connection will not take; nothing was sent. */
 static bool refuse(nearcall_client *client, struct nc_call *call)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
-    size_t bytes = call->payload_bytes;
-    if (call->type == NC_REQUEST && !id_is_known(client, call->function))
-        bytes += NC_EXTENSION_HEADER_BYTES + (size_t)call->function->name_bytes;
-    if (bytes > welcome->frame_bytes_max) {
+    if (call->payload_bytes + nc_extension_bytes(client, call) > welcome->frame_bytes_max) {
         nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the request is larger than the largest frame the server takes");
         return true;
@@ -197,13 +202,13 @@ static void send_direct(nearcall_client *client, struct nc_call *call, uint8_t *
         {head, head_bytes},
         {(void *)(uintptr_t)call->payload, call->payload_bytes},
     };
-    ssize_t r = send_now(client, parts, call->payload_bytes ? 2 : 1);
+    ssize_t r = nc_send_now(client, parts, call->payload_bytes ? 2 : 1);
     if (r < 0)
         return;
     size_t sent = (size_t)r;
     if (sent == head_bytes + call->payload_bytes)
         return;
-    if (sent < head_bytes && !queue(client, head + sent, head_bytes - sent)) {
+    if (sent < head_bytes && !nc_queue(client, head + sent, head_bytes - sent)) {
         no_memory(client, call);
         return;
     }
@@ -217,9 +222,9 @@ static void send_behind(nearcall_client *client, struct nc_call *call, const uin
 {
     struct nc_buffer *out = &client->connection.out;
     size_t former_bytes = nc_buffer_bytes(out) + client->connection.borrowed_bytes;
-    if (queue(client, head, head_bytes) && queue(client, call->payload, call->payload_bytes))
+    if (nc_queue(client, head, head_bytes) && nc_queue(client, call->payload, call->payload_bytes))
         return;
-    /* queue() adds all or nothing, so at most the head has to go again */
+    /* nc_queue() adds all or nothing, so at most the head has to go again */
     if (nc_output_bytes(&client->connection) > former_bytes)
         out->end = out->start + former_bytes;
     no_memory(client, call);
@@ -234,34 +239,49 @@ static void prepare_ping(nearcall_client *client, struct nc_call *call)
     client->connection.last_ping_id = call->id;
 }
 
-/* The connection is ready and the call pending. Afterwards the call is sent, or
- * finished with its failure. */
-void nc_send_call(nearcall_client *client, struct nc_call *call)
+void nc_mark_as_sent(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_connection *connection = &client->connection;
+    call->state = NC_CALL_SENT;
+    if (connection->first_id == 0)
+        connection->first_id = call->id;
+    connection->last_id = call->id;
+}
+
+static void send_by_socket(nearcall_client *client, struct nc_call *call)
 {
     struct nc_connection *connection = &client->connection;
     uint8_t head[HEAD_BYTES_MAX];
-    if (call->synchronous)
-        call->id = ++client->last_id;
-    if (refuse(client, call))
-        return;
     if (nc_output_bytes(connection)) {
         nc_flush(client);
         if (!nc_connection_usable(client))
             return; /* the call is still pending */
     }
-    if (call->type == NC_PING)
-        prepare_ping(client, call);
-    size_t head_bytes = encode_head(client, call, head);
-    call->state = NC_CALL_SENT;
+    size_t head_bytes = NC_FRAME_HEADER_BYTES + nc_extension_bytes(client, call);
+    nc_encode_head(client, call, head, head + NC_FRAME_HEADER_BYTES);
+    call->by_memory = false;
     call->frame_start = connection->written + nc_output_bytes(connection);
     call->frame_end = call->frame_start + head_bytes + call->payload_bytes;
-    if (connection->first_id == 0)
-        connection->first_id = call->id;
-    connection->last_id = call->id;
+    nc_mark_as_sent(client, call);
     if (nc_output_bytes(connection))
         send_behind(client, call, head, head_bytes);
     else
         send_direct(client, call, head, head_bytes);
+}
+
+/* The connection is ready and the call pending. Afterwards the call is sent, or
+ * finished with its failure, or pending still on a connection that is lost or drains. */
+void nc_send_call(nearcall_client *client, struct nc_call *call)
+{
+    if (call->synchronous)
+        nc_call_draw_id(client, call);
+    if (refuse(client, call))
+        return;
+    if (call->type == NC_PING)
+        prepare_ping(client, call);
+    if (nc_memory_is_used(&client->connection.memory) && nc_send_by_memory(client, call))
+        return;
+    send_by_socket(client, call);
 }
 
 /* Best effort: a call that cannot be cancelled runs on, and its reply is
@@ -272,8 +292,10 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call)
     struct nc_frame frame = {.type = NC_CANCEL, .call_id = call->id};
     if (!nc_connection_usable(client))
         return;
+    if (call->by_memory && nc_cancel_by_memory(client, call))
+        return;
     nc_frame_encode(bytes, &frame);
-    if (queue(client, bytes, sizeof(bytes)))
+    if (nc_queue(client, bytes, sizeof(bytes)))
         nc_flush(client);
 }
 
@@ -286,7 +308,7 @@ void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t payloa
         return;
     nc_frame_encode(bytes, &frame);
     memcpy(bytes + NC_FRAME_HEADER_BYTES, payload, payload_bytes);
-    (void)queue(client, bytes, NC_FRAME_HEADER_BYTES + payload_bytes);
+    (void)nc_queue(client, bytes, NC_FRAME_HEADER_BYTES + payload_bytes);
 }
 
 static struct nc_call *oldest_pending(nearcall_client *client)
@@ -308,7 +330,7 @@ void nc_send_pending(nearcall_client *client)
     while (nc_connection_usable(client) && (call = oldest_pending(client)) != NULL) {
         nc_send_call(client, call);
         if (client->connection.borrowed_bytes && nc_output_own(client) < 0) {
-            if (client->connection.written <= call->frame_start)
+            if (nc_frame_is_untouched(client, call))
                 nc_output_remove(client, call);
             no_memory(client, call);
         }

@@ -4,11 +4,15 @@
 #include <sys/time.h>
 
 #include "client.h"
+#include "pause.h"
 
 /* Below this the kernel's timers are exact to a tick; above, they may be late by
  * an eighth of their length (the levels of its timer wheel). */
 #define EXACT_TIMER_NS (60 * NC_NS_PER_MS)
 #define LONGEST_WAIT_NS (3600 * NC_NS_PER_S)
+/* How often a spinner looks at the ring between two looks at the clock: some us. */
+#define LOOKS_AT_ONCE 64
+#define SOCKET_LOOK_NS (NC_SOCKET_LOOK_US * 1000LL)
 
 /* Whether SO_RCVTIMEO as it stands wakes us in time, and not too often. A timeout
  * that is shorter than what remains costs one more look at the clock; one that is
@@ -96,13 +100,103 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
            !(connection->timed_out && until_ns - client->now_ns <= EXACT_TIMER_NS);
 }
 
+static int wait_for_socket(nearcall_client *client, int64_t until_ns)
+{
+    return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
+                                                   : poll_until(client, until_ns);
+}
+
+/* ---- With shared memory: look at the ring for a while, then sleep ---- */
+
+/* Decides for the wait that is about to begin, before anything is sent: the server
+ * answers through the ring only if this side is awake by then. */
+void nc_choose_waiting(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    if (!nc_memory_is_used(&connection->memory))
+        return;
+    connection->spins = nc_governor_choose(&connection->governor, client->now_ns);
+    if (connection->spins && !nc_forked_inside(client))
+        nc_memory_awake(&connection->memory);
+}
+
+/* What is half sent or half received goes on over the socket only. */
+static bool may_spin(const nearcall_client *client)
+{
+    const struct nc_connection *connection = &client->connection;
+    return connection->spins && nc_output_bytes(connection) == 0 &&
+           nc_buffer_bytes(&connection->in) == 0 && connection->skip_bytes == 0;
+}
+
+/* The clock was read while spinning. True: go on. */
+static bool may_spin_on(nearcall_client *client, int64_t started_ns, int64_t until_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_governor *governor = &connection->governor;
+    if (client->now_ns >= until_ns)
+        return false;
+    if (client->now_ns - started_ns >= governor->limit_ns) {
+        nc_governor_missed(governor);
+        connection->spins = false;
+        return false;
+    }
+    return true;
+}
+
+/* True: there is a frame in the ring, or there may be something on the socket, which
+ * is looked at now and then. False: sleep, or the wait is over. */
+static bool spin(nearcall_client *client, int64_t until_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    const struct nc_memory *memory = &connection->memory;
+    int64_t started_ns = client->now_ns;
+    for (bool first = true;; first = false) {
+        for (int i = 0; i < LOOKS_AT_ONCE; i++) {
+            if (nc_memory_is_ready(memory)) {
+                nc_governor_hit(&connection->governor);
+                return true;
+            }
+            nc_pause_cpu();
+        }
+        int64_t before_ns = client->now_ns;
+        client->now_ns = nc_now_ns();
+        if (!first)
+            nc_governor_gap(&connection->governor, client->now_ns - before_ns, client->now_ns);
+        if (nc_forked(&client->guard) || !may_spin_on(client, started_ns, until_ns))
+            return false;
+        if (client->now_ns - connection->looked_ns >= SOCKET_LOOK_NS) {
+            connection->looked_ns = client->now_ns;
+            (void)nc_receive(client, MSG_DONTWAIT);
+            return true;
+        }
+    }
+}
+
+static int pump_memory(nearcall_client *client, int64_t until_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_memory *memory = &connection->memory;
+    bool came = nc_memory_is_ready(memory) || (may_spin(client) && spin(client, until_ns));
+    if (nc_forked_inside(client))
+        return NEARCALL_OK;
+    if (came || !nc_memory_fall_asleep(memory)) {
+        if (nc_memory_is_used(memory))
+            (void)nc_receive_memory(client);
+        if (!waiting_is_over(client))
+            client->now_ns = nc_now_ns();
+        return NEARCALL_OK;
+    }
+    return wait_for_socket(client, until_ns);
+}
+
 /* Waits for the connection until then at most, and does what can be done. */
 int nc_pump(nearcall_client *client, int64_t until_ns)
 {
+    if (nc_memory_is_used(&client->connection.memory))
+        return pump_memory(client, until_ns);
     if (nc_forked_inside(client))
         return NEARCALL_OK;
-    return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
-                                                   : poll_until(client, until_ns);
+    return wait_for_socket(client, until_ns);
 }
 
 /* One step towards a connection. One that drains first answers what it carries, each
@@ -155,6 +249,8 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
             nc_call_expire(client, call);
     }
     client->waiting = NULL;
+    if (client->connection.governor.measures)
+        nc_governor_measured(&client->connection.governor, nc_now_ns());
     return NEARCALL_OK;
 }
 

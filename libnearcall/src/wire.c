@@ -8,68 +8,15 @@
 static const uint8_t hello_magic[NC_MAGIC_BYTES] = {0x89, 'N', 'C', 'H', '\r', '\n', 0x1A, '\n'};
 static const uint8_t welcome_magic[NC_MAGIC_BYTES] = {0x89, 'N', 'C', 'W', '\r', '\n', 0x1A, '\n'};
 
-/* Compilers turn these into single moves; they are right on any byte order. */
 static uint16_t get_u16(const uint8_t *in)
 {
     return (uint16_t)(in[0] | in[1] << 8);
-}
-
-uint32_t nc_get_u32(const uint8_t *in)
-{
-    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
-}
-
-uint64_t nc_get_u64(const uint8_t *in)
-{
-    return (uint64_t)nc_get_u32(in) | (uint64_t)nc_get_u32(in + 4) << 32;
 }
 
 static void put_u16(uint8_t *out, uint16_t value)
 {
     out[0] = (uint8_t)value;
     out[1] = (uint8_t)(value >> 8);
-}
-
-void nc_put_u32(uint8_t *out, uint32_t value)
-{
-    out[0] = (uint8_t)value;
-    out[1] = (uint8_t)(value >> 8);
-    out[2] = (uint8_t)(value >> 16);
-    out[3] = (uint8_t)(value >> 24);
-}
-
-void nc_put_u64(uint8_t *out, uint64_t value)
-{
-    nc_put_u32(out, (uint32_t)value);
-    nc_put_u32(out + 4, (uint32_t)(value >> 32));
-}
-
-void nc_frame_encode(uint8_t out[NC_FRAME_HEADER_BYTES], const struct nc_frame *frame)
-{
-    nc_put_u32(out, frame->length);
-    out[4] = frame->type;
-    out[5] = frame->flags;
-    out[6] = frame->codec;
-    out[7] = frame->descriptors;
-    nc_put_u64(out + 8, frame->call_id);
-    nc_put_u32(out + 16, frame->function_id);
-    nc_put_u32(out + 20, frame->deadline_ms);
-    nc_put_u32(out + 24, frame->status);
-    nc_put_u32(out + 28, frame->extension_bytes);
-}
-
-void nc_frame_decode(struct nc_frame *frame, const uint8_t in[NC_FRAME_HEADER_BYTES])
-{
-    frame->length = nc_get_u32(in);
-    frame->type = in[4];
-    frame->flags = in[5];
-    frame->codec = in[6];
-    frame->descriptors = in[7];
-    frame->call_id = nc_get_u64(in + 8);
-    frame->function_id = nc_get_u32(in + 16);
-    frame->deadline_ms = nc_get_u32(in + 20);
-    frame->status = nc_get_u32(in + 24);
-    frame->extension_bytes = nc_get_u32(in + 28);
 }
 
 /* ---- What a header may say, by type ---- */
@@ -86,6 +33,8 @@ struct rule {
     uint8_t deadline;
     uint8_t status;
     uint8_t extensions;
+    uint8_t descriptors;
+    uint8_t feature; /* without which the type is illegal; 0: none */
     uint32_t payload_min;
     uint32_t payload_max; /* without limit: UINT32_MAX, the frame's limit holds */
 };
@@ -94,15 +43,18 @@ struct rule {
 
 /* The stream types are absent: this version never accepts their feature. */
 static const struct rule rules[] = {
-    [NC_REQUEST] = {"REQUEST", NC_FROM_CALLER, ID_SET, ANY_CODEC, 1, 1, 0, 1, 0, UINT32_MAX},
-    [NC_REPLY] = {"REPLY", NC_FROM_SERVER, ID_SET, ANY_CODEC, 2, 0, 0, 1, 0, UINT32_MAX},
-    [NC_ERROR] = {"ERROR", NC_FROM_SERVER, ID_ANY, ONLY_MSGPACK, 0, 0, 1, 0, 1, UINT32_MAX},
-    [NC_CANCEL] = {"CANCEL", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 0, 0, 0, 0, 0},
-    [NC_PING] = {"PING", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
-    [NC_PONG] = {"PONG", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
-    [NC_RESOLVE] = {"RESOLVE", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 1, 0, 0, 1,
+    [NC_REQUEST] = {"REQUEST", NC_FROM_CALLER, ID_SET, ANY_CODEC, 1, 1, 0, 1, 0, 0, 0, UINT32_MAX},
+    [NC_REPLY] = {"REPLY", NC_FROM_SERVER, ID_SET, ANY_CODEC, 2, 0, 0, 1, 0, 0, 0, UINT32_MAX},
+    [NC_ERROR] = {"ERROR", NC_FROM_SERVER, ID_ANY, ONLY_MSGPACK, 0, 0, 1, 0, 0, 0, 1, UINT32_MAX},
+    [NC_CANCEL] = {"CANCEL", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, 0},
+    [NC_PING] = {"PING", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
+    [NC_PONG] = {"PONG", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
+    [NC_RESOLVE] = {"RESOLVE", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 1, 0, 0, 0, 0, 1,
                     NC_FUNCTION_NAME_BYTES_MAX},
-    [NC_DRAIN] = {"DRAIN", NC_FROM_SERVER, ID_ANY, NO_CODEC, 0, 0, 0, 0, 0, UINT32_MAX},
+    [NC_DRAIN] = {"DRAIN", NC_FROM_SERVER, ID_ANY, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, UINT32_MAX},
+    [NC_WAKE] = {"WAKE", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_FEATURE_SHARED_MEMORY, 0, 0},
+    [NC_MEMORY] = {"MEMORY", NC_FROM_SERVER, ID_ZERO, NO_CODEC, 0, 0, 0, 0, NC_MEMORY_DESCRIPTORS,
+                   NC_FEATURE_SHARED_MEMORY, NC_MEMORY_PAYLOAD_BYTES, NC_MEMORY_PAYLOAD_BYTES},
 };
 
 static int refuse(struct nc_fault *fault, int code, const char *subject, const char *field,
@@ -118,9 +70,10 @@ static int malformed(struct nc_fault *fault, const char *subject, const char *fi
     return refuse(fault, NEARCALL_E_INVALID_ARGUMENT, subject, field, value, allowed);
 }
 
-static const struct rule *find_rule(uint8_t type, enum nc_sender sender)
+static const struct rule *find_rule(uint8_t type, enum nc_sender sender, uint64_t features)
 {
-    if (type >= sizeof(rules) / sizeof(rules[0]) || !(rules[type].senders & sender))
+    if (type >= sizeof(rules) / sizeof(rules[0]) || !(rules[type].senders & sender) ||
+        rules[type].feature & ~features)
         return NULL;
     return &rules[type];
 }
@@ -178,17 +131,18 @@ static int check_status(const struct nc_frame *frame, const struct rule *rule,
     return 0;
 }
 
-int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender,
+int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t features,
                    uint32_t frame_bytes_max, struct nc_fault *fault)
 {
-    const struct rule *rule = find_rule(frame->type, sender);
+    const struct rule *rule = find_rule(frame->type, sender, features);
     if (!rule)
         return malformed(fault, "frame", "type", frame->type,
                          "the types this side may send with the features agreed to");
     if (frame->flags)
         return malformed(fault, rule->name, "flags", frame->flags, "0");
-    if (frame->descriptors)
-        return malformed(fault, rule->name, "fds", frame->descriptors, "0");
+    if (frame->descriptors != rule->descriptors)
+        return malformed(fault, rule->name, "fds", frame->descriptors,
+                         rule->descriptors ? "2" : "0");
     if (frame->function_id && !rule->function_id)
         return malformed(fault, rule->name, "function id", frame->function_id, "0");
     if (!frame->function_id && rule->function_id == 2)

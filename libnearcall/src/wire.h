@@ -31,8 +31,13 @@ enum nc_frame_type {
     NC_PING = 8,
     NC_PONG = 9,
     NC_RESOLVE = 10,
-    NC_DRAIN = 11
+    NC_DRAIN = 11,
+    NC_WAKE = 12,
+    NC_MEMORY = 13
 };
+
+#define NC_MEMORY_DESCRIPTORS 2
+#define NC_MEMORY_PAYLOAD_BYTES 16
 
 enum nc_extension_type {
     NC_EXTENSION_SOFTWARE = 1,
@@ -97,12 +102,9 @@ struct nc_extension {
     const uint8_t *data;
 };
 
-void nc_frame_encode(uint8_t out[NC_FRAME_HEADER_BYTES], const struct nc_frame *frame);
-void nc_frame_decode(struct nc_frame *frame, const uint8_t in[NC_FRAME_HEADER_BYTES]);
-
-/* Judges a header by itself, on a connection without streams and descriptors.
- * 0, or -1 with *fault filled. */
-int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender,
+/* Judges a header by itself, on a connection with these features; of them shared
+ * memory alone makes a difference. 0, or -1 with *fault filled. */
+int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t features,
                    uint32_t frame_bytes_max, struct nc_fault *fault);
 
 /* Judges that extensions fill their bytes exactly and that none must be
@@ -131,9 +133,55 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
  * sent as 1. deadline_ms counts on the monotonic clock. */
 uint32_t nc_deadline_encode(int64_t deadline_ms, int64_t remaining_ms, int shared_clock);
 
-uint32_t nc_get_u32(const uint8_t *in);
-uint64_t nc_get_u64(const uint8_t *in);
-void nc_put_u32(uint8_t *out, uint32_t value);
-void nc_put_u64(uint8_t *out, uint64_t value);
+/* Compilers turn these into single moves; they are right on any byte order. */
+static inline uint32_t nc_get_u32(const uint8_t *in)
+{
+    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+}
+
+static inline uint64_t nc_get_u64(const uint8_t *in)
+{
+    return (uint64_t)nc_get_u32(in) | (uint64_t)nc_get_u32(in + 4) << 32;
+}
+
+static inline void nc_put_u32(uint8_t *out, uint32_t value)
+{
+    out[0] = (uint8_t)value;
+    out[1] = (uint8_t)(value >> 8);
+    out[2] = (uint8_t)(value >> 16);
+    out[3] = (uint8_t)(value >> 24);
+}
+
+static inline void nc_put_u64(uint8_t *out, uint64_t value)
+{
+    nc_put_u32(out, (uint32_t)value);
+    nc_put_u32(out + 4, (uint32_t)(value >> 32));
+}
+
+static inline void nc_frame_encode(uint8_t out[NC_FRAME_HEADER_BYTES], const struct nc_frame *frame)
+{
+    nc_put_u32(out, frame->length);
+    nc_put_u32(out + 4, (uint32_t)frame->type | (uint32_t)frame->flags << 8 |
+                            (uint32_t)frame->codec << 16 | (uint32_t)frame->descriptors << 24);
+    nc_put_u64(out + 8, frame->call_id);
+    nc_put_u32(out + 16, frame->function_id);
+    nc_put_u32(out + 20, frame->deadline_ms);
+    nc_put_u32(out + 24, frame->status);
+    nc_put_u32(out + 28, frame->extension_bytes);
+}
+
+static inline void nc_frame_decode(struct nc_frame *frame, const uint8_t in[NC_FRAME_HEADER_BYTES])
+{
+    frame->length = nc_get_u32(in);
+    frame->type = in[4];
+    frame->flags = in[5];
+    frame->codec = in[6];
+    frame->descriptors = in[7];
+    frame->call_id = nc_get_u64(in + 8);
+    frame->function_id = nc_get_u32(in + 16);
+    frame->deadline_ms = nc_get_u32(in + 20);
+    frame->status = nc_get_u32(in + 24);
+    frame->extension_bytes = nc_get_u32(in + 28);
+}
 
 #endif

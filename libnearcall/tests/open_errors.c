@@ -24,6 +24,13 @@ static const struct address_case addresses[] = {
     {"unix:run/x.sock", 0, NEARCALL_E_INVALID_ARGUMENT, "absolute path"},
     {"unix:", 0, NEARCALL_E_INVALID_ARGUMENT, "absolute path"},
     {"unix:/x?spin=1", 0, NEARCALL_E_INVALID_ARGUMENT, "parameter"},
+    {"unix:/x?shm", 0, NEARCALL_E_INVALID_ARGUMENT, "parameter"},
+    {"unix:/x?shm=off&", 0, NEARCALL_E_INVALID_ARGUMENT, "parameter"},
+    {"unix:/x?shm=off", 0, NEARCALL_OK, ""},
+    {"unix:/x?shm=auto&spin=dedicated", 0, NEARCALL_OK, ""},
+    {"unix:/x?spin=off&spin=auto", 0, NEARCALL_OK, ""},
+    {"unix:@name?spin=off", NEARCALL_ALLOW_ABSTRACT, NEARCALL_OK, ""},
+    {"tcp:localhost:7000?shm=off", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:"},
     {"tcp:localhost:7000", 0, NEARCALL_OK, ""},
     {"tcp:127.0.0.1:7000", 0, NEARCALL_OK, ""},
     {"tcp:[::1]:7000", 0, NEARCALL_OK, ""},
@@ -85,7 +92,8 @@ int main(void)
     ACCEPTED(timeout_ms, NEARCALL_NO_TIMEOUT);
     ACCEPTED(timeout_ms, INT64_MAX);
     REFUSED(connect_timeout_ms, -1);
-    REFUSED(flags, 16);
+    REFUSED(flags, 128);
+    ACCEPTED(flags, NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF | NEARCALL_SPIN_DEDICATED);
     REFUSED(frame_bytes_max, 65535);
     ACCEPTED(frame_bytes_max, 65536);
     ACCEPTED(frame_bytes_max, NC_FRAME_BYTES_MAX_CEILING);

@@ -146,14 +146,14 @@ void script_greet(struct script *script)
     script_welcome(script);
 }
 
-static bool try_read(struct script *script, struct nc_frame *frame, uint8_t *payload)
+bool script_try_read(struct script *script, struct nc_frame *frame, uint8_t *payload)
 {
     uint8_t header[NC_FRAME_HEADER_BYTES];
     struct nc_fault fault = {0};
     if (!read_fully(script, header, sizeof(header)))
         return false;
     nc_frame_decode(frame, header);
-    if (nc_frame_check(frame, NC_FROM_CALLER, SCRIPT_PAYLOAD_MAX, &fault) < 0)
+    if (nc_frame_check(frame, NC_FROM_CALLER, script->features, SCRIPT_PAYLOAD_MAX, &fault) < 0)
         fprintf(stderr, "the caller's %s: %s\n", fault.subject, fault.field);
     CHECK(fault.code == 0);
     return read_fully(script, payload, frame->length);
@@ -161,7 +161,7 @@ static bool try_read(struct script *script, struct nc_frame *frame, uint8_t *pay
 
 void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload)
 {
-    CHECK(try_read(script, frame, payload));
+    CHECK(script_try_read(script, frame, payload));
 }
 
 void script_expect(struct script *script, enum nc_frame_type type, struct nc_frame *frame)
@@ -227,7 +227,7 @@ void script_serve(struct script *script)
     uint8_t *payload = malloc(SCRIPT_PAYLOAD_MAX);
     struct nc_frame frame;
     CHECK(payload != NULL);
-    while (try_read(script, &frame, payload)) {
+    while (script_try_read(script, &frame, payload)) {
         struct nc_frame pong = {.type = NC_PONG, .length = frame.length};
         if (frame.type == NC_REQUEST)
             script_reply(script, &frame, payload + frame.extension_bytes,

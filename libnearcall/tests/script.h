@@ -40,6 +40,8 @@ void script_greet(struct script *script); /* the three in a row */
 
 /* Reads one frame; its body goes to payload and is at most SCRIPT_PAYLOAD_MAX. */
 void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload);
+/* The same, false at the end of the stream. */
+bool script_try_read(struct script *script, struct nc_frame *frame, uint8_t *payload);
 /* Reads one frame of this type. */
 void script_expect(struct script *script, enum nc_frame_type type, struct nc_frame *frame);
 /* Waits until the caller has closed; true if it sent nothing before. */

@@ -48,7 +48,7 @@ int main(void)
     uint8_t data[64] = {1};
     test_begin();
     server_start(&server);
-    nearcall_client *client = test_open(server.address, 0);
+    nearcall_client *client = test_open(server.address, NEARCALL_NO_SHARED_MEMORY);
     nearcall_function *echo = test_find(client, "echo");
     nearcall_function *add = test_find(client, "add");
     CHECK_CALL(client, nearcall_call(client, "echo", data, 64, 0, &reply), NEARCALL_OK);

@@ -8,8 +8,12 @@
 static struct nc_frame legal(uint8_t type)
 {
     struct nc_frame frame = {.type = type};
-    if (type != NC_PING && type != NC_PONG)
+    if (type != NC_PING && type != NC_PONG && type != NC_WAKE && type != NC_MEMORY)
         frame.call_id = 5;
+    if (type == NC_MEMORY) {
+        frame.length = NC_MEMORY_PAYLOAD_BYTES;
+        frame.descriptors = NC_MEMORY_DESCRIPTORS;
+    }
     if (type == NC_REPLY)
         frame.function_id = 1;
     if (type == NC_ERROR) {
@@ -25,7 +29,7 @@ static struct nc_frame legal(uint8_t type)
 static bool accepted(const struct nc_frame *frame, enum nc_sender sender)
 {
     struct nc_fault fault = {0};
-    int r = nc_frame_check(frame, sender, FRAME_MAX, &fault);
+    int r = nc_frame_check(frame, sender, NC_FEATURE_SHARED_MEMORY, FRAME_MAX, &fault);
     CHECK((r == 0) == (fault.code == 0));
     CHECK(r == 0 || (fault.field && fault.allowed && fault.subject));
     return r == 0;
@@ -47,6 +51,8 @@ static const struct permission permissions[] = {
     {NC_PONG, 3, false, false, false, false, false, true, false, 0, 64},
     {NC_RESOLVE, NC_FROM_CALLER, false, false, true, false, false, false, true, 1, 255},
     {NC_DRAIN, NC_FROM_SERVER, false, false, false, false, false, true, true, 0, FRAME_MAX},
+    {NC_WAKE, 3, false, false, false, false, false, true, false, 0, 0},
+    {NC_MEMORY, NC_FROM_SERVER, false, false, false, false, false, true, false, 16, 16},
 };
 
 #define EXPECT(change, expected)                                                          \
@@ -63,6 +69,7 @@ static void check_type(const struct permission *p, enum nc_sender sender)
     EXPECT(flags = 1, false);
     EXPECT(flags = 0x80, false);
     EXPECT(descriptors = 1, false);
+    EXPECT(descriptors = 2, p->type == NC_MEMORY);
     EXPECT(codec = 2, p->codec);
     EXPECT(function_id = UINT32_MAX, p->function_id);
     EXPECT(deadline_ms = 1, p->deadline);
@@ -99,6 +106,17 @@ static void every_type(void)
             if (p)
                 check_type(p, (enum nc_sender)sender);
         }
+}
+
+static void types_of_features(void)
+{
+    static const uint8_t types[] = {NC_WAKE, NC_MEMORY};
+    for (size_t i = 0; i < sizeof(types); i++) {
+        struct nc_frame frame = legal(types[i]);
+        struct nc_fault fault;
+        CHECK_INT(nc_frame_check(&frame, NC_FROM_SERVER, NC_FEATURE_SHARED_MEMORY, FRAME_MAX, &fault), 0);
+        CHECK_INT(nc_frame_check(&frame, NC_FROM_SERVER, ~8ull, FRAME_MAX, &fault), -1);
+    }
 }
 
 static void header_round_trip(void)
@@ -161,6 +179,7 @@ int main(void)
 {
     test_begin();
     every_type();
+    types_of_features();
     header_round_trip();
     extensions();
     deadlines();

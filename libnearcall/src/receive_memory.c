@@ -1,0 +1,219 @@
+/* Receiving through shared memory: frames from the ring, and the descriptors of the
+ * MEMORY by which all of it begins. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/* What is taken before the clock is looked at again. */
+#define FRAMES_AT_ONCE 64
+
+/* ---- Frames from the ring ---- */
+
+/* A reply without extensions is only handed on or copied. What else is taken apart
+ * here is copied before, so that the server cannot change it between two looks. */
+static bool may_stay(const struct nc_frame *frame)
+{
+    return frame->length == 0 || (frame->type == NC_REPLY && frame->extension_bytes == 0);
+}
+
+static int handle_in_place(nearcall_client *client, const struct nc_frame *frame,
+                           const uint8_t *body, struct nc_fault *fault)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    int r = nc_handle_frame(client, frame, body, fault);
+    const struct nc_call *call = client->waiting;
+    if (call && call->state == NC_CALL_FINISHED && call->data == body && call->data_bytes)
+        memory->held = true;
+    return r;
+}
+
+static void no_memory_for(nearcall_client *client, const struct nc_frame *frame)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    if (call && nc_call_is_on_connection(call))
+        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_UNKNOWN,
+                       "no memory to keep what the server answered");
+}
+
+static int handle_copy(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
+                       struct nc_fault *fault)
+{
+    struct nc_call *waiting = client->waiting;
+    uint8_t small[NC_MEMORY_INLINE_BYTES];
+    uint8_t *copy = frame->length <= sizeof(small) ? small : malloc(frame->length);
+    if (!copy) {
+        no_memory_for(client, frame);
+        return 0;
+    }
+    memcpy(copy, body, frame->length);
+    client->waiting = NULL; /* its result must not stay in the copy */
+    int r = nc_handle_frame(client, frame, copy, fault);
+    client->waiting = waiting;
+    if (copy != small)
+        free(copy);
+    return r;
+}
+
+static void take_one(nearcall_client *client)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    struct nc_frame frame;
+    struct nc_fault fault;
+    const uint8_t *body;
+    int r = nc_memory_take(memory, client->options.frame_bytes_max, &frame, &body, &fault);
+    if (r == 0)
+        r = may_stay(&frame) ? handle_in_place(client, &frame, body, &fault)
+                             : handle_copy(client, &frame, body, &fault);
+    if (r < 0)
+        nc_protocol_error(client, &frame, &fault);
+    else if (nc_memory_is_used(memory))
+        nc_memory_done(memory);
+}
+
+static bool waiting_is_over(const nearcall_client *client)
+{
+    return client->waiting && client->waiting->state == NC_CALL_FINISHED;
+}
+
+/* Handles the frames that are there, up to the one that is waited for: NC_RECEIVED
+ * or NC_NOTHING. */
+int nc_receive_memory(nearcall_client *client)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    int received = NC_NOTHING;
+    for (int i = 0; i < FRAMES_AT_ONCE && nc_memory_is_used(memory) && nc_memory_is_ready(memory); i++) {
+        if (nc_forked_inside(client))
+            return NC_NOTHING; /* what comes is the parent's */
+        take_one(client);
+        received = NC_RECEIVED;
+        if (waiting_is_over(client))
+            break;
+    }
+    if (client->connection.draining && nc_connection_is_over(client))
+        nc_connection_close(client);
+    return received;
+}
+
+/* The connection has ended: what the server put there before decides outcomes. */
+void nc_drain_memory(nearcall_client *client)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    while (nc_memory_is_used(memory) && nc_memory_is_ready(memory)) {
+        if (nc_forked_inside(client))
+            return;
+        nc_keep_waiting_result(client);
+        take_one(client);
+    }
+}
+
+/* ---- Descriptors ---- */
+
+void nc_descriptors_close(struct nc_connection *connection)
+{
+    struct nc_descriptors *descriptors = &connection->descriptors;
+    if (!descriptors->pending)
+        return;
+    for (size_t i = 0; i < NC_MEMORY_DESCRIPTORS; i++)
+        if (descriptors->fds[i] >= 0)
+            close(descriptors->fds[i]);
+    descriptors->pending = false;
+}
+
+/* Keeps the first two descriptors of a control message, and closes what is more. */
+static void adopt(struct nc_descriptors *descriptors, const struct cmsghdr *control)
+{
+    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
+        if (i < NC_MEMORY_DESCRIPTORS)
+            descriptors->fds[i] = fd;
+        else
+            close(fd);
+    }
+}
+
+static bool expects_memory(const struct nc_connection *connection)
+{
+    return connection->welcome.features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came &&
+           connection->state == NC_READY;
+}
+
+/* recvmsg() into the input. Without room for them the kernel closes descriptors that
+ * come along, and says so by MSG_CTRUNC. Bytes, 0 at the end, -1 with errno. */
+ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_descriptors *descriptors = &connection->descriptors;
+    struct nc_buffer *in = &connection->in;
+    union {
+        struct cmsghdr header;
+        uint8_t bytes[CMSG_SPACE(NC_MEMORY_DESCRIPTORS * sizeof(int))];
+    } room;
+    struct iovec part = {in->data + in->end, in->capacity - in->end};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    bool expected = expects_memory(connection) && !descriptors->pending;
+    if (expected) {
+        message.msg_control = &room;
+        message.msg_controllen = sizeof(room);
+    }
+    ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
+    *ret_illegal = received >= 0 && !expected && message.msg_flags & MSG_CTRUNC;
+    if (received < 0 || !expected)
+        return received;
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    descriptors->fds[0] = descriptors->fds[1] = -1;
+    descriptors->pending = message.msg_flags & MSG_CTRUNC || control;
+    if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
+        adopt(descriptors, control);
+    return received;
+}
+
+/* Descriptors came, and what is left of the input is not the beginning of MEMORY. */
+bool nc_descriptors_are_misplaced(const struct nc_connection *connection)
+{
+    const struct nc_buffer *in = &connection->in;
+    size_t bytes = nc_buffer_bytes(in);
+    return connection->descriptors.pending &&
+           (bytes == 0 || (bytes > 4 && in->data[in->start + 4] != NC_MEMORY));
+}
+
+/* ---- MEMORY ---- */
+
+static enum nc_spin spin_mode(const nearcall_client *client)
+{
+    if (client->options.flags & NEARCALL_SPIN_OFF || client->address.spin == NC_SPIN_OFF)
+        return NC_SPIN_OFF;
+    if (client->options.flags & NEARCALL_SPIN_DEDICATED)
+        return NC_SPIN_DEDICATED;
+    return client->address.spin;
+}
+
+int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                 size_t bytes, struct nc_fault *fault)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_descriptors *descriptors = &connection->descriptors;
+    struct nc_memory *memory = &connection->memory;
+    struct nc_memory_offer offer;
+    (void)frame;
+    (void)bytes;
+    if (connection->memory_came) {
+        *fault = (struct nc_fault){-NEARCALL_E_INVALID_ARGUMENT, "MEMORY", "number", 2, "1"};
+        return -1;
+    }
+    connection->memory_came = true;
+    nc_memory_offer_decode(&offer, payload);
+    if (descriptors->pending && descriptors->fds[0] >= 0 && descriptors->fds[1] >= 0 &&
+        !memory->server &&
+        nc_memory_attach(memory, &offer, descriptors->fds[0], descriptors->fds[1]) == 0) {
+        memory->first_id = client->last_id + 1;
+        connection->looked_ns = client->now_ns;
+        nc_governor_start(&connection->governor, spin_mode(client), offer.spin_us);
+    }
+    nc_descriptors_close(connection);
+    return 0;
+}
