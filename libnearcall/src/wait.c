@@ -186,7 +186,10 @@ static int pump_memory(nearcall_client *client, int64_t until_ns)
             client->now_ns = nc_now_ns();
         return NEARCALL_OK;
     }
-    return wait_for_socket(client, until_ns);
+    int r = wait_for_socket(client, until_ns);
+    if (nc_memory_is_used(memory) && !nc_forked_inside(client))
+        nc_memory_awake(memory); /* a WAKE is sent once for each sleep */
+    return r;
 }
 
 /* Waits for the connection until then at most, and does what can be done. */

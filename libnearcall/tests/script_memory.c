@@ -249,7 +249,7 @@ void memory_mark(struct script_memory *memory, uint64_t call_id, enum nc_mark st
 
 /* ---- Serving ---- */
 
-static void send_wake(struct script *script)
+void memory_wake(struct script *script)
 {
     struct nc_frame wake = {.type = NC_WAKE};
     script_send_frame(script, &wake, NULL);
@@ -271,7 +271,7 @@ static void answer(struct script *script, struct script_memory *memory, struct n
     if (memory_caller_is_asleep(memory) || answer.length > memory->offer.arena_bytes)
         script_send_frame(script, &answer, payload);
     else if (memory_put(memory, &answer, payload))
-        send_wake(script);
+        memory_wake(script);
 }
 
 static bool has_input(struct script *script, int timeout_ms)

@@ -55,6 +55,8 @@ void memory_expect(struct script_memory *memory, enum nc_frame_type type, struct
 uint8_t *memory_slot(struct script_memory *memory);
 void memory_publish(struct script_memory *memory);
 
+void memory_wake(struct script *script);
+
 /* True: WAKE is to be sent. */
 bool memory_put(struct script_memory *memory, const struct nc_frame *frame, const void *payload);
 bool memory_reply(struct script_memory *memory, const struct nc_frame *request, const void *data,
