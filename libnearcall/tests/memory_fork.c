@@ -115,11 +115,12 @@ static void child_reads_the_reply(void *argument)
 
 static void a_reply_held(void)
 {
-    nearcall_reply reply = {0};
-    for (int tries = 0; !client->connection.memory.held; tries++) { /* not by the socket */
-        CHECK(tries < 10000);
+    nearcall_reply reply;
+    int tries = 0;
+    do {
+        CHECK(tries++ < 10000);
         CHECK_CALL(client, nearcall_call(client, "echo", "held", 4, 5000, &reply), NEARCALL_OK);
-    }
+    } while (!client->connection.memory.held); /* that came by the socket */
     test_join(test_fork(child_reads_the_reply, &reply));
     CHECK(memcmp(reply.data, "held", 4) == 0);
 }
