@@ -54,9 +54,7 @@ func (e *End) Put(header *wire.Header, body, further []byte) bool {
 }
 
 // MustWake reports whether the peer has fallen asleep, perhaps without seeing
-// what was put: then WAKE is to be sent, once for each sleep. Atomic operations
-// of Go are sequentially consistent: this load is not moved before the store
-// that published the frame.
+// what was put: then WAKE is to be sent, once for each sleep.
 func (e *End) MustWake() bool {
 	word := e.peerSleeps.Load()
 	if word%2 == 0 || word == e.woken {
@@ -95,7 +93,7 @@ func (e *End) Look(times int) bool {
 // is awake.
 func (e *End) FallAsleep() bool {
 	e.word++
-	e.sleeps.Store(e.word)
+	storeAndFence64(e.sleeps, e.word)
 	if e.Ready() {
 		e.Awake()
 		return false

@@ -18,3 +18,12 @@ func word32(region []byte, offset int) *atomic.Uint32 {
 	_ = region[offset+3]
 	return (*atomic.Uint32)(unsafe.Pointer(&region[offset]))
 }
+
+// storeAndFence64 stores, and no load that follows comes before that. Store would
+// do by Go's memory model; but what the race detector puts in its place is no
+// fence, and programs are run with it. Where it is one, both are the same
+// instruction.
+func storeAndFence64(word *atomic.Uint64, value uint64) { word.Swap(value) }
+
+// storeAndFence32 is the same.
+func storeAndFence32(word *atomic.Uint32, value uint32) { word.Swap(value) }

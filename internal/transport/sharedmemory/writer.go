@@ -54,7 +54,8 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 		copy(room[n:], further)
 	}
 	w.put++
-	word32(slot, sequenceOffset).Store(w.put)
+	// MustWake looks at the peer's word next, which must not come before this.
+	storeAndFence32(word32(slot, sequenceOffset), w.put)
 	return true
 }
 
