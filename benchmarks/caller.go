@@ -53,6 +53,10 @@ type round struct {
 	transport   transport // of the caller that has least
 }
 
+// reportTimeout is how long after its run a caller may report; a call ends within 30
+// seconds, whatever happens to it.
+const reportTimeout = 45 * time.Second
+
 // What it takes to tell callers that all begin at the same time.
 const (
 	togetherLead      = 2 * time.Millisecond
@@ -70,7 +74,11 @@ func measure(callers []*process, server *process, length time.Duration, perSecon
 		return round{}, err
 	}
 	heads := make([]reportHead, len(callers))
+	deadline := time.Now().Add(length + reportTimeout)
 	for i, caller := range callers {
+		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
+			return round{}, err
+		}
 		if err := binary.Read(caller.out, binary.NativeEndian, &heads[i]); err != nil {
 			return round{}, fmt.Errorf("no report: %w", err)
 		}

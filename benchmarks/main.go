@@ -123,7 +123,7 @@ func (o options) measureAll() (*result.Result, error) {
 		Method: result.Method{
 			Rounds: p.rounds, RoundMS: int(p.length.Milliseconds()), WarmUpMS: int(p.warmUp.Milliseconds()),
 			Order:   "rows in turns, every second round backwards; some groups have shorter or longer rounds",
-			Pinning: "none, but for what its name says", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
+			Pinning: "none, but for floor-c-spin and one-cpu", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}
 	rows, err := o.measureRows(r, only, folder, p)

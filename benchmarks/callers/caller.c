@@ -153,8 +153,8 @@ static int run_and_report(const struct subject *subject, void *state, const stru
     head[0] = samples->count * (subject->calls_per_sample > 0 ? subject->calls_per_sample : 1);
     if (subject->transport != NULL)
         head[5] = (uint64_t)subject->transport(state);
-    if (subject->end != NULL)
-        subject->end(state);
+    if (subject->end != NULL && subject->end(state) != 0)
+        return -1;
     return write_report(head, sizeof head / sizeof head[0], samples);
 }
 

@@ -21,10 +21,10 @@ struct subject {
      * cheaply; -1 after a message on stderr. */
     int (*call)(void *state);
     unsigned calls_per_sample; /* 0: one */
-    /* Around all calls of a run; NULL where there is nothing to do. begin returns -1
-     * after a message on stderr. */
+    /* Around all calls of a run; NULL where there is nothing to do. -1 after a message
+     * on stderr. */
     int (*begin)(void *state);
-    void (*end)(void *state);
+    int (*end)(void *state);
     int (*transport)(const void *state); /* TRANSPORT_...; NULL where there is no choice */
 };
 

@@ -4,11 +4,14 @@
  *
  * A caller connects to the server's socket and is told, as text, where to open
  * the memory. It begins a run by one byte, which the server answers; from then on
- * both spin until the caller puts SPIN_STOP. Between runs both sleep.
+ * both spin until the caller puts SPIN_STOP, and the server has answered that by one
+ * byte more. Between runs both sleep. Each is held to a CPU of its own: the scheduler
+ * may else leave two that spin on one CPU, while the other idles.
  */
 #ifndef SPIN_H
 #define SPIN_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,6 +30,23 @@ struct spin_memory {
     struct spin_line request;
     struct spin_line reply;
 };
+
+/* Holds this process to the first or the last CPU it may use. */
+static inline int spin_hold(int last)
+{
+    cpu_set_t allowed, one;
+    int chosen = -1;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return -1;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &allowed) && (last || chosen < 0))
+            chosen = cpu;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(chosen, &one);
+    return sched_setaffinity(0, sizeof one, &one);
+}
 
 static inline void spin_pause(void)
 {

@@ -48,6 +48,9 @@ static int serve(int fd, struct spin_memory *memory, const char *path)
         if (write(fd, &byte, 1) != 1)
             return -1;
         echo(memory);
+        /* Only now may the caller write over SPIN_STOP. */
+        if (write(fd, &byte, 1) != 1)
+            return -1;
     }
     return 0;
 }
@@ -75,7 +78,7 @@ int main(int argc, char **argv)
     }
     memory = map_memory(path);
     listener = listen_at(argv[1]);
-    if (memory == NULL || listener < 0) {
+    if (memory == NULL || listener < 0 || spin_hold(0) != 0) {
         perror(argv[1]);
         return 1;
     }

@@ -42,11 +42,17 @@ static int begin(void *state)
     return 0;
 }
 
-static void end(void *state)
+static int end(void *state)
 {
     struct spin *spin = state;
+    char byte;
 
     atomic_store(&spin->memory->request.sequence, SPIN_STOP);
+    if (read(spin->fd, &byte, 1) != 1) {
+        perror("caller: spin");
+        return -1;
+    }
+    return 0;
 }
 
 /* Maps the memory whose place the server tells. */
@@ -72,7 +78,8 @@ static int try(struct spin *spin)
     if (begin(spin) != 0)
         return -1;
     call(spin);
-    end(spin);
+    if (end(spin) != 0)
+        return -1;
     if (memcmp(spin->answer, spin->payload, SPIN_BYTES) != 0) {
         fprintf(stderr, "caller: spin: the echo differs\n");
         return -1;
@@ -94,7 +101,7 @@ static void *open_spin(const char *address, size_t payload_bytes)
     subject_fill(spin->payload, SPIN_BYTES);
     spin->fd = message_connect(path);
     spin->memory = spin->fd < 0 ? NULL : map_memory(spin->fd);
-    if (spin->memory == NULL) {
+    if (spin->memory == NULL || spin_hold(1) != 0) {
         perror(path);
         return NULL;
     }
