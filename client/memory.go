@@ -83,6 +83,10 @@ func (c *connection) fillAwaitingMemory() error {
 		second := in.handover.came
 		in.handover.came = true
 		in.handover.files = append(in.handover.files, received.Files...)
+		if received.Truncated {
+			closeFiles(in.handover.files)
+			in.handover.files = nil
+		}
 		if second {
 			return transport.ErrDescriptors
 		}

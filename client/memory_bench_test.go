@@ -25,3 +25,23 @@ func BenchmarkLoneEcho(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSharedEcho is the same for 64 goroutines that share a connection.
+func BenchmarkSharedEcho(b *testing.B) {
+	for name, option := range map[string]client.Option{"memory": client.WithSpin(client.SpinAuto), "socket": client.WithoutSharedMemory()} {
+		b.Run(name, func(b *testing.B) {
+			c, err := client.New(startServer(b).address, option)
+			must(b, err)
+			defer c.Close()
+			b.SetParallelism(32)
+			b.RunParallel(func(each *testing.PB) {
+				payload, reply := make([]byte, 64), make([]byte, 0, 64)
+				for each.Next() {
+					if _, err := c.CallRaw(context.Background(), "echo", payload, reply); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

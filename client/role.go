@@ -161,7 +161,7 @@ func (c *connection) handOver(err error) {
 	c.liftInterruptLocked()
 	c.role.leader, c.role.failure = nil, err
 	if c.memory != nil {
-		c.memory.context = nil
+		c.memory.context, c.memory.idleNs = nil, 0
 	}
 	if err != nil || !c.quiet() || !c.memory.settle() {
 		c.recallStandby()
