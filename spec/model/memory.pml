@@ -1,0 +1,359 @@
+/*
+ * One direction of a connection with shared memory, as spec/transports.md has
+ * it: a caller sends frames to a server by ring or by socket, either side may
+ * be killed, and the server may close the connection and live on.
+ *
+ * README.md says what is modelled and how; `check` verifies it, and verifies
+ * that each mutant below, a step left out or in the wrong place, fails.
+ */
+
+/* Two models of one text: what arrives, and, with MARKS, what the caller may
+ * conclude from the start marks. */
+#ifdef MARKS
+#define FRAMES 2
+#else
+#define FRAMES 3
+#endif
+#define SLOTS 2
+
+/* ---- Memory: every word has one writer, and a store is seen late ---- */
+
+/* Words that another process, or another thread, reads. */
+#define SEQUENCE(n) ((n) % SLOTS)
+#define BODY(n) (SLOTS + (n) % SLOTS)
+#define TAKEN (2 * SLOTS)
+#define SLEEPS (2 * SLOTS + 1)
+#define GATE (2 * SLOTS + 2)
+#define MARK(frame) (2 * SLOTS + 2 + (frame))
+#define WORDS (2 * SLOTS + 3 + FRAMES)
+
+byte memory[WORDS];
+byte stored[WORDS];  /* what will be seen */
+bool pending[WORDS]; /* and is not yet */
+
+/* Stores of one processor become visible in any order, as on the weakest
+ * machines; a release store waits for those before it, a fence for all. */
+inline store(word, value) {
+    d_step { stored[word] = value; pending[word] = true }
+}
+
+#define CALLER_STORES_SEEN (!pending[0] && !pending[1] && !pending[2] && !pending[3])
+#define SERVER_STORES_SEEN (!pending[TAKEN] && !pending[SLEEPS] && MARKS_SEEN)
+#ifdef MARKS
+#define MARKS_SEEN (!pending[MARK(1)] && !pending[MARK(2)])
+#else
+#define MARKS_SEEN true
+#endif
+
+active proctype Visibility() {
+    byte word;
+end:
+    do
+    :: d_step { pending[0] -> memory[0] = stored[0]; pending[0] = false }
+    :: d_step { pending[1] -> memory[1] = stored[1]; pending[1] = false }
+    :: d_step { pending[2] -> memory[2] = stored[2]; pending[2] = false }
+    :: d_step { pending[3] -> memory[3] = stored[3]; pending[3] = false }
+    :: d_step { pending[TAKEN] -> memory[TAKEN] = stored[TAKEN]; pending[TAKEN] = false }
+    :: d_step { pending[SLEEPS] -> memory[SLEEPS] = stored[SLEEPS]; pending[SLEEPS] = false }
+#ifdef MARKS
+    :: d_step { pending[GATE] -> memory[GATE] = stored[GATE]; pending[GATE] = false }
+    :: d_step { pending[MARK(1)] -> memory[MARK(1)] = stored[MARK(1)]; pending[MARK(1)] = false }
+    :: d_step { pending[MARK(2)] -> memory[MARK(2)] = stored[MARK(2)]; pending[MARK(2)] = false }
+#endif
+    od
+}
+
+/* ---- The socket ---- */
+
+#define WAKE 0
+chan socket = [FRAMES * 2 + 1] of { byte };
+bool caller_dead, server_dead;
+bool closed; /* by the server, or by its death */
+
+/* ---- What must never be ---- */
+
+bool delivered[FRAMES + 1];
+byte deliveries;
+byte sent;             /* frames given to ring or socket */
+byte ring_frame[FRAMES]; /* which frame was put as which */
+byte copied;           /* frames of the ring the server needs no longer */
+byte last_by_ring, last_by_socket;
+bool started[FRAMES + 1], finished[FRAMES + 1];
+bool said_not_executed[FRAMES + 1];
+bool server_ended;
+
+bool lost_wake_up, delivered_twice, out_of_order, read_unpublished, overwritten;
+bool said_not_executed_but_started, said_finished_but_was_not;
+
+#define RECEIVED 1
+#define STARTED 2
+#define FINISHED 3
+
+/* ---- The caller ---- */
+
+inline send_by_socket(frame) {
+    socket!frame;
+    sent++
+}
+
+inline put(frame) {
+    d_step {
+        overwritten = overwritten || (put_count - copied >= SLOTS);
+        assert(!overwritten);
+        ring_frame[put_count] = frame
+    }
+#ifdef MUTANT_SEQUENCE_FIRST
+    store(SEQUENCE(put_count), put_count + 1);
+    CALLER_STORES_SEEN;
+    store(BODY(put_count), frame);
+#else
+    store(BODY(put_count), frame);
+#ifndef MUTANT_NO_RELEASE
+    CALLER_STORES_SEEN;
+#endif
+    store(SEQUENCE(put_count), put_count + 1);
+#endif
+    put_count++;
+    sent++
+}
+
+/* After a frame was put: the second look. */
+inline wake_if_asleep() {
+#ifndef MUTANT_NO_SECOND_LOOK
+#ifndef MUTANT_NO_SENDER_FENCE
+    CALLER_STORES_SEEN;
+#endif
+    seen_sleeps = memory[SLEEPS];
+    if
+#ifdef MUTANT_WAKE_ONCE
+    :: seen_sleeps % 2 == 1 && woken == 0 ->
+#else
+    :: seen_sleeps % 2 == 1 && seen_sleeps != woken ->
+#endif
+        woken = seen_sleeps;
+        socket!WAKE
+    :: else
+    fi;
+#endif
+    skip
+}
+
+#ifdef MUTANT_ROOM_FOR_ONE_MORE
+#define ROOM (put_count - memory[TAKEN] <= SLOTS)
+#else
+#define ROOM (put_count - memory[TAKEN] < SLOTS)
+#endif
+
+active proctype Caller() provided (!caller_dead) {
+    byte frame = 1;
+    byte put_count, seen_sleeps, woken;
+    do
+    :: frame <= FRAMES && !closed ->
+        if
+#ifdef MUTANT_SLEEPER_GETS_RING
+        :: ROOM -> put(frame)
+#else
+        :: memory[SLEEPS] % 2 == 1 -> send_by_socket(frame)
+        :: memory[SLEEPS] % 2 == 0 && ROOM -> put(frame); wake_if_asleep()
+        :: memory[SLEEPS] % 2 == 0 && !ROOM -> send_by_socket(frame)
+#endif
+        fi;
+        frame++
+    :: frame > FRAMES || closed -> break
+    od;
+#ifdef MARKS
+    /* The end of the connection tells the caller to read the marks. */
+    closed;
+    frame = 1;
+    do
+    :: frame <= FRAMES ->
+        d_step {
+            if
+            :: memory[MARK(frame)] <= RECEIVED ->
+                said_not_executed[frame] = true;
+                said_not_executed_but_started = said_not_executed_but_started || started[frame]
+            :: memory[MARK(frame)] == FINISHED ->
+                said_finished_but_was_not = said_finished_but_was_not || !finished[frame]
+            :: else
+            fi;
+            assert(!said_not_executed_but_started);
+            assert(!said_finished_but_was_not)
+        }
+        frame++
+    :: else -> break
+    od
+#endif
+}
+
+/* ---- The server ---- */
+
+inline execute(frame) {
+#ifdef MARKS
+#ifdef MUTANT_STARTED_TOO_LATE
+    if :: !memory[GATE] -> begin(frame); store(MARK(frame), STARTED) :: else fi;
+    finish(frame);
+#else
+    store(MARK(frame), STARTED);
+#ifndef MUTANT_NO_FENCE_BEFORE_GATE
+    SERVER_STORES_SEEN;
+#endif
+    if
+#ifdef MUTANT_NO_GATE
+    :: true ->
+#else
+    :: !memory[GATE] ->
+#endif
+        begin(frame);
+#ifdef MUTANT_FINISHED_TOO_EARLY
+        store(MARK(frame), FINISHED);
+        finish(frame)
+#else
+        finish(frame);
+        store(MARK(frame), FINISHED)
+#endif
+    :: else
+    fi;
+#endif
+#endif
+    skip
+}
+
+inline begin(frame) {
+    d_step {
+        started[frame] = true;
+        said_not_executed_but_started = said_not_executed_but_started || said_not_executed[frame];
+        assert(!said_not_executed_but_started)
+    }
+}
+
+inline finish(frame) { finished[frame] = started[frame] }
+
+inline deliver(frame) {
+    d_step {
+        delivered_twice = delivered_twice || delivered[frame];
+        assert(!delivered_twice);
+        delivered[frame] = true;
+        deliveries++
+    }
+    execute(frame)
+}
+
+#define READY (memory[SEQUENCE(seen)] == seen + 1)
+
+inline take() {
+#ifdef MUTANT_TAKEN_BEFORE_COPY
+    store(TAKEN, seen + 1);
+#endif
+    d_step {
+#ifndef MUTANT_NO_ACQUIRE
+        frame = memory[BODY(seen)];
+#endif
+        read_unpublished = read_unpublished || frame != ring_frame[seen];
+        assert(!read_unpublished);
+        out_of_order = out_of_order || frame <= last_by_ring;
+        assert(!out_of_order);
+        last_by_ring = frame;
+        copied++
+    }
+    seen++;
+#ifndef MUTANT_TAKEN_BEFORE_COPY
+    store(TAKEN, seen);
+#endif
+    deliver(frame)
+}
+
+inline handle_from_socket() {
+    if
+    :: frame != WAKE ->
+        d_step {
+            out_of_order = out_of_order || frame <= last_by_socket;
+            assert(!out_of_order);
+            last_by_socket = frame
+        }
+        deliver(frame)
+    :: else
+    fi
+}
+
+inline change_sleeps() {
+    sleeps++;
+    store(SLEEPS, sleeps)
+}
+
+active proctype Server() provided (!server_dead) {
+    byte seen, sleeps, frame;
+end:
+    do
+    :: closed -> break
+#ifdef MUTANT_NO_ACQUIRE
+    :: frame = memory[BODY(seen)]; READY -> take()
+#else
+    :: READY -> take()
+#endif
+    :: socket?frame -> handle_from_socket()
+    :: !READY && !closed ->
+        change_sleeps();
+#ifndef MUTANT_NO_SLEEPER_FENCE
+        SERVER_STORES_SEEN;
+#endif
+        if
+#ifndef MUTANT_NO_RECHECK
+        :: READY -> change_sleeps()
+#endif
+#ifdef MUTANT_NO_RECHECK
+        :: true ->
+#else
+        :: !READY ->
+#endif
+end_asleep:
+            if
+#ifndef MUTANT_SOCKET_NOT_WATCHED
+            :: socket?frame -> change_sleeps(); handle_from_socket()
+            :: caller_dead && empty(socket) -> break
+#else
+            :: READY -> change_sleeps()
+#endif
+            :: closed -> break
+            fi
+        fi
+    od;
+    /* What is left in the ring of a dead caller may be dropped. */
+    server_ended = true
+}
+
+/* ---- Kills, and the server's closing of the connection ---- */
+
+active proctype Fate() {
+    if
+    :: true
+    :: caller_dead = true
+    :: server_dead = true;
+        /* The kernel closes the socket when no thread of the process runs any more,
+         * and by then the stores of all are seen. */
+        SERVER_STORES_SEEN;
+        closed = true
+#ifdef MARKS
+    :: true ->
+#ifdef MUTANT_GATE_AFTER_CLOSE
+        closed = true;
+        store(GATE, 1)
+#else
+        store(GATE, 1);
+        !pending[GATE];
+        closed = true
+#endif
+#endif
+    fi
+}
+
+/* When nothing can happen any more, everything must have arrived, or whoever
+ * waits for it must know why not. */
+active proctype Watch() {
+end:
+    timeout ->
+    d_step {
+        lost_wake_up = !closed && !caller_dead && deliveries < sent;
+        lost_wake_up = lost_wake_up || (caller_dead && !server_dead && !server_ended);
+        assert(!lost_wake_up)
+    }
+}
