@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -268,17 +269,19 @@ func TestRingIsReadToItsEnd(t *testing.T) {
 // Nobody reads when the server goes, and the ring takes the next call: it is
 // made elsewhere without that counting as an attempt.
 func TestServerGoesWhileIdleWithMemory(t *testing.T) {
-	for range 20 {
-		p, c, m := memoryCallers(t, client.WithAttempts(1))
-		m.end.Awake()
-		done := begin(context.Background(), c, "echo", nil)
-		m.put(replyTo(m.take(), nil))
-		expectReply(t, wait(t, done), "")
-		m.peerConn.end()
-		done = begin(context.Background(), c, "echo", nil)
-		fresh := p.serve()
-		fresh.reply(fresh.expect(wire.Request), []byte("fresh"))
-		expectReply(t, wait(t, done), "fresh")
+	for try := range 20 {
+		t.Run(strconv.Itoa(try), func(t *testing.T) {
+			p, c, m := memoryCallers(t, client.WithAttempts(1))
+			m.end.Awake()
+			done := begin(context.Background(), c, "echo", nil)
+			m.put(replyTo(m.take(), nil))
+			expectReply(t, wait(t, done), "")
+			m.peerConn.end()
+			done = begin(context.Background(), c, "echo", nil)
+			fresh := p.serve()
+			fresh.reply(fresh.expect(wire.Request), []byte("fresh"))
+			expectReply(t, wait(t, done), "fresh")
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -334,7 +335,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 		return
 	}
 	process := startServer(t)
-	child := command(os.Args[0], "-test.run=^TestNoDescriptorsLeft$", "-test.v")
+	child := exec.Command(os.Args[0], "-test.run=^TestNoDescriptorsLeft$", "-test.v")
 	child.Env = append(os.Environ(), childEnvironment+"="+process.address)
 	out, err := child.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS")) {

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -19,29 +20,28 @@ type serverProcess struct {
 	address string
 }
 
-// buildServer builds the testserver once; TestMain removes it.
+// binaries is a directory for all tests, which TestMain makes and removes.
+var binaries string
+
+// buildServer builds the testserver once.
 var buildServer = sync.OnceValues(func() (string, error) {
-	directory, err := os.MkdirTemp("", "nc")
+	binary := filepath.Join(binaries, "testserver")
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/nearcall/nearcall/internal/testserver").CombinedOutput()
 	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(directory, "testserver")
-	out, err := command("go", "build", "-o", binary, "github.com/nearcall/nearcall/internal/testserver").CombinedOutput()
-	if err != nil {
-		os.Stderr.Write(out)
+		err = fmt.Errorf("%w: %s", err, out)
 	}
 	return binary, err
 })
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if binary, err := buildServer(); err == nil {
-		os.RemoveAll(filepath.Dir(binary))
+	var err error
+	if binaries, err = os.MkdirTemp("", "nc"); err != nil {
+		panic(err)
 	}
+	code := m.Run()
+	os.RemoveAll(binaries)
 	os.Exit(code)
 }
-
-func command(name string, arguments ...string) *exec.Cmd { return exec.Command(name, arguments...) }
 
 // startServer starts a server that listens with the parameters of an address.
 func startServer(t testing.TB, parameters ...string) *serverProcess {
@@ -60,7 +60,7 @@ func startServerWith(t testing.TB, parameters string, arguments ...string) *serv
 	if parameters != "" {
 		listen += "?" + parameters
 	}
-	p := &serverProcess{Cmd: command(binary, append(arguments, "-address", listen)...), address: address}
+	p := &serverProcess{Cmd: exec.Command(binary, append(arguments, "-address", listen)...), address: address}
 	stdout, err := p.StdoutPipe()
 	must(t, err)
 	must(t, p.Start())

@@ -137,27 +137,62 @@ func TestCloseLeavesAnothersSocket(t *testing.T) {
 	}
 }
 
-func TestReadNoticesDescriptors(t *testing.T) {
+// connect returns a connection and the descriptor of its other end.
+func connect(t *testing.T) (conn net.Conn, peer int) {
+	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fds[1])
+	t.Cleanup(func() { unix.Close(fds[1]) })
 	file := os.NewFile(uintptr(fds[0]), "pair")
 	plain, err := net.FileConn(file)
 	file.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := unixsocket.Transport{}.Wrap(plain)
-	defer conn.Close()
+	conn = unixsocket.Transport{}.Wrap(plain)
+	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
-	unix.Write(fds[1], []byte("ab"))
+	return conn, fds[1]
+}
+
+// Descriptors that may come are close-on-exec and come with the last bytes read.
+func TestReadDescriptors(t *testing.T) {
+	for sent, want := range map[int]transport.Descriptors{0: {}, 1: {Files: make([]*os.File, 1)},
+		2: {Files: make([]*os.File, 2)}, 3: {Files: make([]*os.File, 2), Truncated: true}} {
+		conn, peer := connect(t)
+		before := descriptors(t)
+		unix.Write(peer, []byte("a"))
+		if err := unix.Sendmsg(peer, []byte("b"), unix.UnixRights(make([]int, sent)...), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		unix.Write(peer, []byte("c"))
+		buffer := make([]byte, 10)
+		n, got, err := conn.(transport.LocalConn).ReadDescriptors(buffer)
+		if err != nil || sent > 0 && n != 2 || len(got.Files) != len(want.Files) || got.Truncated != want.Truncated {
+			t.Errorf("%d were sent: %d bytes, %d files, truncated %v, %v", sent, n, len(got.Files), got.Truncated, err)
+		}
+		for _, file := range got.Files {
+			if flags, err := unix.FcntlInt(file.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+				t.Errorf("flags %d, %v: not close-on-exec", flags, err)
+			}
+			file.Close()
+		}
+		if after := descriptors(t); after != before {
+			t.Errorf("%d descriptors are open, %d before", after, before)
+		}
+	}
+}
+
+func TestReadNoticesDescriptors(t *testing.T) {
+	conn, peer := connect(t)
+	unix.Write(peer, []byte("ab"))
 	buffer := make([]byte, 10)
 	if n, err := conn.Read(buffer); n != 2 || err != nil {
 		t.Fatalf("Read = %d, %v", n, err)
 	}
-	if err := unix.Sendmsg(fds[1], []byte("c"), unix.UnixRights(0, 1, 2), nil, 0); err != nil {
+	if err := unix.Sendmsg(peer, []byte("c"), unix.UnixRights(0, 1, 2), nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	before := descriptors(t)
