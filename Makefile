@@ -120,7 +120,7 @@ test-examples: build build-perl build-python ## each example, driven as its user
 	@examples/test
 
 test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
-	@go test -race -count=1 -timeout 25m ./tests/...
+	@tests/run
 	@$(MAKE) -C libnearcall test-programs
 	@tests/forks
 

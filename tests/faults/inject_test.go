@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/tests/processes"
 )
 
 // injections are the errors that each system call of a C client's call may
@@ -48,8 +50,8 @@ var marker = regexp.MustCompile(`(?s)getppid\(\).*?\n(.*)getppid\(\)`)
 // each plausible reason and at each of its occurrences.
 func TestEverySystemCallMayFail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	server := startServer(t, path)
-	defer server.kill()
+	server := processes.StartServer(t, nil, path, built.server)
+	defer server.Kill()
 	counts := observed(t, path)
 	runs := 0
 	for name, count := range counts {

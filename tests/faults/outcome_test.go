@@ -1,11 +1,9 @@
 package faults_test
 
 import (
-	"encoding/binary"
-	"fmt"
+	"errors"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -15,139 +13,107 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/status"
+	"github.com/nearcall/nearcall/tests/processes"
 )
 
 const (
-	ledgerKeyBytes    = 8
 	callTimeoutMs     = 100
 	callersAtATime    = 4
 	callsPerCaller    = 400
 	defaultLedgerCall = 20000
+	// One call of that many lasts, so that faults meet functions that have
+	// started. Few enough of them leave the others hot.
+	slowEvery    = 4
+	slowEveryHot = 64
 )
-
-// setting returns a number from the environment, for runs larger than CI has
-// time for.
-func setting(t testing.TB, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s=%s is not a number", name, text)
-	}
-	return value
-}
-
-// A report is what a caller said about one call.
-type report struct {
-	ended   bool
-	code    status.Code
-	outcome status.Outcome
-}
-
-// A ledger counts executions by key. This process reads what functions wrote
-// to a pipe, so the count survives the death of whoever wrote.
-type ledger struct {
-	mu       sync.Mutex
-	executed map[uint64]int
-	pipe     *os.File
-	done     chan struct{}
-}
-
-func openLedger(t *testing.T, path string) *ledger {
-	t.Helper()
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// Opened for both, so that it never ends when servers come and go.
-	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &ledger{executed: make(map[uint64]int), pipe: pipe, done: make(chan struct{})}
-	go l.read()
-	return l
-}
-
-// finalKey is written by the test itself when all others have ended.
-const finalKey = ^uint64(0)
-
-func (l *ledger) read() {
-	defer close(l.done)
-	entry := make([]byte, ledgerKeyBytes)
-	for {
-		if _, err := io.ReadFull(l.pipe, entry); err != nil {
-			return
-		}
-		key := binary.LittleEndian.Uint64(entry)
-		if key == finalKey {
-			return
-		}
-		l.mu.Lock()
-		l.executed[key]++
-		l.mu.Unlock()
-	}
-}
-
-func (l *ledger) close() {
-	l.pipe.Write(binary.LittleEndian.AppendUint64(nil, finalKey))
-	<-l.done
-	l.pipe.Close()
-}
 
 // TestOutcomesAreTrue calls while servers and callers are killed and servers
 // are stopped at random, and then holds every outcome that was reported
 // against a count of executions kept by a third process.
 func TestOutcomesAreTrue(t *testing.T) {
 	for name, caller := range map[string]string{"C": built.ledger, "Go": built.caller} {
-		t.Run(name, func(t *testing.T) { outcomesAreTrue(t, caller) })
+		for _, memory := range []bool{true, false} {
+			t.Run(name+" "+transportName(memory), func(t *testing.T) {
+				r := newFaultRun(t, caller, memory)
+				r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
+				r.torment()
+				r.check()
+			})
+		}
 	}
 }
 
-func outcomesAreTrue(t *testing.T, caller string) {
-	seed := uint64(setting(t, "NEARCALL_SEED", int(time.Now().UnixNano()&0xFFFFFF)))
-	t.Logf("seed %d (NEARCALL_SEED repeats it)", seed)
-	directory := t.TempDir()
-	path, pipe := filepath.Join(directory, "s"), filepath.Join(directory, "ledger")
-	run := &faultRun{
-		t: t, caller: caller, path: path, ledgerPath: pipe, ledger: openLedger(t, pipe),
-		reports: make(map[uint64]report), random: rand.New(rand.NewPCG(seed, 1)),
-		wanted: int64(setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall)), witness: newWitness(),
+func transportName(memory bool) string {
+	if memory {
+		return "shared memory"
 	}
-	run.torment()
-	close(run.witness.stop)
-	run.ledger.close()
-	run.check()
+	return "socket"
 }
 
 // A faultRun is one torment of a server and its callers.
 type faultRun struct {
 	t          *testing.T
 	caller     string
+	memory     bool // whether callers use shared memory, or may not
+	slowEvery  int
 	path       string
 	ledgerPath string
 	ledger     *ledger
-	wanted     int64
-	ended      atomic.Int64
-	nextKey    atomic.Uint64
-	faults     int
-	late       atomic.Int64
-	witness    *witness
+	reports    reports
+	witness    *processes.Witness
 
-	mu      sync.Mutex
-	reports map[uint64]report
-	random  *rand.Rand
+	wanted         int64 // calls, then torment ends
+	serverKillsMax int   // or this many kills
+	stopEvery      int   // one server of that many is stopped for a while
+	killEvery      int   // one caller of that many is killed
+	ended          atomic.Int64
+	nextKey        atomic.Uint64
+	serverKills    atomic.Int64
+	callerKills    atomic.Int64
+	stops          int
+	late           atomic.Int64
+
+	randomMu sync.Mutex
+	random   *rand.Rand
+}
+
+func newFaultRun(t *testing.T, caller string, memory bool) *faultRun {
+	directory := t.TempDir()
+	r := &faultRun{
+		t: t, caller: caller, memory: memory, slowEvery: slowEvery, stopEvery: 3, killEvery: 3,
+		path: filepath.Join(directory, "s"), ledgerPath: filepath.Join(directory, "ledger"),
+		random: rand.New(rand.NewPCG(processes.Seed(t), 1)), witness: processes.NewWitness(),
+	}
+	if memory {
+		r.slowEvery = slowEveryHot
+	}
+	r.ledger = openLedger(t, r.ledgerPath)
+	return r
 }
 
 func (r *faultRun) number(n int) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.randomMu.Lock()
+	defer r.randomMu.Unlock()
 	return r.random.IntN(n)
 }
 
-// torment keeps callers calling and does harm until enough calls have ended.
+func (r *faultRun) address() string {
+	if r.memory {
+		return "unix:" + r.path
+	}
+	return "unix:" + r.path + "?shm=off"
+}
+
+func (r *faultRun) startServer() *processes.Process {
+	return processes.StartServer(r.t, nil, r.path, built.server, "-ledger", r.ledgerPath)
+}
+
+func (r *faultRun) isEnough() bool {
+	return r.wanted > 0 && r.ended.Load() >= r.wanted ||
+		r.serverKillsMax > 0 && r.serverKills.Load() >= int64(r.serverKillsMax)
+}
+
+// torment keeps callers calling and does harm until it is enough.
 func (r *faultRun) torment() {
 	stopServer, serverStopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -156,13 +122,11 @@ func (r *faultRun) torment() {
 	}()
 	var callers sync.WaitGroup
 	for range callersAtATime {
-		callers.Add(1)
-		go func() {
-			defer callers.Done()
-			for r.ended.Load() < r.wanted {
+		callers.Go(func() {
+			for !r.isEnough() {
 				r.runCaller()
 			}
-		}()
+		})
 	}
 	callers.Wait()
 	close(stopServer)
@@ -173,20 +137,20 @@ func (r *faultRun) torment() {
 // continues some, now and then for longer than calls wait.
 func (r *faultRun) tormentServer(stop <-chan struct{}) {
 	for {
-		server := startServer(r.t, r.path, "-ledger", r.ledgerPath)
-		if r.number(3) == 0 {
+		server := r.startServer()
+		if r.number(r.stopEvery) == 0 {
 			r.pause(stop, 10)
 			server.Process.Signal(syscall.SIGSTOP)
 			r.pause(stop, 2*callTimeoutMs)
-			server.Process.Signal(syscall.SIGCONT)
-			r.faults++
+			server.Continue()
+			r.stops++
 		}
 		more := r.pause(stop, 20)
-		server.kill()
+		server.Kill()
 		if !more {
 			return
 		}
-		r.faults++
+		r.serverKills.Add(1)
 	}
 }
 
@@ -202,93 +166,134 @@ func (r *faultRun) pause(stop <-chan struct{}, most int) bool {
 
 // runCaller runs one caller, which may be killed in the middle of a call.
 func (r *faultRun) runCaller() {
-	first := r.nextKey.Add(callsPerCaller) - callsPerCaller
-	p := start(r.t, r.caller, "unix:"+r.path, strconv.FormatUint(first, 10), strconv.Itoa(callsPerCaller), strconv.Itoa(callTimeoutMs))
-	if r.number(3) == 0 {
+	p := r.startCaller(callsPerCaller)
+	if r.number(r.killEvery) == 0 {
 		delay := time.Duration(r.number(40_000)) * time.Microsecond
-		killer := time.AfterFunc(delay, func() { p.Process.Signal(syscall.SIGKILL) })
+		killer := time.AfterFunc(delay, func() { p.Process.Kill() })
+		r.callerKills.Add(1)
 		defer killer.Stop()
 	}
-	for p.lines.Scan() {
-		r.note(p.lines.Text())
-	}
+	r.readRecords(p)
 	p.Wait()
 }
 
-func (r *faultRun) note(line string) {
-	var key uint64
-	var code, outcome, tookUs int
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n, _ := fmt.Sscanf(line, "b %d", &key); n == 1 {
-		r.reports[key] = report{}
-		return
+// startCaller starts a caller with as many keys of its own.
+func (r *faultRun) startCaller(keys int, further ...string) *processes.Process {
+	first := r.nextKey.Add(uint64(keys)) - uint64(keys)
+	return processes.Start(r.t, nil, append([]string{r.caller, r.address(), strconv.FormatUint(first, 10),
+		strconv.Itoa(callsPerCaller), strconv.Itoa(callTimeoutMs), strconv.Itoa(r.slowEvery)}, further...)...)
+}
+
+// readRecords notes what a caller says, to its end.
+func (r *faultRun) readRecords(p *processes.Process) {
+	record := make([]byte, recordBytes)
+	for {
+		if _, err := io.ReadFull(p.Output, record); err != nil {
+			// A record is written at once; half of one is a mistake.
+			if !errors.Is(err, io.EOF) {
+				r.t.Error(err)
+			}
+			return
+		}
+		key, said, took, err := parseRecord(record)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		r.reports.note(key, said)
+		if said.ended {
+			r.ended.Add(1)
+			r.noteTime(key, said, took)
+		}
 	}
-	if n, _ := fmt.Sscanf(line, "e %d %d %d %d", &key, &code, &outcome, &tookUs); n != 4 {
-		return // cut off by a kill
-	}
-	r.reports[key] = report{ended: true, code: status.Code(code), outcome: status.Outcome(outcome)}
-	r.ended.Add(1)
-	late := time.Duration(tookUs)*time.Microsecond - (callTimeoutMs+50)*time.Millisecond
-	if late > r.witness.lateness() {
+}
+
+func (r *faultRun) noteTime(key uint64, said report, took time.Duration) {
+	const bound = (callTimeoutMs + 50) * time.Millisecond
+	if took > bound && took-bound > r.witness.Lateness() {
 		r.late.Add(1)
-		r.t.Logf("late: call %d took %d us: %v, %v", key, tookUs, status.Code(code), status.Outcome(outcome))
+		r.t.Logf("late: call %d took %s: %v, %v", key, took, said.code, said.outcome)
 	}
+}
+
+// tally is what check counts.
+type tally struct {
+	calls, wrong         int
+	memory               int // calls that began with shared memory
+	lost, unknown, blind int // of those: the server was lost; unknown; and unknown, though never executed
+	byOutcome            map[string]int
 }
 
 // check holds every report against the ledger.
 func (r *faultRun) check() {
-	counts := make(map[string]int)
-	wrong := 0
-	for key, reported := range r.reports {
-		executed := r.ledger.executed[key]
-		counts[describe(reported)]++
-		if !possible(reported, executed) {
-			wrong++
-			r.t.Errorf("call %d: %s, and the ledger has %d executions", key, describe(reported), executed)
-		}
+	r.witness.Close()
+	r.ledger.close()
+	count := tally{byOutcome: make(map[string]int)}
+	for key, reported := range r.reports.byKey {
+		r.checkOne(uint64(key), reported, &count)
 	}
 	for key, executed := range r.ledger.executed {
-		if _, known := r.reports[key]; !known {
+		if executed > 0 && key >= len(r.reports.byKey) {
 			r.t.Errorf("key %d was executed %d times and never called", key, executed)
 		}
 	}
-	r.t.Logf("%d calls, %d faults, %d wrong outcomes, %d calls later than their deadline + 50 ms and what the machine adds; %v",
-		len(r.reports), r.faults, wrong, r.late.Load(), counts)
-	if r.faults == 0 || counts["OK"] == 0 {
+	if len(r.ledger.strange) > 0 {
+		r.t.Errorf("keys were executed that nobody has: %d", r.ledger.strange)
+	}
+	r.t.Logf("%d calls, %d of them with shared memory; %d servers and %d callers killed, %d servers stopped; "+
+		"%d wrong outcomes, %d calls later than their deadline + 50 ms and what the machine adds; %v",
+		count.calls, count.memory, r.serverKills.Load(), r.callerKills.Load(), r.stops, count.wrong, r.late.Load(), count.byOutcome)
+	if r.memory {
+		r.t.Logf("with shared memory %d calls lost their server, the outcome of %d is unknown, %d of these were never executed",
+			count.lost, count.unknown, count.blind)
+	}
+	r.judge(&count)
+}
+
+func (r *faultRun) checkOne(key uint64, reported report, count *tally) {
+	executed := r.ledger.count(key)
+	if !possible(reported, executed) {
+		count.wrong++
+		r.t.Errorf("call %d: %s, and the ledger has %d executions", key, describe(reported), executed)
+	}
+	if !reported.begun {
+		return
+	}
+	count.calls++
+	count.byOutcome[describe(reported)]++
+	if !reported.memory || !reported.ended {
+		return
+	}
+	count.memory++
+	if reported.code != status.Unavailable {
+		return
+	}
+	count.lost++
+	if reported.outcome == status.OutcomeUnknown {
+		count.unknown++
+		if executed == 0 {
+			count.blind++
+		}
+	}
+}
+
+func (r *faultRun) judge(count *tally) {
+	if r.serverKills.Load()+r.callerKills.Load() == 0 || count.byOutcome["OK"] == 0 {
 		r.t.Error("nothing was tested: no faults, or no calls that succeeded")
 	}
 	if late := r.late.Load(); late > 0 {
 		r.t.Errorf("%d calls came back later than their deadline + 50 ms", late)
 	}
-}
-
-func describe(r report) string {
-	switch {
-	case !r.ended:
-		return "caller killed"
-	case r.code == status.OK:
-		return "OK"
+	if r.memory && count.memory < count.calls/10 {
+		r.t.Errorf("%d of %d calls used shared memory: that tests the socket", count.memory, count.calls)
 	}
-	return r.outcome.String()
-}
-
-// possible reports whether that many executions are in keeping with what the
-// caller was told.
-func possible(r report, executed int) bool {
-	switch {
-	case !r.ended:
-		return executed <= 1
-	case r.code == status.OK:
-		return executed == 1
+	if count.lost > 100 && count.unknown*100 > count.lost*unknownPercentMax {
+		r.t.Errorf("%d of %d outcomes are unknown: the marks should tell", count.unknown, count.lost)
 	}
-	switch r.outcome {
-	case status.OutcomeNotExecuted:
-		return executed == 0
-	case status.OutcomeUnknown:
-		return executed <= 1
-	case status.OutcomeExecuted, status.OutcomeExecutedResultLost:
-		return executed == 1
+	if count.lost > 100 && count.blind*100 > count.lost*blindPercentMax {
+		r.t.Errorf("%d of %d outcomes are unknown though the call never ran", count.blind, count.lost)
 	}
-	return false
+	if !r.memory && count.memory > 0 {
+		r.t.Errorf("%d calls used shared memory, which was off", count.memory)
+	}
 }

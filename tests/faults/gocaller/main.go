@@ -1,11 +1,12 @@
 // Command gocaller does in Go what callers/ledger.c does in C: it calls
 // ledger(key) with one key after the other and says what became of each.
 //
-//	gocaller ADDRESS FIRST_KEY CALLS TIMEOUT_MS
+//	gocaller ADDRESS FIRST_KEY CALLS TIMEOUT_MS SLOW_EVERY
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -17,20 +18,20 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// Some calls last, so that faults meet functions that have started.
-const (
-	slowEvery = 4
-	slowMs    = 3
-)
+// How long those calls last that faults are to meet in functions.
+const slowMs = 3
 
 // Several goroutines share the connection, as Go programs do.
 const goroutines = 4
 
+// A plan is what the arguments say.
+type plan struct{ first, calls, timeoutMs, slowEvery uint64 }
+
 func main() {
-	numbers := make([]uint64, 3)
-	for i := range numbers {
+	var p plan
+	for i, number := range []*uint64{&p.first, &p.calls, &p.timeoutMs, &p.slowEvery} {
 		var err error
-		if numbers[i], err = strconv.ParseUint(os.Args[i+2], 10, 64); err != nil {
+		if *number, err = strconv.ParseUint(os.Args[i+2], 10, 64); err != nil {
 			fail(err)
 		}
 	}
@@ -42,29 +43,26 @@ func main() {
 	keys := make(chan uint64)
 	var all sync.WaitGroup
 	for range goroutines {
-		all.Add(1)
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			for key := range keys {
-				callAndTell(c, key, time.Duration(numbers[2])*time.Millisecond)
+				p.callAndTell(c, key)
 			}
-		}()
+		})
 	}
-	for i := range numbers[1] {
-		keys <- numbers[0] + i
+	for i := range p.calls {
+		keys <- p.first + i
 	}
 	close(keys)
 	all.Wait()
 }
 
-// callAndTell writes each line with one write, so that lines of goroutines do
-// not mix and none is cut in two.
-func callAndTell(c *client.Client, key uint64, timeout time.Duration) {
-	fmt.Printf("b %d\n", key)
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+func (p *plan) callAndTell(c *client.Client, key uint64) {
+	memory := c.Transport() == "shared memory"
+	say(key, 0, 0, status.Error{}, memory)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(p.timeoutMs)*time.Millisecond)
 	defer cancel()
 	started := time.Now()
-	err := call(ctx, c, key)
+	err := p.call(ctx, c, key)
 	took := time.Since(started)
 	var failure status.Error
 	if known := (*status.Error)(nil); errors.As(err, &known) {
@@ -72,11 +70,25 @@ func callAndTell(c *client.Client, key uint64, timeout time.Duration) {
 	} else if err != nil {
 		fail(err)
 	}
-	fmt.Printf("e %d %d %d %d\n", key, failure.Code, failure.Outcome, took.Microseconds())
+	say(key, took, 1, failure, memory)
 }
 
-func call(ctx context.Context, c *client.Client, key uint64) error {
-	if key%slowEvery == 0 {
+// say writes one record at once, so that those of goroutines do not mix and none
+// is cut in two.
+func say(key uint64, took time.Duration, what byte, failure status.Error, memory bool) {
+	record := binary.LittleEndian.AppendUint64(nil, key)
+	record = binary.LittleEndian.AppendUint32(record, uint32(took.Microseconds()))
+	record = append(record, what, byte(failure.Code), byte(failure.Outcome), 0)
+	if memory {
+		record[len(record)-1] = 1
+	}
+	if _, err := os.Stdout.Write(record); err != nil {
+		fail(err)
+	}
+}
+
+func (p *plan) call(ctx context.Context, c *client.Client, key uint64) error {
+	if key%p.slowEvery == 0 {
 		_, err := client.Call[uint64](ctx, c, "ledger_slow", key, slowMs)
 		return err
 	}

@@ -1,4 +1,4 @@
-package faults_test
+package processes
 
 import (
 	"sync"
@@ -10,23 +10,24 @@ const (
 	witnessMemory = time.Second
 )
 
-// A witness sees how late this machine wakes processes: with more of them than
+// A Witness sees how late this machine wakes processes: with more of them than
 // processors, a call can come back late without any fault of the library's.
 // What it saw is subtracted from the lateness of calls of the same second.
-type witness struct {
+type Witness struct {
 	mu    sync.Mutex
 	worst time.Duration // of the last second
 	at    time.Time
 	stop  chan struct{}
 }
 
-func newWitness() *witness {
-	w := &witness{stop: make(chan struct{})}
+// NewWitness starts a witness, which Close ends.
+func NewWitness() *Witness {
+	w := &Witness{stop: make(chan struct{})}
 	go w.watch()
 	return w
 }
 
-func (w *witness) watch() {
+func (w *Witness) watch() {
 	for {
 		started := time.Now()
 		select {
@@ -38,7 +39,7 @@ func (w *witness) watch() {
 	}
 }
 
-func (w *witness) note(late time.Duration) {
+func (w *Witness) note(late time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if late > w.worst || time.Since(w.at) > witnessMemory {
@@ -46,8 +47,11 @@ func (w *witness) note(late time.Duration) {
 	}
 }
 
-// lateness returns the worst of the last second.
-func (w *witness) lateness() time.Duration {
+// Close ends the watching.
+func (w *Witness) Close() { close(w.stop) }
+
+// Lateness returns the worst of the last second.
+func (w *Witness) Lateness() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.worst

@@ -1,0 +1,60 @@
+package faults_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nearcall/nearcall/tests/processes"
+)
+
+// programs are built once for all tests of the package.
+type programs struct {
+	server string
+	ledger string
+	once   string
+	caller string // the ledger's caller in Go
+}
+
+var built programs
+
+func TestMain(m *testing.M) {
+	directory, err := os.MkdirTemp("", "nearcall-faults")
+	if err == nil {
+		built, err = build(directory)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(directory)
+	os.Exit(code)
+}
+
+func build(directory string) (programs, error) {
+	p := programs{
+		server: filepath.Join(directory, "testserver"),
+		ledger: filepath.Join(directory, "ledger"),
+		once:   filepath.Join(directory, "one_call"),
+		caller: filepath.Join(directory, "gocaller"),
+	}
+	if err := processes.Run("make", "-C", processes.Root+"/libnearcall", "--no-print-directory"); err != nil {
+		return p, err
+	}
+	return p, errors.Join(
+		processes.BuildServer(p.server),
+		processes.Run("go", "build", "-o", p.caller, "./gocaller"),
+		compile(p.ledger), compile(p.once),
+	)
+}
+
+// compile compiles the caller with the target's name.
+func compile(target string) error {
+	return processes.Run(
+		"gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", processes.Root+"/libnearcall/include",
+		"-o", target, filepath.Join("callers", filepath.Base(target)+".c"), processes.Root+"/build/lib/libnearcall.a",
+	)
+}

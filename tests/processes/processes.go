@@ -1,0 +1,230 @@
+// Package processes is what the tests in this folder share: real processes, what
+// can be seen of them from outside, and a witness of how late the machine is.
+package processes
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Root is the repository as seen from the packages beside this one.
+const Root = "../.."
+
+// BuildServer builds the testserver with further flags of go build.
+func BuildServer(target string, flags ...string) error {
+	return Run(append(append([]string{"go", "build"}, flags...), "-o", target, Root+"/internal/testserver")...)
+}
+
+// Run runs a command to its end. What it said is in the error.
+func Run(command ...string) error {
+	output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, output)
+	}
+	return nil
+}
+
+// Setting returns a number from the environment, for runs larger than CI has
+// time for.
+func Setting(t testing.TB, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s=%s is not a number", name, text)
+	}
+	return value
+}
+
+// Seed returns the seed of this run, and says it.
+func Seed(t testing.TB) uint64 {
+	t.Helper()
+	seed := Setting(t, "NEARCALL_SEED", int(time.Now().UnixNano()&0xFFFFFF))
+	t.Logf("seed %d (NEARCALL_SEED repeats it)", seed)
+	return uint64(seed)
+}
+
+// A Log keeps what a process says on standard error, line by line.
+type Log struct {
+	// Expected is a text whose lines are counted and not kept.
+	Expected string
+
+	mu       sync.Mutex
+	rest     []byte // a line that has not ended
+	kept     []string
+	expected int
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			return len(b), nil
+		}
+		if l.Expected != "" && bytes.Contains(line, []byte(l.Expected)) {
+			l.expected++
+		} else {
+			l.kept = append(l.kept, string(line))
+		}
+		l.rest = append(l.rest[:0], rest...)
+	}
+}
+
+// Lines returns the lines that were kept and contain a text.
+func (l *Log) Lines(contain string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.kept {
+		if strings.Contains(line, contain) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Count returns how many lines were as expected.
+func (l *Log) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.expected
+}
+
+// A Process is a child that the test may kill at any time. It dies with the
+// test.
+type Process struct {
+	*exec.Cmd
+	Output io.ReadCloser
+	Lines  *bufio.Scanner // of Output
+}
+
+// Start starts a program. Its standard error goes to log, or to the test's.
+func Start(t testing.TB, log *Log, command ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(command[0], command[1:]...)}
+	p.Stderr = os.Stderr
+	if log != nil {
+		p.Stderr = log
+	}
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	output, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.Output, p.Lines = output, bufio.NewScanner(output)
+	return p
+}
+
+// StartServer starts a server with a socket at path and waits until it listens.
+// command is the testserver, after whatever is to start it, and its arguments.
+func StartServer(t testing.TB, log *Log, path string, command ...string) *Process {
+	t.Helper()
+	p := Start(t, log, append(command, "-address", "unix:"+path)...)
+	if !p.Lines.Scan() || !strings.HasPrefix(p.Lines.Text(), "ready") {
+		t.Fatalf("the server did not start: %q", p.Lines.Text())
+	}
+	return p
+}
+
+// Kill kills the process and waits for its end.
+func (p *Process) Kill() {
+	p.Process.Kill()
+	p.Wait()
+}
+
+// Stop stops the process where it is, and returns when it stands still.
+func (p *Process) Stop(t testing.TB) {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	WaitFor(t, "the process to stop", 10*time.Second, func() bool { return p.state(t) == "T" })
+}
+
+// Continue lets a stopped process go on.
+func (p *Process) Continue() { p.Process.Signal(syscall.SIGCONT) }
+
+func (p *Process) state(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(p.file("stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]
+}
+
+func (p *Process) file(name string) string { return fmt.Sprintf("/proc/%d/%s", p.Process.Pid, name) }
+
+// Descriptors counts the open descriptors.
+func (p *Process) Descriptors(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir(p.file("fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Regions counts the mapped regions of shared memory.
+func (p *Process) Regions(t testing.TB) int {
+	t.Helper()
+	text, err := os.ReadFile(p.file("maps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("/memfd:nearcall-"))
+}
+
+// ResidentBytes returns the memory the process has.
+func (p *Process) ResidentBytes(t testing.TB) int {
+	t.Helper()
+	text, err := os.ReadFile(p.file("status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kilobytes := 0
+	if _, rest, found := strings.Cut(string(text), "VmRSS:"); found {
+		fmt.Sscan(rest, &kilobytes)
+	}
+	if kilobytes == 0 {
+		t.Fatalf("%s has no VmRSS", p.file("status"))
+	}
+	return kilobytes << 10
+}
+
+// WaitFor waits until the condition holds, for which there is no event.
+func WaitFor(t testing.TB, what string, bound time.Duration, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(bound); !condition(); {
+		if time.Now().After(end) {
+			t.Fatalf("waited %s in vain for %s", bound, what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Socket returns a path for a socket of the test's own.
+func Socket(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "s")
+}
