@@ -28,7 +28,13 @@
  * notices at its next use, sends not one byte on the parent's connection, and
  * opens a connection of its own. Calls that were in flight belong to the
  * parent; waiting for one in the child fails with NEARCALL_E_UNAVAILABLE and
- * outcome unknown. A fork while another thread is inside the library is safe:
+ * outcome unknown. A request that was being put together may have lain in memory
+ * that only the parent has: then what is put or sent in the child fails with
+ * NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room got
+ * by nearcall_put_reserve() before the fork is not to be written in the child. A
+ * reply that was handed out before stays readable in the child, but may lie in
+ * memory shared with the server: its bytes stay the same only until the parent
+ * uses its handle again. A fork while another thread is inside the library is safe:
  * the child's copy of that handle starts anew. Every descriptor is
  * close-on-exec.
  *
@@ -38,6 +44,22 @@
  * never before it with NEARCALL_E_DEADLINE_EXCEEDED. Clocks are monotonic. Only
  * looking up a host's name (tcp: with a name instead of a number) takes the
  * time the system's resolver takes.
+ *
+ * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the
+ * connection has made some, the server gives it memory that both map, and a call
+ * of a busy connection then costs two cache lines instead of two system calls on
+ * each side. Nothing else changes: what does not fit goes over the socket, and
+ * where memory, descriptors or the server's leave are missing everything does.
+ * A call that waits looks at that memory for some microseconds before it sleeps
+ * (it spins), as long as that makes calls faster and there is more than one CPU.
+ * Requests that are put together and large are built where the server reads them,
+ * and replies are read where the server wrote them. When the connection is lost,
+ * marks in that memory tell whether a call was started, so that its outcome is
+ * unknown less often.
+ *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: the socket only
+ *   ?spin=off  or NEARCALL_SPIN_OFF: never spin, sleep at once
+ *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
+ * An option and the address together: what switches more off wins.
  *
  * MEMORY. Every allocation is checked; when memory runs out a function returns
  * NEARCALL_E_RESOURCE_EXHAUSTED and the handle stays usable.
@@ -176,6 +198,8 @@ typedef struct nearcall_options {
 
 /*
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port".
+ * Behind those of "unix:" may stand "?shm=auto|off" and "?spin=auto|off|dedicated",
+ * joined by "&"; see "Shared memory" above.
  * Does not connect: that happens at the first call, or in nearcall_connect().
  * options may be NULL. On failure a handle is still returned, for its error
  * message, unless there was no memory for one: then *ret_client is NULL. Every
@@ -246,7 +270,10 @@ typedef struct nearcall_reply {
  * times within its timeout; any other failure is final. data must stay as it is
  * until the call has ended, also while it is interrupted and will be resumed.
  * reply->data belongs to the handle and is valid until the next function that is
- * given this handle, the reading and error functions excepted.
+ * given this handle, the reading and error functions excepted, and nearcall_fd(),
+ * nearcall_events(), nearcall_timeout_ms(). It is not to be written, and may lie in
+ * memory shared with the server: check a copy where you do not trust the server. To
+ * send it on with the same handle, copy it first.
  *
  * A server that is stopping answers what it has accepted. A call made while
  * others of this handle are still being answered so waits for them, then goes
@@ -361,7 +388,10 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call
 /* ---- Event loops: wait for (fd, events, timeout) in any loop, then process ---- */
 
 /* The descriptor to watch, -1 when there is none. It belongs to the handle and
- * can change in every function that sends or processes: ask again after each. */
+ * can change in every function that sends or processes: ask again after each, and ask
+ * nearcall_timeout_ms() last. A handle that was asked any of the three, and any with
+ * NEARCALL_NONBLOCKING, is woken through its descriptor from then on, also for what
+ * comes through shared memory. */
 NEARCALL_API int nearcall_fd(const nearcall_client *client);
 
 /* POLLIN, POLLOUT or both, as for poll(2). */
@@ -369,7 +399,7 @@ NEARCALL_API int nearcall_events(const nearcall_client *client);
 
 /* Milliseconds until nearcall_process() should be called even if nothing
  * happened on the descriptor; -1: never. 0 while finished calls wait to be
- * fetched: a function that waited for another call may have read their replies
+ * fetched, or replies in shared memory: a function that waited for another call may have read their replies
  * already. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 

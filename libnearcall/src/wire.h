@@ -3,8 +3,10 @@
 #ifndef NC_WIRE_H
 #define NC_WIRE_H
 
+#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define NC_PROTOCOL_VERSION 1
 #define NC_FRAME_HEADER_BYTES 32
@@ -133,29 +135,31 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
  * sent as 1. deadline_ms counts on the monotonic clock. */
 uint32_t nc_deadline_encode(int64_t deadline_ms, int64_t remaining_ms, int shared_clock);
 
-/* Compilers turn these into single moves; they are right on any byte order. */
+/* Single moves, on any alignment and byte order. */
 static inline uint32_t nc_get_u32(const uint8_t *in)
 {
-    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+    uint32_t value;
+    memcpy(&value, in, sizeof(value));
+    return le32toh(value);
 }
 
 static inline uint64_t nc_get_u64(const uint8_t *in)
 {
-    return (uint64_t)nc_get_u32(in) | (uint64_t)nc_get_u32(in + 4) << 32;
+    uint64_t value;
+    memcpy(&value, in, sizeof(value));
+    return le64toh(value);
 }
 
 static inline void nc_put_u32(uint8_t *out, uint32_t value)
 {
-    out[0] = (uint8_t)value;
-    out[1] = (uint8_t)(value >> 8);
-    out[2] = (uint8_t)(value >> 16);
-    out[3] = (uint8_t)(value >> 24);
+    value = htole32(value);
+    memcpy(out, &value, sizeof(value));
 }
 
 static inline void nc_put_u64(uint8_t *out, uint64_t value)
 {
-    nc_put_u32(out, (uint32_t)value);
-    nc_put_u32(out + 4, (uint32_t)(value >> 32));
+    value = htole64(value);
+    memcpy(out, &value, sizeof(value));
 }
 
 static inline void nc_frame_encode(uint8_t out[NC_FRAME_HEADER_BYTES], const struct nc_frame *frame)
