@@ -27,6 +27,7 @@ func main() {
 	helloTimeout := flag.Duration("hello-timeout", 2*time.Second, "see server.WithHelloTimeout")
 	frameTimeout := flag.Duration("frame-timeout", 10*time.Second, "see server.WithFrameTimeout")
 	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
+	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
 	flag.Parse()
 
 	level := slog.LevelWarn
@@ -34,10 +35,14 @@ func main() {
 		level = slog.LevelDebug
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
-	s := server.New(
+	options := []server.Option{
 		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout),
 		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
-	)
+	}
+	if *memoryPerUser >= 0 {
+		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))
+	}
+	s := server.New(options...)
 	demo.Register(s)
 	if err := registerTestFunctions(s, *ledger); err != nil {
 		fail(err)

@@ -12,10 +12,12 @@ import (
 
 // programs are built once for all tests of the package.
 type programs struct {
-	server string
-	ledger string
-	once   string
-	caller string // the ledger's caller in Go
+	server   string
+	ledger   string
+	once     string
+	caller   string // the ledger's caller in Go
+	callList string
+	refuse   string
 }
 
 var built programs
@@ -36,10 +38,12 @@ func TestMain(m *testing.M) {
 
 func build(directory string) (programs, error) {
 	p := programs{
-		server: filepath.Join(directory, "testserver"),
-		ledger: filepath.Join(directory, "ledger"),
-		once:   filepath.Join(directory, "one_call"),
-		caller: filepath.Join(directory, "gocaller"),
+		server:   filepath.Join(directory, "testserver"),
+		ledger:   filepath.Join(directory, "ledger"),
+		once:     filepath.Join(directory, "one_call"),
+		caller:   filepath.Join(directory, "gocaller"),
+		callList: filepath.Join(directory, "call_list"),
+		refuse:   filepath.Join(directory, "refuse"),
 	}
 	if err := processes.Run("make", "-C", processes.Root+"/libnearcall", "--no-print-directory"); err != nil {
 		return p, err
@@ -47,7 +51,7 @@ func build(directory string) (programs, error) {
 	return p, errors.Join(
 		processes.BuildServer(p.server),
 		processes.Run("go", "build", "-o", p.caller, "./gocaller"),
-		compile(p.ledger), compile(p.once),
+		compile(p.ledger), compile(p.once), compile(p.callList), compile(p.refuse),
 	)
 }
 
