@@ -80,19 +80,21 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
                      "the request is larger than any frame may be");
         return NULL;
     }
-    if (!buffer->data || buffer->capacity - buffer->end < bytes ||
+    uint8_t *data = buffer->data;
+    if (!data || buffer->capacity - buffer->end < bytes ||
         nc_request_moves(client, buffer->end + bytes)) {
         nc_become_busy(client);
         int r = nc_request_reserve(client, bytes);
         nc_become_idle(client);
-        if (r < 0) {
+        data = buffer->data;
+        if (r < 0 || !data) {
             keep_failure(writer, r, "no memory for the request");
             return NULL;
         }
     }
-    uint8_t *to = buffer->data + buffer->end;
+    size_t end = buffer->end;
     buffer->end += bytes;
-    return to;
+    return data + end;
 }
 
 /* A handle as a writer may use it; NULL: nothing can be written or kept. */
