@@ -128,7 +128,8 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 
 // sendLocked puts the request into the ring, or on its way to the socket. writer
 // reports that the caller has become the writer, who must flush, and gather that
-// it must write the request itself. Preconditions: c.mu is held.
+// it must write the request itself, by writeGathered. Preconditions: c.mu is
+// held.
 func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	if r.inMemory, writer = c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload); r.inMemory {
 		return writer, false
@@ -137,6 +138,7 @@ func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	c.output.writing = true
 	if writer && len(r.payload) >= gatherBytesMin {
 		c.unclaim(r)
+		c.output.gathering.Lock()
 		return true, true
 	}
 	c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
@@ -208,13 +210,18 @@ func (c *connection) closeIfUnused() {
 func (c *connection) end(cause error) {
 	c.mu.Lock()
 	c.leaveLocked()
+	c.mu.Unlock()
+	// A write that is under way ends now, and tells what was taken.
+	_ = c.conn.Close()
+	c.output.gathering.Lock()
+	defer c.output.gathering.Unlock()
+	c.mu.Lock()
 	why := c.whyEnded(cause)
 	c.disarmExpiry()
 	c.stopWatch()
 	ending := c.survey(why)
 	calls := c.pending.takeAbove(0)
 	c.mu.Unlock()
-	_ = c.conn.Close()
 	c.logEnd(why, len(calls))
 	for _, r := range calls {
 		r.unsent = ending.unsent(r)

@@ -7,6 +7,9 @@
 // by the first call, opened again after it was lost, and costs nothing while it
 // is idle. Calls are answered in any order; each waits for its own answer only.
 //
+// Calls to a local server travel through memory that both share once the
+// connection is busy, where the server gives it; Transport tells.
+//
 // Every call has a deadline: its context's, else the client's default of 30
 // seconds. It returns by its deadline + 50 ms, whatever state the server is in.
 //

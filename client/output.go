@@ -39,7 +39,11 @@ type output struct {
 	// and the id of the last frame, 0 when that was no request.
 	takenID, lastID uint64
 
-	vector [2][]byte
+	// gathering is held while a request is written past the buffers: until its
+	// end nobody knows how much of it the kernel has. Taken with connection.mu
+	// held, when nobody can hold it, and without by what follows leaving.
+	gathering sync.Mutex
+	vector    [2][]byte
 }
 
 func (o *output) init(raw syscall.RawConn) {

@@ -241,6 +241,17 @@ func (c *connection) handlePing(frame *wire.Frame) error {
 	return nil
 }
 
+// takeStopped removes the calls that were to be sent when sending was stopped.
+// One that is being gathered is not known to be among them. Preconditions: c.mu
+// is held.
+func (c *connection) takeStopped() []*call {
+	if !c.output.gathering.TryLock() {
+		return nil
+	}
+	defer c.output.gathering.Unlock()
+	return c.pending.takeUnsent(c.takenID())
+}
+
 // handleDrain: calls up to the frame's id will be answered, those above it were
 // not executed, and nothing more is sent.
 func (c *connection) handleDrain(frame *wire.Frame) error {
@@ -249,7 +260,7 @@ func (c *connection) handleDrain(frame *wire.Frame) error {
 	}
 	c.mu.Lock()
 	c.leaveLocked()
-	refused := append(c.pending.takeAbove(frame.CallID), c.pending.takeUnsent(c.takenID())...)
+	refused := append(c.pending.takeAbove(frame.CallID), c.takeStopped()...)
 	unused := c.pending.waiting == 0
 	c.mu.Unlock()
 	reason := "the server is stopping"

@@ -91,13 +91,14 @@ func (c *connection) writeRest() error {
 
 // writeGathered sends one large request without copying its payload. It waits
 // for the socket no longer than the call may; then the rest is copied and left
-// to a goroutine. Preconditions: the caller is the writer and nothing is
-// pending.
+// to a goroutine. Preconditions: the caller is the writer and holds gathering,
+// and nothing is pending.
 func (c *connection) writeGathered(ctx context.Context, r *call) {
 	lift := c.boundWrite(ctx, r.deadlineNs)
 	sent, err := c.output.writeVector(c.conn, r.head, r.payload)
 	lift()
 	c.output.setGathered(r.id, r.head, r.payload, sent)
+	c.output.gathering.Unlock()
 	switch {
 	case err == nil:
 		c.flush()
