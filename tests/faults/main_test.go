@@ -18,6 +18,7 @@ type programs struct {
 	caller   string // the ledger's caller in Go
 	callList string
 	refuse   string
+	phases   string
 }
 
 var built programs
@@ -44,6 +45,7 @@ func build(directory string) (programs, error) {
 		caller:   filepath.Join(directory, "gocaller"),
 		callList: filepath.Join(directory, "call_list"),
 		refuse:   filepath.Join(directory, "refuse"),
+		phases:   filepath.Join(directory, "phases"),
 	}
 	if err := processes.Run("make", "-C", processes.Root+"/libnearcall", "--no-print-directory"); err != nil {
 		return p, err
@@ -51,7 +53,7 @@ func build(directory string) (programs, error) {
 	return p, errors.Join(
 		processes.BuildServer(p.server),
 		processes.Run("go", "build", "-o", p.caller, "./gocaller"),
-		compile(p.ledger), compile(p.once), compile(p.callList), compile(p.refuse),
+		compile(p.ledger), compile(p.once), compile(p.callList), compile(p.refuse), compile(p.phases),
 	)
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,8 @@ const (
 	callsPerLifeMax = 400
 	behavedCalls    = 8
 	callsUnanswered = 64
+	strikesAtOnce   = 16
+	pauseMax        = 100 * time.Microsecond
 	looksMax        = 20
 	searchEvery     = 100
 )
@@ -43,7 +44,6 @@ type life struct {
 	callerRegion   []byte
 	serverRegion   []byte
 	record         []byte
-	next           atomic.Uint32 // the slot of the next request, or nearly
 	unanswered     int
 	harm           sync.WaitGroup // goroutines beside the one that calls
 	ended          atomic.Bool
@@ -94,7 +94,6 @@ func (l *life) behave() error {
 		if err := l.caller.Put(&request); err != nil {
 			return err
 		}
-		l.next.Add(1)
 		reply, err := l.caller.TakeFrame()
 		if err != nil {
 			return err
@@ -133,7 +132,7 @@ func (l *life) run() {
 	calls := 1 + l.random.IntN(callsPerLifeMax)
 	for i := 0; i < calls && l.unanswered < 2*callsUnanswered && !l.ended.Load(); i++ {
 		if l.random.IntN(3) == 0 {
-			own.strike(int(l.next.Load()))
+			own.strike()
 		}
 		l.call()
 		l.take()
@@ -152,7 +151,7 @@ func (l *life) run() {
 
 func (l *life) newDamage() *damage {
 	return &damage{
-		region: l.callerRegion, file: l.caller.Files()[0], theme: theme(l.random.IntN(int(themes))),
+		region: l.callerRegion, server: l.serverRegion, file: l.caller.Files()[0], theme: theme(l.random.IntN(int(themes))),
 		random: rand.New(rand.NewPCG(l.random.Uint64(), 0)),
 	}
 }
@@ -166,9 +165,10 @@ func (l *life) strikeBeside(d *damage, stop <-chan struct{}) {
 			return
 		default:
 		}
-		d.strike(int(l.next.Load()))
-		if d.done%16 == 0 {
-			runtime.Gosched()
+		d.strike()
+		if d.done%strikesAtOnce == 0 {
+			// For those who call to have something to damage.
+			time.Sleep(time.Duration(d.random.IntN(int(pauseMax))))
 		}
 	}
 	l.concurrentDone = d.done
@@ -178,7 +178,6 @@ func (l *life) strikeBeside(d *damage, stop <-chan struct{}) {
 func (l *life) call() {
 	data := l.own.fill(l.size())
 	request := l.caller.Request("echo", data)
-	l.next.Add(1)
 	l.calls++
 	l.unanswered++
 	if err := l.caller.Put(&request); err != nil {

@@ -44,15 +44,17 @@ const (
 // damage does harm to a caller region.
 type damage struct {
 	region []byte
+	server []byte // its region, which says what it expects next
 	file   *os.File
 	random *rand.Rand
 	theme  theme
 	done   int
 }
 
-// strike does one thing; next is the slot that the server expects, or nearly.
-func (d *damage) strike(next int) {
+// strike does one thing, mostly to the slots that the server looks at next.
+func (d *damage) strike() {
 	d.done++
+	next := int(binary.LittleEndian.Uint32(d.server[takenOffset:]))
 	slot := d.region[slotsOffset+(next+d.random.IntN(4))%slots*slotBytes:][:slotBytes]
 	theme := d.theme
 	if theme == everywhere {

@@ -119,9 +119,30 @@ type Process struct {
 func Start(t testing.TB, log *Log, command ...string) *Process {
 	t.Helper()
 	p := &Process{Cmd: exec.Command(command[0], command[1:]...)}
-	p.Stderr = os.Stderr
 	if log != nil {
 		p.Stderr = log
+	}
+	p.start(t)
+	return p
+}
+
+// StartWithInput is Start with a pipe to its standard input.
+func StartWithInput(t testing.TB, ret *io.Writer, command ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(command[0], command[1:]...)}
+	input, err := p.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	*ret = input
+	p.start(t)
+	return p
+}
+
+func (p *Process) start(t testing.TB) {
+	t.Helper()
+	if p.Stderr == nil {
+		p.Stderr = os.Stderr
 	}
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output, err := p.StdoutPipe()
@@ -132,7 +153,6 @@ func Start(t testing.TB, log *Log, command ...string) *Process {
 		t.Fatal(err)
 	}
 	p.Output, p.Lines = output, bufio.NewScanner(output)
-	return p
 }
 
 // StartServer starts a server with a socket at path and waits until it listens.
