@@ -213,13 +213,52 @@ static void a_signal_handler_forks(void)
     call();
 }
 
+/* Whether the region that a caller writes is mapped. */
+static int has_caller_region(void)
+{
+    char line[512];
+    int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps))
+        found |= strstr(line, "nearcall-caller") != NULL;
+    fclose(maps);
+    return found;
+}
+
+static void child_has_its_own(void *unused)
+{
+    CHECK(!has_caller_region()); /* what is not mapped cannot be touched */
+    child_calls(unused);
+}
+
+static void child_has_nothing(void *unused)
+{
+    (void)unused;
+    CHECK(!has_caller_region());
+}
+
+/* The parent's calls go through shared memory, before each fork and after it. */
 static void forks_with_calls(long forks)
 {
     for (long i = 0; i < forks; i++) {
-        pid_t pid = test_fork(i % 2 ? child_calls : child_exits, NULL);
+        pid_t pid = test_fork(i % 2 ? child_has_its_own : child_has_nothing, NULL);
         call();
+        CHECK(strcmp(nearcall_transport(client), "shared memory") == 0);
         test_join(pid);
     }
+}
+
+/* What a child had written into its parent's ring would have been one. */
+static void no_violations(void)
+{
+    nearcall_reply reply;
+    nearcall_function *stats = test_find(client, "nearcall.stats");
+    static const char none[] = "\"violations_total\":0,";
+    CHECK_CALL(client, nearcall_request(client, stats, NEARCALL_CODEC_MSGPACK), NEARCALL_OK);
+    nearcall_put_array(client, 0);
+    CHECK_CALL(client, nearcall_request_call(client, 10000, &reply), NEARCALL_OK);
+    CHECK(memmem(reply.data, reply.bytes, none, strlen(none)) != NULL);
 }
 
 static size_t heap_bytes(void)
@@ -231,6 +270,9 @@ static size_t heap_bytes(void)
 /* Descriptors and memory are flat: what the first tenth needed is all there is. */
 static void many_forks(long forks)
 {
+    for (int i = 0; i < 100; i++)
+        call(); /* until there is shared memory */
+    CHECK(has_caller_region());
     forks_with_calls(forks / 10 + 1);
     int descriptors = test_open_descriptors();
     size_t heap = heap_bytes();
@@ -253,6 +295,7 @@ int main(void)
     long forks = test_parameter("NEARCALL_TEST_FORKS", 2000);
     alarm((unsigned)(60 + (double)forks / 50 * test_slowness()));
     many_forks(forks);
+    no_violations();
     nearcall_close(client);
     server_stop(&server);
     return 0;

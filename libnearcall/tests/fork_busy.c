@@ -107,6 +107,7 @@ int main(void)
         test_join(test_fork(child, NULL));
     atomic_store(&stop, 1);
     CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(strcmp(nearcall_transport(client), "shared memory") == 0);
     nearcall_close(client);
     server_stop(&server);
     calls_of_the_thread_alone();
