@@ -29,6 +29,8 @@ var injections = map[string][]string{
 	"munmap":     {"ENOMEM"},
 	"madvise":    {"ENOMEM", "EINVAL"},
 	"newfstatat": {"ENOMEM", "EACCES"},
+	// How many CPUs there are for spinning.
+	"sched_getaffinity": {"EINVAL", "ESRCH"},
 	// Not failed: the kernel closes the descriptor whatever close returns, and
 	// a call that strace fails is not made.
 	"close":   {},
@@ -95,6 +97,9 @@ func observed(t *testing.T, path string) map[string]occurrences {
 	found := marker.FindSubmatchIndex(text)
 	if found == nil {
 		t.Fatalf("no marks in the trace:\n%s", text)
+	}
+	if !strings.Contains(string(text), "F_GET_SEALS") {
+		t.Errorf("no seals are asked for: shared memory was not used")
 	}
 	before, inside := countCalls(text[:found[2]]), countCalls(text[found[2]:found[3]])
 	counts := make(map[string]occurrences)
