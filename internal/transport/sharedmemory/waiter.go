@@ -65,10 +65,10 @@ func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	if w.end.Ready() {
 		return TakeFrames
 	}
-	w.idleNs = idleNs
 	if w.maySpin(idleNs) {
-		return w.spin(idleNs, stop)
+		return w.spin(stop)
 	}
+	w.idleNs = w.clock.Ns()
 	w.stopSpinning()
 	return Sleep
 }
@@ -86,8 +86,15 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 	return w.pays && w.spins
 }
 
-func (w *Waiter) spin(nowNs uint64, stop func() bool) Next {
+// spin looks at the ring. On a hot one a frame comes before the clock is read at
+// all: what the caller knows of the time may be too old to tell a gap by.
+func (w *Waiter) spin(stop func() bool) Next {
+	if w.end.Look(looksAtOnce) {
+		return TakeFrames
+	}
+	nowNs := w.clock.Ns()
 	until := nowNs + w.limitNs
+	w.idleNs = nowNs
 	for {
 		if w.end.Look(looksAtOnce) {
 			return TakeFrames

@@ -54,7 +54,7 @@ func ConnectWithMemory(path string, timeout time.Duration) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.attach(); err != nil {
+	if err := c.Attach(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -99,9 +99,9 @@ func (c *Caller) greet(features wire.Feature) error {
 	}
 }
 
-// attach makes calls until MEMORY has come, and maps it. The replies, one for
+// Attach makes calls until MEMORY has come, and maps it. The replies, one for
 // each, are dropped.
-func (c *Caller) attach() error {
+func (c *Caller) Attach() error {
 	if c.Welcome.Accepted&wire.FeatureSharedMemory == 0 {
 		return ErrNoMemory
 	}
