@@ -194,7 +194,7 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 // one that has begun has a deadline.
 func (c *connection) receive(need int) error {
 	c.in.makeRoom(need)
-	if err := c.in.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence); err != nil {
+	if err := c.boundWait(); err != nil {
 		return err
 	}
 	// A drain that came before the deadline above was set must not be missed.
@@ -208,6 +208,10 @@ func (c *connection) receive(need int) error {
 	c.memory.awake()
 	c.nowNs = c.server.clock.Ns()
 	return err
+}
+
+func (c *connection) boundWait() error {
+	return c.in.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence)
 }
 
 // readerEnds closes the connection for the reason that reading stopped. While

@@ -141,10 +141,22 @@ func (c *connection) awaitMemory() (sleep bool, err error) {
 	return true, nil
 }
 
-// lookAtSocket reads what is there without waiting.
+// lookAtSocket reads what is there without waiting. What it finds is bounded in
+// time as if it were waited for: when a piece has come, and when all of them have
+// become frames.
 func (c *connection) lookAtSocket() error {
 	c.in.makeRoom(c.parser.Need(c.in.unread()))
-	return c.in.fillNow(c.conn.(transport.LocalConn))
+	if len(c.in.unread()) == 0 {
+		if err := c.boundWait(); err != nil {
+			return err
+		}
+	}
+	former := len(c.in.unread())
+	err := c.in.fillNow(c.conn.(transport.LocalConn))
+	if err != nil || len(c.in.unread()) == former {
+		return err
+	}
+	return c.boundWait()
 }
 
 // fallAsleep reports whether the socket may be waited for.

@@ -3,8 +3,12 @@ package server_test
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
 	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory/memorytest"
@@ -243,6 +247,72 @@ func TestMalformedSlots(t *testing.T) {
 	if violations := s.Statistics().ViolationsTotal; violations != uint64(len(cases)) {
 		t.Errorf("%d violations counted, want %d", violations, len(cases))
 	}
+}
+
+// The time that a frame may take on the socket ends with the frame, also for a
+// server that does not wait for the socket any more.
+func TestTimeOfAFrameEndsWithIt(t *testing.T) {
+	const frameTimeout = 50 * time.Millisecond
+	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated), server.WithFrameTimeout(frameTimeout))
+	m, err := memorytest.Connect(path, testTimeout, wire.FeatureSharedMemory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	c := &memoryCaller{m, &caller{t: t, conn: m.Conn}}
+	for i := range wire.SharedMemoryAfterCalls {
+		request := c.Request("echo", []byte("x"))
+		bytes := request.Append(nil)
+		if i == wire.SharedMemoryAfterCalls-1 {
+			c.send(bytes[:1])
+			waitFor(t, "the server to read a part", func() bool { return unsentBytes(t, m.Conn) == 0 })
+			bytes = bytes[1:]
+		}
+		c.send(bytes)
+		if reply, err := m.Next(); err != nil || reply.Type != wire.Reply {
+			t.Fatal(reply.Type, err)
+		}
+	}
+	if err := m.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(3 * frameTimeout); time.Now().Before(until); {
+		request := c.Request("echo", []byte("x"))
+		c.put(&request)
+		if reply := c.takeFrame(); reply.Type != wire.Reply || reply.CallID != c.LastID {
+			t.Fatalf("%v %d, want the reply to %d", reply.Type, reply.CallID, c.LastID)
+		}
+	}
+}
+
+// A part of a frame is not waited for longer by a server that its ring keeps
+// busy.
+func TestHalfAFrameBesideCalls(t *testing.T) {
+	const frameTimeout = 50 * time.Millisecond
+	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated), server.WithFrameTimeout(frameTimeout))
+	c := connectWithMemory(t, path)
+	c.send([]byte{1})
+	for until := time.Now().Add(testTimeout / 2); time.Now().Before(until); {
+		request := c.Request("echo", []byte("x"))
+		c.put(&request)
+		if reply := c.takeFrame(); reply.Type == wire.Error {
+			return
+		}
+	}
+	t.Error("half a frame was waited for all the time")
+}
+
+// unsentBytes returns how many bytes the peer has not read.
+func unsentBytes(t *testing.T, conn *net.UnixConn) (unread int) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unread
 }
 
 // Near the user's share connections get less, then nothing, and all work.
