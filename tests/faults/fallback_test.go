@@ -66,6 +66,7 @@ func fallbacks(t *testing.T) map[string]fallback {
 	limitedCaller := func(descriptors int) fallback {
 		return fallback{caller: []string{"prlimit", fmt.Sprintf("--nofile=%d", descriptors)}, transport: overSocket}
 	}
+	smallFiles := []string{"prlimit", "--fsize=1000"}
 	noArenas := refuseAdvice(unix.MADV_POPULATE_WRITE).command()
 	return map[string]fallback{
 		"nothing":                                       {transport: overMemory},
@@ -79,6 +80,8 @@ func fallbacks(t *testing.T) map[string]fallback {
 		"server: MADV_DONTFORK EINVAL":                  refusedServer(refuseAdvice(unix.MADV_DONTFORK)),
 		"server: MADV_POPULATE_WRITE EINVAL":            {server: noArenas, transport: overMemory},
 		"server: RLIMIT_NOFILE":                         {server: []string{"prlimit", limitOfServer(t)}, transport: overSocket, warnings: 1},
+		"server: RLIMIT_FSIZE":                          {server: smallFiles, transport: overSocket, warnings: 1},
+		"caller: RLIMIT_FSIZE":                          {caller: smallFiles, transport: overMemory},
 		"server: the user's share, no arenas":           {serverArg: []string{"-shared-memory-bytes-per-user", "60000"}, transport: overMemory},
 		"server: the user's share, nothing":             {serverArg: []string{"-shared-memory-bytes-per-user", "1"}, transport: overSocket, warnings: 1},
 		"caller: F_GET_SEALS EPERM":                     refusedCaller(refuseCommand(unix.F_GET_SEALS)),
