@@ -18,6 +18,7 @@ const (
 	callsPerLifeMax = 400
 	behavedCalls    = 8
 	callsUnanswered = 64
+	bodyBytesMin    = 2 * wordBytes // holds a word wherever it begins
 	strikesAtOnce   = 16
 	pauseMax        = 100 * time.Microsecond
 	looksMax        = 20
@@ -73,7 +74,7 @@ func (a *attacker) live() error {
 	if err != nil {
 		return err
 	}
-	l := &life{attacker: a, caller: caller, own: a.names.add(a.name), record: make([]byte, wire.HeaderBytes+wire.FrameBytesMax)}
+	l := &life{attacker: a, caller: caller, own: a.names.add(fmt.Sprintf("%s, connection %d", a.name, a.lives)), record: make([]byte, wire.HeaderBytes+wire.FrameBytesMax)}
 	l.callerRegion, l.serverRegion = caller.Regions.BytesForTest()
 	if err := l.behave(); err != nil {
 		return errors.Join(err, caller.Close())
@@ -110,13 +111,13 @@ func (l *life) behave() error {
 func (l *life) size() int {
 	switch l.random.IntN(8) {
 	case 0:
-		return 12 + l.random.IntN(1<<20)
+		return bodyBytesMin + l.random.IntN(1<<20)
 	case 1, 2:
-		return 12 + l.random.IntN(64<<10)
+		return bodyBytesMin + l.random.IntN(64<<10)
 	case 3, 4:
-		return 12 + l.random.IntN(1000)
+		return bodyBytesMin + l.random.IntN(1000)
 	}
-	return 12 + l.random.IntN(70)
+	return bodyBytesMin + l.random.IntN(56)
 }
 
 // run calls and does harm, by turns and at the same time, until the server has

@@ -21,7 +21,7 @@ const (
 
 // canarySizes are those of its echoes: in the first line of a slot, in a slot, in
 // the arena.
-var canarySizes = []int{8, 60, 300, 5000, 70_000}
+var canarySizes = []int{16, 60, 300, 5000, 70_000}
 
 // A canary is a well-behaved caller that calls all the time.
 type canary struct {

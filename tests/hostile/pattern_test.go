@@ -10,8 +10,10 @@ import (
 
 // What every caller sends are repetitions of one word of its own, that begins
 // with the same bytes for all: wherever one of these words turns up, it names
-// whose it is.
-const wordBytes = 8
+// whose it is. It is long, so that damage does not make one's own another's.
+const wordBytes = 16
+
+type word [wordBytes]byte
 
 // No MessagePack array begins with the first, so a function that takes arguments
 // refuses a damaged request instead of doing what nobody meant.
@@ -21,36 +23,32 @@ var wordStart = []byte{0xC5, 0x9E, 0xA7, 0xD3}
 type names struct {
 	mu     sync.Mutex
 	random *rand.Rand
-	taken  map[uint32]string
+	taken  map[word]string
 }
 
 func newNames(seed uint64) *names {
-	return &names{random: rand.New(rand.NewPCG(seed, 0)), taken: make(map[uint32]string)}
+	return &names{random: rand.New(rand.NewPCG(seed, 0)), taken: make(map[word]string)}
 }
 
 // A pattern is the word of one caller.
 type pattern struct {
 	names *names
-	id    uint32
-	word  uint64
+	own   word
 }
 
 func (n *names) add(who string) pattern {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for {
-		id := n.random.Uint32()
-		if _, exists := n.taken[id]; !exists {
-			n.taken[id] = who
-			return pattern{n, id, binary.LittleEndian.Uint64(binary.LittleEndian.AppendUint32(bytes.Clone(wordStart), id))}
-		}
-	}
+	made := bytes.Clone(wordStart)
+	made = binary.LittleEndian.AppendUint32(made, n.random.Uint32())
+	made = binary.LittleEndian.AppendUint64(made, n.random.Uint64())
+	n.taken[word(made)] = who
+	return pattern{n, word(made)}
 }
 
 // fill makes a body of that many bytes.
 func (p pattern) fill(bytesCount int) []byte {
-	word := binary.LittleEndian.AppendUint64(nil, p.word)
-	return bytes.Repeat(word, bytesCount/wordBytes+1)[:bytesCount]
+	return bytes.Repeat(p.own[:], bytesCount/wordBytes+1)[:bytesCount]
 }
 
 // foreign returns whose word is in the data, if it is another's.
@@ -61,7 +59,7 @@ func (p pattern) foreign(data []byte) (who string, found bool) {
 			return "", false
 		}
 		data = data[at:]
-		for len(data) >= wordBytes && binary.LittleEndian.Uint64(data) == p.word {
+		for len(data) >= wordBytes && word(data[:wordBytes]) == p.own {
 			data = data[wordBytes:]
 		}
 		if len(data) < wordBytes {
@@ -70,17 +68,17 @@ func (p pattern) foreign(data []byte) (who string, found bool) {
 		if !bytes.HasPrefix(data, wordStart) {
 			continue
 		}
-		if who, found = p.names.who(binary.LittleEndian.Uint32(data[len(wordStart):])); found {
+		if who, found = p.names.who(word(data[:wordBytes])); found {
 			return who, true
 		}
 		data = data[len(wordStart):]
 	}
 }
 
-func (n *names) who(id uint32) (who string, found bool) {
+func (n *names) who(w word) (who string, found bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	who, found = n.taken[id]
+	who, found = n.taken[w]
 	return who, found
 }
 
