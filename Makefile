@@ -48,7 +48,7 @@ deps: ## install the Debian packages that builds and tests need, or say which
 	@tools/check-go
 	@tools/install-debian-packages
 
-test: deps ## every test there is, about 15 minutes on two processors
+test: deps ## every test there is, about 20 minutes on two processors
 	@tools/run-parts test build $(TEST_PARTS)
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files
