@@ -163,7 +163,7 @@ func (c *connection) attach(offer wire.MemoryOffer, files []*os.File) (*memory, 
 func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Duration) *memory {
 	end := regions.CallerEnd()
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
-		waiter: sharedmemory.NewWaiter(end, c.client.clock, c.client.spin(), spinLimit),
+		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit),
 		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.input.parser.FrameBytesMax,
 			Features: c.welcome.Accepted &^ wire.FeatureSharedMemory}}
 	m.stop = func() bool {

@@ -228,10 +228,15 @@ func (o *output) take() {
 // wakeFrame is the frame WAKE.
 var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 
-// putLocked puts a frame into the ring if the caller looks there and there is
-// room.
+// wakeForBytesMin is the size from which on a payload is put into the ring of a
+// caller that sleeps: copying it through the kernel costs more than WAKE.
+const wakeForBytesMin = 16 << 10
+
+// putLocked puts a frame into the ring if the caller looks there, or is worth
+// waking, and there is room.
 func (o *output) putLocked(header *wire.Header, payload []byte) bool {
-	if o.memory == nil || o.memory.PeerSleeps() || !o.memory.Put(header, payload, nil) {
+	if o.memory == nil || len(payload) < wakeForBytesMin && o.memory.PeerSleeps() ||
+		!o.memory.Attached() || !o.memory.Put(header, payload, nil) {
 		return false
 	}
 	if o.memory.MustWake() {

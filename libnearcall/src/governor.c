@@ -12,11 +12,11 @@
 /* The distance of probes in samples: 64 to 4096 calls. */
 #define SAMPLES_BETWEEN_PROBES_MIN 3u
 #define SAMPLES_BETWEEN_PROBES_MAX 192u
-/* A single call of the other kind says little: the server is used to the former. */
-#define CALLS_OF_PROBE 6u
+/* The first call of the other kind says little: the server is used to the former. */
+#define CALLS_OF_PROBE 9u
 /* Calls this fast cannot be sleeping ones; nothing is to be learned then. */
 #define CERTAINLY_FAST_NS (4 * NS_PER_US)
-#define MISSES_MAX 2u
+#define MISSES_MAX 3u
 /* A gap of this size in a spin means that somebody else has the CPU, or that a quota
  * is used up; then spinning rests for many times as long. */
 #define DISPLACED_NS (100 * NS_PER_US)
@@ -72,6 +72,10 @@ static void stop_spinning(struct nc_governor *governor)
 
 static void end_probe(struct nc_governor *governor)
 {
+    /* What was true at the last probe counts for nothing: then somebody else may
+     * have wanted the CPU. */
+    int64_t *average_ns = governor->spins ? &governor->sleeping_ns : &governor->spinning_ns;
+    *average_ns = governor->probed_ns / (CALLS_OF_PROBE - 1);
     bool should_spin = governor->spinning_ns < governor->sleeping_ns / 10 * 9;
     if (should_spin == governor->spins) {
         run_on(governor);
@@ -88,12 +92,32 @@ static bool may_probe(const struct nc_governor *governor, int64_t now_ns)
     return now_ns >= governor->rest_until_ns && !has_one_cpu();
 }
 
+/* The kernel places whoever is woken through a socket on the waker's CPU, because it
+ * expects the waker to sleep soon. One that spins instead keeps the server from
+ * running. So after a probe in which no reply came the next one begins on another
+ * CPU; once both are apart they stay so while both are busy. */
+static void move_away(void)
+{
+    cpu_set_t allowed, others;
+    int cpu = sched_getcpu();
+    if (cpu < 0 || sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
+        CPU_COUNT(&allowed) < 2 || !CPU_ISSET((size_t)cpu, &allowed))
+        return;
+    others = allowed;
+    CPU_CLR((size_t)cpu, &others);
+    if (sched_setaffinity(0, sizeof(others), &others) == 0)
+        (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 static void begin_probe(struct nc_governor *governor)
 {
+    if (!governor->spins && governor->spinning_ns >= governor->limit_ns)
+        move_away();
     governor->phase = NC_GOVERNOR_PROBES;
     governor->measures = true;
     governor->countdown = 0;
     governor->probes_left = CALLS_OF_PROBE - 1;
+    governor->probed_ns = 0;
 }
 
 static void end_sample(struct nc_governor *governor, int64_t now_ns)
@@ -131,8 +155,12 @@ void nc_governor_reconsider(struct nc_governor *governor, int64_t now_ns)
 void nc_governor_measured(struct nc_governor *governor, int64_t now_ns)
 {
     int64_t latency_ns = now_ns - governor->started_ns;
-    bool spun = governor->spins != (governor->phase == NC_GOVERNOR_PROBES);
-    int64_t *average_ns = spun ? &governor->spinning_ns : &governor->sleeping_ns;
+    int64_t *average_ns = governor->spins ? &governor->spinning_ns : &governor->sleeping_ns;
+    if (governor->phase == NC_GOVERNOR_PROBES) {
+        if (governor->probes_left < CALLS_OF_PROBE - 1)
+            governor->probed_ns += latency_ns;
+        return;
+    }
     if (*average_ns == 0)
         *average_ns = latency_ns;
     else
@@ -141,6 +169,8 @@ void nc_governor_measured(struct nc_governor *governor, int64_t now_ns)
 
 void nc_governor_missed(struct nc_governor *governor)
 {
+    if (governor->phase == NC_GOVERNOR_PROBES)
+        return; /* the latencies decide: a server that has to be woken first misses */
     if (++governor->misses >= MISSES_MAX)
         stop_spinning(governor);
 }

@@ -20,6 +20,7 @@ struct nc_governor {
     uint32_t samples; /* until the next probe, or look at the CPUs */
     uint32_t samples_between_probes;
     uint32_t probes_left;
+    int64_t probed_ns; /* all latencies of the probe but the first */
     uint32_t misses; /* spins in a row that ended without a reply */
     int64_t spinning_ns; /* moving averages of latencies; 0: not known */
     int64_t sleeping_ns;

@@ -14,7 +14,7 @@
 #define TAKEN_OFFSET 128
 #define HEAD_BYTES 4096u
 #define MARK_BYTES 8u
-#define SLOTS_MIN 8u
+#define SLOTS_MIN 32u
 #define SLOTS_MAX 4096u
 #define MARKS_UNIT 512u
 #define MARKS_MAX 65536u

@@ -46,6 +46,9 @@ func (r *Regions) end(own, peer []byte, server bool) *End {
 // sent there.
 func (e *End) PeerSleeps() bool { return e.peerSleeps.Load()%2 == 1 }
 
+// Attached reports whether the peer has ever looked at its ring.
+func (e *End) Attached() bool { return e.peerSleeps.Load() > 1 }
+
 // Put puts a frame into the ring; body and further are the parts of its body,
 // whose bytes the header counts. It reports whether there was room. After a
 // frame, or several, MustWake must be asked.

@@ -24,7 +24,7 @@ const (
 	firstLineBody   = lineBytes - bodyOffset
 	arenaAlignment  = 64
 	pageBytes       = 4096
-	slotsMin        = 8
+	slotsMin        = pageBytes / slotBytes // so that the arena begins at a page
 	slotsMax        = 4096
 	marksMin        = pageBytes / markBytes
 	marksMax        = 65536

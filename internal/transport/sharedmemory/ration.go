@@ -52,6 +52,11 @@ func (r *ration) acquire(nowNs uint64) bool {
 	return false
 }
 
+// resting reports whether nobody spins for now, or never on one CPU.
+func (r *ration) resting(nowNs uint64) bool {
+	return nowNs < r.restUntilNs.Load() || r.processors.Load() == 1
+}
+
 func (r *ration) release() { r.spinners.Add(-1) }
 
 // displaced lets everybody rest.

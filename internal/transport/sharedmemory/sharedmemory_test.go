@@ -14,7 +14,7 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-var testGeometry = sharedmemory.Geometry{Slots: 8, Marks: 512, ArenaBytes: 128 << 10}
+var testGeometry = sharedmemory.Geometry{Slots: 32, Marks: 512, ArenaBytes: 128 << 10}
 
 // pair returns both ends of the same memory, awake, through mappings of their
 // own.
@@ -271,8 +271,8 @@ func TestGeometryOf(t *testing.T) {
 		t.Errorf("GeometryOf = %v, %v", g, err)
 	}
 	for _, offer := range []wire.MemoryOffer{
-		{Slots: 0, Marks: 512}, {Slots: 12, Marks: 512}, {Slots: 8192, Marks: 512}, {Slots: 8, Marks: 0}, {Slots: 8, Marks: 768},
-		{Slots: 8, Marks: 131072}, {Slots: 8, Marks: 512, ArenaBytes: 100}, {Slots: 8, Marks: 512, ArenaBytes: 1 << 30},
+		{Slots: 0, Marks: 512}, {Slots: 48, Marks: 512}, {Slots: 16, Marks: 512}, {Slots: 8192, Marks: 512}, {Slots: 32, Marks: 0}, {Slots: 32, Marks: 768},
+		{Slots: 32, Marks: 131072}, {Slots: 32, Marks: 512, ArenaBytes: 100}, {Slots: 32, Marks: 512, ArenaBytes: 1 << 30},
 	} {
 		if g, err := sharedmemory.GeometryOf(offer); err == nil {
 			t.Errorf("GeometryOf(%+v) = %v", offer, g)

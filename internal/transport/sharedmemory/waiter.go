@@ -37,6 +37,9 @@ type Waiter struct {
 	mode    address.Spin
 	limitNs uint64
 
+	probes bool // may spin for a peer that sleeps, now and then
+	probe  uint // waits for sleepers so far
+
 	spins    bool // holds a place of the ration
 	pays     bool
 	slept    bool
@@ -44,7 +47,22 @@ type Waiter struct {
 	lookedNs uint64 // when the socket was looked at last
 }
 
-// NewWaiter returns the waiter of an end. limit is how long spinning pays.
+// probeDistance is how many waits for a sleeping peer go by between two that
+// spin all the same.
+const probeDistance = 64
+
+// NewCallerWaiter returns the waiter of a caller. Nobody spins for a peer that
+// sleeps: it has to be woken first, and may be woken on the spinner's own CPU.
+// But somebody has to begin, and that is the caller: now and then it tries
+// whether the server stays awake when it is awake itself.
+func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
+	w := NewWaiter(end, clock, mode, limit)
+	w.probes = true
+	return w
+}
+
+// NewWaiter returns the waiter of a server's end. limit is how long spinning
+// pays.
 func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
 	return &Waiter{end: end, clock: clock, mode: mode, limitNs: uint64(limit), pays: true}
 }
@@ -80,10 +98,23 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 	case address.SpinDedicated:
 		return true
 	}
+	if w.end.PeerSleeps() && !w.mayProbe() {
+		return false
+	}
 	if w.pays && !w.spins {
 		w.spins = processRation.acquire(nowNs)
 	}
 	return w.pays && w.spins
+}
+
+// mayProbe reports whether this wait is one of the few that spin for a sleeper.
+func (w *Waiter) mayProbe() bool {
+	w.probe++
+	if !w.probes || w.probe%probeDistance != 0 || processRation.resting(w.clock.Ns()) {
+		return false
+	}
+	moveAway()
+	return true
 }
 
 // spin looks at the ring. On a hot one a frame comes before the clock is read at

@@ -10,7 +10,9 @@ import (
 )
 
 const (
-	wakeTrials = 31
+	wakeTrials = 11
+	// CPUs that were idle for a moment take longer to wake, and callers pause.
+	wakePause = time.Millisecond
 	// Below this a spin would often end just before the reply of a server that
 	// had to be woken.
 	spinMin = 20 * time.Microsecond
@@ -19,7 +21,7 @@ const (
 
 // SpinLimit measures for how long spinning pays on this machine: as long as it
 // takes both sides of a call to fall asleep and to be woken, which is what
-// spinning spares. It takes about a millisecond.
+// spinning spares. It takes a hundredth of a second.
 //
 // Two threads answer each other through a socket in system calls that block.
 // Goroutines would not do: the runtime lets two that wait for each other take
@@ -49,6 +51,7 @@ func SpinLimit() time.Duration {
 func pingBytes(fd int) (trials []time.Duration) {
 	var b [1]byte
 	for range wakeTrials {
+		time.Sleep(wakePause)
 		begin := time.Now()
 		if n, err := unix.Write(fd, b[:]); n != 1 || err != nil {
 			return nil
