@@ -98,8 +98,8 @@ build-python: ## the Python binding's wheel, installed in build/venv
 test-go: check-go ## Go packages, with the race detector
 	@tools/test-go
 
-test-c: build-go ## libnearcall: plain, with sanitizers, under valgrind
-	@$(MAKE) -C libnearcall test test-asan test-valgrind
+test-c: build-go ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
+	@$(MAKE) -C libnearcall test test-asan test-valgrind test-tsan
 
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check

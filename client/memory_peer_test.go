@@ -25,7 +25,7 @@ type memoryPeer struct {
 
 const memoryFeatures = wire.FeatureSharedClock | wire.FeatureSharedMemory
 
-var geometry = sharedmemory.Geometry{Slots: 8, Marks: 512, ArenaBytes: 64 << 10}
+var geometry = sharedmemory.Geometry{Slots: 32, Marks: 512, ArenaBytes: 64 << 10}
 
 // memoryCallers returns a client and the peer's end of its connection, which has
 // been given memory and sleeps.

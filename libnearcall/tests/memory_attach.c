@@ -29,7 +29,8 @@ struct offer_case {
 
 static const struct offer_case cases[] = {
     {{128, 512, 1 << 20, 50}, NONE, true},
-    {{8, 512, 0, 0}, NONE, true},
+    {{32, 512, 0, 0}, NONE, true},
+    {{16, 512, 0, 0}, NONE, false},
     {{4096, 65536, 4096, 1000000}, NONE, true},
     {{4, 512, 0, 50}, NONE, false},
     {{8192, 512, 0, 50}, NONE, false},

@@ -77,7 +77,7 @@ static void requests_built_in_place(void)
 static void take_a_large_one(struct script *script)
 {
     struct script_memory memory;
-    struct nc_memory_offer offer = {8, 512, 65536, 50};
+    struct nc_memory_offer offer = {32, 512, 65536, 50};
     struct nc_frame frame;
     uint8_t header[NC_FRAME_HEADER_BYTES];
     uint8_t byte;
@@ -133,11 +133,11 @@ static nearcall_call_id send_one(nearcall_client *client, nearcall_function *fun
     return call;
 }
 
-/* A ring of 8 takes 8; the others come over the socket, their ids rising on each way. */
+/* A ring of 32 takes 32; the others come over the socket, their ids rising on each way. */
 static void answer_a_full_ring(struct script *script)
 {
     struct script_memory memory;
-    struct nc_memory_offer offer = {8, 512, 65536, 50};
+    struct nc_memory_offer offer = {32, 512, 65536, 50};
     struct nc_frame frames[64];
     static uint8_t payloads[64][200];
     uint64_t last = 0;
@@ -146,7 +146,7 @@ static void answer_a_full_ring(struct script *script)
     script_await(script);
     for (; memory_take(&memory, &frames[count], payloads[count]); count++, last = frames[count - 1].call_id)
         CHECK(frames[count].call_id > last);
-    CHECK_INT(count, 8);
+    CHECK_INT(count, 32);
     for (last = 0; count < 64; last = frames[count++].call_id) {
         script_read(script, &frames[count], payloads[count]);
         CHECK(frames[count].call_id > last);

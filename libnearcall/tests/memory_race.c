@@ -68,7 +68,7 @@ int __wrap_munmap(void *address, size_t bytes)
 static void serve(struct script *script)
 {
     struct script_memory memory;
-    struct nc_memory_offer offer = {16, 512, 65536, 50};
+    struct nc_memory_offer offer = {32, 512, 65536, 50};
     memory_begin(script, &memory, offer);
     memory_serve(script, &memory);
     memory_end(&memory);
