@@ -20,9 +20,9 @@ const (
 	// What the server's garbage collector may keep of a busy time, above what
 	// it kept of the first batch.
 	growthBytesMax = 48 << 20
-	// Of the calls that lose their server while they use shared memory, this
-	// part may end unknown: that many are within a function that lasts.
-	unknownPercentMax = 50
+	// Of the calls of quick functions that lose their server while they use
+	// shared memory this part may end unknown: the server dies within them.
+	unknownPercentMax = 25
 	// Of the calls that lose their server and never ran, one of that many may
 	// not know it: those that it lost between the mark and the ledger.
 	blindPercentMax = 5

@@ -134,7 +134,7 @@ func describe(r report) string {
 	case r.code == status.OK:
 		return "OK"
 	}
-	return r.outcome.String()
+	return r.code.String() + ", " + r.outcome.String()
 }
 
 // possible reports whether that many executions are in keeping with what the

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -159,7 +158,7 @@ func (s *stops) results(bound time.Duration) {
 		if n, err := fmt.Sscanf(line, "%d %d %d", &code, &outcome, &tookUs); n != 3 {
 			s.t.Fatalf("the caller said %q: %v", line, err)
 		}
-		s.counts[strings.TrimSpace(status.Code(code).String()+" "+describe(report{ended: true, code: status.Code(code), outcome: status.Outcome(outcome)}))]++
+		s.counts[describe(report{ended: true, code: status.Code(code), outcome: status.Outcome(outcome)})]++
 		if code != 0 && status.Code(code) != status.DeadlineExceeded {
 			s.t.Errorf("a call ended with %v, want success or DEADLINE_EXCEEDED", status.Code(code))
 		}

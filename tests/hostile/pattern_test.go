@@ -68,8 +68,11 @@ func (p pattern) foreign(data []byte) (who string, found bool) {
 		if !bytes.HasPrefix(data, wordStart) {
 			continue
 		}
-		if who, found = p.names.who(word(data[:wordBytes])); found {
-			return who, true
+		// One copy, for what is looked at may be just being written.
+		if candidate := word(data[:wordBytes]); candidate != p.own {
+			if who, found = p.names.who(candidate); found {
+				return who, true
+			}
 		}
 		data = data[len(wordStart):]
 	}
