@@ -179,6 +179,13 @@ close(ncp_view *self)
   CODE:
     ncp_handle_close(aTHX_ self->handle);
 
+const char *
+transport(ncp_view *self)
+  CODE:
+    RETVAL = nearcall_transport(ncp_view_client(aTHX_ self));
+  OUTPUT:
+    RETVAL
+
 IV
 fd(ncp_view *self)
   ALIAS:
@@ -290,4 +297,7 @@ BOOT:
     newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));
     newCONSTSUB(stash, "_ANY_SERVER_USER", newSViv(NEARCALL_ANY_SERVER_USER));
     newCONSTSUB(stash, "_NONBLOCKING", newSViv(NEARCALL_NONBLOCKING));
+    newCONSTSUB(stash, "_NO_SHARED_MEMORY", newSViv(NEARCALL_NO_SHARED_MEMORY));
+    newCONSTSUB(stash, "_SPIN_OFF", newSViv(NEARCALL_SPIN_OFF));
+    newCONSTSUB(stash, "_SPIN_DEDICATED", newSViv(NEARCALL_SPIN_DEDICATED));
 }

@@ -17,6 +17,7 @@ delete $Nearcall::{bootstrap};
 my %OPTIONS = map { $_ => 1 } qw(
     timeout connect_timeout name attempts frame_bytes_max
     server_users any_server_user allow_abstract nonblocking
+    shared_memory spin
 );
 
 # No function may be imported into this package: its name would hide the
@@ -57,7 +58,16 @@ sub _flags {
     $flags |= _ALLOW_ABSTRACT()  if $option->{allow_abstract};
     $flags |= _ANY_SERVER_USER() if $option->{any_server_user};
     $flags |= _NONBLOCKING()     if $option->{nonblocking};
-    return $flags;
+    $flags |= _NO_SHARED_MEMORY() unless $option->{shared_memory} // 1;
+    return $flags | _spin( $option->{spin} // 'auto' );
+}
+
+sub _spin {
+    my ($spin) = @_;
+    return 0                 if $spin eq 'auto';
+    return _SPIN_OFF()       if $spin eq 'off';
+    return _SPIN_DEDICATED() if $spin eq 'dedicated';
+    Carp::croak("Nearcall->new: spin is auto, off or dedicated, not $spin");
 }
 
 # The ids as an array of C's uint32_t, which is how they are handed over.
@@ -181,6 +191,16 @@ Accepts C<unix:@name>. Any user of the machine can take such a name.
 
 For event loops: C<begin> and C<process> never wait.
 
+=item shared_memory => 0
+
+Calls over the socket only. Otherwise a busy connection on this machine uses
+memory that it shares with the server, which changes nothing but the speed.
+
+=item spin => 'auto'
+
+How to wait for shared memory: C<auto> looks at it for some microseconds before
+it sleeps where that is faster, C<off> sleeps at once, C<dedicated> never sleeps.
+
 =back
 
 =head1 CALLING
@@ -247,6 +267,13 @@ Drops the connection; the next call opens another.
 
 Closes the handle for every object that shares it. It is also closed when the
 last of them goes out of scope.
+
+=head2 transport
+
+    print $go->transport;
+
+How calls travel now: C<shared memory>, C<unix socket>, C<tcp>, or the empty
+string when there is no connection.
 
 =head2 server_process_id
 

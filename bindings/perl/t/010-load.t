@@ -14,7 +14,7 @@ is( 'v' . Nearcall::_library_version(), $Nearcall::VERSION, 'and it is the modul
 # others than the documented ones.
 my @documented = qw(
     AUTOLOAD BEGIN CLONE_SKIP DESTROY begin call call_raw close connect disconnect events fd
-    function new ping process server_process_id timeout with
+    function new ping process server_process_id timeout transport with
 );
 my @defined = grep { !/\A_/ && defined &{"Nearcall::$_"} } sort keys %Nearcall::;
 is_deeply( [ grep { $_ ne 'BEGIN' } @defined ], [ grep { $_ ne 'BEGIN' } @documented ],

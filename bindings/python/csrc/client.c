@@ -1,6 +1,8 @@
 /* Client: the base of nearcall.Client. */
 #include "core.h"
 
+#include <string.h>
+
 #define NANOSECONDS_PER_SECOND 1e9
 #define MILLISECONDS_PER_SECOND 1e3
 
@@ -12,22 +14,41 @@ int core_client_check(core_client *client)
     return -1;
 }
 
+static int spin_flag(const char *spin, uint32_t *ret_flag)
+{
+    static const struct {
+        const char *name;
+        uint32_t flag;
+    } spins[] = {{"auto", 0}, {"off", NEARCALL_SPIN_OFF}, {"dedicated", NEARCALL_SPIN_DEDICATED}};
+
+    for (size_t i = 0; i < sizeof(spins) / sizeof(spins[0]); i++)
+        if (strcmp(spin, spins[i].name) == 0) {
+            *ret_flag = spins[i].flag;
+            return 0;
+        }
+    PyErr_Format(PyExc_ValueError, "spin is 'auto', 'off' or 'dedicated', not '%s'", spin);
+    return -1;
+}
+
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t flags,
                                     int64_t *ret_timeout_ms)
 {
     nearcall_options options = NEARCALL_OPTIONS_INIT;
-    int any_server_user, allow_abstract;
-    const char *address, *name;
+    int any_server_user, allow_abstract, shared_memory;
+    uint32_t spin;
+    const char *address, *name, *spin_name;
     PyObject *timeout, *users;
 
-    if (!PyArg_ParseTuple(args, "ssOIIO!pp", &address, &name, &timeout, &options.attempts_max,
+    if (!PyArg_ParseTuple(args, "ssOIIO!ppps", &address, &name, &timeout, &options.attempts_max,
                           &options.frame_bytes_max, &PyTuple_Type, &users, &any_server_user,
-                          &allow_abstract))
+                          &allow_abstract, &shared_memory, &spin_name)
+        || spin_flag(spin_name, &spin) < 0)
         return NULL;
     if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0)
         return NULL;
     options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
-                    | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0);
+                    | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
+                    | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY) | spin;
     return core_pool_new(state, address, name, &options, users);
 }
 
@@ -378,6 +399,19 @@ static PyObject *get_address(PyObject *self, void *Py_UNUSED(closure))
 
 /* ---- The type ---- */
 
+static PyObject *client_transport(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_client *client = (core_client *)self;
+    core_channel *channel;
+    const char *transport;
+
+    if (core_client_check(client) < 0 || (channel = core_channel_take(client->pool, 0)) == NULL)
+        return NULL;
+    transport = nearcall_transport(channel->handle);
+    core_channel_release(client->pool, channel);
+    return PyUnicode_FromString(transport);
+}
+
 static PyMethodDef client_methods[] = {
     {"call", (PyCFunction)(void (*)(void))client_call, METH_FASTCALL | METH_KEYWORDS,
      "call($self, name, /, *args, timeout=None, **named)\n--\n\n"
@@ -398,6 +432,10 @@ static PyMethodDef client_methods[] = {
     {"ping", (PyCFunction)(void (*)(void))client_ping, METH_VARARGS | METH_KEYWORDS,
      "ping($self, /, timeout=None)\n--\n\n"
      "Ask the server for a sign of life; return the round trip in seconds."},
+    {"transport", client_transport, METH_NOARGS,
+     "transport($self, /)\n--\n\n"
+     "How this thread's calls travel now: 'shared memory', 'unix socket', 'tcp', or ''\n"
+     "when there is no connection."},
     {"close", client_close, METH_NOARGS,
      "close($self, /)\n--\n\nClose the connections of this process. Views share them."},
     {"with_timeout", client_with_timeout, METH_O,

@@ -15,7 +15,7 @@ from nearcall import _core, _schema
 from nearcall._codes import Code, Outcome
 from nearcall._errors import InvalidArgument, Unavailable
 from nearcall._loop import LoopEngine
-from nearcall._options import Options, User, core_arguments
+from nearcall._options import Options, Spin, User, core_arguments
 
 __all__ = ["AsyncClient", "AsyncFunction"]
 
@@ -61,6 +61,8 @@ class AsyncClient:
         attempts: int = 3,
         server_users: Iterable[User] = (),
         frame_bytes_max: int = 0,
+        shared_memory: bool = True,
+        spin: Spin = "auto",
     ) -> None:
         options = Options(
             timeout=timeout,
@@ -70,6 +72,8 @@ class AsyncClient:
             attempts=attempts,
             server_users=server_users,
             frame_bytes_max=frame_bytes_max,
+            shared_memory=shared_memory,
+            spin=spin,
         )
         self._address = os.fspath(address)
         self._timeout = timeout

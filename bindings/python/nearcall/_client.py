@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearcall import _core
-from nearcall._options import Options, User, core_arguments
+from nearcall._options import Options, Spin, User, core_arguments
 
 __all__ = ["Client"]
 
@@ -31,6 +31,11 @@ class Client(_core.Client):
     attempts: how often a call that was certainly not executed is sent in all.
     frame_bytes_max: the largest reply that is accepted; 0 for libnearcall's own
         limit.
+    shared_memory: False to call over the socket only. Otherwise a busy connection
+        on this machine uses memory that it shares with the server.
+    spin: how to wait for shared memory: ``"auto"`` looks at it for some
+        microseconds before it sleeps where that is faster, ``"off"`` sleeps at
+        once, ``"dedicated"`` never sleeps.
     """
 
     __slots__ = ("__weakref__", "_options")
@@ -48,6 +53,8 @@ class Client(_core.Client):
         attempts: int = 3,
         server_users: Iterable[User] = (),
         frame_bytes_max: int = 0,
+        shared_memory: bool = True,
+        spin: Spin = "auto",
     ) -> None:
         self._options = Options(
             timeout=timeout,
@@ -57,6 +64,8 @@ class Client(_core.Client):
             attempts=attempts,
             server_users=tuple(server_users),
             frame_bytes_max=frame_bytes_max,
+            shared_memory=shared_memory,
+            spin=spin,
         )
         super().__init__(*core_arguments(address, self._options))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from nearcall import _core
 
 User = int | str
+Spin = Literal["auto", "off", "dedicated"]
 
 
 class Options(TypedDict):
@@ -22,6 +23,8 @@ class Options(TypedDict):
     attempts: int
     server_users: Iterable[User]
     frame_bytes_max: int
+    shared_memory: bool
+    spin: Spin
 
 
 def _user_id(user: User) -> int:
@@ -37,7 +40,7 @@ def _user_id(user: User) -> int:
 
 def core_arguments(
     address: str | os.PathLike[str], options: Options
-) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool]:
+) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin]:
     """The arguments of _core.Client and _core.Engine."""
     if options["attempts"] < 1:
         raise ValueError(f"attempts is {options['attempts']}; a call is sent once at least")
@@ -52,4 +55,6 @@ def core_arguments(
         tuple(_user_id(user) for user in options["server_users"]),
         options["any_server_user"],
         options["allow_abstract"],
+        options["shared_memory"],
+        options["spin"],
     )

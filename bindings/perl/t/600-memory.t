@@ -1,0 +1,75 @@
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of in_child);
+
+use Nearcall;
+
+# As many calls as it takes until a connection is given memory, and some more.
+use constant CALLS_ENOUGH => 40;
+
+my $server = TestServer->start;
+
+sub busy {
+    my $go = Nearcall->new( $server->address, timeout => 10, @_ );
+    $go->one for 1 .. CALLS_ENOUGH;
+    return $go;
+}
+
+subtest 'a busy connection gets memory, unless it is off' => sub {
+    my $go = Nearcall->new( $server->address );
+    is( $go->transport, '', 'nothing before the first call' );
+    $go->one;
+    is( $go->transport, 'unix socket', 'one call' );
+    is( busy()->transport, 'shared memory', 'many calls' );
+    is( busy( shared_memory => 0 )->transport, 'unix socket', 'shared_memory => 0' );
+    is( busy( spin => $_ )->transport, 'shared memory', "spin => $_" ) for qw(auto off dedicated);
+    like( error_of { busy( spin => 'fast' ) }, qr/spin is auto, off or dedicated, not fast/,
+        'another spin' );
+};
+
+subtest 'the same answers of every size' => sub {
+    my $go = busy();
+    for my $bytes ( 0, 1, 80, 100, 4096, 70_000, 1 << 20, 3 << 20 ) {
+        my $data = join '', map { chr( $_ % 256 ) } 1 .. $bytes;
+        is( $go->call_raw( echo => $data ) eq $data, 1, "raw, $bytes bytes" );
+        is( $go->echo($data) eq $data,               1, "typed, $bytes bytes" );
+    }
+    my $text = "\x{263a}" x 50_000;
+    is( $go->upper($text) eq $text, 1, 'characters' );
+    is_deeply( $go->identity( { list => [ 1 .. 5000 ] } ), { list => [ 1 .. 5000 ] }, 'nested' );
+    is( $go->transport, 'shared memory', 'all of it through memory' );
+};
+
+subtest 'a value is kept while later ones arrive' => sub {
+    my $go = busy();
+    my @kept = map { $go->call_raw( echo => "value $_" x 20 ) } 1 .. 1000;
+    is_deeply( \@kept, [ map { "value $_" x 20 } 1 .. 1000 ], 'a thousand values' );
+};
+
+subtest 'pipelined' => sub {
+    my $go = busy();
+    for my $round ( 1 .. 100 ) {
+        my @calls = map { $go->begin( add => $round, $_ ) } 1 .. 60;
+        is_deeply( [ map { $_->wait } @calls ], [ map { $round + $_ } 1 .. 60 ], "round $round" )
+            or last;
+    }
+};
+
+subtest 'a child gets a connection of its own' => sub {
+    my $go = busy();
+    my $answer = in_child {
+        my $first = $go->add( 1, 2 );
+        $go->one for 1 .. CALLS_ENOUGH;
+        "$first " . $go->transport;
+    };
+    is( $answer, '3 shared memory', 'and memory of its own' );
+    is( $go->add( 3, 4 ), 7, 'the parent goes on' );
+    is( $go->transport, 'shared memory', 'through its own' );
+};
+
+done_testing;
