@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -158,6 +159,9 @@ static bool spin(nearcall_client *client, int64_t until_ns)
             }
             nc_pause_cpu();
         }
+        /* A server that was woken through the socket may wait for this very CPU. */
+        if (first)
+            sched_yield();
         int64_t before_ns = client->now_ns;
         client->now_ns = nc_now_ns();
         if (!first)

@@ -7,8 +7,9 @@
  * that each mutant below, a step left out or in the wrong place, fails.
  */
 
-/* Two models of one text: what arrives, and, with MARKS, what the caller may
- * conclude from the start marks. */
+/* Three models of one text: what arrives; with MARKS, what the caller may
+ * conclude from the start marks; with ONE_MARK as well, the same when the calls
+ * run at the same time and share a mark. */
 #ifdef MARKS
 #define FRAMES 2
 #else
@@ -24,7 +25,11 @@
 #define TAKEN (2 * SLOTS)
 #define SLEEPS (2 * SLOTS + 1)
 #define GATE (2 * SLOTS + 2)
+#ifdef ONE_MARK
+#define MARK(frame) (2 * SLOTS + 3)
+#else
 #define MARK(frame) (2 * SLOTS + 2 + (frame))
+#endif
 #define WORDS (2 * SLOTS + 3 + FRAMES)
 
 byte memory[WORDS];
@@ -46,8 +51,6 @@ inline store(word, value) {
 #endif
 
 active proctype Visibility() {
-    byte word;
-end:
     do
     :: d_step { pending[0] -> memory[0] = stored[0]; pending[0] = false }
     :: d_step { pending[1] -> memory[1] = stored[1]; pending[1] = false }
@@ -66,6 +69,7 @@ end:
 /* ---- The socket ---- */
 
 #define WAKE 0
+/* Room for every frame and every WAKE: that a socket is full is not modelled. */
 chan socket = [FRAMES * 2 + 1] of { byte };
 bool caller_dead, server_dead;
 bool closed; /* by the server, or by its death */
@@ -80,14 +84,24 @@ byte copied;           /* frames of the ring the server needs no longer */
 byte last_by_ring, last_by_socket;
 bool started[FRAMES + 1], finished[FRAMES + 1];
 bool said_not_executed[FRAMES + 1];
-bool server_ended;
+bool server_ended, caller_ended;
+byte waked; /* the sleep for which WAKE was last sent */
 
-bool lost_wake_up, delivered_twice, out_of_order, read_unpublished, overwritten;
+bool lost_wake_up, woken_twice, caller_waits;
+bool delivered_twice, out_of_order, read_unpublished, overwritten;
 bool said_not_executed_but_started, said_finished_but_was_not;
 
 #define RECEIVED 1
 #define STARTED 2
 #define FINISHED 3
+#define MARKED(frame, stage) ((frame) * 4 + (stage))
+/* What the caller concludes; a mark of a later call says neither. */
+#define SAYS_NOT_STARTED(frame) (memory[MARK(frame)] <= MARKED(frame, RECEIVED))
+#define SAYS_FINISHED(frame) (memory[MARK(frame)] == MARKED(frame, FINISHED))
+
+/* Of the sleeping words: 1 is that of a side which never used its ring. */
+#define ASLEEP(word) ((word) % 2 == 1)
+#define ATTACHED(word) ((word) > 1)
 
 /* ---- The caller ---- */
 
@@ -126,12 +140,25 @@ inline wake_if_asleep() {
     seen_sleeps = memory[SLEEPS];
     if
 #ifdef MUTANT_WAKE_ONCE
-    :: seen_sleeps % 2 == 1 && woken == 0 ->
+    :: ASLEEP(seen_sleeps) && woken == 0 ->
 #else
-    :: seen_sleeps % 2 == 1 && seen_sleeps != woken ->
+#ifdef MUTANT_WAKE_ALWAYS
+    :: ASLEEP(seen_sleeps) ->
+#else
+    :: ASLEEP(seen_sleeps) && seen_sleeps != woken ->
 #endif
-        woken = seen_sleeps;
+#endif
+        d_step {
+            woken_twice = woken_twice || waked == seen_sleeps;
+            assert(!woken_twice);
+            waked = seen_sleeps;
+            woken = seen_sleeps
+        }
+#ifdef MUTANT_SENT_BOTH_WAYS
+        socket!frame
+#else
         socket!WAKE
+#endif
     :: else
     fi;
 #endif
@@ -144,79 +171,69 @@ inline wake_if_asleep() {
 #define ROOM (put_count - memory[TAKEN] < SLOTS)
 #endif
 
+/* Which frames are large enough to be put although the server sleeps does not
+ * matter: any may be. */
+inline send(frame) {
+    seen_sleeps = memory[SLEEPS];
+    if
+#ifdef MUTANT_SLEEPER_GETS_RING
+    :: ROOM -> put(frame)
+#else
+    :: ASLEEP(seen_sleeps) -> send_by_socket(frame)
+#ifdef MUTANT_RING_BEFORE_ATTACHED
+    :: ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
+#else
+    :: ASLEEP(seen_sleeps) && ATTACHED(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
+#endif
+    :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
+#ifndef MUTANT_WAITS_FOR_ROOM
+    :: !ASLEEP(seen_sleeps) && !ROOM -> send_by_socket(frame)
+#endif
+#endif
+    fi
+}
+
+/* What is concluded about one call; only *finished* may be before the end. */
+inline conclude(frame) {
+    d_step {
+        if
+#ifdef MUTANT_CONCLUDES_BEFORE_END
+        :: SAYS_NOT_STARTED(frame) ->
+#else
+        :: at_end && SAYS_NOT_STARTED(frame) ->
+#endif
+            said_not_executed[frame] = true;
+            said_not_executed_but_started = said_not_executed_but_started || started[frame]
+        :: SAYS_FINISHED(frame) ->
+            said_finished_but_was_not = said_finished_but_was_not || !finished[frame]
+        :: else
+        fi;
+        assert(!said_not_executed_but_started);
+        assert(!said_finished_but_was_not)
+    }
+}
+
 active proctype Caller() provided (!caller_dead) {
     byte frame = 1;
     byte put_count, seen_sleeps, woken;
+    bool at_end;
     do
-    :: frame <= FRAMES && !closed ->
-        if
-#ifdef MUTANT_SLEEPER_GETS_RING
-        :: ROOM -> put(frame)
-#else
-        :: memory[SLEEPS] % 2 == 1 -> send_by_socket(frame)
-        :: memory[SLEEPS] % 2 == 0 && ROOM -> put(frame); wake_if_asleep()
-        :: memory[SLEEPS] % 2 == 0 && !ROOM -> send_by_socket(frame)
-#endif
-        fi;
-        frame++
+    :: frame <= FRAMES && !closed -> send(frame); frame++
     :: frame > FRAMES || closed -> break
     od;
 #ifdef MARKS
-    /* The end of the connection tells the caller to read the marks. */
-    closed;
+    /* The marks are read at the end of the connection, or at a deadline. */
+    at_end = closed;
     frame = 1;
     do
-    :: frame <= FRAMES ->
-        d_step {
-            if
-            :: memory[MARK(frame)] <= RECEIVED ->
-                said_not_executed[frame] = true;
-                said_not_executed_but_started = said_not_executed_but_started || started[frame]
-            :: memory[MARK(frame)] == FINISHED ->
-                said_finished_but_was_not = said_finished_but_was_not || !finished[frame]
-            :: else
-            fi;
-            assert(!said_not_executed_but_started);
-            assert(!said_finished_but_was_not)
-        }
-        frame++
+    :: frame <= FRAMES -> conclude(frame); frame++
     :: else -> break
-    od
+    od;
 #endif
+    caller_ended = true
 }
 
 /* ---- The server ---- */
-
-inline execute(frame) {
-#ifdef MARKS
-#ifdef MUTANT_STARTED_TOO_LATE
-    if :: !memory[GATE] -> begin(frame); store(MARK(frame), STARTED) :: else fi;
-    finish(frame);
-#else
-    store(MARK(frame), STARTED);
-#ifndef MUTANT_NO_FENCE_BEFORE_GATE
-    SERVER_STORES_SEEN;
-#endif
-    if
-#ifdef MUTANT_NO_GATE
-    :: true ->
-#else
-    :: !memory[GATE] ->
-#endif
-        begin(frame);
-#ifdef MUTANT_FINISHED_TOO_EARLY
-        store(MARK(frame), FINISHED);
-        finish(frame)
-#else
-        finish(frame);
-        store(MARK(frame), FINISHED)
-#endif
-    :: else
-    fi;
-#endif
-#endif
-    skip
-}
 
 inline begin(frame) {
     d_step {
@@ -228,6 +245,67 @@ inline begin(frame) {
 
 inline finish(frame) { finished[frame] = started[frame] }
 
+#ifdef ONE_MARK
+/* Calls that run at the same time store the same mark: the server exchanges it
+ * atomically, which is a fence, and leaves a later call's as it is. */
+inline set_mark(frame, stage) {
+#ifdef MUTANT_MARK_NOT_EXCHANGED
+    if
+    :: memory[MARK(frame)] / 4 <= frame -> memory[MARK(frame)] = MARKED(frame, stage)
+    :: else
+    fi
+#else
+    d_step {
+        if
+#ifdef MUTANT_LATER_MARK_LOST
+        :: true ->
+#else
+        :: memory[MARK(frame)] / 4 <= frame ->
+#endif
+            memory[MARK(frame)] = MARKED(frame, stage)
+        :: else
+        fi
+    }
+#endif
+}
+#else
+inline set_mark(frame, stage) { store(MARK(frame), MARKED(frame, stage)) }
+#endif
+
+inline execute(frame) {
+    set_mark(frame, RECEIVED);
+#ifdef MUTANT_STARTED_TOO_LATE
+    if :: !memory[GATE] -> begin(frame); set_mark(frame, STARTED) :: else fi;
+    finish(frame);
+#else
+    set_mark(frame, STARTED);
+#ifndef MUTANT_NO_FENCE_BEFORE_GATE
+    SERVER_STORES_SEEN;
+#endif
+    if
+#ifdef MUTANT_NO_GATE
+    :: true ->
+#else
+    :: !memory[GATE] ->
+#endif
+        begin(frame);
+#ifdef MUTANT_FINISHED_TOO_EARLY
+        set_mark(frame, FINISHED);
+        finish(frame)
+#else
+        finish(frame);
+        set_mark(frame, FINISHED)
+#endif
+    :: else
+    fi;
+#endif
+    skip
+}
+
+#ifdef ONE_MARK
+proctype Function(byte frame) provided (!server_dead) { execute(frame) }
+#endif
+
 inline deliver(frame) {
     d_step {
         delivered_twice = delivered_twice || delivered[frame];
@@ -235,10 +313,22 @@ inline deliver(frame) {
         delivered[frame] = true;
         deliveries++
     }
-    execute(frame)
+#ifdef ONE_MARK
+    run Function(frame);
+#else
+#ifdef MARKS
+    execute(frame);
+#endif
+#endif
+    skip
 }
 
+#ifdef MUTANT_SEQUENCE_NOT_COMPARED
+#define READY (memory[SEQUENCE(seen)] != 0)
+#else
 #define READY (memory[SEQUENCE(seen)] == seen + 1)
+#endif
+#define NEXT_READY (memory[SEQUENCE(seen + 1)] == seen + 2)
 
 inline take() {
 #ifdef MUTANT_TAKEN_BEFORE_COPY
@@ -250,7 +340,7 @@ inline take() {
 #endif
         read_unpublished = read_unpublished || frame != ring_frame[seen];
         assert(!read_unpublished);
-        out_of_order = out_of_order || frame <= last_by_ring;
+        out_of_order = out_of_order || frame < last_by_ring;
         assert(!out_of_order);
         last_by_ring = frame;
         copied++
@@ -266,7 +356,7 @@ inline handle_from_socket() {
     if
     :: frame != WAKE ->
         d_step {
-            out_of_order = out_of_order || frame <= last_by_socket;
+            out_of_order = out_of_order || frame < last_by_socket;
             assert(!out_of_order);
             last_by_socket = frame
         }
@@ -276,19 +366,38 @@ inline handle_from_socket() {
 }
 
 inline change_sleeps() {
+#ifdef MUTANT_SLEEPS_NOT_COUNTED
+    sleeps = (ASLEEP(sleeps) -> 2 : 3);
+#else
     sleeps++;
+#endif
     store(SLEEPS, sleeps)
 }
 
-active proctype Server() provided (!server_dead) {
-    byte seen, sleeps, frame;
-end:
+#ifdef MUTANT_END_NOT_NOTICED
+#define CALLER_GONE false
+#else
+#define CALLER_GONE (caller_dead && empty(socket))
+#endif
+
+/* A side that could not use the memory it was given: its word remains 1. */
+inline serve_socket() {
+    do
+    :: socket?frame -> handle_from_socket()
+    :: CALLER_GONE || closed -> break
+    od
+}
+
+inline serve() {
     do
     :: closed -> break
 #ifdef MUTANT_NO_ACQUIRE
     :: frame = memory[BODY(seen)]; READY -> take()
 #else
     :: READY -> take()
+#endif
+#ifdef MUTANT_NEWEST_FIRST
+    :: READY && NEXT_READY -> seen++; take(); seen = seen - 2; take(); seen++
 #endif
     :: socket?frame -> handle_from_socket()
     :: !READY && !closed ->
@@ -297,26 +406,32 @@ end:
         SERVER_STORES_SEEN;
 #endif
         if
-#ifndef MUTANT_NO_RECHECK
-        :: READY -> change_sleeps()
-#endif
 #ifdef MUTANT_NO_RECHECK
         :: true ->
 #else
+        :: READY -> change_sleeps()
         :: !READY ->
 #endif
-end_asleep:
             if
 #ifndef MUTANT_SOCKET_NOT_WATCHED
             :: socket?frame -> change_sleeps(); handle_from_socket()
-            :: caller_dead && empty(socket) -> break
+            :: CALLER_GONE -> break
 #else
             :: READY -> change_sleeps()
 #endif
             :: closed -> break
             fi
         fi
-    od;
+    od
+}
+
+active proctype Server() provided (!server_dead) {
+    byte seen, frame;
+    byte sleeps = 1;
+    if
+    :: change_sleeps(); serve()
+    :: serve_socket()
+    fi;
     /* What is left in the ring of a dead caller may be dropped. */
     server_ended = true
 }
@@ -349,11 +464,12 @@ active proctype Fate() {
 /* When nothing can happen any more, everything must have arrived, or whoever
  * waits for it must know why not. */
 active proctype Watch() {
-end:
     timeout ->
     d_step {
         lost_wake_up = !closed && !caller_dead && deliveries < sent;
         lost_wake_up = lost_wake_up || (caller_dead && !server_dead && !server_ended);
-        assert(!lost_wake_up)
+        assert(!lost_wake_up);
+        caller_waits = !caller_dead && !caller_ended;
+        assert(!caller_waits)
     }
 }

@@ -123,6 +123,7 @@ func (w *Waiter) spin(stop func() bool) Next {
 	if w.end.Look(looksAtOnce) {
 		return TakeFrames
 	}
+	yield()
 	nowNs := w.clock.Ns()
 	until := nowNs + w.limitNs
 	w.idleNs = nowNs
