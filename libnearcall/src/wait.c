@@ -253,7 +253,7 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
             return r;
         }
         if (call->state != NC_CALL_FINISHED && client->now_ns >= until_ns)
-            nc_call_expire(client, call);
+            nc_call_expire_all(client); /* others wait for their grace meanwhile */
     }
     client->waiting = NULL;
     if (client->connection.governor.measures)

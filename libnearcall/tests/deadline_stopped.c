@@ -42,6 +42,27 @@ static void expect_ping_deadline(nearcall_client *client)
     CHECK(!"the ping ended in time");
 }
 
+/* Calls in flight that are waited for one after the other end together: the grace
+ * of one is that of all. */
+static void expect_deadline_together(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_call_id calls[32];
+    nearcall_reply reply;
+    for (int i = 0; i < TEST_TRIES; i++) {
+        double before_ms = test_now_ms();
+        for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
+            test_request_int(client, function, 1);
+            CHECK_CALL(client, nearcall_request_send(client, TIMEOUT_MS, &calls[k]), NEARCALL_OK);
+        }
+        for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++)
+            CHECK_CALL(client, nearcall_wait(client, calls[k], &reply),
+                       NEARCALL_E_DEADLINE_EXCEEDED);
+        if (test_in_time(test_now_ms() - before_ms, TIMEOUT_MS))
+            return;
+    }
+    CHECK(!"the calls ended in time");
+}
+
 static void expect_life(nearcall_client *client)
 {
     nearcall_reply reply;
@@ -100,9 +121,11 @@ int main(void)
     expect_life(fresh);
     expect_life(standing);
     expect_life(non_blocking);
+    nearcall_function *fill = test_find(standing, "fill");
     server_pause(&server);
     uint64_t round_trip_ns;
     expect_ping_deadline(standing);
+    expect_deadline_together(standing, fill);
     server_go_on(&server);
     expect_life(standing); /* the late pong and reply were dropped */
     CHECK_CALL(standing, nearcall_ping(standing, 20000, &round_trip_ns), NEARCALL_OK);
