@@ -50,7 +50,7 @@ inline store(word, value) {
 #define MARKS_SEEN true
 #endif
 
-active proctype Visibility() {
+proctype Visibility() {
     do
     :: d_step { pending[0] -> memory[0] = stored[0]; pending[0] = false }
     :: d_step { pending[1] -> memory[1] = stored[1]; pending[1] = false }
@@ -87,7 +87,7 @@ bool said_not_executed[FRAMES + 1];
 bool server_ended, caller_ended;
 byte waked; /* the sleep for which WAKE was last sent */
 
-bool lost_wake_up, woken_twice, caller_waits;
+bool lost_wake_up, end_not_noticed, woken_twice, caller_waits;
 bool delivered_twice, out_of_order, read_unpublished, overwritten;
 bool said_not_executed_but_started, said_finished_but_was_not;
 
@@ -213,14 +213,16 @@ inline conclude(frame) {
     }
 }
 
-active proctype Caller() provided (!caller_dead) {
+proctype Caller() provided (!caller_dead) {
     byte frame = 1;
     byte put_count, seen_sleeps, woken;
     bool at_end;
+#ifndef ONE_MARK
     do
     :: frame <= FRAMES && !closed -> send(frame); frame++
     :: frame > FRAMES || closed -> break
     od;
+#endif
 #ifdef MARKS
     /* The marks are read at the end of the connection, or at a deadline. */
     at_end = closed;
@@ -392,7 +394,8 @@ inline serve() {
     do
     :: closed -> break
 #ifdef MUTANT_NO_ACQUIRE
-    :: frame = memory[BODY(seen)]; READY -> take()
+    :: frame = memory[BODY(seen)];
+        if :: READY -> take() :: else fi
 #else
     :: READY -> take()
 #endif
@@ -413,11 +416,12 @@ inline serve() {
         :: !READY ->
 #endif
             if
-#ifndef MUTANT_SOCKET_NOT_WATCHED
+#ifdef MUTANT_SOCKET_NOT_WATCHED
+            :: READY -> change_sleeps()
+            :: caller_dead -> break
+#else
             :: socket?frame -> change_sleeps(); handle_from_socket()
             :: CALLER_GONE -> break
-#else
-            :: READY -> change_sleeps()
 #endif
             :: closed -> break
             fi
@@ -425,20 +429,28 @@ inline serve() {
     od
 }
 
-active proctype Server() provided (!server_dead) {
+proctype Server() provided (!server_dead) {
     byte seen, frame;
     byte sleeps = 1;
+#ifdef ONE_MARK
+    /* The ways the calls come do not matter here, only that there are two. */
+    if
+    :: deliver(1); deliver(2)
+    :: deliver(2); deliver(1)
+    fi;
+#else
     if
     :: change_sleeps(); serve()
     :: serve_socket()
     fi;
+#endif
     /* What is left in the ring of a dead caller may be dropped. */
     server_ended = true
 }
 
 /* ---- Kills, and the server's closing of the connection ---- */
 
-active proctype Fate() {
+proctype Fate() {
     if
     :: true
     :: caller_dead = true
@@ -463,13 +475,25 @@ active proctype Fate() {
 
 /* When nothing can happen any more, everything must have arrived, or whoever
  * waits for it must know why not. */
-active proctype Watch() {
+proctype Watch() {
     timeout ->
     d_step {
         lost_wake_up = !closed && !caller_dead && deliveries < sent;
-        lost_wake_up = lost_wake_up || (caller_dead && !server_dead && !server_ended);
         assert(!lost_wake_up);
+        end_not_noticed = caller_dead && !server_dead && !server_ended;
+        assert(!end_not_noticed);
         caller_waits = !caller_dead && !caller_ended;
         assert(!caller_waits)
+    }
+}
+
+init {
+    atomic {
+        memory[SLEEPS] = 1;
+        run Visibility();
+        run Caller();
+        run Server();
+        run Fate();
+        run Watch()
     }
 }
