@@ -95,8 +95,15 @@ bool said_not_executed_but_started, said_finished_but_was_not;
 #define STARTED 2
 #define FINISHED 3
 #define MARKED(frame, stage) ((frame) * 4 + (stage))
+/* The first call that was sent when there were marks. */
+byte first_marked = 1;
 /* What the caller concludes; a mark of a later call says neither. */
-#define SAYS_NOT_STARTED(frame) (memory[MARK(frame)] <= MARKED(frame, RECEIVED))
+#ifdef MUTANT_OLD_CALLS_JUDGED
+#define MARKS_TELL(frame) true
+#else
+#define MARKS_TELL(frame) ((frame) >= first_marked)
+#endif
+#define SAYS_NOT_STARTED(frame) (MARKS_TELL(frame) && memory[MARK(frame)] <= MARKED(frame, RECEIVED))
 #define SAYS_FINISHED(frame) (memory[MARK(frame)] == MARKED(frame, FINISHED))
 
 /* Of the sleeping words: 1 is that of a side which never used its ring. */
@@ -271,7 +278,12 @@ inline set_mark(frame, stage) {
 #endif
 }
 #else
-inline set_mark(frame, stage) { store(MARK(frame), MARKED(frame, stage)) }
+inline set_mark(frame, stage) {
+    if
+    :: frame >= first_marked -> store(MARK(frame), MARKED(frame, stage))
+    :: else
+    fi
+}
 #endif
 
 inline execute(frame) {
@@ -298,7 +310,7 @@ inline execute(frame) {
         finish(frame);
         set_mark(frame, FINISHED)
 #endif
-    :: else
+    :: else -> set_mark(frame, RECEIVED) /* taken back: it will not run */
     fi;
 #endif
     skip
@@ -490,6 +502,11 @@ proctype Watch() {
 init {
     atomic {
         memory[SLEEPS] = 1;
+#ifdef MARKS
+#ifndef ONE_MARK
+        if :: first_marked = 1 :: first_marked = 2 fi;
+#endif
+#endif
         run Visibility();
         run Caller();
         run Server();
