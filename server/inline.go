@@ -16,8 +16,9 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 		ctx = e.context
 	}
 	startedNs, untimed := c.nowNs, c.memory.isUntimed()
-	mark := c.role.begin(f.watchTick())
+	// From begin on the reader may be another.
 	e.marks = c.marks
+	mark := c.role.begin(f.watchTick())
 	e.start(ctx)
 	stillReader := c.role.end(mark)
 	doneNs := c.account(e, startedNs, untimed && stillReader)

@@ -27,6 +27,7 @@ type memory struct {
 	parser   wire.Parser
 	record   []byte // where frames are taken to
 	untimed  int    // calls since the clock was read
+	clockDue bool   // for the next call it must be read
 	reserved int64  // bytes counted for the user
 	stop     func() bool
 }
@@ -103,19 +104,20 @@ func (c *connection) processMemory() (goOn bool, err error) {
 
 // untimedMax is how many calls of instant functions go by on a ring before the
 // clock is read again: reading it twice would cost a fifth of such a call. What
-// depends on it counts in milliseconds, and is wrong by microseconds.
+// depends on it counts in milliseconds, and is wrong by microseconds: after a
+// wait, or what is no instant function, it is read for the next call.
 const untimedMax = 16
 
 // readClock sets nowNs for a request.
 func (c *connection) readClock(f *function) {
 	m := c.memory
-	if m != nil && m.untimed < untimedMax && f.instant() {
+	if m != nil && !m.clockDue && m.untimed < untimedMax && f.instant() {
 		m.untimed++
 		return
 	}
 	c.nowNs = c.server.clock.Ns()
 	if m != nil {
-		m.untimed = 0
+		m.untimed, m.clockDue = 0, !f.instant()
 	}
 }
 
@@ -132,10 +134,13 @@ func (c *connection) awaitMemory() (sleep bool, err error) {
 	if c.doneNs < c.nowNs {
 		c.doneNs = c.server.clock.Ns()
 	}
-	switch m.waiter.Await(c.nowNs, c.doneNs, m.stop) {
+	next := m.waiter.Await(c.nowNs, c.doneNs, m.stop)
+	c.nowNs = max(c.nowNs, m.waiter.ReadNs())
+	switch next {
 	case sharedmemory.TakeFrames:
 		return false, nil
 	case sharedmemory.LookAtSocket:
+		m.clockDue = true
 		return false, c.lookAtSocket()
 	}
 	return true, nil
@@ -180,10 +185,10 @@ func (m *memory) awake() {
 	}
 }
 
-// split leaves the record to a call that still uses it.
+// split leaves the record to a call that still uses it, and has run for long.
 func (m *memory) split() {
 	if m != nil {
-		m.record = make([]byte, recordBytesKept)
+		m.record, m.clockDue = make([]byte, recordBytesKept), true
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory/memorytest"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -300,6 +301,34 @@ func TestHalfAFrameBesideCalls(t *testing.T) {
 		}
 	}
 	t.Error("half a frame was waited for all the time")
+}
+
+// A server that has been looking at its ring for long still knows what time it
+// is: a call whose deadline has passed does not start, whichever way it comes.
+func TestDeadlinePassesWhileTheServerSpins(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated))
+	c := connectWithMemory(t, path)
+	for range 1000 {
+		frame := c.Request("echo", nil)
+		c.put(&frame)
+		c.take()
+	}
+	for i := range 6 {
+		passed := wire.DeadlineField(monotonic.New().Ns()/uint64(time.Millisecond), 0, true)
+		<-time.After(wait)
+		frame := c.Request("echo", nil)
+		frame.Deadline = passed
+		if i%2 == 0 {
+			c.put(&frame)
+		} else {
+			c.send(frame.Append(nil))
+		}
+		reply := c.takeFrame()
+		if code, _, _ := wire.SplitStatus(reply.Status); reply.Type != wire.Error || code != uint8(status.DeadlineExceeded) {
+			t.Errorf("call %d: %v with code %d, want DEADLINE_EXCEEDED", i, reply.Type, code)
+		}
+	}
 }
 
 // unsentBytes returns how many bytes the peer has not read.

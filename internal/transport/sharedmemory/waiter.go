@@ -45,6 +45,7 @@ type Waiter struct {
 	slept    bool
 	idleNs   uint64 // since when there has been nothing to do
 	lookedNs uint64 // when the socket was looked at last
+	readNs   uint64 // what the clock said to a spinner last
 }
 
 // probeDistance is how many waits for a sleeping peer go by between two that
@@ -91,6 +92,10 @@ func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	return Sleep
 }
 
+// ReadNs is when a spinner read the clock last: about now, if Await has just
+// waited for longer than a glance at the ring.
+func (w *Waiter) ReadNs() uint64 { return w.readNs }
+
 func (w *Waiter) maySpin(nowNs uint64) bool {
 	switch w.mode {
 	case address.SpinOff:
@@ -126,13 +131,14 @@ func (w *Waiter) spin(stop func() bool) Next {
 	yield()
 	nowNs := w.clock.Ns()
 	until := nowNs + w.limitNs
-	w.idleNs = nowNs
+	w.idleNs, w.readNs = nowNs, nowNs
 	for {
 		if w.end.Look(looksAtOnce) {
 			return TakeFrames
 		}
 		before := nowNs
 		nowNs = w.clock.Ns()
+		w.readNs = nowNs
 		switch {
 		case stop():
 			return Sleep
