@@ -96,6 +96,8 @@ var frameTypes = []struct {
 	9:  {"PONG", nil},
 	10: {"RESOLVE", []string{"deadline_ms"}},
 	11: {"DRAIN", nil},
+	12: {"WAKE", nil},
+	13: {"MEMORY", []string{"fds"}},
 }
 
 var codecNames = []string{"raw", "msgpack", "json", "protobuf"}
