@@ -114,8 +114,12 @@ func (c *connection) serve() {
 	}
 }
 
-// end waits for functions that still run and gives everything back.
+// end waits for functions that still run and gives everything back, at once
+// what others in the process wait for. Called by who has the role for good.
 func (c *connection) end() {
+	if c.memory != nil {
+		c.memory.waiter.Close()
+	}
 	c.running.Wait()
 	c.out.finish()
 	c.close(nil)
@@ -265,6 +269,8 @@ func (c *connection) close(reason error) {
 	c.gate.Store(true)
 	if c.role.interrupt() {
 		c.adopt(c.inline)
+		// Nobody reads any more who would do it.
+		go c.end()
 	}
 	calls := make([]*execution, 0, len(c.calls))
 	for _, call := range c.calls {

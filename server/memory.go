@@ -199,7 +199,6 @@ func (c *connection) returnMemory() {
 		return
 	}
 	c.out.take()
-	c.memory.waiter.Close()
 	// It fails only for what is not mapped.
 	_ = c.memory.regions.Close()
 	c.server.users.giveBackMemory(c.user, c.memory.reserved)

@@ -238,6 +238,7 @@ func TestDrainTimeoutEndsContexts(t *testing.T) {
 		t.Errorf("Serve: %v, want ErrDrainTimeout", err)
 	}
 	waitFor(t, "both contexts to end", func() bool { return g.ended.Load() == 2 })
+	waitFor(t, "both connections to be given back", func() bool { return s.Statistics().Connections == 0 })
 }
 
 // A failingListener fails some accepts as a process without descriptors does.
