@@ -319,13 +319,19 @@ func (c *connection) deliverLarge(m *memory) error {
 }
 
 // drainMemory handles what the server had put into the ring before the
-// connection ended. Preconditions: the caller has the role for good.
+// connection ended: no more than the ring holds, for a server that goes on
+// putting must not keep the calls from ending. Preconditions: the caller has the
+// role for good.
 func (c *connection) drainMemory(cause error) {
 	var broken *wire.ProtocolError
 	if errors.As(cause, &broken) {
 		return
 	}
-	for c.memory != nil && c.memory.end.Ready() {
+	if c.memory == nil {
+		return
+	}
+	rounds := (c.memory.regions.Geometry().Slots + framesAtOnce - 1) / framesAtOnce
+	for range rounds {
 		err := c.consumeMemory()
 		if failure := c.deliver(); err != nil || failure != nil {
 			return

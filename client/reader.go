@@ -64,12 +64,10 @@ func (c *connection) readMore() error {
 		return c.readSocket()
 	}
 	letCallersRun()
-	if c.memory.end.Ready() {
-		return nil
-	}
-	if !c.callsWait() {
+	if !c.memory.end.Ready() && !c.callsWait() {
 		return c.readIdle()
 	}
+	// A ring that is never empty must not hide the socket.
 	sleep, err := c.lookForMemory()
 	if err != nil || !sleep {
 		return err
