@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ new private directory below /tmp where there is no XDG_RUNTIME_DIR.`,
 			return errors.Join(p.serveDemo(cmd.Context(), chosen), clean())
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "", "where to serve, as unix:/path or tcp:host:port")
+	cmd.Flags().StringVar(&address, "address", "", "where to serve, as unix:/path or tcp:host:port; unix:/path?shm=off gives no shared memory")
 	return cmd
 }
 
@@ -77,11 +78,13 @@ func (p *program) serveDemo(ctx context.Context, address string) error {
 	return s.Serve(ctx, listener)
 }
 
-// servedAddress has the port that the kernel chose for port 0.
+// servedAddress is what callers use: with the port that the kernel chose for port
+// 0, and without parameters, which are the server's own.
 func servedAddress(listener net.Listener, address string) string {
 	if listener.Addr().Network() == "tcp" {
 		return "tcp:" + listener.Addr().String()
 	}
+	address, _, _ = strings.Cut(address, "?")
 	return address
 }
 

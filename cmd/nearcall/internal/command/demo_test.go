@@ -42,11 +42,12 @@ func TestDemo(t *testing.T) {
 		"an address":         {nil, []string{"--address", "unix:" + directory + "/a"}, "unix:" + directory + "/a"},
 		"the user's place":   {[]string{"XDG_RUNTIME_DIR=" + directory}, nil, "unix:" + directory + "/nearcall-demo.sock"},
 		"a place of its own": {[]string{"XDG_RUNTIME_DIR="}, nil, "unix:/tmp/nearcall-demo-"},
+		"with parameters":    {nil, []string{"--address", "unix:" + directory + "/p?shm=off&spin=off"}, "unix:" + directory + "/p"},
 		"TCP":                {nil, []string{"--address", "tcp:127.0.0.1:0"}, "tcp:127.0.0.1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, demo := startDemo(t, row.environment, row.args...)
-			if !strings.HasPrefix(address, row.prefix) || strings.HasSuffix(address, ":0") {
+			if !strings.HasPrefix(address, row.prefix) || strings.HasSuffix(address, ":0") || strings.Contains(address, "?") {
 				t.Fatalf("it serves on %s", address)
 			}
 			nearcall(t, "call", address, "ack", "3", "4").expectOut(t, "125\n")
