@@ -235,11 +235,11 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
 static int on_wake(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                    size_t bytes, struct nc_fault *fault)
 {
-    (void)client;
     (void)frame;
     (void)payload;
     (void)bytes;
     (void)fault;
+    nc_memory_awake(&client->connection.memory); /* one WAKE for each sleep */
     return 0;
 }
 

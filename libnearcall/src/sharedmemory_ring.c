@@ -144,7 +144,11 @@ bool nc_memory_fall_asleep(struct nc_memory *memory)
         /* Either the server sees that this side sleeps, or its frame is seen here. */
         atomic_thread_fence(memory_order_seq_cst);
     }
-    return !nc_memory_is_ready(memory);
+    if (!nc_memory_is_ready(memory))
+        return true;
+    /* The server may have sent its WAKE for this number: the next sleep has another. */
+    nc_memory_awake(memory);
+    return false;
 }
 
 /* ---- Start marks ---- */

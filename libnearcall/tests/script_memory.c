@@ -144,7 +144,10 @@ bool memory_fall_asleep(struct script_memory *memory)
     if ((memory->word & 1) == 0)
         atomic_store(word64(memory->server, 0), ++memory->word);
     atomic_thread_fence(memory_order_seq_cst);
-    return !is_ready(memory);
+    if (!is_ready(memory))
+        return true;
+    memory_awake(memory);
+    return false;
 }
 
 bool memory_take(struct script_memory *memory, struct nc_frame *frame, uint8_t *payload)
