@@ -213,6 +213,12 @@ func WithSharedMemoryBytesPerUser(bytes int64) Option {
 	}
 }
 
+// WithSharedMemoryAfter sets after how many calls a connection is given shared
+// memory, 1 to 1048576; the default is 16.
+func WithSharedMemoryAfter(calls int) Option {
+	return func(c *config) { c.memoryAfterCalls = clamp(calls, 1, wire.SharedMemoryAfterCallsCeiling) }
+}
+
 // WithSharedMemoryArena sets how many bytes of bodies that do not fit a slot may
 // be on their way in each direction of a connection's memory, 0 to 16 MiB; the
 // default is 2 MiB. Larger frames travel over the socket. Pages are allocated

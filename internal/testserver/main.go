@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 )
 
@@ -28,6 +29,7 @@ func main() {
 	frameTimeout := flag.Duration("frame-timeout", 10*time.Second, "see server.WithFrameTimeout")
 	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
+	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
 	flag.Parse()
 
 	level := slog.LevelWarn
@@ -38,6 +40,7 @@ func main() {
 	options := []server.Option{
 		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout),
 		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
+		server.WithSharedMemoryAfter(*memoryAfter),
 	}
 	if *memoryPerUser >= 0 {
 		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))

@@ -39,6 +39,14 @@ var injections = map[string][]string{
 	"sendto":  {"EINTR", "EAGAIN", "EPIPE", "ECONNRESET", "ENOBUFS", "ENOMEM"},
 }
 
+// Sometimes made: when a reply does not come at once, a spinner yields its CPU, and
+// one that spun in vain moves to another.
+var sometimes = map[string][]string{
+	"sched_yield":       {"EPERM"},
+	"sched_setaffinity": {"EINVAL", "EPERM"},
+	"getcpu":            {"EFAULT"},
+}
+
 // injectTimeout is far above the 2 s that the program gives each of its calls.
 const injectTimeout = 30 * time.Second
 
@@ -58,6 +66,9 @@ func TestEverySystemCallMayFail(t *testing.T) {
 	runs := 0
 	for name, count := range counts {
 		errnos, known := injections[name]
+		if !known {
+			errnos, known = sometimes[name]
+		}
 		if !known {
 			t.Errorf("the library makes the system call %s, which is not in the list of injections", name)
 		}

@@ -30,6 +30,8 @@ const (
 	callsInMemory = 100
 	memoryWait    = time.Second
 	serverLifeMs  = 20
+	// Callers that are killed early have memory all the same.
+	memoryAfterCalls = "4"
 )
 
 // TestOutcomesAreTrue calls while servers and callers are killed and servers
@@ -111,7 +113,7 @@ func (r *faultRun) address() string {
 }
 
 func (r *faultRun) startServer() *processes.Process {
-	return processes.StartServer(r.t, nil, r.path, built.server, "-ledger", r.ledgerPath)
+	return processes.StartServer(r.t, nil, r.path, built.server, "-ledger", r.ledgerPath, "-shared-memory-after-calls", memoryAfterCalls)
 }
 
 func (r *faultRun) isEnough() bool {

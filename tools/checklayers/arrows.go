@@ -55,7 +55,7 @@ var arrows = []layer{
 
 	// Servers that the command, the tests and the benchmarks share.
 	{"internal/demo", []string{"status", "server"}},
-	{"internal/testserver", []string{"status", "server", "internal/demo"}},
+	{"internal/testserver", []string{"status", "server", "internal/demo", "internal/wire"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
