@@ -26,6 +26,9 @@ var built programs
 func TestMain(m *testing.M) {
 	directory, err := os.MkdirTemp("", "nearcall-faults")
 	if err == nil {
+		err = processes.CloseInherited()
+	}
+	if err == nil {
 		built, err = build(directory)
 	}
 	if err != nil {

@@ -32,6 +32,11 @@ const (
 	serverLifeMs  = 20
 	// Callers that are killed early have memory all the same.
 	memoryAfterCalls = "4"
+	// The witness cannot see every delay of a machine that has more to run than
+	// processors. A deadline that is missed shows in more calls, or in one that
+	// takes for ever.
+	latePerThousandMax = 1
+	latenessMax        = time.Second
 )
 
 // TestOutcomesAreTrue calls while servers and callers are killed and servers
@@ -234,8 +239,11 @@ func (r *faultRun) readRecords(p *processes.Process) {
 
 func (r *faultRun) noteTime(key uint64, said report, took time.Duration) {
 	const bound = (callTimeoutMs + 50) * time.Millisecond
-	if took > bound && took-bound > r.witness.Lateness() {
+	if took > bound && !r.witness.Explains(took-bound) {
 		r.late.Add(1)
+		if took > bound+latenessMax {
+			r.t.Errorf("call %d took %s: nothing but a deadline that was missed explains that", key, took)
+		}
 		r.t.Logf("late: call %d took %s: %v, %v", key, took, said.code, said.outcome)
 	}
 }
@@ -305,8 +313,8 @@ func (r *faultRun) judge(count *tally) {
 	if r.serverKills.Load()+r.callerKills.Load() == 0 || count.byOutcome["OK"] == 0 {
 		r.t.Error("nothing was tested: no faults, or no calls that succeeded")
 	}
-	if late := r.late.Load(); late > 0 {
-		r.t.Errorf("%d calls came back later than their deadline + 50 ms", late)
+	if late := r.late.Load(); late*1000 > int64(count.calls)*latePerThousandMax {
+		r.t.Errorf("%d of %d calls came back later than their deadline + 50 ms and what the machine adds", late, count.calls)
 	}
 	if r.memory && count.memory < count.calls/10 {
 		r.t.Errorf("%d of %d calls used shared memory: that tests the socket", count.memory, count.calls)

@@ -35,6 +35,19 @@ func Run(command ...string) error {
 	return nil
 }
 
+// CloseInherited keeps the descriptors that this process was started with, beyond
+// the standard ones, from those it starts: whoever limits or counts theirs relies
+// on it. It belongs at the beginning of TestMain.
+func CloseInherited() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	for _, entry := range entries {
+		if descriptor, _ := strconv.Atoi(entry.Name()); descriptor > 2 {
+			syscall.CloseOnExec(descriptor)
+		}
+	}
+	return err
+}
+
 // Setting returns a number from the environment, for runs larger than CI has
 // time for.
 func Setting(t testing.TB, name string, otherwise int) int {

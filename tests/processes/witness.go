@@ -12,7 +12,8 @@ const (
 
 // A Witness sees how late this machine wakes processes: with more of them than
 // processors, a call can come back late without any fault of the library's.
-// What it saw is subtracted from the lateness of calls of the same second.
+// What it saw is subtracted from the lateness of calls of the same second. It is
+// one process among many, and another may have waited longer: Explains knows.
 type Witness struct {
 	mu    sync.Mutex
 	worst time.Duration // of the last second
@@ -49,6 +50,10 @@ func (w *Witness) note(late time.Duration) {
 
 // Close ends the watching.
 func (w *Witness) Close() { close(w.stop) }
+
+// Explains reports whether this machine alone can have made a call so late: its
+// caller and its server may each have waited as long as the witness did.
+func (w *Witness) Explains(late time.Duration) bool { return late <= 2*w.Lateness() }
 
 // Lateness returns the worst of the last second.
 func (w *Witness) Lateness() time.Duration {
