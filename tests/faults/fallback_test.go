@@ -97,13 +97,13 @@ func fallbacks(t *testing.T) map[string]fallback {
 // its socket.
 const callerDescriptors = 4
 
-// limitOfServer returns the limit under which a server can serve one connection
-// and have no region for it.
+// limitOfServer returns the limit under which a server can serve one connection,
+// look for the next, and have one region, though a connection needs two.
 func limitOfServer(t *testing.T) string {
 	path := processes.Socket(t)
 	p := processes.StartServer(t, nil, path, built.server)
 	defer p.Kill()
-	return fmt.Sprintf("--nofile=%d", p.Descriptors(t)+1)
+	return fmt.Sprintf("--nofile=%d", p.Descriptors(t)+2)
 }
 
 // TestFallbacks takes one thing after the other away from shared memory. The
