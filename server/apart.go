@@ -13,7 +13,7 @@ import (
 // runApart runs the request's function in a goroutine of its own.
 func (c *connection) runApart(f *function, expiryNs uint64) {
 	e := &execution{
-		connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
+		server: c.server, connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
 		payload: append([]byte(nil), c.frame.Payload...),
 		context: c.newContext(f, expiryNs), marks: c.marks,
 	}

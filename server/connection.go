@@ -44,8 +44,8 @@ type connection struct {
 	nowNs    uint64 // when the request in frame was taken on
 	role     role
 	inline   *execution
-	contexts []callContext // not used yet
-	doneNs   uint64        // when the last function that the reader ran returned
+	contexts contextSupply
+	doneNs   uint64 // when the last function that the reader ran returned
 
 	// memory is nil until a busy connection is given some; memoryDue says that
 	// it is to be given now. requests counts until then.
@@ -83,7 +83,7 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 		server: v.server, service: v, conn: conn, peer: peer, user: u,
 		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
 	}
-	c.inline = &execution{connection: c}
+	c.inline = &execution{server: c.server, connection: c}
 	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
 	c.role.init(c.watch)
 	return c

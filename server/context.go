@@ -22,6 +22,23 @@ type callContext struct {
 	callbacks map[*func()]struct{}
 }
 
+// contextsAtOnce is how many contexts are allocated together: each is used for
+// one call only, because a function may keep it, but they need not be made one
+// by one.
+const contextsAtOnce = 16
+
+// A contextSupply has contexts that were not used yet.
+type contextSupply struct{ unused []callContext }
+
+func (s *contextSupply) next() *callContext {
+	if len(s.unused) == 0 {
+		s.unused = make([]callContext, contextsAtOnce)
+	}
+	made := &s.unused[0]
+	s.unused = s.unused[1:]
+	return made
+}
+
 // Deadline implements context.Context.
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 

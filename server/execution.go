@@ -14,7 +14,8 @@ import (
 // An execution is one run of a function: what goes in and what comes out. The
 // reader uses one over and over; calls that run apart have one each.
 type execution struct {
-	connection *connection
+	server     *Server
+	connection *connection // nil for a call within the process
 	id         uint64
 	function   *function
 	codec      wire.Codec
@@ -61,7 +62,7 @@ func (e *execution) run(ctx context.Context) {
 		}
 	}()
 	e.called, e.callError = false, nil
-	if len(e.connection.server.config.interceptors) > 0 {
+	if len(e.server.config.interceptors) > 0 {
 		e.err = e.settle(e.intercept(ctx, 0))
 	} else {
 		e.err = withOutcome(e.call(ctx))
@@ -83,7 +84,7 @@ func (e *execution) call(ctx context.Context) (err error) {
 }
 
 func (e *execution) intercept(ctx context.Context, index int) error {
-	interceptors := e.connection.server.config.interceptors
+	interceptors := e.server.config.interceptors
 	if index == len(interceptors) {
 		if e.called {
 			return status.Errorf(status.Internal, "an interceptor called %s more than once", e.function.name)
@@ -128,7 +129,7 @@ func (e *execution) cancel(reason error) {
 }
 
 func (e *execution) recovered(cause any) error {
-	e.connection.server.config.logger.Error("function panicked",
+	e.server.config.logger.Error("function panicked",
 		"function", e.function.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	outcome := status.OutcomeExecuted
 	if !e.called {

@@ -45,18 +45,9 @@ func (c *connection) account(e *execution, startedNs uint64, untimed bool) (done
 	return doneNs
 }
 
-// contextsAtOnce is how many contexts are allocated together: each is used for
-// one call only, because a function may keep it, but they need not be made one
-// by one.
-const contextsAtOnce = 16
-
 // newContext makes the context of the request in c.frame.
 func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
-	if len(c.contexts) == 0 {
-		c.contexts = make([]callContext, contextsAtOnce)
-	}
-	made := &c.contexts[0]
-	c.contexts = c.contexts[1:]
+	made := c.contexts.next()
 	made.call.Function, made.call.Peer = f.name, c.peer
 	if c.frame.ExtensionBytes > 0 {
 		made.call.parseMetadata(c.frame.Extensions)
@@ -84,8 +75,8 @@ func (c *connection) watch() {
 	slow := c.inline
 	slow.function.blocked()
 	c.adopt(slow)
-	c.inline = &execution{connection: c}
-	c.contexts = nil
+	c.inline = &execution{server: c.server, connection: c}
+	c.contexts = contextSupply{}
 	c.in = c.in.split()
 	c.memory.split()
 	c.running.Add(1)

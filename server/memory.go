@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -56,9 +57,20 @@ func (c *connection) giveMemory() {
 	defer callerFile.Close()
 	defer serverFile.Close()
 	c.useMemory(regions, reserved)
+	if err := c.offerMemory(geometry, callerFile, serverFile); err != nil {
+		c.returnMemory()
+		c.server.memoryMissing(err)
+		return
+	}
+	c.server.counters.memories.Add(1)
+}
+
+// offerMemory tells the caller of the memory. An error means that it never will
+// know: then nothing of the connection has used it.
+func (c *connection) offerMemory(geometry sharedmemory.Geometry, files ...*os.File) error {
 	offer := geometry.Offer(int(c.server.spinLimit() / time.Microsecond))
 	frame := wire.Frame{Header: wire.Header{Type: wire.Memory, Descriptors: wire.MemoryDescriptors}, Payload: offer.Append(nil)}
-	c.out.give(c.memory.end, frame.Append(nil), callerFile, serverFile)
+	return c.out.give(c.memory.end, frame.Append(nil), files...)
 }
 
 func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
@@ -73,7 +85,6 @@ func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
 	}
 	c.marks = end.Marks()
 	c.memory.waiter.Awake()
-	c.server.counters.memories.Add(1)
 }
 
 // processMemory handles the frames that are in the ring, as processBuffered
@@ -192,8 +203,8 @@ func (m *memory) split() {
 	}
 }
 
-// returnMemory unmaps the memory. Preconditions: nothing of the connection runs
-// any more.
+// returnMemory unmaps the memory. Preconditions: nothing of the connection uses
+// it any more, or has ever done so.
 func (c *connection) returnMemory() {
 	if c.memory == nil {
 		return
@@ -205,21 +216,31 @@ func (c *connection) returnMemory() {
 	c.memory, c.marks = nil, nil
 }
 
-// give sends MEMORY and from then on the ring may be used. Preconditions: the
-// caller is the reader.
-func (o *output) give(end *sharedmemory.End, frame []byte, files ...*os.File) {
+// give sends MEMORY and from then on the ring may be used. An error means that
+// nothing was sent and the connection goes on without it; any other failure
+// closes the connection. Preconditions: the caller is the reader.
+func (o *output) give(end *sharedmemory.End, frame []byte, files ...*os.File) (refused error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.writing && !o.broken {
 		o.room.Wait()
 	}
 	if o.broken {
-		return
+		return nil
 	}
-	o.memory = end
 	o.unlockAndWrite(func() error {
-		return o.conn.(transport.LocalConn).SendDescriptors(frame, files...)
+		err := o.conn.(transport.LocalConn).SendDescriptors(frame, files...)
+		if errors.Is(err, transport.ErrNotSent) {
+			refused, err = err, nil
+		}
+		return err
 	})
+	if refused == nil {
+		o.memory = end
+	}
+	// Whoever flushed meanwhile has left it to this writer.
+	o.flushLocked()
+	return refused
 }
 
 // take ends the use of the ring.

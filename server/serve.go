@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
 	"syscall"
@@ -68,6 +69,11 @@ func transportOf(network string) transport.Transport {
 // end. When ctx ends it stops accepting, tells callers, lets running functions
 // finish, and returns nil; or ErrDrainTimeout when that took too long.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	return s.serve(ctx, listener, slog.LevelInfo)
+}
+
+// serve logs its beginning and its end at a level.
+func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Level) error {
 	table, err := s.prepare()
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -83,10 +89,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	service.setMemory(listener)
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
-	s.config.logger.Info("serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
+	s.config.logger.Log(ctx, level, "serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
 	err = service.accept(ctx, listener)
 	err = errors.Join(err, service.drain())
-	s.config.logger.Info("stopped", "address", listener.Addr().String())
+	s.config.logger.Log(ctx, level, "stopped", "address", listener.Addr().String())
 	return err
 }
 

@@ -149,7 +149,7 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
 	}
 	c.nextSimple++
-	e := &execution{connection: c, id: c.nextSimple, function: f, codec: wire.CodecJSON, payload: request.Arguments}
+	e := &execution{server: c.server, connection: c, id: c.nextSimple, function: f, codec: wire.CodecJSON, payload: request.Arguments}
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}

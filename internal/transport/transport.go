@@ -17,6 +17,11 @@ import (
 // agreed to. The kernel has closed them; the connection is to be closed.
 var ErrDescriptors = errors.New("nearcall: the peer sent file descriptors, which were not agreed to")
 
+// ErrNotSent is returned by SendDescriptors when the kernel did not let the
+// descriptors pass, as for a user who has too many on the way. Nothing was sent;
+// the connection is as it was.
+var ErrNotSent = errors.New("nearcall: the kernel does not pass on descriptors")
+
 // ErrInUse is returned by Listen when a living server holds the address.
 var ErrInUse = errors.New("nearcall: a server is already running on this address")
 
@@ -30,7 +35,7 @@ type LocalConn interface {
 	// the last bytes that were read.
 	ReadDescriptors(b []byte) (int, Descriptors, error)
 	// SendDescriptors writes all of b with the descriptors attached to its first
-	// byte. The files stay the caller's.
+	// byte, or nothing and fails with ErrNotSent. The files stay the caller's.
 	SendDescriptors(b []byte, files ...*os.File) error
 }
 

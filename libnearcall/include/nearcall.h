@@ -61,6 +61,17 @@
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
  * An option and the address together: what switches more off wins.
  *
+ * SAME PROCESS. "embed:/path/of/library.so" is a Go library, built by `nearcall build`,
+ * that this process loads: a call of nearcall_call() or nearcall_request_call() then
+ * runs the function in the calling thread. All else, and functions that have proved
+ * slow, go over a private socket to the same functions in the same process, so that
+ * deadlines and signals end the wait for them; only the first call of a slow function
+ * lasts as long as it does. In a forked child no Go code is entered: the same handle
+ * goes on over shared memory to the process that loaded the library, and with
+ * ?children=own fails, unless nobody had loaded it before the fork. A process can have
+ * one Go library, for ever, and needs the GNU C library; what stands against it is in
+ * the error of nearcall_open(). Handlers of signals: see nearcall_block_signals().
+ *
  * MEMORY. Every allocation is checked; when memory runs out a function returns
  * NEARCALL_E_RESOURCE_EXHAUSTED and the handle stays usable.
  *
@@ -197,10 +208,12 @@ typedef struct nearcall_options {
 #define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL }
 
 /*
- * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port".
- * Behind those of "unix:" may stand "?shm=auto|off" and "?spin=auto|off|dedicated",
- * joined by "&"; see "Shared memory" above.
- * Does not connect: that happens at the first call, or in nearcall_connect().
+ * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port",
+ * "embed:/path/of/library.so". Behind those of "unix:" and "embed:" may stand
+ * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&"; see "Shared memory"
+ * above. Behind "embed:" also "children=parent|own"; see "Same process".
+ * Does not connect: that happens at the first call, or in nearcall_connect(). A library
+ * is loaded, though, unless each child is to have its own.
  * options may be NULL. On failure a handle is still returned, for its error
  * message, unless there was no memory for one: then *ret_client is NULL. Every
  * later function on such a handle fails with the same error.
@@ -213,6 +226,13 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
  * belongs to it. NULL is allowed. In a forked child it sends nothing and
  * leaves the parent's connection as it was. */
 NEARCALL_API void nearcall_close(nearcall_client *client);
+
+/* For an "embed:" address: block all but synchronous signals while a Go function runs
+ * in the calling thread, or, with 0, the default, do not. Go runs on small stacks, where
+ * only handlers that were installed with SA_ONSTACK are safe. Those installed before the
+ * library was loaded get that flag; a program that installs others later, and cannot
+ * give it to them, blocks, for the price of two system calls a call. */
+NEARCALL_API void nearcall_block_signals(nearcall_client *client, int block);
 
 /* Connects now if not connected. Optional; useful to check an address early.
  * With NEARCALL_NONBLOCKING it starts connecting and returns
@@ -232,8 +252,8 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
 /* The server's process id as it says itself; 0 when not connected. */
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
 
-/* How the calls of this connection travel: "shared memory", "unix socket", "tcp", or
- * "" when not connected. A local connection begins with its socket and gets memory
+/* How the calls of this handle travel: "same process", "shared memory", "unix socket",
+ * "tcp", or "" when not connected. A local connection begins with its socket and gets memory
  * when it has made some calls. */
 NEARCALL_API const char *nearcall_transport(const nearcall_client *client);
 

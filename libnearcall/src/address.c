@@ -75,9 +75,35 @@ static int parse_tcp(struct nc_address *address, const char *text, size_t bytes,
     return 0;
 }
 
+static int parse_embed(struct nc_address *address, const char *text, size_t bytes,
+                       const char **ret_reason)
+{
+    if (bytes == 0)
+        return refuse(ret_reason, "after embed: comes the path of a Go library built with "
+                                  "`nearcall build`, as embed:/srv/app/libdemo.so");
+    address->kind = NC_ADDRESS_EMBED;
+    address->library = text;
+    address->library_bytes = bytes;
+    return 0;
+}
+
 static bool is(const char *text, size_t bytes, const char *setting)
 {
     return bytes == strlen(setting) && memcmp(text, setting, bytes) == 0;
+}
+
+/* Which process of many calls which; false: it says nothing of that. */
+static bool apply_children(struct nc_address *address, const char *text, size_t bytes)
+{
+    if (address->kind != NC_ADDRESS_EMBED)
+        return false;
+    if (is(text, bytes, "children=own"))
+        address->children = NC_CHILDREN_OWN;
+    else if (is(text, bytes, "children=parent"))
+        address->children = NC_CHILDREN_PARENT;
+    else
+        return false;
+    return true;
 }
 
 static int apply(struct nc_address *address, const char *text, size_t bytes,
@@ -91,9 +117,10 @@ static int apply(struct nc_address *address, const char *text, size_t bytes,
         address->spin = NC_SPIN_OFF;
     else if (is(text, bytes, "spin=dedicated"))
         address->spin = NC_SPIN_DEDICATED;
-    else if (!is(text, bytes, "shm=auto"))
+    else if (!is(text, bytes, "shm=auto") && !apply_children(address, text, bytes))
         return refuse(ret_reason, "the parameters are shm=auto, shm=off, spin=auto, spin=off and "
-                                  "spin=dedicated, with & between them");
+                                  "spin=dedicated, for embed: also children=parent and "
+                                  "children=own, with & between them");
     return 0;
 }
 
@@ -103,7 +130,7 @@ static int parse_parameters(struct nc_address *address, const char *text, const 
     if (*text == '\0')
         return 0;
     if (address->kind == NC_ADDRESS_TCP)
-        return refuse(ret_reason, "parameters are for unix: addresses; remove what follows the ?");
+        return refuse(ret_reason, "parameters are for unix: and embed: addresses; remove what follows the ?");
     for (;;) {
         size_t bytes = strcspn(text, "&");
         if (apply(address, text, bytes, ret_reason) < 0)
@@ -121,7 +148,9 @@ static int parse_target(struct nc_address *address, const char *text, size_t byt
         return parse_unix(address, text + 5, bytes - 5, allow_abstract, ret_reason);
     if (bytes >= 4 && memcmp(text, "tcp:", 4) == 0)
         return parse_tcp(address, text + 4, bytes - 4, ret_reason);
-    return refuse(ret_reason, "an address begins with unix: or tcp:");
+    if (bytes >= 6 && memcmp(text, "embed:", 6) == 0)
+        return parse_embed(address, text + 6, bytes - 6, ret_reason);
+    return refuse(ret_reason, "an address begins with unix:, tcp: or embed:");
 }
 
 int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,

@@ -32,6 +32,7 @@ void nc_after_fork(nearcall_client *client)
 {
     bool trust_memory = atomic_load_explicit(&client->busy, memory_order_relaxed) == 0;
     nc_request_after_fork(client);
+    nc_embed_after_fork(client);
     nc_connection_orphan(client, trust_memory);
     client->waiting = NULL;
     if (trust_memory) {
@@ -61,6 +62,14 @@ bool nc_forked_inside(nearcall_client *client)
     return true;
 }
 
+static int prepare_library(nearcall_client *client)
+{
+    int r = nc_embed_prepare(client);
+    if (r < 0)
+        nc_become_idle(client);
+    return r;
+}
+
 int nc_enter(nearcall_client *client)
 {
     if (__builtin_expect(client == NULL, 0))
@@ -76,6 +85,8 @@ int nc_enter(nearcall_client *client)
         nc_buffer_free(&client->lent);
     if (client->connection.memory.held)
         nc_memory_release(&client->connection.memory);
+    if (__builtin_expect(client->embed.file && !client->embed.library, 0))
+        return prepare_library(client);
     return NEARCALL_OK;
 }
 
@@ -193,6 +204,13 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     return NEARCALL_OK;
 }
 
+static const struct nc_transport *transport_of(enum nc_address_kind kind)
+{
+    if (kind == NC_ADDRESS_EMBED)
+        return &nc_transport_embed;
+    return kind == NC_ADDRESS_TCP ? &nc_transport_tcp : &nc_transport_unixsocket;
+}
+
 static int keep_address(nearcall_client *client, const char *address)
 {
     const char *reason;
@@ -203,11 +221,11 @@ static int keep_address(nearcall_client *client, const char *address)
                          client->options.flags & NEARCALL_ALLOW_ABSTRACT, &reason) < 0)
         return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "%.256s is no address: %s", address, reason);
-    client->connection.transport = client->address.kind == NC_ADDRESS_TCP
-                                       ? &nc_transport_tcp
-                                       : &nc_transport_unixsocket;
+    client->connection.transport = transport_of(client->address.kind);
     client->address_text = copy_of(address);
-    return client->address_text ? NEARCALL_OK : nc_fail_no_memory(client, "the address");
+    if (!client->address_text)
+        return nc_fail_no_memory(client, "the address");
+    return client->address.kind == NC_ADDRESS_EMBED ? nc_embed_open(client) : NEARCALL_OK;
 }
 
 static int fill(nearcall_client *client, const char *address, const nearcall_options *given)
@@ -259,6 +277,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_buffer_free(&client->lent);
     nc_buffer_free(&client->request.buffer);
     nc_functions_free(client);
+    nc_embed_free(&client->embed);
     nc_fork_guard_free(&client->guard);
     free(client->options.server_user_ids);
     free(client->options.name);
@@ -355,7 +374,11 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
 
 NEARCALL_API const char *nearcall_transport(const nearcall_client *client)
 {
-    if (!client || client->connection.state != NC_READY || nc_forked(&client->guard))
+    if (!client || nc_forked(&client->guard))
+        return "";
+    if (client->embed.is_direct)
+        return "same process";
+    if (client->connection.state != NC_READY)
         return "";
     if (nc_memory_is_used(&client->connection.memory))
         return "shared memory";

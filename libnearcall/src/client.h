@@ -12,6 +12,7 @@
 #include "address.h"
 #include "buffer.h"
 #include "clock.h"
+#include "embed.h"
 #include "fork.h"
 #include "governor.h"
 #include "limits_gen.h"
@@ -39,6 +40,7 @@ struct nearcall_function {
     uint64_t description_hash; /* the schema it was learned under */
     uint64_t id_hash;
     uint32_t id; /* 0: not known */
+    uint32_t library_number; /* in the library of this process; 0: not known */
     uint32_t revision; /* 0: never handed to the user, may be freed */
     uint16_t name_bytes;
     char name[];
@@ -198,6 +200,7 @@ struct nearcall_client {
     int64_t now_ns; /* the clock as it was read last */
     uint64_t last_id;
     uint64_t random;
+    struct nc_embed embed;
     struct nc_connection connection;
     struct nc_call calls[NC_CALLS];
     unsigned calls_used;

@@ -99,11 +99,13 @@ static int code_of_errno(int error)
     }
 }
 
-static const char *advice(int error)
+static const char *advice(const nearcall_client *client, int error)
 {
     switch (error) {
     case ENOENT:
     case ECONNREFUSED:
+        if (client->address.kind == NC_ADDRESS_EMBED)
+            return "; the process that loaded the library has ended, start it again";
         return "; is the server running, and is this its address?";
     case EACCES:
         return "; this user may not connect, see the socket's mode and group";
@@ -119,7 +121,7 @@ static void connect_failed(nearcall_client *client, int error)
     int code = code_of_errno(error);
     struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, false};
     nc_connection_lost(client, &loss, "cannot connect to %s: %s%s", client->address_text,
-                       strerror(error), advice(error));
+                       strerror(error), advice(client, error));
 }
 
 static bool user_is_listed(const struct nc_options *options, uid_t user)

@@ -7,6 +7,11 @@
 static int call_with(nearcall_client *client, nearcall_function *function, int codec,
                      const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
+    if (client->embed.is_direct) {
+        int r = nc_embed_call(client, function, codec, data, bytes, timeout_ms, ret_reply);
+        if (r != NC_EMBED_ELSEWHERE)
+            return r;
+    }
     struct nc_call *call =
         nc_call_new(client, NC_REQUEST, function, nc_deadline(client, timeout_ms));
     if (!call) {

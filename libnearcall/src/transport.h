@@ -28,5 +28,6 @@ struct nc_transport {
 
 extern const struct nc_transport nc_transport_unixsocket;
 extern const struct nc_transport nc_transport_tcp;
+extern const struct nc_transport nc_transport_embed;
 
 #endif

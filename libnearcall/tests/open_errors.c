@@ -41,8 +41,8 @@ static const struct address_case addresses[] = {
     {"tcp:localhost:0", 0, NEARCALL_E_INVALID_ARGUMENT, "65535"},
     {"tcp:localhost:65536", 0, NEARCALL_E_INVALID_ARGUMENT, "65535"},
     {"tcp:localhost:http", 0, NEARCALL_E_INVALID_ARGUMENT, "65535"},
-    {"http://localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "unix: or tcp:"},
-    {"", 0, NEARCALL_E_INVALID_ARGUMENT, "unix: or tcp:"},
+    {"http://localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp: or embed:"},
+    {"", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp: or embed:"},
     {NULL, 0, NEARCALL_E_MISUSE, "NULL"},
 };
 

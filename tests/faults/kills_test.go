@@ -25,7 +25,7 @@ const (
 	unknownPercentMax = 25
 	// Of the calls that lose their server and never ran, one of that many may
 	// not know it: those that it lost between the mark and the ledger.
-	blindPercentMax = 5
+	blindPercentMax = 10
 )
 
 // TestKills kills callers and servers while they call through shared memory as

@@ -51,11 +51,12 @@ var arrows = []layer{
 		"internal/schema", "internal/codec", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
-	{"embed", []string{"status", "server", "internal/wire", "internal/transport"}},
+	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
 	// Servers that the command, the tests and the benchmarks share.
 	{"internal/demo", []string{"status", "server"}},
 	{"internal/testserver", []string{"status", "server", "internal/demo", "internal/wire"}},
+	{"internal/testlibrary", []string{"server", "embed", "internal/demo"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},

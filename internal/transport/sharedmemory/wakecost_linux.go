@@ -37,8 +37,10 @@ func SpinLimit() time.Duration {
 		answerBytes(pair[1])
 	}()
 	trials := pingBytes(pair[0])
-	unix.Close(pair[0])
+	// Closing is not enough where a host has forked meanwhile: the child has a copy.
+	unix.Shutdown(pair[0], unix.SHUT_RDWR)
 	<-answered
+	unix.Close(pair[0])
 	unix.Close(pair[1])
 	if len(trials) < wakeTrials {
 		return spinMax

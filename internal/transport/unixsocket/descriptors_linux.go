@@ -1,10 +1,14 @@
 package unixsocket
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/transport"
 )
 
 // SendDescriptors writes all of b with the descriptors attached to its first
@@ -18,7 +22,21 @@ func (c *conn) SendDescriptors(b []byte, files ...*os.File) error {
 	if err == nil && n < len(b) {
 		return io.ErrShortWrite
 	}
+	if refused(err) {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, err)
+	}
 	return err
+}
+
+// refused reports whether a sendmsg that failed took nothing from a connection
+// that goes on: it fails with a number only when it has taken nothing, such as
+// ETOOMANYREFS for a user with more descriptors on the way than RLIMIT_NOFILE.
+func refused(err error) bool {
+	var number unix.Errno
+	if !errors.As(err, &number) {
+		return false
+	}
+	return number != unix.EPIPE && number != unix.ECONNRESET && number != unix.ENOTCONN
 }
 
 // filesOf returns the descriptors that a control message brought.

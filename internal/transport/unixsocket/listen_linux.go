@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,24 @@ type listener struct {
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// File returns a copy of the socket, as net.UnixListener does.
+func (l *listener) File() (*os.File, error) {
+	socket, ok := l.Listener.(*net.UnixListener)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return socket.File()
+}
+
+// SyscallConn implements syscall.Conn.
+func (l *listener) SyscallConn() (syscall.RawConn, error) {
+	socket, ok := l.Listener.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return socket.SyscallConn()
 }
 
 func listenPath(ctx context.Context, a address.Address, options transport.ListenOptions) (net.Listener, error) {

@@ -1,0 +1,73 @@
+package embed
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../libnearcall/src
+#include <stdlib.h>
+#include "library.h"
+*/
+import "C"
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/nearcall/nearcall/server"
+)
+
+//export nearcallEmbedStart
+func nearcallEmbedStart(file, message *C.char, messageBytes C.uint64_t) C.int {
+	err := loaded.start(C.GoString(file))
+	if err == nil {
+		return 0
+	}
+	text := unsafe.Slice((*byte)(unsafe.Pointer(message)), int(messageBytes))
+	text[copy(text[:len(text)-1], err.Error())] = 0
+	return -1
+}
+
+// announce tells the C part where others are served.
+func announce(where *place) {
+	path, latest := C.CString(where.path), C.CString(where.latest)
+	defer C.free(unsafe.Pointer(path))
+	defer C.free(unsafe.Pointer(latest))
+	C.nearcall_embed_started(path, latest, C.int(where.descriptor), C.uint64_t(where.device), C.uint64_t(where.inode))
+}
+
+func beginOpening() { C.nearcall_embed_begin_opening() }
+
+func endOpening() { C.nearcall_embed_end_opening() }
+
+func keepDescriptor(fd int) { C.nearcall_embed_keep(C.int(fd)) }
+
+//export nearcallEmbedCall
+func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
+	direct := loaded.direct
+	if call.function == C.NEARCALL_EMBED_UNNUMBERED {
+		name := unsafe.String((*byte)(unsafe.Pointer(call.name)), int(call.name_bytes))
+		if call.function = C.uint32_t(direct.Find(name)); call.function == C.NEARCALL_EMBED_UNNUMBERED {
+			return C.NEARCALL_EMBED_ELSEWHERE // which knows how to refuse it
+		}
+	}
+	payload := unsafe.Slice((*byte)(call.payload), int(call.payload_bytes))
+	run := direct.Run(uint32(call.function), uint8(call.codec), payload, time.Duration(call.timeout_ns))
+	if run == nil {
+		return C.NEARCALL_EMBED_ELSEWHERE
+	}
+	deliver(call, run)
+	run.Release()
+	return C.NEARCALL_EMBED_DONE
+}
+
+// deliver copies what came of the call to the caller's memory.
+func deliver(call *C.struct_nearcall_embed_call, run *server.DirectRun) {
+	reply, code, outcome := run.Reply()
+	call.code, call.outcome = C.int32_t(code), C.int32_t(outcome)
+	call.reply_bytes = C.uint64_t(len(reply))
+	if call.reply_bytes > call.reply_capacity && C.nearcall_embed_grow(call, call.reply_bytes) != 0 {
+		return // more bytes than capacity tell the caller
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), len(reply)), reply)
+}
+
+//export nearcallEmbedOverran
+func nearcallEmbedOverran(function C.uint32_t) { loaded.direct.Overran(uint32(function)) }

@@ -1,0 +1,80 @@
+package embed
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A listener's sockets are this process's alone. The host forks whenever it likes,
+// and children inherit every descriptor: their copies would hide from callers that
+// this process has ended.
+type listener struct {
+	net.Listener
+	file *os.File        // a copy of the socket; package net's accepts only by itself
+	raw  syscall.RawConn // of file
+}
+
+var _ net.Listener = (*listener)(nil)
+
+func keepListener(of net.Listener) (*listener, error) {
+	socket, ok := of.(interface {
+		syscall.Conn
+		File() (*os.File, error)
+	})
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	file, err := socket.File()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := keep(file)
+	if err == nil {
+		_, err = keep(socket)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &listener{of, file, raw}, nil
+}
+
+// Close closes both copies.
+func (l *listener) Close() error { return errors.Join(l.file.Close(), l.Listener.Close()) }
+
+// Accept accepts and keeps in one step, as seen by who forks.
+func (l *listener) Accept() (conn net.Conn, err error) {
+	failure := l.raw.Read(func(fd uintptr) bool {
+		conn, err = acceptKept(int(fd))
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return conn, errors.Join(failure, err)
+}
+
+func acceptKept(listening int) (net.Conn, error) {
+	beginOpening()
+	defer endOpening()
+	fd, _, err := unix.Accept4(listening, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("accept4", err)
+	}
+	file := os.NewFile(uintptr(fd), "")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = keep(conn.(syscall.Conn))
+	return conn, err
+}
+
+func keep(socket syscall.Conn) (syscall.RawConn, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return raw, raw.Control(func(fd uintptr) { keepDescriptor(int(fd)) })
+}

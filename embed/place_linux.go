@@ -1,0 +1,127 @@
+package embed
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+)
+
+// socketMode admits children that have become another user; the directory, which
+// they inherit a way around, keeps everybody else away.
+const socketMode = 0o666
+
+const lockSuffix = ".lock"
+
+// A place is where this process serves others.
+type place struct {
+	path       string // the socket
+	latest     string // a symbolic link to the socket of who came last
+	descriptor int    // of the socket itself, -1 before listen
+	device     uint64
+	inode      uint64
+}
+
+// makePlace chooses a place for the library in file and removes what processes
+// that were killed have left there.
+func makePlace(file string) (*place, error) {
+	directory, err := privateDirectory()
+	if err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256([]byte(file))
+	latest := filepath.Join(directory, hex.EncodeToString(hash[:6]))
+	removeAbandoned(latest)
+	return &place{path: latest + "." + strings.ToLower(rand.Text()[:8]), latest: latest, descriptor: -1}, nil
+}
+
+// privateDirectory returns a directory of this user's that nobody else may enter.
+func privateDirectory() (string, error) {
+	directory := filepath.Join(os.TempDir(), "nearcall-embed-"+strconv.Itoa(os.Geteuid()))
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
+		directory = filepath.Join(runtime, "nearcall-embed")
+	}
+	if err := os.Mkdir(directory, 0o700); err != nil && !os.IsExist(err) {
+		return "", fmt.Errorf("no place for the socket that children use: %w; set XDG_RUNTIME_DIR or TMPDIR", err)
+	}
+	var status unix.Stat_t
+	if err := unix.Lstat(directory, &status); err != nil {
+		return "", err
+	}
+	if status.Mode&unix.S_IFMT != unix.S_IFDIR || status.Mode&0o077 != 0 || status.Uid != uint32(os.Geteuid()) {
+		return "", fmt.Errorf("%s is not a directory of this user's alone (mode 0700): remove it, or set XDG_RUNTIME_DIR", directory)
+	}
+	return directory, nil
+}
+
+// removeAbandoned removes sockets whose process holds their lock no more.
+func removeAbandoned(latest string) {
+	locks, _ := filepath.Glob(latest + ".*" + lockSuffix)
+	for _, lock := range locks {
+		file, err := os.Open(lock)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			os.Remove(strings.TrimSuffix(lock, lockSuffix))
+			os.Remove(lock)
+		}
+		file.Close()
+	}
+}
+
+// listen binds the socket and leads the way to it.
+func (p *place) listen(ctx context.Context) (net.Listener, error) {
+	at, err := address.Parse("unix:"+p.path, false)
+	if err != nil {
+		return nil, err
+	}
+	beginOpening()
+	defer endOpening()
+	bound, err := unixsocket.Transport{}.Listen(ctx, at, transport.ListenOptions{Mode: socketMode})
+	if err != nil {
+		return nil, err
+	}
+	kept, err := keepListener(bound)
+	if err == nil {
+		err = p.publish()
+	}
+	if err != nil {
+		return nil, errors.Join(err, bound.Close())
+	}
+	return kept, nil
+}
+
+func (p *place) publish() error {
+	temporary := p.path + ".link"
+	if err := os.Symlink(filepath.Base(p.path), temporary); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, p.latest); err != nil {
+		return err
+	}
+	descriptor, err := unix.Open(p.path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	var status unix.Stat_t
+	if err := unix.Fstat(descriptor, &status); err != nil {
+		unix.Close(descriptor)
+		return err
+	}
+	p.descriptor, p.device, p.inode = descriptor, status.Dev, status.Ino
+	return nil
+}

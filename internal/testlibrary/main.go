@@ -1,0 +1,61 @@
+// Package main is the Go library that tests load into programs of other
+// languages. It has the demonstration's functions and some that only tests need.
+package main
+
+import (
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+
+	"github.com/nearcall/nearcall/embed"
+	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/server"
+)
+
+func init() {
+	s := server.New()
+	demo.Register(s)
+	s.Register("goroutine", func() int64 {
+		answer := make(chan int64)
+		go func() { answer <- 1 }()
+		return <-answer
+	})
+	s.Register("deep", deep, server.Params("depth"))
+	s.Register("collect", func() int64 { runtime.GC(); return 1 })
+	s.Register("process_id", func() int64 { return int64(os.Getpid()) })
+	s.Register("broken_pipe", writeToBrokenPipe)
+	embed.Serve(s)
+}
+
+func main() {}
+
+// deep makes the goroutine's stack grow and uses it to the end.
+func deep(depth int64) int64 {
+	var frame [64]int64
+	if depth == 0 {
+		return 0
+	}
+	frame[depth%64] = deep(depth-1) + 1
+	return frame[depth%64]
+}
+
+// writeToBrokenPipe returns the error number of a write nobody will read.
+func writeToBrokenPipe() (int64, error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	syscall.Close(ends[1])
+	file := os.NewFile(uintptr(ends[0]), "pair")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if _, err = conn.Write([]byte{1}); err == nil {
+		return 0, nil
+	}
+	return 1, nil
+}

@@ -1,0 +1,42 @@
+/* Calls to a Go library within this process, and whether they are possible here. */
+#ifndef NC_EMBED_H
+#define NC_EMBED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buffer.h"
+#include "embed_library.h"
+#include "nearcall.h"
+
+struct nc_embed {
+    char *file; /* absolute; NULL: the address is another one */
+    /* NULL until it was loaded, by this process or by one that it was forked from. It
+     * is never unloaded. */
+    const struct nearcall_embed_library *library;
+    bool is_direct; /* this process has loaded it, so it may enter it */
+    bool blocks_signals;
+    bool is_too_large; /* the present call's reply, for this handle */
+    uint64_t reply_bytes_max;
+    struct nearcall_embed_call call;
+    struct nc_buffer reply; /* what was handed out last lies here */
+};
+
+enum { NC_EMBED_ELSEWHERE = 1 };
+
+/* embed.c */
+int nc_embed_open(nearcall_client *client);
+int nc_embed_prepare(nearcall_client *client);
+void nc_embed_after_fork(nearcall_client *client);
+void nc_embed_free(struct nc_embed *embed);
+/* NEARCALL_OK, a failure, or NC_EMBED_ELSEWHERE: nothing was done, and the call has
+ * to take the connection. */
+int nc_embed_call(nearcall_client *client, nearcall_function *function, int codec,
+                  const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply);
+
+/* embed_load.c: the library of that file, loaded if this process has none. NULL with
+ * a sentence in reason. */
+const struct nearcall_embed_library *nc_embed_load(const char *file, char *reason,
+                                                   size_t reason_bytes);
+
+#endif
