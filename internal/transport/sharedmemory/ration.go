@@ -59,9 +59,13 @@ func (r *ration) resting(nowNs uint64) bool {
 
 func (r *ration) release() { r.spinners.Add(-1) }
 
-// displaced lets everybody rest.
+// displaced lets everybody rest. Where several spin, others may have been
+// displaced by the same, and everybody rests already.
 func (r *ration) displaced(nowNs uint64) {
 	until, last := r.restUntilNs.Load(), r.restNs.Load()
+	if nowNs < until {
+		return
+	}
 	rest := restMinNs
 	if nowNs-until < restForgotten*last {
 		rest = min(2*last, restMaxNs)
