@@ -12,11 +12,18 @@ import (
 // there the frame has come before.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// moveAway moves the calling thread to another CPU, if it may use one, and
-// leaves it free to go anywhere afterwards. The kernel places whoever is woken
+// moveAway moves the calling thread to another CPU, if it may use one, and then
+// gives it back the set of CPUs that it had. The kernel places whoever is woken
 // through a socket on the CPU of the waker, which it expects to sleep soon. One
 // that spins instead keeps the other from running; once they are apart they stay
 // so while both are busy.
+//
+// The set is of the moment: the CPUs that the thread could use then. A cpuset
+// that shrinks meanwhile or later bounds the thread all the same. But what
+// another process gives to the thread meanwhile (taskset) is undone, and CPUs
+// that the cpuset gains, or that come online, are not the thread's: from Linux
+// 6.2 on it keeps to its set until it is given another, before that until its
+// cpuset changes next.
 func moveAway() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -31,7 +38,8 @@ func moveAway() {
 	others := allowed
 	others.Clear(int(cpu))
 	if unix.SchedSetaffinity(0, &others) == nil {
-		// It can fail only if the CPUs were taken away meanwhile.
+		// It fails only if a cpuset has taken all of them away meanwhile; the kernel
+		// has then put the thread on those that there are.
 		_ = unix.SchedSetaffinity(0, &allowed)
 	}
 }

@@ -103,23 +103,24 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 	case address.SpinDedicated:
 		return true
 	}
-	if w.end.PeerSleeps() && !w.mayProbe() {
+	peerSleeps := w.end.PeerSleeps()
+	if !w.pays || peerSleeps && !w.mayProbe() {
 		return false
 	}
-	if w.pays && !w.spins {
+	if !w.spins {
 		w.spins = processRation.acquire(nowNs)
 	}
-	return w.pays && w.spins
+	if w.spins && peerSleeps {
+		moveAway()
+	}
+	return w.spins
 }
 
-// mayProbe reports whether this wait is one of the few that spin for a sleeper.
+// mayProbe reports whether this wait is one of the few that may spin for a
+// sleeper.
 func (w *Waiter) mayProbe() bool {
 	w.probe++
-	if !w.probes || w.probe%probeDistance != 0 || processRation.resting(w.clock.Ns()) {
-		return false
-	}
-	moveAway()
-	return true
+	return w.probes && w.probe%probeDistance == 0 && !processRation.resting(w.clock.Ns())
 }
 
 // spin looks at the ring. On a hot one a frame comes before the clock is read at
