@@ -79,6 +79,7 @@ clean: ## remove all that was built
 build-go: check-go ## every Go module, build/bin/nearcall, build/testserver
 	@for module in $$(tools/go-modules); do go build -C "$$module" ./...; done
 	@go build -o build/testserver ./internal/testserver
+	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
 	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
 
 build-manual: check-go ## the command's manual pages, in build/man

@@ -94,6 +94,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
     sv_2mortal(RETVAL);
     handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
+    handle->embedded = strnEQ(address, "embed:", 6);
     r = nearcall_open(&handle->client, address, &options);
     if (r != NEARCALL_OK)
         ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));

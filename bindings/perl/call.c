@@ -152,6 +152,7 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     if (!call->function)
         ncp_find(aTHX_ call);
     ncp_encode_request(aTHX_ call);
+    ncp_protect_stack(aTHX_ call->handle);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
@@ -194,6 +195,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     if (strlen(name) != name_bytes)
         croak("Nearcall: a function's name holds no NUL");
     handle->requests++;
+    ncp_protect_stack(aTHX_ handle);
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);

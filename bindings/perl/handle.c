@@ -16,6 +16,21 @@ ncp_handle *ncp_handle_new(pTHX)
     return handle;
 }
 
+/* Go's stacks have no room for handlers that do not ask for a stack of their own,
+ * and those of perl do not. Where %SIG has none there is nothing to block, and nothing
+ * to pay for it. */
+void ncp_protect_stack(pTHX_ const ncp_handle *handle)
+{
+    int number;
+
+    if (LIKELY(!handle->embedded))
+        return;
+    for (number = 1; number < SIG_SIZE; number++)
+        if (PL_psig_ptr[number])
+            break;
+    nearcall_block_signals(handle->client, number < SIG_SIZE);
+}
+
 static void functions_free(pTHX_ HV *functions)
 {
     HE *entry;

@@ -106,6 +106,7 @@ typedef struct ncp_handle {
     U32 references;          /* views, function objects and call objects */
     U32 requests;            /* grows whenever the library's request changes hands */
     bool nonblocking;
+    bool embedded; /* functions run in this process; see ncp_protect_stack() */
 } ncp_handle;
 
 /* What a Nearcall object is: a handle and the timeout of calls through it. */
@@ -120,6 +121,9 @@ typedef struct ncp_callable {
     SV *name;
     ncp_function *function; /* NULL until the first call */
 } ncp_callable;
+
+/* Before a call that may run Go in this thread. */
+void ncp_protect_stack(pTHX_ const ncp_handle *handle);
 
 ncp_handle *ncp_handle_new(pTHX);
 void ncp_handle_release(pTHX_ ncp_handle *handle);

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <signal.h>
@@ -83,7 +84,7 @@ static void explain_loading(const char *file, char *reason, size_t reason_bytes)
                  file, machine, own);
     else
         snprintf(reason, reason_bytes,
-                 "%s; build it with `nearcall build PACKAGE -o %.200s`, and give its path",
+                 "%s; build it again with `nearcall build PACKAGE -o %.200s`",
                  words ? words : "the library cannot be loaded", file);
 }
 
@@ -139,6 +140,12 @@ const struct nearcall_embed_library *nc_embed_load(const char *file, char *reaso
     void *handle = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
     if (handle)
         return library_in(handle, file, reason, reason_bytes);
+    if (access(file, R_OK) != 0) {
+        snprintf(reason, reason_bytes,
+                 "%s: %s; build it with `nearcall build PACKAGE -o %.200s`, and give its path", file,
+                 strerror(errno), file);
+        return NULL;
+    }
     if (dl_iterate_phdr(find_go, &other)) {
         snprintf(reason, reason_bytes,
                  "there is Go code in this process already (%s), and Go allows one library a "

@@ -1,0 +1,154 @@
+"""Calls to a Go library within the process, and from children to it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import nearcall
+
+ADDRESS = "embed:" + os.environ["NEARCALL_TESTLIBRARY"]
+
+SIGNALS = ["SIGTERM", "SIGHUP", "SIGCHLD", "SIGALRM", "SIGUSR1", "SIGINT", "SIGPIPE"]
+
+
+def run(program: str, *arguments: str) -> str:
+    """Runs a program of its own: what a process has loaded stays there."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), ADDRESS, *arguments],
+        capture_output=True, text=True, timeout=100, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_calls_and_children() -> None:
+    run(
+        """
+        import os, sys, nearcall
+        go = nearcall.Client(sys.argv[1], timeout=10)
+        assert go.transport() == "same process"
+        assert go.one() == 1 and go.ack(2, 3) == 9 and go.goroutine() == 1
+        assert go.process_id() == os.getpid()
+        assert go.call_raw("echo", b"x" * 3_000_000) == b"x" * 3_000_000
+        before = go.count()
+        for _ in range(3):
+            if (child := os.fork()) == 0:
+                for _ in range(40):
+                    go.one()
+                assert go.transport() == "shared memory"
+                assert go.process_id() == os.getppid()
+                go.count()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        assert go.count() == before + 4
+        """
+    )
+
+
+def test_errors() -> None:
+    run(
+        """
+        import sys, nearcall
+        go = nearcall.Client(sys.argv[1])
+        for call, code in [
+            (lambda: go.divmod(1, 0), nearcall.Code.INVALID_ARGUMENT),
+            (lambda: go.panic("no"), nearcall.Code.INTERNAL),
+            (lambda: go.no_such(), nearcall.Code.UNIMPLEMENTED),
+        ]:
+            try:
+                call()
+            except nearcall.NearcallError as error:
+                assert error.code == code, error
+            else:
+                raise AssertionError("no error")
+        """
+    )
+
+
+def test_each_child_its_own() -> None:
+    run(
+        """
+        import os, sys, nearcall
+        go = nearcall.Client(sys.argv[1] + "?children=own")
+        for _ in range(2):
+            if (child := os.fork()) == 0:
+                assert go.count() == 1 and go.transport() == "same process"
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+
+
+def test_missing_library() -> None:
+    with pytest.raises(nearcall.NearcallError, match="nearcall build"):
+        nearcall.Client("embed:/no/such.so")
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("where", ["loader", "child"])
+def test_signal(name: str, where: str) -> None:
+    run(
+        """
+        import os, signal, sys, time, nearcall
+        go = nearcall.Client(sys.argv[1], timeout=10)
+        go.one()
+        if sys.argv[3] == "child" and (child := os.fork()):
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        handled = 0
+        def handler(number, frame):
+            global handled
+            handled += 1
+        number = getattr(signal, sys.argv[2])
+        signal.signal(number, handler)
+        me = os.getpid()
+        if (sender := os.fork()) == 0:
+            while True:
+                os.kill(me, number)
+                time.sleep(0.0002)
+        depth = 0
+        while handled < 100:
+            depth = (depth + 1) % 300
+            assert go.deep(depth) == depth
+        os.kill(sender, signal.SIGKILL)
+        signal.signal(number, signal.SIG_IGN)
+        os.waitpid(sender, 0) if number != signal.SIGCHLD else None
+        """,
+        name, where,
+    )
+
+
+def test_handlers_end_waits_for_slow_functions() -> None:
+    run(
+        """
+        import signal, sys, nearcall
+        go = nearcall.Client(sys.argv[1], timeout=10)
+        go.block(100)  # it is slow
+        class Alarm(Exception): pass
+        def handler(number, frame):
+            raise Alarm
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            go.block(5000)
+        except Alarm:
+            sys.exit(0)
+        sys.exit(1)
+        """
+    )
+
+
+def test_async_client_calls_over_the_socket() -> None:
+    run(
+        """
+        import asyncio, sys, nearcall
+        async def main():
+            async with nearcall.AsyncClient(sys.argv[1]) as go:
+                assert await asyncio.gather(*(go.one() for _ in range(10))) == [1] * 10
+        asyncio.run(main())
+        """
+    )
