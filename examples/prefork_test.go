@@ -35,9 +35,18 @@ type pool struct {
 	depth int
 }
 
-func TestPreforkPerl(t *testing.T) {
+func TestPreforkPerl(t *testing.T) { drive(t, starlet(t)) }
+
+func TestPreforkPython(t *testing.T) { drive(t, gunicorn(t)) }
+
+// A reload of Starlet's starts another parent, which counts from the beginning.
+func TestPreforkPerlEmbedded(t *testing.T) { driveEmbedded(t, starlet(t)) }
+
+func TestPreforkPythonEmbedded(t *testing.T) { driveEmbedded(t, gunicorn(t)) }
+
+func starlet(t *testing.T) pool {
 	library := built(t, "perl/blib")
-	drive(t, pool{
+	return pool{
 		environment: []string{"PERL5LIB=" + filepath.Join(library, "lib") + ":" + filepath.Join(library, "arch")},
 		command: func(port string) []string {
 			return []string{"start_server", "--port=127.0.0.1:" + port, "--interval=1", "--",
@@ -45,18 +54,18 @@ func TestPreforkPerl(t *testing.T) {
 				"-a", "prefork-perl/app.psgi"}
 		},
 		reload: syscall.SIGHUP, depth: 2,
-	})
+	}
 }
 
-func TestPreforkPython(t *testing.T) {
+func gunicorn(t *testing.T) pool {
 	gunicorn := built(t, "examples/venv/bin/gunicorn")
-	drive(t, pool{
+	return pool{
 		command: func(port string) []string {
 			return []string{gunicorn, "--bind=127.0.0.1:" + port, "--preload", "--workers=" + strconv.Itoa(workersMax),
 				"--chdir=prefork-python", "--no-control-socket", "app:application"}
 		},
 		reload: syscall.SIGHUP, depth: 1,
-	})
+	}
 }
 
 // drive loads the application with HTTP requests while its workers are killed and
@@ -64,12 +73,37 @@ func TestPreforkPython(t *testing.T) {
 // and no more; nothing may fail because of Nearcall.
 func drive(t *testing.T, p pool) {
 	server, socket := helloServer(t)
+	application, url := p.start(t, "unix:"+socket)
+	report, d := torment(t, p, application, url)
+	checkVisits(t, url, report, d)
+	checkErrorsAreSeen(t, server, application, url)
+}
+
+// driveEmbedded does the same with the library in the parent of the workers, which
+// calls it before they are forked.
+func driveEmbedded(t *testing.T, p pool) {
+	application, url := p.start(t, "embed:"+built(t, "examples/libhello.so"))
+	torment(t, p, application, url)
+	if log := application.log(t); !strings.Contains(log, "Hello, parent!") {
+		t.Error("the parent did not call the library")
+	}
+	if answer := get(url + "/load"); !strings.Contains(answer.body, "Hello, /load! Visit ") {
+		t.Errorf("afterwards the application answers %+v", answer)
+	}
+}
+
+// start starts the pool with an address of Go's.
+func (p pool) start(t *testing.T, address string) (application *process, url string) {
 	port := freePort(t)
 	command := p.command(port)
-	application := start(t, append(p.environment, "NEARCALL_ADDRESS=unix:"+socket), command[0], command[1:]...)
-	url := "http://127.0.0.1:" + port
+	application = start(t, append(p.environment, "NEARCALL_ADDRESS="+address), command[0], command[1:]...)
+	url = "http://127.0.0.1:" + port
 	await(t, "the application answers", func() bool { return get(url+"/ready").status == http.StatusOK })
+	return application, url
+}
 
+// torment is the load and what is done to the workers meanwhile.
+func torment(t *testing.T, p pool, application *process, url string) (loadReport, disturbance) {
 	done := make(chan struct{})
 	disturbed := make(chan disturbance)
 	go func() { disturbed <- disturb(t, application.pid(), p, done) }()
@@ -78,13 +112,11 @@ func drive(t *testing.T, p pool) {
 	d := <-disturbed
 	t.Logf("%d requests by %d workers, p50 %d us, p99 %d us; %d workers killed, %d reloads; requests lost with a killed worker: %d",
 		report.Requests, report.Workers, report.P50Us, report.P99Us, d.kills, d.reloads, report.lost())
-
 	checkLoad(t, report, d)
-	checkVisits(t, url, report, d)
 	if log := application.log(t); strings.Contains(log, "nearcall error") {
 		t.Error("a worker met a Nearcall error; its log follows")
 	}
-	checkErrorsAreSeen(t, server, application, url)
+	return report, d
 }
 
 // checkLoad holds every request that failed against a worker that was killed.

@@ -7,9 +7,10 @@ use Nearcall;
 my $address = $ENV{NEARCALL_ADDRESS} // die "NEARCALL_ADDRESS is not set, as unix:/tmp/hello/nearcall.sock\n";
 
 # Once, before Starlet forks. Each worker gets a connection of its own when it
-# first calls; this one remains the parent's.
+# first calls; this one remains the parent's. With an embed: address the parent
+# loads the library here, and the workers call the parent.
 my $go = Nearcall->new($address, timeout => 2, name => 'prefork-perl');
-$go->connect;
+print STDERR $go->greet('parent'), "\n";
 
 my $application = sub {
     my ($env)  = @_;

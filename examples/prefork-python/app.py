@@ -1,14 +1,16 @@
 """A web application that calls Go in every request."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 
 import nearcall
 
 # Once, in the parent: gunicorn --preload imports this before it forks. Each worker
 # gets a connection of its own when it first calls; this one remains the parent's.
+# With an embed: address the parent loads the library here, and workers call the parent.
 go = nearcall.Client(os.environ["NEARCALL_ADDRESS"], timeout=2, name="prefork-python")
-go.connect()
+print(go.greet("parent"), file=sys.stderr)
 
 
 def application(environ: dict, start_response: Callable) -> Iterable[bytes]:
