@@ -58,6 +58,8 @@ func Parse(text string, allowAbstract bool) (Address, error) {
 		return parsed, checkUnix(parsed, allowAbstract)
 	case "tcp":
 		return parsed, checkTCP(parsed)
+	case "embed":
+		return Address{}, fail(text, "a Go program cannot load a Go library: import the package that has the functions, or serve them at a unix: address")
 	}
 	return Address{}, fail(text, "unknown scheme %q: unix and tcp are known", scheme)
 }
@@ -74,6 +76,9 @@ var settings = map[string]func(*Address){
 // setParameters applies what follows the question mark.
 func (a *Address) setParameters(parameters string) error {
 	if parameters == "" {
+		return nil
+	}
+	if a.Network == "embed" {
 		return nil
 	}
 	if a.Network != "unix" {

@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "unix", "unix:", "unix:@", "unix:relative", "unix:/a\x00b", long + "a",
-		"tcp:", "tcp:host", "tcp:host:", "tcp:::1:80", "http://x", "/run/demo.sock", "unix:/a?shm",
+		"tcp:", "tcp:host", "tcp:host:", "tcp:::1:80", "http://x", "embed:/x.so", "embed:/x.so?children=own", "/run/demo.sock", "unix:/a?shm",
 	} {
 		if parsed, err := address.Parse(text, true); err == nil {
 			t.Errorf("Parse(%q) = %v, want an error", text, parsed)

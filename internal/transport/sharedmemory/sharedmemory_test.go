@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory/memorytest"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -297,13 +298,20 @@ func FuzzTake(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	raw, err := memorytest.Map(callerFile, serverFile)
+	if err != nil {
+		f.Fatal(err)
+	}
 	callerFile.Close()
 	serverFile.Close()
-	f.Cleanup(func() { regions.Close() })
+	f.Cleanup(func() {
+		regions.Close()
+		raw.Close()
+	})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		end := regions.ServerEnd()
-		copy(regions.SlotForTest(0), data)
-		regions.PublishForTest(0)
+		copy(raw.Slot(0), data)
+		raw.Publish(0)
 		record, err := end.Take(make([]byte, sharedmemory.RecordBytesMin), 1<<20, grow)
 		if (record == nil) == (err == nil) {
 			t.Errorf("record of %d bytes and error %v", len(record), err)
