@@ -29,6 +29,7 @@ const (
 	transportUnknown transport = iota
 	transportSocket
 	transportSharedMemory
+	transportSameProcess
 )
 
 // String returns the name that a result has for it; none when it is not known.
@@ -38,6 +39,8 @@ func (t transport) String() string {
 		return "unix socket"
 	case transportSharedMemory:
 		return "shared memory"
+	case transportSameProcess:
+		return "same process"
 	}
 	return ""
 }
@@ -122,7 +125,7 @@ func tellCallers(callers []*process, length time.Duration, perSecond int) error 
 
 // together adds up what callers did at the same time.
 func together(heads []reportHead) round {
-	r := round{transport: transportSharedMemory}
+	r := round{transport: transportSameProcess}
 	for _, head := range heads {
 		r.calls += head.Calls
 		r.perSecond += float64(head.Calls) / time.Duration(head.ElapsedNS).Seconds()

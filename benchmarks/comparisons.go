@@ -44,6 +44,7 @@ func comparisons() []result.Comparison {
 	var all []result.Comparison
 	all = append(all, ofSockets()...)
 	all = append(all, ofMemory()...)
+	all = append(all, ofLibraries()...)
 	all = append(all, ofSizes()...)
 	for _, count := range processCounts {
 		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
@@ -94,6 +95,19 @@ func ofMemory() []result.Comparison {
 		ratio(small("nearcall-go-shm", result.FigureP50), raw, nil),
 		alone(small("nearcall-c-shm-pipelined", result.FigurePerS), result.AtLeast(3e6)),
 		ratio(small("nearcall-c-shm-pipelined", result.FigurePerS), small("nearcall-c-socket-pipelined", result.FigurePerS), nil))
+}
+
+func ofLibraries() []result.Comparison {
+	raw := small("nearcall-c-embed", result.FigureP50)
+	inProcess := figureOf("nearcall-c-embed-goroutine", 0, result.FigureP50)
+	return []result.Comparison{
+		ratio(raw, figureOf("floor-c-cgo", 0, result.FigureP50), result.AtMost(2.5)),
+		alone(figureOf("nearcall-perl-embed-typed", typedBytes, result.FigureP50), result.AtMost(600)),
+		ratio(small("nearcall-c-embed-child", result.FigureP50), raw, nil),
+		alone(small("nearcall-perl-embed-child", result.FigureP50), result.Under(bindingMax)),
+		alone(figureOf("nearcall-perl-embed-child-typed", typedBytes, result.FigureP50), result.Under(bindingMax)),
+		ratio(figureOf("nearcall-c-embed-child-goroutine", 0, result.FigureP50), inProcess, nil),
+	}
 }
 
 func ofSizes() []result.Comparison {

@@ -47,7 +47,7 @@ const (
 )
 
 func (t tools) groups() []group {
-	groups := []group{t.small(), t.goroutines(), t.simple(), t.pipelined()}
+	groups := []group{t.small(), t.embedded(), t.fromPerl(), t.goroutines(), t.simple(), t.pipelined()}
 	for _, size := range largeBytes {
 		groups = append(groups, t.large(size))
 	}
@@ -94,6 +94,41 @@ func (t tools) small() group {
 		}
 	}
 	return group{name: "small", rows: rows, slices: smallSlices}
+}
+
+// embedded is functions in the process of the caller, or in its parent.
+func (t tools) embedded() group {
+	return group{name: "embed", slices: smallSlices, rows: []rowPlan{
+		plan("floor-c-cgo", 0, emptyLibrary, byItself, t.c("cgo")),
+		plan("nearcall-c-embed", smallBytes, testLibrary, byItself, t.c("raw")),
+		plan("nearcall-c-embed-typed", typedBytes, testLibrary, byItself, t.c("typed")),
+		plan("nearcall-perl-embed", smallBytes, testLibrary, byItself, t.perlCaller("raw")),
+		plan("nearcall-perl-embed-typed", typedBytes, testLibrary, byItself, t.perlCaller("typed")),
+		plan("nearcall-python-embed", smallBytes, testLibrary, byItself, t.pythonCaller("raw")),
+		plan("nearcall-python-embed-typed", typedBytes, testLibrary, byItself, t.pythonCaller("typed")),
+		plan("nearcall-c-embed-child", smallBytes, testLibrary, byParent, t.c("child-raw")),
+		plan("nearcall-perl-embed-child", smallBytes, testLibrary, byParent, t.perlCaller("child-raw")),
+		plan("nearcall-perl-embed-child-typed", typedBytes, testLibrary, byParent, t.perlCaller("child-typed")),
+		plan("nearcall-c-embed-goroutine", 0, testLibrary, byItself, t.c("goroutine")),
+		plan("nearcall-c-embed-child-goroutine", 0, testLibrary, byParent, t.c("child-goroutine")),
+	}}
+}
+
+// fromPerl is the functions of a published account, each called in every way.
+func (t tools) fromPerl() group {
+	var rows []rowPlan
+	for _, function := range report.PublishedFunctions {
+		if function != "one" {
+			rows = append(rows, plan("perl-alone-"+function, 0, noServer, "", t.perlCaller("alone-"+function)))
+		}
+		rows = append(rows,
+			plan("perl-embed-"+function, 0, testLibrary, byItself, t.perlCaller(function)),
+			plan("perl-embed-child-"+function, 0, testLibrary, byParent, t.perlCaller("child-"+function)),
+			plan("perl-shm-"+function, 0, testServer, byMemory, t.perlCaller(function)),
+			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
+			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)))
+	}
+	return group{name: "from-perl", rows: rows}
 }
 
 // goRow is a row of the Go caller with that many goroutines.

@@ -172,6 +172,7 @@ func (o options) measureRest(only filter, folder string, p pace, rows []measured
 		}},
 		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
 		{"linked", o.measureLinked},
+		{"go_itself", measureItself},
 	} {
 		if !only.wants(part.name) {
 			continue

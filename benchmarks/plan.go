@@ -23,6 +23,9 @@ const (
 	spinServer serverName = "C spin"
 	goServer   serverName = "Go echo"
 	testServer serverName = "testserver"
+	// Libraries that callers load; the parent serves a caller that is its child.
+	testLibrary  serverName = "testlibrary"
+	emptyLibrary serverName = "empty library"
 )
 
 // socketOnly is the parameter of an address that rules shared memory out.
@@ -34,6 +37,9 @@ type route string
 const (
 	byMemory route = ""         // shared memory is allowed
 	bySocket route = socketOnly // and this is without, for ever
+	// With a library: in the process itself, or in the parent.
+	byItself route = "itself"
+	byParent route = "parent"
 )
 
 // A rowPlan is one way to call.

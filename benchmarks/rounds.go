@@ -70,7 +70,7 @@ func (s *scene) startServers(rows []rowPlan) error {
 	}
 	s.servers = map[serverName]*process{}
 	for _, row := range rows {
-		if row.server == noServer || s.servers[row.server] != nil {
+		if commands[row.server] == nil || s.servers[row.server] != nil {
 			continue
 		}
 		server, err := s.start(commands[row.server]...)
@@ -92,7 +92,7 @@ func (s *scene) stopServers() {
 // an error.
 func (s *scene) startCallers(row *measuredRow) error {
 	plan := row.plan
-	address := "unix:" + s.path(plan.server) + string(plan.route)
+	address := s.address(plan)
 	command := append(plan.program[:len(plan.program):len(plan.program)], address, strconv.Itoa(plan.size))
 	command = append(command, plan.arguments...)
 	for range plan.processes {
@@ -103,6 +103,17 @@ func (s *scene) startCallers(row *measuredRow) error {
 		row.callers = append(row.callers, caller)
 	}
 	return nil
+}
+
+// address returns where the callers of a row find what they call.
+func (s *scene) address(plan rowPlan) string {
+	switch plan.server {
+	case testLibrary:
+		return "embed:" + s.built("libtestlibrary.so")
+	case emptyLibrary:
+		return "embed:" + s.built("libempty.so")
+	}
+	return "unix:" + s.path(plan.server) + string(plan.route)
 }
 
 // A measuredRow is a row with what its rounds were.
@@ -177,16 +188,23 @@ func (s *scene) takeTurns(plans []rowPlan, p pace) ([]measuredRow, error) {
 // warnOfTransport says when the calls of a row did not go the way its name says.
 func warnOfTransport(plan rowPlan, r round) {
 	wanted := transportSharedMemory
-	if plan.route == bySocket {
+	switch plan.route {
+	case bySocket:
 		wanted = transportSocket
+	case byItself:
+		wanted = transportSameProcess
 	}
-	if plan.server == testServer && r.transport != transportUnknown && r.transport != wanted {
+	if (plan.server == testServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
 		fmt.Fprintf(os.Stderr, "benchmarks: the calls of %s went by %s\n", plan.name, r.transport)
 	}
 }
 
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
-	return measure(row.callers, s.servers[row.plan.server], length, row.plan.perSecond)
+	server := s.servers[row.plan.server]
+	if row.plan.route == byParent {
+		server = row.callers[0] // the process that was started, whose child calls
+	}
+	return measure(row.callers, server, length, row.plan.perSecond)
 }
 
 // figures returns one figure of all rounds.

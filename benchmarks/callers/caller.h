@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* How the calls went, as a report tells it. */
-enum { TRANSPORT_UNKNOWN = 0, TRANSPORT_SOCKET = 1, TRANSPORT_SHARED_MEMORY = 2 };
+enum { TRANSPORT_UNKNOWN = 0, TRANSPORT_SOCKET = 1, TRANSPORT_SHARED_MEMORY = 2, TRANSPORT_SAME_PROCESS = 3 };
 
 struct subject {
     const char *name;
@@ -35,6 +35,10 @@ extern const struct subject subject_simple;         /* JSON, one connection */
 extern const struct subject subject_simple_reconnect; /* JSON, a connection per call */
 extern const struct subject subject_raw;            /* libnearcall, raw bytes to echo() */
 extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
+extern const struct subject subject_cgo;            /* an empty Go function in this process */
+extern const struct subject subject_goroutine;      /* libnearcall, a function that waits for a goroutine */
+extern const struct subject subject_child_raw;      /* as raw, from a child of who opened the handle */
+extern const struct subject subject_child_goroutine;
 extern const struct subject subject_pipelined;      /* libnearcall, 64 calls of echo() in flight */
 
 /* Heap allocations of this process so far (allocations.c). */

@@ -2,29 +2,88 @@
 # The Perl caller: measures one way to call, when it is told to. What it prints
 # and what is timed is as in caller.c; allocations are not counted.
 #
-#     caller.pl raw|typed ADDRESS PAYLOAD_BYTES
+#     caller.pl MODE ADDRESS PAYLOAD_BYTES
+#
+# MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
+# handle; alone-ack, alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the
+# simple protocol, with a connection per call.
 use v5.26;
 use warnings;
+no warnings 'recursion'; # of ack()
 
+use Digest::MD5 ();
+use IO::Socket::UNIX;
+use JSON::PP ();
 use Nearcall;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 
 use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9};
 
 # How the calls went, as a report tells it.
-use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2};
+use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2, 'same process' => 3};
+
+# What the functions are given, and have to answer.
+my %known = (typed => [ack => [0, 1], 2], one => [one => [], 1], ack => [ack => [3, 4], 125],
+    md5 => [md5 => ['hoge'], 'ea703e7aa1efda0064eaa507d9e8ab7e']);
+
+sub ack {
+    my ($m, $n) = @_;
+    return $n + 1 if $m == 0;
+    return ack($m - 1, $n == 0 ? 1 : ack($m, $n - 1));
+}
+
+my %alone = (ack => sub { ack(3, 4) }, md5 => sub { Digest::MD5::md5_hex('hoge') });
+
+sub simple {
+    my ($address, $function, $arguments) = @_;
+    my $path = $address =~ s/\Aunix://r;
+    my $request = pack 'N/a*', JSON::PP::encode_json({f => $function, a => $arguments});
+    return sub {
+        my $socket = IO::Socket::UNIX->new(Peer => $path) or die "$path: $!\n";
+        print {$socket} $request;
+        $socket->flush;
+        $socket->read(my $length, 4) == 4 or die "$path was closed\n";
+        $socket->read(my $answer, unpack 'N', $length);
+        return JSON::PP::decode_json($answer)->{r};
+    };
+}
+
+sub checked {
+    my ($call, $expected) = @_;
+    my $answer = $call->();
+    die "answered $answer instead of $expected\n" if $answer ne $expected;
+    return $call;
+}
+
+# This process goes on as the one that serves; its child calls.
+sub become_child {
+    my $child = fork // die "fork: $!\n";
+    return if !$child;
+    close STDIN;
+    close STDOUT;
+    waitpid $child, 0;
+    exit($? != 0);
+}
 
 sub subject {
     my ($mode, $address, $payload_bytes) = @_;
+    if ($mode =~ /\Aalone-(.*)/) {
+        return (undef, checked($alone{$1}, $known{$1}[2]));
+    }
+    if ($mode =~ /\Asimple-(.*)/) {
+        my ($function, $arguments, $expected) = $known{$1}->@*;
+        return (undef, checked(simple($address, $function, $arguments), $expected));
+    }
     my $go = Nearcall->new($address);
+    become_child() if $mode =~ s/\Achild-//;
     if ($mode eq 'raw') {
         my $payload = pack 'C*', map { ($_ * 31 + 7) & 255 } 0 .. $payload_bytes - 1;
         die "echo differs\n" if $go->call(echo => $payload) ne $payload;
         return ($go, sub { $go->call(echo => $payload) });
     }
-    die "usage: caller.pl raw|typed ADDRESS PAYLOAD_BYTES\n" if $mode ne 'typed';
-    die "ack(0, 1) is not 2\n" if $go->call(ack => 0, 1) != 2;
-    return ($go, sub { $go->call(ack => 0, 1) });
+    my ($function, $arguments, $expected) = ($known{$mode} // die "no mode $mode, see caller.pl\n")->@*;
+    my @arguments = $arguments->@*;
+    return ($go, checked(sub { $go->call($function, @arguments) }, $expected));
 }
 
 sub run {
@@ -41,7 +100,7 @@ sub run {
         push @samples, ($end - $start) * NS_PER_S;
     }
     my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin_cpu;
-    my $transport = $go->can('transport') ? TRANSPORTS->{$go->transport} // 0 : 0;
+    my $transport = $go ? TRANSPORTS->{$go->transport} // 0 : 0;
     print pack 'Q*', scalar @samples, ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar @samples, $transport,
         @samples;
 }

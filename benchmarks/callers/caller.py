@@ -16,7 +16,7 @@ NOT_COUNTED = 2**64 - 1
 NS_PER_MS = 1_000_000
 
 # How the calls went, as a report tells it.
-TRANSPORTS = {"unix socket": 1, "shared memory": 2}
+TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3}
 
 
 def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client, Callable[[], object]]:
@@ -46,7 +46,7 @@ def run(go: nearcall.Client, call: Callable[[], object], run_ms: int) -> bytes:
         end = perf_counter_ns()
         samples.append(end - start)
     cpu = process_time_ns() - begin_cpu
-    transport = TRANSPORTS.get(go.transport(), 0) if hasattr(type(go), "transport") else 0
+    transport = TRANSPORTS.get(go.transport(), 0)
     head = array("Q", [len(samples), end - begin, cpu, NOT_COUNTED, len(samples), transport])
     return head.tobytes() + samples.tobytes()
 

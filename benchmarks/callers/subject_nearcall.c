@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "caller.h"
 
@@ -166,11 +168,74 @@ static int transport(const void *state)
 {
     const struct near *near = state;
 
-    return strcmp(nearcall_transport(near->client), "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
+    const char *name = nearcall_transport(near->client);
+
+    if (strcmp(name, "same process") == 0)
+        return TRANSPORT_SAME_PROCESS;
+    return strcmp(name, "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
+}
+
+static int call_goroutine(void *state)
+{
+    struct near *near = state;
+    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_MSGPACK);
+
+    if (r == NEARCALL_OK) {
+        nearcall_put_array(near->client, 0);
+        r = nearcall_request_call(near->client, 0, &near->reply);
+    }
+    if (r != NEARCALL_OK)
+        return complain(near, "goroutine");
+    return near->reply.bytes == 1 && near->reply.data[0] == 1 ? 0 : -1;
+}
+
+static void *open_goroutine(const char *address, size_t payload_bytes)
+{
+    struct near *near = open_client(address);
+
+    (void)payload_bytes;
+    if (near == NULL || find(near, "goroutine") != 0)
+        return NULL;
+    return call_goroutine(near) == 0 ? near : NULL;
+}
+
+/* Goes on in a child; this process waits for its end, and serves it meanwhile. */
+static int become_child(void)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child <= 0)
+        return child;
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    if (waitpid(child, &status, 0) != child)
+        status = 1;
+    exit(status != 0);
+}
+
+static void *open_child_raw(const char *address, size_t payload_bytes)
+{
+    struct near *near = open_raw(address, payload_bytes);
+
+    return near != NULL && become_child() == 0 && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
+}
+
+static void *open_child_goroutine(const char *address, size_t payload_bytes)
+{
+    struct near *near = open_goroutine(address, payload_bytes);
+
+    return near != NULL && become_child() == 0 && call_goroutine(near) == 0 ? near : NULL;
 }
 
 const struct subject subject_raw = {.name = "raw", .open = open_raw, .call = call_raw, .transport = transport};
 const struct subject subject_typed = {.name = "typed", .open = open_typed, .call = call_typed, .transport = transport};
+const struct subject subject_goroutine = {
+    .name = "goroutine", .open = open_goroutine, .call = call_goroutine, .transport = transport};
+const struct subject subject_child_raw = {
+    .name = "child-raw", .open = open_child_raw, .call = call_raw, .transport = transport};
+const struct subject subject_child_goroutine = {
+    .name = "child-goroutine", .open = open_child_goroutine, .call = call_goroutine, .transport = transport};
 const struct subject subject_pipelined = {.name = "pipelined",
                                           .open = open_pipelined,
                                           .call = call_pipelined,

@@ -73,6 +73,9 @@ func figures(r *result.Result) string {
 	if hasPlot(r) {
 		out.WriteString("![Throughput and p99 against the number of processes that call at once](benchmarks/results/" + PlotName + ")\n\n")
 	}
+	if hasPublished(r) {
+		out.WriteString(publishedTable(r) + "\n")
+	}
 	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
 	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, row := range r.Rows {
@@ -100,6 +103,11 @@ func figures(r *result.Result) string {
 
 // firstRows are what a stranger wants to know first, by their names.
 var firstRows = []struct{ name, says string }{
+	{"nearcall-c-embed", "Nearcall from C, Go in the same process"},
+	{"nearcall-perl-embed-typed", "from Perl, typed"},
+	{"nearcall-python-embed-typed", "from Python, typed"},
+	{"nearcall-perl-embed-child-typed", "from a forked child of it, in Perl, typed"},
+	{"floor-c-cgo", "an empty Go function, called from C"},
 	{"nearcall-c-shm", "Nearcall from C, shared memory"},
 	{"nearcall-perl-shm-typed", "from Perl, typed"},
 	{"nearcall-python-shm-typed", "from Python, typed"},

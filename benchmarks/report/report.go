@@ -33,7 +33,11 @@ func Print(to io.Writer, r *result.Result) error {
 	for _, left := range r.LeftOut {
 		fmt.Fprintf(table, "%s: %s\n", left.Group, left.Why)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || !hasPublished(r) {
+		return err
+	}
+	_, err := fmt.Fprintf(to, "\n%s", publishedTable(r))
+	return err
 }
 
 // comparison says what is compared.
