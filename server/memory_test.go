@@ -227,10 +227,15 @@ func TestMalformedSlots(t *testing.T) {
 	for name, damage := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := connectWithMemory(t, path)
-			slot := c.Regions.SlotForTest(0)
+			raw, err := memorytest.Map(c.Files()[0], c.Files()[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			slot := raw.Slot(0)
 			header.Put(slot[8:])
 			damage(slot)
-			c.Regions.PublishForTest(0)
+			raw.Publish(0)
 			c.send((&wire.Header{Type: wire.Wake}).Append(nil))
 			frame := c.takeFrame()
 			if code, _, _ := wire.SplitStatus(frame.Status); frame.Type != wire.Error || frame.CallID != 0 ||
@@ -386,6 +391,10 @@ func TestMemoryIsOff(t *testing.T) {
 func BenchmarkMemory(b *testing.B) {
 	_, path := serveEcho(b)
 	c := connectWithMemory(b, path)
+	// The time of a benchmark is not that of a test.
+	if err := c.Conn.SetDeadline(time.Time{}); err != nil {
+		b.Fatal(err)
+	}
 	frame := c.Request("echo", make([]byte, 64))
 	frame.FunctionID, frame.Extensions = 1, nil
 	frame.ExtensionBytes, frame.Length = 0, 64
