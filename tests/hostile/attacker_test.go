@@ -75,16 +75,20 @@ func (a *attacker) live() error {
 		return err
 	}
 	l := &life{attacker: a, caller: caller, own: a.names.add(fmt.Sprintf("%s, connection %d", a.name, a.lives)), record: make([]byte, wire.HeaderBytes+wire.FrameBytesMax)}
-	l.callerRegion, l.serverRegion = caller.Regions.BytesForTest()
-	if err := l.behave(); err != nil {
+	files := caller.Files()
+	raw, err := memorytest.Map(files[0], files[1])
+	if err != nil {
 		return errors.Join(err, caller.Close())
+	}
+	l.callerRegion, l.serverRegion = raw.Caller, raw.Server
+	if err := l.behave(); err != nil {
+		return errors.Join(err, raw.Close(), caller.Close())
 	}
 	l.run()
 	l.search(l.serverRegion)
-	files := caller.Files()
 	err = errors.Join(l.err, breakIn(files[0], files[1], l.callerRegion, l.serverRegion))
 	// Memory goes when nobody uses it any more.
-	return errors.Join(err, caller.Close())
+	return errors.Join(err, raw.Close(), caller.Close())
 }
 
 // behave makes calls as any caller does.
