@@ -147,7 +147,9 @@ threads, and it installs no signal handlers; yours run while a call waits.
     my $go = Nearcall->new( $address, %options );
 
 The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), or
-C<tcp:host:port>. Nothing is connected before the first call. Throws a
+C<tcp:host:port>; or C<embed:/path/of/library.so>, a Go library that is loaded
+into this process, and that forked children call in this process. Nothing is
+connected before the first call. Throws a
 L<Nearcall::Error> for an address that cannot be understood and croaks for an
 option that does not exist. The options:
 

@@ -21,7 +21,9 @@ class Client(_core.Client):
     that calls at the same moment gets a connection of its own, and so does each
     process.
 
-    address: ``"unix:/path"``, ``"unix:@name"`` or ``"tcp:host:port"``.
+    address: ``"unix:/path"``, ``"unix:@name"`` or ``"tcp:host:port"``; or
+        ``"embed:/path/of/library.so"``, a Go library that is loaded into this
+        process, and that forked children call in this process.
     timeout: seconds that a call may take in all; None for no limit.
     name: what this program calls itself, for the server's log.
     any_server_user: talk to a server of any user. Without it the server must run
