@@ -171,6 +171,14 @@ func (c *connection) appendLocked(frame *wire.Frame) (writer bool) {
 }
 
 // leaveLocked ends sending: the next call opens another connection.
+//
+// What is dropped may be a WAKE, whose request lies in the ring. After DRAIN no
+// reply is missed for it: a server that drains stops reading where it would
+// sleep, so WAKE would not be read. Requests above the id of DRAIN were not
+// executed. One below it that was not taken, because another overtook it on the
+// socket, is decided by its mark when the connection ends. What the server sends,
+// its own WAKE included, is not touched. After a failed write the connection has
+// ended, or the deadline ends the call.
 func (c *connection) leaveLocked() {
 	if c.leaving {
 		return
