@@ -154,6 +154,28 @@ func TestSlowFunctionThroughMemory(t *testing.T) {
 	}
 }
 
+// The limit of calls in flight is the connection's, whichever way they came.
+func TestCallsInFlightOfBothWays(t *testing.T) {
+	s, hold := newServer(t, server.WithCallsInFlight(2, 10)), newGate()
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	register(t, s, "hold", func([]byte) []byte { hold.wait(); return nil }, server.MaxConcurrency(10))
+	c := connectWithMemory(t, start(t, s))
+	defer close(hold.release)
+	first, second, third := c.Request("hold", nil), c.Request("hold", nil), c.Request("hold", nil)
+	if !c.End.Put(&first.Header, first.Extensions, nil) {
+		t.Fatal("no room")
+	}
+	c.send((&wire.Header{Type: wire.Wake}).Append(nil))
+	<-hold.started
+	c.send(second.Append(nil))
+	<-hold.started
+	c.put(&third)
+	reply := c.takeFrame()
+	if code, _, _ := wire.SplitStatus(reply.Status); reply.CallID != third.CallID || code != uint8(status.ResourceExhausted) {
+		t.Errorf("call %d: %v with code %d, want RESOURCE_EXHAUSTED for %d", reply.CallID, reply.Type, code, third.CallID)
+	}
+}
+
 // A connection's end is the end of starting: what waits for its turn never runs,
 // as its mark says.
 func TestNothingStartsAfterTheEnd(t *testing.T) {
