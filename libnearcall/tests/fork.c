@@ -213,29 +213,16 @@ static void a_signal_handler_forks(void)
     call();
 }
 
-/* Whether the region that a caller writes is mapped. */
-static int has_caller_region(void)
-{
-    char line[512];
-    int found = 0;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    CHECK(maps != NULL);
-    while (fgets(line, sizeof(line), maps))
-        found |= strstr(line, "nearcall-caller") != NULL;
-    fclose(maps);
-    return found;
-}
-
 static void child_has_its_own(void *unused)
 {
-    CHECK(!has_caller_region()); /* what is not mapped cannot be touched */
+    CHECK(!test_has_mapping("nearcall-caller")); /* what is not mapped cannot be touched */
     child_calls(unused);
 }
 
 static void child_has_nothing(void *unused)
 {
     (void)unused;
-    CHECK(!has_caller_region());
+    CHECK(!test_has_mapping("nearcall-caller"));
 }
 
 /* The parent's calls go through shared memory, before each fork and after it. */
@@ -272,7 +259,7 @@ static void many_forks(long forks)
 {
     for (int i = 0; i < 100; i++)
         call(); /* until there is shared memory */
-    CHECK(has_caller_region());
+    CHECK(test_has_mapping("nearcall-caller"));
     forks_with_calls(forks / 10 + 1);
     int descriptors = test_open_descriptors();
     size_t heap = heap_bytes();

@@ -116,6 +116,18 @@ int test_open_descriptors(void)
     return count;
 }
 
+bool test_has_mapping(const char *name)
+{
+    char line[512];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps))
+        found |= strstr(line, name) != NULL;
+    fclose(maps);
+    return found;
+}
+
 pid_t test_fork(void (*body)(void *), void *argument)
 {
     fflush(NULL);

@@ -61,6 +61,9 @@ long test_parameter(const char *name, long otherwise);
 /* The number of open descriptors of this process. */
 int test_open_descriptors(void);
 
+/* Whether a mapping with that in its name is in this process. */
+bool test_has_mapping(const char *name);
+
 /* A child that ends with 0 when its body passed. */
 pid_t test_fork(void (*body)(void *), void *argument);
 void test_join(pid_t pid);

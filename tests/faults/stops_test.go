@@ -163,7 +163,7 @@ func (s *stops) results(bound time.Duration) {
 			s.t.Errorf("a call ended with %v, want success or DEADLINE_EXCEEDED", status.Code(code))
 		}
 		took, limit := time.Duration(tookUs)*time.Microsecond, bound+graceOfDeadline
-		if took > limit && !s.witness.Explains(took-limit) {
+		if took > limit && (took > limit+latenessMax || !s.witness.Explains(took-limit)) {
 			s.t.Errorf("a call took %s, at most %s are allowed, and the machine adds %s: %s", took, limit, s.witness.Lateness(), line)
 		}
 	}
