@@ -71,17 +71,19 @@ static SV *decode_float(pTHX_ decoder *d, const ncp_type *type, const nearcall_v
     return number_of(value, &number) ? newSVnv(number) : misfit(d, type->name);
 }
 
-/* Only well-formed UTF-8 may carry Perl's flag: the interpreter trusts it. */
+/* Only well-formed UTF-8 may carry Perl's flag: the interpreter trusts it. The copy
+ * is looked at, because the server can still write to a reply in shared memory. */
 static SV *new_text(pTHX_ decoder *d, const nearcall_value *value)
 {
-    const U8 *text = value->as.data;
-    SV *result;
+    SV *result = newSVpvn((const char *)value->as.data, value->count);
+    const U8 *text = (const U8 *)SvPVX(result);
 
-    if (ncp_is_ascii(text, value->count))
-        return newSVpvn((const char *)text, value->count);
-    if (!ncp_is_unicode(text, value->count))
+    if (ncp_is_ascii(text, SvCUR(result)))
+        return result;
+    if (!ncp_is_unicode(text, SvCUR(result))) {
+        SvREFCNT_dec(result);
         return misfit(d, "a string in UTF-8");
-    result = newSVpvn((const char *)text, value->count);
+    }
     SvUTF8_on(result);
     return result;
 }

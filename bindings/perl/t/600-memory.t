@@ -2,7 +2,9 @@ use strict;
 use warnings;
 
 use Test::More;
+use Fcntl qw(O_RDWR);
 use FindBin ();
+use POSIX ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
 use TestTools qw(error_of in_child);
@@ -70,6 +72,57 @@ subtest 'a child gets a connection of its own' => sub {
     is( $answer, '3 shared memory', 'and memory of its own' );
     is( $go->add( 3, 4 ), 7, 'the parent goes on' );
     is( $go->transport, 'shared memory', 'through its own' );
+};
+
+# Where a text that the server replied with lies in the memory it shares.
+sub reply_place {
+    my ( $server, $text ) = @_;
+    open my $maps, '<', "/proc/@{[ $server->pid ]}/maps" or die "maps: $!";
+    my ($region) = grep { /nearcall-server/ } readline $maps;
+    no warnings 'portable';    # addresses have 64 bits
+    my ( $begin, $end ) = map { hex } $region =~ /\A([0-9a-f]+)-([0-9a-f]+)/;
+    sysopen my $memory, "/proc/@{[ $server->pid ]}/mem", O_RDWR or die "mem: $!";
+    sysseek $memory, $begin, 0 or die "seek: $!";
+    sysread( $memory, my $bytes, $end - $begin ) or die "read: $!";
+    my $offset = index $bytes, $text;
+    return $offset < 0 ? die 'the reply is not in shared memory' : ( $memory, $begin + $offset );
+}
+
+# A child that writes two bytes in turn into the server's memory until it is killed.
+sub start_flipping {
+    my ( $memory, $place, @bytes ) = @_;
+    my $pid = fork // die "fork: $!";
+    return $pid if $pid;
+    while (1) {
+        for my $byte (@bytes) {
+            POSIX::_exit(1) unless sysseek( $memory, $place, 0 ) && syswrite $memory, $byte;
+        }
+    }
+}
+
+subtest 'a reply that changes while it is read' => sub {
+    my $own = TestServer->start;
+    my $go = Nearcall->new( $own->address, timeout => 10 );
+    $go->one for 1 .. CALLS_ENOUGH;
+    my $filling = 'a' x ( 1 << 19 );
+    my %value = ( text => "\x{263a}$filling", key => { "\x{263a}$filling" => 1 } );
+    for my $kind ( sort keys %value ) {
+        $go->identity( $value{$kind} );
+        my ( $memory, $place ) = reply_place( $own, $filling );
+        my $flipper = start_flipping( $memory, $place + length($filling) / 2, "\xff", 'a' );
+        my ( $refused, $malformed ) = ( 0, 0 );
+        my $end = time + 60;
+        while ( $refused < 30 && time < $end ) {
+            my $result = eval { $go->identity( $value{$kind} ) };
+            $refused++ if !defined $result && $@->is('INTERNAL');
+            my ($text) = ref $result ? keys %$result : $result;
+            $malformed++ if defined $text && !utf8::valid($text);
+        }
+        kill 'KILL', $flipper;
+        waitpid $flipper, 0;
+        cmp_ok( $refused, '>=', 30, "$kind: what is not UTF-8 is refused" );
+        is( $malformed, 0, "$kind: and never handed out" );
+    }
 };
 
 done_testing;
