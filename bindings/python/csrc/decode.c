@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Texts up to this are copied on the stack. */
+#define SMALL_TEXT_BYTES 512
+
 typedef struct decoder {
     core_state *state;
     nearcall_reader reader;
@@ -78,12 +81,29 @@ static PyObject *decode_float(decoder *Py_UNUSED(d), const core_node *node,
     return unexpected(node, head);
 }
 
+/* A str of a copy: a server can still write to a reply in shared memory, and the
+ * interpreter looks at the bytes first and copies what it believes to have seen. */
+static PyObject *new_text(const uint8_t *text, size_t bytes)
+{
+    char small[SMALL_TEXT_BYTES];
+    char *copy = bytes <= sizeof(small) ? small : PyMem_Malloc(bytes);
+    PyObject *result;
+
+    if (copy == NULL)
+        return PyErr_NoMemory();
+    memcpy(copy, text, bytes);
+    result = PyUnicode_DecodeUTF8(copy, (Py_ssize_t)bytes, NULL);
+    if (copy != small)
+        PyMem_Free(copy);
+    return result;
+}
+
 static PyObject *decode_string(decoder *Py_UNUSED(d), const core_node *node,
                                const nearcall_value *head)
 {
     if (head->type != NEARCALL_STRING)
         return unexpected(node, head);
-    return PyUnicode_DecodeUTF8((const char *)head->as.data, (Py_ssize_t)head->count, NULL);
+    return new_text(head->as.data, head->count);
 }
 
 static PyObject *decode_bytes(decoder *Py_UNUSED(d), const core_node *node,

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +102,58 @@ def test_async(shared_server: Server) -> None:
         client.close()
 
     asyncio.run(run())
+
+
+def reply_place(server: Server, text: bytes) -> int:
+    """The address in the server at which a text that it replied with lies."""
+    for line in Path(f"/proc/{server.pid}/maps").read_text().splitlines():
+        if "nearcall-server" in line:
+            begin, end = (int(number, 16) for number in line.split()[0].split("-"))
+            with open(f"/proc/{server.pid}/mem", "rb", buffering=0) as memory:
+                memory.seek(begin)
+                return begin + memory.read(end - begin).index(text)
+    raise AssertionError("the server shares no memory")
+
+
+@contextlib.contextmanager
+def flipping(server: Server, place: int, *values: bytes) -> Iterator[None]:
+    """A child writes values in turn into the server's memory."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            memory = os.open(f"/proc/{server.pid}/mem", os.O_RDWR)
+            while True:
+                for value in values:
+                    os.pwrite(memory, value, place)
+        finally:
+            os._exit(1)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def keeps_its_kind(text: str) -> bool:
+    """False for a str that says it is ASCII and is not: encoding copies what it holds."""
+    return text.encode().isascii() == text.isascii()
+
+
+@pytest.mark.parametrize("kind", ["text", "key"])
+def test_reply_that_changes_while_it_is_read(own_server: Server, kind: str) -> None:
+    text = "a" * (1 << 19)
+    value = text if kind == "text" else {text: 1}
+    with Client(own_server.address, timeout=10.0) as client:
+        busy(client).identity(value)
+        place = reply_place(own_server, text.encode()) + len(text) // 2
+        refused, end = 0, time.monotonic() + 60
+        with flipping(own_server, place, b"\xff", b"a"):
+            while refused < 30 and time.monotonic() < end:
+                try:
+                    result = client.identity(value)
+                except nearcall.Internal:
+                    refused += 1
+                    continue
+                is_whole = keeps_its_kind(result if kind == "text" else next(iter(result)))
+                assert is_whole
+        assert refused >= 30
