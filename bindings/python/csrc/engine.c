@@ -322,6 +322,16 @@ static PyObject *engine_watch(PyObject *self, PyObject *Py_UNUSED(unused))
     return leave(engine, channel, 0, result);
 }
 
+static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_engine *engine = (core_engine *)self;
+    core_channel *channel = enter(engine);
+
+    if (channel == NULL)
+        return NULL;
+    return leave(engine, channel, 0, PyUnicode_FromString(nearcall_transport(channel->handle)));
+}
+
 static PyObject *engine_description(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
@@ -362,6 +372,7 @@ static PyMethodDef engine_methods[] = {
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished."},
     {"watch", engine_watch, METH_NOARGS, "watch($self, /)\n--\n\nWhat to wait for: (descriptor, inode, events, milliseconds)."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
+    {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},
     {"close", engine_close, METH_NOARGS, "close($self, /)\n--\n\nClose the connection for good."},
     {NULL, NULL, 0, NULL},

@@ -113,6 +113,11 @@ class AsyncClient:
         view._timeout = timeout
         return view
 
+    def transport(self) -> str:
+        """How calls travel now: 'shared memory', 'unix socket', 'tcp', 'same process',
+        or '' when there is no connection."""
+        return self._engine.transport()
+
     @property
     def address(self) -> str:
         """The server's address."""

@@ -68,6 +68,10 @@ class LoopEngine:
         self._engine.found(name)
         return self._engine.description(name)
 
+    def transport(self) -> str:
+        """How calls travel now."""
+        return self._engine.transport()
+
     def close(self) -> None:
         """Ends every call and closes the connection for good."""
         self.closed = True

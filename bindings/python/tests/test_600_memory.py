@@ -92,6 +92,7 @@ def test_child_gets_its_own(client: Client) -> None:
 def test_async(shared_server: Server) -> None:
     async def run() -> None:
         client = AsyncClient(shared_server.address)
+        assert client.transport() == ""
         for _ in range(CALLS_ENOUGH):
             assert await client.call("one") == 1
         for _ in range(50):
@@ -99,7 +100,12 @@ def test_async(shared_server: Server) -> None:
             assert sums == [1 + i for i in range(60)]
         data = os.urandom(1 << 20)
         assert await client.call("echo", data) == data
+        assert client.transport() == "shared memory"
         client.close()
+        async with AsyncClient(shared_server.address, shared_memory=False) as client:
+            for _ in range(CALLS_ENOUGH):
+                await client.call("one")
+            assert client.transport() == "unix socket"
 
     asyncio.run(run())
 
