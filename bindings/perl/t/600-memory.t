@@ -3,6 +3,7 @@ use warnings;
 
 use Test::More;
 use Fcntl qw(O_RDWR);
+use File::Temp ();
 use FindBin ();
 use POSIX ();
 use lib "$FindBin::Bin/lib";
@@ -74,6 +75,23 @@ subtest 'a child gets a connection of its own' => sub {
     is( $go->transport, 'shared memory', 'through its own' );
 };
 
+subtest 'children come and go while the parent calls' => sub {
+    my $go = busy();
+    my $wrong = 0;
+    for my $child ( 1 .. 20 ) {
+        my $pid = fork // die "fork: $!";
+        if ( !$pid ) {
+            my $right = grep { $go->add( $child, $_ ) == $child + $_ } 1 .. CALLS_ENOUGH;
+            POSIX::_exit( $right == CALLS_ENOUGH ? 0 : 1 );
+        }
+        $wrong += grep { $go->add( -1, $_ ) != $_ - 1 } 1 .. 200;
+        waitpid $pid, 0;
+        $wrong++ if $?;
+    }
+    is( $wrong, 0, 'every answer is its own' );
+    is( $go->transport, 'shared memory', 'the parent stays hot' );
+};
+
 # Where a text that the server replied with lies in the memory it shares.
 sub reply_place {
     my ( $server, $text ) = @_;
@@ -123,6 +141,54 @@ subtest 'a reply that changes while it is read' => sub {
         cmp_ok( $refused, '>=', 30, "$kind: what is not UTF-8 is refused" );
         is( $malformed, 0, "$kind: and never handed out" );
     }
+};
+
+# The outcomes of calls that were in flight when their server was killed.
+sub outcomes_after_kill {
+    my ( $begin, %option ) = @_;
+    my $directory = File::Temp->newdir;
+    POSIX::mkfifo( "$directory/ledger", 0600 ) or die "mkfifo: $!";
+    sysopen my $ledger, "$directory/ledger", O_RDWR or die "ledger: $!";
+    my $victim = TestServer->start( arguments => [ -ledger => "$directory/ledger" ] );
+    my $go = Nearcall->new( $victim->address, timeout => 10, %option );
+    $go->ledger($_) for 1 .. CALLS_ENOUGH;
+    sysread( $ledger, my $keys, 8 * CALLS_ENOUGH ) == 8 * CALLS_ENOUGH or die "ledger: $!";
+    my @calls = $begin->( $go, $victim, $ledger );
+    $victim->signal('KILL');
+    $victim->stop;
+    my @errors = map { my $call = $_; error_of { $call->wait } } @calls;
+    return join ', ', map { join ' ', $_->name, $_->outcome_text } @errors;
+}
+
+subtest 'what is known of a call after the server was killed' => sub {
+    # Two, because of a single one the socket itself tells whether it was read.
+    my $stopped = sub {
+        my ( $go, $victim ) = @_;
+        $victim->signal('STOP');
+        return map { $go->begin( ledger => $_ ) } 7, 8;
+    };
+    my $running = sub {
+        my ( $go, $victim, $ledger ) = @_;
+        my $call = $go->begin( ledger_slow => 7, 60_000 );
+        sysread( $ledger, my $key, 8 ) == 8 or die "ledger: $!";
+        return $call;
+    };
+    is( outcomes_after_kill($stopped), 'UNAVAILABLE not executed, UNAVAILABLE not executed', 'not begun' );
+    is( outcomes_after_kill($running), 'UNAVAILABLE unknown', 'begun' );
+    is( outcomes_after_kill( $stopped, shared_memory => 0 ), 'UNAVAILABLE unknown, UNAVAILABLE unknown',
+        'not begun, but without memory nobody knows' );
+};
+
+subtest 'a killed server is followed by another' => sub {
+    my $victim = TestServer->start;
+    my $go = Nearcall->new( $victim->address, timeout => 10 );
+    $go->one for 1 .. CALLS_ENOUGH;
+    $victim->stop('KILL');
+    my $error = error_of { $go->one };
+    ok( $error->is('UNAVAILABLE') && $error->not_executed, 'nobody there' ) or diag $error;
+    $victim->restart;
+    $go->one for 1 .. CALLS_ENOUGH;
+    is( $go->transport, 'shared memory', 'and memory again' );
 };
 
 done_testing;

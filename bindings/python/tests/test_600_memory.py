@@ -7,14 +7,15 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import nearcall
-from nearcall import AsyncClient, Client
-from support import Server, in_child
+from nearcall import AsyncClient, Client, Outcome
+from support import Server, child_answer, fork_child, in_child
 
 # As many calls as it takes until a connection is given memory, and some more.
 CALLS_ENOUGH = 40
@@ -110,6 +111,15 @@ def test_async(shared_server: Server) -> None:
     asyncio.run(run())
 
 
+def test_children_come_and_go(client: Client) -> None:
+    busy(client)
+    for child in range(20):
+        pid, reader = fork_child(lambda child=child: [client.add(child, i) for i in range(CALLS_ENOUGH)])  # type: ignore[misc]
+        assert [client.add(-1, i) for i in range(200)] == [i - 1 for i in range(200)]
+        assert child_answer(pid, reader) == [child + i for i in range(CALLS_ENOUGH)]
+    assert client.transport() == "shared memory"
+
+
 def reply_place(server: Server, text: bytes) -> int:
     """The address in the server at which a text that it replied with lies."""
     for line in Path(f"/proc/{server.pid}/maps").read_text().splitlines():
@@ -163,3 +173,70 @@ def test_reply_that_changes_while_it_is_read(own_server: Server, kind: str) -> N
                 is_whole = keeps_its_kind(result if kind == "text" else next(iter(result)))
                 assert is_whole
         assert refused >= 30
+
+
+class Ledger:
+    """A server that notes which calls of ledger() and ledger_slow() have begun."""
+
+    def __init__(self, folder: Path, start_server: Callable[..., Server]) -> None:
+        path = folder / "ledger"
+        os.mkfifo(path)
+        self._fd = os.open(path, os.O_RDWR)
+        self.server = start_server("-ledger", str(path))
+
+    def wait_for(self, calls: int) -> None:
+        assert len(os.read(self._fd, 8 * calls)) == 8 * calls
+
+    def busy_client(self, **options: Any) -> Client:
+        client = Client(self.server.address, timeout=10.0, **options)
+        for i in range(CALLS_ENOUGH):
+            client.ledger(i)
+        self.wait_for(CALLS_ENOUGH)
+        return client
+
+    def kill(self) -> None:
+        assert self.server.process is not None
+        self.server.process.kill()
+        self.server.process.wait()
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def ledger(folder: Path, start_server: Callable[..., Server]) -> Iterator[Ledger]:
+    ledger = Ledger(folder, start_server)
+    yield ledger
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("shared_memory", "outcome"), [(True, Outcome.NOT_EXECUTED), (False, Outcome.UNKNOWN)], ids=["memory", "socket"]
+)
+def test_killed_before_the_call_began(ledger: Ledger, shared_memory: bool, outcome: Outcome) -> None:
+    with ledger.busy_client(shared_memory=shared_memory) as client:
+        ledger.server.pause()
+        # Two, because of a single one the socket itself tells whether it was read.
+        calls = [client.begin("ledger", key) for key in (7, 8)]
+        ledger.kill()
+        for call in calls:
+            with pytest.raises(nearcall.Unavailable) as caught:
+                call.wait()
+            assert caught.value.outcome is outcome
+
+
+def test_killed_while_the_call_ran(ledger: Ledger) -> None:
+    with ledger.busy_client() as client:
+        call = client.begin("ledger_slow", 7, 60_000)
+        ledger.wait_for(1)
+        ledger.kill()
+        with pytest.raises(nearcall.Unavailable) as caught:
+            call.wait()
+        assert caught.value.outcome is Outcome.UNKNOWN
+
+
+def test_another_server_gives_memory_again(own_server: Server) -> None:
+    with Client(own_server.address, timeout=10.0) as client:
+        busy(client)
+        own_server.restart()
+        assert busy(client).transport() == "shared memory"
