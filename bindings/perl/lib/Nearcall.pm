@@ -195,13 +195,17 @@ For event loops: C<begin> and C<process> never wait.
 
 =item shared_memory => 0
 
-Calls over the socket only. Otherwise a busy connection on this machine uses
-memory that it shares with the server, which changes nothing but the speed.
+Calls over the socket only, as C<?shm=off> behind the address. Otherwise a busy
+connection on this machine uses memory that it shares with the server, which changes
+nothing but the speed: results are copies, and a forked child gets memory of its own.
 
 =item spin => 'auto'
 
 How to wait for shared memory: C<auto> looks at it for some microseconds before
 it sleeps where that is faster, C<off> sleeps at once, C<dedicated> never sleeps.
+With C<dedicated> a signal does not end a wait: Perl's handlers run when the reply
+has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> behind the
+address are the same. Of an option and an address, what switches more off wins.
 
 =back
 
@@ -274,8 +278,8 @@ last of them goes out of scope.
 
     print $go->transport;
 
-How calls travel now: C<shared memory>, C<unix socket>, C<tcp>, or the empty
-string when there is no connection.
+How calls travel now: C<shared memory>, C<unix socket>, C<tcp>, C<same process>, or
+the empty string when there is no connection.
 
 =head2 server_process_id
 

@@ -434,8 +434,8 @@ static PyMethodDef client_methods[] = {
      "Ask the server for a sign of life; return the round trip in seconds."},
     {"transport", client_transport, METH_NOARGS,
      "transport($self, /)\n--\n\n"
-     "How this thread's calls travel now: 'shared memory', 'unix socket', 'tcp', or ''\n"
-     "when there is no connection."},
+     "How this thread's calls travel now: 'shared memory', 'unix socket', 'tcp',\n"
+     "'same process', or '' when there is no connection."},
     {"close", client_close, METH_NOARGS,
      "close($self, /)\n--\n\nClose the connections of this process. Views share them."},
     {"with_timeout", client_with_timeout, METH_O,

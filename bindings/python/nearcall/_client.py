@@ -33,11 +33,16 @@ class Client(_core.Client):
     attempts: how often a call that was certainly not executed is sent in all.
     frame_bytes_max: the largest reply that is accepted; 0 for libnearcall's own
         limit.
-    shared_memory: False to call over the socket only. Otherwise a busy connection
-        on this machine uses memory that it shares with the server.
+    shared_memory: False to call over the socket only, as ``"?shm=off"`` behind the
+        address. Otherwise a busy connection on this machine uses memory that it
+        shares with the server. Results are copies, and a forked child gets memory
+        of its own.
     spin: how to wait for shared memory: ``"auto"`` looks at it for some
         microseconds before it sleeps where that is faster, ``"off"`` sleeps at
-        once, ``"dedicated"`` never sleeps.
+        once, ``"dedicated"`` never sleeps, and signal handlers run when the reply has
+        come or the timeout has passed. ``"?spin=off"`` and ``"?spin=dedicated"``
+        behind the address are the same; of an option and an address, what switches
+        more off wins.
     """
 
     __slots__ = ("__weakref__", "_options")
