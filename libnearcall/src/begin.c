@@ -18,7 +18,7 @@ static void keep_payload(nearcall_client *client, struct nc_call *call)
 
 static void own_output(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, false};
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     if (client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK)
         return;
     if (client->connection.written > call->frame_start) {

@@ -98,7 +98,7 @@ static bool reset_proves_unread(const nearcall_client *client, const struct nc_c
                                 const struct nc_loss *loss)
 {
     const struct nc_connection *connection = &client->connection;
-    return loss->reset && connection->transport->reset_shows_unread &&
+    return loss->end == NC_RESET_BY_SERVER && connection->transport->reset_shows_unread &&
            !nc_memory_is_used(&connection->memory) &&
            call->frame_end == connection->written && nc_calls_on_connection(client) == 1;
 }
@@ -123,7 +123,8 @@ static int outcome_of_loss(const nearcall_client *client, const struct nc_call *
     switch (mark_of(client, call)) {
     case NC_MARK_NONE:
     case NC_MARK_RECEIVED:
-        return NEARCALL_OUTCOME_NOT_EXECUTED;
+        return loss->end == NC_ENDED_HERE ? NEARCALL_OUTCOME_UNKNOWN
+                                          : NEARCALL_OUTCOME_NOT_EXECUTED;
     case NC_MARK_FINISHED:
         return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
     default:
@@ -135,7 +136,8 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
 {
     int outcome = outcome_of_loss(client, call, loss);
     bool too_late = call->state == NC_CALL_CANCELLING;
-    call->untouched = call->by_memory ? mark_of(client, call) == NC_MARK_NONE
+    call->untouched = call->by_memory ? loss->end != NC_ENDED_HERE &&
+                                            mark_of(client, call) == NC_MARK_NONE
                                       : nc_frame_is_untouched(client, call);
     nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
@@ -149,8 +151,8 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome)
 {
     struct nc_loss seen = *loss;
-    if (nc_calls_on_connection(client) > 1)
-        seen.reset = false;
+    if (seen.end == NC_RESET_BY_SERVER && nc_calls_on_connection(client) > 1)
+        seen.end = NC_CLOSED_BY_SERVER;
     for (size_t i = 0; i < NC_CALLS; i++) {
         struct nc_call *call = &client->calls[i];
         if (nc_call_is_on_connection(call)) {
@@ -199,7 +201,7 @@ static void finish_expired(struct nc_call *call, int outcome)
  * then the server never sees a whole one. */
 static void expire_unwritten(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, false};
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     bool begun = !nc_frame_is_untouched(client, call);
     if (!begun)
         nc_output_remove(client, call);

@@ -7,6 +7,8 @@
 
 #define VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 #define VERSION(major, minor, patch) VERSION_TEXT(major, minor, patch)
+/* As many as calls can be answered at most; a server that sends more does not stop. */
+#define TRIES_TO_SLEEP NC_CALLS
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 #define THIS_VERSION VERSION(NEARCALL_VERSION_MAJOR, NEARCALL_VERSION_MINOR, NEARCALL_VERSION_PATCH)
@@ -91,14 +93,16 @@ int nc_enter(nearcall_client *client)
 }
 
 /* The descriptor wakes a handle only while it sleeps. What came until then has to be
- * taken first: nobody would be told of it. */
+ * taken first: nobody would be told of it. If that does not end, it is left for
+ * nearcall_timeout_ms() to tell. */
 void nc_sleep_outside(nearcall_client *client)
 {
     struct nc_memory *memory = &client->connection.memory;
     if (client->calls_used == 0)
         return;
-    while (nc_memory_is_used(memory) && !nc_forked_inside(client) &&
-           !nc_memory_fall_asleep(memory))
+    for (int i = 0; i < TRIES_TO_SLEEP && nc_memory_is_used(memory) && !nc_forked_inside(client) &&
+                    !nc_memory_fall_asleep(memory);
+         i++)
         (void)nc_receive_memory(client);
 }
 
@@ -287,7 +291,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
 
 NEARCALL_API void nearcall_disconnect(nearcall_client *client)
 {
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, false};
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
     if (nc_enter(client) < 0)
         return;
     nc_sync_abandon(client);

@@ -253,10 +253,15 @@ void nc_error_clear(nearcall_client *client);
 bool nc_error_payload_is_valid(const uint8_t *data, size_t bytes);
 
 /* connection.c */
+enum nc_end {
+    NC_ENDED_HERE, /* the server may live, and start what it has */
+    NC_CLOSED_BY_SERVER, /* or by its death: it starts nothing any more */
+    NC_RESET_BY_SERVER /* the same, and it had not read everything: ECONNRESET */
+};
 struct nc_loss {
     int code; /* positive */
     bool retryable;
-    bool reset; /* the connection ended with ECONNRESET */
+    enum nc_end end;
 };
 void nc_connection_start(nearcall_client *client, int64_t deadline_ns);
 void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
@@ -301,6 +306,8 @@ static inline size_t nc_output_bytes(const struct nc_connection *connection)
 /* receive.c */
 enum { NC_RECEIVED = 1, NC_NOTHING = 0 };
 int nc_receive(nearcall_client *client, int flags);
+int nc_receive_socket(nearcall_client *client, int flags);
+void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame);
 void nc_dispatch(nearcall_client *client);
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                     struct nc_fault *fault);
@@ -381,6 +388,7 @@ void nc_functions_free(nearcall_client *client);
 int nc_request_reserve(nearcall_client *client, size_t bytes);
 bool nc_request_moves(const nearcall_client *client, size_t bytes);
 int nc_request_own(nearcall_client *client);
+bool nc_request_settle(nearcall_client *client);
 void nc_request_leave_arena(nearcall_client *client);
 void nc_request_after_fork(nearcall_client *client);
 

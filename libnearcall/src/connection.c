@@ -31,6 +31,7 @@ static void reset(struct nc_connection *connection)
     connection->receive_timeout_ns = 0;
     connection->memory_came = false;
     connection->spins = false;
+    connection->governor.measures = false; /* of calls without memory nothing is to be learned */
 }
 
 /* The input's memory stays: a reply the user is about to read may lie in it. */
@@ -119,7 +120,7 @@ static const char *advice(const nearcall_client *client, int error)
 static void connect_failed(nearcall_client *client, int error)
 {
     int code = code_of_errno(error);
-    struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, false};
+    struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, NC_ENDED_HERE};
     nc_connection_lost(client, &loss, "cannot connect to %s: %s%s", client->address_text,
                        strerror(error), advice(client, error));
 }
@@ -134,7 +135,7 @@ static bool user_is_listed(const struct nc_options *options, uid_t user)
 
 static void refuse_server_user(nearcall_client *client, uid_t user)
 {
-    struct nc_loss loss = {-NEARCALL_E_PERMISSION_DENIED, false, false};
+    struct nc_loss loss = {-NEARCALL_E_PERMISSION_DENIED, false, NC_ENDED_HERE};
     nc_connection_lost(client, &loss,
                        "the server at %s runs as user id %u, which is neither root, nor this "
                        "user, nor the owner of the socket's directory; list it in "
@@ -339,7 +340,7 @@ static void welcome_refuses(nearcall_client *client)
     int code = client->connection.welcome.status;
     if (code > -NEARCALL_E_UNAUTHENTICATED)
         code = -NEARCALL_E_UNKNOWN;
-    struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, false};
+    struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, NC_ENDED_HERE};
     int bytes;
     const char *reason = reason_of_refusal(client, &bytes);
     nc_connection_lost(client, &loss, "the server at %s refuses the connection: %.*s",
@@ -348,7 +349,7 @@ static void welcome_refuses(nearcall_client *client)
 
 static void welcome_is_wrong(nearcall_client *client, const struct nc_fault *fault)
 {
-    struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, false};
+    struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, NC_ENDED_HERE};
     nc_connection_lost(client, &loss, "%s answered with a wrong %s: %s is 0x%llx, allowed: %s",
                        client->address_text, fault->subject, fault->field,
                        (unsigned long long)fault->value, fault->allowed);
@@ -390,7 +391,7 @@ static void receive_welcome(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, false};
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     ssize_t received = recv(connection->fd, in->data + in->end, in->capacity - in->end, MSG_DONTWAIT);
     if (received > 0) {
         in->end += (size_t)received;
@@ -414,7 +415,7 @@ bool nc_connection_is_over(const nearcall_client *client)
 
 static void check_connect_deadline(nearcall_client *client)
 {
-    struct nc_loss loss = {-NEARCALL_E_DEADLINE_EXCEEDED, false, false};
+    struct nc_loss loss = {-NEARCALL_E_DEADLINE_EXCEEDED, false, NC_ENDED_HERE};
     static const char *const stages[] = {
         [NC_BACKLOG_FULL] = "its queue of connections was full",
         [NC_CONNECTING] = "it did not answer",

@@ -13,7 +13,8 @@
 #define REASON_BYTES 512
 /* The coarse clock costs a fifth of the fine one. It moves in steps of up to 10 ms, so
  * only what crosses two of them was long for certain. */
-#define OVERRAN_NS (20 * NC_NS_PER_MS)
+#define COARSE_STEP_NS (10 * NC_NS_PER_MS)
+#define OVERRAN_NS (2 * COARSE_STEP_NS)
 
 /* ---- Coming to be ---- */
 
@@ -133,10 +134,9 @@ static int call_blocking_signals(const struct nearcall_embed_library *library,
     return r;
 }
 
-static int run(struct nc_embed *embed)
+static int run(struct nc_embed *embed, int64_t begun_ns)
 {
     const struct nearcall_embed_library *library = embed->library;
-    int64_t begun_ns = nc_coarse_now_ns();
     int r = __builtin_expect(embed->blocks_signals, 0)
                 ? call_blocking_signals(library, &embed->call)
                 : library->call(&embed->call);
@@ -174,12 +174,12 @@ static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply
     return NEARCALL_OK;
 }
 
-static int64_t timeout_ns(const nearcall_client *client, int64_t timeout_ms)
+/* Late by a step of the coarse clock at most, and never early; 0 for none. */
+static uint64_t deadline_ns(const nearcall_client *client, int64_t begun_ns, int64_t timeout_ms)
 {
     int64_t ms = timeout_ms ? timeout_ms : client->options.timeout_ms;
-    if (ms < 0)
-        return 0;
-    return ms > INT64_MAX / NC_NS_PER_MS ? INT64_MAX : ms * NC_NS_PER_MS;
+    int64_t deadline_ns = nc_after_ms(begun_ns + COARSE_STEP_NS, ms);
+    return deadline_ns == NC_NEVER ? 0 : (uint64_t)deadline_ns;
 }
 
 int nc_embed_call(nearcall_client *client, nearcall_function *function, int codec,
@@ -187,6 +187,7 @@ int nc_embed_call(nearcall_client *client, nearcall_function *function, int code
 {
     struct nc_embed *embed = &client->embed;
     struct nearcall_embed_call *call = &embed->call;
+    int64_t begun_ns = nc_coarse_now_ns();
     if (__builtin_expect(embed->reply.capacity > NC_BUFFER_KEEP_BYTES, 0))
         nc_buffer_trim(&embed->reply);
     if (__builtin_expect(embed->reply.data == NULL, 0) &&
@@ -197,13 +198,13 @@ int nc_embed_call(nearcall_client *client, nearcall_function *function, int code
     call->function = function->library_number;
     call->payload = data;
     call->payload_bytes = bytes;
-    call->timeout_ns = timeout_ns(client, timeout_ms);
+    call->deadline_ns = deadline_ns(client, begun_ns, timeout_ms);
     call->codec = (uint32_t)codec;
     call->reply_bytes = 0;
     call->grow = grow;
     embed->is_too_large = false;
     offer_reply(embed);
-    if (run(embed) != NEARCALL_EMBED_DONE)
+    if (run(embed, begun_ns) != NEARCALL_EMBED_DONE)
         return NC_EMBED_ELSEWHERE;
     function->library_number = call->function;
     return deliver(client, codec, ret_reply);

@@ -25,7 +25,7 @@ struct nearcall_embed_call {
     const char *name;    /* not ended by NUL */
     const void *payload; /* stays as it is during the call */
     uint64_t payload_bytes;
-    int64_t timeout_ns; /* for the function's context; 0: none */
+    uint64_t deadline_ns; /* of CLOCK_MONOTONIC, for the function's context; 0: none */
     uint32_t name_bytes;
     uint32_t function; /* its number; set by the library when it found the name */
     uint32_t codec;

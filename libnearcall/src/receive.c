@@ -39,7 +39,7 @@ static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *f
 void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
                            const struct nc_fault *fault)
 {
-    struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, false};
+    struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, NC_ENDED_HERE};
     if (frame)
         lose_illegal_reply(client, frame, fault);
     client->connection.in.start = client->connection.in.end = 0; /* proves nothing about others */
@@ -139,7 +139,7 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
 
 static void connection_error(nearcall_client *client, int code, const uint8_t *payload, size_t bytes)
 {
-    struct nc_loss loss = {code, false, false};
+    struct nc_loss loss = {code, false, NC_ENDED_HERE};
     nearcall_reader reader = {payload, payload + bytes};
     nearcall_value message;
     (void)nearcall_read(&reader, &message); /* the array's head; it was checked */
@@ -239,7 +239,9 @@ static int on_wake(nearcall_client *client, const struct nc_frame *frame, const 
     (void)payload;
     (void)bytes;
     (void)fault;
-    nc_memory_awake(&client->connection.memory); /* one WAKE for each sleep */
+    struct nc_memory *memory = &client->connection.memory;
+    if (nc_memory_is_used(memory) && !nc_forked(&client->guard))
+        nc_memory_awake(memory); /* one WAKE for each sleep */
     return 0;
 }
 
@@ -366,23 +368,29 @@ static int make_room(struct nc_buffer *in)
 }
 
 /* The reply, or the error's words, cannot be kept: the call ends with what the
- * header says, and the rest is dropped as it comes. */
+ * header says. */
+void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
+    int outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    if (!call || !nc_call_is_on_connection(call))
+        return;
+    if (frame->type == NC_ERROR) {
+        code = known_code(frame->status);
+        outcome = known_outcome(frame->status);
+    }
+    nc_call_finish(call, code, outcome, "no memory to keep what the server answered");
+}
+
+/* The rest is dropped as it comes. */
 static void drop_for_want_of_memory(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     struct nc_frame frame;
     nc_frame_decode(&frame, in->data + in->start);
-    struct nc_call *call = nc_call_by_id(client, frame.call_id);
-    if (call && nc_call_is_on_connection(call)) {
-        int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
-        int outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
-        if (frame.type == NC_ERROR) {
-            code = known_code(frame.status);
-            outcome = known_outcome(frame.status);
-        }
-        nc_call_finish(call, code, outcome, "no memory to keep what the server answered");
-    }
+    nc_lose_answer(client, &frame);
     connection->skip_bytes = missing_bytes(in);
     nc_buffer_consume(in, nc_buffer_bytes(in));
 }
@@ -404,9 +412,16 @@ static void trim(struct nc_buffer *in)
         nc_buffer_trim(in);
 }
 
+static enum nc_end end_of(int error)
+{
+    if (error == 0)
+        return NC_CLOSED_BY_SERVER;
+    return error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE;
+}
+
 static void receiving_failed(nearcall_client *client, int error)
 {
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, error == ECONNRESET};
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, end_of(error)};
     nc_drain_memory(client);
     if (client->connection.state != NC_READY)
         return;
@@ -437,17 +452,10 @@ static void refuse_descriptors(nearcall_client *client)
     nc_protocol_error(client, NULL, &fault);
 }
 
-/* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing
- * came or the connection is gone, NEARCALL_E_INTERRUPTED. */
-int nc_receive(nearcall_client *client, int flags)
+static int read_socket(nearcall_client *client, int flags)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
-    if (nc_forked_inside(client))
-        return NC_NOTHING; /* what comes is the parent's */
-    nc_keep_waiting_result(client);
-    if (nc_memory_is_used(&connection->memory) && nc_receive_memory(client) == NC_RECEIVED)
-        return NC_RECEIVED;
     if (connection->state != NC_READY)
         return NC_NOTHING;
     if (make_room(in) < 0) {
@@ -477,4 +485,26 @@ int nc_receive(nearcall_client *client, int flags)
     if (nc_descriptors_are_misplaced(connection))
         refuse_descriptors(client);
     return NC_RECEIVED;
+}
+
+/* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing
+ * came or the connection is gone, NEARCALL_E_INTERRUPTED. */
+int nc_receive(nearcall_client *client, int flags)
+{
+    const struct nc_memory *memory = &client->connection.memory;
+    if (nc_forked_inside(client))
+        return NC_NOTHING; /* what comes is the parent's */
+    nc_keep_waiting_result(client);
+    if (nc_memory_is_used(memory) && nc_receive_memory(client) == NC_RECEIVED)
+        return NC_RECEIVED;
+    return read_socket(client, flags);
+}
+
+/* The same for the socket alone: a ring that is never empty must not hide it. */
+int nc_receive_socket(nearcall_client *client, int flags)
+{
+    if (nc_forked_inside(client))
+        return NC_NOTHING;
+    nc_keep_waiting_result(client);
+    return read_socket(client, flags);
 }

@@ -12,11 +12,12 @@
 
 /* ---- Frames from the ring ---- */
 
-/* A reply without extensions is only handed on or copied. What else is taken apart
+/* A reply without extensions is only handed on or copied, DRAIN's text not read. What else is taken apart
  * here is copied before, so that the server cannot change it between two looks. */
 static bool may_stay(const struct nc_frame *frame)
 {
-    return frame->length == 0 || (frame->type == NC_REPLY && frame->extension_bytes == 0);
+    return frame->length == 0 || frame->type == NC_DRAIN ||
+           (frame->type == NC_REPLY && frame->extension_bytes == 0);
 }
 
 static int handle_in_place(nearcall_client *client, const struct nc_frame *frame,
@@ -30,14 +31,6 @@ static int handle_in_place(nearcall_client *client, const struct nc_frame *frame
     return r;
 }
 
-static void no_memory_for(nearcall_client *client, const struct nc_frame *frame)
-{
-    struct nc_call *call = nc_call_by_id(client, frame->call_id);
-    if (call && nc_call_is_on_connection(call))
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_UNKNOWN,
-                       "no memory to keep what the server answered");
-}
-
 static int handle_copy(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                        struct nc_fault *fault)
 {
@@ -45,7 +38,7 @@ static int handle_copy(nearcall_client *client, const struct nc_frame *frame, co
     uint8_t small[NC_MEMORY_INLINE_BYTES];
     uint8_t *copy = frame->length <= sizeof(small) ? small : malloc(frame->length);
     if (!copy) {
-        no_memory_for(client, frame);
+        nc_lose_answer(client, frame);
         return 0;
     }
     memcpy(copy, body, frame->length);
@@ -55,6 +48,16 @@ static int handle_copy(nearcall_client *client, const struct nc_frame *frame, co
     if (copy != small)
         free(copy);
     return r;
+}
+
+/* A body may take long enough to copy for a signal's handler to fork meanwhile: then
+ * there is nothing here to give back in. */
+static void give_back(nearcall_client *client, const struct nc_frame *frame)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    if (nc_memory_is_used(memory) &&
+        (frame->length <= NC_MEMORY_INLINE_BYTES || !nc_forked(&client->guard)))
+        nc_memory_done(memory);
 }
 
 static void take_one(nearcall_client *client)
@@ -69,8 +72,8 @@ static void take_one(nearcall_client *client)
                              : handle_copy(client, &frame, body, &fault);
     if (r < 0)
         nc_protocol_error(client, &frame, &fault);
-    else if (nc_memory_is_used(memory))
-        nc_memory_done(memory);
+    else
+        give_back(client, &frame);
 }
 
 static bool waiting_is_over(const nearcall_client *client)
@@ -97,11 +100,13 @@ int nc_receive_memory(nearcall_client *client)
     return received;
 }
 
-/* The connection has ended: what the server put there before decides outcomes. */
+/* The connection has ended: what the server put there before decides outcomes. More
+ * than there are slots came later, and would go on without end. */
 void nc_drain_memory(nearcall_client *client)
 {
     struct nc_memory *memory = &client->connection.memory;
-    while (nc_memory_is_used(memory) && nc_memory_is_ready(memory)) {
+    uint32_t left = memory->slots_mask + 1;
+    while (left-- > 0 && nc_memory_is_used(memory) && nc_memory_is_ready(memory)) {
         if (nc_forked_inside(client))
             return;
         nc_keep_waiting_result(client);

@@ -99,6 +99,18 @@ int nc_request_own(nearcall_client *client)
     return r;
 }
 
+/* What was published may be overwritten by other calls once the server has taken it:
+ * before control goes back while its call waits, it becomes the handle's own. False:
+ * no memory, and nothing has changed. */
+bool nc_request_settle(nearcall_client *client)
+{
+    struct nc_writer *writer = &client->request;
+    if (!writer->in_arena || nc_arena_is_open_at(arena_of(client), writer->buffer.data))
+        return true;
+    return nc_buffer_reserve(&writer->private_buffer, writer->buffer.end) == NEARCALL_OK &&
+           nc_request_own(client) == NEARCALL_OK; /* for which there is room now */
+}
+
 /* Room for bytes behind the request's end. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
 int nc_request_reserve(nearcall_client *client, size_t bytes)
 {

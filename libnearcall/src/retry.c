@@ -79,9 +79,12 @@ static int attempt(nearcall_client *client, struct nc_call *call)
     return r;
 }
 
-/* The handle must not hold on to the caller's memory when control goes back. */
+/* The handle must not hold on to the caller's memory when control goes back, nor to
+ * what is not its own any more. */
 static bool let_go(nearcall_client *client)
 {
+    if (!nc_request_settle(client))
+        return false;
     return client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK;
 }
 

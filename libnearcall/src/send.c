@@ -12,9 +12,11 @@
 static void sending_failed(nearcall_client *client, int error)
 {
     struct nc_connection *connection = &client->connection;
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, error == ECONNRESET};
-    while (connection->state == NC_READY && nc_receive(client, MSG_DONTWAIT) == NC_RECEIVED)
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true,
+                           error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE};
+    while (connection->state == NC_READY && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED)
         ;
+    nc_drain_memory(client);
     if (connection->state == NC_READY)
         nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
                            client->address_text, strerror(error));
@@ -183,7 +185,7 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
 
 static void no_memory(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, false};
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     if (client->connection.written > call->frame_start)
         nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
                            client->address_text);

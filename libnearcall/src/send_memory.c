@@ -11,7 +11,7 @@
 
 static void queue_failed(nearcall_client *client)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, false};
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
                        client->address_text);
 }
@@ -44,7 +44,7 @@ static bool look_at_socket(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     if (client->now_ns - connection->looked_ns < NC_SOCKET_LOOK_US * 1000LL)
         return true;
-    (void)nc_receive(client, MSG_DONTWAIT);
+    (void)nc_receive_socket(client, MSG_DONTWAIT);
     connection->looked_ns = client->now_ns;
     return nc_connection_usable(client) && nc_memory_is_used(&connection->memory);
 }
@@ -57,18 +57,25 @@ static void fill(nearcall_client *client, struct nc_call *call, uint8_t *header,
         memmove(body + extension_bytes, call->payload, call->payload_bytes);
 }
 
+/* One that was never awake may not look at its ring yet. */
+static bool is_worth_a_wake(const struct nc_memory *memory, const struct nc_call *call)
+{
+    return call->payload_bytes >= WORTH_A_WAKE_BYTES && nc_memory_peer_was_awake(memory);
+}
+
 bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
 {
     struct nc_memory *memory = &client->connection.memory;
     uint8_t *header, *body;
-    size_t extension_bytes = nc_extension_bytes(client, call);
-    size_t bytes = extension_bytes + call->payload_bytes;
-    if (nc_memory_peer_sleeps(memory) && bytes < WORTH_A_WAKE_BYTES)
+    if (nc_memory_peer_sleeps(memory) && !is_worth_a_wake(memory, call))
         return false;
     if (!look_at_socket(client))
         return !nc_connection_usable(client); /* pending, for another connection */
     if (nc_forked_inside(client))
         return true; /* the child's copy of the call has ended */
+    /* Only now: what came over the socket may have told the function's number. */
+    size_t extension_bytes = nc_extension_bytes(client, call);
+    size_t bytes = extension_bytes + call->payload_bytes;
     bool in_place = extension_bytes == 0 && nc_arena_is_open_at(&memory->arena, call->payload);
     if (!nc_memory_begin(memory, bytes, in_place ? call->payload : NULL, &header, &body))
         return false;
@@ -85,8 +92,9 @@ bool nc_cancel_by_memory(nearcall_client *client, const struct nc_call *call)
     struct nc_memory *memory = &client->connection.memory;
     struct nc_frame frame = {.type = NC_CANCEL, .call_id = call->id};
     uint8_t *header, *body;
-    if (nc_memory_peer_sleeps(memory) || nc_forked_inside(client) ||
-        !nc_memory_begin(memory, 0, NULL, &header, &body))
+    if (nc_forked_inside(client))
+        return true; /* the call is the parent's */
+    if (nc_memory_peer_sleeps(memory) || !nc_memory_begin(memory, 0, NULL, &header, &body))
         return false;
     nc_frame_encode(header, &frame);
     publish(client);

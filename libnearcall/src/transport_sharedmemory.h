@@ -92,6 +92,11 @@ static inline bool nc_memory_peer_sleeps(const struct nc_memory *memory)
     return atomic_load_explicit(memory->server_sleeps, memory_order_relaxed) & 1;
 }
 
+static inline bool nc_memory_peer_was_awake(const struct nc_memory *memory)
+{
+    return atomic_load_explicit(memory->server_sleeps, memory_order_relaxed) > 1;
+}
+
 /* Begins a body in the arena whose length is not known yet; NULL: there is no room. */
 uint8_t *nc_memory_open_body(struct nc_memory *memory, uint32_t bytes);
 

@@ -170,10 +170,21 @@ static bool spin(nearcall_client *client, int64_t until_ns)
             return false;
         if (client->now_ns - connection->looked_ns >= SOCKET_LOOK_NS) {
             connection->looked_ns = client->now_ns;
-            (void)nc_receive(client, MSG_DONTWAIT);
+            (void)nc_receive_socket(client, MSG_DONTWAIT);
             return true;
         }
     }
+}
+
+/* Other frames came than the one that is waited for. */
+static void look_at_clock_and_socket(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    client->now_ns = nc_now_ns();
+    if (client->now_ns - connection->looked_ns < SOCKET_LOOK_NS)
+        return;
+    connection->looked_ns = client->now_ns;
+    (void)nc_receive_socket(client, MSG_DONTWAIT);
 }
 
 static int pump_memory(nearcall_client *client, int64_t until_ns)
@@ -187,7 +198,7 @@ static int pump_memory(nearcall_client *client, int64_t until_ns)
         if (nc_memory_is_used(memory))
             (void)nc_receive_memory(client);
         if (!waiting_is_over(client))
-            client->now_ns = nc_now_ns();
+            look_at_clock_and_socket(client);
         return NEARCALL_OK;
     }
     int r = wait_for_socket(client, until_ns);
