@@ -103,10 +103,10 @@ func ofLibraries() []result.Comparison {
 	return []result.Comparison{
 		ratio(raw, figureOf("floor-c-cgo", 0, result.FigureP50), result.AtMost(2.5)),
 		alone(figureOf("nearcall-perl-embed-typed", typedBytes, result.FigureP50), result.AtMost(600)),
-		ratio(small("nearcall-c-embed-child", result.FigureP50), raw, nil),
 		alone(small("nearcall-perl-embed-child", result.FigureP50), result.Under(bindingMax)),
 		alone(figureOf("nearcall-perl-embed-child-typed", typedBytes, result.FigureP50), result.Under(bindingMax)),
-		ratio(figureOf("nearcall-c-embed-child-goroutine", 0, result.FigureP50), inProcess, nil),
+		alone(figureOf("nearcall-c-embed-child-goroutine", 0, result.FigureP50), nil),
+		alone(inProcess, nil),
 	}
 }
 

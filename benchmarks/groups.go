@@ -41,13 +41,16 @@ const (
 	// In this time each of 64 processes has the CPU more than once.
 	manyProcesses       = 16
 	manyProcessesLength = 200 * time.Millisecond
+	// In this a caller and a server that rested are at their ease again.
+	coldLength      = 300 * time.Millisecond
+	coldQuickRounds = 5
 	// And in this a quota has run out more than once.
 	quotaLength      = 700 * time.Millisecond
 	quotaQuickRounds = 7
 )
 
 func (t tools) groups() []group {
-	groups := []group{t.small(), t.embedded(), t.fromPerl(), t.goroutines(), t.simple(), t.pipelined()}
+	groups := []group{t.small(), t.embedded(), t.embeddedChildren(), t.fromPerl(), t.goroutines(), t.simple(), t.pipelined()}
 	for _, size := range largeBytes {
 		groups = append(groups, t.large(size))
 	}
@@ -106,10 +109,17 @@ func (t tools) embedded() group {
 		plan("nearcall-perl-embed-typed", typedBytes, testLibrary, byItself, t.perlCaller("typed")),
 		plan("nearcall-python-embed", smallBytes, testLibrary, byItself, t.pythonCaller("raw")),
 		plan("nearcall-python-embed-typed", typedBytes, testLibrary, byItself, t.pythonCaller("typed")),
+		plan("nearcall-c-embed-goroutine", 0, testLibrary, byItself, t.c("goroutine")),
+	}}
+}
+
+// embeddedChildren call the parent of each. Every row has a server of its own, which
+// has rested since its last round: both sides have to find to two CPUs again.
+func (t tools) embeddedChildren() group {
+	return group{name: "embed-child", length: coldLength, quickRounds: coldQuickRounds, rows: []rowPlan{
 		plan("nearcall-c-embed-child", smallBytes, testLibrary, byParent, t.c("child-raw")),
 		plan("nearcall-perl-embed-child", smallBytes, testLibrary, byParent, t.perlCaller("child-raw")),
 		plan("nearcall-perl-embed-child-typed", typedBytes, testLibrary, byParent, t.perlCaller("child-typed")),
-		plan("nearcall-c-embed-goroutine", 0, testLibrary, byItself, t.c("goroutine")),
 		plan("nearcall-c-embed-child-goroutine", 0, testLibrary, byParent, t.c("child-goroutine")),
 	}}
 }
@@ -128,7 +138,7 @@ func (t tools) fromPerl() group {
 			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
 			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)))
 	}
-	return group{name: "from-perl", rows: rows}
+	return group{name: "from-perl", length: coldLength, quickRounds: coldQuickRounds, rows: rows}
 }
 
 // goRow is a row of the Go caller with that many goroutines.

@@ -8,7 +8,6 @@ package embed
 import "C"
 
 import (
-	"time"
 	"unsafe"
 
 	"github.com/nearcall/nearcall/server"
@@ -49,7 +48,7 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 		}
 	}
 	payload := unsafe.Slice((*byte)(call.payload), int(call.payload_bytes))
-	run := direct.Run(uint32(call.function), uint8(call.codec), payload, time.Duration(call.timeout_ns))
+	run := direct.Run(uint32(call.function), uint8(call.codec), payload, uint64(call.deadline_ns))
 	if run == nil {
 		return C.NEARCALL_EMBED_ELSEWHERE
 	}

@@ -11,11 +11,13 @@ import (
 // the AfterFunc method that package context looks for, so that contexts derived
 // from it need no goroutine.
 type callContext struct {
-	call     Call
+	function string
+	peer     *Peer
 	deadline time.Time // zero: none
 
 	// mu protects what follows.
 	mu        sync.Mutex
+	call      *Call // made when somebody asks for it, or by what came with the request
 	done      chan struct{}
 	err       error
 	timer     *time.Timer
@@ -72,9 +74,19 @@ type callKey struct{}
 // Value implements context.Context.
 func (c *callContext) Value(key any) any {
 	if key == (callKey{}) {
-		return &c.call
+		return c.theCall()
 	}
 	return nil
+}
+
+// theCall returns what the call is, made once.
+func (c *callContext) theCall() *Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.call == nil {
+		c.call = &Call{Function: c.function, Peer: *c.peer}
+	}
+	return c.call
 }
 
 // AfterFunc arranges that f runs in a goroutine of its own when the context

@@ -21,6 +21,10 @@ type Direct struct {
 	table  *functionTable
 	peer   Peer
 	runs   sync.Pool // of *DirectRun
+
+	// The same moment, so that deadlines need no clock to be read.
+	started   time.Time
+	startedNs uint64
 }
 
 // Direct returns the server's functions for calls within this process. From then
@@ -30,7 +34,7 @@ func (s *Server) Direct() (*Direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Direct{server: s, table: table, peer: Peer{
+	d := &Direct{server: s, table: table, started: time.Now(), startedNs: s.clock.Ns(), peer: Peer{
 		Local: true, UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid()), ProcessID: int32(os.Getpid()),
 	}}
 	d.runs.New = func() any { return &DirectRun{direct: d, execution: execution{server: s}} }
@@ -72,8 +76,8 @@ type DirectRun struct {
 // Run runs a function. It returns nil, and does nothing, for one that is not run
 // directly: it has proved to be slow, or its registration limits how it runs, so
 // that its caller must be able to leave it at its deadline. payload must stay as
-// it is until then; a timeout of 0 is none.
-func (d *Direct) Run(function uint32, by uint8, payload []byte, timeout time.Duration) *DirectRun {
+// it is until then; deadlineNs is of CLOCK_MONOTONIC, 0 is none.
+func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint64) *DirectRun {
 	f := d.table.find(function)
 	if f != nil && !f.inline() {
 		return nil
@@ -87,16 +91,16 @@ func (d *Direct) Run(function uint32, by uint8, payload []byte, timeout time.Dur
 	case len(payload) > d.server.config.frameBytesMax:
 		e.err = refusedf(status.ResourceExhausted, "the request has %d bytes, the library accepts %d (frame_bytes_max)", len(payload), d.server.config.frameBytesMax)
 	default:
-		run.run(timeout)
+		run.run(deadlineNs)
 	}
 	return run
 }
 
-func (r *DirectRun) run(timeout time.Duration) {
+func (r *DirectRun) run(deadlineNs uint64) {
 	e, f := &r.execution, r.execution.function
 	ctx := context.Background()
 	if f.TakesContext() || len(e.server.config.interceptors) > 0 {
-		e.context = r.newContext(timeout)
+		e.context = r.newContext(deadlineNs)
 		ctx = e.context
 	}
 	if f.instant() && r.untimed < untimedMax {
@@ -114,11 +118,11 @@ func (r *DirectRun) run(timeout time.Duration) {
 	}
 }
 
-func (r *DirectRun) newContext(timeout time.Duration) *callContext {
+func (r *DirectRun) newContext(deadlineNs uint64) *callContext {
 	made := r.contexts.next()
-	made.call.Function, made.call.Peer = r.execution.function.name, r.direct.peer
-	if timeout > 0 {
-		made.deadline = time.Now().Add(timeout)
+	made.function, made.peer = r.execution.function.name, &r.direct.peer
+	if deadlineNs > 0 {
+		made.deadline = r.direct.started.Add(time.Duration(deadlineNs - r.direct.startedNs))
 	}
 	return made
 }

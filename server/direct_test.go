@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
@@ -20,7 +21,7 @@ func newDirect(t *testing.T) *server.Direct {
 	s.Register("limited", func(data []byte) []byte { return data }, server.MaxConcurrency(1))
 	s.Register("panic", func([]byte) []byte { panic("no") })
 	s.Register("deadline", func(ctx context.Context, data []byte) ([]byte, error) {
-		if _, bounded := ctx.Deadline(); !bounded {
+		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) <= 0 || time.Until(deadline) > time.Second {
 			return nil, status.Errorf(status.FailedPrecondition, "no deadline")
 		}
 		call, _ := server.CallFromContext(ctx)
@@ -35,7 +36,12 @@ func newDirect(t *testing.T) *server.Direct {
 
 func runDirect(t *testing.T, d *server.Direct, name, payload string, timeout time.Duration) (reply string, code status.Code) {
 	t.Helper()
-	run := d.Run(d.Find(name), uint8(wire.CodecRaw), []byte(payload), timeout)
+	var deadlineNs uint64
+	if timeout > 0 {
+		clock := monotonic.New()
+		deadlineNs = clock.Ns() + uint64(timeout)
+	}
+	run := d.Run(d.Find(name), uint8(wire.CodecRaw), []byte(payload), deadlineNs)
 	if run == nil {
 		t.Fatalf("%s was not run directly", name)
 	}

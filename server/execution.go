@@ -92,7 +92,7 @@ func (e *execution) intercept(ctx context.Context, index int) error {
 		e.callError = withOutcome(e.call(ctx))
 		return e.callError
 	}
-	return interceptors[index](ctx, &e.context.call, func(ctx context.Context) error {
+	return interceptors[index](ctx, e.context.theCall(), func(ctx context.Context) error {
 		return e.intercept(ctx, index+1)
 	})
 }

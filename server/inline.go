@@ -48,9 +48,9 @@ func (c *connection) account(e *execution, startedNs uint64, untimed bool) (done
 // newContext makes the context of the request in c.frame.
 func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
 	made := c.contexts.next()
-	made.call.Function, made.call.Peer = f.name, c.peer
+	made.function, made.peer = f.name, &c.peer
 	if c.frame.ExtensionBytes > 0 {
-		made.call.parseMetadata(c.frame.Extensions)
+		made.theCall().parseMetadata(c.frame.Extensions)
 	}
 	if expiryNs > 0 {
 		made.deadline = time.Now().Add(time.Duration(expiryNs - c.nowNs))

@@ -153,7 +153,7 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}
-	e.context = &callContext{call: Call{Function: f.name, Peer: c.peer}, deadline: time.Now().Add(timeout)}
+	e.context = &callContext{function: f.name, peer: &c.peer, deadline: time.Now().Add(timeout)}
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
 	return e.runSimple()

@@ -17,6 +17,10 @@
 /* Calls this fast cannot be sleeping ones; nothing is to be learned then. */
 #define CERTAINLY_FAST_NS (4 * NS_PER_US)
 #define MISSES_MAX 3u
+/* One that takes turns with its server on one CPU moves to another after so many
+ * calls; where that does not help, because all are busy, after ever more. */
+#define YIELDS_BEFORE_MOVE_MIN 16u
+#define YIELDS_BEFORE_MOVE_MAX 8192u
 /* A gap of this size in a spin means that somebody else has the CPU, or that a quota
  * is used up; then spinning rests for many times as long. */
 #define DISPLACED_NS (100 * NS_PER_US)
@@ -37,6 +41,7 @@ void nc_governor_start(struct nc_governor *governor, enum nc_spin mode, int64_t 
         .countdown = CALLS_BETWEEN_SAMPLES,
         .samples = SAMPLES_BETWEEN_PROBES_MIN,
         .samples_between_probes = SAMPLES_BETWEEN_PROBES_MIN,
+        .yields_before_move = YIELDS_BEFORE_MOVE_MIN,
     };
     if (mode == NC_SPIN_DEDICATED)
         *governor = (struct nc_governor){.limit_ns = INT64_MAX, .spins = true};
@@ -165,6 +170,19 @@ void nc_governor_measured(struct nc_governor *governor, int64_t now_ns)
         *average_ns = latency_ns;
     else
         *average_ns += (latency_ns - *average_ns) / 8;
+    if (latency_ns < CERTAINLY_FAST_NS)
+        governor->yields_before_move = YIELDS_BEFORE_MOVE_MIN;
+}
+
+void nc_governor_hit_by_yield(struct nc_governor *governor)
+{
+    governor->misses = 0;
+    if (++governor->yields < governor->yields_before_move || governor->limit_ns == INT64_MAX)
+        return;
+    governor->yields = 0;
+    if (governor->yields_before_move < YIELDS_BEFORE_MOVE_MAX)
+        governor->yields_before_move *= 2;
+    move_away();
 }
 
 void nc_governor_missed(struct nc_governor *governor)

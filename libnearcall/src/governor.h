@@ -22,6 +22,8 @@ struct nc_governor {
     uint32_t probes_left;
     int64_t probed_ns; /* all latencies of the probe but the first */
     uint32_t misses; /* spins in a row that ended without a reply */
+    uint32_t yields; /* spins in a row that ended with a reply because they yielded */
+    uint32_t yields_before_move;
     int64_t spinning_ns; /* moving averages of latencies; 0: not known */
     int64_t sleeping_ns;
     int64_t rest_until_ns; /* since it was put off its CPU */
@@ -52,7 +54,11 @@ void nc_governor_missed(struct nc_governor *governor);
 static inline void nc_governor_hit(struct nc_governor *governor)
 {
     governor->misses = 0;
+    governor->yields = 0;
 }
+
+/* The reply was there when the spinner had given its CPU away: the server runs on it. */
+void nc_governor_hit_by_yield(struct nc_governor *governor);
 
 /* A spinner found that much time gone between two looks at the clock. */
 void nc_governor_gap(struct nc_governor *governor, int64_t gap_ns, int64_t now_ns);

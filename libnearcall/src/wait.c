@@ -151,17 +151,22 @@ static bool spin(nearcall_client *client, int64_t until_ns)
     struct nc_connection *connection = &client->connection;
     const struct nc_memory *memory = &connection->memory;
     int64_t started_ns = client->now_ns;
+    bool yielded = false; /* just before this look */
     for (bool first = true;; first = false) {
         for (int i = 0; i < LOOKS_AT_ONCE; i++) {
             if (nc_memory_is_ready(memory)) {
-                nc_governor_hit(&connection->governor);
+                if (yielded)
+                    nc_governor_hit_by_yield(&connection->governor);
+                else
+                    nc_governor_hit(&connection->governor);
                 return true;
             }
+            yielded = false;
             nc_pause_cpu();
         }
         /* A server that was woken through the socket may wait for this very CPU. */
         if (first)
-            sched_yield();
+            yielded = sched_yield() == 0;
         int64_t before_ns = client->now_ns;
         client->now_ns = nc_now_ns();
         if (!first)
