@@ -34,8 +34,8 @@
 // the library, and the same handle goes on over shared memory or a private Unix
 // socket to the process that loaded it, whose state all children share. The
 // socket lies in a directory that only its user can enter,
-// $XDG_RUNTIME_DIR/nearcall-embed or /tmp/nearcall-embed-UID, and is removed when
-// the process exits.
+// $XDG_RUNTIME_DIR/nearcall-embed or /tmp/nearcall-embed-UID. It is removed when
+// the process exits, or, after it was killed, by the next one that loads the file.
 //
 // A function must not end its goroutine by runtime.Goexit: within the process
 // there is nobody to return to. A panic is an error of its call.

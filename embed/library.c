@@ -33,20 +33,49 @@ static _Thread_local volatile int inside __attribute__((tls_model("initial-exec"
 
 static _Thread_local int is_known __attribute__((tls_model("initial-exec")));
 
+/* No handler of the host's runs on this thread until leave_go(), and its mask is then
+ * what it was. For what is rare: calls have no time for it. */
+static void enter_go(sigset_t *ret_former)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGURG);
+    sigdelset(&all, SIGPROF);
+    for (size_t i = 0; i < RUNTIME_SIGNALS; i++)
+        sigdelset(&all, runtime_signals[i]);
+    pthread_sigmask(SIG_SETMASK, &all, ret_former);
+    inside++;
+}
+
+static void leave_go(const sigset_t *former)
+{
+    inside--;
+    is_known = 1;
+    pthread_sigmask(SIG_SETMASK, former, NULL);
+}
+
 static int start(const char *file, char *error, uint64_t error_bytes)
 {
-    return nearcallEmbedStart((char *)file, error, error_bytes);
+    sigset_t former;
+    enter_go(&former);
+    int r = nearcallEmbedStart((char *)file, error, error_bytes);
+    leave_go(&former);
+    return r;
+}
+
+static void overran(uint32_t function)
+{
+    sigset_t former;
+    enter_go(&former);
+    nearcallEmbedOverran(function);
+    leave_go(&former);
 }
 
 /* The first call of a thread makes it known to the runtime, which changes the
  * thread's mask for good. It is the host's. */
 static void become_known(void)
 {
-    sigset_t mask;
-    pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    nearcallEmbedOverran(NEARCALL_EMBED_UNNUMBERED); /* does nothing */
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    is_known = 1;
+    overran(NEARCALL_EMBED_UNNUMBERED); /* does nothing */
 }
 
 static int call(struct nearcall_embed_call *call)
@@ -64,7 +93,7 @@ static struct nearcall_embed_library library = {
     .place = &place,
     .start = start,
     .call = call,
-    .overran = nearcallEmbedOverran,
+    .overran = overran,
 };
 
 __attribute__((visibility("default"))) const struct nearcall_embed_library *

@@ -71,11 +71,13 @@ func privateDirectory() (string, error) {
 func removeAbandoned(latest string) {
 	locks, _ := filepath.Glob(latest + ".*" + lockSuffix)
 	for _, lock := range locks {
-		file, err := os.Open(lock)
+		file, err := os.OpenFile(lock, os.O_RDWR, 0)
 		if err != nil {
 			continue
 		}
-		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		// The kind of lock that the listener holds; flock(2) knows nothing of it.
+		whole := unix.Flock_t{Type: unix.F_WRLCK}
+		if unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &whole) == nil {
 			os.Remove(strings.TrimSuffix(lock, lockSuffix))
 			os.Remove(lock)
 		}

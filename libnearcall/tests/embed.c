@@ -140,6 +140,33 @@ static void state_is_shared(void)
     CHECK_INT(embed_call_none(client, "count"), before + 6);
 }
 
+static void loads_too(void *said)
+{
+    int fd = *(int *)said;
+    nearcall_client *another = test_open(embed_address(""), 0);
+    embed_echo(another, 1);
+    nearcall_close(another);
+    CHECK_INT(write(fd, "l", 1), 1);
+}
+
+/* Who only has the path finds its own parent, whoever else has loaded the file. */
+static void child_has_no_descriptors(void *unused)
+{
+    (void)unused;
+    for (int fd = 3; fd < 64; fd++)
+        close(fd);
+    CHECK_INT(embed_call_none(client, "process_id"), getppid());
+}
+
+static void others_load_the_same(pid_t other, int go, int done)
+{
+    char byte;
+    CHECK_INT(write(go, "g", 1), 1);
+    CHECK_INT(read(done, &byte, 1), 1);
+    test_join(other);
+    test_join(test_fork(child_has_no_descriptors, NULL));
+}
+
 static void child_must_not(void *unused)
 {
     (void)unused;
@@ -167,6 +194,15 @@ static void a_crash_of_a_child_ends_it(void)
 int main(void)
 {
     test_begin();
+    int go[2], done[2];
+    CHECK(pipe(go) == 0 && pipe(done) == 0);
+    pid_t other = fork(); /* before there is Go in this process */
+    if (other == 0) {
+        char byte;
+        CHECK_INT(read(go[0], &byte, 1), 1);
+        loads_too(&done[1]);
+        exit(0);
+    }
     client = test_open(embed_address(""), 0);
     answers();
     errors();
@@ -174,6 +210,7 @@ int main(void)
     slow_functions_can_be_left();
     pipelined();
     state_is_shared();
+    others_load_the_same(other, go[1], done[0]);
     test_join(test_fork(child_must_not, NULL));
     a_crash_of_a_child_ends_it();
     nearcall_close(client);

@@ -99,11 +99,26 @@ static void own_broken_pipe(void)
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
 }
 
+/* The runtime unblocks SIGCHLD in threads it comes to know. */
+static void the_mask_is_the_hosts(void)
+{
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    CHECK_INT(sigprocmask(SIG_BLOCK, &mask, NULL), 0);
+    client = test_open(embed_address(""), 0);
+    embed_echo(client, 10);
+    CHECK_INT(sigprocmask(SIG_SETMASK, NULL, &mask), 0);
+    CHECK(sigismember(&mask, SIGCHLD) == 1 && sigismember(&mask, SIGTERM) == 0);
+    sigemptyset(&mask);
+    CHECK_INT(sigprocmask(SIG_SETMASK, &mask, NULL), 0);
+}
+
 int main(void)
 {
     test_begin();
     own_broken_pipe();
-    client = test_open(embed_address(""), 0);
+    the_mask_is_the_hosts();
     broken_pipes();
     each_signal(SA_ONSTACK | SA_RESTART);
     nearcall_block_signals(client, 1);
