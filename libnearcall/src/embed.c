@@ -123,12 +123,8 @@ static int grow(struct nearcall_embed_call *call, uint64_t bytes)
 static int call_blocking_signals(const struct nearcall_embed_library *library,
                                  struct nearcall_embed_call *call)
 {
-    static const int needed[] = {SIGURG, SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-    sigset_t all, former;
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
-        sigdelset(&all, needed[i]);
-    pthread_sigmask(SIG_BLOCK, &all, &former);
+    sigset_t former;
+    nc_embed_block_signals(&former);
     int r = library->call(call);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return r;

@@ -2,6 +2,7 @@
 #ifndef NC_EMBED_H
 #define NC_EMBED_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,7 +35,10 @@ void nc_embed_free(struct nc_embed *embed);
 int nc_embed_call(nearcall_client *client, nearcall_function *function, int codec,
                   const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply);
 
-/* embed_load.c: the library of that file, loaded if this process has none. NULL with
+/* embed_load.c: keeps the host's handlers from this thread, and from those it makes. */
+void nc_embed_block_signals(sigset_t *ret_former);
+
+/* The library of that file, loaded if this process has none. NULL with
  * a sentence in reason. */
 const struct nearcall_embed_library *nc_embed_load(const char *file, char *reason,
                                                    size_t reason_bytes);

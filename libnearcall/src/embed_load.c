@@ -90,16 +90,23 @@ static void explain_loading(const char *file, char *reason, size_t reason_bytes)
 
 /* ---- Loading ---- */
 
+void nc_embed_block_signals(sigset_t *ret_former)
+{
+    static const int needed[] = {SIGURG, SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        sigdelset(&all, needed[i]);
+    pthread_sigmask(SIG_BLOCK, &all, ret_former);
+}
+
 /* A thread that the runtime starts must not be chosen for a signal whose handler
  * belongs to the host: that would run on a stack too small for it. Threads inherit
  * the mask of who loads; the runtime unblocks by itself what it must have. */
 static void *load(const char *file)
 {
-    sigset_t all, former;
-    sigfillset(&all);
-    sigdelset(&all, SIGURG);
-    sigdelset(&all, SIGPROF);
-    pthread_sigmask(SIG_SETMASK, &all, &former);
+    sigset_t former;
+    nc_embed_block_signals(&former);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return handle;

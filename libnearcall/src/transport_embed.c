@@ -24,11 +24,11 @@ static bool find_way(const struct nearcall_embed_place *place, unsigned candidat
 {
     memset(ret_way, 0, sizeof(*ret_way));
     ret_way->kind = NC_ADDRESS_UNIX;
-    const char *path = candidate == 1 ? place->path : place->latest;
+    const char *path = candidate <= 1 ? place->path : place->latest;
     if (candidate == 0 && descriptor_is_ours(place))
         snprintf(ret_way->path, sizeof(ret_way->path), "/proc/self/fd/%d", place->descriptor);
     else
-        snprintf(ret_way->path, sizeof(ret_way->path), "%s", candidate == 0 ? place->path : path);
+        snprintf(ret_way->path, sizeof(ret_way->path), "%s", path);
     return candidate <= 2;
 }
 

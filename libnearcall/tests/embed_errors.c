@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <unistd.h>
 
 static void refused(const char *address, int code, const char *words)
 {
@@ -56,7 +57,13 @@ static void without_embed(void *unused)
 static void another_version(void *unused)
 {
     (void)unused;
-    refused("embed:/lib/x86_64-linux-gnu/libm.so.6", NEARCALL_E_FAILED_PRECONDITION, "without Nearcall");
+    char program[400], address[500];
+    ssize_t bytes = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    CHECK(bytes > 0);
+    program[bytes] = '\0';
+    *strrchr(program, '/') = '\0';
+    snprintf(address, sizeof(address), "embed:%s/libstranger.so", program);
+    refused(address, NEARCALL_E_FAILED_PRECONDITION, "build both from the same release");
 }
 
 static void two_libraries(void *unused)

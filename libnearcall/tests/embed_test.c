@@ -42,11 +42,10 @@ const char *embed_copy(const char *name, long offset, const char *from, const ch
     return path;
 }
 
-static int64_t call_int(nearcall_client *client, nearcall_function *function)
+static int64_t call_int(nearcall_client *client)
 {
     nearcall_reply reply;
     CHECK_CALL(client, nearcall_request_call(client, 10000, &reply), NEARCALL_OK);
-    (void)function;
     return test_read_int(&reply);
 }
 
@@ -54,7 +53,7 @@ int64_t embed_call_int(nearcall_client *client, const char *name, int64_t argume
 {
     nearcall_function *function = test_find(client, name);
     test_request_int(client, function, argument);
-    return call_int(client, function);
+    return call_int(client);
 }
 
 int64_t embed_call_none(nearcall_client *client, const char *name)
@@ -62,7 +61,7 @@ int64_t embed_call_none(nearcall_client *client, const char *name)
     nearcall_function *function = test_find(client, name);
     CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_MSGPACK), NEARCALL_OK);
     nearcall_put_array(client, 0);
-    return call_int(client, function);
+    return call_int(client);
 }
 
 void embed_echo(nearcall_client *client, size_t bytes)
