@@ -90,17 +90,18 @@ func ack(ctx context.Context, m, n int64) (int64, error) {
 	if m < 0 || n < 0 || m > ackermannMMax || n > ackermannNMax {
 		return 0, status.Errorf(status.OutOfRange, "ack(%d, %d): m must be 0 to %d and n 0 to %d", m, n, ackermannMMax, ackermannNMax)
 	}
-	return ackermann(m, n), ctx.Err()
+	return Ackermann(m, n), ctx.Err()
 }
 
-func ackermann(m, n int64) int64 {
+// Ackermann is the function of that name, for small numbers: it grows like no other.
+func Ackermann(m, n int64) int64 {
 	switch {
 	case m == 0:
 		return n + 1
 	case n == 0:
-		return ackermann(m-1, 1)
+		return Ackermann(m-1, 1)
 	}
-	return ackermann(m-1, ackermann(m, n-1))
+	return Ackermann(m-1, Ackermann(m, n-1))
 }
 
 func sum(numbers ...int64) int64 {

@@ -65,7 +65,7 @@ var arrows = []layer{
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", anything}},
+	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/demo", anything}},
 	{"examples", []string{"status", "server", "client", "handoff", "resident", "embed", anything}},
 	{"tools", []string{anything}},
 }
