@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,14 +16,22 @@ type callContext struct {
 	peer     *Peer
 	deadline time.Time // zero: none
 
+	// ended is written under mu and read without: functions that loop ask often.
+	ended atomic.Uint32 // why it ended, as below
+
 	// mu protects what follows.
 	mu        sync.Mutex
 	call      *Call // made when somebody asks for it, or by what came with the request
 	done      chan struct{}
-	err       error
 	timer     *time.Timer
 	callbacks map[*func()]struct{}
 }
+
+// Why a context has ended; not yet is 0.
+const (
+	endedCanceled uint32 = 1 + iota
+	endedDeadline
+)
 
 // contextsAtOnce is how many contexts are allocated together: each is used for
 // one call only, because a function may keep it, but they need not be made one
@@ -50,7 +59,7 @@ func (c *callContext) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.done == nil {
 		c.done = make(chan struct{})
-		if c.err != nil {
+		if c.ended.Load() != 0 {
 			close(c.done)
 		} else {
 			c.startTimerLocked()
@@ -61,12 +70,16 @@ func (c *callContext) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (c *callContext) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil && !c.deadline.IsZero() && time.Until(c.deadline) <= 0 {
-		c.endLocked(context.DeadlineExceeded)
+	if c.ended.Load() == 0 && !c.deadline.IsZero() && time.Until(c.deadline) <= 0 {
+		c.end(context.DeadlineExceeded)
 	}
-	return c.err
+	switch c.ended.Load() {
+	case endedCanceled:
+		return context.Canceled
+	case endedDeadline:
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 type callKey struct{}
@@ -94,7 +107,7 @@ func (c *callContext) theCall() *Call {
 func (c *callContext) AfterFunc(f func()) (stop func() bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.ended.Load() != 0 {
 		go f()
 		return func() bool { return false }
 	}
@@ -130,23 +143,27 @@ func (c *callContext) shorten(deadline time.Time) {
 	c.deadline = deadline
 	if c.timer != nil {
 		c.timer.Reset(time.Until(deadline))
-	} else if c.done != nil && c.err == nil {
+	} else if c.done != nil && c.ended.Load() == 0 {
 		c.startTimerLocked()
 	}
 }
 
-// end ends the context for a reason; the first reason counts.
+// end ends the context because of context.Canceled or context.DeadlineExceeded;
+// the first reason counts. It runs for every call, so it defers nothing.
 func (c *callContext) end(reason error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endLocked(reason)
+	if c.ended.Load() == 0 {
+		c.endLocked(reason)
+	}
+	c.mu.Unlock()
 }
 
 func (c *callContext) endLocked(reason error) {
-	if c.err != nil {
-		return
+	ended := endedCanceled
+	if reason == context.DeadlineExceeded {
+		ended = endedDeadline
 	}
-	c.err = reason
+	c.ended.Store(ended)
 	if c.timer != nil {
 		c.timer.Stop()
 	}

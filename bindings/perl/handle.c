@@ -21,14 +21,15 @@ ncp_handle *ncp_handle_new(pTHX)
  * to pay for it. */
 void ncp_protect_stack(pTHX_ const ncp_handle *handle)
 {
+    UV handlers = 0;
     int number;
 
     if (LIKELY(!handle->embedded))
         return;
+    /* Nearly always there is none: no branch for each costs half of it. */
     for (number = 1; number < SIG_SIZE; number++)
-        if (PL_psig_ptr[number])
-            break;
-    nearcall_block_signals(handle->client, number < SIG_SIZE);
+        handlers |= PTR2UV(PL_psig_ptr[number]);
+    nearcall_block_signals(handle->client, handlers != 0);
 }
 
 static void functions_free(pTHX_ HV *functions)
