@@ -218,9 +218,11 @@ static uint64_t values_inside(const nearcall_value *value)
 
 NEARCALL_API int nearcall_skip(nearcall_reader *reader)
 {
-    uint64_t missing[NC_NESTING_DEPTH_MAX + 1] = {1};
+    /* Written as far as it is used: most results are one value, and every call's is skipped. */
+    uint64_t missing[NC_NESTING_DEPTH_MAX + 1];
     nearcall_reader ahead = *reader;
     unsigned depth = 0;
+    missing[0] = 1;
     for (;;) {
         nearcall_value value;
         int r = nearcall_read(&ahead, &value);
