@@ -161,4 +161,38 @@ const (
 	// accepted; it caps this at net.core.somaxconn. Why: prefork workers connect
 	// all at once.
 	ListenBacklog = 4096
+
+	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
+	// in one direction. Why: below what the kernel lets be in flight.
+	HandoffWindow        = 64
+	HandoffWindowCeiling = 240
+
+	// HandoffPrefixBytesMax (bytes): bytes already read that travel with a
+	// connection. Why: as much as a front looks at.
+	HandoffPrefixBytesMax        = 65536
+	HandoffPrefixBytesMaxCeiling = 1048576
+
+	// HandoffMessageBytesMax (bytes): a message that travels with a connection, a
+	// listener or a file. Why: bounds what waits to be accepted.
+	HandoffMessageBytesMax        = 65536
+	HandoffMessageBytesMaxCeiling = 1048576
+
+	// HandoffNameBytesMax (bytes): what a giver calls what it gives. Why: names
+	// are looked up and logged.
+	HandoffNameBytesMax = 255
+
+	// HandoffRecallMs (ms): how long a giver waits for the answer to RECALL before
+	// it ends the channel. Why: a receiver that stopped must not hold connections
+	// that others could serve.
+	HandoffRecallMs = 1000
+
+	// PeekBytesMax (bytes): a request head or a ClientHello that is looked at
+	// before its connection is given away. Why: as much as a socket holds by
+	// default, and more than servers accept.
+	PeekBytesMax = 65536
+
+	// PeekTimeoutMs (ms): how long a client may take for them. Why: a client that
+	// says nothing, or a byte a second, costs no more.
+	PeekTimeoutMs        = 10000
+	PeekTimeoutMsCeiling = 300000
 )

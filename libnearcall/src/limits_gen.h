@@ -118,4 +118,29 @@
 /* connections: connections the kernel queues before they are accepted; it caps this at net.core.somaxconn. */
 #define NC_LISTEN_BACKLOG 4096
 
+/* handoffs: GIVEs that wait for their answer on one channel, in one direction. */
+#define NC_HANDOFF_WINDOW 64
+#define NC_HANDOFF_WINDOW_CEILING 240
+
+/* bytes: bytes already read that travel with a connection. */
+#define NC_HANDOFF_PREFIX_BYTES_MAX 65536
+#define NC_HANDOFF_PREFIX_BYTES_MAX_CEILING 1048576
+
+/* bytes: a message that travels with a connection, a listener or a file. */
+#define NC_HANDOFF_MESSAGE_BYTES_MAX 65536
+#define NC_HANDOFF_MESSAGE_BYTES_MAX_CEILING 1048576
+
+/* bytes: what a giver calls what it gives. */
+#define NC_HANDOFF_NAME_BYTES_MAX 255
+
+/* ms: how long a giver waits for the answer to RECALL before it ends the channel. */
+#define NC_HANDOFF_RECALL_MS 1000
+
+/* bytes: a request head or a ClientHello that is looked at before its connection is given away. */
+#define NC_PEEK_BYTES_MAX 65536
+
+/* ms: how long a client may take for them. */
+#define NC_PEEK_TIMEOUT_MS 10000
+#define NC_PEEK_TIMEOUT_MS_CEILING 300000
+
 #endif
