@@ -19,7 +19,7 @@ SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
-TEST_PARTS := test-go test-c test-model test-perl test-python test-command test-conformance test-examples test-faults fuzz
+TEST_PARTS := test-go test-c test-model test-perl test-python test-command test-conformance test-examples test-windows test-faults fuzz
 LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-shell lint-c lint-perl lint-python
 
 ##@ Use
@@ -119,6 +119,9 @@ test-conformance: build build-perl build-python ## every client and server again
 
 test-examples: build build-perl build-python ## each example, driven as its users would
 	@examples/test
+
+test-windows: check-go ## what runs on Windows, under Wine; what runs on macOS is compiled
+	@tools/test-windows
 
 test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
 	@tests/run

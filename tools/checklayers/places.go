@@ -72,9 +72,12 @@ func anyUsesCgo(root string, sources []string) (bool, error) {
 // marked imports belong into files whose names say so: unsafe, so that a
 // reviewer finds all of it, and system calls, so that another system can have
 // files of its own.
-var marked = []struct{ path, mark string }{
-	{"unsafe", "unsafe"},
-	{systemCalls, "linux"},
+var marked = []struct {
+	path  string
+	marks []string // one of them
+}{
+	{"unsafe", []string{"unsafe"}},
+	{systemCalls, []string{"linux", "darwin", "windows"}},
 }
 
 // coreFolders hold what users link into their programs.
@@ -95,8 +98,10 @@ func checkMarkedImports(root string, files []string) ([]string, error) {
 		words := strings.Split(strings.TrimSuffix(filepath.Base(file), ".go"), "_")
 		for _, m := range marked {
 			imported := slices.ContainsFunc(imports, func(path string) bool { return within(path, m.path) })
-			if imported && !slices.Contains(words[1:], m.mark) {
-				problems = append(problems, fmt.Sprintf("%s: imports %s; that is only for files named *_%s.go", file, m.path, m.mark))
+			named := slices.ContainsFunc(m.marks, func(mark string) bool { return slices.Contains(words[1:], mark) })
+			if imported && !named {
+				problems = append(problems, fmt.Sprintf("%s: imports %s; that is only for files named *_%s.go",
+					file, m.path, strings.Join(m.marks, ".go, *_")))
 			}
 		}
 	}
