@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/nearcall/nearcall v0.0.0
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.49.0
 )

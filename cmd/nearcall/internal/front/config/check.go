@@ -1,0 +1,205 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/address"
+)
+
+// A checker turns a file into a Config and collects all that is wrong with it.
+type checker struct {
+	path     string
+	lines    lines
+	problems []error
+}
+
+func (c *checker) fail(key, format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf("%s:%d: %s", c.path, c.lines.of(key), fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) config(f *file) *Config {
+	config := &Config{
+		Path:     c.path,
+		Listens:  c.listens(f.Listen),
+		Backends: c.backends(f.Backend),
+		Timeouts: c.timeouts(&f.Timeouts),
+		Limits:   c.limits(&f.Limits),
+		Metrics:  c.address("metrics.address", f.Metrics.Address),
+		Control:  c.unixAddress("control.address", f.Control.Address),
+	}
+	config.Routes = c.routes(f.Route, f.Backend)
+	return config
+}
+
+func (c *checker) listens(all []fileListen) []Listen {
+	if len(all) == 0 {
+		c.fail("", `there is no [[listen]]: write one with an address, as address = "tcp:0.0.0.0:80"`)
+	}
+	var listens []Listen
+	names, addresses := map[string]bool{}, map[string]bool{}
+	for i, l := range all {
+		at := fmt.Sprintf("listen[%d]", i)
+		listen := Listen{Name: l.Name, Protocol: c.protocol(at+".protocol", l.Protocol), DeferAccept: l.DeferAccept}
+		listen.Address = c.needAddress(at+".address", l.Address, `"tcp:0.0.0.0:80" or "unix:/run/front.sock"`)
+		if listen.Name == "" {
+			listen.Name = listen.Address
+		}
+		if names[listen.Name] || addresses[listen.Address] {
+			c.fail(at, "another [[listen]] has the name %q or the address %q: remove one of them", listen.Name, listen.Address)
+		}
+		if l.DeferAccept && strings.HasPrefix(l.Address, "unix:") {
+			c.fail(at+".defer_accept", "defer_accept is of TCP: remove it for %s", l.Address)
+		}
+		names[listen.Name], addresses[listen.Address] = true, true
+		listens = append(listens, listen)
+	}
+	return listens
+}
+
+func (c *checker) protocol(key, text string) Protocol {
+	switch p := Protocol(text); p {
+	case "":
+		return ProtocolAny
+	case ProtocolAny, ProtocolHTTP, ProtocolTLS:
+		return p
+	}
+	c.fail(key, `protocol is %q: write "http", "tls", or "any" to go by the first byte`, text)
+	return ProtocolAny
+}
+
+func (c *checker) backends(all map[string]fileBackend) []Backend {
+	var backends []Backend
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		b, at := all[name], "backend."+name
+		backend := Backend{Name: name, Users: c.users(at+".users", b.Users), Otherwise: c.otherwise(at+".otherwise", b.Otherwise)}
+		backend.Wait = c.milliseconds(at+".wait_ms", b.WaitMs, 0, waitMsDefault, hourMs)
+		if len(b.Sockets) == 0 {
+			c.fail(at+".sockets", `backend %q has no sockets: write sockets = ["unix:/run/%s.sock"]`, name, name)
+		}
+		for _, socket := range b.Sockets {
+			if slices.Contains(backend.Sockets, socket) {
+				c.fail(at+".sockets", "%s stands here twice: remove one", socket)
+			}
+			backend.Sockets = append(backend.Sockets, c.unixAddress(at+".sockets", socket))
+		}
+		backends = append(backends, backend)
+	}
+	return backends
+}
+
+func (c *checker) otherwise(key, text string) Otherwise {
+	switch o := Otherwise(text); o {
+	case "":
+		return OtherwiseAnswer
+	case OtherwiseAnswer, OtherwiseClose:
+		return o
+	}
+	c.fail(key, `otherwise is %q: write "503" to answer, or "close"`, text)
+	return OtherwiseAnswer
+}
+
+// users takes names and numbers.
+func (c *checker) users(key string, names []string) []uint32 {
+	var users []uint32
+	for _, name := range names {
+		id := name
+		if found, err := user.Lookup(name); err == nil {
+			id = found.Uid
+		}
+		number, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			c.fail(key, "there is no user %q on this machine: write the name or the number of one", name)
+			continue
+		}
+		users = append(users, uint32(number))
+	}
+	return users
+}
+
+func (c *checker) needAddress(key, text, example string) string {
+	if text == "" {
+		c.fail(key, "the address is missing: write address = %s", example)
+		return ""
+	}
+	return c.address(key, text)
+}
+
+func (c *checker) address(key, text string) string {
+	if text == "" {
+		return ""
+	}
+	parsed, err := address.Parse(text, false)
+	switch {
+	case err != nil:
+		c.fail(key, "%s", strings.TrimPrefix(err.Error(), "nearcall: "))
+	case strings.Contains(text, "?"):
+		c.fail(key, "address %q: parameters are for calls; remove what follows the ?", text)
+	default:
+		return parsed.String()
+	}
+	return text
+}
+
+func (c *checker) unixAddress(key, text string) string {
+	if strings.HasPrefix(text, "tcp:") {
+		c.fail(key, "address %q: connections are handed over through a local socket; write unix:/path", text)
+	}
+	return c.address(key, text)
+}
+
+// What is taken where the file says nothing, and the most it may say.
+const (
+	waitMsDefault     = 5_000
+	peekMsDefault     = 10_000
+	lingerMsDefault   = 1_000
+	healthMsDefault   = 1_000
+	drainMsDefault    = 30_000
+	handBackMsDefault = 0
+	hourMs            = 3_600_000
+
+	heldDefault          = 8192
+	heldPerClientDefault = 1024
+	heldCeiling          = 1 << 20
+	headBytesDefault     = 65_536
+	headBytesCeiling     = 1 << 20
+	headBytesLeast       = 1024
+)
+
+func (c *checker) timeouts(f *fileTimeouts) Timeouts {
+	return Timeouts{
+		Peek:     c.milliseconds("timeouts.peek_ms", f.PeekMs, 1, peekMsDefault, hourMs),
+		Linger:   c.milliseconds("timeouts.linger_ms", f.LingerMs, 0, lingerMsDefault, hourMs),
+		Health:   c.milliseconds("timeouts.health_ms", f.HealthMs, 1, healthMsDefault, hourMs),
+		Drain:    c.milliseconds("timeouts.drain_ms", f.DrainMs, 0, drainMsDefault, hourMs),
+		HandBack: c.milliseconds("timeouts.hand_back_ms", f.HandBackMs, 0, handBackMsDefault, hourMs),
+	}
+}
+
+func (c *checker) limits(f *fileLimits) Limits {
+	return Limits{
+		HeldMax:          int(c.number("limits.held_max", f.HeldMax, 1, heldDefault, heldCeiling)),
+		HeldPerClientMax: int(c.number("limits.held_per_client_max", f.HeldPerClientMax, 1, heldPerClientDefault, heldCeiling)),
+		HeadBytesMax:     int(c.number("limits.head_bytes_max", f.HeadBytesMax, headBytesLeast, headBytesDefault, headBytesCeiling)),
+	}
+}
+
+func (c *checker) milliseconds(key string, value *int64, least, otherwise, most int64) time.Duration {
+	return time.Duration(c.number(key, value, least, otherwise, most)) * time.Millisecond
+}
+
+func (c *checker) number(key string, value *int64, least, otherwise, most int64) int64 {
+	if value == nil {
+		return otherwise
+	}
+	if *value < least || *value > most {
+		c.fail(key, "%s is %d: write %d to %d", key[strings.LastIndexByte(key, '.')+1:], *value, least, most)
+		return otherwise
+	}
+	return *value
+}
