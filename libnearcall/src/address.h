@@ -15,7 +15,7 @@ enum nc_spin { NC_SPIN_AUTO, NC_SPIN_OFF, NC_SPIN_DEDICATED };
 /* Whom the children of a process that has loaded a library call. */
 enum nc_children { NC_CHILDREN_PARENT, NC_CHILDREN_OWN };
 
-struct nearcall_embed_place;
+struct nearcall_embed_library;
 
 struct nc_address {
     enum nc_address_kind kind;
@@ -25,8 +25,8 @@ struct nc_address {
     const char *library; /* its path, in the text that was read */
     size_t library_bytes;
     enum nc_children children;
-    /* Where the library's loader serves; NULL until it is known. Not owned. */
-    const struct nearcall_embed_place *place;
+    /* Says who serves, and where; NULL until it is known. Not owned. */
+    const struct nearcall_embed_library *embedded;
     char host[NC_HOST_BYTES_MAX + 1];
     char port[NC_PORT_BYTES_MAX + 1];
 };

@@ -102,10 +102,15 @@ static int code_of_errno(int error)
 
 static const char *advice(const nearcall_client *client, int error)
 {
+    bool is_embedded = client->address.kind == NC_ADDRESS_EMBED;
     switch (error) {
     case ENOENT:
+        if (is_embedded)
+            return "; somebody has removed the socket of the process that loaded the library, "
+                   "start that again";
+        return "; is the server running, and is this its address?";
     case ECONNREFUSED:
-        if (client->address.kind == NC_ADDRESS_EMBED)
+        if (is_embedded)
             return "; the process that loaded the library has ended, start it again";
         return "; is the server running, and is this its address?";
     case EACCES:

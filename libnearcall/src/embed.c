@@ -68,7 +68,7 @@ int nc_embed_prepare(nearcall_client *client)
     if (!embed->library)
         return nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
                        reason);
-    client->address.place = embed->library->place;
+    client->address.embedded = embed->library;
     if (*embed->library->is_loader == 0)
         return inherited(client);
     if (embed->library->start(embed->file, reason, sizeof(reason)) < 0) {

@@ -1,7 +1,7 @@
 /* To the process that loaded the library, from itself and from its children. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -16,28 +16,46 @@ static bool descriptor_is_ours(const struct nearcall_embed_place *place)
            status.st_dev == place->device && status.st_ino == place->inode;
 }
 
-/* The ways to it, from the best: by the descriptor, which a child that has become
- * another user may still use; by its path; and, when that process is gone, to the one
- * that loaded the same library last. */
-static bool find_way(const struct nearcall_embed_place *place, unsigned candidate,
-                     struct nc_address *ret_way)
+static int connect_to(const char *path, int *ret_fd)
 {
-    memset(ret_way, 0, sizeof(*ret_way));
-    ret_way->kind = NC_ADDRESS_UNIX;
-    const char *path = candidate <= 1 ? place->path : place->latest;
-    if (candidate == 0 && descriptor_is_ours(place))
-        snprintf(ret_way->path, sizeof(ret_way->path), "/proc/self/fd/%d", place->descriptor);
-    else
-        snprintf(ret_way->path, sizeof(ret_way->path), "%s", path);
-    return candidate <= 2;
+    struct nc_address way = {.kind = NC_ADDRESS_UNIX};
+    snprintf(way.path, sizeof(way.path), "%s", path);
+    return nc_transport_unixsocket.connect(&way, 0, ret_fd);
 }
 
+/* By the descriptor, which a child that has become another user may still use; where
+ * that was closed, or there is no /proc, by the path. */
+static int connect_to_loader(const struct nearcall_embed_place *place, int *ret_fd)
+{
+    char inherited[sizeof(place->path)];
+    if (!descriptor_is_ours(place))
+        return connect_to(place->path, ret_fd);
+    snprintf(inherited, sizeof(inherited), "/proc/self/fd/%d", place->descriptor);
+    int error = connect_to(inherited, ret_fd);
+    return error == ENOENT || error == EACCES ? connect_to(place->path, ret_fd) : error;
+}
+
+/* Nobody listens at a socket that refuses. A path may be missing for other reasons, so
+ * the loader has ended only if no process has its number. */
+static bool loader_has_ended(const struct nearcall_embed_library *library, int error)
+{
+    if (error == ECONNREFUSED)
+        return true;
+    return error == ENOENT && kill(library->loader, 0) != 0 && errno == ESRCH;
+}
+
+/* To the loader, or, when that has ended, to the process that loaded the same library
+ * last: it is a stranger to the loader's children as long as they have a loader. */
 static int begin_connect(const struct nc_address *address, unsigned candidate, int *ret_fd)
 {
-    struct nc_address way;
-    if (!address->place || !find_way(address->place, candidate, &way))
+    const struct nearcall_embed_library *library = address->embedded;
+    if (!library || candidate > 0)
         return NC_NO_FURTHER_ADDRESS;
-    return nc_transport_unixsocket.connect(&way, 0, ret_fd);
+    int error = connect_to_loader(library->place, ret_fd);
+    if (!loader_has_ended(library, error))
+        return error;
+    error = connect_to(library->place->latest, ret_fd);
+    return error == ENOENT ? ECONNREFUSED : error;
 }
 
 /* The directory's owner proves nothing more: it is the user that loaded. */
