@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -30,7 +31,7 @@ func Call[R any](ctx context.Context, c *Client, name string, args ...any) (resu
 func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
 	r := c.take()
 	defer c.give(r)
-	request, failure := appendArguments(r.request[:0], args)
+	request, failure := appendArguments(&r.files, r.request[:0], args)
 	if failure != nil {
 		return failure
 	}
@@ -38,14 +39,18 @@ func (c *Client) Call(ctx context.Context, name string, result any, args ...any)
 	if failure := c.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
 		return failure
 	}
-	return c.decodeResult(r.reply, result)
+	if err := c.decodeResult(&r.files, r.reply, result); err != nil {
+		return err
+	}
+	r.files.Release()
+	return nil
 }
 
-func appendArguments(b []byte, args []any) ([]byte, *status.Error) {
+func appendArguments(files *descriptors.Table, b []byte, args []any) ([]byte, *status.Error) {
 	b = msgpack.AppendListHeader(b, len(args))
 	for i, arg := range args {
 		var err error
-		if b, err = codec.AppendValue(b, arg); err != nil {
+		if b, err = codec.AppendValueWith(files, b, arg); err != nil {
 			return nil, badArgument(i, err)
 		}
 	}
@@ -56,12 +61,12 @@ func badArgument(index int, err error) *status.Error {
 	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
 }
 
-func (c *Client) decodeResult(reply []byte, result any) error {
+func (c *Client) decodeResult(files *descriptors.Table, reply []byte, result any) error {
 	if result == nil {
 		return nil
 	}
 	if self, ok := result.(into); ok {
-		return asError(checkDecoded(self.decodeAll(reply)))
+		return asError(checkDecoded(self.decodeAll(files, reply)))
 	}
 	pointer := reflect.ValueOf(result)
 	if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
@@ -71,7 +76,7 @@ func (c *Client) decodeResult(reply []byte, result any) error {
 	if err != nil {
 		return resultLost(err)
 	}
-	rest, err := plan.Decode(reply, pointer.Elem())
+	rest, err := plan.DecodeWith(files, reply, pointer.Elem())
 	return asError(checkDecoded(rest, err))
 }
 

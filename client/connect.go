@@ -185,6 +185,7 @@ func (c *Client) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire
 	made.output.init(raw)
 	made.callsMax = int(welcome.CallsInFlightMax)
 	made.input.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
+	made.expectDescriptors(welcome.Accepted)
 	made.expiry.atNs = noDeadline
 	return made
 }

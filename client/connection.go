@@ -36,6 +36,8 @@ type connection struct {
 	partial partialFrame
 	role    role
 	memory  *memory
+	// memoryOffered: MEMORY came. It belongs to whoever has the role.
+	memoryOffered bool
 	// closing is why this side closed the connection, nil when it did not.
 	closing *loss
 
@@ -48,6 +50,9 @@ type connection struct {
 func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	if failure := c.prepare(r); failure != nil {
 		return failure, true
+	}
+	if r.header.Descriptors > 0 {
+		defer func() { c.output.detach(r.id) }()
 	}
 	if failure, usable := c.submit(ctx, r); failure != nil || !usable {
 		return failure, usable
@@ -67,7 +72,11 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 // prepare makes the frame up to its payload, all but the call's id.
 func (c *connection) prepare(r *call) *status.Error {
 	r.reply = r.reply[:r.replyStart]
-	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Deadline: c.deadlineField(r)}
+	going := len(r.files.Going())
+	if failure := c.checkDescriptors(going); failure != nil {
+		return failure
+	}
+	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(going), Deadline: c.deadlineField(r)}
 	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)
 	if r.frameType == wire.Request {
 		r.header.FunctionID = c.functions.find(r.name)
@@ -131,12 +140,19 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 // it must write the request itself, by writeGathered. Preconditions: c.mu is
 // held.
 func (c *connection) sendLocked(r *call) (writer, gather bool) {
-	if r.inMemory, writer = c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload); r.inMemory {
+	plain := r.header.Descriptors == 0
+	if r.inMemory = false; plain {
+		r.inMemory, writer = c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload)
+	}
+	if r.inMemory {
 		return writer, false
 	}
 	writer = !c.output.writing
 	c.output.writing = true
-	if writer && len(r.payload) >= gatherBytesMin {
+	if !plain {
+		c.output.attach(r.id, r.files.Going())
+	}
+	if plain && writer && len(r.payload) >= gatherBytesMin {
 		c.unclaim(r)
 		c.output.gathering.Lock()
 		return true, true

@@ -18,10 +18,14 @@ import (
 
 // features are what this client can use on a connection.
 func (c *Client) features(conn net.Conn) wire.Feature {
-	if _, local := conn.(transport.LocalConn); local && c.memoryWanted() {
-		return wire.FeatureSharedClock | wire.FeatureSharedMemory
+	features := wire.FeatureSharedClock
+	if _, local := conn.(transport.LocalConn); !local {
+		return features
 	}
-	return wire.FeatureSharedClock
+	if c.memoryWanted() {
+		features |= wire.FeatureSharedMemory
+	}
+	return features | wire.FeatureDescriptors
 }
 
 // handshake makes a connection of a socket, or says why not. Nothing was

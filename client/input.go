@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -18,6 +19,7 @@ type input struct {
 	parser     wire.Parser
 	buffer     []byte
 	start, end int
+	taken      uint64 // bytes of the stream before start
 	// bounded: a read deadline is set. advanced: a frame was completed since.
 	bounded, advanced bool
 	// noted: connection.partial is not empty.
@@ -29,19 +31,19 @@ type input struct {
 	batch []arrival
 	large largeFrame
 
-	handover handover
+	received received
 }
 
 // A largeFrame is a REPLY or ERROR of which a part has gone where it belongs.
 type largeFrame struct {
-	header wire.Header
-	left   int // bytes of payload to come; 0: no such frame
-	failed []byte
+	header   wire.Header
+	left     int // bytes of payload to come; 0: no such frame
+	failed   []byte
+	received transport.Descriptors
 }
 
 func (in *input) init(frameBytesMax uint32, accepted wire.Feature, surplus []byte) {
 	in.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax, Features: accepted}
-	in.handover.awaited = accepted&wire.FeatureSharedMemory != 0
 	in.buffer = make([]byte, inputBytes)
 	in.end = copy(in.buffer, surplus)
 	in.loneReplies = loneRepliesMin - 1
@@ -57,13 +59,10 @@ func (in *input) compact() []byte {
 	return in.buffer[in.end:]
 }
 
-// filled takes note of what a read has put there.
-func (in *input) filled(n int, err error) error {
-	in.end += n
-	if n > 0 {
-		return nil
-	}
-	return err
+// advance takes n bytes.
+func (in *input) advance(n int) {
+	in.start += n
+	in.taken += uint64(n)
 }
 
 // partial reports whether a part of a frame is here.
@@ -117,6 +116,9 @@ func (c *connection) beginLarge() error {
 	if err := c.deliver(); err != nil {
 		return err
 	}
+	if err := in.takeDescriptors(&header); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	used := header.CallID <= c.pending.lastID
 	c.setPartial(in.unread()[:wire.HeaderBytes])
@@ -125,8 +127,8 @@ func (c *connection) beginLarge() error {
 	if !used {
 		return &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", header.Type, header.CallID)}
 	}
-	in.start += payloadAt
-	in.large = largeFrame{header: header, left: int(header.Length - header.ExtensionBytes)}
+	in.advance(payloadAt)
+	in.large = largeFrame{header: header, left: int(header.Length - header.ExtensionBytes), received: in.received.takeFrame()}
 	return nil
 }
 
@@ -141,7 +143,7 @@ func (c *connection) continueLarge() (more bool, err error) {
 	} else {
 		c.passOn(part)
 	}
-	in.start += len(part)
+	in.advance(len(part))
 	in.large.left -= len(part)
 	if in.large.left > 0 {
 		return false, nil
@@ -179,7 +181,7 @@ func (c *connection) endLarge() error {
 	if large.header.Type == wire.Error {
 		return c.handleError(&wire.Frame{Header: large.header, Payload: large.failed})
 	}
-	return c.arrived(arrival{header: large.header})
+	return c.arrived(arrival{header: large.header, received: large.received})
 }
 
 // notePartial keeps the head of a frame that is not complete, which tells the

@@ -53,15 +53,6 @@ type memory struct {
 	grow   func(bytes int) []byte
 }
 
-// A handover is what has come of MEMORY so far. It belongs to the input.
-type handover struct {
-	// awaited: MEMORY may come.
-	awaited bool
-	// came: descriptors came, or were lost; they are those of the next frame.
-	came  bool
-	files []*os.File
-}
-
 // memoryWanted reports whether shared memory is asked for.
 func (c *Client) memoryWanted() bool {
 	return c.address.Network == "unix" && !c.config.memoryOff && !c.address.SharedMemoryOff
@@ -75,61 +66,17 @@ func (c *Client) spin() address.Spin {
 	return c.address.Spin
 }
 
-// fillAwaitingMemory reads once where descriptors may come along.
-func (c *connection) fillAwaitingMemory() error {
-	in := &c.input
-	n, received, err := c.conn.(transport.LocalConn).ReadDescriptors(in.compact())
-	if len(received.Files) > 0 || received.Truncated {
-		second := in.handover.came
-		in.handover.came = true
-		in.handover.files = append(in.handover.files, received.Files...)
-		if received.Truncated {
-			closeFiles(in.handover.files)
-			in.handover.files = nil
-		}
-		if second {
-			return transport.ErrDescriptors
-		}
-	}
-	return in.filled(n, err)
-}
-
-// checkHandover: descriptors come with MEMORY, which is the last of what was
-// read with them. Any others end the connection.
-func (in *input) checkHandover() error {
-	if !in.handover.came {
-		return nil
-	}
-	head := in.unread()
-	if !in.partial() || in.large.left > 0 || len(head) >= typeKnownBytes && wire.FrameType(head[typeKnownBytes-1]) != wire.Memory {
-		return transport.ErrDescriptors
-	}
-	return nil
-}
-
-// take ends the handover.
-func (h *handover) take() (files []*os.File) {
-	files = h.files
-	*h = handover{}
-	return files
-}
-
-func closeFiles(files []*os.File) {
-	for _, file := range files {
-		// Nothing was written through it.
-		_ = file.Close()
-	}
-}
-
 // handleMemory takes the memory into use; where that cannot be, everything goes
 // on as before.
 func (c *connection) handleMemory(frame *wire.Frame) error {
-	if !c.input.handover.awaited {
+	if c.memoryOffered {
 		return &wire.ProtocolError{Text: "a second MEMORY"}
 	}
-	files := c.input.handover.take()
-	defer closeFiles(files)
-	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), files)
+	c.memoryOffered = true
+	c.memoryCame()
+	came := c.input.received.takeFrame()
+	defer came.Close()
+	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), came.Files)
 	if err != nil {
 		c.client.log.Warn("no shared memory, the connection goes on with the socket", "address", c.client.address, "reason", err)
 		return nil
@@ -165,7 +112,7 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
 		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit),
 		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.input.parser.FrameBytesMax,
-			Features: c.welcome.Accepted &^ wire.FeatureSharedMemory}}
+			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)}}
 	m.stop = func() bool {
 		return c.role.interrupted.Load() || m.context != nil && m.context.Err() != nil
 	}
@@ -230,7 +177,7 @@ func (c *connection) lookForMemory() (sleep bool, err error) {
 // lookAtSocket reads what is there without waiting.
 func (c *connection) lookAtSocket() error {
 	n, err := c.conn.(transport.LocalConn).ReadNow(c.input.compact())
-	return c.input.filled(n, err)
+	return c.filled(n, err)
 }
 
 // readAsleep waits for the socket, unless a frame has come meanwhile.
@@ -343,7 +290,8 @@ func (c *connection) drainMemory(cause error) {
 // releaseMemory unmaps the memory. Preconditions: the caller has the role for
 // good, nothing is sent any more, and the outcomes of all calls are decided.
 func (c *connection) releaseMemory() {
-	closeFiles(c.input.handover.take())
+	c.input.received.close()
+	c.input.large.received.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.memory == nil {

@@ -32,6 +32,10 @@ type output struct {
 	sending []byte
 	sent    int
 	failure error
+	// attached are the descriptors of requests that were not begun, by id, and
+	// refused says that the kernel does not pass those on now whose turn it is.
+	attached map[uint64][]int
+	refused  bool
 	// stopped: nothing may be sent any more. Set under both locks, so that
 	// either is enough to read it.
 	stopped bool
@@ -61,6 +65,9 @@ func (o *output) writeOnce(fd uintptr) (blocked bool) {
 	defer o.sendMu.Unlock()
 	if o.stopped || o.sent == len(o.sending) {
 		return false
+	}
+	if len(o.attached) > 0 {
+		return o.writeAttached(fd)
 	}
 	n, blocked, err := writeNonblocking(fd, o.sending[o.sent:])
 	o.sent += n

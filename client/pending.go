@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -65,6 +66,9 @@ type call struct {
 	request []byte
 	buffer  []byte
 
+	// files are those of the request and, once it is there, of the reply.
+	files descriptors.Table
+
 	// Where the buffers begin, enough for most calls.
 	space [3][bufferBytesFirst]byte
 }
@@ -92,6 +96,7 @@ func (c *call) reset() {
 	}
 	c.name, c.payload, c.reply, c.failure = "", nil, nil, nil
 	c.roundTrip = 0
+	c.files.Close()
 	c.leads, c.idle, c.unsent = false, false, false
 	c.inMemory = false
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -11,10 +12,11 @@ import (
 // An arrival is a terminal frame whose call has not been woken yet. Its payload
 // aliases the input.
 type arrival struct {
-	header  wire.Header
-	payload []byte
-	failure *status.Error
-	call    *call
+	header   wire.Header
+	payload  []byte
+	received transport.Descriptors
+	failure  *status.Error
+	call     *call
 }
 
 // batchMax bounds how many calls are woken together.
@@ -86,11 +88,8 @@ func (c *connection) readSocket() error {
 	if err := c.boundWait(); err != nil {
 		return err
 	}
-	if c.input.handover.awaited {
-		return c.fillAwaitingMemory()
-	}
 	n, err := c.conn.Read(c.input.compact())
-	return c.input.filled(n, err)
+	return c.filled(n, err)
 }
 
 // consume handles all frames that have arrived, then wakes their calls. What
@@ -112,7 +111,7 @@ func (c *connection) consume() error {
 	}
 	if err == nil {
 		c.notePartial()
-		err = c.input.checkHandover()
+		err = c.input.checkDescriptors()
 	}
 	return err
 }
@@ -125,7 +124,10 @@ func (c *connection) handleNext() (more bool, err error) {
 	case err != nil:
 		return false, err
 	case taken > 0:
-		in.start += taken
+		if err := in.takeDescriptors(&in.frame.Header); err != nil {
+			return false, err
+		}
+		in.advance(taken)
 		in.advanced = true
 		return true, frameHandlers[in.frame.Type](c, &in.frame)
 	case in.startsLarge():
@@ -135,7 +137,7 @@ func (c *connection) handleNext() (more bool, err error) {
 }
 
 func (c *connection) handleReply(frame *wire.Frame) error {
-	return c.arrived(arrival{header: frame.Header, payload: frame.Payload})
+	return c.arrived(arrival{header: frame.Header, payload: frame.Payload, received: c.input.received.takeFrame()})
 }
 
 func (c *connection) handleError(frame *wire.Frame) error {
@@ -218,7 +220,11 @@ func (c *connection) deliver() error {
 func (a *arrival) wake() {
 	r := a.call
 	if r == nil {
+		a.received.Close()
 		return
+	}
+	if r.files.Put(a.received.Files); a.received.Truncated {
+		a.failure = descriptorsLost()
 	}
 	r.reply = append(r.reply, a.payload...)
 	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 )
 
@@ -33,7 +34,7 @@ type Results4[A, B, C, D any] struct {
 }
 
 // A decoder decodes one of several results of a reply into R.
-type decoder[R any] func(src []byte, all *R) (rest []byte, err error)
+type decoder[R any] func(files *descriptors.Table, src []byte, all *R) (rest []byte, err error)
 
 // several is implemented by result types that decode themselves.
 type several[R any] interface {
@@ -49,28 +50,28 @@ func decoderOf[R any]() (decoder[R], error) {
 	if err != nil {
 		return nil, err
 	}
-	return values.Decode, nil
+	return values.DecodeWith, nil
 }
 
 // part returns how to decode the result that of points to.
 func part[R, T any](of func(*R) *T) decoder[R] {
 	decode, err := decoderOf[T]()
-	return func(src []byte, all *R) ([]byte, error) {
+	return func(files *descriptors.Table, src []byte, all *R) ([]byte, error) {
 		if err != nil {
 			return src, err
 		}
-		return decode(src, of(all))
+		return decode(files, src, of(all))
 	}
 }
 
 func listDecoder[R any](parts []decoder[R]) decoder[R] {
-	return func(src []byte, all *R) ([]byte, error) {
+	return func(files *descriptors.Table, src []byte, all *R) ([]byte, error) {
 		count, rest, err := msgpack.ReadList(src, 0)
 		if err == nil && count != len(parts) {
 			err = fmt.Errorf("%d results came where %d are expected", count, len(parts))
 		}
 		for i := 0; i < len(parts) && err == nil; i++ {
-			rest, err = parts[i](rest, all)
+			rest, err = parts[i](files, rest, all)
 		}
 		return rest, err
 	}
@@ -102,17 +103,17 @@ func (*Results4[A, B, C, D]) decoders() []decoder[Results4[A, B, C, D]] {
 
 // into lets Call decode into a result type that decodes itself.
 type into interface {
-	decodeAll(src []byte) (rest []byte, err error)
+	decodeAll(files *descriptors.Table, src []byte) (rest []byte, err error)
 }
 
-func (all *Results2[A, B]) decodeAll(src []byte) ([]byte, error) {
-	return listDecoder(all.decoders())(src, all)
+func (all *Results2[A, B]) decodeAll(files *descriptors.Table, src []byte) ([]byte, error) {
+	return listDecoder(all.decoders())(files, src, all)
 }
 
-func (all *Results3[A, B, C]) decodeAll(src []byte) ([]byte, error) {
-	return listDecoder(all.decoders())(src, all)
+func (all *Results3[A, B, C]) decodeAll(files *descriptors.Table, src []byte) ([]byte, error) {
+	return listDecoder(all.decoders())(files, src, all)
 }
 
-func (all *Results4[A, B, C, D]) decodeAll(src []byte) ([]byte, error) {
-	return listDecoder(all.decoders())(src, all)
+func (all *Results4[A, B, C, D]) decodeAll(files *descriptors.Table, src []byte) ([]byte, error) {
+	return listDecoder(all.decoders())(files, src, all)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -82,16 +83,16 @@ func Func4[A, B, C, D, R any](c *Client, name string) func(context.Context, A, B
 }
 
 // A param encodes one of the arguments in a struct of them.
-type param[Arguments any] func(dst []byte, all *Arguments) ([]byte, error)
+type param[Arguments any] func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
 
 // parameter returns how to encode the argument that of points to.
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	values, err := codec.For[T]()
-	return func(dst []byte, all *Arguments) ([]byte, error) {
+	return func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return values.Append(dst, of(all))
+		return values.AppendWith(files, dst, of(all))
 	}
 }
 
@@ -142,7 +143,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	defer m.client.give(r)
 	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
 	for i, param := range m.params {
-		request, err := param(r.request, &v.arguments)
+		request, err := param(&r.files, r.request, &v.arguments)
 		if err != nil {
 			return badArgument(i, err)
 		}
@@ -154,5 +155,9 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	if m.result == nil {
 		return nil
 	}
-	return checkDecoded(m.result(r.reply, &v.result))
+	if failure := checkDecoded(m.result(&r.files, r.reply, &v.result)); failure != nil {
+		return failure
+	}
+	r.files.Release()
+	return nil
 }

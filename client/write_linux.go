@@ -16,3 +16,26 @@ func writeNonblocking(fd uintptr, b []byte) (n int, blocked bool, err error) {
 		}
 	}
 }
+
+// sendNonblocking is writeNonblocking with descriptors attached to the first byte.
+// refused tells that the user has as many on the way as the kernel allows, and
+// that nothing was written.
+func sendNonblocking(fd uintptr, b []byte, descriptors []int) (n int, blocked, refused bool, err error) {
+	if len(descriptors) == 0 {
+		n, blocked, err = writeNonblocking(fd, b)
+		return n, blocked, false, err
+	}
+	rights := syscall.UnixRights(descriptors...)
+	for {
+		n, err = syscall.SendmsgN(int(fd), b, rights, nil, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
+		switch err {
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return 0, true, false, nil
+		case syscall.ETOOMANYREFS:
+			return 0, false, true, nil
+		default:
+			return max(n, 0), false, false, err
+		}
+	}
+}

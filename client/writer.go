@@ -86,6 +86,9 @@ func (c *connection) writeRest() error {
 		if err := c.output.raw.Write(c.output.writeWait); err != nil {
 			return err
 		}
+		if c.output.wasRefused() {
+			time.Sleep(refusedPause)
+		}
 	}
 }
 

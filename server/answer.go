@@ -18,6 +18,10 @@ func (c *connection) answer(e *execution, admitted func()) {
 		return
 	}
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
+	if len(e.files.Going()) > 0 {
+		c.answerWithDescriptors(e, &header, admitted)
+		return
+	}
 	c.out.append(&header, e.result, admitted)
 }
 

@@ -21,6 +21,7 @@ func (c *connection) runApart(f *function, expiryNs uint64) {
 		c.sendFailure(e.id, refusal)
 		return
 	}
+	e.takeDescriptors()
 	go e.runApart()
 }
 
@@ -64,6 +65,7 @@ func (c *connection) forget(e *execution) {
 func (e *execution) runApart() {
 	c := e.connection
 	defer c.running.Done()
+	defer e.files.Close()
 	var late <-chan struct{}
 	if e.err = e.enter(); e.err == nil {
 		late = e.runEntered()

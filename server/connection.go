@@ -39,6 +39,7 @@ type connection struct {
 
 	// Used by the reader alone.
 	in       *input
+	received received
 	parser   wire.Parser
 	frame    wire.Frame
 	nowNs    uint64 // when the request in frame was taken on
@@ -124,6 +125,7 @@ func (c *connection) end() {
 	c.out.finish()
 	c.close(nil)
 	c.returnMemory()
+	c.received.arrivals.Close()
 	if c.user != nil {
 		c.server.users.leave(c.user)
 	}
@@ -187,7 +189,7 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 			return true, nil
 		}
 		c.in.advance(n)
-		goOn, err = frameHandlers[c.frame.Type](c)
+		goOn, err = c.handleFrame(n)
 		if err != nil || !goOn {
 			return goOn, err
 		}
@@ -208,8 +210,12 @@ func (c *connection) receive(need int) error {
 	if !c.memory.fallAsleep(c.server.buffers) {
 		return nil
 	}
+	former := len(c.in.unread())
 	err := c.in.fill(c.conn)
 	c.memory.awake()
+	if err == nil {
+		err = c.noteArrivals(former)
+	}
 	c.nowNs = c.server.clock.Ns()
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -22,6 +23,7 @@ type execution struct {
 	payload    []byte
 	context    *callContext // nil when nobody can ask for it
 	marks      *sharedmemory.Marks
+	files      *descriptors.Table // nil where the function passes none
 
 	called    bool  // the function was called
 	callError error // what it returned
@@ -76,7 +78,7 @@ func (e *execution) call(ctx context.Context) (err error) {
 		e.result, err = e.function.raw(ctx, e.payload)
 		return err
 	}
-	e.result, err = e.function.Call(ctx, e.codec, e.payload, e.scratch[:0])
+	e.result, err = e.function.CallWith(ctx, e.files, e.codec, e.payload, e.scratch[:0])
 	if cap(e.result) <= outputBytesKept {
 		e.scratch = e.result
 	}

@@ -84,6 +84,10 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, status.FromError(err))
 		return true, nil
 	}
+	if refusal := c.checkDescriptors(f); refusal != nil {
+		c.sendFailure(c.frame.CallID, refusal)
+		return true, nil
+	}
 	c.readClock(f)
 	expiryNs, passed := c.expiry()
 	if passed {

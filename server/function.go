@@ -38,9 +38,10 @@ type function struct {
 	averageNs atomic.Int64
 }
 
-// inline reports whether the reading goroutine should run the function itself.
+// inline reports whether the reading goroutine should run the function itself. Who
+// passes files may wait for them, and sending them may wait for the kernel.
 func (f *function) inline() bool {
-	return f.averageNs.Load() < int64(inlineRunTimeMax) && f.maxRunTime == 0 && f.slots == nil
+	return !f.UsesDescriptors() && f.averageNs.Load() < int64(inlineRunTimeMax) && f.maxRunTime == 0 && f.slots == nil
 }
 
 // watchTick returns how closely the reader is watched while it runs the

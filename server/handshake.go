@@ -16,7 +16,7 @@ import (
 const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
-const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory
+const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors
 
 // firstByte waits for the first byte of the connection. The deadline it sets
 // covers the whole hello, or the first simple request.
@@ -82,6 +82,9 @@ func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	if !c.memoryAllowed() {
 		accepted &^= wire.FeatureSharedMemory
 	}
+	if accepted&wire.FeatureDescriptors != 0 && !c.descriptorsAllowed() {
+		accepted &^= wire.FeatureDescriptors
+	}
 	return accepted
 }
 
@@ -122,6 +125,9 @@ func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	c.sharedClock = accepted&wire.FeatureSharedClock != 0
 	c.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
 	c.peer.Software = hello.Software
+	if accepted&wire.FeatureDescriptors != 0 {
+		c.agreeDescriptors()
+	}
 	c.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
 	welcome := c.welcome()
 	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()

@@ -23,6 +23,7 @@ const (
 type input struct {
 	data       []byte
 	start, end int
+	taken      uint64    // bytes of the stream before start
 	bounded    bool      // a read deadline is set
 	limit      time.Time // for the message that has begun
 	renew      bool      // it was set for a message that has been taken since
@@ -39,6 +40,7 @@ func (in *input) unread() []byte { return in.data[in.start:in.end] }
 // advance takes n bytes, a whole message.
 func (in *input) advance(n int) {
 	in.start += n
+	in.taken += uint64(n)
 	in.renew = true
 }
 
@@ -46,7 +48,7 @@ func (in *input) advance(n int) {
 // that alias it.
 func (in *input) split() *input {
 	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool}
+	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), taken: in.taken, bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool}
 	made.end = copy(made.data, rest)
 	return made
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -70,7 +69,11 @@ func (c *connection) giveMemory() {
 func (c *connection) offerMemory(geometry sharedmemory.Geometry, files ...*os.File) error {
 	offer := geometry.Offer(int(c.server.spinLimit() / time.Microsecond))
 	frame := wire.Frame{Header: wire.Header{Type: wire.Memory, Descriptors: wire.MemoryDescriptors}, Payload: offer.Append(nil)}
-	return c.out.give(c.memory.end, frame.Append(nil), files...)
+	descriptors := make([]int, len(files))
+	for i, file := range files {
+		descriptors[i] = int(file.Fd())
+	}
+	return c.out.give(c.memory.end, frame.Append(nil), descriptors)
 }
 
 func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
@@ -79,7 +82,7 @@ func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
 		regions: regions, end: end, reserved: reserved,
 		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit()),
 		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
-			Features: c.parser.Features &^ wire.FeatureSharedMemory},
+			Features: c.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
 		record: make([]byte, recordBytesKept),
 		stop:   func() bool { return c.draining.Load() || c.gate.Load() },
 	}
@@ -169,6 +172,9 @@ func (c *connection) lookAtSocket() error {
 	}
 	former := len(c.in.unread())
 	err := c.in.fillNow(c.conn.(transport.LocalConn))
+	if err == nil {
+		err = c.noteArrivals(former)
+	}
 	if err != nil || len(c.in.unread()) == former {
 		return err
 	}
@@ -219,28 +225,8 @@ func (c *connection) returnMemory() {
 // give sends MEMORY and from then on the ring may be used. An error means that
 // nothing was sent and the connection goes on without it; any other failure
 // closes the connection. Preconditions: the caller is the reader.
-func (o *output) give(end *sharedmemory.End, frame []byte, files ...*os.File) (refused error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.writing && !o.broken {
-		o.room.Wait()
-	}
-	if o.broken {
-		return nil
-	}
-	o.unlockAndWrite(func() error {
-		err := o.conn.(transport.LocalConn).SendDescriptors(frame, files...)
-		if errors.Is(err, transport.ErrNotSent) {
-			refused, err = err, nil
-		}
-		return err
-	})
-	if refused == nil {
-		o.memory = end
-	}
-	// Whoever flushed meanwhile has left it to this writer.
-	o.flushLocked()
-	return refused
+func (o *output) give(end *sharedmemory.End, frame []byte, descriptors []int) (refused error) {
+	return o.sendDescriptors(frame, descriptors, func() { o.memory = end })
 }
 
 // take ends the use of the ring.

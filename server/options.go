@@ -20,8 +20,12 @@ type config struct {
 	allowedUsers  []uint32
 	allowedGroups []uint32
 	allowAbstract bool
-	socketMode    fs.FileMode
-	socketGroup   int
+
+	// allowDescriptors says who may pass them, nil: nobody.
+	allowDescriptors func(Peer) bool
+
+	socketMode  fs.FileMode
+	socketGroup int
 
 	helloTimeout            time.Duration
 	frameTimeout            time.Duration
@@ -95,6 +99,22 @@ func WithAllowedGroups(groupIDs ...uint32) Option {
 // permissions: use it together with WithAllowedUsers.
 func WithAbstractAddresses() Option {
 	return func(c *config) { c.allowAbstract = true }
+}
+
+// WithFileDescriptors lets functions take and return *os.File and *net.TCPConn in
+// calls of those local peers for which allow, which must not wait, returns true;
+// nil allows it to every local peer that may connect. Without this option nobody may:
+// an open file is a right that whoever has it keeps, and each takes one of this
+// process's descriptors.
+//
+// What a function takes is its own, to close as well. What it returns is closed
+// when it was sent. Over TCP, in JSON and in the simple protocol such
+// functions cannot be called.
+func WithFileDescriptors(allow func(peer Peer) bool) Option {
+	if allow == nil {
+		allow = func(Peer) bool { return true }
+	}
+	return func(c *config) { c.allowDescriptors = allow }
 }
 
 // WithSocketMode sets the mode of a path socket; the default is 0660.

@@ -191,12 +191,12 @@ type slowGiver struct {
 	delay   func()
 }
 
-func (g *slowGiver) SendDescriptors(b []byte, files ...*os.File) error {
+func (g *slowGiver) SendDescriptors(b []byte, descriptors ...int) error {
 	g.delay()
 	if g.failure != nil {
 		return g.failure
 	}
-	return g.LocalConn.SendDescriptors(b, files...)
+	return g.LocalConn.SendDescriptors(b, descriptors...)
 }
 
 // logLines holds what was logged.

@@ -10,6 +10,7 @@ package codec
 import (
 	"reflect"
 
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 )
@@ -41,6 +42,7 @@ func joined(options []Option) (all Option) {
 type Codec[T any] struct {
 	append func(dst []byte, value *T) ([]byte, error)
 	decode func(src []byte, value *T) ([]byte, error)
+	plan   *Plan // nil for a basic type
 }
 
 // For builds the codec of a type. The error says what in the type is not
@@ -60,6 +62,7 @@ func For[T any](options ...Option) (*Codec[T], error) {
 		decode: func(src []byte, value *T) ([]byte, error) {
 			return plan.Decode(src, reflect.ValueOf(value).Elem())
 		},
+		plan: plan,
 	}, nil
 }
 
@@ -76,6 +79,22 @@ func (c *Codec[T]) Append(dst []byte, value *T) ([]byte, error) {
 // overwrites all of value; after an error value is undefined.
 func (c *Codec[T]) Decode(src []byte, value *T) (rest []byte, err error) {
 	return c.decode(src, value)
+}
+
+// AppendWith is Append where the value may hold files, which files is given.
+func (c *Codec[T]) AppendWith(files *descriptors.Table, dst []byte, value *T) ([]byte, error) {
+	if c.plan == nil || files == nil {
+		return c.Append(dst, value)
+	}
+	return c.plan.AppendWith(files, dst, reflect.ValueOf(value).Elem())
+}
+
+// DecodeWith is Decode where the value may hold files, which are taken from files.
+func (c *Codec[T]) DecodeWith(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
+	if c.plan == nil || files == nil {
+		return c.decode(src, value)
+	}
+	return c.plan.DecodeWith(files, src, reflect.ValueOf(value).Elem())
 }
 
 // A Plan is a Codec for a type that is known only when the program runs.
@@ -104,7 +123,12 @@ func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
 // Append appends a value of the plan's type as MessagePack. On error dst keeps
 // its length.
 func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
-	out, err := p.root.append(dst, value, 0)
+	return p.AppendWith(nil, dst, value)
+}
+
+// AppendWith is Append where the value may hold files, which files is given.
+func (p *Plan) AppendWith(files *descriptors.Table, dst []byte, value reflect.Value) ([]byte, error) {
+	out, err := p.root.append(dst, value, place{files: files})
 	if err != nil {
 		return out[:len(dst)], err
 	}
@@ -114,13 +138,22 @@ func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
 // Decode decodes into value, which must be settable and of the plan's type, and
 // returns what follows. After an error value is undefined.
 func (p *Plan) Decode(src []byte, value reflect.Value) (rest []byte, err error) {
-	return p.root.decode(src, value, 0)
+	return p.DecodeWith(nil, src, value)
+}
+
+// DecodeWith is Decode where the value may hold files, which are taken from files.
+func (p *Plan) DecodeWith(files *descriptors.Table, src []byte, value reflect.Value) (rest []byte, err error) {
+	return p.root.decode(src, value, place{files: files})
 }
 
 // AppendValue appends any supported value. Where it is not of a basic type a
 // plan is built for this call alone.
-func AppendValue(dst []byte, value any) ([]byte, error) {
-	out, err := msgpack.AppendAny(dst, value, 0, appendOther(value))
+func AppendValue(dst []byte, value any) ([]byte, error) { return AppendValueWith(nil, dst, value) }
+
+// AppendValueWith is AppendValue where the value may hold files, which files is
+// given.
+func AppendValueWith(files *descriptors.Table, dst []byte, value any) ([]byte, error) {
+	out, err := msgpack.AppendAny(dst, value, 0, appendOther(files, value))
 	if err != nil {
 		return out[:len(dst)], err
 	}
@@ -129,12 +162,12 @@ func AppendValue(dst []byte, value any) ([]byte, error) {
 
 // appendOther lets the elements of a list or map share their plans, and costs
 // nothing for a basic value.
-func appendOther(value any) msgpack.AppendOther {
+func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
 	switch value.(type) {
 	case []any, map[string]any, map[int64]any:
-		return new(dynamicPlans).append
+		return new(dynamicPlans).appender(files)
 	}
 	return func(dst []byte, value any, depth int) ([]byte, error) {
-		return new(dynamicPlans).append(dst, value, depth)
+		return new(dynamicPlans).append(dst, value, place{depth: depth, files: files})
 	}
 }

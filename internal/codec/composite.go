@@ -12,22 +12,22 @@ import (
 
 type listNode struct{ element node }
 
-func (n *listNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
-	if err := msgpack.CheckDepth(depth); err != nil {
+func (n *listNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
+	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
 	dst = msgp.AppendArrayHeader(dst, uint32(v.Len()))
 	for i := range v.Len() {
 		var err error
-		if dst, err = n.element.append(dst, v.Index(i), depth+1); err != nil {
+		if dst, err = n.element.append(dst, v.Index(i), in.inside()); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
 	return dst, nil
 }
 
-func (n *listNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
-	count, rest, err := msgpack.ReadList(src, depth)
+func (n *listNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+	count, rest, err := msgpack.ReadList(src, in.depth)
 	if err != nil {
 		return src, err
 	}
@@ -35,7 +35,7 @@ func (n *listNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error
 	for i := range count {
 		v.Grow(1)
 		v.SetLen(i + 1)
-		if rest, err = n.element.decode(rest, v.Index(i), depth+1); err != nil {
+		if rest, err = n.element.decode(rest, v.Index(i), in.inside()); err != nil {
 			return src, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
@@ -44,25 +44,25 @@ func (n *listNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error
 
 type mapNode struct{ key, element node }
 
-func (n *mapNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
-	if err := msgpack.CheckDepth(depth); err != nil {
+func (n *mapNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
+	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
 	dst = msgp.AppendMapHeader(dst, uint32(v.Len()))
 	for pairs := v.MapRange(); pairs.Next(); {
 		var err error
-		if dst, err = n.key.append(dst, pairs.Key(), depth+1); err != nil {
+		if dst, err = n.key.append(dst, pairs.Key(), in.inside()); err != nil {
 			return dst, fmt.Errorf("key %q: %w", fmt.Sprint(pairs.Key()), err)
 		}
-		if dst, err = n.element.append(dst, pairs.Value(), depth+1); err != nil {
+		if dst, err = n.element.append(dst, pairs.Value(), in.inside()); err != nil {
 			return dst, fmt.Errorf("value of key %q: %w", fmt.Sprint(pairs.Key()), err)
 		}
 	}
 	return dst, nil
 }
 
-func (n *mapNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
-	count, rest, err := msgpack.ReadMap(src, depth)
+func (n *mapNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err != nil {
 		return src, err
 	}
@@ -70,10 +70,10 @@ func (n *mapNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error)
 	v.Set(reflect.MakeMapWithSize(t, msgpack.FirstRoom(count)))
 	key, element := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 	for i := range count {
-		if rest, err = n.key.decode(rest, key, depth+1); err != nil {
+		if rest, err = n.key.decode(rest, key, in.inside()); err != nil {
 			return src, fmt.Errorf("key %d: %w", i, err)
 		}
-		if rest, err = n.element.decode(rest, element, depth+1); err != nil {
+		if rest, err = n.element.decode(rest, element, in.inside()); err != nil {
 			return src, fmt.Errorf("value of key %.80q: %w", fmt.Sprint(key), err)
 		}
 		v.SetMapIndex(key, element)
@@ -83,21 +83,21 @@ func (n *mapNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error)
 
 type optionalNode struct{ element node }
 
-func (n *optionalNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
+func (n *optionalNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
 	if v.IsNil() {
 		return msgp.AppendNil(dst), nil
 	}
-	return n.element.append(dst, v.Elem(), depth)
+	return n.element.append(dst, v.Elem(), in)
 }
 
-func (n *optionalNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
+func (n *optionalNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
 	if msgp.IsNil(src) {
 		v.SetZero()
 		return src[1:], nil
 	}
 	value := reflect.New(v.Type().Elem())
 	v.Set(value)
-	return n.element.decode(src, value.Elem(), depth)
+	return n.element.decode(src, value.Elem(), in)
 }
 
 type structNode struct {
@@ -134,15 +134,15 @@ func (b *planBuilder) buildStruct(t reflect.Type) (node, error) {
 	return n, nil
 }
 
-func (n *structNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
-	if err := msgpack.CheckDepth(depth); err != nil {
+func (n *structNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
+	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
 	dst = msgp.AppendMapHeader(dst, uint32(len(n.fields)))
 	for i := range n.fields {
 		field := &n.fields[i]
 		var err error
-		if dst, err = field.node.append(append(dst, field.key...), field.in(v), depth+1); err != nil {
+		if dst, err = field.node.append(append(dst, field.key...), field.in(v), in.inside()); err != nil {
 			return dst, fmt.Errorf("field %s: %w", field.name, err)
 		}
 	}
@@ -156,8 +156,8 @@ func (f *fieldNode) in(v reflect.Value) reflect.Value {
 	return v
 }
 
-func (n *structNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
-	count, rest, err := msgpack.ReadStruct(src, depth)
+func (n *structNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+	count, rest, err := msgpack.ReadStruct(src, in.depth)
 	if err != nil {
 		return src, err
 	}
@@ -167,7 +167,7 @@ func (n *structNode) decode(src []byte, v reflect.Value, depth int) ([]byte, err
 		if err != nil {
 			return src, fmt.Errorf("name of field %d: %w", i, err)
 		}
-		if rest, err = n.decodeField(name, after, v, i, depth+1); err != nil {
+		if rest, err = n.decodeField(name, after, v, i, in.inside()); err != nil {
 			return src, err
 		}
 	}
@@ -176,19 +176,19 @@ func (n *structNode) decode(src []byte, v reflect.Value, depth int) ([]byte, err
 
 // decodeField decodes the field called name; the guess is where it stands when
 // the sender keeps the order of the schema.
-func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess, depth int) ([]byte, error) {
+func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess int, in place) ([]byte, error) {
 	at := guess
 	if guess >= len(n.fields) || !bytes.Equal(n.fields[guess].name, name) {
 		known := false
 		if at, known = n.byName[string(name)]; !known {
 			if n.lenient {
-				return msgpack.Skip(src, depth)
+				return msgpack.Skip(src, in.depth)
 			}
 			return src, fmt.Errorf("there is no field %.80q", name)
 		}
 	}
 	field := &n.fields[at]
-	rest, err := field.node.decode(src, field.in(v), depth)
+	rest, err := field.node.decode(src, field.in(v), in)
 	if err != nil {
 		return src, fmt.Errorf("field %s: %w", name, err)
 	}

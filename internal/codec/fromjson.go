@@ -156,6 +156,8 @@ func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 		return msgp.AppendUint64(dst, value), numberError(kind, text, err)
 	case kind.Bits() > 0:
 		return appendFloat(dst, kind, text)
+	case kind.IsDescriptor():
+		return dst, fmt.Errorf("a %s cannot be written as text or JSON: it travels beside a payload in MessagePack", kind)
 	}
 	return dst, fmt.Errorf("%.40q is not a %s", text, kind)
 }

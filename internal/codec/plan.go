@@ -2,19 +2,31 @@ package codec
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"reflect"
 	"sync"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/tinylib/msgp/msgp"
 )
 
-// A node encodes and decodes one type within a plan; depth is the number of
-// lists, maps and structs around the value. decode overwrites v wholly.
+// A place is what is around a value: the number of lists, maps and structs, and
+// the files of the call, nil where there are none.
+type place struct {
+	depth int
+	files *descriptors.Table
+}
+
+// inside is the place of what a list, map or struct here holds.
+func (p place) inside() place { return place{depth: p.depth + 1, files: p.files} }
+
+// A node encodes and decodes one type within a plan. decode overwrites v wholly.
 type node interface {
-	append(dst []byte, v reflect.Value, depth int) ([]byte, error)
-	decode(src []byte, v reflect.Value, depth int) ([]byte, error)
+	append(dst []byte, v reflect.Value, in place) ([]byte, error)
+	decode(src []byte, v reflect.Value, in place) ([]byte, error)
 }
 
 // planBuilder makes one node for each type, so that a type may contain itself.
@@ -52,8 +64,13 @@ func (b *planBuilder) build(t reflect.Type) (node, error) {
 }
 
 func basicNode(t reflect.Type) node {
-	if t == reflect.TypeFor[time.Time]() {
+	switch t {
+	case reflect.TypeFor[time.Time]():
 		return timeNode{}
+	case reflect.TypeFor[*os.File]():
+		return fileNode{}
+	case reflect.TypeFor[*net.TCPConn]():
+		return connectionNode{}
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -78,11 +95,11 @@ func basicNode(t reflect.Type) node {
 
 type boolNode struct{}
 
-func (boolNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (boolNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	return msgp.AppendBool(dst, v.Bool()), nil
 }
 
-func (boolNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (boolNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	value, rest, err := msgpack.ReadBool(src)
 	v.SetBool(value)
 	return rest, err
@@ -90,11 +107,11 @@ func (boolNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type intNode struct{ bits int }
 
-func (intNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (intNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	return msgp.AppendInt64(dst, v.Int()), nil
 }
 
-func (n intNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (n intNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	value, rest, err := msgpack.ReadInt(src, n.bits)
 	v.SetInt(value)
 	return rest, err
@@ -102,11 +119,11 @@ func (n intNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type uintNode struct{ bits int }
 
-func (uintNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (uintNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	return msgp.AppendUint64(dst, v.Uint()), nil
 }
 
-func (n uintNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (n uintNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	value, rest, err := msgpack.ReadUint(src, n.bits)
 	v.SetUint(value)
 	return rest, err
@@ -114,14 +131,14 @@ func (n uintNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type floatNode struct{ bits int }
 
-func (n floatNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (n floatNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	if n.bits == 32 {
 		return msgp.AppendFloat32(dst, float32(v.Float())), nil
 	}
 	return msgp.AppendFloat64(dst, v.Float()), nil
 }
 
-func (n floatNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (n floatNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	if n.bits == 32 {
 		value, rest, err := readFloat32(src)
 		v.SetFloat(float64(value))
@@ -134,11 +151,11 @@ func (n floatNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type stringNode struct{}
 
-func (stringNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (stringNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	return msgpack.AppendText(dst, v.String())
 }
 
-func (stringNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (stringNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	value, rest, err := readString(src)
 	v.SetString(value)
 	return rest, err
@@ -146,11 +163,11 @@ func (stringNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type bytesNode struct{ alias bool }
 
-func (bytesNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (bytesNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	return msgp.AppendBytes(dst, v.Bytes()), nil
 }
 
-func (n bytesNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (n bytesNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	read := readBytesCopy
 	if n.alias {
 		read = msgpack.ReadBytes
@@ -162,14 +179,14 @@ func (n bytesNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 
 type timeNode struct{}
 
-func (timeNode) append(dst []byte, v reflect.Value, _ int) ([]byte, error) {
+func (timeNode) append(dst []byte, v reflect.Value, _ place) ([]byte, error) {
 	if v.CanAddr() {
 		return msgpack.AppendTime(dst, *v.Addr().Interface().(*time.Time)), nil
 	}
 	return msgpack.AppendTime(dst, v.Interface().(time.Time)), nil
 }
 
-func (timeNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
+func (timeNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	value, rest, err := msgpack.ReadTime(src)
 	*v.Addr().Interface().(*time.Time) = value
 	return rest, err
@@ -178,16 +195,12 @@ func (timeNode) decode(src []byte, v reflect.Value, _ int) ([]byte, error) {
 // anyNode finds the plan of what it holds when it sees it.
 type anyNode struct{ plans *dynamicPlans }
 
-func (n anyNode) append(dst []byte, v reflect.Value, depth int) ([]byte, error) {
-	return n.appendAny(dst, v.Interface(), depth)
+func (n anyNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
+	return msgpack.AppendAny(dst, v.Interface(), in.depth, n.plans.appender(in.files))
 }
 
-func (n anyNode) appendAny(dst []byte, value any, depth int) ([]byte, error) {
-	return msgpack.AppendAny(dst, value, depth, n.plans.append)
-}
-
-func (n anyNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) {
-	value, rest, err := msgpack.ReadAny(src, depth)
+func (n anyNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+	value, rest, err := msgpack.ReadAny(src, in.depth)
 	v.SetZero()
 	if value != nil {
 		v.Set(reflect.ValueOf(value))
@@ -199,15 +212,22 @@ func (n anyNode) decode(src []byte, v reflect.Value, depth int) ([]byte, error) 
 // any. There are only as many as the program has types.
 type dynamicPlans struct{ byType sync.Map }
 
-func (p *dynamicPlans) append(dst []byte, value any, depth int) ([]byte, error) {
+// appender is append for msgpack.
+func (p *dynamicPlans) appender(files *descriptors.Table) msgpack.AppendOther {
+	return func(dst []byte, value any, depth int) ([]byte, error) {
+		return p.append(dst, value, place{depth: depth, files: files})
+	}
+}
+
+func (p *dynamicPlans) append(dst []byte, value any, in place) ([]byte, error) {
 	t := reflect.TypeOf(value)
 	if known, ok := p.byType.Load(t); ok {
-		return known.(*Plan).root.append(dst, reflect.ValueOf(value), depth)
+		return known.(*Plan).root.append(dst, reflect.ValueOf(value), in)
 	}
 	plan, err := NewPlan(t)
 	if err != nil {
 		return dst, err
 	}
 	p.byType.Store(t, plan)
-	return plan.root.append(dst, reflect.ValueOf(value), depth)
+	return plan.root.append(dst, reflect.ValueOf(value), in)
 }

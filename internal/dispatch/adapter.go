@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -21,12 +22,15 @@ type Adapter struct {
 // None is the result type of an adapted function that has no result.
 type None struct{}
 
+// A resultAppend appends a result; files is given the files that it holds.
+type resultAppend[R any] func(files *descriptors.Table, dst []byte, value *R) ([]byte, error)
+
 // An invocation knows how a function of one arity takes its frame: F holds the
 // arguments and the result of one call, R is the result's type.
 type invocation[F, R any] struct {
 	of     *schema.Function
 	frames sync.Pool
-	result func(dst []byte, value *R) ([]byte, error)
+	result resultAppend[R]
 	// decode fills the frame; run calls the function and leaves the result in
 	// the frame, to which it returns the pointer.
 	decode func(*arguments, *F)
@@ -43,16 +47,16 @@ type pooled[F any] struct {
 // call borrows a frame for the time of the call. A frame goes back zeroed, so
 // that it keeps nothing alive and no call sees another's arguments; when the
 // function panics it does not go back at all.
-func (i *invocation[F, R]) call(ctx context.Context, payload, dst []byte) ([]byte, error) {
+func (i *invocation[F, R]) call(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error) {
 	borrowed := i.frames.Get().(*pooled[F])
-	dst, err := i.callIn(ctx, borrowed, payload, dst)
+	dst, err := i.callIn(ctx, borrowed, files, payload, dst)
 	*borrowed = pooled[F]{}
 	i.frames.Put(borrowed)
 	return dst, err
 }
 
-func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], payload, dst []byte) ([]byte, error) {
-	in.arguments = openArguments(i.of, payload)
+func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], files *descriptors.Table, payload, dst []byte) ([]byte, error) {
+	in.arguments = openArguments(i.of, files, payload)
 	i.decode(&in.arguments, &in.frame)
 	if err := in.arguments.close(); err != nil {
 		return dst, err
@@ -61,7 +65,7 @@ func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], payload, d
 	if err != nil {
 		return dst, executed(err)
 	}
-	out, err := i.result(dst, result)
+	out, err := i.result(files, dst, result)
 	if err != nil {
 		return out, resultLost(i.of, err)
 	}
@@ -79,15 +83,15 @@ func bindInvocation[F, R any](of *schema.Function, decode func(*arguments, *F), 
 	return i.call, nil
 }
 
-func resultAppender[R any]() (func([]byte, *R) ([]byte, error), error) {
+func resultAppender[R any]() (resultAppend[R], error) {
 	if isNone[R]() {
-		return func(dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
+		return func(_ *descriptors.Table, dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
 	}
 	by, err := codec.For[R]()
 	if err != nil {
 		return nil, err
 	}
-	return by.Append, nil
+	return by.AppendWith, nil
 }
 
 func isNone[R any]() bool { return reflect.TypeFor[R]() == reflect.TypeFor[None]() }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
@@ -11,14 +12,15 @@ import (
 // is kept for close.
 type arguments struct {
 	of    *schema.Function
+	files *descriptors.Table
 	rest  []byte
 	count int
 	index int
 	err   error
 }
 
-func openArguments(of *schema.Function, payload []byte) arguments {
-	a := arguments{of: of}
+func openArguments(of *schema.Function, files *descriptors.Table, payload []byte) arguments {
+	a := arguments{of: of, files: files}
 	if msgp.IsNil(payload) {
 		a.err = refused("%s: nil came where the array of arguments is expected", of.Name)
 		return a
@@ -43,7 +45,7 @@ func next[T any](a *arguments, by *codec.Codec[T], value *T) {
 	if a.err != nil || a.index >= a.count {
 		return
 	}
-	rest, err := by.Decode(a.rest, value)
+	rest, err := by.DecodeWith(a.files, a.rest, value)
 	a.took(rest, err)
 }
 
@@ -59,10 +61,14 @@ func (a *arguments) fail(err error) {
 	a.err = refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
 }
 
-// close returns why the function cannot be called.
+// close returns why the function cannot be called. When it can, what its
+// arguments hold is its own from now on.
 func (a *arguments) close() error {
 	if a.err == nil && len(a.rest) > 0 {
 		return refused("%s: %d bytes follow the array of arguments", a.of.Name, len(a.rest))
+	}
+	if a.err == nil {
+		a.files.Release()
 	}
 	return a.err
 }

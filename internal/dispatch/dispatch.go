@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -42,10 +43,13 @@ type Function struct {
 	takesCtx    bool
 	call        callFunc
 	raw         rawFunc
+	descriptors bool
 }
 
-// callFunc takes the arguments in MessagePack and appends the result to dst.
-type callFunc func(ctx context.Context, payload, dst []byte) ([]byte, error)
+// callFunc takes the arguments in MessagePack and appends the result to dst. files
+// has what came with the arguments, and is given what goes with the result; it may
+// be nil.
+type callFunc func(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error)
 
 type rawFunc = func(ctx context.Context, data []byte) ([]byte, error)
 
@@ -69,7 +73,8 @@ func NewFunction(name string, fn any, options Options) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Function{description: description, options: options, takesCtx: adapter.signature.TakesContext}
+	f := &Function{description: description, options: options, takesCtx: adapter.signature.TakesContext,
+		descriptors: description.UsesDescriptors()}
 	if f.call, err = adapter.bind(description); err != nil {
 		return nil, fmt.Errorf("function %s: %w", name, err)
 	}
@@ -111,6 +116,10 @@ func (f *Function) Options() Options { return f.options }
 // TakesContext reports whether the function can be told to stop.
 func (f *Function) TakesContext() bool { return f.takesCtx }
 
+// UsesDescriptors reports whether arguments or results may hold files or
+// connections. Such a function is called by CallWith.
+func (f *Function) UsesDescriptors() bool { return f.descriptors }
+
 // Raw returns the function for payloads in codec 0, nil where it is not one of
 // bytes to bytes. Its errors are those of Call. The result may alias data, and
 // data must stay as it is until the result has been used.
@@ -122,9 +131,16 @@ func (f *Function) Raw() func(ctx context.Context, data []byte) ([]byte, error) 
 // result to dst, which payload must not overlap. An error is a *status.Error
 // whose outcome says whether the function ran; dst then keeps its length.
 func (f *Function) Call(ctx context.Context, by wire.Codec, payload, dst []byte) ([]byte, error) {
+	return f.CallWith(ctx, nil, by, payload, dst)
+}
+
+// CallWith is Call where arguments and results may hold files: those that came with
+// the arguments are taken from files, and belong to the function from its start on;
+// files is given those of the result.
+func (f *Function) CallWith(ctx context.Context, files *descriptors.Table, by wire.Codec, payload, dst []byte) ([]byte, error) {
 	switch by {
 	case wire.CodecMessagePack:
-		return f.call(ctx, payload, dst)
+		return f.call(ctx, files, payload, dst)
 	case wire.CodecJSON:
 		return f.callJSON(ctx, payload, dst)
 	case wire.CodecRaw:
@@ -146,11 +162,14 @@ func (f *Function) callRaw(ctx context.Context, payload, dst []byte) ([]byte, er
 }
 
 func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, error) {
+	if f.descriptors {
+		return dst, refused("%s takes or returns files or connections, which do not travel in JSON: call it with MessagePack", f.description.Name)
+	}
 	arguments, err := codec.AppendArgumentsFromJSON(nil, f.description, payload)
 	if err != nil {
 		return dst, refused("%s: %w", f.description.Name, err)
 	}
-	result, err := f.call(ctx, arguments, nil)
+	result, err := f.call(ctx, nil, arguments, nil)
 	if err != nil {
 		return dst, err
 	}
@@ -163,7 +182,7 @@ func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, e
 
 // rawByCall serves raw payloads for functions of a named type of bytes.
 func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
-	reply, err := f.call(ctx, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
+	reply, err := f.call(ctx, nil, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
 	if err != nil {
 		return nil, err
 	}

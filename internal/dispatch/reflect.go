@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -43,8 +44,8 @@ type reflectCall struct {
 	params, results []*codec.Plan
 }
 
-func (c *reflectCall) call(ctx context.Context, payload, dst []byte) ([]byte, error) {
-	in, err := c.decode(ctx, payload)
+func (c *reflectCall) call(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error) {
+	in, err := c.decode(ctx, files, payload)
 	if err != nil {
 		return dst, err
 	}
@@ -56,15 +57,15 @@ func (c *reflectCall) call(ctx context.Context, payload, dst []byte) ([]byte, er
 		}
 		out = out[:last]
 	}
-	encoded, err := c.encode(dst, out)
+	encoded, err := c.encode(files, dst, out)
 	if err != nil {
 		return encoded[:len(dst)], resultLost(c.of, err)
 	}
 	return encoded, nil
 }
 
-func (c *reflectCall) decode(ctx context.Context, payload []byte) ([]reflect.Value, error) {
-	a := openArguments(c.of, payload)
+func (c *reflectCall) decode(ctx context.Context, files *descriptors.Table, payload []byte) ([]reflect.Value, error) {
+	a := openArguments(c.of, files, payload)
 	in := make([]reflect.Value, 0, len(c.params)+1)
 	if c.signature.TakesContext {
 		in = append(in, reflect.ValueOf(&ctx).Elem())
@@ -79,23 +80,23 @@ func (c *reflectCall) decode(ctx context.Context, payload []byte) ([]reflect.Val
 		at := min(i, len(c.params)-1)
 		value := reflect.New(c.signature.Params[at]).Elem()
 		if i < a.count {
-			a.took(c.params[at].Decode(a.rest, value))
+			a.took(c.params[at].DecodeWith(files, a.rest, value))
 		}
 		in = append(in, value)
 	}
 	return in, a.close()
 }
 
-func (c *reflectCall) encode(dst []byte, out []reflect.Value) (_ []byte, err error) {
+func (c *reflectCall) encode(files *descriptors.Table, dst []byte, out []reflect.Value) (_ []byte, err error) {
 	switch len(out) {
 	case 0:
 		return msgp.AppendNil(dst), nil
 	case 1:
-		return c.results[0].Append(dst, out[0])
+		return c.results[0].AppendWith(files, dst, out[0])
 	}
 	dst = msgp.AppendArrayHeader(dst, uint32(len(out)))
 	for i, result := range out {
-		if dst, err = c.results[i].Append(dst, result); err != nil {
+		if dst, err = c.results[i].AppendWith(files, dst, result); err != nil {
 			return dst, err
 		}
 	}

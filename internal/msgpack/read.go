@@ -227,8 +227,11 @@ func kindOf(src []byte) string {
 	case msgp.BoolType, msgp.NilType:
 		return kind.String()
 	}
-	if isTimestamp(src) {
+	switch {
+	case isTimestamp(src):
 		return "time"
+	case isDescriptor(src):
+		return "descriptor"
 	}
 	return "extension"
 }

@@ -2,6 +2,8 @@ package schema
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -47,6 +49,10 @@ func specialKind(t reflect.Type) Kind {
 		return Time
 	case reflect.TypeFor[time.Duration]():
 		return Duration
+	case reflect.TypeFor[*os.File]():
+		return File
+	case reflect.TypeFor[*net.TCPConn]():
+		return Connection
 	}
 	return Invalid
 }
@@ -110,7 +116,8 @@ func (b *typeBuilder) buildContainer(t reflect.Type, name string) (Type, error) 
 			return Type{}, fmt.Errorf("map key type %s is not supported: use string or an integer type", t.Key())
 		}
 	case reflect.Pointer:
-		if element := t.Elem(); element.Kind() == reflect.Pointer || basicKind(element) == Any {
+		kind, element := basicKind(t.Elem()), t.Elem()
+		if element.Kind() == reflect.Pointer && !kind.IsDescriptor() || kind == Any {
 			return Type{}, fmt.Errorf("type %s is not supported: nil would have two meanings; use *T or any", t)
 		}
 	}

@@ -32,6 +32,8 @@ const (
 	Time
 	Duration
 	Any
+	File
+	Connection
 	List
 	Map
 	Optional
@@ -43,7 +45,7 @@ func basicNames() []string {
 	return []string{Bool: "bool", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64",
 		Uint8: "uint8", Uint16: "uint16", Uint32: "uint32", Uint64: "uint64",
 		Float32: "float32", Float64: "float64", String: "string", Bytes: "bytes",
-		Time: "time", Duration: "duration", Any: "any"}
+		Time: "time", Duration: "duration", Any: "any", File: "file", Connection: "connection"}
 }
 
 // String returns the kind's name in the schema.
@@ -83,6 +85,10 @@ func (k Kind) IsSigned() bool { return k >= Int8 && k <= Int64 }
 
 // IsUnsigned reports whether k is an unsigned integer.
 func (k Kind) IsUnsigned() bool { return k >= Uint8 && k <= Uint64 }
+
+// IsDescriptor reports whether a value of k is a descriptor that travels beside
+// the payload.
+func (k Kind) IsDescriptor() bool { return k == File || k == Connection }
 
 // IsMapKey reports whether k may be the key of a map.
 func (k Kind) IsMapKey() bool { return k == String || k.IsSigned() || k.IsUnsigned() }
@@ -152,6 +158,38 @@ func (s Struct) Equal(other Struct) bool {
 // Types are the structs that a description names.
 type Types map[string]Struct
 
+// UsesDescriptors reports whether values of t may hold descriptors; types has all
+// structs that t reaches.
+func (t Type) UsesDescriptors(types Types) bool {
+	switch {
+	case t.Kind.IsDescriptor():
+		return true
+	case t.Element != nil:
+		return t.Element.UsesDescriptors(types)
+	}
+	return t.Kind == StructRef && types.useDescriptors()
+}
+
+// useDescriptors: a struct that holds none while another that the same function
+// reaches does is rare enough.
+func (types Types) useDescriptors() bool {
+	for _, made := range types {
+		for _, field := range made.Fields {
+			if field.Type.leafIsDescriptor() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (t Type) leafIsDescriptor() bool {
+	for t.Element != nil {
+		t = *t.Element
+	}
+	return t.Kind.IsDescriptor()
+}
+
 // A Function is the description of a function. It is immutable once made and
 // may be used by many goroutines.
 type Function struct {
@@ -165,6 +203,13 @@ type Function struct {
 	Results  []Type
 	// Types holds every struct the function reaches, and no other.
 	Types Types
+}
+
+// UsesDescriptors reports whether arguments or results may hold descriptors.
+func (f *Function) UsesDescriptors() bool {
+	uses := func(t Type) bool { return t.UsesDescriptors(f.Types) }
+	return slices.ContainsFunc(f.Results, uses) ||
+		slices.ContainsFunc(f.Params, func(p Param) bool { return uses(p.Type) })
 }
 
 // ParamAt returns the parameter that the argument at index is for, which for a

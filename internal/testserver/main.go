@@ -30,6 +30,7 @@ func main() {
 	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
 	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
+	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	flag.Parse()
 
 	level := slog.LevelWarn
@@ -45,8 +46,14 @@ func main() {
 	if *memoryPerUser >= 0 {
 		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))
 	}
+	if *files {
+		options = append(options, server.WithFileDescriptors(nil))
+	}
 	s := server.New(options...)
 	demo.Register(s)
+	if *files {
+		registerFileFunctions(s)
+	}
 	if err := registerTestFunctions(s, *ledger); err != nil {
 		fail(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"os"
 
 	"github.com/nearcall/nearcall/internal/address"
 )
 
-// ErrDescriptors is returned by Read when descriptors arrived that were not
-// agreed to. The kernel has closed them; the connection is to be closed.
+// ErrDescriptors is returned when descriptors arrived that were not agreed to,
+// or did not come with the frame that announced them. They are closed already; the
+// connection is to be closed.
 var ErrDescriptors = errors.New("nearcall: the peer sent file descriptors, which were not agreed to")
 
 // ErrNotSent is returned by SendDescriptors when the kernel did not let the
@@ -31,21 +31,15 @@ type LocalConn interface {
 	net.Conn
 	// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
 	ReadNow(b []byte) (int, error)
-	// ReadDescriptors is Read where descriptors may come along. They came with
-	// the last bytes that were read.
-	ReadDescriptors(b []byte) (int, Descriptors, error)
+	// ExpectDescriptors sets how many may come along with each later read; at
+	// first none. It is for who reads.
+	ExpectDescriptors(count int)
+	// Received returns the descriptors that came along with the last read, with
+	// its last bytes. Where some are expected it is to be asked after every read.
+	Received() Descriptors
 	// SendDescriptors writes all of b with the descriptors attached to its first
-	// byte, or nothing and fails with ErrNotSent. The files stay the caller's.
-	SendDescriptors(b []byte, files ...*os.File) error
-}
-
-// Descriptors are what came along with a read.
-type Descriptors struct {
-	// Files are the reader's to close. They are close-on-exec.
-	Files []*os.File
-	// Truncated: there were more, which the process could not have. The kernel
-	// has closed them.
-	Truncated bool
+	// byte, or nothing and fails with ErrNotSent. They stay the caller's.
+	SendDescriptors(b []byte, descriptors ...int) error
 }
 
 // ListenOptions shape a listener. Transports ignore what does not apply.

@@ -35,20 +35,21 @@ var arrows = []layer{
 	// the user's own values by those.
 	{"internal/msgpack", []string{"internal/wire", messagePack}},
 	{"internal/schema", []string{"status", "internal/wire", "internal/msgpack", messagePack}},
-	{"internal/codec", []string{"status", "internal/wire", "internal/msgpack", "internal/schema", messagePack}},
+	{"internal/descriptors", []string{"internal/wire", systemCalls}},
+	{"internal/codec", []string{"status", "internal/wire", "internal/descriptors", "internal/msgpack", "internal/schema", messagePack}},
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
 	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", systemCalls}},
 
 	// From a decoded request to the user's function.
 	{"internal/dispatch", []string{"status", "internal/wire", "internal/monotonic", "internal/msgpack", "internal/schema",
-		"internal/codec", "internal/peercred", messagePack}},
+		"internal/codec", "internal/descriptors", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
 	{"server", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
-		"internal/schema", "internal/codec", "internal/transport", "internal/dispatch"}},
+		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
-		"internal/schema", "internal/codec", "internal/transport"}},
+		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},

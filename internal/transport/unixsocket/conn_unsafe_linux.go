@@ -13,16 +13,12 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-const (
-	wordBytes    = 8
-	controlWords = 3 // a header and two descriptors
-	controlBytes = controlWords * wordBytes
-)
+const wordBytes = 8
 
-// A conn reads by recvmsg without control space: descriptors that a peer sends
-// are then closed by the kernel and reported (MSG_CTRUNC), where read(2) would
-// lose them without a word. The message header lives in the conn and the
-// callback is made once, so that reading allocates nothing.
+// A conn reads by recvmsg. Where no descriptors are expected it has no control
+// space: those that a peer sends are then closed by the kernel and reported
+// (MSG_CTRUNC), where read(2) would lose them without a word. The message header
+// lives in the conn and the callback is made once, so that reading allocates nothing.
 //
 // Only one goroutine may Read at a time; all else is as for *net.UnixConn.
 type conn struct {
@@ -31,8 +27,10 @@ type conn struct {
 	receive    func(fd uintptr) bool // waits
 	receiveNow func(fd uintptr) bool
 
-	// control is where descriptors come to, while header points there.
-	control [controlWords]uint64
+	// control is where descriptors come to, nil where none are expected, and
+	// received what came with the last read.
+	control  []uint64
+	received transport.Descriptors
 
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -80,21 +78,22 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadDescriptors is Read where up to wire.MemoryDescriptors descriptors may
-// come along.
-func (c *conn) ReadDescriptors(b []byte) (int, transport.Descriptors, error) {
-	c.header.Control = (*byte)(unsafe.Pointer(&c.control))
-	n, err := c.read(b, c.receive)
-	c.header.Control = nil
-	came := int(c.header.Controllen)
-	c.header.SetControllen(0)
-	if err != nil || n == 0 {
-		return n, transport.Descriptors{}, err
+// ExpectDescriptors sets how many may come along with a read.
+func (c *conn) ExpectDescriptors(count int) {
+	if count == 0 {
+		c.control, c.header.Control = nil, nil
+		c.header.SetControllen(0)
+		return
 	}
-	received := transport.Descriptors{Truncated: c.header.Flags&unix.MSG_CTRUNC != 0}
-	control := unsafe.Slice((*byte)(unsafe.Pointer(&c.control)), controlBytes)
-	received.Files, err = filesOf(control[:came])
-	return n, received, err
+	c.control = make([]uint64, unix.CmsgSpace(count*descriptorBytes)/wordBytes)
+	c.header.Control = (*byte)(unsafe.Pointer(unsafe.SliceData(c.control)))
+}
+
+// Received returns what came along with the last read.
+func (c *conn) Received() transport.Descriptors {
+	received := c.received
+	c.received = transport.Descriptors{}
+	return received
 }
 
 func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
@@ -105,26 +104,37 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	c.vector.SetLen(len(b))
 	err := c.raw.Read(receive)
 	c.vector.Base = nil
-	awaited := c.header.Control != nil
 	switch {
 	case err != nil:
 		return 0, err
 	case c.failure != 0:
 		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recvmsg", c.failure)}
-	case c.header.Flags&unix.MSG_CTRUNC != 0 && !awaited:
+	case c.header.Flags&unix.MSG_CTRUNC != 0 && c.control == nil:
 		return 0, transport.ErrDescriptors
-	case c.count == 0:
+	case c.control != nil && (c.header.Controllen > 0 || c.header.Flags&unix.MSG_CTRUNC != 0):
+		c.keepReceived()
+	}
+	if c.count == 0 {
 		return 0, io.EOF
 	}
 	return c.count, nil
+}
+
+// keepReceived takes the descriptors out of the control message.
+func (c *conn) keepReceived() {
+	control := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.control))), len(c.control)*wordBytes)
+	c.received = transport.Descriptors{
+		Files:     filesOf(control[:c.header.Controllen]),
+		Truncated: c.header.Flags&unix.MSG_CTRUNC != 0,
+	}
 }
 
 // receiveOnce reports whether the read is over; false waits in the poller.
 func (c *conn) receiveOnce(fd uintptr) bool {
 	for {
 		c.header.Flags = 0
-		if c.header.Control != nil {
-			c.header.SetControllen(controlBytes)
+		if c.control != nil {
+			c.header.SetControllen(len(c.control) * wordBytes)
 		}
 		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
 		switch errno {

@@ -3,7 +3,6 @@ package unixsocket
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,19 +10,17 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
+const descriptorBytes = 4
+
 // SendDescriptors writes all of b with the descriptors attached to its first
 // byte. It waits as Write does.
-func (c *conn) SendDescriptors(b []byte, files ...*os.File) error {
-	descriptors := make([]int, len(files))
-	for i, file := range files {
-		descriptors[i] = int(file.Fd())
-	}
+func (c *conn) SendDescriptors(b []byte, descriptors ...int) error {
 	n, _, err := c.WriteMsgUnix(b, unix.UnixRights(descriptors...), nil)
-	if err == nil && n < len(b) {
-		return io.ErrShortWrite
-	}
 	if refused(err) {
 		return fmt.Errorf("%w: %w", transport.ErrNotSent, err)
+	}
+	if err == nil && n < len(b) {
+		_, err = c.Write(b[n:])
 	}
 	return err
 }
@@ -40,13 +37,10 @@ func refused(err error) bool {
 }
 
 // filesOf returns the descriptors that a control message brought.
-func filesOf(control []byte) (files []*os.File, err error) {
-	if len(control) == 0 {
-		return nil, nil
-	}
+func filesOf(control []byte) (files []*os.File) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
-		return nil, os.NewSyscallError("recvmsg", err)
+		return nil // the kernel writes no such message
 	}
 	for i := range messages {
 		descriptors, err := unix.ParseUnixRights(&messages[i])
@@ -57,5 +51,5 @@ func filesOf(control []byte) (files []*os.File, err error) {
 			files = append(files, os.NewFile(uintptr(descriptor), "received"))
 		}
 	}
-	return files, nil
+	return files
 }

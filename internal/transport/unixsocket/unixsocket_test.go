@@ -158,7 +158,7 @@ func connect(t *testing.T) (conn net.Conn, peer int) {
 }
 
 // Descriptors that may come are close-on-exec and come with the last bytes read.
-func TestReadDescriptors(t *testing.T) {
+func TestReadTakesDescriptors(t *testing.T) {
 	for sent, want := range map[int]transport.Descriptors{0: {}, 1: {Files: make([]*os.File, 1)},
 		2: {Files: make([]*os.File, 2)}, 3: {Files: make([]*os.File, 2), Truncated: true}} {
 		conn, peer := connect(t)
@@ -169,7 +169,10 @@ func TestReadDescriptors(t *testing.T) {
 		}
 		unix.Write(peer, []byte("c"))
 		buffer := make([]byte, 10)
-		n, got, err := conn.(transport.LocalConn).ReadDescriptors(buffer)
+		local := conn.(transport.LocalConn)
+		local.ExpectDescriptors(2)
+		n, err := local.Read(buffer)
+		got := local.Received()
 		if err != nil || sent > 0 && n != 2 || len(got.Files) != len(want.Files) || got.Truncated != want.Truncated {
 			t.Errorf("%d were sent: %d bytes, %d files, truncated %v, %v", sent, n, len(got.Files), got.Truncated, err)
 		}

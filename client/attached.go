@@ -1,0 +1,84 @@
+package client
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// refusedPause is how long a writer waits before it offers descriptors again that
+// the kernel did not take: it does not tell when it would.
+const refusedPause = time.Millisecond
+
+// errDetached: a call has ended whose request, with its descriptors, was to be
+// sent. Only a server that answers what it has not got brings that about.
+var errDetached = errors.New("a call ended before its request with descriptors was sent")
+
+// attach keeps the descriptors of a request until its first byte is sent.
+// Preconditions: connection.mu is held.
+func (o *output) attach(id uint64, descriptors []int) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	if o.attached == nil {
+		o.attached = map[uint64][]int{}
+	}
+	o.attached[id] = descriptors
+}
+
+// detach makes sure that the descriptors of a request are not sent any more: they
+// are about to be closed.
+func (o *output) detach(id uint64) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	delete(o.attached, id)
+}
+
+// wasRefused reports, once, that the kernel did not take descriptors.
+func (o *output) wasRefused() bool {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	refused := o.refused
+	o.refused = false
+	return refused
+}
+
+// writeAttached is writeOnce where requests have descriptors: each of those goes in
+// a message of its own. Preconditions: sendMu is held.
+func (o *output) writeAttached(fd uintptr) (blocked bool) {
+	for o.sent < len(o.sending) {
+		end, id := o.nextMessage()
+		descriptors, found := o.attached[id]
+		if id != 0 && !found {
+			o.failure = errDetached
+			return false
+		}
+		n, blocked, refused, err := sendNonblocking(fd, o.sending[o.sent:end], descriptors)
+		o.sent += n
+		o.failure, o.refused = err, refused
+		if n > 0 {
+			delete(o.attached, id)
+		}
+		if o.sent < end {
+			return blocked
+		}
+	}
+	return false
+}
+
+// nextMessage returns where the next message ends: before the next request that
+// has descriptors, or behind it when it is its turn, with its id then.
+func (o *output) nextMessage() (end int, id uint64) {
+	for start := 0; start < len(o.sending); start = end {
+		header := wire.ParseHeader(o.sending[start:])
+		end = start + wire.HeaderBytes + int(header.Length)
+		switch {
+		case header.Descriptors == 0 || start < o.sent:
+		case start > o.sent:
+			return start, 0
+		default:
+			return end, header.CallID
+		}
+	}
+	return len(o.sending), 0
+}

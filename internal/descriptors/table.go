@@ -1,0 +1,173 @@
+// Package descriptors keeps the open files of one call: those that came with its
+// frame, which values take, and those that go with its answer or its request.
+//
+// A value stands in the payload as the number of its descriptor in the frame;
+// that is codec's. How descriptors travel is transport's.
+package descriptors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// Refusals of values.
+var (
+	errNone      = errors.New("files and connections travel with calls over a local socket only")
+	errNil       = errors.New("the file or connection is nil")
+	errUnused    = errors.New("no such descriptor came with the frame, or another value has taken it")
+	errTooMany   = fmt.Errorf("more than %d files and connections in one call (limit file_descriptors_per_frame_max)", wire.FileDescriptorsPerFrameMax)
+	errNotStream = errors.New("the descriptor is not that of a connected TCP socket")
+)
+
+// A Table belongs to one call and is used by one goroutine at a time. A nil one
+// has nothing and takes nothing.
+type Table struct {
+	// CloseGiven: what is given is the call's own, and closed with it.
+	CloseGiven bool
+
+	came  []*os.File // nil where a value has taken it
+	taken []io.Closer
+	going []int
+	given []io.Closer
+}
+
+// Put adds files that came with the frame; they are the table's.
+func (t *Table) Put(files []*os.File) { t.came = append(t.came, files...) }
+
+// A source is an open file or connection.
+type source interface {
+	io.Closer
+	syscall.Conn
+}
+
+// GiveFile makes a file one of the descriptors that go with the frame, by a
+// duplicate, and returns its number.
+func (t *Table) GiveFile(file *os.File) (int, error) {
+	if file == nil {
+		return 0, errNil
+	}
+	return t.give(file)
+}
+
+// GiveConnection does the same with a connection.
+func (t *Table) GiveConnection(connection *net.TCPConn) (int, error) {
+	if connection == nil {
+		return 0, errNil
+	}
+	return t.give(connection)
+}
+
+func (t *Table) give(from source) (int, error) {
+	switch {
+	case t == nil:
+		return 0, errNone
+	case len(t.going) == wire.FileDescriptorsPerFrameMax:
+		return 0, errTooMany
+	}
+	if t.CloseGiven {
+		t.given = append(t.given, from)
+	}
+	duplicate, err := duplicateOf(from)
+	if err != nil {
+		return 0, fmt.Errorf("the file or connection cannot be passed on: %w", err)
+	}
+	t.going = append(t.going, duplicate)
+	return len(t.going) - 1, nil
+}
+
+// Going returns the descriptors that go with the frame. They are the table's.
+func (t *Table) Going() []int {
+	if t == nil {
+		return nil
+	}
+	return t.going
+}
+
+// Drop closes what goes with the frame: it will not be sent, or again with others.
+func (t *Table) Drop() {
+	if t == nil {
+		return
+	}
+	closeAll(t.going)
+	t.going = nil
+}
+
+// TakeFile returns a file that came with the frame. It is the table's until
+// Release.
+func (t *Table) TakeFile(number int) (*os.File, error) {
+	file, err := t.take(number)
+	if err != nil {
+		return nil, err
+	}
+	t.taken = append(t.taken, file)
+	return file, nil
+}
+
+// TakeConnection returns a connection that came with the frame, driven by the
+// runtime's poller. It is the table's until Release.
+func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
+	file, err := t.take(number)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if !isConnectedStream(file) {
+		return nil, errNotStream
+	}
+	made, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("the connection cannot be used: %w", err)
+	}
+	t.taken = append(t.taken, made)
+	connection, ok := made.(*net.TCPConn)
+	if !ok {
+		return nil, errNotStream
+	}
+	return connection, nil
+}
+
+func (t *Table) take(number int) (*os.File, error) {
+	if t == nil {
+		return nil, errNone
+	}
+	if number < 0 || number >= len(t.came) || t.came[number] == nil {
+		return nil, errUnused
+	}
+	file := t.came[number]
+	t.came[number] = nil
+	return file, nil
+}
+
+// Release leaves what values have taken to those who have the values.
+func (t *Table) Release() {
+	if t != nil {
+		t.taken = nil
+	}
+}
+
+// Close closes all that the table has. What was written through a file that was
+// given is not this side's to flush, so errors of closing mean nothing.
+func (t *Table) Close() {
+	if t == nil {
+		return
+	}
+	t.Drop()
+	for _, file := range t.came {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+	for _, taken := range t.taken {
+		_ = taken.Close()
+	}
+	for _, given := range t.given {
+		_ = given.Close()
+	}
+	t.came, t.taken, t.given = nil, nil, nil
+}

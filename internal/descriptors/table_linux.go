@@ -1,0 +1,46 @@
+package descriptors
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// duplicateOf returns a descriptor of the same open file. File() and Fd() would
+// set the original to blocking mode.
+func duplicateOf(from source) (duplicate int, err error) {
+	raw, err := from.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failure := raw.Control(func(fd uintptr) {
+		duplicate, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if failure != nil {
+		return 0, failure
+	}
+	return duplicate, os.NewSyscallError("fcntl", err)
+}
+
+func closeAll(list []int) {
+	for _, descriptor := range list {
+		_ = unix.Close(descriptor)
+	}
+}
+
+// isConnectedStream reports whether the file is a connected TCP socket.
+func isConnectedStream(file *os.File) (is bool) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		kind, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
+		if err != nil || kind != unix.IPPROTO_TCP && kind != unix.IPPROTO_MPTCP {
+			return
+		}
+		_, err = unix.Getpeername(int(fd))
+		is = err == nil
+	})
+	return is
+}

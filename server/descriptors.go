@@ -1,0 +1,149 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// How long a reply waits before it tries again to send descriptors that the kernel
+// did not take: it does not tell when it would.
+const (
+	refusedPauseMin = time.Millisecond
+	refusedPauseMax = 50 * time.Millisecond
+)
+
+// received are the descriptors that came with frames. It belongs to the reader.
+type received struct {
+	agreed   bool // the feature was accepted
+	arrivals transport.Arrivals
+	frame    transport.Descriptors // those of the frame that is being handled
+}
+
+// descriptorsAllowed reports whether the feature is accepted on this connection.
+func (c *connection) descriptorsAllowed() bool {
+	_, local := c.conn.(transport.LocalConn)
+	allow := c.server.config.allowDescriptors
+	return local && allow != nil && allow(c.peer)
+}
+
+// agreeDescriptors makes reading take descriptors.
+func (c *connection) agreeDescriptors() {
+	c.received.agreed = true
+	c.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
+}
+
+// noteArrivals notes which of the bytes in the input descriptors came with; former
+// is how many there were before they were read.
+func (c *connection) noteArrivals(former int) error {
+	if !c.received.agreed {
+		return nil
+	}
+	came := c.conn.(transport.LocalConn).Received()
+	return c.received.arrivals.Add(came, c.in.taken+uint64(former), c.in.taken+uint64(len(c.in.unread())))
+}
+
+// handleFrame handles c.frame, which has just been taken from the input, with the
+// descriptors that came with it. Those that nobody has taken are closed.
+func (c *connection) handleFrame(bytes int) (goOn bool, err error) {
+	r := &c.received
+	if c.frame.Descriptors == 0 && !r.arrivals.Waiting() {
+		return frameHandlers[c.frame.Type](c)
+	}
+	if r.frame, err = r.arrivals.Take(c.in.taken-uint64(bytes), c.in.taken, int(c.frame.Descriptors)); err != nil {
+		return true, err
+	}
+	if goOn, err = frameHandlers[c.frame.Type](c); goOn {
+		c.dropDescriptors()
+	}
+	return goOn, err
+}
+
+// dropDescriptors closes those of the frame.
+func (c *connection) dropDescriptors() {
+	c.received.frame.Close()
+	c.received.frame = transport.Descriptors{}
+}
+
+// checkDescriptors refuses a request whose descriptors were lost, or of a function
+// that passes some where that was not agreed to. Where the function passes none it
+// closes those that came.
+func (c *connection) checkDescriptors(f *function) *status.Error {
+	switch {
+	case c.received.frame.Truncated:
+		return refusedf(status.ResourceExhausted, "the descriptors of the request did not arrive: the server's process has as many open as it may (RLIMIT_NOFILE, ulimit -n)")
+	case !f.UsesDescriptors():
+		c.dropDescriptors()
+		return nil
+	case c.received.agreed || c.frame.Codec == wire.CodecJSON:
+		return nil // JSON is refused with a better reason
+	case !c.descriptorsAllowed():
+		return refusedf(status.PermissionDenied, "%s passes files or connections, which this peer may not: it needs a local socket, and a server that allows it (server.WithFileDescriptors)", f.name)
+	}
+	return refusedf(status.FailedPrecondition, "%s passes files or connections, and the caller's hello did not offer feature bit 2 (file descriptors)", f.name)
+}
+
+// takeDescriptors gives the call a table with what came with its request.
+func (e *execution) takeDescriptors() {
+	if !e.function.UsesDescriptors() {
+		return
+	}
+	frame := &e.connection.received.frame
+	e.files = &descriptors.Table{CloseGiven: true}
+	e.files.Put(frame.Files)
+	*frame = transport.Descriptors{}
+}
+
+// answerWithDescriptors sends a REPLY with its files. The caller flushes.
+func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, admitted func()) {
+	if admitted != nil {
+		admitted()
+	}
+	header.Length, header.Descriptors = uint32(len(e.result)), uint8(len(e.files.Going()))
+	frame := append(header.Append(nil), e.result...)
+	pause := refusedPauseMin
+	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
+		refused := c.out.sendDescriptors(frame, e.files.Going(), nil)
+		if refused == nil || c.gate.Load() {
+			return
+		}
+		if time.Now().After(until) {
+			c.sendFailure(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
+				With(status.OutcomeExecutedResultLost))
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// sendDescriptors writes a frame with descriptors in a message of its own, between
+// the frames that others write. sent is called before any of those that follow. An error means that
+// the kernel passed nothing on and the connection is as it was; any other
+// failure closes the connection.
+func (o *output) sendDescriptors(frame []byte, descriptors []int, sent func()) (refused error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && !o.broken {
+		o.room.Wait()
+	}
+	if o.broken {
+		return nil
+	}
+	o.unlockAndWrite(func() error {
+		err := o.conn.(transport.LocalConn).SendDescriptors(frame, descriptors...)
+		if errors.Is(err, transport.ErrNotSent) {
+			refused, err = err, nil
+		}
+		return err
+	})
+	if refused == nil && sent != nil {
+		sent()
+	}
+	// Whoever flushed meanwhile has left it to this writer.
+	o.flushLocked()
+	return refused
+}
