@@ -1,0 +1,180 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A Conn is a connection that came from another process. It is a net.Conn on the
+// runtime's poller; Read returns the prefix first. What package net can do with the
+// bare connection, sendfile and splice among it, it can do with this.
+//
+// A *net.TCPConn that came this way has keep-alive and TCP_NODELAY as package net
+// sets them for every new connection, whatever its giver had set.
+type Conn struct {
+	stream
+	tcp  *net.TCPConn // nil: a Unix connection
+	meta Meta
+	link *link
+
+	closeOnce sync.Once
+	closeErr  error
+
+	mu   sync.Mutex
+	left []byte // of the prefix
+}
+
+// A stream is what *net.TCPConn and *net.UnixConn have in common.
+type stream interface {
+	SetDeadline(time.Time) error
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+	Write([]byte) (int, error)
+	CloseRead() error
+	CloseWrite() error
+	SyscallConn() (syscall.RawConn, error)
+
+	net.Conn
+}
+
+// newConn returns a connection that is held by its link until it is closed.
+func newConn(c net.Conn, m Meta, l *link) (*Conn, error) {
+	bare, ok := c.(stream)
+	if !ok {
+		return nil, errNotAStream
+	}
+	tcp, _ := c.(*net.TCPConn)
+	l.hold()
+	return &Conn{stream: bare, tcp: tcp, meta: m, link: l, left: m.Prefix}, nil
+}
+
+var errNotAStream = errors.New("handoff: it is no stream connection")
+
+// Meta returns what came with the connection.
+func (c *Conn) Meta() Meta { return c.meta }
+
+// Buffered returns how many bytes of the prefix are still to be read.
+func (c *Conn) Buffered() int { return len(c.unread()) }
+
+// unread returns what is left of the prefix.
+func (c *Conn) unread() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
+}
+
+// NetConn returns the *net.TCPConn or *net.UnixConn, whose reads do not return what
+// is left of the prefix.
+func (c *Conn) NetConn() net.Conn { return c.stream }
+
+// LocalAddr returns the address that the giver told, or the socket's own.
+func (c *Conn) LocalAddr() net.Addr {
+	if c.meta.Local != nil {
+		return c.meta.Local
+	}
+	return c.stream.LocalAddr()
+}
+
+// RemoteAddr returns the address that the giver told, or the socket's own.
+func (c *Conn) RemoteAddr() net.Addr {
+	if c.meta.Remote != nil {
+		return c.meta.Remote
+	}
+	return c.stream.RemoteAddr()
+}
+
+// Read returns bytes of the prefix as long as there are any, and does not wait for
+// more.
+func (c *Conn) Read(p []byte) (int, error) {
+	if n := c.readPrefix(p); n > 0 {
+		return n, nil
+	}
+	return c.stream.Read(p)
+}
+
+func (c *Conn) readPrefix(p []byte) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := copy(p, c.left)
+	c.left = c.left[n:]
+	return n
+}
+
+// ReadFrom implements io.ReaderFrom, as the bare connection does.
+func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
+	if c.tcp != nil {
+		return c.tcp.ReadFrom(r)
+	}
+	return io.Copy(writerOnly{c.stream}, r)
+}
+
+// WriteTo implements io.WriterTo: the prefix, then as the bare connection does.
+func (c *Conn) WriteTo(w io.Writer) (int64, error) {
+	c.mu.Lock()
+	prefix := c.left
+	c.left = nil
+	c.mu.Unlock()
+	var written int64
+	if len(prefix) > 0 {
+		n, err := w.Write(prefix)
+		written = int64(n)
+		if err != nil {
+			return written, err
+		}
+	}
+	var n int64
+	var err error
+	if c.tcp != nil {
+		n, err = c.tcp.WriteTo(w)
+	} else {
+		n, err = io.Copy(w, readerOnly{c.stream})
+	}
+	return written + n, err
+}
+
+// These hide the methods that io.Copy would come back by.
+type (
+	writerOnly struct{ io.Writer }
+	readerOnly struct{ io.Reader }
+)
+
+// SetKeepAliveConfig does what net.TCPConn does; a Unix connection has none.
+func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
+	if c.tcp == nil {
+		return errors.ErrUnsupported
+	}
+	return c.tcp.SetKeepAliveConfig(config)
+}
+
+// SetNoDelay does what net.TCPConn does; a Unix connection has none.
+func (c *Conn) SetNoDelay(noDelay bool) error {
+	if c.tcp == nil {
+		return errors.ErrUnsupported
+	}
+	return c.tcp.SetNoDelay(noDelay)
+}
+
+// Close closes the connection in this process. Where a copy of it is elsewhere it
+// lives on there.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() {
+		c.closeErr = c.stream.Close()
+		c.link.release(1)
+	})
+	return c.closeErr
+}
+
+// HandBack gives the connection to the process that it came from, over the channel
+// it came by, with bytes that were read and belong to whoever serves it next, and
+// with what is left of the prefix behind them. Success and errors are as those of
+// Peer.SendConn; errors.ErrUnsupported: that process takes none back.
+func (c *Conn) HandBack(ctx context.Context, unread []byte) error {
+	m := c.meta
+	m.Prefix = unread
+	return sendConn(ctx, c.link, "hand back", c, m)
+}

@@ -1,0 +1,54 @@
+package handoff
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+)
+
+func credentialsOf(socket *net.UnixConn) (c Credentials, err error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return c, err
+	}
+	var asked error
+	err = raw.Control(func(fd uintptr) {
+		var peer *unix.Xucred
+		if peer, asked = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED); asked != nil {
+			return
+		}
+		var process int
+		process, asked = unix.GetsockoptInt(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERPID)
+		c = Credentials{ProcessID: int32(process), UserID: peer.Uid, GroupID: peer.Groups[0]}
+	})
+	return c, errors.Join(err, asked)
+}
+
+const defaultMode fs.FileMode = 0o660
+
+// listen publishes the socket when it has its mode. There is no lock on macOS: the
+// last that listens has the name.
+func listen(at address.Address, c *config) (net.Listener, error) {
+	temporary := at.Target + ".new"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: temporary})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	mode := c.mode
+	if mode == 0 {
+		mode = defaultMode
+	}
+	if err := errors.Join(os.Chmod(temporary, mode), os.Rename(temporary, at.Target)); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

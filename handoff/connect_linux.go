@@ -1,0 +1,21 @@
+package handoff
+
+import (
+	"context"
+	"net"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+)
+
+func credentialsOf(socket *net.UnixConn) (Credentials, error) {
+	peer, err := peercred.Get(socket)
+	return Credentials{ProcessID: peer.ProcessID, UserID: peer.UserID, GroupID: peer.GroupID}, err
+}
+
+// listen makes the socket with its lock, as that of a server.
+func listen(at address.Address, c *config) (net.Listener, error) {
+	return unixsocket.Transport{}.Listen(context.Background(), at, transport.ListenOptions{Mode: c.mode, GroupID: -1})
+}

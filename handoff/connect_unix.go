@@ -1,0 +1,51 @@
+//go:build unix
+
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/nearcall/nearcall/handoff/internal/channel"
+	"github.com/nearcall/nearcall/internal/address"
+)
+
+// connect opens a channel to the process that listens on an address.
+func connect(ctx context.Context, text string) (*channel.Channel, Credentials, error) {
+	at, err := unixAddress(text)
+	if err != nil {
+		return nil, Credentials{}, err
+	}
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", at.Target)
+	if err != nil {
+		return nil, Credentials{}, err
+	}
+	return channelOver(c.(*net.UnixConn))
+}
+
+// channelOver owns the socket, also after an error.
+func channelOver(socket *net.UnixConn) (*channel.Channel, Credentials, error) {
+	credentials, err := credentialsOf(socket)
+	if err != nil {
+		return nil, Credentials{}, errors.Join(err, socket.Close())
+	}
+	ch, err := channel.Open(socket)
+	if err != nil {
+		return nil, Credentials{}, errors.Join(err, socket.Close())
+	}
+	return ch, credentials, nil
+}
+
+func unixAddress(text string) (address.Address, error) {
+	at, err := address.Parse(text, false)
+	if err != nil {
+		return at, err
+	}
+	if at.Network != "unix" {
+		return at, fmt.Errorf("%w: %s: descriptors travel over unix:/path only", errors.ErrUnsupported, text)
+	}
+	return at, nil
+}

@@ -1,0 +1,215 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/handoff/internal/channel"
+	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// A gift is what is to be given. Its descriptor stays its owner's to close.
+type gift struct {
+	frame frame.Frame
+	what  syscall.Conn
+}
+
+// crowdedWait is how long a giver waits that nobody's answer can wake: the kernel
+// counts the descriptors of a user over all processes.
+const crowdedWait = 5 * time.Millisecond
+
+// give gives, and returns when the peer has taken it (nil) or will not (an Error).
+func (l *link) give(ctx context.Context, op string, g *gift) error {
+	id, err := l.giveAndWait(ctx, g)
+	if err == nil {
+		return nil
+	}
+	failure := &Error{Op: op, Address: l.address, ID: id, Err: translated(err)}
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		failure.Reason = refused.reason
+	}
+	return failure
+}
+
+func (l *link) giveAndWait(ctx context.Context, g *gift) (id uint64, err error) {
+	if l.peer.Takes&frame.TakesKind(g.frame.Kind) == 0 {
+		return 0, fmt.Errorf("%w: the peer takes no %s", errors.ErrUnsupported, g.frame.Kind)
+	}
+	if err := g.frame.Check(l.limitsOfPeer()); err != nil {
+		return 0, err
+	}
+	if err := l.enterWindow(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { <-l.window }()
+	waiting := make(chan answer, 1)
+	for {
+		id, err = l.sendGift(ctx, g, waiting)
+		if !errors.Is(err, channel.ErrTooManyInFlight) {
+			break
+		}
+		if err := l.awaitRoom(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return id, l.await(ctx, id, waiting)
+}
+
+func (l *link) limitsOfPeer() frame.Limits {
+	return frame.Limits{PrefixBytesMax: int(l.peer.PrefixBytesMax), MessageBytesMax: int(l.peer.MessageBytesMax)}
+}
+
+// enterWindow waits until the peer owes fewer answers than it allowed.
+func (l *link) enterWindow(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case l.window <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.draining:
+		return l.err()
+	}
+	if err := l.err(); err != nil {
+		<-l.window
+		return err
+	}
+	return nil
+}
+
+func (l *link) awaitRoom(ctx context.Context) error {
+	timer := time.NewTimer(crowdedWait)
+	defer timer.Stop()
+	select {
+	case <-l.answered:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.done:
+		return l.err()
+	}
+	return nil
+}
+
+// sendGift sends the frame with the descriptor. An error means that the peer never
+// sees it, but for a channel that has ended: then waiting is told.
+func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id uint64, err error) {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	id, err = l.register(question{frame.Taken, waiting})
+	if err != nil {
+		return 0, err
+	}
+	g.frame.ID = id
+	err = withDescriptor(g, l.credentials, func(descriptor int) error {
+		l.encoded = g.frame.Append(l.encoded[:0])
+		return l.sendEncoded(ctx, descriptor)
+	})
+	var partial *channel.PartialError
+	if err == nil || errors.As(err, &partial) {
+		return id, nil
+	}
+	l.forget(id)
+	return 0, err
+}
+
+// register draws an id for a question, under the lock sending.
+func (l *link) register(q question) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return 0, l.ended
+	}
+	l.lastID++
+	l.questions[l.lastID] = q
+	return l.lastID, nil
+}
+
+func (l *link) forget(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.questions, id)
+}
+
+// await waits for the answer to a gift. When the context ends it asks for the gift
+// back, and ends the channel where even that is not answered: either way it knows
+// whose the gift is.
+func (l *link) await(ctx context.Context, id uint64, waiting chan answer) error {
+	select {
+	case a := <-waiting:
+		return a.failure()
+	case <-ctx.Done():
+	}
+	if err := l.sendAnswer(&frame.Frame{Type: frame.Recall, ID: id}); err != nil {
+		l.end()
+	}
+	timer := time.NewTimer(wire.HandoffRecallMs * time.Millisecond)
+	defer timer.Stop()
+	var a answer
+	select {
+	case a = <-waiting:
+	case <-timer.C:
+		l.end()
+		a = <-waiting
+	}
+	if err := a.failure(); err != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return nil
+}
+
+// ask sends a frame that another type answers, and waits for that.
+func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, error) {
+	waiting := make(chan answer, 1)
+	if err := l.sendQuestion(ctx, f, by, waiting); err != nil {
+		return answer{}, err
+	}
+	select {
+	case a := <-waiting:
+		return a, a.failure()
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
+}
+
+func (l *link) sendQuestion(ctx context.Context, f frame.Frame, by frame.Type, waiting chan answer) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	id, err := l.register(question{by, waiting})
+	if err != nil {
+		return err
+	}
+	f.ID = id
+	l.encoded = f.Append(l.encoded[:0])
+	if err := l.sendEncoded(ctx, channel.NoDescriptor); err != nil {
+		l.forget(id)
+		return err
+	}
+	return nil
+}
+
+// pending returns how many gifts wait for their answer.
+func (l *link) pending() int { return len(l.window) }
+
+// A refusedError is a peer's REFUSED.
+type refusedError struct {
+	reason  frame.Reason
+	message string
+}
+
+func (e *refusedError) Error() string {
+	text := "the peer refused it: " + e.reason.String()
+	if e.message != "" {
+		text += ": " + e.message
+	}
+	return text
+}

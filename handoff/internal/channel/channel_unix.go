@@ -1,0 +1,212 @@
+//go:build unix
+
+package channel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// descriptorsMax is what the kernel lets one message carry (SCM_MAX_FD). There is
+// room for all of them, so that none is received unseen.
+const descriptorsMax = 253
+
+const descriptorBytes = 4
+
+// A Channel is one end. One goroutine receives; sends are serialised by whoever
+// calls.
+type Channel struct {
+	socket *net.UnixConn
+	raw    syscall.RawConn
+
+	// What Receive hands to the runtime's poller and back, made once.
+	receive  func(fd uintptr) bool
+	received struct {
+		into         []byte
+		control      []byte
+		n            int
+		controlBytes int
+		flags        int
+		err          error
+	}
+	// The same of Send.
+	send func(fd uintptr) bool
+	sent struct {
+		bytes   []byte
+		control []byte // nil: no descriptor
+		n       int
+		err     error
+	}
+	rights []byte // a control message for one descriptor, whose number is filled in
+}
+
+// Open returns a channel over a socket, which it owns from then on.
+func Open(socket *net.UnixConn) (*Channel, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &Channel{socket: socket, raw: raw, rights: unix.UnixRights(0)}
+	c.received.control = make([]byte, unix.CmsgSpace(descriptorsMax*descriptorBytes))
+	c.receive, c.send = c.tryReceive, c.trySend
+	return c, nil
+}
+
+// Send sends a frame and the descriptor that belongs to it, or NoDescriptor, in
+// one message. It waits while the socket is full, until the context ends.
+func (c *Channel) Send(ctx context.Context, frame []byte, descriptor int) error {
+	c.sent.bytes, c.sent.control, c.sent.n, c.sent.err = frame, nil, 0, nil
+	if descriptor >= 0 {
+		binary.NativeEndian.PutUint32(c.rights[unix.CmsgLen(0):], uint32(descriptor))
+		c.sent.control = c.rights
+	}
+	// Nearly always there is room, and then no deadline is needed.
+	done := false
+	if err := c.raw.Control(func(fd uintptr) { done = c.send(fd) }); err != nil {
+		return err
+	}
+	if !done {
+		if err := c.waitToSend(ctx); err != nil {
+			return err
+		}
+	}
+	return c.sent.err
+}
+
+func (c *Channel) waitToSend(ctx context.Context) error {
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.socket.SetWriteDeadline(time.Unix(1, 0))
+		close(interrupted)
+	})
+	err := c.raw.Write(c.send)
+	if !stop() {
+		<-interrupted
+		_ = c.socket.SetWriteDeadline(time.Time{})
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if c.sent.n > 0 {
+		return &PartialError{err}
+	}
+	return err
+}
+
+// trySend sends what is left; it reports whether that, or an error, is the end of
+// it. The descriptor goes with the first byte and never again.
+func (c *Channel) trySend(fd uintptr) (done bool) {
+	s := &c.sent
+	for {
+		n, err := unix.SendmsgN(int(fd), s.bytes, s.control, nil, noSignal)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return false
+		case errors.Is(err, unix.ETOOMANYREFS):
+			s.err = ErrTooManyInFlight
+			return true
+		case err != nil:
+			s.err = os.NewSyscallError("sendmsg", err)
+			if s.n > 0 {
+				s.err = &PartialError{s.err}
+			}
+			return true
+		}
+		s.n, s.bytes, s.control = s.n+n, s.bytes[n:], nil
+		if len(s.bytes) == 0 {
+			return true
+		}
+	}
+}
+
+// Receive reads at least one byte, and appends the descriptors that came with
+// them. Where some did not arrive it appends Lost, and closes those that did. At
+// the end it returns io.EOF.
+func (c *Channel) Receive(into []byte, descriptors []int) (n int, _ []int, err error) {
+	r := &c.received
+	r.into = into
+	if err := c.raw.Read(c.receive); err != nil {
+		return 0, descriptors, err
+	}
+	if r.err != nil {
+		return 0, descriptors, os.NewSyscallError("recvmsg", r.err)
+	}
+	descriptors, err = appendRights(descriptors, r.control[:min(r.controlBytes, len(r.control))], r.flags)
+	if err == nil && r.n == 0 {
+		err = io.EOF
+	}
+	return r.n, descriptors, err
+}
+
+func (c *Channel) tryReceive(fd uintptr) (done bool) {
+	r := &c.received
+	for {
+		r.n, r.controlBytes, r.flags, _, r.err = unix.Recvmsg(int(fd), r.into, r.control, closeOnExec)
+		if !errors.Is(r.err, unix.EINTR) {
+			return !errors.Is(r.err, unix.EAGAIN)
+		}
+	}
+}
+
+func appendRights(descriptors []int, control []byte, flags int) ([]int, error) {
+	had := len(descriptors)
+	if len(control) > 0 {
+		messages, err := unix.ParseSocketControlMessage(control)
+		if err != nil {
+			return descriptors, err
+		}
+		for i := range messages {
+			if rights, err := unix.ParseUnixRights(&messages[i]); err == nil {
+				descriptors = append(descriptors, rights...)
+			}
+		}
+		setCloseOnExec(descriptors[had:])
+	}
+	if flags&unix.MSG_CTRUNC != 0 {
+		Close(descriptors[had:])
+		descriptors = append(descriptors[:had], Lost)
+	}
+	return descriptors, nil
+}
+
+// Close closes descriptors that nobody is to have; Lost ones need none.
+func Close(descriptors []int) {
+	for _, fd := range descriptors {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// SetReceiveDeadline bounds the next Receive; zero: it may wait for ever.
+func (c *Channel) SetReceiveDeadline(deadline time.Time) error {
+	return c.socket.SetReadDeadline(deadline)
+}
+
+// End ends the channel in both directions. What the peer sent before can still be
+// received, and nothing that it sends later: the kernel refuses that to it. macOS
+// throws away what was not read: there the receiver may own what its giver thinks
+// it kept.
+func (c *Channel) End() {
+	_ = c.socket.CloseWrite()
+	_ = c.socket.CloseRead()
+}
+
+// Close closes the socket.
+func (c *Channel) Close() error { return c.socket.Close() }
+
+// Socket returns the socket, for questions about its peer.
+func (c *Channel) Socket() *net.UnixConn { return c.socket }

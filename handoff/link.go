@@ -1,0 +1,249 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nearcall/nearcall/handoff/internal/channel"
+	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// errChannelEnded is what became of gifts that nobody had taken when their channel
+// ended: they are their giver's.
+var errChannelEnded = fmt.Errorf("the channel ended before it was taken: %w", net.ErrClosed)
+
+// A link is one side of a channel after the hellos: giver and receiver in one. Its
+// reader goroutine handles every frame of the peer and never waits for the program.
+type link struct {
+	config      *config
+	channel     *channel.Channel
+	reader      *channel.Reader
+	address     string // of the peer, for errors
+	peer        frame.Hello
+	credentials Credentials
+	inbox       *inbox
+
+	// sending is held by whoever sends a frame. Ids grow in the order in which they
+	// are sent.
+	sending sync.Mutex
+	lastID  uint64
+	encoded []byte
+
+	window chan struct{} // a place for each unanswered gift
+
+	mu          sync.Mutex
+	questions   map[uint64]question // gifts, pings and wants
+	arrivals    map[uint64]*arrival // not taken, not refused
+	lastArrival uint64
+	refuse      bool  // this side drains
+	held        int   // connections in this process that came by this link
+	ended       error // why the reader has ended; nil: it has not
+	wanted      bool  // a WANT is being answered
+
+	replies  chan frame.Frame // that the reader has for the peer
+	answered chan struct{}    // somebody's gift was answered; holds one
+	draining chan struct{}    // closed when the peer drains, or the channel has ended
+	done     chan struct{}    // closed when the reader has ended
+	drainOne sync.Once
+}
+
+// repliesMax is more than a peer can be owed that keeps to its window.
+const repliesMax = 2 * wire.HandoffWindowCeiling
+
+// A question is what an id of this side stands for.
+type question struct {
+	answer  frame.Type  // that it may have; a gift can also be refused
+	waiting chan answer // holds one
+}
+
+// An answer is what came back for an id.
+type answer struct {
+	reason  frame.Reason
+	message string
+	err     error // the channel ended before
+}
+
+func newLink(c *config, in *inbox, ch *channel.Channel) *link {
+	limits := frame.Limits{PrefixBytesMax: c.prefixBytesMax, MessageBytesMax: c.messageBytesMax}
+	return &link{
+		config: c, inbox: in, channel: ch, reader: channel.NewReader(ch, limits),
+		questions: make(map[uint64]question),
+		arrivals:  make(map[uint64]*arrival),
+		replies:   make(chan frame.Frame, repliesMax),
+		answered:  make(chan struct{}, 1),
+		draining:  make(chan struct{}),
+		done:      make(chan struct{}),
+	}
+}
+
+// handlers has what is done with each type of frame. An error ends the channel.
+var handlers = [...]func(l *link, f *frame.Frame, descriptor int) error{
+	frame.Give:    (*link).onGive,
+	frame.Taken:   (*link).onAnswer,
+	frame.Refused: (*link).onAnswer,
+	frame.Recall:  (*link).onRecall,
+	frame.Drain:   (*link).onDrain,
+	frame.Want:    (*link).onWant,
+	frame.Done:    (*link).onAnswer,
+	frame.Ping:    (*link).onPing,
+	frame.Pong:    (*link).onAnswer,
+}
+
+// read handles frames until the channel ends.
+func (l *link) read() {
+	for {
+		f, descriptor, err := l.reader.Next()
+		if err == nil {
+			err = handlers[f.Type](l, &f, descriptor)
+		}
+		if err != nil {
+			l.finish(err)
+			return
+		}
+	}
+}
+
+// finish settles everything: what was given and not taken is the giver's, what
+// arrived and was not taken is forgotten.
+func (l *link) finish(err error) {
+	if errors.Is(err, io.EOF) {
+		err = net.ErrClosed
+	}
+	l.mu.Lock()
+	l.ended = translated(err)
+	questions, arrivals := l.questions, l.arrivals
+	l.questions, l.arrivals = nil, nil
+	l.mu.Unlock()
+	for _, q := range questions {
+		q.waiting <- answer{err: errChannelEnded}
+	}
+	for _, a := range arrivals {
+		a.drop()
+	}
+	l.reader.Close()
+	_ = l.channel.Close()
+	l.drainOne.Do(func() { close(l.draining) })
+	close(l.done)
+}
+
+// end ends the channel and returns when everything is settled.
+func (l *link) end() {
+	l.channel.End()
+	<-l.done
+}
+
+// err returns why no more can be given; nil: it can.
+func (l *link) err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != nil {
+		return l.ended
+	}
+	select {
+	case <-l.draining:
+		return ErrDraining
+	default:
+		return nil
+	}
+}
+
+// send sends a frame that has no id of its own sequence.
+func (l *link) send(ctx context.Context, f *frame.Frame) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	l.encoded = f.Append(l.encoded[:0])
+	return l.sendEncoded(ctx, channel.NoDescriptor)
+}
+
+// sendEncoded needs the lock sending.
+func (l *link) sendEncoded(ctx context.Context, descriptor int) error {
+	err := l.channel.Send(ctx, l.encoded, descriptor)
+	if cap(l.encoded) > encodedBytesKept {
+		l.encoded = nil
+	}
+	var partial *channel.PartialError
+	if errors.As(err, &partial) {
+		l.channel.End() // the reader settles the rest
+	}
+	return err
+}
+
+// encodedBytesKept bounds the buffer that a link keeps.
+const encodedBytesKept = 16 << 10
+
+// answerTimeout bounds how long an answer may wait for a peer that does not read.
+const answerTimeout = wire.HandoffRecallMs * time.Millisecond
+
+// reply sends an answer from the reader, which must not wait. A peer that keeps to
+// its window never fills the queue.
+func (l *link) reply(f frame.Frame) error {
+	select {
+	case l.replies <- f:
+		return nil
+	default:
+		return fmt.Errorf("%w: it asks and does not read the answers", frame.ErrProtocol)
+	}
+}
+
+// writeReplies runs beside the reader.
+func (l *link) writeReplies() {
+	for {
+		select {
+		case f := <-l.replies:
+			if err := l.sendAnswer(&f); err != nil {
+				l.channel.End()
+				return
+			}
+		case <-l.done:
+			return
+		}
+	}
+}
+
+func (l *link) sendAnswer(f *frame.Frame) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), answerTimeout, os.ErrDeadlineExceeded)
+	defer cancel()
+	return l.send(ctx, f)
+}
+
+// onAnswer settles what an id stands for.
+func (l *link) onAnswer(f *frame.Frame, _ int) error {
+	l.mu.Lock()
+	q, found := l.questions[f.ID]
+	delete(l.questions, f.ID)
+	l.mu.Unlock()
+	isRefusal := f.Type == frame.Refused && q.answer == frame.Taken
+	if !found || f.Type != q.answer && !isRefusal {
+		return fmt.Errorf("%w: a frame of type %d for %d, which does not wait for one", frame.ErrProtocol, f.Type, f.ID)
+	}
+	q.waiting <- answer{reason: f.Reason, message: string(f.Message)}
+	select {
+	case l.answered <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// failure returns why a gift was not taken; nil: it was.
+func (a answer) failure() error {
+	if a.reason != 0 {
+		return &refusedError{reason: a.reason, message: a.message}
+	}
+	return a.err
+}
+
+func (l *link) onDrain(*frame.Frame, int) error {
+	l.drainOne.Do(func() { close(l.draining) })
+	return nil
+}
+
+func (l *link) onPing(f *frame.Frame, _ int) error {
+	return l.reply(frame.Frame{Type: frame.Pong, ID: f.ID})
+}

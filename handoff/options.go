@@ -1,0 +1,76 @@
+package handoff
+
+import (
+	"io/fs"
+	"log/slog"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// An Option changes how a Peer or a Listener works.
+type Option func(*config)
+
+type config struct {
+	window          int
+	prefixBytesMax  int
+	messageBytesMax int
+	users           []uint32
+	logger          *slog.Logger
+	mode            fs.FileMode
+	takeBack        func(*Conn)
+	listeners       func(name string) []Item
+}
+
+func newConfig(options []Option) *config {
+	c := &config{
+		window:          wire.HandoffWindow,
+		prefixBytesMax:  wire.HandoffPrefixBytesMax,
+		messageBytesMax: wire.HandoffMessageBytesMax,
+		logger:          slog.Default(),
+	}
+	for _, option := range options {
+		option(c)
+	}
+	return c
+}
+
+// WithWindow sets how many handoffs may wait for this side's answer on one channel
+// (limit handoff_window).
+func WithWindow(handoffs int) Option {
+	return func(c *config) { c.window = min(max(handoffs, 1), wire.HandoffWindowCeiling) }
+}
+
+// WithPrefixLimit sets the longest prefix that this side takes, in bytes (limit
+// handoff_prefix_bytes_max).
+func WithPrefixLimit(bytes int) Option {
+	return func(c *config) { c.prefixBytesMax = min(max(bytes, 0), wire.HandoffPrefixBytesMaxCeiling) }
+}
+
+// WithMessageLimit sets the longest message that this side takes, in bytes (limit
+// handoff_message_bytes_max).
+func WithMessageLimit(bytes int) Option {
+	return func(c *config) { c.messageBytesMax = min(max(bytes, 0), wire.HandoffMessageBytesMaxCeiling) }
+}
+
+// WithPeerUsers allows peers of these users besides root and this process's own.
+func WithPeerUsers(users ...uint32) Option {
+	return func(c *config) { c.users = append(c.users, users...) }
+}
+
+// WithLogger sets where a Listener says what became of channels; the default is
+// slog.Default().
+func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
+
+// WithMode sets the permissions of a Listener's socket; the default is 0660.
+func WithMode(mode fs.FileMode) Option { return func(c *config) { c.mode = mode } }
+
+// WithTakeBack lets the peer that was dialled hand connections back. take is called
+// with each in a goroutine of its own and owns it.
+func WithTakeBack(take func(*Conn)) Option { return func(c *config) { c.takeBack = take } }
+
+// WithListeners lets peers ask for what this process listens on (Takeover). give
+// returns the listener of a name, or all for the empty name; they stay the
+// process's own, which closes them when it has stopped accepting.
+func WithListeners(give func(name string) []Item) Option {
+	return func(c *config) { c.listeners = give }
+}

@@ -1,0 +1,65 @@
+//go:build unix
+
+package handoff
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/handoff/internal/channel"
+)
+
+// withDescriptor lets use have the gift's descriptor, which is not closed meanwhile.
+func withDescriptor(g *gift, _ Credentials, use func(descriptor int) error) error {
+	raw, err := g.what.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var useErr error
+	err = raw.Control(func(fd uintptr) { useErr = use(int(fd)) })
+	return errors.Join(err, useErr)
+}
+
+func closeArrival(a *arrival) { channel.Close([]int{a.descriptor}) }
+
+// openConn makes a connection of an arrival; its descriptor is used up either way.
+// Package net makes a copy of it and puts that on the poller.
+func openConn(a *arrival) (net.Conn, error) {
+	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
+	defer func() { _ = file.Close() }()
+	if isListening(a.descriptor) {
+		return nil, errors.New("handoff: a listener was given as a connection")
+	}
+	return net.FileConn(file)
+}
+
+func openListener(a *arrival) (net.Listener, error) {
+	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
+	defer func() { _ = file.Close() }()
+	if !isListening(a.descriptor) {
+		return nil, errors.New("handoff: what was given as a listener does not listen")
+	}
+	return net.FileListener(file)
+}
+
+// openFile takes whatever it is: pipes, devices and sockets are files too.
+func openFile(a *arrival) (*os.File, error) {
+	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
+	if file == nil {
+		return nil, fmt.Errorf("handoff: descriptor %d is none", a.descriptor)
+	}
+	return file, nil
+}
+
+func isListening(fd int) bool {
+	listening, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	return err == nil && listening != 0
+}
+
+func isLackOfDescriptors(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
