@@ -77,7 +77,7 @@ var marked = []struct {
 	marks []string // one of them
 }{
 	{"unsafe", []string{"unsafe"}},
-	{systemCalls, []string{"linux", "darwin", "windows"}},
+	{systemCalls, []string{"linux", "darwin", "unix", "windows"}},
 }
 
 // coreFolders hold what users link into their programs.
