@@ -68,7 +68,6 @@ func (l *library) serve(file string) error {
 		return err
 	}
 	l.direct = direct
-	announce(where)
 	go direct.Serve(context.Background(), listener)
 	return nil
 }

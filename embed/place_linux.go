@@ -85,7 +85,8 @@ func removeAbandoned(latest string) {
 	}
 }
 
-// listen binds the socket and leads the way to it.
+// listen binds the socket and leads the way to it. Children are forked before that or
+// after it.
 func (p *place) listen(ctx context.Context) (net.Listener, error) {
 	at, err := address.Parse("unix:"+p.path, false)
 	if err != nil {
@@ -104,6 +105,7 @@ func (p *place) listen(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, bound.Close())
 	}
+	announce(p)
 	return kept, nil
 }
 

@@ -46,9 +46,15 @@ static int inherited(nearcall_client *client)
 {
     struct nc_embed *embed = &client->embed;
     pid_t loader = embed->library->loader;
-    if (client->address.children == NC_CHILDREN_PARENT)
+    bool is_served = embed->library->place->path[0] != '\0';
+    if (is_served && client->address.children == NC_CHILDREN_PARENT)
         return NEARCALL_OK;
     embed->library = NULL;
+    if (!is_served)
+        return nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "%.256s cannot be used in this process: it was forked from process %d before "
+                       "that had opened the library to the end; fork before or after that",
+                       embed->file, (int)loader);
     return nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "%.256s cannot be used in this process: it was forked from process %d, which has "
                    "loaded the library, and Go does not survive a fork; make the first call after "

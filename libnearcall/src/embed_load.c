@@ -1,11 +1,13 @@
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "embed.h"
@@ -57,35 +59,36 @@ static int find_go(struct dl_phdr_info *object, size_t object_bytes, void *ret_n
     return 0;
 }
 
-/* ---- Why a file cannot be loaded ---- */
+/* ---- One at a time ---- */
 
-static int machine_of(const char *file)
+/* The process of which a thread looks for a library, 0: none. Two that look for Go code
+ * at once would both find none, and load two. */
+static _Atomic(pid_t) loading;
+
+/* While it is set, a library is here in part. A child that is forked then lacks the
+ * thread that would complete it. */
+static atomic_bool is_incomplete;
+
+/* False in such a child. Any other takes over from a thread it does not have. */
+static bool begin_loading(void)
 {
-    ElfW(Ehdr) header;
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t bytes = read(fd, &header, sizeof(header));
-    close(fd);
-    if (bytes < (ssize_t)(offsetof(ElfW(Ehdr), e_machine) + sizeof(header.e_machine)) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return -1;
-    return header.e_machine;
+    for (;;) {
+        pid_t by = 0, self = getpid();
+        if (atomic_compare_exchange_strong(&loading, &by, self))
+            return true;
+        if (by == self)
+            syscall(SYS_futex, &loading, FUTEX_WAIT_PRIVATE, by, NULL, NULL, 0);
+        else if (atomic_load(&is_incomplete))
+            return false;
+        else if (atomic_compare_exchange_strong(&loading, &by, self))
+            return true;
+    }
 }
 
-static void explain_loading(const char *file, char *reason, size_t reason_bytes)
+static void end_loading(void)
 {
-    const char *words = dlerror();
-    int machine = machine_of(file), own = machine_of("/proc/self/exe");
-    if (machine >= 0 && own >= 0 && machine != own)
-        snprintf(reason, reason_bytes,
-                 "%s was built for another architecture (ELF machine %d, this process has %d); "
-                 "build it again with the GOARCH of this program",
-                 file, machine, own);
-    else
-        snprintf(reason, reason_bytes,
-                 "%s; build it again with `nearcall build PACKAGE -o %.200s`",
-                 words ? words : "the library cannot be loaded", file);
+    atomic_store(&loading, 0);
+    syscall(SYS_futex, &loading, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* ---- Loading ---- */
@@ -107,7 +110,9 @@ static void *load(const char *file)
 {
     sigset_t former;
     nc_embed_block_signals(&former);
+    atomic_store(&is_incomplete, true);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    atomic_store(&is_incomplete, false);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return handle;
 }
@@ -118,10 +123,7 @@ static const struct nearcall_embed_library *library_in(void *handle, const char 
     nearcall_embed_library_function *function;
     *(void **)&function = dlsym(handle, NEARCALL_EMBED_SYMBOL);
     if (!function) {
-        snprintf(reason, reason_bytes,
-                 "%s is a library without Nearcall: its package main has to import "
-                 "github.com/nearcall/nearcall/embed and call embed.Serve in a function init",
-                 file);
+        snprintf(reason, reason_bytes, "%s %s", file, NC_WITHOUT_EMBED);
         return NULL;
     }
     const struct nearcall_embed_library *library = function();
@@ -134,37 +136,52 @@ static const struct nearcall_embed_library *library_in(void *handle, const char 
     return NULL;
 }
 
+static bool is_first(char *reason, size_t reason_bytes)
+{
+    const char *other = NULL;
+    if (!dl_iterate_phdr(find_go, &other))
+        return true;
+    snprintf(reason, reason_bytes,
+             "there is Go code in this process already (%s), and Go allows one library a "
+             "process; register all functions in one library, or serve these in a process of "
+             "their own, at a unix: address",
+             other);
+    return false;
+}
+
+static const struct nearcall_embed_library *find_or_load(const char *file, char *reason,
+                                                         size_t reason_bytes)
+{
+    void *handle = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+    if (handle)
+        return library_in(handle, file, reason, reason_bytes);
+    if (!nc_embed_file_fits(file, reason, reason_bytes) || !is_first(reason, reason_bytes))
+        return NULL;
+    handle = load(file);
+    if (handle)
+        return library_in(handle, file, reason, reason_bytes);
+    const char *words = dlerror();
+    snprintf(reason, reason_bytes, "%s; build it again with `nearcall build PACKAGE -o %.200s`",
+             words ? words : "the library cannot be loaded", file);
+    return NULL;
+}
+
 const struct nearcall_embed_library *nc_embed_load(const char *file, char *reason,
                                                    size_t reason_bytes)
 {
-    const char *other = NULL;
     if (!C_LIBRARY_CAN_LOAD_GO) {
         snprintf(reason, reason_bytes,
                  "Go libraries can be loaded by programs of the GNU C library only; serve the "
                  "functions in a process of their own, and use its unix: address");
         return NULL;
     }
-    void *handle = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
-    if (handle)
-        return library_in(handle, file, reason, reason_bytes);
-    if (access(file, R_OK) != 0) {
+    if (!begin_loading()) {
         snprintf(reason, reason_bytes,
-                 "%s: %s; build it with `nearcall build PACKAGE -o %.200s`, and give its path", file,
-                 strerror(errno), file);
+                 "this process was forked while another thread was loading a library, of which it "
+                 "has only a part; fork before or after the first embed: address is opened");
         return NULL;
     }
-    if (dl_iterate_phdr(find_go, &other)) {
-        snprintf(reason, reason_bytes,
-                 "there is Go code in this process already (%s), and Go allows one library a "
-                 "process; register all functions in one library, or serve these in a process of "
-                 "their own, at a unix: address",
-                 other);
-        return NULL;
-    }
-    handle = load(file);
-    if (!handle) {
-        explain_loading(file, reason, reason_bytes);
-        return NULL;
-    }
-    return library_in(handle, file, reason, reason_bytes);
+    const struct nearcall_embed_library *library = find_or_load(file, reason, reason_bytes);
+    end_loading();
+    return library;
 }

@@ -43,15 +43,35 @@ static void another_architecture(void *unused)
 {
     (void)unused;
     static const char machine[2] = {EM_S390, 0};
+    static const char class[1] = {sizeof(void *) == 8 ? ELFCLASS32 : ELFCLASS64};
     const char *path = embed_copy("foreign.so", offsetof(Elf64_Ehdr, e_machine), NULL, machine, 2);
+    refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "another architecture");
+    path = embed_copy("narrow.so", EI_CLASS, NULL, class, 1);
     refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "another architecture");
 }
 
+static void no_library(void *unused)
+{
+    (void)unused;
+    refused(address_of("/dev/zero"), NEARCALL_E_FAILED_PRECONDITION, "not a shared library");
+    refused(address_of(test_directory()), NEARCALL_E_FAILED_PRECONDITION, "not a shared library");
+    const char *path = embed_copy("part.so", 0, NULL, ELFMAG, SELFMAG);
+    CHECK_INT(truncate(path, 100000), 0); /* as by a copy that is under way */
+    refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "incomplete or damaged");
+    CHECK_INT(truncate(path, 10), 0);
+    refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "not a shared library");
+}
+
+/* It is refused unloaded, for no Go runtime can be unloaded. */
 static void without_embed(void *unused)
 {
     (void)unused;
     const char *path = embed_copy("bare.so", -1, "nearcall_embed_library", "nearcall_embed_libraby", 22);
     refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "without Nearcall");
+    CHECK(!test_has_mapping("bare.so"));
+    nearcall_client *client = test_open(embed_address(""), 0); /* its runtime is the only one */
+    embed_echo(client, 10);
+    nearcall_close(client);
 }
 
 static void another_version(void *unused)
@@ -102,7 +122,7 @@ static void a_library_for_each(void *unused)
 
 int main(void)
 {
-    static void (*const bodies[])(void *) = {addresses,       missing,       another_architecture, without_embed,
+    static void (*const bodies[])(void *) = {addresses,       missing,       another_architecture, no_library, without_embed,
                                              another_version, two_libraries, a_library_for_each};
     test_begin();
     test_directory();
