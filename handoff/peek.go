@@ -1,0 +1,223 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// peekBytesFirst is room for what most clients send first: a request's head, or
+// a ClientHello with a post-quantum key.
+const peekBytesFirst = 4096
+
+// Peek waits until enough reports true and returns what the connection's next
+// reads will return, without consuming it. It calls enough, from this goroutine,
+// with all that has arrived so far whenever more has; enough must not keep the
+// slice. A nil enough is content with the first byte.
+//
+// It looks at no more than limit bytes, and at limit peek_bytes_max where limit
+// is 0; if they are not enough the error is ErrTooLarge. An error of enough ends
+// Peek and is returned within an *Error. When the client ended its side and
+// enough was still not content the error is io.ErrUnexpectedEOF, or io.EOF if it
+// sent nothing at all: Peek notices that at once on Linux, and on macOS only at
+// the deadline where unread bytes hide it. The bytes that did arrive are returned
+// with every error.
+//
+// A client that sends too slowly ends Peek at the context's deadline, or after
+// limit peek_timeout_ms if it has none, with a net.Error whose Timeout is true.
+// Peek uses the connection's read deadline for that and leaves none behind.
+// Nobody may read from the connection meanwhile.
+//
+// The kernel shows no more than its receive buffer holds. c is a *net.TCPConn, a
+// *net.UnixConn or a *Conn, whose prefix counts as bytes that have arrived. On
+// Windows the error is errors.ErrUnsupported: there, read what is needed and hand
+// it on as Meta.Prefix.
+func Peek(ctx context.Context, c syscall.Conn, limit int, enough func([]byte) (bool, error)) ([]byte, error) {
+	if limit <= 0 {
+		limit = wire.PeekBytesMax
+	}
+	if enough == nil {
+		enough = func([]byte) (bool, error) { return true, nil }
+	}
+	p := &peeking{enough: enough, buffer: make([]byte, min(limit, peekBytesFirst)), limit: limit}
+	if err := p.run(ctx, c); err != nil {
+		return p.buffer[:p.seen], peekFailed(c, p.seen, err)
+	}
+	return p.buffer[:p.seen], nil
+}
+
+// A peeking is one run of Peek.
+type peeking struct {
+	enough func([]byte) (bool, error)
+	limit  int
+
+	// buffer holds what had been read before, then what the socket shows; the
+	// first seen bytes are valid and enough has been asked about them.
+	buffer []byte
+	prefix int
+	seen   int
+
+	err error // why it is over, where enough was not content
+}
+
+func (p *peeking) run(ctx context.Context, c syscall.Conn) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if p.overByPrefix(c) {
+		return p.err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	// Clients usually have sent before they are accepted: look before a deadline
+	// is set for waiting.
+	over := false
+	if err := raw.Control(func(fd uintptr) { over = p.look(fd) }); err != nil {
+		return err
+	}
+	if over {
+		return p.err
+	}
+	release, err := boundRead(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = raw.Read(p.look)
+	release()
+	if err != nil {
+		return waitFailed(ctx, err)
+	}
+	return p.err
+}
+
+// overByPrefix reports whether bytes that were read before decide.
+func (p *peeking) overByPrefix(c syscall.Conn) bool {
+	conn, ok := c.(*Conn)
+	if !ok || conn.Buffered() == 0 {
+		return false
+	}
+	unread := conn.unread()
+	for len(p.buffer) < min(len(unread), p.limit) {
+		p.grow()
+	}
+	p.prefix = copy(p.buffer, unread)
+	return p.judge(p.prefix)
+}
+
+// look reports whether the peek is over; false waits for more.
+func (p *peeking) look(fd uintptr) bool {
+	ended := false
+	for {
+		full := len(p.buffer)
+		n, again, err := peekSocket(fd, p.buffer[p.prefix:])
+		switch {
+		case err != nil:
+			p.err = err
+			return true
+		case n == 0 && !again:
+			p.err = p.endOfInput()
+			return true
+		case p.prefix+n > p.seen && p.judge(p.prefix+n):
+			return true
+		case p.seen == full:
+			continue // the buffer has grown
+		case ended:
+			p.err = p.endOfInput()
+			return true
+		}
+		// A FIN behind unread bytes wakes the poller once and shows in no read.
+		// What arrived before it is looked at once more.
+		if p.seen == p.prefix || !inputEnded(fd) {
+			return false
+		}
+		ended = true
+	}
+}
+
+// judge asks about all that is there, and makes room if all room is taken.
+func (p *peeking) judge(seen int) (over bool) {
+	p.seen = seen
+	done, err := p.enough(p.buffer[:seen])
+	switch {
+	case err != nil:
+		p.err = err
+		return true
+	case done:
+		return true
+	case seen == p.limit:
+		p.err = fmt.Errorf("%w: %d bytes were not enough", ErrTooLarge, seen)
+		return true
+	}
+	if seen == len(p.buffer) {
+		p.grow()
+	}
+	return false
+}
+
+func (p *peeking) grow() {
+	grown := make([]byte, min(4*len(p.buffer), p.limit))
+	copy(grown, p.buffer[:p.seen])
+	p.buffer = grown
+}
+
+func (p *peeking) endOfInput() error {
+	if p.seen == 0 {
+		return io.EOF
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// boundRead makes the connection's reads fail when the context ends. release
+// undoes it.
+func boundRead(ctx context.Context, c syscall.Conn) (release func(), err error) {
+	conn, ok := c.(interface{ SetReadDeadline(time.Time) error })
+	if !ok {
+		return nil, fmt.Errorf("%w: %T has no read deadline", errors.ErrUnsupported, c)
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(wire.PeekTimeoutMs * time.Millisecond)
+	}
+	if err := conn.SetReadDeadline(deadline); err != nil {
+		return nil, err
+	}
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
+		close(expired)
+	})
+	return func() {
+		if !stop() {
+			<-expired
+		}
+		_ = conn.SetReadDeadline(time.Time{})
+	}, nil
+}
+
+// waitFailed says why a wait ended: the context knows better than the poller.
+func waitFailed(ctx context.Context, err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	return fmt.Errorf("%w: %w", context.DeadlineExceeded, os.ErrDeadlineExceeded)
+}
+
+func peekFailed(c syscall.Conn, seen int, err error) error {
+	failure := &Error{Op: "peek", Err: fmt.Errorf("after %d bytes: %w", seen, err)}
+	if conn, ok := c.(net.Conn); ok && conn.RemoteAddr() != nil {
+		failure.Address = conn.RemoteAddr().String()
+	}
+	return failure
+}
