@@ -40,7 +40,7 @@ const (
 // An Error says what failed with whom. What was to be given is still the caller's,
 // open and untouched. It implements net.Error.
 type Error struct {
-	// Op is "dial", "give", "want", "ping" or "hand back".
+	// Op is what was tried, as "dial", "give", "want", "ping", "hand back" or "peek".
 	Op string
 	// Address is the peer's, where it has one.
 	Address string
