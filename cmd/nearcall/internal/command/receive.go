@@ -1,0 +1,166 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os/exec"
+	"os/signal"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/receive"
+	"github.com/nearcall/nearcall/handoff"
+)
+
+// programsMax is how many programs run at a time unless --max says otherwise.
+const programsMax = 64
+
+// A receiving is one run of `nearcall receive`.
+type receiving struct {
+	*program
+	address   string
+	stdio     bool
+	listenFDs bool
+	max       int
+	users     []string
+	mode      string
+	json      bool
+}
+
+func (p *program) receiveCommand() *cobra.Command {
+	r := &receiving{program: p}
+	cmd := &cobra.Command{
+		Use:                   "receive --address unix:/path [flags] -- PROGRAM [ARGUMENT...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run a program for each connection that is handed over",
+		Long: `Takes connections that another process hands over, such as 'nearcall front', and
+runs PROGRAM for each, so that programs in any language can be behind it.
+
+The program gets the connection itself, as its standard input and output (--stdio,
+as from inetd) or as descriptor 3 (--listen-fds, as from systemd with Accept=yes:
+LISTEN_FDS=1, LISTEN_PID, LISTEN_FDNAMES=connection). It is in blocking mode, and
+nothing of it has been read. REMOTE_ADDR and REMOTE_PORT are the client's;
+HANDOFF_NAME and HANDOFF_MESSAGE are what the giver sent along, where it did and
+there is no NUL in it. What the program writes to standard error comes out here.
+
+At most --max programs run at a time. While they do, further connections stay with
+their giver, which can hand them to another. A connection of which bytes were read
+already cannot be put into a program: it is refused before it is sent, as too
+large for a prefix of 0 bytes, and stays the giver's too.
+
+On SIGINT and SIGTERM nothing more is taken, and it ends when the programs that run
+have; a second signal passes SIGTERM on to them.`,
+		Example: `  nearcall receive --address unix:/tmp/cat.sock -- cat
+  nearcall receive --address unix:/run/shop.sock --max 8 --user www-data -- perl shop.pl
+  nearcall receive --address unix:/run/app.sock --listen-fds -- python3 app.py`,
+		Args: arguments(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&r.address, "address", "", "the socket at which connections are handed over, as unix:/path")
+	flags.BoolVar(&r.stdio, "stdio", false, "the connection is the program's standard input and output (default)")
+	flags.BoolVar(&r.listenFDs, "listen-fds", false, "the connection is the program's descriptor 3")
+	flags.IntVar(&r.max, "max", programsMax, "programs that run at a time")
+	flags.StringArrayVar(&r.users, "user", nil, "a user, besides root and this one, who may hand connections over: a name or a number; may be repeated")
+	flags.StringVar(&r.mode, "mode", "", "permissions of the socket, in octal, as 0660")
+	flags.BoolVar(&r.json, "json", false, "log as JSON")
+	cmd.MarkFlagsMutuallyExclusive("stdio", "listen-fds")
+	_ = cmd.MarkFlagFilename("address")
+	return cmd
+}
+
+func (r *receiving) run(ctx context.Context, command []string) error {
+	options, err := r.options()
+	if err != nil {
+		return usageError{err}
+	}
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return err
+	}
+	receiver := &receive.Receiver{Program: append([]string{path}, command[1:]...), Max: r.max, Logger: r.log()}
+	if r.listenFDs {
+		receiver.Style = receive.ListenFDs
+	}
+	listener, err := handoff.Listen(r.address, options...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "Taking connections at %s. Stop with Ctrl-C.\n", r.address)
+	served := make(chan error, 1)
+	go func() { served <- receiver.Serve(listener) }()
+	select {
+	case err := <-served:
+		return errors.Join(err, listener.Close())
+	case <-ctx.Done():
+		return finish(listener, receiver, served)
+	}
+}
+
+// finish takes no more and waits for what runs. Whoever asks a second time is
+// impatient.
+func finish(listener *handoff.Listener, receiver *receive.Receiver, served <-chan error) error {
+	impatient, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(impatient, receiver.Terminate)()
+	if err := listener.Shutdown(impatient); err != nil && impatient.Err() == nil {
+		return err
+	}
+	return <-served
+}
+
+func (r *receiving) options() ([]handoff.Option, error) {
+	if r.address == "" {
+		return nil, errors.New("--address is missing: where connections are handed over, as unix:/run/app.sock")
+	}
+	if r.max < 1 {
+		return nil, fmt.Errorf("--max %d: at least one program has to run", r.max)
+	}
+	options := []handoff.Option{handoff.WithPrefixLimit(0), handoff.WithLogger(r.log())}
+	if r.mode != "" {
+		mode, err := strconv.ParseUint(r.mode, 8, 9)
+		if err != nil {
+			return nil, fmt.Errorf("--mode %s: write it in octal, as 0660", r.mode)
+		}
+		options = append(options, handoff.WithMode(fs.FileMode(mode)))
+	}
+	for _, name := range r.users {
+		uid, err := userID(name)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, handoff.WithPeerUsers(uid))
+	}
+	return options, nil
+}
+
+// userID accepts numbers of users that nobody has named.
+func userID(name string) (uint32, error) {
+	text := name
+	if known, err := user.Lookup(name); err == nil {
+		text = known.Uid
+	}
+	uid, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("--user %s: there is no such user", name)
+	}
+	return uint32(uid), nil
+}
+
+func (r *receiving) log() *slog.Logger {
+	if !r.json {
+		return r.logger()
+	}
+	level := slog.LevelWarn
+	if r.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewJSONHandler(r.err, &slog.HandlerOptions{Level: level}))
+}
