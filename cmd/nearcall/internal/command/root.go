@@ -73,7 +73,7 @@ it from standard input.
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log connections on standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(),
-		p.statsCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand())
+		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand())
 	return root
 }
 
@@ -90,8 +90,12 @@ func (p *program) client(address string) (*client.Client, error) {
 	return client.New(address, options...)
 }
 
-func (p *program) logger() *slog.Logger {
-	level := slog.LevelWarn
+func (p *program) logger() *slog.Logger { return p.loggerFrom(slog.LevelWarn) }
+
+// serviceLogger is that of a command that runs until it is stopped.
+func (p *program) serviceLogger() *slog.Logger { return p.loggerFrom(slog.LevelInfo) }
+
+func (p *program) loggerFrom(level slog.Level) *slog.Logger {
 	if p.verbose {
 		level = slog.LevelDebug
 	}

@@ -160,7 +160,7 @@ const (
 	lingerMsDefault   = 1_000
 	healthMsDefault   = 1_000
 	drainMsDefault    = 30_000
-	handBackMsDefault = 0
+	handBackMsDefault = 5_000
 	hourMs            = 3_600_000
 
 	heldDefault          = 8192

@@ -87,7 +87,8 @@ type Timeouts struct {
 	Health time.Duration
 	// Drain is how long what was accepted may take after SIGTERM.
 	Drain time.Duration
-	// HandBack is how long a drained process still takes connections back.
+	// HandBack is how long a process whose listeners a successor has still takes
+	// connections back.
 	HandBack time.Duration
 }
 

@@ -72,7 +72,7 @@ func TestWholeFile(t *testing.T) {
 			{Name: "api", Sockets: []string{"unix:/run/a1.sock", "unix:/run/a2.sock"}, Users: []uint32{0, 4242}, Otherwise: config.OtherwiseClose},
 			{Name: "pages", Sockets: []string{"unix:/run/p.sock"}, Wait: 5 * time.Second, Otherwise: config.OtherwiseAnswer},
 		},
-		Timeouts: config.Timeouts{Peek: 100 * time.Millisecond, Linger: time.Second, Health: time.Second, Drain: 30 * time.Second},
+		Timeouts: config.Timeouts{Peek: 100 * time.Millisecond, Linger: time.Second, Health: time.Second, Drain: 30 * time.Second, HandBack: 5 * time.Second},
 		Limits:   config.Limits{HeldMax: 7, HeldPerClientMax: 1024, HeadBytesMax: 65536},
 		Metrics:  "tcp:127.0.0.1:9100", Control: "unix:/run/control.sock",
 	}

@@ -19,6 +19,7 @@ const (
 	Unknown Kind = iota
 	HTTP
 	TLS
+	Neither
 )
 
 // KindOf goes by the first byte: 22 is that of a TLS handshake, and of no method.
@@ -29,8 +30,10 @@ func KindOf(first []byte) Kind {
 		return Unknown
 	case first[0] == handshake:
 		return TLS
+	case isToken(first[:1]):
+		return HTTP
 	}
-	return HTTP
+	return Neither
 }
 
 // A Request is what a route is chosen by.

@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestKindOf(t *testing.T) {
-	for text, want := range map[string]head.Kind{"": head.Unknown, "\x16\x03\x01": head.TLS, "G": head.HTTP, "\x00": head.HTTP} {
+	for text, want := range map[string]head.Kind{"": head.Unknown, "\x16\x03\x01": head.TLS, "G": head.HTTP, "\x00": head.Neither, "\r\n": head.Neither} {
 		if got := head.KindOf([]byte(text)); got != want {
 			t.Errorf("KindOf(%q) = %v, want %v", text, got, want)
 		}

@@ -1,0 +1,141 @@
+package front
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connection is an accepted socket that the runtime's poller does not know: most
+// have sent their request when they are accepted, and are given away at once.
+// One that has to be waited for joins the poller then. One goroutine uses it.
+type connection struct {
+	fd     int
+	remote net.Addr
+	// file owns the descriptor as soon as the poller knows it.
+	file   *os.File
+	closed bool
+}
+
+// accept takes a connection from a listening socket; again is true when none is
+// there.
+func accept(listening uintptr) (c *connection, again bool, err error) {
+	for {
+		fd, address, err := unix.Accept4(int(listening), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			return &connection{fd: fd, remote: netAddress(address)}, false, nil
+		case unix.EAGAIN:
+			return nil, true, nil
+		case unix.EINTR, unix.ECONNABORTED:
+		default:
+			return nil, false, os.NewSyscallError("accept4", err)
+		}
+	}
+}
+
+func netAddress(address unix.Sockaddr) net.Addr {
+	switch a := address.(type) {
+	case *unix.SockaddrInet4:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)))
+	case *unix.SockaddrInet6:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)))
+	case *unix.SockaddrUnix:
+		return &net.UnixAddr{Net: "unix", Name: a.Name}
+	}
+	return nil
+}
+
+// deferAccept leaves connections with the kernel until they have sent something,
+// or until that many seconds have passed.
+func deferAccept(listening uintptr, seconds int) error {
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(listening), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, seconds))
+}
+
+// polled makes the runtime's poller wait for the connection.
+func (c *connection) polled() *os.File {
+	if c.file == nil {
+		c.file = os.NewFile(uintptr(c.fd), "connection")
+	}
+	return c.file
+}
+
+// SyscallConn makes handoff.Peek and Peer.SendConn take a connection.
+func (c *connection) SyscallConn() (syscall.RawConn, error) {
+	if c.closed {
+		return nil, net.ErrClosed
+	}
+	if c.file != nil {
+		return c.file.SyscallConn()
+	}
+	return (*rawConnection)(c), nil
+}
+
+func (c *connection) Read(buffer []byte) (int, error)    { return c.polled().Read(buffer) }
+func (c *connection) Write(data []byte) (int, error)     { return c.polled().Write(data) }
+func (c *connection) SetDeadline(t time.Time) error      { return c.polled().SetDeadline(t) }
+func (c *connection) SetReadDeadline(t time.Time) error  { return c.polled().SetReadDeadline(t) }
+func (c *connection) SetWriteDeadline(t time.Time) error { return c.polled().SetWriteDeadline(t) }
+func (c *connection) RemoteAddr() net.Addr               { return c.remote }
+
+// LocalAddr asks the kernel, which nobody needs on the way to a backend.
+func (c *connection) LocalAddr() net.Addr {
+	address, err := unix.Getsockname(c.fd)
+	if err != nil {
+		return nil
+	}
+	return netAddress(address)
+}
+
+// CloseWrite tells the client that nothing follows.
+func (c *connection) CloseWrite() error {
+	return os.NewSyscallError("shutdown", unix.Shutdown(c.fd, unix.SHUT_WR))
+}
+
+// Close closes the descriptor and does nothing to the connection, which may be
+// another process's.
+func (c *connection) Close() error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.closed = true
+	if c.file != nil {
+		return c.file.Close()
+	}
+	return os.NewSyscallError("close", unix.Close(c.fd))
+}
+
+// A rawConnection is the bare descriptor for those who use it at once.
+type rawConnection connection
+
+func (c *rawConnection) Control(f func(fd uintptr)) error {
+	if c.file != nil {
+		raw, err := c.file.SyscallConn()
+		if err != nil {
+			return err
+		}
+		return raw.Control(f)
+	}
+	f(uintptr(c.fd))
+	return nil
+}
+
+func (c *rawConnection) Read(f func(fd uintptr) (done bool)) error {
+	raw, err := (*connection)(c).polled().SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(f)
+}
+
+func (c *rawConnection) Write(f func(fd uintptr) (done bool)) error {
+	raw, err := (*connection)(c).polled().SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Write(f)
+}

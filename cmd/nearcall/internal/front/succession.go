@@ -1,0 +1,72 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/handoff"
+)
+
+// drainName is the name of the file that a successor gives when it accepts
+// connections itself: the end of a pipe that is closed when the predecessor's
+// addresses are free.
+const drainName = "drain"
+
+// releaseTimeout is how long a predecessor may take to free its addresses.
+const releaseTimeout = 5 * time.Second
+
+// A predecessorProcess is the front whose listeners this one has.
+type predecessorProcess struct{ peer *handoff.Peer }
+
+// takeOver asks a running front for its listeners. Nobody is there at the first
+// start, which is no error.
+func (f *Front) takeOver(ctx context.Context, from string) ([]handoff.Item, *predecessorProcess, error) {
+	peer, err := handoff.Dial(ctx, from)
+	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
+		f.log.Info("there is no front to take over from", "address", from)
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot take over from %s: %w", from, err)
+	}
+	items, err := handoff.Takeover(ctx, from)
+	if err != nil {
+		peer.Close()
+		return nil, nil, fmt.Errorf("cannot take over from %s: %w", from, err)
+	}
+	f.log.Info("has the listeners of the front before", "address", from, "pid", peer.Credentials().ProcessID, "listeners", len(items))
+	return items, &predecessorProcess{peer}, nil
+}
+
+// dismiss tells the predecessor to drain, and waits until its addresses are free.
+func (p *predecessorProcess) dismiss(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	defer p.peer.Close()
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	waits, gone, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer waits.Close()
+	err = p.peer.SendFile(ctx, gone, handoff.Meta{Name: drainName})
+	gone.Close()
+	if err != nil {
+		return fmt.Errorf("the front before was not told to drain: %w; stop it", err)
+	}
+	end, _ := ctx.Deadline()
+	if err := waits.SetReadDeadline(end); err != nil {
+		return err
+	}
+	_, err = waits.Read(make([]byte, 1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errors.New("the front before drains, but keeps its control and metrics addresses")
+	}
+	return nil
+}
