@@ -351,6 +351,11 @@ NEARCALL_API void nearcall_put_double(nearcall_client *client, double value);
 NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes);
 NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes);
 NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds);
+/* An open file, pipe, socket, for a parameter of type file or connection, where the
+ * server allows that to this process (spec/schema.md, "Files and connections"). The request
+ * gets a duplicate: fd stays the caller's, to close as soon as it likes. Both share the
+ * position and O_NONBLOCK; who passes a connection on no longer uses it. */
+NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd);
 NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
 NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
 /* Bytes as they are: a raw payload, JSON, or MessagePack made elsewhere. After it
@@ -437,7 +442,7 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 enum {
     NEARCALL_NIL, NEARCALL_BOOL, NEARCALL_INT, NEARCALL_UINT, NEARCALL_FLOAT,
     NEARCALL_STRING, NEARCALL_BYTES, NEARCALL_ARRAY, NEARCALL_MAP,
-    NEARCALL_TIME, NEARCALL_EXTENSION
+    NEARCALL_TIME, NEARCALL_EXTENSION, NEARCALL_FILE
 };
 
 typedef struct nearcall_reader {
@@ -451,7 +456,8 @@ typedef struct nearcall_value {
     int8_t extension_type;     /* EXTENSION only */
     union {
         int boolean;
-        int64_t integer;       /* INT: always negative numbers and all that fit; TIME: seconds since 1970 */
+        int64_t integer;       /* INT: always negative numbers and all that fit; TIME: seconds since 1970;
+                                  FILE: its number, for nearcall_take_file() */
         uint64_t unsigned_integer; /* UINT: only what does not fit in integer */
         double real;
         const uint8_t *data;   /* inside the reader's bytes, not NUL-terminated */
@@ -469,6 +475,13 @@ NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_valu
 
 /* Skips one value with all that is inside; refuses deeper nesting than 32. */
 NEARCALL_API int nearcall_skip(nearcall_reader *reader);
+
+/* The file or connection for which a value of type NEARCALL_FILE stands in the reply that
+ * was handed out last: an open descriptor, close-on-exec, that is the caller's from now on. Those that
+ * nobody takes are closed by the next function that is given the handle, as it ends
+ * the reply. NEARCALL_E_INVALID_ARGUMENT, without a message on the handle: no such file came, or
+ * it was taken. A connection may not block (O_NONBLOCK): see fcntl(2). */
+NEARCALL_API int nearcall_take_file(nearcall_client *client, int64_t number);
 
 #ifdef __cplusplus
 }

@@ -36,6 +36,8 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     call->frame_start = call->frame_end = 0;
     call->payload = NULL;
     call->payload_bytes = 0;
+    call->files = call->reply_files = NULL;
+    call->files_sent = false;
     call->code = 0;
     client->calls_used++;
     return call;
@@ -60,6 +62,10 @@ void nc_call_free(nearcall_client *client, struct nc_call *call)
     nearcall_function *function = call->function;
     if (call->store.data)
         nc_buffer_free(&call->store);
+    if (call->files || call->reply_files) {
+        nc_files_release(&call->files);
+        nc_files_release(&call->reply_files);
+    }
     if (client->waiting == call)
         client->waiting = NULL;
     call->state = NC_CALL_FREE;
@@ -334,6 +340,11 @@ int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_repl
         ret_reply->data = call->data_bytes ? call->data : nothing;
         ret_reply->bytes = call->data_bytes;
         ret_reply->codec = call->reply_codec;
+    }
+    if (call->reply_files) {
+        nc_files_release(&client->lent_files);
+        client->lent_files = call->reply_files;
+        call->reply_files = NULL;
     }
     if (call->store.data) { /* result or details lie there: they live until the next function */
         nc_buffer_free(&client->lent);

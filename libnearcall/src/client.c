@@ -42,6 +42,7 @@ void nc_after_fork(nearcall_client *client)
     } else {
         nc_calls_after_busy_fork(client);
         memset(&client->lent, 0, sizeof(client->lent));
+        client->lent_files = NULL;
         memset(&client->request, 0, sizeof(client->request));
         nc_error_clear(client);
         client->sync.call = NULL;
@@ -85,6 +86,8 @@ int nc_enter(nearcall_client *client)
         nc_error_clear(client);
     if (client->lent.data)
         nc_buffer_free(&client->lent);
+    if (__builtin_expect(client->lent_files != NULL, 0))
+        nc_files_release(&client->lent_files);
     if (client->connection.memory.held)
         nc_memory_release(&client->connection.memory);
     if (__builtin_expect(client->embed.file && !client->embed.library, 0))
@@ -274,8 +277,12 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_writer_drop(client);
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);
-    for (size_t i = 0; i < NC_CALLS; i++)
+    for (size_t i = 0; i < NC_CALLS; i++) {
         nc_buffer_free(&client->calls[i].store);
+        nc_files_release(&client->calls[i].files);
+        nc_files_release(&client->calls[i].reply_files);
+    }
+    nc_files_release(&client->lent_files);
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);
     nc_buffer_free(&client->lent);

@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "clock.h"
 #include "embed.h"
+#include "files.h"
 #include "fork.h"
 #include "governor.h"
 #include "limits_gen.h"
@@ -75,6 +76,9 @@ struct nc_call {
     /* Borrowed from the caller, from client->request, or from store. */
     const uint8_t *payload;
     size_t payload_bytes;
+    struct nc_files *files; /* of the request; NULL: none */
+    bool files_sent; /* its first byte, and with it they, were */
+    struct nc_files *reply_files;
     /* Owns a pending payload first, and a kept reply later. */
     struct nc_buffer store;
     /* The result. data lies in store, or, for the call that is being waited for,
@@ -101,12 +105,6 @@ enum nc_connection_state {
     NC_READY
 };
 
-/* What came with the bytes of a MEMORY that may not be complete yet. */
-struct nc_descriptors {
-    bool pending;
-    int fds[NC_MEMORY_DESCRIPTORS]; /* -1: lost on the way */
-};
-
 struct nc_connection {
     enum nc_connection_state state;
     int fd; /* -1 when there is none */
@@ -119,12 +117,15 @@ struct nc_connection {
     int64_t connect_limit_ns; /* what connect_timeout_ms allows */
     int64_t retry_ns;
     struct nc_buffer in;
+    uint64_t taken; /* bytes of frames before the input's start */
     size_t skip_bytes; /* of a reply nobody waits for */
     struct nc_buffer out;
     /* Follows out; the memory of a caller that is still inside the library. */
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome */
+    bool has_files; /* a request with descriptors may be in the output */
+    bool refused; /* the kernel did not take them; tried again at retry_ns */
     uint64_t first_id;
     uint64_t last_id;
     uint64_t last_ping_id;
@@ -181,6 +182,7 @@ struct nc_writer {
     struct nc_buffer private_buffer; /* waits meanwhile */
     nearcall_function *function; /* NULL: no request was begun */
     uint8_t codec;
+    struct nc_files *files; /* NULL: none */
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
     int failure; /* the first one; 0 */
     const char *what;
@@ -210,6 +212,7 @@ struct nearcall_client {
     struct nc_call *waiting; /* its reply need not be copied */
     struct nc_sync sync;
     struct nc_buffer lent; /* a kept reply the user reads now */
+    struct nc_files *lent_files; /* that came with the reply the user reads now */
     struct nc_writer request;
     struct nc_error error;
     int lost_code; /* positive: why the last connection ended */
@@ -284,6 +287,13 @@ bool nc_connection_is_over(const nearcall_client *client);
 bool nc_send_by_memory(nearcall_client *client, struct nc_call *call);
 bool nc_cancel_by_memory(nearcall_client *client, const struct nc_call *call);
 
+/* send_files.c */
+struct nc_call *nc_files_in_message(nearcall_client *client, struct msghdr *message,
+                                    union nc_control *room);
+void nc_files_are_sent(struct nc_call *call);
+void nc_send_later(nearcall_client *client);
+bool nc_may_send_again(nearcall_client *client);
+
 /* send.c */
 void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
@@ -318,12 +328,16 @@ void nc_keep_waiting_result(nearcall_client *client);
 /* receive_memory.c */
 int nc_receive_memory(nearcall_client *client);
 void nc_drain_memory(nearcall_client *client);
-ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal);
-void nc_descriptors_close(struct nc_connection *connection);
-bool nc_descriptors_are_misplaced(const struct nc_connection *connection);
 int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                  size_t bytes, struct nc_fault *fault);
 bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);
+
+/* receive_files.c */
+ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal);
+bool nc_descriptors_are_misplaced(const struct nc_connection *connection);
+int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame *frame,
+                        struct nc_fault *fault);
+bool nc_keep_files(nearcall_client *client, struct nc_call *call);
 
 /* call.c */
 struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,

@@ -20,7 +20,9 @@ static void reset(struct nc_connection *connection)
     connection->state = NC_CLOSED;
     connection->fd = -1;
     connection->in.start = connection->in.end = 0;
+    connection->taken = 0;
     connection->skip_bytes = 0;
+    connection->has_files = connection->refused = false;
     connection->out.start = connection->out.end = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
@@ -40,7 +42,7 @@ void nc_connection_close(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     if (connection->fd >= 0)
         close(connection->fd);
-    nc_descriptors_close(connection);
+    nc_descriptors_close(&connection->descriptors);
     if (nc_memory_is_used(&connection->memory)) {
         (void)nc_request_own(client); /* it says itself what it lost */
         nc_memory_close(&connection->memory);
@@ -73,8 +75,8 @@ void nc_connection_orphan(nearcall_client *client, bool trust_memory)
         close(fd);
     nc_memory_orphan(&connection->memory, trust_memory);
     if (trust_memory)
-        nc_descriptors_close(connection);
-    connection->descriptors.pending = false;
+        nc_descriptors_close(&connection->descriptors);
+    connection->descriptors.waiting = connection->descriptors.frame.count = 0;
     if (!trust_memory) {
         memset(&connection->in, 0, sizeof(connection->in));
         memset(&connection->out, 0, sizeof(connection->out));
@@ -174,7 +176,9 @@ static uint64_t features_offered(const nearcall_client *client)
 {
     bool memory = client->address.kind != NC_ADDRESS_TCP && !client->address.shared_memory_off &&
                   !(client->options.flags & NEARCALL_NO_SHARED_MEMORY) && nc_memory_is_possible();
-    return NC_FEATURE_SHARED_CLOCK | (memory ? NC_FEATURE_SHARED_MEMORY : 0);
+    bool local = client->address.kind != NC_ADDRESS_TCP;
+    return NC_FEATURE_SHARED_CLOCK | (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
+           (local ? NC_FEATURE_DESCRIPTORS : 0);
 }
 
 static size_t encode_hello(const nearcall_client *client, uint8_t *out)
@@ -438,7 +442,7 @@ void nc_connection_advance(nearcall_client *client, int events)
     case NC_CLOSED:
         return;
     case NC_READY:
-        if (events & POLLOUT && nc_output_bytes(connection))
+        if ((events & POLLOUT || nc_may_send_again(client)) && nc_output_bytes(connection))
             nc_flush(client);
         if (connection->state == NC_READY && events & (POLLIN | POLLHUP | POLLERR))
             (void)nc_receive(client, MSG_DONTWAIT);
@@ -469,7 +473,8 @@ short nc_connection_events(const nearcall_client *client)
     case NC_HELLO:
         return POLLIN;
     case NC_READY:
-        return (short)(nc_output_bytes(connection) ? POLLIN | POLLOUT : POLLIN);
+        return (short)(nc_output_bytes(connection) && !connection->refused ? POLLIN | POLLOUT
+                                                                           : POLLIN);
     default:
         return 0;
     }
@@ -484,6 +489,8 @@ int64_t nc_connection_timer_ns(const nearcall_client *client)
     case NC_CONNECTING:
     case NC_HELLO:
         return connection->connect_deadline_ns;
+    case NC_READY:
+        return connection->refused ? connection->retry_ns : NC_NEVER;
     default:
         return NC_NEVER;
     }

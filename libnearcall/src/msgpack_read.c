@@ -3,6 +3,7 @@
 
 #include "limits_gen.h"
 #include "nearcall.h"
+#include "wire.h"
 
 #define TIMESTAMP (-1)
 #define NANOSECONDS_MAX 999999999u
@@ -144,6 +145,12 @@ static int read_extension(nearcall_reader *reader, uint64_t bytes, nearcall_valu
     if (r < 0)
         return r;
     value->extension_type = type;
+    if (type == NC_DESCRIPTOR_TYPE && bytes == 1) {
+        uint8_t number = *(const volatile uint8_t *)value->as.data;
+        value->type = NEARCALL_FILE;
+        value->count = 0;
+        value->as.integer = number;
+    }
     return type == TIMESTAMP ? set_time(value) : NEARCALL_OK;
 }
 

@@ -10,6 +10,7 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
 {
     struct nc_writer *writer = &client->request;
     nc_request_leave_arena(client);
+    nc_files_release(&writer->files);
     writer->buffer.start = writer->buffer.end = 0;
     writer->unchecked = false;
     writer->failure = 0;
@@ -24,6 +25,7 @@ void nc_writer_drop(nearcall_client *client)
     struct nc_writer *writer = &client->request;
     nc_request_leave_arena(client);
     writer->function = NULL;
+    nc_files_release(&writer->files);
     writer->buffer.start = writer->buffer.end = 0;
     if (writer->buffer.capacity > NC_BUFFER_KEEP_BYTES)
         nc_buffer_trim(&writer->buffer);
@@ -316,6 +318,21 @@ NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, ui
                      "a time has 0 to 999,999,999 nanoseconds");
     else if (begin_value(writer))
         put_timestamp(client, (uint64_t)seconds, nanoseconds);
+}
+
+NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd)
+{
+    struct nc_writer *writer = writer_of(client);
+    const char *what = NULL;
+    if (!writer || writer->failure || !begin_value(writer))
+        return;
+    nc_become_busy(client);
+    int number = nc_files_add(&writer->files, fd, &what);
+    nc_become_idle(client);
+    if (number < 0)
+        keep_failure(writer, number, what);
+    else
+        put_head(client, NC_DESCRIPTOR_HEAD, NC_DESCRIPTOR_TYPE << 8 | (unsigned)number, 2);
 }
 
 static void put_count(nearcall_client *client, unsigned short_head, unsigned long_head,

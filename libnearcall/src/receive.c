@@ -130,7 +130,7 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         finish_too_late(call, NEARCALL_OUTCOME_UNKNOWN);
     } else if (call->type == NC_RESOLVE) {
         finish_find(client, call, payload, bytes);
-    } else {
+    } else if (nc_keep_files(client, call)) {
         nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
         keep_result(client, call, payload, bytes);
     }
@@ -257,19 +257,33 @@ static handler *const handlers[] = {
 
 /* ---- Taking the input apart ---- */
 
+static void consume(struct nc_connection *connection, size_t bytes)
+{
+    connection->taken += bytes;
+    nc_buffer_consume(&connection->in, bytes);
+}
+
+/* Those of a frame whose rest is dropped; misplaced ones are found by who looks next. */
+static void skip_descriptors(struct nc_connection *connection, const struct nc_frame *frame)
+{
+    struct nc_fault fault;
+    (void)nc_take_descriptors(connection, frame, &fault);
+    nc_descriptors_drop(&connection->descriptors);
+}
+
 /* The rest of a reply that nobody waits for is dropped as it arrives. */
-static bool skip_if_given_up(nearcall_client *client, const struct nc_frame *frame, size_t arrived)
+static void skip_if_given_up(nearcall_client *client, const struct nc_frame *frame, size_t arrived)
 {
     struct nc_connection *connection = &client->connection;
     if (frame->type != NC_REPLY || frame->call_id > connection->last_id ||
         frame->call_id < connection->first_id)
-        return false;
+        return;
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     if (call && nc_call_is_on_connection(call))
-        return false;
+        return;
     connection->skip_bytes = NC_FRAME_HEADER_BYTES + (size_t)frame->length - arrived;
-    nc_buffer_consume(&connection->in, arrived);
-    return true;
+    skip_descriptors(connection, frame);
+    consume(connection, arrived);
 }
 
 /* A reply that must be understood in a way this version does not know. */
@@ -311,17 +325,19 @@ static bool dispatch_one(nearcall_client *client)
         return false;
     }
     if (arrived - NC_FRAME_HEADER_BYTES < frame.length) {
-        (void)skip_if_given_up(client, &frame, arrived);
+        skip_if_given_up(client, &frame, arrived);
         return false;
     }
     const uint8_t *body = in->data + in->start + NC_FRAME_HEADER_BYTES;
-    if (nc_handle_frame(client, &frame, body, &fault) < 0) {
+    if (nc_take_descriptors(&client->connection, &frame, &fault) < 0 ||
+        nc_handle_frame(client, &frame, body, &fault) < 0) {
         nc_protocol_error(client, &frame, &fault);
         return false;
     }
+    nc_descriptors_drop(&client->connection.descriptors);
     if (client->connection.state != NC_READY)
         return false;
-    nc_buffer_consume(in, NC_FRAME_HEADER_BYTES + (size_t)frame.length);
+    consume(&client->connection, NC_FRAME_HEADER_BYTES + (size_t)frame.length);
     return true;
 }
 
@@ -392,7 +408,8 @@ static void drop_for_want_of_memory(nearcall_client *client)
     nc_frame_decode(&frame, in->data + in->start);
     nc_lose_answer(client, &frame);
     connection->skip_bytes = missing_bytes(in);
-    nc_buffer_consume(in, nc_buffer_bytes(in));
+    skip_descriptors(connection, &frame);
+    consume(connection, nc_buffer_bytes(in));
 }
 
 static void skip(struct nc_connection *connection)
@@ -401,7 +418,7 @@ static void skip(struct nc_connection *connection)
     if (bytes > connection->skip_bytes)
         bytes = connection->skip_bytes;
     connection->skip_bytes -= bytes;
-    nc_buffer_consume(&connection->in, bytes);
+    consume(connection, bytes);
 }
 
 /* Gives a large buffer back once frames are small again. */

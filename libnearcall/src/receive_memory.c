@@ -1,5 +1,5 @@
-/* Receiving through shared memory: frames from the ring, and the descriptors of the
- * MEMORY by which all of it begins. */
+/* Receiving through shared memory: frames from the ring, and the MEMORY by which all
+ * of it begins. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,78 +114,6 @@ void nc_drain_memory(nearcall_client *client)
     }
 }
 
-/* ---- Descriptors ---- */
-
-void nc_descriptors_close(struct nc_connection *connection)
-{
-    struct nc_descriptors *descriptors = &connection->descriptors;
-    if (!descriptors->pending)
-        return;
-    for (size_t i = 0; i < NC_MEMORY_DESCRIPTORS; i++)
-        if (descriptors->fds[i] >= 0)
-            close(descriptors->fds[i]);
-    descriptors->pending = false;
-}
-
-/* Keeps the first two descriptors of a control message, and closes what is more. */
-static void adopt(struct nc_descriptors *descriptors, const struct cmsghdr *control)
-{
-    size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
-        if (i < NC_MEMORY_DESCRIPTORS)
-            descriptors->fds[i] = fd;
-        else
-            close(fd);
-    }
-}
-
-static bool expects_memory(const struct nc_connection *connection)
-{
-    return connection->welcome.features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came &&
-           connection->state == NC_READY;
-}
-
-/* recvmsg() into the input. Without room for them the kernel closes descriptors that
- * come along, and says so by MSG_CTRUNC. Bytes, 0 at the end, -1 with errno. */
-ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
-{
-    struct nc_connection *connection = &client->connection;
-    struct nc_descriptors *descriptors = &connection->descriptors;
-    struct nc_buffer *in = &connection->in;
-    union {
-        struct cmsghdr header;
-        uint8_t bytes[CMSG_SPACE(NC_MEMORY_DESCRIPTORS * sizeof(int))];
-    } room;
-    struct iovec part = {in->data + in->end, in->capacity - in->end};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    bool expected = expects_memory(connection) && !descriptors->pending;
-    if (expected) {
-        message.msg_control = &room;
-        message.msg_controllen = sizeof(room);
-    }
-    ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
-    *ret_illegal = received >= 0 && !expected && message.msg_flags & MSG_CTRUNC;
-    if (received < 0 || !expected)
-        return received;
-    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
-    descriptors->fds[0] = descriptors->fds[1] = -1;
-    descriptors->pending = message.msg_flags & MSG_CTRUNC || control;
-    if (control && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
-        adopt(descriptors, control);
-    return received;
-}
-
-/* Descriptors came, and what is left of the input is not the beginning of MEMORY. */
-bool nc_descriptors_are_misplaced(const struct nc_connection *connection)
-{
-    const struct nc_buffer *in = &connection->in;
-    size_t bytes = nc_buffer_bytes(in);
-    return connection->descriptors.pending &&
-           (bytes == 0 || (bytes > 4 && in->data[in->start + 4] != NC_MEMORY));
-}
-
 /* ---- MEMORY ---- */
 
 static enum nc_spin spin_mode(const nearcall_client *client)
@@ -201,7 +129,7 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
                  size_t bytes, struct nc_fault *fault)
 {
     struct nc_connection *connection = &client->connection;
-    struct nc_descriptors *descriptors = &connection->descriptors;
+    const struct nc_arrival *came = &connection->descriptors.frame; /* closed afterwards */
     struct nc_memory *memory = &connection->memory;
     struct nc_memory_offer offer;
     (void)frame;
@@ -212,13 +140,11 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
     }
     connection->memory_came = true;
     nc_memory_offer_decode(&offer, payload);
-    if (descriptors->pending && descriptors->fds[0] >= 0 && descriptors->fds[1] >= 0 &&
-        !memory->server &&
-        nc_memory_attach(memory, &offer, descriptors->fds[0], descriptors->fds[1]) == 0) {
+    if (came->count == NC_MEMORY_DESCRIPTORS && !memory->server &&
+        nc_memory_attach(memory, &offer, came->fds[0], came->fds[1]) == 0) {
         memory->first_id = client->last_id + 1;
         connection->looked_ns = client->now_ns;
         nc_governor_start(&connection->governor, spin_mode(client), offer.spin_us);
     }
-    nc_descriptors_close(connection);
     return 0;
 }

@@ -5,9 +5,10 @@
 /* ---- Calls that are waited for ---- */
 
 static int call_with(nearcall_client *client, nearcall_function *function, int codec,
-                     const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
+                     const void *data, size_t bytes, struct nc_files *files, int64_t timeout_ms,
+                     nearcall_reply *ret_reply)
 {
-    if (client->embed.is_direct) {
+    if (client->embed.is_direct && !files) {
         int r = nc_embed_call(client, function, codec, data, bytes, timeout_ms, ret_reply);
         if (r != NC_EMBED_ELSEWHERE)
             return r;
@@ -22,6 +23,7 @@ static int call_with(nearcall_client *client, nearcall_function *function, int c
     call->codec = (uint8_t)codec;
     call->payload = data;
     call->payload_bytes = bytes;
+    call->files = nc_files_hold(files);
     return nc_sync_call(client, call, ret_reply);
 }
 
@@ -50,7 +52,7 @@ static int call_by_name(nearcall_client *client, const char *name, const void *d
     nearcall_function *function = nc_function_intern(client, name, name_bytes);
     if (!function)
         return nc_fail_no_memory(client, "a function's name");
-    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, timeout_ms, ret_reply);
+    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, NULL, timeout_ms, ret_reply);
 }
 
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const void *data,
@@ -95,7 +97,7 @@ static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_re
     if (r < 0)
         return r;
     r = call_with(client, request->function, request->codec, request->buffer.data,
-                  nc_buffer_bytes(&request->buffer), timeout_ms, ret_reply);
+                  nc_buffer_bytes(&request->buffer), request->files, timeout_ms, ret_reply);
     if (r != NEARCALL_E_INTERRUPTED)
         nc_writer_drop(client);
     return r;
@@ -124,6 +126,7 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
     call->codec = request->codec;
     call->payload = request->buffer.data;
     call->payload_bytes = nc_buffer_bytes(&request->buffer);
+    call->files = nc_files_hold(request->files);
     r = nc_begin(client, call, ret_call);
     if (r != NEARCALL_E_INTERRUPTED)
         nc_writer_drop(client);

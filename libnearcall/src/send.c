@@ -27,12 +27,22 @@ static void sending_failed(nearcall_client *client, int error)
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    struct nc_call *with_files = NULL;
+    union nc_control control;
     if (nc_forked_inside(client))
         return -1; /* the connection is the parent's */
+    if (client->connection.has_files)
+        with_files = nc_files_in_message(client, &message, &control);
     ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
         client->connection.written += (uint64_t)sent;
+        if (with_files)
+            nc_files_are_sent(with_files);
         return sent;
+    }
+    if (errno == ETOOMANYREFS) {
+        nc_send_later(client);
+        return 0;
     }
     if (errno == EAGAIN || errno == EINTR)
         return 0;
@@ -154,6 +164,7 @@ void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head
     }
     if (call->type == NC_REQUEST) {
         frame.codec = call->codec;
+        frame.descriptors = call->files ? (uint8_t)call->files->count : 0;
         if (id_is_known(client, function))
             frame.function_id = function->id;
         else
@@ -172,6 +183,12 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
     if (call->payload_bytes + nc_extension_bytes(client, call) > welcome->frame_bytes_max) {
         nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the request is larger than the largest frame the server takes");
+        return true;
+    }
+    if (call->files && !(welcome->features & NC_FEATURE_DESCRIPTORS)) {
+        nc_call_finish(call, -NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the server does not let this process pass files or connections; they "
+                       "need a local socket, and a server that allows it");
         return true;
     }
     if (welcome->calls_in_flight_max && client->calls_used > welcome->calls_in_flight_max &&
@@ -262,6 +279,8 @@ static void send_by_socket(nearcall_client *client, struct nc_call *call)
     size_t head_bytes = NC_FRAME_HEADER_BYTES + nc_extension_bytes(client, call);
     nc_encode_head(client, call, head, head + NC_FRAME_HEADER_BYTES);
     call->by_memory = false;
+    call->files_sent = false;
+    connection->has_files = connection->has_files || call->files;
     call->frame_start = connection->written + nc_output_bytes(connection);
     call->frame_end = call->frame_start + head_bytes + call->payload_bytes;
     nc_mark_as_sent(client, call);

@@ -67,7 +67,7 @@ bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
 {
     struct nc_memory *memory = &client->connection.memory;
     uint8_t *header, *body;
-    if (nc_memory_peer_sleeps(memory) && !is_worth_a_wake(memory, call))
+    if (call->files || (nc_memory_peer_sleeps(memory) && !is_worth_a_wake(memory, call)))
         return false;
     if (!look_at_socket(client))
         return !nc_connection_usable(client); /* pending, for another connection */

@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "limits_gen.h"
@@ -33,7 +34,7 @@ struct rule {
     uint8_t deadline;
     uint8_t status;
     uint8_t extensions;
-    uint8_t descriptors;
+    uint8_t descriptors; /* that come with each */
     uint8_t feature; /* without which the type is illegal; 0: none */
     uint32_t payload_min;
     uint32_t payload_max; /* without limit: UINT32_MAX, the frame's limit holds */
@@ -98,6 +99,21 @@ static int check_lengths(const struct nc_frame *frame, const struct rule *rule,
     return 0;
 }
 
+/* A call's frames may have some where that was agreed to. */
+static int check_descriptors(const struct nc_frame *frame, const struct rule *rule,
+                             uint64_t features, struct nc_fault *fault)
+{
+    bool agreed = features & NC_FEATURE_DESCRIPTORS &&
+                  (frame->type == NC_REQUEST || frame->type == NC_REPLY);
+    if (agreed && frame->descriptors > NC_FILE_DESCRIPTORS_PER_FRAME_MAX)
+        return malformed(fault, rule->name, "fds", frame->descriptors,
+                         "the limit file_descriptors_per_frame_max");
+    if (!agreed && frame->descriptors != rule->descriptors)
+        return malformed(fault, rule->name, "fds", frame->descriptors,
+                         rule->descriptors ? "2" : "0");
+    return 0;
+}
+
 static int check_codec(uint8_t codec, const struct rule *rule, struct nc_fault *fault)
 {
     if (rule->codec == NO_CODEC && codec != 0)
@@ -140,9 +156,8 @@ int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t
                          "the types this side may send with the features agreed to");
     if (frame->flags)
         return malformed(fault, rule->name, "flags", frame->flags, "0");
-    if (frame->descriptors != rule->descriptors)
-        return malformed(fault, rule->name, "fds", frame->descriptors,
-                         rule->descriptors ? "2" : "0");
+    if (check_descriptors(frame, rule, features, fault) < 0)
+        return -1;
     if (frame->function_id && !rule->function_id)
         return malformed(fault, rule->name, "function id", frame->function_id, "0");
     if (!frame->function_id && rule->function_id == 2)

@@ -38,6 +38,10 @@ enum nc_frame_type {
     NC_MEMORY = 13
 };
 
+/* A descriptor in a payload: a MessagePack extension of one byte, its number. */
+#define NC_DESCRIPTOR_HEAD 0xD4
+#define NC_DESCRIPTOR_TYPE 1
+
 #define NC_MEMORY_DESCRIPTORS 2
 #define NC_MEMORY_PAYLOAD_BYTES 16
 

@@ -49,6 +49,8 @@ bool script_read_end(struct script *script);
 
 void script_send(struct script *script, const void *data, size_t bytes);
 void script_send_frame(struct script *script, const struct nc_frame *frame, const void *payload);
+/* The bytes with as many descriptors of /dev/null, in one message. */
+void script_send_files(struct script *script, const void *data, size_t bytes, unsigned count);
 void script_reply(struct script *script, const struct nc_frame *request, const void *data,
                   size_t bytes);
 void script_error(struct script *script, uint64_t call_id, int code, int outcome,

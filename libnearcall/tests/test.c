@@ -148,19 +148,19 @@ void test_join(pid_t pid)
 
 /* ---- The real server ---- */
 
-static void run_server(const char *address, int output)
+static void run_server(const char *address, const char *option, int output)
 {
     const char *program = getenv("NEARCALL_TESTSERVER");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(output, STDOUT_FILENO);
     if (!program)
         program = "../build/testserver";
-    execl(program, program, "-address", address, (char *)NULL);
+    execl(program, program, "-address", address, option, (char *)NULL);
     fprintf(stderr, "cannot run %s: %s; `make build` makes it\n", program, strerror(errno));
     _exit(127);
 }
 
-void server_start_at(struct server *server, const char *address)
+static void start(struct server *server, const char *address, const char *option)
 {
     int output[2];
     char line[256];
@@ -169,7 +169,7 @@ void server_start_at(struct server *server, const char *address)
     server->pid = fork();
     CHECK(server->pid >= 0);
     if (server->pid == 0)
-        run_server(address, output[1]);
+        run_server(address, option, output[1]);
     close(output[1]);
     FILE *lines = fdopen(output[0], "r");
     CHECK(lines != NULL);
@@ -178,12 +178,27 @@ void server_start_at(struct server *server, const char *address)
     fclose(lines);
 }
 
-void server_start(struct server *server)
+void server_start_at(struct server *server, const char *address)
+{
+    start(server, address, NULL);
+}
+
+static void start_anywhere(struct server *server, const char *option)
 {
     static int count;
     char address[160];
     snprintf(address, sizeof(address), "unix:%s/server%d.sock", test_directory(), ++count);
-    server_start_at(server, address);
+    start(server, address, option);
+}
+
+void server_start(struct server *server)
+{
+    start_anywhere(server, NULL);
+}
+
+void server_start_with_files(struct server *server)
+{
+    start_anywhere(server, "-files");
 }
 
 static void end(struct server *server, int signal_number)

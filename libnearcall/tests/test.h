@@ -76,6 +76,7 @@ struct server {
 };
 
 void server_start(struct server *server);
+void server_start_with_files(struct server *server); /* whose functions pass files */
 void server_start_at(struct server *server, const char *address);
 void server_stop(struct server *server);
 void server_kill(struct server *server);

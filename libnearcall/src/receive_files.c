@@ -1,0 +1,97 @@
+/* Receiving where descriptors may come along, and handing them out. */
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "client.h"
+
+#define DESCRIPTORS_KNOWN_BYTES 8 /* of a header: enough to know how many come with it */
+
+/* How many may come with the next read. */
+static size_t expected(const struct nc_connection *connection)
+{
+    uint64_t features = connection->welcome.features;
+    if (connection->state != NC_READY)
+        return 0;
+    if (features & NC_FEATURE_DESCRIPTORS)
+        return NC_FILE_DESCRIPTORS_PER_FRAME_MAX;
+    return features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came ? NC_MEMORY_DESCRIPTORS
+                                                                           : 0;
+}
+
+/* recvmsg() into the input. Without room for them the kernel closes descriptors that
+ * come along, and says so by MSG_CTRUNC. Bytes, 0 at the end, -1 with errno. */
+ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_buffer *in = &connection->in;
+    union nc_control room;
+    struct iovec part = {in->data + in->end, in->capacity - in->end};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t count = expected(connection);
+    if (count > 0) {
+        message.msg_control = &room;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    }
+    ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
+    *ret_illegal = received >= 0 && count == 0 && message.msg_flags & MSG_CTRUNC;
+    if (received < 0 || count == 0)
+        return received;
+    uint64_t from = connection->taken + nc_buffer_bytes(in);
+    *ret_illegal = !nc_descriptors_add(&connection->descriptors, &message, from,
+                                       from + (uint64_t)received);
+    return received;
+}
+
+/* Descriptors came whose frame is not complete, and is none that may have them. */
+bool nc_descriptors_are_misplaced(const struct nc_connection *connection)
+{
+    const struct nc_buffer *in = &connection->in;
+    const uint8_t *header = in->data + in->start;
+    size_t bytes = nc_buffer_bytes(in);
+    if (connection->descriptors.waiting == 0)
+        return false;
+    if (bytes == 0 || connection->skip_bytes)
+        return true;
+    if (bytes < DESCRIPTORS_KNOWN_BYTES || header[4] == NC_MEMORY)
+        return false;
+    return !(connection->welcome.features & NC_FEATURE_DESCRIPTORS) || header[7] == 0;
+}
+
+/* What came with the frame at the input's start. 0, or -1 with the fault filled. */
+int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame *frame,
+                        struct nc_fault *fault)
+{
+    if (frame->descriptors == 0 && connection->descriptors.waiting == 0)
+        return 0;
+    return nc_descriptors_take(&connection->descriptors, frame, connection->taken,
+                               connection->taken + NC_FRAME_HEADER_BYTES + frame->length, fault);
+}
+
+/* The frame that is being handled is the call's reply. False: the call has ended,
+ * because what came with it was lost. */
+bool nc_keep_files(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_descriptors *descriptors = &client->connection.descriptors;
+    const char *what = "the descriptors of the reply did not arrive: this process has too many "
+                       "open files, see ulimit -n";
+    if (descriptors->frame.count > 0) {
+        call->reply_files = nc_descriptors_keep(descriptors);
+        if (call->reply_files)
+            return true;
+        what = "no memory to keep the descriptors of the reply";
+    } else if (!descriptors->frame.truncated) {
+        return true;
+    }
+    nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, what);
+    return false;
+}
+
+NEARCALL_API int nearcall_take_file(nearcall_client *client, int64_t number)
+{
+    struct nc_files *files = client ? client->lent_files : NULL;
+    if (!files || number < 0 || number >= (int64_t)files->count || files->fds[number] < 0)
+        return NEARCALL_E_INVALID_ARGUMENT;
+    int fd = files->fds[number];
+    files->fds[number] = -1;
+    return fd;
+}
