@@ -33,9 +33,10 @@
 // none of the runtime's threads exist there. libnearcall notices before it enters
 // the library, and the same handle goes on over shared memory or a private Unix
 // socket to the process that loaded it, whose state all children share. The
-// socket lies in a directory that only its user can enter,
-// $XDG_RUNTIME_DIR/nearcall-embed or /tmp/nearcall-embed-UID. It is removed when
-// the process exits, or, after it was killed, by the next one that loads the file.
+// socket lies in a directory that only its user can enter: $XDG_RUNTIME_DIR/nearcall-embed
+// where that variable names a directory of the user's alone, else
+// $TMPDIR/nearcall-embed-UID. It is removed when the process exits, or, after it was
+// killed, by the next one that loads the file.
 //
 // A function must not end its goroutine by runtime.Goexit: within the process
 // there is nobody to return to. A panic is an error of its call.

@@ -211,9 +211,9 @@ static void survive_broken_pipes(void)
 
 /* ---- Descriptors ---- */
 
-/* Inode numbers of sockets by descriptor, 0 for none. One that was closed since is
- * known by its number having another inode, or none. Sockets beyond the table stay
- * open in children. */
+/* Inode numbers of sockets, and of the lock that lies beside one, by descriptor, 0 for
+ * none. One that was closed since is known by its number having another inode, or none.
+ * Those beyond the table stay open in children. */
 #define KEPT_MAX 65536
 static _Atomic(ino_t) kept[KEPT_MAX];
 static atomic_int kept_end;
@@ -242,13 +242,20 @@ void nearcall_embed_keep(int fd)
         atomic_store(&kept_end, fd + 1);
 }
 
+/* Sockets have numbers of their own, files those of their file system. */
+static int is_still(const struct stat *status, ino_t inode)
+{
+    return status->st_ino == inode &&
+           (S_ISSOCK(status->st_mode) || (S_ISREG(status->st_mode) && status->st_dev == place.device));
+}
+
 static void close_kept(void)
 {
     struct stat status;
     int end = atomic_load(&kept_end);
     for (int fd = 0; fd < end; fd++) {
         ino_t inode = atomic_load_explicit(&kept[fd], memory_order_relaxed);
-        if (inode && fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == inode)
+        if (inode && fstat(fd, &status) == 0 && is_still(&status, inode))
             close(fd);
     }
     atomic_store(&kept_end, 0);

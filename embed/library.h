@@ -16,8 +16,9 @@ void nearcall_embed_started(const char *path, const char *latest, int descriptor
 void nearcall_embed_begin_opening(void);
 void nearcall_embed_end_opening(void);
 
-/* The socket is this process's alone: a child closes its copy, which would keep the
- * connection, or the place where others connect, alive when this process has ended. */
+/* The socket, or the lock beside it, is this process's alone: a child closes its copy,
+ * which would keep the connection, or the place where others connect, alive when this
+ * process has ended. */
 void nearcall_embed_keep(int fd);
 
 #endif

@@ -24,6 +24,7 @@ func keepListener(of net.Listener) (*listener, error) {
 	socket, ok := of.(interface {
 		syscall.Conn
 		File() (*os.File, error)
+		Lock() *os.File
 	})
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -33,8 +34,10 @@ func keepListener(of net.Listener) (*listener, error) {
 		return nil, err
 	}
 	raw, err := keep(file)
-	if err == nil {
-		_, err = keep(socket)
+	for _, other := range []syscall.Conn{socket, socket.Lock()} {
+		if err == nil {
+			_, err = keep(other)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,29 +49,47 @@ func makePlace(file string) (*place, error) {
 	return &place{path: latest + "." + strings.ToLower(rand.Text()[:8]), latest: latest, descriptor: -1}, nil
 }
 
-// privateDirectory returns a directory of this user's that nobody else may enter.
+// privateDirectory returns a directory of this user's that nobody else may enter. A
+// run-time directory that is another's, as after su, or open to others, is as good as
+// none.
 func privateDirectory() (string, error) {
 	directory := filepath.Join(os.TempDir(), "nearcall-embed-"+strconv.Itoa(os.Geteuid()))
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
-		directory = filepath.Join(runtime, "nearcall-embed")
+		if err := checkPrivate(runtime); err == nil {
+			directory = filepath.Join(runtime, "nearcall-embed")
+		} else {
+			slog.Debug("XDG_RUNTIME_DIR is not used for the socket of children", "reason", err, "instead", directory)
+		}
 	}
 	if err := os.Mkdir(directory, 0o700); err != nil && !os.IsExist(err) {
 		return "", fmt.Errorf("no place for the socket that children use: %w; set XDG_RUNTIME_DIR or TMPDIR", err)
 	}
-	var status unix.Stat_t
-	if err := unix.Lstat(directory, &status); err != nil {
-		return "", err
-	}
-	if status.Mode&unix.S_IFMT != unix.S_IFDIR || status.Mode&0o077 != 0 || status.Uid != uint32(os.Geteuid()) {
-		return "", fmt.Errorf("%s is not a directory of this user's alone (mode 0700): remove it, or set XDG_RUNTIME_DIR", directory)
+	if err := checkPrivate(directory); err != nil {
+		return "", fmt.Errorf("%w: remove it, or set XDG_RUNTIME_DIR to a directory that is", err)
 	}
 	return directory, nil
 }
 
-// removeAbandoned removes sockets whose process holds their lock no more.
+func checkPrivate(directory string) error {
+	var status unix.Stat_t
+	if err := unix.Lstat(directory, &status); err != nil {
+		return &os.PathError{Op: "lstat", Path: directory, Err: err}
+	}
+	if status.Mode&unix.S_IFMT != unix.S_IFDIR || status.Mode&0o077 != 0 || status.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("%s is not a directory of this user's alone (mode 0700)", directory)
+	}
+	return nil
+}
+
+// removeAbandoned removes sockets whose process holds their lock no more. A lock
+// comes before its socket, and until that is there its process may be about to take it.
 func removeAbandoned(latest string) {
 	locks, _ := filepath.Glob(latest + ".*" + lockSuffix)
 	for _, lock := range locks {
+		socket := strings.TrimSuffix(lock, lockSuffix)
+		if _, err := os.Lstat(socket); err != nil {
+			continue
+		}
 		file, err := os.OpenFile(lock, os.O_RDWR, 0)
 		if err != nil {
 			continue
@@ -78,7 +97,7 @@ func removeAbandoned(latest string) {
 		// The kind of lock that the listener holds; flock(2) knows nothing of it.
 		whole := unix.Flock_t{Type: unix.F_WRLCK}
 		if unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &whole) == nil {
-			os.Remove(strings.TrimSuffix(lock, lockSuffix))
+			os.Remove(socket)
 			os.Remove(lock)
 		}
 		file.Close()

@@ -2,11 +2,8 @@
  * file, even when the way to their own is lost. */
 #include "embed_test.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include "embed_library.h"
 
 static nearcall_client *client;
 
@@ -17,15 +14,6 @@ static void another_loader(int said)
     CHECK_INT(write(said, "l", 1), 1);
     for (;;)
         pause();
-}
-
-static const struct nearcall_embed_library *loaded(void)
-{
-    nearcall_embed_library_function *function;
-    *(void **)&function = dlsym(dlopen(embed_address("") + strlen("embed:"), RTLD_NOW | RTLD_NOLOAD),
-                                NEARCALL_EMBED_SYMBOL);
-    CHECK(function != NULL);
-    return function();
 }
 
 static void child_has_lost_its_way(void *unused)
@@ -52,7 +40,7 @@ int main(void)
     }
     client = test_open(embed_address(""), 0);
     embed_echo(client, 1);
-    CHECK_INT(unlink(loaded()->place->path), 0);
+    CHECK_INT(unlink(embed_place()->path), 0);
     CHECK_INT(write(go[1], "g", 1), 1);
     CHECK_INT(read(said[0], &byte, 1), 1);
     test_join(test_fork(child_has_lost_its_way, NULL));

@@ -2,9 +2,17 @@
  * find the one that comes after it by the same address. */
 #include "embed_test.h"
 
-#include <poll.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* What the processes tell each other: where the first one served, and the lock beside a
+ * socket that somebody is about to make. */
+static struct {
+    char first[108];
+    char coming[120];
+} *told;
 
 static nearcall_client *client;
 
@@ -53,6 +61,9 @@ static void loader(int said, int heard)
 {
     client = test_open(embed_address(""), 0);
     embed_echo(client, 1);
+    strcpy(told->first, embed_place()->path);
+    snprintf(told->coming, sizeof(told->coming), "%s.test%d.lock", embed_place()->latest, getpid());
+    CHECK(access(told->first, F_OK) == 0);
     if (fork() == 0)
         orphan(said, heard);
     for (int i = 0; i < 3; i++)
@@ -66,10 +77,19 @@ static void loader(int said, int heard)
         pause();
 }
 
+/* What the first one left it removes, though children of the first one live, which have
+ * inherited its descriptors; what a third one is about to take it leaves. */
 static void successor(int said)
 {
+    char lock[sizeof(told->first) + sizeof(".lock")];
+    int coming = open(told->coming, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(coming >= 0);
+    close(coming);
     client = test_open(embed_address(""), 0);
     embed_echo(client, 1);
+    snprintf(lock, sizeof(lock), "%s.lock", told->first);
+    CHECK(access(told->first, F_OK) != 0 && access(lock, F_OK) != 0);
+    CHECK_INT(unlink(told->coming), 0);
     say(said, 'r');
     for (;;)
         pause();
@@ -80,6 +100,8 @@ int main(void)
     int from[2], to[2];
     test_begin();
     CHECK(pipe(from) == 0 && pipe(to) == 0);
+    told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(told != MAP_FAILED);
     pid_t first = fork();
     if (first == 0)
         loader(from[1], to[0]);

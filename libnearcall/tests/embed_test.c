@@ -1,5 +1,6 @@
 #include "embed_test.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,6 +41,14 @@ const char *embed_copy(const char *name, long offset, const char *from, const ch
     close(source);
     munmap(content, size);
     return path;
+}
+
+const struct nearcall_embed_place *embed_place(void)
+{
+    nearcall_embed_library_function *function;
+    *(void **)&function = dlsym(dlopen(library(), RTLD_NOW | RTLD_NOLOAD), NEARCALL_EMBED_SYMBOL);
+    CHECK(function != NULL);
+    return function()->place;
 }
 
 static int64_t call_int(nearcall_client *client)

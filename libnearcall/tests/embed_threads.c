@@ -13,19 +13,31 @@
 
 static pthread_barrier_t ready;
 static atomic_int loads, loads_at_once, opened, refused;
-static bool forks_while_loading;
+static bool forks_while_loading, forks_before_serving;
 
 void *__real_dlopen(const char *file, int mode);
 void *__wrap_dlopen(const char *file, int mode);
 
-/* A child that is forked at that moment has a part of the library. */
-static void child_is_refused(void *unused)
+int __real_pthread_sigmask(int how, const sigset_t *mask, sigset_t *ret_former);
+int __wrap_pthread_sigmask(int how, const sigset_t *mask, sigset_t *ret_former);
+
+/* A child that is forked at that moment has a part of the library, or nobody to call. */
+static void child_is_refused(void *words)
 {
-    (void)unused;
     nearcall_client *client;
     CHECK_CALL(client, nearcall_open(&client, embed_address(""), NULL), NEARCALL_E_FAILED_PRECONDITION);
-    CHECK(strstr(nearcall_error_message(client), "forked while another thread") != NULL);
+    CHECK(strstr(nearcall_error_message(client), words) != NULL);
     nearcall_close(client);
+}
+
+/* The host's mask is put back when the library is loaded, and before it serves. */
+int __wrap_pthread_sigmask(int how, const sigset_t *mask, sigset_t *ret_former)
+{
+    if (how == SIG_SETMASK && forks_before_serving && atomic_load(&loads) == 1) {
+        forks_before_serving = false;
+        test_join(test_fork(child_is_refused, "had opened the library to the end"));
+    }
+    return __real_pthread_sigmask(how, mask, ret_former);
 }
 
 /* Stays long enough for the other threads to come. */
@@ -36,7 +48,7 @@ void *__wrap_dlopen(const char *file, int mode)
     CHECK_INT(atomic_fetch_add(&loads_at_once, 1), 0);
     atomic_fetch_add(&loads, 1);
     if (forks_while_loading)
-        test_join(test_fork(child_is_refused, NULL));
+        test_join(test_fork(child_is_refused, "forked while another thread"));
     usleep(20000);
     void *handle = __real_dlopen(file, mode);
     atomic_fetch_sub(&loads_at_once, 1);
@@ -88,8 +100,9 @@ static void two(void *second)
 
 static void forked_meanwhile(void *unused)
 {
-    forks_while_loading = true;
+    forks_while_loading = forks_before_serving = true;
     the_same(unused);
+    CHECK(!forks_before_serving);
 }
 
 int main(void)

@@ -41,6 +41,10 @@ func (l *listener) File() (*os.File, error) {
 	return socket.File()
 }
 
+// Lock returns the file whose lock shows that the socket is in use, for as long as
+// anybody has it open. It stays the listener's.
+func (l *listener) Lock() *os.File { return l.lock }
+
 // SyscallConn implements syscall.Conn.
 func (l *listener) SyscallConn() (syscall.RawConn, error) {
 	socket, ok := l.Listener.(syscall.Conn)
