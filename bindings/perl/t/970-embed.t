@@ -6,8 +6,9 @@ use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestTools qw(error_of in_child);
 
+use IO::Select ();
 use POSIX ();
-use Time::HiRes qw(ualarm usleep);
+use Time::HiRes qw(ualarm);
 
 use Nearcall;
 
@@ -21,6 +22,37 @@ subtest 'a library for each child that calls first after the fork' => sub {
     for ( 1, 2 ) {
         is( in_child { $lazy->count . ' ' . $lazy->transport }, '1 same process', 'a state of its own' );
     }
+};
+
+my @signals = qw(TERM HUP CHLD ALRM USR1 INT PIPE);
+
+# What becomes of a process that gets a signal for which %SIG has this word.
+sub fate_of {
+    my ( $name, $word, $prepare ) = @_;
+    my $pid = fork // die $!;
+    if ( !$pid ) {
+        $SIG{$name} = $word;    # whoever runs this may ignore it
+        $prepare->();
+        kill $name => $$;
+        $prepare->();
+        POSIX::_exit(0);
+    }
+    waitpid $pid, 0;
+    return $?;
+}
+
+sub signals_without_handlers {
+    my ($prepare) = @_;
+    for my $name (@signals) {
+        for my $word (qw(DEFAULT IGNORE)) {
+            is( fate_of( $name, $word, $prepare ), fate_of( $name, $word, sub { } ), "SIG$name, $word" );
+        }
+    }
+    is( fate_of( 'TERM', 'DEFAULT', $prepare ), POSIX::SIGTERM(), 'which can be the end' );
+}
+
+subtest 'signals without a handler do what they always did, in a process that loaded' => sub {
+    signals_without_handlers( sub { $lazy->one; $lazy->transport eq 'same process' or POSIX::_exit(99) } );
 };
 
 my $go = Nearcall->new( $address, timeout => 10 );
@@ -59,29 +91,43 @@ subtest 'children share the state' => sub {
     like( in_child { error_of { $lazy->one } }, qr/forked from process $$/, 'children=own is too late' );
 };
 
-sub rain_of {
-    my ($name) = @_;
-    my $handled = 0;
-    local $SIG{$name} = sub { $handled++ };
+use constant ROUNDS => 100;
+
+# Sends the signal that often, each time when the one before was handled; ends sooner
+# if one is not within 10 seconds.
+sub sender_of {
+    my ( $name, $answers ) = @_;
     my $target = $$;
     my $sender = fork // die $!;
-    if ( !$sender ) {
-        usleep(200) while kill $name => $target;
-        POSIX::_exit(0);
+    return $sender if $sender;
+    for ( 1 .. ROUNDS ) {
+        kill $name => $target or POSIX::_exit(1);
+        IO::Select->new($answers)->can_read(10) or POSIX::_exit(1);
+        sysread $answers, my $byte, 1 or POSIX::_exit(1);
     }
-    my $wrong = 0;
-    for ( my $i = 0; $handled < 100; $i++ ) {
-        $wrong++ if $go->deep( $i % 300 ) != $i % 300 || $go->md5('hoge') !~ /^ea703e/;
-    }
-    kill KILL => $sender;
-    waitpid $sender, 0;
-    return $wrong;
+    POSIX::_exit(0);
 }
 
-for my $name (qw(TERM HUP CHLD ALRM USR1 INT PIPE)) {
+# Calls until the sender has ended; what went wrong, if anything did.
+sub rain_of {
+    my ($name) = @_;
+    pipe my $answers, my $handler or die $!;
+    my ( $handled, $wrong ) = ( 0, 0 );
+    local $SIG{$name} = sub { $handled++; syswrite $handler, 'h' };
+    my $sender = sender_of( $name, $answers );
+    for ( my $i = 0; waitpid( $sender, POSIX::WNOHANG() ) == 0; $i++ ) {
+        $wrong++ if $go->deep( $i % 300 ) != $i % 300 || $go->md5('hoge') !~ /^ea703e/;
+    }
+    my $status = $?;
+    # The end of the sender is a SIGCHLD more.
+    my $is_right = !$status && !$wrong && ( $handled == ROUNDS || ( $name eq 'CHLD' && $handled == ROUNDS + 1 ) );
+    return $is_right ? 'right' : "$handled handled, $wrong wrong answers, the sender ended with $status";
+}
+
+for my $name (@signals) {
     subtest "SIG$name" => sub {
-        is( rain_of($name), 0, 'in the process that loaded' );
-        is( in_child { rain_of($name) }, 0, 'in a child' );
+        is( rain_of($name), 'right', 'in the process that loaded' );
+        is( in_child { rain_of($name) }, 'right', 'in a child' );
     };
 }
 
@@ -96,19 +142,8 @@ subtest 'an alarm ends the wait for a slow function' => sub {
     is( "$error", "alarm\n", 'in the process that loaded' );
 };
 
-subtest 'signals without a handler do what they always did' => sub {
-    for my $name (qw(TERM HUP USR1 INT PIPE)) {
-        my $pid = fork // die $!;
-        if ( !$pid ) {
-            $SIG{$name} = 'DEFAULT';    # whoever runs this may ignore it
-            my $own = Nearcall->new($address);
-            $own->one;
-            kill $name => $$;
-            POSIX::_exit(0);
-        }
-        waitpid $pid, 0;
-        is( $? & 127, POSIX->can("SIG$name")->(), "SIG$name" );
-    }
+subtest 'signals without a handler do what they always did, in its children' => sub {
+    signals_without_handlers( sub { $go->one; $go->transport eq 'same process' and POSIX::_exit(99) } );
 };
 
 done_testing;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -89,37 +90,94 @@ def test_missing_library() -> None:
         nearcall.Client("embed:/no/such.so")
 
 
+# Sends a signal a hundred times, each time when the one before was handled; ends sooner
+# if one is not within 10 seconds. The calls go on until it has ended.
+RAIN = """
+import os, select, signal, sys, nearcall
+go = nearcall.Client(sys.argv[1], timeout=10)
+go.one()
+if sys.argv[3] == "child" and (child := os.fork()):
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert (go.transport() == "same process") == (sys.argv[3] == "loader")
+answers, handler_side = os.pipe()
+handled = 0
+def handler(number, frame):
+    global handled
+    handled += 1
+    os.write(handler_side, b"h")
+number = getattr(signal, sys.argv[2])
+signal.signal(number, handler)
+me = os.getpid()
+if (sender := os.fork()) == 0:
+    for _ in range(100):
+        os.kill(me, number)
+        if not select.select([answers], [], [], 10)[0] or not os.read(answers, 1):
+            os._exit(1)
+    os._exit(0)
+depth, ended, status = 0, 0, 0
+while not ended:
+    depth = (depth + 1) % 300
+    assert go.deep(depth) == depth
+    ended, status = os.waitpid(sender, os.WNOHANG)
+# The end of the sender is a SIGCHLD more.
+assert status == 0 and handled in ((100, 101) if number == signal.SIGCHLD else (100,)), (status, handled)
+"""
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("where", ["loader", "child"])
 def test_signal(name: str, where: str) -> None:
-    run(
-        """
-        import os, signal, sys, time, nearcall
-        go = nearcall.Client(sys.argv[1], timeout=10)
+    run(RAIN, name, where)
+
+
+# What becomes of a process that raises a signal, with the library and without.
+FATE = """
+import os, signal, sys
+number = getattr(signal, sys.argv[2])
+def act():
+    if sys.argv[4] != "as it is":
+        signal.signal(number, getattr(signal, sys.argv[4]))
+if sys.argv[3] != "child":
+    act()
+if sys.argv[3] != "plain":
+    import nearcall
+    go = nearcall.Client(sys.argv[1], timeout=10)
+    go.one()
+if sys.argv[3] == "child":
+    if (child := os.fork()) == 0:
+        act()
+    else:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
+try:
+    if sys.argv[3] != "plain":
         go.one()
-        if sys.argv[3] == "child" and (child := os.fork()):
-            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        handled = 0
-        def handler(number, frame):
-            global handled
-            handled += 1
-        number = getattr(signal, sys.argv[2])
-        signal.signal(number, handler)
-        me = os.getpid()
-        if (sender := os.fork()) == 0:
-            while True:
-                os.kill(me, number)
-                time.sleep(0.0002)
-        depth = 0
-        while handled < 100:
-            depth = (depth + 1) % 300
-            assert go.deep(depth) == depth
-        os.kill(sender, signal.SIGKILL)
-        signal.signal(number, signal.SIG_IGN)
-        os.waitpid(sender, 0) if number != signal.SIGCHLD else None
-        """,
-        name, where,
+        assert (go.transport() == "same process") == (sys.argv[3] == "loader")
+    os.kill(os.getpid(), number)
+    if sys.argv[3] != "plain":
+        go.one()
+except KeyboardInterrupt:
+    os._exit(77)
+os._exit(0)
+"""
+
+
+def fate(name: str, where: str, action: str) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", FATE, ADDRESS, name, where, action], timeout=100, check=False
     )
+    return done.returncode % 256
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("action", ["SIG_DFL", "SIG_IGN", "as it is"])
+def test_signal_without_handler(name: str, action: str) -> None:
+    plain = fate(name, "plain", action)
+    assert fate(name, "loader", action) == plain
+    assert fate(name, "child", action) == plain
+
+
+def test_signals_can_be_the_end() -> None:
+    assert fate("SIGTERM", "plain", "SIG_DFL") == 256 - signal.SIGTERM
 
 
 def test_handlers_end_waits_for_slow_functions() -> None:
