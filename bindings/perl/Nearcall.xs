@@ -19,7 +19,7 @@ static void invoke_and_return(pTHX_ I32 ax, ncp_invocation *call)
     nearcall_reply reply;
 
     ncp_invoke(aTHX_ call, &reply);
-    ncp_return_reply(aTHX_ ax, call->function, &reply);
+    ncp_return_reply(aTHX_ ax, call, &reply);
 }
 
 /* The body of every function object: the function is found once and kept. */

@@ -277,36 +277,38 @@ void ncp_return_list(pTHX_ I32 ax, AV *results)
     }
 }
 
-static void return_single(pTHX_ I32 ax, ncp_function *function, const ncp_plan *plan,
+static void return_single(pTHX_ I32 ax, const ncp_invocation *call, const ncp_plan *plan,
                           const nearcall_reply *reply)
 {
     SV *error = NULL;
-    SV *result = ncp_decode_single(aTHX_ function->name, plan, reply, &error);
+    SV *result = ncp_decode_single(aTHX_ call->handle->client, call->function->name, plan, reply,
+                                   &error);
 
     if (!result)
         ncp_throw(aTHX_ error);
     return_one(aTHX_ ax, sv_2mortal(result));
 }
 
-static void return_several(pTHX_ I32 ax, ncp_function *function, const ncp_plan *plan,
+static void return_several(pTHX_ I32 ax, const ncp_invocation *call, const ncp_plan *plan,
                            const nearcall_reply *reply)
 {
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ function->name, plan, reply, &error);
+    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, plan, reply,
+                                     &error);
 
     if (!results)
         ncp_throw(aTHX_ error);
     ncp_return_list(aTHX_ ax, results);
 }
 
-void ncp_return_reply(pTHX_ I32 ax, ncp_function *function, const nearcall_reply *reply)
+void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply)
 {
-    const ncp_plan *plan = ncp_plan_current(aTHX_ function);
+    const ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
 
     if (reply->codec == NEARCALL_CODEC_RAW)
         return_one(aTHX_ ax, newSVpvn_flags((const char *)reply->data, reply->bytes, SVs_TEMP));
     else if (plan->results_count == 1)
-        return_single(aTHX_ ax, function, plan, reply);
+        return_single(aTHX_ ax, call, plan, reply);
     else
-        return_several(aTHX_ ax, function, plan, reply);
+        return_several(aTHX_ ax, call, plan, reply);
 }

@@ -6,6 +6,7 @@
 
 typedef struct decoder {
     nearcall_reader reader;
+    nearcall_client *client; /* whose reply it is; NULL: no files came with it */
     int depth;
     const char *expected; /* what did not fit */
 } decoder;
@@ -117,6 +118,17 @@ static SV *decode_duration(pTHX_ decoder *d, const ncp_type *type, const nearcal
     if (value->type != NEARCALL_INT)
         return misfit(d, type->name);
     return newSVnv((NV)value->as.integer / 1e9);
+}
+
+static SV *decode_file(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    int fd = -1;
+
+    if (value->type == NEARCALL_FILE && d->client)
+        fd = nearcall_take_file(d->client, value->as.integer);
+    if (fd < 0)
+        return misfit(d, type->name);
+    return ncp_new_file(aTHX_ fd, type->kind == NCP_CONNECTION ? NCP_SOCKET_CLASS : NULL);
 }
 
 /* ---- Lists, maps, structs ---- */
@@ -273,7 +285,8 @@ static const decode_function decoders[] = {
     [NCP_TIME] = decode_time,       [NCP_DURATION] = decode_duration,
     [NCP_ANY] = decode_any_value,   [NCP_LIST] = decode_list,
     [NCP_MAP] = decode_map,         [NCP_OPTIONAL] = decode_optional,
-    [NCP_STRUCT] = decode_struct,
+    [NCP_STRUCT] = decode_struct,   [NCP_FILE] = decode_file,
+    [NCP_CONNECTION] = decode_file,
 };
 
 static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
@@ -353,21 +366,21 @@ static SV *decode_result(pTHX_ decoder *d, SV *function_name, const ncp_type *ty
     return result;
 }
 
-SV *ncp_decode_single(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
-                      SV **ret_error)
+SV *ncp_decode_single(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+                      const nearcall_reply *reply, SV **ret_error)
 {
-    decoder d = { .depth = 0 };
+    decoder d = { .client = client };
 
     if (!begin_results(aTHX_ &d, function_name, plan, reply, ret_error))
         return NULL;
     return decode_result(aTHX_ &d, function_name, plan->results[0], ret_error);
 }
 
-AV *ncp_decode_results(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
-                       SV **ret_error)
+AV *ncp_decode_results(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+                       const nearcall_reply *reply, SV **ret_error)
 {
     AV *results = (AV *)sv_2mortal((SV *)newAV());
-    decoder d = { .depth = 0 };
+    decoder d = { .client = client };
     U32 i;
 
     if (reply->codec == NEARCALL_CODEC_RAW) {

@@ -215,7 +215,8 @@ static const encode_function encoders[] = {
     [NCP_TIME] = ncp_encode_time,         [NCP_DURATION] = ncp_encode_duration,
     [NCP_ANY] = encode_any,           [NCP_LIST] = encode_list,
     [NCP_MAP] = encode_map,           [NCP_OPTIONAL] = encode_optional,
-    [NCP_STRUCT] = encode_struct,
+    [NCP_STRUCT] = encode_struct,     [NCP_FILE] = ncp_encode_file,
+    [NCP_CONNECTION] = ncp_encode_file,
 };
 
 static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -293,6 +294,8 @@ void ncp_encode_request(pTHX_ ncp_invocation *call)
     fetch_arguments(aTHX_ call);
     plan = ncp_plan_current(aTHX_ call->function);
     check_count(aTHX_ call, plan);
+    if (plan->has_connections)
+        ncp_load_sockets(aTHX);
     codec = plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
     call->requests = ++handle->requests;
     if (nearcall_request(e.client, call->function->function, codec) != NEARCALL_OK)

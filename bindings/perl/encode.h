@@ -66,4 +66,8 @@ void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_bytes(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 
+/* ---- Files and connections (files.c) ---- */
+
+void ncp_encode_file(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+
 #endif

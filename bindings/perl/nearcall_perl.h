@@ -46,7 +46,8 @@ static inline bool ncp_is_unicode(const U8 *text, STRLEN bytes)
 
 typedef enum {
     NCP_BOOL, NCP_INTEGER, NCP_FLOAT32, NCP_FLOAT64, NCP_STRING, NCP_BYTES,
-    NCP_TIME, NCP_DURATION, NCP_ANY, NCP_LIST, NCP_MAP, NCP_OPTIONAL, NCP_STRUCT
+    NCP_TIME, NCP_DURATION, NCP_ANY, NCP_LIST, NCP_MAP, NCP_OPTIONAL, NCP_STRUCT,
+    NCP_FILE, NCP_CONNECTION
 } ncp_kind;
 
 typedef struct ncp_type ncp_type;
@@ -77,6 +78,7 @@ typedef struct ncp_plan {
     uint32_t revision; /* of the description it was compiled from */
     bool raw;
     bool variadic;
+    bool has_connections; /* some type is a connection */
     U32 params_count;
     U32 params_required;
     ncp_field *params;
@@ -181,7 +183,7 @@ void ncp_connect(pTHX_ ncp_invocation *call);
 ncp_plan *ncp_plan_current(pTHX_ ncp_function *function);
 
 /* Leaves results in place of an XSUB's arguments, as its context wants them. */
-void ncp_return_reply(pTHX_ I32 ax, ncp_function *function, const nearcall_reply *reply);
+void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
 void ncp_return_list(pTHX_ I32 ax, AV *results);
 
 /* ---- Values (encode.c, decode.c) ---- */
@@ -191,15 +193,27 @@ void ncp_encode_request(pTHX_ ncp_invocation *call);
 
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
-SV *ncp_decode_single(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
-                      SV **ret_error);
+SV *ncp_decode_single(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+                      const nearcall_reply *reply, SV **ret_error);
 
 /* All results as a mortal array; or NULL and an error to throw. */
-AV *ncp_decode_results(pTHX_ SV *function_name, const ncp_plan *plan, const nearcall_reply *reply,
-                       SV **ret_error);
+AV *ncp_decode_results(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+                       const nearcall_reply *reply, SV **ret_error);
 
 /* An error's details; an empty array for bytes that cannot be read. */
 SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
+
+/* ---- Files and connections (files.c) ---- */
+
+/* What connections are where it could be loaded. */
+#define NCP_SOCKET_CLASS "IO::Socket::IP"
+
+/* Loads it, which runs user code. */
+void ncp_load_sockets(pTHX);
+
+/* A handle for a descriptor, which it takes over: of that class, if it is loaded; with
+ * NULL one as open() makes. */
+SV *ncp_new_file(pTHX_ int fd, const char *class_name);
 
 /* ---- Errors (error.c) ---- */
 

@@ -270,7 +270,8 @@ static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
     ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->function->name, plan, reply, &error);
+    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, plan, reply,
+                                     &error);
 
     if (!results) {
         fail(aTHX_ call, error);

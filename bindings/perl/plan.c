@@ -10,6 +10,7 @@ typedef struct compiler {
     nearcall_reader types; /* the member "types" of the description */
     bool has_types;
     int depth;
+    bool has_connections;
 } compiler;
 
 static const ncp_type *compile_type(pTHX_ compiler *c, nearcall_reader *reader);
@@ -164,6 +165,8 @@ static const ncp_type scalar_types[] = {
     { .kind = NCP_TIME, .name = "time" },
     { .kind = NCP_DURATION, .name = "duration" },
     { .kind = NCP_ANY, .name = "any" },
+    { .kind = NCP_FILE, .name = "file" },
+    { .kind = NCP_CONNECTION, .name = "connection" },
 };
 
 static const ncp_type *compile_scalar(pTHX_ compiler *c, const nearcall_value *text)
@@ -171,8 +174,10 @@ static const ncp_type *compile_scalar(pTHX_ compiler *c, const nearcall_value *t
     size_t i;
 
     for (i = 0; i < sizeof scalar_types / sizeof scalar_types[0]; i++)
-        if (is_text(text, scalar_types[i].name))
+        if (is_text(text, scalar_types[i].name)) {
+            c->has_connections = c->has_connections || scalar_types[i].kind == NCP_CONNECTION;
             return &scalar_types[i];
+        }
     refuse(aTHX_ c, "it uses a type that this client does not know");
 }
 
@@ -276,6 +281,7 @@ ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
                                   &plan->params_count);
     plan->params_required = required_count(plan);
     compile_results(aTHX_ &c, plan, required(aTHX_ &c, whole, "results"));
+    plan->has_connections = c.has_connections;
     plan->memory = (AV *)SvREFCNT_inc((SV *)c.memory);
     return plan;
 }

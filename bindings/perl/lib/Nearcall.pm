@@ -367,6 +367,8 @@ calls that are over and were not returned before; in scalar context how many.
     time               seconds since 1970, or an object with an epoch method
     duration           seconds
     any                the value as Perl sees it
+    file               a handle, a glob, or an object with a fileno method. Returned: a handle
+    connection         the same for a connected TCP socket. Returned: an IO::Socket::IP
     list               a reference to an array
     map, struct        a reference to a hash
     optional           the value, or undef
@@ -400,6 +402,14 @@ References to arrays and hashes, C<undef>, numbers, strings, true and false are 
 as such. What was made as a string remains one, even if it was used as a number
 since; before Perl 5.36 a number that was printed counts as a string, and only
 JSON::PP's booleans are seen as booleans. Strings are sent as text.
+
+=item Files and connections
+
+Are passed on open, to and from servers on this machine that allow it. The function gets a
+duplicate, so close yours when you like; both share the position in the file. What
+Perl has buffered is written before, and what it has read ahead of you is given back where
+the file can be positioned; where it cannot, use C<sysread>. A connection that you pass on is
+no longer yours to use. What you get blocks, as other handles do, and is closed when you drop it.
 
 =item Tied variables and overloaded objects
 
