@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,9 @@ any of this.
 --takeover asks a running front, at the control.address of its configuration, for
 its listeners, and tells it to drain. Nobody there is no error, so that the same
 command line does for the first start. Listeners are also taken from systemd
-(LISTEN_FDS) and Server::Starter (SERVER_STARTER_PORT), by their name or address.`,
+(LISTEN_FDS) and Server::Starter (SERVER_STARTER_PORT), by their name or address.
+
+A quarter of the processors is used, unless GOMAXPROCS says otherwise.`,
 		Example: `  nearcall front --check front.toml
   nearcall front front.toml
   nearcall front --takeover unix:/run/front/control.sock front.toml`,
@@ -68,8 +71,19 @@ func (r *frontRun) run(ctx context.Context, path string) error {
 		fmt.Fprintf(r.out, "%s is fine: %d listeners, %d routes, %d backends\n", path, len(c.Listens), len(c.Routes), len(c.Backends))
 		return nil
 	}
+	useFewProcessors()
 	f := front.New(r.serviceLogger())
 	return r.serve(ctx, f, c)
+}
+
+// useFewProcessors leaves processors to the programs that do the work, unless the
+// environment says how many to use. What a front does for a connection is shorter
+// than waking another thread for it.
+func useFewProcessors() {
+	const share = 4
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(max(1, runtime.GOMAXPROCS(0)/share))
+	}
 }
 
 // serve runs the front, and tells it of signals.
