@@ -4,6 +4,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ processes that have loaded an older one keep that. It needs go and a C compiler.
 func (b *building) run(ctx context.Context, target string, flags []string) error {
 	directory, err := os.MkdirTemp(filepath.Dir(b.output), ".nearcall-build-")
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write beside %s: %w; the directory has to exist, and to be yours to write in", b.output, err)
 	}
 	defer os.RemoveAll(directory)
 	// Beside its place, so that it can be renamed into it.
@@ -76,7 +77,11 @@ func (b *building) goBuild(ctx context.Context, made, target string, flags []str
 	build := exec.CommandContext(ctx, "go", args...)
 	build.Stdout, build.Stderr = b.err, b.err
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if err := build.Run(); err != nil {
+	err := build.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%w; install Go, or add the directory that has it to PATH", err)
+	}
+	if err != nil {
 		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
 	return nil

@@ -12,15 +12,18 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-const guide = "../../../../docs/guides/command.md"
+const (
+	guide          = root + "/docs/guides/command.md"
+	distancesGuide = root + "/docs/guides/distances.md"
+)
 
 // An example is a command of the guide and what it prints.
 type example struct{ command, output string }
 
-// guideExamples returns the indented blocks that begin with "$ ".
-func guideExamples(t *testing.T) []example {
+// guideExamples returns the indented blocks of a page that begin with "$ ".
+func guideExamples(t *testing.T, page string) []example {
 	t.Helper()
-	text, err := os.ReadFile(guide)
+	text, err := os.ReadFile(page)
 	must(t, err)
 	var examples []example
 	inside := false
@@ -53,7 +56,7 @@ func comparable(text, address string) string {
 func TestGuide(t *testing.T) {
 	address := serveDemo(t)
 	scratch := t.TempDir()
-	examples := guideExamples(t)
+	examples := guideExamples(t, guide)
 	if len(examples) < 15 {
 		t.Fatalf("the guide has %d examples", len(examples))
 	}
@@ -66,6 +69,49 @@ func TestGuide(t *testing.T) {
 		must(t, err)
 		got, want := comparable(string(out), address), comparable(example.output, "unix:/tmp/demo.sock")
 		if got != want {
+			t.Errorf("%s\nprints\n%s\nand in the guide\n%s", example.command, got, want)
+		}
+	}
+}
+
+// goPrograms returns the blocks of Go of a page that say which file they are.
+func goPrograms(t *testing.T, page string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	must(t, err)
+	programs := map[string]string{}
+	for _, block := range regexp.MustCompile("(?s)```go\n// (\\S+\\.go)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		programs[block[1]] = block[2]
+	}
+	return programs
+}
+
+var sizes = regexp.MustCompile(`\d+\.\d MiB`)
+
+// A library of one's own, outside the repository: what the guide says builds it, and
+// Perl and Python call it.
+func TestGuideLibrary(t *testing.T) {
+	repository, err := filepath.Abs(root)
+	must(t, err)
+	shop := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(shop, "main.go"), []byte(goPrograms(t, distancesGuide)["main.go"]), 0o600))
+	examples := guideExamples(t, distancesGuide)
+	if len(examples) < 6 {
+		t.Fatalf("the guide has %d examples", len(examples))
+	}
+	places := strings.NewReplacer("/path/to/nearcall", repository, "/home/ada/shop", shop)
+	blib := filepath.Join(repository, "build/perl/blib")
+	for _, example := range examples {
+		shell := exec.Command("bash", "-c", places.Replace(example.command))
+		shell.Dir, shell.Stderr = shop, os.Stderr
+		shell.Env = append(os.Environ(), "PERL5LIB="+blib+"/lib:"+blib+"/arch",
+			"PATH="+filepath.Dir(binary)+":"+filepath.Join(repository, "build/venv/bin")+":"+os.Getenv("PATH"))
+		out, err := shell.Output()
+		if err != nil {
+			t.Fatalf("%s: %v; do `make build-perl build-python` first", example.command, err)
+		}
+		want := sizes.ReplaceAllString(strings.TrimSpace(places.Replace(example.output)), "SIZE")
+		if got := sizes.ReplaceAllString(strings.TrimSpace(string(out)), "SIZE"); got != want {
 			t.Errorf("%s\nprints\n%s\nand in the guide\n%s", example.command, got, want)
 		}
 	}

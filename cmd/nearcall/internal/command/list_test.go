@@ -50,6 +50,7 @@ func TestListOnATerminal(t *testing.T) {
 
 func TestListFailures(t *testing.T) {
 	nearcall(t, "list", "no_such_file").expect(t, 1, "give the address of a server")
+	nearcall(t, "list", "embed:/srv/libdemo.so").expect(t, 67, "a Go program cannot load a Go library")
 	nearcallWith(t, "{}", "list", "-").expect(t, 1, "schema document")
 	nearcall(t, "list", "unix:/no/such/socket").expect(t, 78)
 	nearcall(t, "list").expect(t, 2)

@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-// isAddress tells the address of a server from the name of a file.
+// isAddress tells the address of a server from the name of a file. That of a library
+// is refused, by the client, with a sentence of its own.
 func isAddress(source string) bool {
-	return strings.HasPrefix(source, "unix:") || strings.HasPrefix(source, "tcp:")
+	return slices.ContainsFunc([]string{"unix:", "tcp:", "embed:"}, func(scheme string) bool {
+		return strings.HasPrefix(source, scheme)
+	})
 }
 
 // document returns the schema of a server, of a file, or of standard input.
