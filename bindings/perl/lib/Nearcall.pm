@@ -146,12 +146,11 @@ threads, and it installs no signal handlers; yours run while a call waits.
 
     my $go = Nearcall->new( $address, %options );
 
-The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), or
-C<tcp:host:port>; or C<embed:/path/of/library.so>, a Go library that is loaded
-into this process, and that forked children call in this process. Nothing is
-connected before the first call. Throws a
-L<Nearcall::Error> for an address that cannot be understood and croaks for an
-option that does not exist. The options:
+The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>),
+C<tcp:host:port>, or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>.
+Nothing is connected before the first call. Throws a L<Nearcall::Error> for an
+address that cannot be understood and for a library that cannot be loaded, and
+croaks for an option that does not exist. The options:
 
 =over 4
 
@@ -450,6 +449,23 @@ the parent; waiting for one in the child throws C<UNAVAILABLE>, outcome unknown.
 
 Perl's threads do not share objects of this module: in a new thread they are C<undef>. Make a
 handle in each thread.
+
+=head1 GO IN THE SAME PROCESS
+
+    my $go = Nearcall->new('embed:/srv/app/libdemo.so');
+
+C<new> loads a Go library, made by C<nearcall build>, and quick functions run in this process
+at the price of a function call. Functions that have proved slow, and C<begin>, go over a socket
+within the process. All methods and errors are the same, and C<transport> is C<same process>.
+
+Children that are forked later call the process that loaded the library, by the same handle or one
+they open for the same file, and all see one state. So open it before the fork, and stay alive: when
+that process ends, calls of its children fail with C<UNAVAILABLE>. A program that makes itself a
+daemon opens the handle when it has done so. With C<?children=own> behind the address the library is
+loaded at the first call instead, by each process that had no loaded library when it was forked.
+
+A process can load one Go library, and never lets go of it. With it come the threads of the
+Go runtime. C<%SIG> works as without it; while a function runs in this process, signals wait.
 
 =head1 SEE ALSO
 

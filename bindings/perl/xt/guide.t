@@ -17,9 +17,11 @@ my ( $beginning, @programs ) = $text =~ /^```perl\n(.*?)^```$(?:\n```text\n(.*?)
 shift @programs;    # the beginning prints nothing
 cmp_ok( scalar @programs, '>', 10, 'the guide has programs' );
 
-my $server = TestServer->start;
+my $library = $ENV{NEARCALL_TESTLIBRARY} or BAIL_OUT('NEARCALL_TESTLIBRARY names no library');
+my $server  = TestServer->start;
 local $ENV{NEARCALL_ADDRESS} = $server->address;
 while ( my ( $program, $output ) = splice @programs, 0, 2 ) {
+    $program =~ s{/srv/app/libdemo\.so}{$library};
     my $script = File::Temp->new( SUFFIX => '.pl' );
     print {$script} "\$| = 1;\n$beginning# line 1 \"program.pl\"\n$program";
     close $script;
