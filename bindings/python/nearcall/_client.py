@@ -23,7 +23,9 @@ class Client(_core.Client):
 
     address: ``"unix:/path"``, ``"unix:@name"`` or ``"tcp:host:port"``; or
         ``"embed:/path/of/library.so"``, a Go library that is loaded into this
-        process, and that forked children call in this process.
+        process at once. Children that are forked later call the process that loaded
+        it; with ``"?children=own"`` behind the path it is loaded at the first call
+        instead, by each process of its own.
     timeout: seconds that a call may take in all; None for no limit.
     name: what this program calls itself, for the server's log.
     any_server_user: talk to a server of any user. Without it the server must run
