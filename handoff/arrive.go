@@ -153,7 +153,7 @@ func (l *link) hold() {
 func (l *link) release(connections int) {
 	l.mu.Lock()
 	l.held -= connections
-	over := l.refuse && l.held == 0
+	over := l.refuse && (l.held == 0 || l.peer.Takes&frame.TakesConnections == 0)
 	l.mu.Unlock()
 	if over {
 		l.channel.End()

@@ -42,11 +42,12 @@ type stream interface {
 	net.Conn
 }
 
-// newConn returns a connection that is held by its link until it is closed.
+// newConn returns a connection that is held by its link until it is closed. It owns
+// c, also after an error.
 func newConn(c net.Conn, m Meta, l *link) (*Conn, error) {
 	bare, ok := c.(stream)
 	if !ok {
-		return nil, errNotAStream
+		return nil, errors.Join(errNotAStream, c.Close())
 	}
 	tcp, _ := c.(*net.TCPConn)
 	l.hold()
@@ -80,12 +81,19 @@ func (c *Conn) LocalAddr() net.Addr {
 	return c.stream.LocalAddr()
 }
 
-// RemoteAddr returns the address that the giver told, or the socket's own.
+// RemoteAddr returns the address that the giver told, or the socket's own. The
+// kernel has forgotten that of a client which has gone: then it is empty, not nil.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.meta.Remote != nil {
 		return c.meta.Remote
 	}
-	return c.stream.RemoteAddr()
+	if a := c.stream.RemoteAddr(); a != nil {
+		return a
+	}
+	if c.tcp != nil {
+		return &net.TCPAddr{}
+	}
+	return &net.UnixAddr{Net: "unix"}
 }
 
 // Read returns bytes of the prefix as long as there are any, and does not wait for

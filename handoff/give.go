@@ -103,8 +103,10 @@ func (l *link) awaitRoom(ctx context.Context) error {
 // sendGift sends the frame with the descriptor. An error means that the peer never
 // sees it, but for a channel that has ended: then waiting is told.
 func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id uint64, err error) {
-	l.sending.Lock()
-	defer l.sending.Unlock()
+	if err := l.enterSending(ctx); err != nil {
+		return 0, err
+	}
+	defer l.leaveSending()
 	id, err = l.register(question{frame.Taken, waiting})
 	if err != nil {
 		return 0, err
@@ -122,7 +124,7 @@ func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id u
 	return 0, err
 }
 
-// register draws an id for a question, under the lock sending.
+// register draws an id for a question, for who has the turn to send.
 func (l *link) register(q question) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,8 +184,10 @@ func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, e
 }
 
 func (l *link) sendQuestion(ctx context.Context, f frame.Frame, by frame.Type, waiting chan answer) error {
-	l.sending.Lock()
-	defer l.sending.Unlock()
+	if err := l.enterSending(ctx); err != nil {
+		return err
+	}
+	defer l.leaveSending()
 	id, err := l.register(question{by, waiting})
 	if err != nil {
 		return err

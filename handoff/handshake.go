@@ -94,9 +94,12 @@ func (l *link) answer(admitted error) error {
 }
 
 func (l *link) sendHello(ctx context.Context, hello frame.Hello) error {
-	l.sending.Lock()
-	defer l.sending.Unlock()
-	return l.channel.Send(ctx, hello.Append(nil), channel.NoDescriptor)
+	if err := l.enterSending(ctx); err != nil {
+		return err
+	}
+	defer l.leaveSending()
+	l.encoded = hello.Append(l.encoded[:0])
+	return l.sendEncoded(ctx, channel.NoDescriptor)
 }
 
 func (l *link) begin(peer frame.Hello) {

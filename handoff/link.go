@@ -30,9 +30,9 @@ type link struct {
 	credentials Credentials
 	inbox       *inbox
 
-	// sending is held by whoever sends a frame. Ids grow in the order in which they
-	// are sent.
-	sending sync.Mutex
+	// sending is full while somebody sends a frame. Ids grow in the order in which
+	// they are sent.
+	sending chan struct{}
 	lastID  uint64
 	encoded []byte
 
@@ -74,6 +74,7 @@ func newLink(c *config, in *inbox, ch *channel.Channel) *link {
 	limits := frame.Limits{PrefixBytesMax: c.prefixBytesMax, MessageBytesMax: c.messageBytesMax}
 	return &link{
 		config: c, inbox: in, channel: ch, reader: channel.NewReader(ch, limits),
+		sending:   make(chan struct{}, 1),
 		questions: make(map[uint64]question),
 		arrivals:  make(map[uint64]*arrival),
 		replies:   make(chan frame.Frame, repliesMax),
@@ -154,23 +155,45 @@ func (l *link) err() error {
 	}
 }
 
-// send sends a frame that has no id of its own sequence.
-func (l *link) send(ctx context.Context, f *frame.Frame) error {
-	l.sending.Lock()
-	defer l.sending.Unlock()
-	l.encoded = f.Append(l.encoded[:0])
-	return l.sendEncoded(ctx, channel.NoDescriptor)
+// enterSending waits for its turn to send; who has it calls leaveSending.
+func (l *link) enterSending(ctx context.Context) error {
+	select {
+	case l.sending <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l.sending <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.done:
+		return l.err()
+	}
 }
 
-// sendEncoded needs the lock sending.
-func (l *link) sendEncoded(ctx context.Context, descriptor int) error {
-	err := l.channel.Send(ctx, l.encoded, descriptor)
+// leaveSending also bounds the buffer that a link keeps.
+func (l *link) leaveSending() {
 	if cap(l.encoded) > encodedBytesKept {
 		l.encoded = nil
 	}
+	<-l.sending
+}
+
+// sendEncoded is for who has the turn.
+func (l *link) sendEncoded(ctx context.Context, descriptor int) error {
+	done, err := l.channel.TrySend(l.encoded, descriptor)
+	if !done {
+		err = l.channel.Finish(ctx)
+	}
+	return l.endIfPartial(err)
+}
+
+// endIfPartial ends a channel on which nothing can follow; the reader settles the rest.
+func (l *link) endIfPartial(err error) error {
 	var partial *channel.PartialError
 	if errors.As(err, &partial) {
-		l.channel.End() // the reader settles the rest
+		l.channel.End()
 	}
 	return err
 }
@@ -207,10 +230,35 @@ func (l *link) writeReplies() {
 	}
 }
 
+// sendAnswer sends a frame that has no id of its own sequence.
 func (l *link) sendAnswer(f *frame.Frame) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), answerTimeout, os.ErrDeadlineExceeded)
-	defer cancel()
-	return l.send(ctx, f)
+	var wait context.Context // made when there is something to wait for
+	select {
+	case l.sending <- struct{}{}:
+	default:
+		bounded, cancel := answerContext()
+		defer cancel()
+		if err := l.enterSending(bounded); err != nil {
+			return err
+		}
+		wait = bounded
+	}
+	defer l.leaveSending()
+	l.encoded = f.Append(l.encoded[:0])
+	done, err := l.channel.TrySend(l.encoded, channel.NoDescriptor)
+	if done {
+		return err
+	}
+	if wait == nil {
+		bounded, cancel := answerContext()
+		defer cancel()
+		wait = bounded
+	}
+	return l.endIfPartial(l.channel.Finish(wait))
+}
+
+func answerContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), answerTimeout, os.ErrDeadlineExceeded)
 }
 
 // onAnswer settles what an id stands for.

@@ -31,10 +31,12 @@ func closeArrival(a *arrival) { channel.Close([]int{a.descriptor}) }
 func openConn(a *arrival) (net.Conn, error) {
 	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
 	defer func() { _ = file.Close() }()
-	if isListening(a.descriptor) {
-		return nil, errors.New("handoff: a listener was given as a connection")
+	c, err := net.FileConn(file)
+	// Without a peer it is a listener, or its client has gone.
+	if err == nil && c.RemoteAddr() == nil && isListening(a.descriptor) {
+		return nil, errors.Join(errors.New("handoff: a listener was given as a connection"), c.Close())
 	}
-	return net.FileConn(file)
+	return c, err
 }
 
 func openListener(a *arrival) (net.Listener, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // descriptorsMax is what the kernel lets one message carry (SCM_MAX_FD). There is
@@ -60,28 +63,47 @@ func Open(socket *net.UnixConn) (*Channel, error) {
 	return c, nil
 }
 
-// Send sends a frame and the descriptor that belongs to it, or NoDescriptor, in
-// one message. It waits while the socket is full, until the context ends.
-func (c *Channel) Send(ctx context.Context, frame []byte, descriptor int) error {
+// TrySend sends a frame and the descriptor that belongs to it, or NoDescriptor, in
+// one message, as far as the socket takes it at once. Unless it is done, Finish
+// must follow; the frame is in use until then.
+func (c *Channel) TrySend(frame []byte, descriptor int) (done bool, err error) {
 	c.sent.bytes, c.sent.control, c.sent.n, c.sent.err = frame, nil, 0, nil
 	if descriptor >= 0 {
 		binary.NativeEndian.PutUint32(c.rights[unix.CmsgLen(0):], uint32(descriptor))
 		c.sent.control = c.rights
 	}
 	// Nearly always there is room, and then no deadline is needed.
-	done := false
 	if err := c.raw.Control(func(fd uintptr) { done = c.send(fd) }); err != nil {
-		return err
+		return true, err
 	}
-	if !done {
-		if err := c.waitToSend(ctx); err != nil {
-			return err
-		}
-	}
-	return c.sent.err
+	return done, c.sent.err
 }
 
-func (c *Channel) waitToSend(ctx context.Context) error {
+// Finish sends the rest as the socket takes it, until the context ends. A frame
+// that has begun is given a little longer, for without its end the channel is lost.
+func (c *Channel) Finish(ctx context.Context) error {
+	err := c.writeUntil(ctx)
+	if err == nil {
+		return c.sent.err
+	}
+	if c.sent.n > 0 && ctx.Err() != nil {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(wire.HandoffRecallMs * time.Millisecond))
+		err = c.raw.Write(c.send)
+		_ = c.socket.SetWriteDeadline(time.Time{})
+		if err == nil {
+			return c.sent.err
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if c.sent.n > 0 {
+		return &PartialError{err}
+	}
+	return err
+}
+
+func (c *Channel) writeUntil(ctx context.Context) error {
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		_ = c.socket.SetWriteDeadline(time.Unix(1, 0))
@@ -91,15 +113,6 @@ func (c *Channel) waitToSend(ctx context.Context) error {
 	if !stop() {
 		<-interrupted
 		_ = c.socket.SetWriteDeadline(time.Time{})
-	}
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if c.sent.n > 0 {
-		return &PartialError{err}
 	}
 	return err
 }
@@ -120,6 +133,9 @@ func (c *Channel) trySend(fd uintptr) (done bool) {
 			return true
 		case err != nil:
 			s.err = os.NewSyscallError("sendmsg", err)
+			if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+				s.err = fmt.Errorf("%w: %w", net.ErrClosed, s.err)
+			}
 			if s.n > 0 {
 				s.err = &PartialError{s.err}
 			}
@@ -140,6 +156,9 @@ func (c *Channel) Receive(into []byte, descriptors []int) (n int, _ []int, err e
 	r.into = into
 	if err := c.raw.Read(c.receive); err != nil {
 		return 0, descriptors, err
+	}
+	if errors.Is(r.err, unix.ECONNRESET) {
+		return 0, descriptors, io.EOF // it died with frames unread; all that it wrote was received before
 	}
 	if r.err != nil {
 		return 0, descriptors, os.NewSyscallError("recvmsg", r.err)
