@@ -95,6 +95,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     sv_2mortal(RETVAL);
     handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
     handle->embedded = strnEQ(address, "embed:", 6);
+    handle->block_signals = (flags & NEARCALL_BLOCK_SIGNALS) != 0;
     r = nearcall_open(&handle->client, address, &options);
     if (r != NEARCALL_OK)
         ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));
@@ -297,6 +298,7 @@ BOOT:
     HV *stash = gv_stashpvs("Nearcall", GV_ADD);
     newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));
     newCONSTSUB(stash, "_ANY_SERVER_USER", newSViv(NEARCALL_ANY_SERVER_USER));
+    newCONSTSUB(stash, "_BLOCK_SIGNALS", newSViv(NEARCALL_BLOCK_SIGNALS));
     newCONSTSUB(stash, "_NONBLOCKING", newSViv(NEARCALL_NONBLOCKING));
     newCONSTSUB(stash, "_NO_SHARED_MEMORY", newSViv(NEARCALL_NO_SHARED_MEMORY));
     newCONSTSUB(stash, "_SPIN_OFF", newSViv(NEARCALL_SPIN_OFF));

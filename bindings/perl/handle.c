@@ -16,20 +16,40 @@ ncp_handle *ncp_handle_new(pTHX)
     return handle;
 }
 
+/* What %SIG had before, as a word or undef, stays in perl's table. */
+static bool is_handler(const SV *value)
+{
+    if (!value)
+        return false;
+    if (SvROK(value) || isGV_with_GP(value))
+        return true;
+    return SvPOK(value) && SvCUR(value) > 0 && strNE(SvPVX_const(value), "DEFAULT")
+           && strNE(SvPVX_const(value), "IGNORE");
+}
+
+static bool has_handlers(pTHX)
+{
+    UV values = 0;
+    int number;
+
+    /* Nearly always there is none: no branch for each costs half of it. */
+    for (number = 1; number < SIG_SIZE; number++)
+        values |= PTR2UV(PL_psig_ptr[number]);
+    if (LIKELY(!values))
+        return false;
+    for (number = 1; number < SIG_SIZE; number++)
+        if (is_handler(PL_psig_ptr[number]))
+            return true;
+    return false;
+}
+
 /* Go's stacks have no room for handlers that do not ask for a stack of their own,
  * and those of perl do not. Where %SIG has none there is nothing to block, and nothing
  * to pay for it. */
 void ncp_protect_stack(pTHX_ const ncp_handle *handle)
 {
-    UV handlers = 0;
-    int number;
-
-    if (LIKELY(!handle->embedded))
-        return;
-    /* Nearly always there is none: no branch for each costs half of it. */
-    for (number = 1; number < SIG_SIZE; number++)
-        handlers |= PTR2UV(PL_psig_ptr[number]);
-    nearcall_block_signals(handle->client, handlers != 0);
+    if (UNLIKELY(handle->embedded))
+        nearcall_block_signals(handle->client, handle->block_signals || has_handlers(aTHX));
 }
 
 static void functions_free(pTHX_ HV *functions)

@@ -109,6 +109,7 @@ typedef struct ncp_handle {
     U32 requests;            /* grows whenever the library's request changes hands */
     bool nonblocking;
     bool embedded; /* functions run in this process; see ncp_protect_stack() */
+    bool block_signals; /* also while %SIG has no handler */
 } ncp_handle;
 
 /* What a Nearcall object is: a handle and the timeout of calls through it. */

@@ -24,6 +24,7 @@ func init() {
 	s.Register("deep", deep, server.Params("depth"))
 	s.Register("collect", func() int64 { runtime.GC(); return 1 })
 	s.Register("process_id", func() int64 { return int64(os.Getpid()) })
+	s.Register("blocked_signals", blockedSignals)
 	s.Register("broken_pipe", writeToBrokenPipe)
 	embed.Serve(s)
 }

@@ -190,7 +190,9 @@ enum {
     /* Never sleep while waiting for a reply, for who has a CPU to give. The same as
      * ?spin=dedicated; NEARCALL_SPIN_OFF, or ?spin=off, wins over it. A signal does
      * not end such a wait, with NEARCALL_INTERRUPTIBLE neither. */
-    NEARCALL_SPIN_DEDICATED = 64
+    NEARCALL_SPIN_DEDICATED = 64,
+    /* As if nearcall_block_signals(client, 1) were called at once. */
+    NEARCALL_BLOCK_SIGNALS = 128
 };
 
 typedef struct nearcall_options {

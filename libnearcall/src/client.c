@@ -160,7 +160,7 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     const uint32_t known_flags = NEARCALL_INTERRUPTIBLE | NEARCALL_ALLOW_ABSTRACT |
                                  NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER |
                                  NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF |
-                                 NEARCALL_SPIN_DEDICATED;
+                                 NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS;
     if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
         return invalid(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
     if (options->connect_timeout_ms < 0)

@@ -39,6 +39,7 @@ int nc_embed_open(nearcall_client *client)
     if (!embed->file)
         return nc_fail_no_memory(client, "the path of the library");
     embed->reply_bytes_max = client->options.frame_bytes_max;
+    embed->blocks_signals = client->options.flags & NEARCALL_BLOCK_SIGNALS;
     return client->address.children == NC_CHILDREN_OWN ? NEARCALL_OK : nc_embed_prepare(client);
 }
 

@@ -17,7 +17,7 @@ delete $Nearcall::{bootstrap};
 my %OPTIONS = map { $_ => 1 } qw(
     timeout connect_timeout name attempts frame_bytes_max
     server_users any_server_user allow_abstract nonblocking
-    shared_memory spin
+    shared_memory spin block_signals
 );
 
 # No function may be imported into this package: its name would hide the
@@ -58,6 +58,7 @@ sub _flags {
     $flags |= _ALLOW_ABSTRACT()  if $option->{allow_abstract};
     $flags |= _ANY_SERVER_USER() if $option->{any_server_user};
     $flags |= _NONBLOCKING()     if $option->{nonblocking};
+    $flags |= _BLOCK_SIGNALS()   if $option->{block_signals};
     $flags |= _NO_SHARED_MEMORY() unless $option->{shared_memory} // 1;
     return $flags | _spin( $option->{spin} // 'auto' );
 }
@@ -205,6 +206,14 @@ it sleeps where that is faster, C<off> sleeps at once, C<dedicated> never sleeps
 With C<dedicated> a signal does not end a wait: Perl's handlers run when the reply
 has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> behind the
 address are the same. Of an option and an address, what switches more off wins.
+
+=item block_signals => 1
+
+For C<embed:>. Signals wait while a function runs in this process, since Go's stacks
+have no room for handlers like Perl's. That is done anyway, in each call, while C<%SIG>
+has a handler; say it for a handler that C<%SIG> does not show, because a module installed
+it in C after the library was loaded and without C<SA_ONSTACK>. The price is two system
+calls a call.
 
 =back
 

@@ -131,6 +131,18 @@ for my $name (@signals) {
     };
 }
 
+subtest 'signals wait where a handler has no room' => sub {
+    my $usr1 = 1 << POSIX::SIGUSR1() - 1;
+    { local $SIG{ALRM} = sub { } }
+    local @SIG{qw(TERM HUP)} = qw(IGNORE DEFAULT);
+    is( $go->blocked_signals & $usr1, 0, 'not without one, also where there was one' );
+    my $careful = Nearcall->new( $address, block_signals => 1 );
+    is( $careful->blocked_signals & $usr1, $usr1, 'with block_signals, for those that %SIG does not show' );
+    local $SIG{USR2} = sub { };
+    is( $go->blocked_signals & $usr1, $usr1, 'with one of %SIG' );
+    is( $go->transport, 'same process', 'all in this process' );
+};
+
 subtest 'an alarm ends the wait for a slow function' => sub {
     $go->block(100);    # it is slow
     my $error = error_of {

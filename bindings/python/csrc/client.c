@@ -34,21 +34,22 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
                                     int64_t *ret_timeout_ms)
 {
     nearcall_options options = NEARCALL_OPTIONS_INIT;
-    int any_server_user, allow_abstract, shared_memory;
+    int any_server_user, allow_abstract, shared_memory, block_signals;
     uint32_t spin;
     const char *address, *name, *spin_name;
     PyObject *timeout, *users;
 
-    if (!PyArg_ParseTuple(args, "ssOIIO!ppps", &address, &name, &timeout, &options.attempts_max,
+    if (!PyArg_ParseTuple(args, "ssOIIO!pppsp", &address, &name, &timeout, &options.attempts_max,
                           &options.frame_bytes_max, &PyTuple_Type, &users, &any_server_user,
-                          &allow_abstract, &shared_memory, &spin_name)
+                          &allow_abstract, &shared_memory, &spin_name, &block_signals)
         || spin_flag(spin_name, &spin) < 0)
         return NULL;
     if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0)
         return NULL;
     options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
                     | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
-                    | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY) | spin;
+                    | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY)
+                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | spin;
     return core_pool_new(state, address, name, &options, users);
 }
 

@@ -74,6 +74,7 @@ class AsyncClient:
             frame_bytes_max=frame_bytes_max,
             shared_memory=shared_memory,
             spin=spin,
+            block_signals=False,  # it enters no Go
         )
         self._address = os.fspath(address)
         self._timeout = timeout

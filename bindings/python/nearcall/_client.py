@@ -45,6 +45,11 @@ class Client(_core.Client):
         come or the timeout has passed. ``"?spin=off"`` and ``"?spin=dedicated"``
         behind the address are the same; of an option and an address, what switches
         more off wins.
+    block_signals: for ``"embed:"``, let signals wait while a function runs in this
+        process. Handlers that Python installs need it not; say it for those that
+        an extension module installs in C after the library was loaded and
+        without ``SA_ONSTACK``: Go's stacks have no room for them. The price is
+        two system calls a call.
     """
 
     __slots__ = ("__weakref__", "_options")
@@ -64,6 +69,7 @@ class Client(_core.Client):
         frame_bytes_max: int = 0,
         shared_memory: bool = True,
         spin: Spin = "auto",
+        block_signals: bool = False,
     ) -> None:
         self._options = Options(
             timeout=timeout,
@@ -75,6 +81,7 @@ class Client(_core.Client):
             frame_bytes_max=frame_bytes_max,
             shared_memory=shared_memory,
             spin=spin,
+            block_signals=block_signals,
         )
         super().__init__(*core_arguments(address, self._options))
 

@@ -21,6 +21,7 @@ class Client:
         allow_abstract: bool,
         shared_memory: bool,
         spin: Literal["auto", "off", "dedicated"],
+        block_signals: bool,
         /,
     ) -> None: ...
     def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any: ...
@@ -74,6 +75,7 @@ class Engine:
         allow_abstract: bool,
         shared_memory: bool,
         spin: Literal["auto", "off", "dedicated"],
+        block_signals: bool,
         /,
     ) -> None: ...
     def knows(self, name: str, /) -> bool: ...

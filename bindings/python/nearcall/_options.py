@@ -14,7 +14,7 @@ Spin = Literal["auto", "off", "dedicated"]
 
 
 class Options(TypedDict):
-    """Every keyword of the two clients."""
+    """Every keyword of Client; AsyncClient has no block_signals."""
 
     timeout: float | None
     name: str | None
@@ -25,6 +25,7 @@ class Options(TypedDict):
     frame_bytes_max: int
     shared_memory: bool
     spin: Spin
+    block_signals: bool
 
 
 def _user_id(user: User) -> int:
@@ -40,7 +41,7 @@ def _user_id(user: User) -> int:
 
 def core_arguments(
     address: str | os.PathLike[str], options: Options
-) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin]:
+) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
     """The arguments of _core.Client and _core.Engine."""
     if options["attempts"] < 1:
         raise ValueError(f"attempts is {options['attempts']}; a call is sent once at least")
@@ -57,4 +58,5 @@ def core_arguments(
         options["allow_abstract"],
         options["shared_memory"],
         options["spin"],
+        options["block_signals"],
     )

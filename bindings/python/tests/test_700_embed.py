@@ -200,6 +200,21 @@ def test_handlers_end_waits_for_slow_functions() -> None:
     )
 
 
+def test_block_signals() -> None:
+    run(
+        """
+        import signal, sys, nearcall
+        usr1 = 1 << signal.SIGUSR1 - 1
+        for block in False, True:
+            go = nearcall.Client(sys.argv[1], block_signals=block)
+            go.blocked_signals()  # makes this thread known to Go
+            assert bool(go.blocked_signals() & usr1) == block
+            assert go.transport() == "same process"
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        """
+    )
+
+
 def test_async_client_calls_over_the_socket() -> None:
     run(
         """

@@ -1,0 +1,271 @@
+//go:build unix
+
+package handoff_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/handoff"
+	"github.com/nearcall/nearcall/handoff/internal/frame"
+)
+
+// An attacker speaks to a Listener by hand.
+type attacker struct {
+	t      *testing.T
+	socket *net.UnixConn
+}
+
+func attack(t *testing.T, address string) *attacker {
+	t.Helper()
+	socket, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: strings.TrimPrefix(address, "unix:")})
+	must(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	must(t, socket.SetDeadline(time.Now().Add(testTimeout)))
+	a := &attacker{t, socket}
+	hello := frame.Hello{Lowest: frame.Version, Highest: frame.Version, Window: 8}
+	a.send(hello.Append(nil))
+	_, err = io.ReadFull(socket, make([]byte, frame.HelloBytes))
+	must(t, err)
+	return a
+}
+
+func (a *attacker) send(bytes []byte, descriptors ...int) {
+	a.t.Helper()
+	var rights []byte
+	if len(descriptors) > 0 {
+		rights = unix.UnixRights(descriptors...)
+	}
+	_, _, err := a.socket.WriteMsgUnix(bytes, rights, nil)
+	must(a.t, err)
+}
+
+// expectEnd expects that the Listener closes the channel and says nothing more.
+func (a *attacker) expectEnd() {
+	a.t.Helper()
+	if rest, err := io.ReadAll(a.socket); err != nil && !errors.Is(err, unix.ECONNRESET) || len(rest) > 0 {
+		a.t.Errorf("the channel did not end: % x, %v", rest, err)
+	}
+}
+
+func (a *attacker) expect(want frame.Type, reason frame.Reason) {
+	a.t.Helper()
+	header := make([]byte, frame.HeaderBytes)
+	_, err := io.ReadFull(a.socket, header)
+	must(a.t, err)
+	got, err := frame.ParseHeader(header, frame.Limits{MessageBytesMax: 1 << 16})
+	must(a.t, err)
+	_, err = io.CopyN(io.Discard, a.socket, int64(got.Length))
+	must(a.t, err)
+	if got.Type != want || got.Reason != reason {
+		a.t.Errorf("answered by type %d, reason %v; want %d, %v", got.Type, got.Reason, want, reason)
+	}
+}
+
+// gift returns the end of a socket pair that is to be given, and a function that
+// tells whether all copies of it are closed but the test's own.
+func gift(t *testing.T) (fd int, expectClosed func()) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	other := os.NewFile(uintptr(pair[1]), "other end")
+	t.Cleanup(func() { _ = other.Close() })
+	return pair[0], func() {
+		t.Helper()
+		must(t, unix.Close(pair[0]))
+		if n, err := other.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			t.Errorf("what was given lives on: %d, %v", n, err)
+		}
+	}
+}
+
+func encoded(id uint64, change func(*frame.Frame)) []byte {
+	f := frame.Frame{Type: frame.Give, Kind: frame.Connection, ID: id, Name: "hostile"}
+	if change != nil {
+		change(&f)
+	}
+	return f.Append(nil)
+}
+
+func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
+	ping := encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Ping, ID: 1} })
+	for name, breach := range map[string]func(a *attacker, fd int){
+		"two descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), fd, fd) },
+		"253 descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), manyTimes(fd, 253)...) },
+		"a descriptor with a ping":    func(a *attacker, fd int) { a.send(ping, fd) },
+		"a descriptor within a frame": func(a *attacker, fd int) { a.send(encoded(1, nil)[:34]); a.send(encoded(1, nil)[34:], fd) },
+		"an id twice":                 func(a *attacker, fd int) { a.send(encoded(1, nil), fd); a.send(encoded(1, nil), fd) },
+		"an unknown type":             func(a *attacker, fd int) { a.send(damaged(4, 99), fd) },
+		"a length that lies":          func(a *attacker, fd int) { a.send(damaged(0, 250), fd) },
+		"a prefix of 4 GiB":           func(a *attacker, fd int) { a.send(damaged(19, 255), fd) },
+		"an answer to nothing": func(a *attacker, fd int) {
+			a.send(encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Taken, ID: 1} }))
+		},
+		"a recall of nothing": func(a *attacker, fd int) {
+			a.send(encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Recall, ID: 1} }))
+		},
+		"a want that was not offered": func(a *attacker, fd int) {
+			a.send(encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Want, ID: 1} }))
+		},
+		"more than the window":             func(a *attacker, fd int) { a.flood(fd, 5) },
+		"noise":                            func(a *attacker, fd int) { a.send([]byte(strings.Repeat("noise ", 100)), fd) },
+		"the end within a frame":           func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd); must(a.t, a.socket.CloseWrite()) },
+		"pings whose answers nobody reads": func(a *attacker, _ int) { a.floodPings() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, address := listen(t, handoff.WithWindow(4))
+			a := attack(t, address)
+			fd, expectClosed := gift(t)
+			breach(a, fd)
+			if name != "pings whose answers nobody reads" {
+				a.expectEnd()
+			}
+			expectClosed()
+		})
+	}
+}
+
+func manyTimes(fd, count int) []int {
+	all := make([]int, count)
+	for i := range all {
+		all[i] = fd
+	}
+	return all
+}
+
+func damaged(at int, value byte) []byte {
+	b := encoded(1, nil)
+	b[at] = value
+	return b
+}
+
+func (a *attacker) flood(fd, gifts int) {
+	for id := range gifts {
+		a.send(encoded(uint64(id+1), nil), fd)
+	}
+}
+
+// floodPings writes until the Listener has had enough.
+func (a *attacker) floodPings() {
+	for id := uint64(1); ; id++ {
+		f := frame.Frame{Type: frame.Ping, ID: id}
+		if _, err := a.socket.Write(f.Append(nil)); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				a.t.Error("the Listener neither reads on nor ends the channel")
+			}
+			return
+		}
+	}
+}
+
+func TestWhatIsRefusedLeavesTheChannel(t *testing.T) {
+	l, address := listen(t)
+	a := attack(t, address)
+	fd, expectClosed := gift(t)
+
+	a.send(encoded(1, nil)) // no descriptor
+	a.expect(frame.Refused, frame.NoDescriptor)
+
+	a.send(append(encoded(2, nil), encoded(3, nil)...), fd) // two gifts, one descriptor
+	a.expect(frame.Refused, frame.NoDescriptor)             // the second's
+
+	conns := accepted(l)
+	a.expect(frame.Taken, 0)
+	must(t, (<-conns).Close())
+	expectClosed()
+}
+
+// Bytes of several sends are joined by the kernel, and one send is taken apart: the
+// descriptor still finds its frame.
+func TestGluedAndTornFrames(t *testing.T) {
+	l, address := listen(t)
+	a := attack(t, address)
+	fd, expectClosed := gift(t)
+	ping := frame.Frame{Type: frame.Ping, ID: 1}
+	a.send(ping.Append(nil))
+	a.send(encoded(1, nil), fd)
+	a.send(ping.Append(nil))
+	conns := accepted(l)
+	first := <-conns
+	must(t, first.Close())
+
+	torn := encoded(2, nil)
+	conns = accepted(l)
+	a.send(torn[:1], fd)
+	for _, b := range torn[1:] {
+		a.send([]byte{b})
+	}
+	second := <-conns
+	must(t, second.Close())
+	expectClosed()
+}
+
+func TestWrongKinds(t *testing.T) {
+	l, address := listen(t)
+	a := attack(t, address)
+	go func() { _, _ = l.Accept() }()
+	go func() { _, _, _ = l.AcceptListener(testContext(t)) }()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = tcp.Close() }()
+	listening, err := tcp.(*net.TCPListener).File()
+	must(t, err)
+	defer func() { _ = listening.Close() }()
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer func() { _ = null.Close() }()
+	fd, expectClosed := gift(t)
+
+	a.send(encoded(1, nil), int(listening.Fd()))
+	a.expect(frame.Refused, frame.WrongKind)
+	a.send(encoded(2, nil), int(null.Fd()))
+	a.expect(frame.Refused, frame.WrongKind)
+	a.send(encoded(3, func(f *frame.Frame) { f.Kind = frame.Listener }), fd)
+	a.expect(frame.Refused, frame.WrongKind)
+	expectClosed()
+}
+
+func TestNoHello(t *testing.T) {
+	_, address := listen(t)
+	for name, bytes := range map[string]string{
+		"noise":             strings.Repeat("noise ", 100),
+		"a hello of calls":  "\x89NCH\r\n\x1a\n" + strings.Repeat("\x00", 60),
+		"a hello too long":  "\x8aNCP\r\n\x1a\n\xff\xff\xff\x7f" + strings.Repeat("\x00", 60),
+		"a hello cut short": "\x8aNCP\r\n\x1a\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket, err := net.Dial("unix", strings.TrimPrefix(address, "unix:"))
+			must(t, err)
+			defer func() { _ = socket.Close() }()
+			must(t, socket.SetDeadline(time.Now().Add(testTimeout)))
+			_, err = io.WriteString(socket, bytes)
+			must(t, err)
+			if got, err := io.ReadAll(socket); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("answered % x, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestFutureVersionsAreToldWhy(t *testing.T) {
+	_, address := listen(t)
+	socket, err := net.Dial("unix", strings.TrimPrefix(address, "unix:"))
+	must(t, err)
+	defer func() { _ = socket.Close() }()
+	hello := frame.Hello{Lowest: 7, Highest: 9}
+	_, err = socket.Write(hello.Append(nil))
+	must(t, err)
+	answer, err := io.ReadAll(socket)
+	must(t, err)
+	if got := frame.ParseHello(answer); got.Highest != 0 || !strings.Contains(got.Refusal, "7 to 9") {
+		t.Errorf("answered %+v", got)
+	}
+}
