@@ -101,7 +101,7 @@ func sendConn(ctx context.Context, l *link, op string, c net.Conn, m Meta) error
 func bare(c net.Conn) (what syscall.Conn, prefix []byte, err error) {
 	switch c := c.(type) {
 	case *tls.Conn:
-		return nil, nil, fmt.Errorf("%w: TLS ends in this process; give the connection away before the handshake", errors.ErrUnsupported)
+		return nil, nil, errTLSHere
 	case *Conn:
 		return c, c.unread(), nil
 	case syscall.Conn:
