@@ -49,7 +49,7 @@ static void finish(core_call *call, int r, const nearcall_reply *reply)
     PyObject *result = NULL;
 
     if (r == NEARCALL_OK)
-        result = core_decode_reply(state, call->plan, reply);
+        result = core_decode_reply(state, call->channel->handle, call->plan, reply);
     else
         core_raise(state, call->channel->handle, r);
     if (result == NULL) {

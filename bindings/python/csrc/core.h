@@ -20,6 +20,9 @@ typedef struct core_state {
     PyObject *make_error;      /* nearcall._errors.make_error */
     PyObject *make_signature;  /* nearcall._schema.signature */
     PyObject *make_doc;        /* nearcall._schema.doc */
+    PyObject *descriptor_of;   /* nearcall._files */
+    PyObject *make_file;       /* nearcall._files */
+    PyObject *make_connection; /* nearcall._files */
     PyObject *datetime_type;
     PyObject *timedelta_type;
     PyObject *epoch;           /* 1970-01-01 in UTC */
@@ -48,7 +51,7 @@ void core_raise_from_current(core_state *state, int code, int outcome, const cha
 
 typedef enum core_kind {
     CORE_BOOL, CORE_INT, CORE_UINT, CORE_FLOAT32, CORE_FLOAT64, CORE_STRING, CORE_BYTES,
-    CORE_TIME, CORE_DURATION, CORE_ANY, CORE_LIST, CORE_MAP, CORE_OPTIONAL, CORE_STRUCT,
+    CORE_TIME, CORE_DURATION, CORE_FILE, CORE_CONNECTION, CORE_ANY, CORE_LIST, CORE_MAP, CORE_OPTIONAL, CORE_STRUCT,
     CORE_KINDS
 } core_kind;
 
@@ -258,7 +261,8 @@ int core_encode_argument(core_state *state, nearcall_client *handle, const core_
 int core_encode_raw(core_state *state, nearcall_client *handle, const core_field *param,
                     PyObject *value);
 
-PyObject *core_decode_reply(core_state *state, const core_plan *plan,
+/* handle is the one that handed the reply out. */
+PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,
                             const nearcall_reply *reply);
 
 /* Any MessagePack, without a schema. */

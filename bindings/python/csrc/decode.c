@@ -8,6 +8,7 @@
 
 typedef struct decoder {
     core_state *state;
+    nearcall_client *handle; /* whose reply it is; NULL: no files came with it */
     nearcall_reader reader;
 } decoder;
 
@@ -24,6 +25,7 @@ static PyObject *unexpected(const core_node *node, const nearcall_value *head)
         [NEARCALL_UINT] = "int", [NEARCALL_FLOAT] = "float", [NEARCALL_STRING] = "str",
         [NEARCALL_BYTES] = "bin", [NEARCALL_ARRAY] = "array", [NEARCALL_MAP] = "map",
         [NEARCALL_TIME] = "timestamp", [NEARCALL_EXTENSION] = "extension",
+        [NEARCALL_FILE] = "file",
     };
 
     PyErr_Format(PyExc_ValueError, "%s was announced and %s came", node->name, names[head->type]);
@@ -126,6 +128,23 @@ static PyObject *decode_duration(decoder *d, const core_node *node, const nearca
     if (head->type != NEARCALL_INT)
         return unexpected(node, head);
     return core_duration_to_python(d->state, head->as.integer);
+}
+
+/* The object owns the descriptor, also when it cannot be made. */
+static PyObject *decode_file(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    PyObject *make = node->kind == CORE_FILE ? d->state->make_file : d->state->make_connection;
+    int fd = -1;
+
+    if (head->type != NEARCALL_FILE)
+        return unexpected(node, head);
+    if (d->handle != NULL)
+        fd = nearcall_take_file(d->handle, head->as.integer);
+    if (fd < 0) {
+        PyErr_Format(PyExc_ValueError, "%s was announced and did not come", node->name);
+        return NULL;
+    }
+    return PyObject_CallFunction(make, "i", fd);
 }
 
 /* ---- Lists, maps, structs ---- */
@@ -275,7 +294,8 @@ static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_v
         [CORE_BOOL] = decode_bool, [CORE_INT] = decode_integer, [CORE_UINT] = decode_integer,
         [CORE_FLOAT32] = decode_float, [CORE_FLOAT64] = decode_float,
         [CORE_STRING] = decode_string, [CORE_BYTES] = decode_bytes, [CORE_TIME] = decode_time,
-        [CORE_DURATION] = decode_duration, [CORE_ANY] = decode_any, [CORE_LIST] = decode_list,
+        [CORE_DURATION] = decode_duration, [CORE_FILE] = decode_file,
+        [CORE_CONNECTION] = decode_file, [CORE_ANY] = decode_any, [CORE_LIST] = decode_list,
         [CORE_MAP] = decode_map, [CORE_OPTIONAL] = decode_optional,
         [CORE_STRUCT] = decode_struct,
     };
@@ -332,9 +352,10 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
     return results;
 }
 
-PyObject *core_decode_reply(core_state *state, const core_plan *plan, const nearcall_reply *reply)
+PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,
+                            const nearcall_reply *reply)
 {
-    decoder d = {.state = state,
+    decoder d = {.state = state, .handle = handle,
                  .reader = {.next = reply->data, .end = reply->data + reply->bytes}};
     PyObject *result;
 

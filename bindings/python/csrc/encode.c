@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include <float.h>
+#include <limits.h>
 #include <math.h>
 
 /* Where in the arguments the encoder is: a chain on the C stack, from the
@@ -227,6 +228,23 @@ static int encode_duration(encoder *e, const core_node *node, PyObject *value, c
         return refuse(e, node, value, at,
                       "a datetime.timedelta or a number of seconds within 292 years is needed");
     nearcall_put_int(e->handle, nanoseconds);
+    return 0;
+}
+
+/* What the value's own code raises as a conversion error is refused. */
+static int encode_file(encoder *e, const core_node *node, PyObject *value, const place *at)
+{
+    PyObject *number = NULL;
+    long fd = -1;
+
+    if (PyObject_HasAttrString(value, "fileno"))
+        number = PyObject_CallFunctionObjArgs(e->state->descriptor_of, value, NULL);
+    if (number != NULL)
+        fd = PyLong_AsLong(number);
+    Py_XDECREF(number);
+    if (fd < 0 || fd > INT_MAX)
+        return refuse(e, node, value, at, "something open with fileno() is needed");
+    nearcall_put_file(e->handle, (int)fd);
     return 0;
 }
 
@@ -496,7 +514,8 @@ static int encode_value(encoder *e, const core_node *node, PyObject *value, cons
         [CORE_BOOL] = encode_bool, [CORE_INT] = encode_integer, [CORE_UINT] = encode_integer,
         [CORE_FLOAT32] = encode_float, [CORE_FLOAT64] = encode_float,
         [CORE_STRING] = encode_string, [CORE_BYTES] = encode_bytes, [CORE_TIME] = encode_time,
-        [CORE_DURATION] = encode_duration, [CORE_ANY] = encode_any, [CORE_LIST] = encode_list,
+        [CORE_DURATION] = encode_duration, [CORE_FILE] = encode_file,
+        [CORE_CONNECTION] = encode_file, [CORE_ANY] = encode_any, [CORE_LIST] = encode_list,
         [CORE_MAP] = encode_map, [CORE_OPTIONAL] = encode_optional,
         [CORE_STRUCT] = encode_struct,
     };

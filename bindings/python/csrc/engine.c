@@ -266,7 +266,8 @@ static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call
     else if (capsule == NULL)
         result = Py_NewRef(Py_None); /* of find(): the library has taken it in */
     else
-        result = core_decode_reply(engine->state, PyCapsule_GetPointer(capsule, NULL), &reply);
+        result = core_decode_reply(engine->state, channel->handle,
+                                   PyCapsule_GetPointer(capsule, NULL), &reply);
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     Py_XDECREF(type);

@@ -239,7 +239,7 @@ static PyObject *call_once(core_client *client, core_entry *entry, core_channel 
     r = core_wait_request(channel, timeout_ms, &reply);
     core_channel_note_server(channel);
     if (r == NEARCALL_OK)
-        result = core_decode_reply(state, plan, &reply);
+        result = core_decode_reply(state, channel->handle, plan, &reply);
     else if (is_refused_by_another(channel, r, server_changes) && !*ret_refused)
         *ret_refused = 1;
     else if (r != CORE_RAISED)

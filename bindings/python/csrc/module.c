@@ -76,6 +76,9 @@ static int import_objects(core_state *state)
     if ((state->make_error = import_name("nearcall._errors", "make_error")) == NULL
         || (state->make_signature = import_name("nearcall._schema", "signature")) == NULL
         || (state->make_doc = import_name("nearcall._schema", "doc")) == NULL
+        || (state->descriptor_of = import_name("nearcall._files", "descriptor_of")) == NULL
+        || (state->make_file = import_name("nearcall._files", "make_file")) == NULL
+        || (state->make_connection = import_name("nearcall._files", "make_connection")) == NULL
         || (state->datetime_type = import_name("datetime", "datetime")) == NULL
         || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
         || (state->epoch = make_epoch()) == NULL
@@ -143,6 +146,9 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->make_error);
     Py_VISIT(state->make_signature);
     Py_VISIT(state->make_doc);
+    Py_VISIT(state->descriptor_of);
+    Py_VISIT(state->make_file);
+    Py_VISIT(state->make_connection);
     Py_VISIT(state->datetime_type);
     Py_VISIT(state->timedelta_type);
     return 0;
@@ -159,6 +165,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->make_error);
     Py_CLEAR(state->make_signature);
     Py_CLEAR(state->make_doc);
+    Py_CLEAR(state->descriptor_of);
+    Py_CLEAR(state->make_file);
+    Py_CLEAR(state->make_connection);
     Py_CLEAR(state->datetime_type);
     Py_CLEAR(state->timedelta_type);
     Py_CLEAR(state->epoch);

@@ -25,6 +25,8 @@ static const core_node scalars[] = {
     {.name = "bytes", .kind = CORE_BYTES},
     {.name = "time", .kind = CORE_TIME},
     {.name = "duration", .kind = CORE_DURATION},
+    {.name = "file", .kind = CORE_FILE},
+    {.name = "connection", .kind = CORE_CONNECTION},
     {.name = "any", .kind = CORE_ANY},
 };
 

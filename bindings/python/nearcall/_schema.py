@@ -15,6 +15,8 @@ _NAMES = {
     "time": "datetime.datetime",
     "duration": "datetime.timedelta",
     "any": "Any",
+    "file": "BinaryIO",
+    "connection": "socket.socket",
 }
 
 

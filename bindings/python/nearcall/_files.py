@@ -1,0 +1,62 @@
+"""Files and connections: objects of Python into descriptors, and back."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+if TYPE_CHECKING:
+    import socket
+
+
+def descriptor_of(value: Any) -> int:
+    """The descriptor of what has fileno(). The function is to find the file where the
+    program is with it: what was buffered is written, what was read ahead given back."""
+    number: int = value.fileno()
+    flush = getattr(value, "flush", None)
+    if flush is not None:
+        flush()
+    if isinstance(value, io.BufferedReader) and value.seekable():
+        os.lseek(number, value.tell(), os.SEEK_SET)
+    return number
+
+
+def make_file(descriptor: int) -> BinaryIO:
+    """A file object that owns the descriptor. Its giver has closed its own, so whether it
+    blocks is ours to say: files of Python do."""
+    try:
+        os.set_blocking(descriptor, True)
+        access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if access == os.O_RDONLY:
+            return open(descriptor, "rb")
+        if access == os.O_WRONLY:
+            return open(descriptor, "wb")
+        if is_positioned(descriptor):
+            return open(descriptor, "r+b")
+        return cast(BinaryIO, io.FileIO(descriptor, "r+"))
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def is_positioned(descriptor: int) -> bool:
+    try:
+        os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:
+        return False
+    return True
+
+
+def make_connection(descriptor: int) -> socket.socket:
+    """A socket that owns the descriptor."""
+    import socket
+
+    try:
+        made = socket.socket(fileno=descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    made.settimeout(socket.getdefaulttimeout())
+    return made
