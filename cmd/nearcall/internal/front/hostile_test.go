@@ -188,6 +188,28 @@ func TestProcessThatHangs(t *testing.T) {
 	}
 }
 
+// Processes that are equally idle get connections in turn.
+func TestBalance(t *testing.T) {
+	s := newSite(t)
+	s.backend("a1")
+	s.backend("a2")
+	s.backend("a3")
+	port := s.serve(strings.Replace(plain, `"unix:DIR/a.sock"`, `"unix:DIR/a1.sock", "unix:DIR/a2.sock", "unix:DIR/a3.sock"`, 1))
+	s.up("a1", "a2", "a3")
+	counts := map[string]int{}
+	const rounds = 4
+	for range 3 * rounds {
+		out := output(t, "curl", "-sS", "-H", "Host: a.example", "http://127.0.0.1:"+port)
+		counts[strings.Fields(out)[0]]++
+	}
+	for _, name := range []string{"a1", "a2", "a3"} {
+		if counts[name] != rounds {
+			t.Errorf("the processes got %v", counts)
+			break
+		}
+	}
+}
+
 const metricsPart = `
 [metrics]
 address = "unix:DIR/metrics.sock"

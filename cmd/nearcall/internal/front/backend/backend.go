@@ -51,7 +51,7 @@ func (b *Backend) Send(ctx context.Context, c net.Conn, m handoff.Meta) error {
 }
 
 // choose returns the process with the fewest unanswered connections, of those that
-// were not asked yet.
+// were not asked yet. One that kept a connection waiting in vain comes last.
 func (b *Backend) choose(asked []*Socket) (best *Socket) {
 	start := 0
 	if len(b.sockets) > 1 {
@@ -64,7 +64,7 @@ func (b *Backend) choose(asked []*Socket) (best *Socket) {
 		if peer == nil || slices.Contains(asked, s) {
 			continue
 		}
-		if pending := peer.Pending(); best == nil || pending < least {
+		if pending := peer.Pending() + s.burden(); best == nil || pending < least {
 			best, least = s, pending
 		}
 		if len(b.sockets) == 1 {
@@ -72,6 +72,13 @@ func (b *Backend) choose(asked []*Socket) (best *Socket) {
 		}
 	}
 	return best
+}
+
+// has tells whether there is a process besides those that were asked.
+func (b *Backend) has(asked []*Socket) bool {
+	return len(asked) < len(b.sockets) && slices.ContainsFunc(b.sockets, func(s *Socket) bool {
+		return s.peer.Load() != nil && !slices.Contains(asked, s)
+	})
 }
 
 // An attempt is the way of one connection to a process.
@@ -98,6 +105,7 @@ func (a *attempt) give(ctx context.Context, s *Socket) (done bool, err error) {
 		return true, nil
 	}
 	a.last = err
+	s.note(err)
 	a.backend.set.refused(a.backend, s, err)
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, handoff.ErrTooLarge) || ctx.Err() != nil {
 		return true, err
@@ -110,7 +118,7 @@ func (a *attempt) give(ctx context.Context, s *Socket) (done bool, err error) {
 func (a *attempt) patience() time.Time {
 	now := time.Now()
 	left := max(a.deadline.Sub(now), retryPause)
-	if len(a.asked) < len(a.backend.sockets) && a.backend.choose(a.asked) != nil {
+	if a.backend.has(a.asked) {
 		left /= 2
 	}
 	return now.Add(left)
@@ -144,7 +152,7 @@ func (a *attempt) pause(ctx context.Context, came <-chan struct{}) error {
 	if left <= 0 {
 		return a.nobody()
 	}
-	if a.backend.choose(nil) != nil {
+	if a.backend.has(nil) {
 		left = min(left, retryPause)
 	}
 	timer := time.NewTimer(left)

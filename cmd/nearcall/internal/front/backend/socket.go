@@ -18,6 +18,8 @@ const (
 	redialMost   = time.Second
 	// A channel that lasted so long was a good one: the next attempt is a first one.
 	stable = time.Second
+	// A process that lets connections wait in vain is given one so often.
+	shunnedFor = 5 * time.Second
 )
 
 // A Socket is where one process of a backend listens. It keeps a channel to it.
@@ -29,9 +31,11 @@ type Socket struct {
 	// peer is nil while nobody is there that takes connections.
 	peer   atomic.Pointer[handoff.Peer]
 	wanted atomic.Int32
-	kick   chan struct{}
-	stop   context.CancelFunc
-	ended  chan struct{}
+	// shunned is until when, in Unix nanoseconds, others are preferred.
+	shunned atomic.Int64
+	kick    chan struct{}
+	stop    context.CancelFunc
+	ended   chan struct{}
 }
 
 // Address is where the process listens.
@@ -159,6 +163,23 @@ func (s *Socket) want(change int32) {
 		default:
 		}
 	}
+}
+
+// note remembers that the process let a connection wait until it was asked back.
+func (s *Socket) note(err error) {
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.shunned.Store(time.Now().Add(shunnedFor).UnixNano())
+	}
+}
+
+// burden is added to the unanswered connections of a process when the one with the
+// fewest is chosen.
+func (s *Socket) burden() int {
+	const more = 1 << 20 // than any window
+	if until := s.shunned.Load(); until != 0 && time.Now().UnixNano() < until {
+		return more
+	}
+	return 0
 }
 
 func (s *Socket) log() *slog.Logger { return s.set.options.Log.With("socket", s.address) }

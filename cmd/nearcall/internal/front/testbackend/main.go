@@ -98,7 +98,7 @@ func (s *settings) serveDirect(server *http.Server, served chan<- error) {
 func (s *settings) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.hosts != "" && !slices.Contains(strings.Split(s.hosts, ","), r.Host) {
-			if err := handoff.HandBackRequest(r.Context(), w, r); err != nil {
+			if err := handoff.HandBackRequest(r.Context(), w, r); errors.Is(err, http.ErrNotSupported) {
 				http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			}
 			return
