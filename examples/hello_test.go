@@ -38,3 +38,19 @@ func TestHello(t *testing.T) {
 		})
 	}
 }
+
+// The same, with the functions in the program's own process.
+func TestHelloLibrary(t *testing.T) {
+	address := "embed:" + built(t, "examples/libhello.so")
+	for name, command := range map[string][]string{
+		"C":      {built(t, "examples/client_c")},
+		"Perl":   {"perl", "-Mblib=" + built(t, "perl"), "hello/client.pl"},
+		"Python": {built(t, "examples/venv/bin/python"), "hello/client.py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := output(t, nil, command[0], append(command[1:], address)...); got != hello {
+				t.Errorf("printed:\n%swant:\n%s", got, hello)
+			}
+		})
+	}
+}
