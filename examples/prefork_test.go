@@ -23,6 +23,8 @@ const (
 	// Every so many kills the whole pool is reloaded.
 	killsPerReload = 8
 	workersMax     = 8
+	// Within so many visits more than one worker has served.
+	visitsMax = 1000
 )
 
 // A pool is an application server with prefork workers.
@@ -30,7 +32,9 @@ type pool struct {
 	// command starts it on a port; reload makes it replace its workers.
 	command     func(port string) []string
 	environment []string
-	reload      syscall.Signal
+	reload      syscall.Signal // 0: it is not reloaded
+	// A reload starts another parent, whose library counts from the beginning.
+	reloadsParent bool
 	// depth of the workers below the process that was started.
 	depth int
 }
@@ -39,7 +43,6 @@ func TestPreforkPerl(t *testing.T) { drive(t, starlet(t)) }
 
 func TestPreforkPython(t *testing.T) { drive(t, gunicorn(t)) }
 
-// A reload of Starlet's starts another parent, which counts from the beginning.
 func TestPreforkPerlEmbedded(t *testing.T) { driveEmbedded(t, starlet(t)) }
 
 func TestPreforkPythonEmbedded(t *testing.T) { driveEmbedded(t, gunicorn(t)) }
@@ -53,7 +56,7 @@ func starlet(t *testing.T) pool {
 				"plackup", "-s", "Starlet", "--max-workers=" + strconv.Itoa(workersMax), "--err-respawn-interval=0", "-E", "deployment",
 				"-a", "prefork-perl/app.psgi"}
 		},
-		reload: syscall.SIGHUP, depth: 2,
+		reload: syscall.SIGHUP, reloadsParent: true, depth: 2,
 	}
 }
 
@@ -76,20 +79,46 @@ func drive(t *testing.T, p pool) {
 	application, url := p.start(t, "unix:"+socket)
 	report, d := torment(t, p, application, url)
 	checkVisits(t, url, report, d)
-	checkErrorsAreSeen(t, server, application, url)
+	server.stop(t)
+	checkErrorsAreSeen(t, application, url)
 }
 
 // driveEmbedded does the same with the library in the parent of the workers, which
-// calls it before they are forked.
+// calls it before they are forked. Where a reload loses the count, it is checked
+// without reloads first.
 func driveEmbedded(t *testing.T, p pool) {
 	application, url := p.start(t, "embed:"+built(t, "examples/libhello.so"))
-	torment(t, p, application, url)
 	if log := application.log(t); !strings.Contains(log, "Hello, parent!") {
 		t.Error("the parent did not call the library")
 	}
-	if answer := get(url + "/load"); !strings.Contains(answer.body, "Hello, /load! Visit ") {
-		t.Errorf("afterwards the application answers %+v", answer)
+	if p.reloadsParent {
+		stays := p
+		stays.reload = 0
+		report, d := torment(t, stays, application, url)
+		checkVisits(t, url, report, d)
+		torment(t, p, application, url)
+		checkCountIsShared(t, p, application, url)
+	} else {
+		report, d := torment(t, p, application, url)
+		checkVisits(t, url, report, d)
 	}
+	killParents(t, p, application)
+	checkErrorsAreSeen(t, application, url)
+}
+
+// killParents leaves the workers alone.
+func killParents(t *testing.T, p pool, application *process) {
+	t.Helper()
+	var parents []int
+	for depth := range p.depth {
+		parents = append(parents, descendants(application.pid(), depth)...)
+	}
+	for _, pid := range parents {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Errorf("parent %d: %v", pid, err)
+		}
+	}
+	<-application.ended
 }
 
 // start starts the pool with an address of Go's.
@@ -112,7 +141,7 @@ func torment(t *testing.T, p pool, application *process, url string) (loadReport
 	d := <-disturbed
 	t.Logf("%d requests by %d workers, p50 %d us, p99 %d us; %d workers killed, %d reloads; requests lost with a killed worker: %d",
 		report.Requests, report.Workers, report.P50Us, report.P99Us, d.kills, d.reloads, report.lost())
-	checkLoad(t, report, d)
+	checkLoad(t, p, report, d)
 	if log := application.log(t); strings.Contains(log, "nearcall error") {
 		t.Error("a worker met a Nearcall error; its log follows")
 	}
@@ -120,9 +149,9 @@ func torment(t *testing.T, p pool, application *process, url string) (loadReport
 }
 
 // checkLoad holds every request that failed against a worker that was killed.
-func checkLoad(t *testing.T, r loadReport, d disturbance) {
+func checkLoad(t *testing.T, p pool, r loadReport, d disturbance) {
 	t.Helper()
-	if d.kills == 0 || d.reloads == 0 || r.Workers <= workersMax {
+	if d.kills == 0 || (p.reload != 0 && d.reloads == 0) || r.Workers <= workersMax {
 		t.Errorf("workers were not killed and reloaded: %+v, %+v", d, r)
 	}
 	if r.Requests == 0 || r.Wrong > 0 || r.Not2xx > 0 {
@@ -136,11 +165,7 @@ func checkLoad(t *testing.T, r loadReport, d disturbance) {
 // checkVisits: every request that was answered was counted in Go, once.
 func checkVisits(t *testing.T, url string, r loadReport, d disturbance) {
 	t.Helper()
-	var visits int
-	answer := get(url + "/load")
-	if _, err := fmt.Sscanf(answer.body, "Hello, /load! Visit %d,", &visits); err != nil {
-		t.Fatalf("%+v: %v", answer, err)
-	}
+	visits, _ := visit(t, url)
 	// wrk breaks off what is under way when its time is over.
 	least, most := r.Requests+1, r.Requests+1+d.kills+httpConnections
 	if visits < least || visits > most {
@@ -148,11 +173,40 @@ func checkVisits(t *testing.T, url string, r loadReport, d disturbance) {
 	}
 }
 
+// visit returns the number of this visit and the worker that served it.
+func visit(t *testing.T, url string) (number, worker int) {
+	t.Helper()
+	answer := get(url + "/load")
+	if _, err := fmt.Sscanf(answer.body, "Hello, /load! Visit %d, served by %d.", &number, &worker); err != nil {
+		t.Fatalf("%+v: %v", answer, err)
+	}
+	return number, worker
+}
+
+// checkCountIsShared: when the last reload is over, one parent counts for all workers.
+func checkCountIsShared(t *testing.T, p pool, application *process, url string) {
+	t.Helper()
+	await(t, "one parent is left", func() bool {
+		return len(descendants(application.pid(), p.depth-1)) == 1 && len(descendants(application.pid(), p.depth)) == workersMax
+	})
+	workers := map[int]bool{}
+	before, _ := visit(t, url)
+	for count := 1; len(workers) < 2; count++ {
+		number, worker := visit(t, url)
+		workers[worker] = true
+		if count == visitsMax {
+			t.Fatalf("one worker serves all: %v", workers)
+		}
+		if number != before+count {
+			t.Fatalf("after visit %d, %d visits later, the visit by worker %d is number %d", before, count, worker, number)
+		}
+	}
+}
+
 // checkErrorsAreSeen: the checks above rest on the application's answer and log,
 // so both must tell when Go is away.
-func checkErrorsAreSeen(t *testing.T, server, application *process, url string) {
+func checkErrorsAreSeen(t *testing.T, application *process, url string) {
 	t.Helper()
-	server.stop(t)
 	if answer := get(url + "/"); answer.status != http.StatusServiceUnavailable {
 		t.Errorf("without Go the application answered %+v", answer)
 	}
@@ -208,7 +262,7 @@ func disturb(t *testing.T, pid int, p pool, done <-chan struct{}) (d disturbance
 				d.kills++
 			}
 		}
-		if d.kills%killsPerReload == killsPerReload/2 && syscall.Kill(pid, p.reload) == nil {
+		if p.reload != 0 && d.kills%killsPerReload == killsPerReload/2 && syscall.Kill(pid, p.reload) == nil {
 			d.reloads++
 		}
 	}
