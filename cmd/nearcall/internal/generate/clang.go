@@ -86,7 +86,7 @@ func generateC(document *schema.Document, name string) ([]byte, error) {
 	prefix := strings.ToLower(name)
 	module := &cModule{Prefix: prefix, Guard: strings.ToUpper(prefix) + "_H", Hash: document.Hash(), Integers: cIntegers()}
 	w := &cWriter{prefix: prefix, module: module, structs: map[string]string{}, containers: map[string]string{},
-		global: newNamespace("text", "bytes", "time", "any", "text_of", "SCHEMA_HASH")}
+		global: newNamespace("text", "bytes", "time", "file", "any", "text_of", "SCHEMA_HASH")}
 	types := structsOf(document)
 	for _, name := range sortedNames(types) {
 		w.structs[name] = w.global.take(name)
@@ -134,6 +134,8 @@ func (w *cWriter) suffix(t schema.Type) string {
 		return w.structs[t.Struct]
 	case schema.List, schema.Map, schema.Optional:
 		return w.container(t)
+	case schema.File, schema.Connection:
+		return schema.File.String()
 	}
 	return t.Kind.String()
 }
@@ -219,6 +221,8 @@ func (w *cWriter) param(t schema.Type, name string) (declared, put string) {
 	case schema.Bytes:
 		return fmt.Sprintf("const void *%s, size_t %s_bytes", name, name),
 			fmt.Sprintf("nearcall_put_bytes(client, %s, %s_bytes);", name, name)
+	case schema.File, schema.Connection:
+		return "int " + name, fmt.Sprintf("nearcall_put_file(client, %s);", name)
 	case schema.Optional:
 		return w.pointerParam(*t.Element, name)
 	case schema.List, schema.Map, schema.StructRef:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +49,7 @@ func serve(t *testing.T, register func(*server.Server)) (string, *client.Documen
 	directory, err := os.MkdirTemp("", "nc")
 	must(t, err)
 	address := "unix:" + filepath.Join(directory, "s")
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil))
 	register(s)
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, address)
@@ -99,6 +100,12 @@ func hostile(s *server.Server) {
 	s.Register("class", func(string, ...Spot) bool { return true }, doc, server.Params("timeout_ms", "ret"))
 	s.Register("text", func(*Empty, []map[string][]float32) (a, b, c, d, e int8) { return 1, 2, 3, 4, 5 }, doc, server.Params("r", "i"))
 	s.Register("it's", func() {}, doc)
+	s.Register("file", passFiles, doc, server.Params("os", "net", "socket"))
+}
+
+// passFiles has files in all places, and returns them.
+func passFiles(one *os.File, many []*os.File, tcp **net.TCPConn) (*os.File, []*os.File, **net.TCPConn) {
+	return one, many, tcp
 }
 
 // A Spot has a field of one byte.

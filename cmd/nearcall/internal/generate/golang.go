@@ -14,12 +14,14 @@ const goTupleMax = 4
 
 var goReserved = []string{"break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for",
 	"func", "go", "goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch",
-	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "client", "ctx", "c", "all", "err", "args"}
+	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "ctx", "c", "all", "err", "args"}
 
 type goModule struct {
 	Name      string
 	Hash      string
 	UsesTime  bool
+	UsesFile  bool
+	UsesNet   bool
 	Structs   []goStruct
 	Functions []goFunction
 }
@@ -46,6 +48,8 @@ type goFunction struct {
 type goWriter struct {
 	structs  map[string]string
 	usesTime bool
+	usesFile bool
+	usesNet  bool
 }
 
 func generateGo(document *schema.Document, name string) ([]byte, error) {
@@ -65,7 +69,7 @@ func generateGo(document *schema.Document, name string) ([]byte, error) {
 	for _, f := range document.Functions {
 		module.Functions = append(module.Functions, w.function(f, methods.take(camel(f.Name))))
 	}
-	module.UsesTime = w.usesTime
+	module.UsesTime, module.UsesFile, module.UsesNet = w.usesTime, w.usesFile, w.usesNet
 	text, err := fill("go.tmpl", module)
 	if err != nil {
 		return nil, err
@@ -100,6 +104,12 @@ func (w *goWriter) typeOf(t schema.Type) string {
 	case schema.Duration:
 		w.usesTime = true
 		return "time.Duration"
+	case schema.File:
+		w.usesFile = true
+		return "*os.File"
+	case schema.Connection:
+		w.usesNet = true
+		return "*net.TCPConn"
 	case schema.List:
 		return "[]" + w.typeOf(*t.Element)
 	case schema.Map:

@@ -100,6 +100,10 @@ func perlType(t schema.Type) string {
 		return "time in seconds since 1970"
 	case schema.Duration:
 		return "duration in seconds"
+	case schema.File:
+		return "open handle"
+	case schema.Connection:
+		return "connected socket"
 	}
 	return t.Kind.String()
 }

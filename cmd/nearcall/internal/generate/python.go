@@ -15,11 +15,13 @@ var pythonReserved = []string{"False", "None", "True", "and", "as", "assert", "a
 	"os", "Any", "TypedDict", "Self", "TracebackType"}
 
 type pythonModule struct {
-	Class     string
-	Hash      string
-	UsesTime  bool
-	Structs   []pythonStruct
-	Functions []pythonFunction
+	Class      string
+	Hash       string
+	UsesTime   bool
+	UsesFile   bool
+	UsesSocket bool
+	Structs    []pythonStruct
+	Functions  []pythonFunction
 }
 
 // A pythonStruct has the class syntax where all its fields are identifiers.
@@ -39,8 +41,10 @@ type pythonFunction struct {
 }
 
 type pythonWriter struct {
-	structs  map[string]string
-	usesTime bool
+	structs    map[string]string
+	usesTime   bool
+	usesFile   bool
+	usesSocket bool
 }
 
 func generatePython(document *schema.Document, name string) ([]byte, error) {
@@ -62,7 +66,7 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 	for _, f := range document.Functions {
 		module.Functions = append(module.Functions, w.function(f, methods.take(publicPython(f.Name))))
 	}
-	module.UsesTime = w.usesTime
+	module.UsesTime, module.UsesFile, module.UsesSocket = w.usesTime, w.usesFile, w.usesSocket
 	return fill("python.tmpl", module)
 }
 
@@ -99,6 +103,12 @@ func (w *pythonWriter) typeOf(t schema.Type) string {
 	case schema.Duration:
 		w.usesTime = true
 		return "datetime.timedelta"
+	case schema.File:
+		w.usesFile = true
+		return "BinaryIO"
+	case schema.Connection:
+		w.usesSocket = true
+		return "socket.socket"
 	case schema.List:
 		return "list[" + w.typeOf(*t.Element) + "]"
 	case schema.Map:

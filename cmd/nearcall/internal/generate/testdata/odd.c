@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define CHECK(condition) \
     do { \
@@ -31,6 +32,24 @@ static void check_tree(nearcall_client *client)
     CHECK(odd_get_optional_Node(&inner.next, &back) == NEARCALL_E_OUT_OF_RANGE);
 }
 
+/* What is written through a file that came back is in the one that was sent. */
+static void check_files(nearcall_client *client)
+{
+    odd_file back, many[1];
+    odd_list_of_file several = {.items = many, .count = 1}, got;
+    odd_optional_file none;
+    int ends[2], fd;
+    char byte = 0;
+
+    CHECK(pipe(ends) == 0);
+    many[0].fd = ends[0];
+    CHECK(odd_file_(client, ends[1], &several, NULL, 0, &back, &got, &none) == NEARCALL_OK);
+    CHECK(!none.present && got.count == 1);
+    fd = nearcall_take_file(client, back.number);
+    CHECK(fd >= 0 && write(fd, "x", 1) == 1 && read(ends[0], &byte, 1) == 1 && byte == 'x');
+    CHECK(close(fd) == 0 && close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
 int main(int argc, char **argv)
 {
     nearcall_client *client;
@@ -49,6 +68,7 @@ int main(int argc, char **argv)
     CHECK(odd_class(client, "x", 1, some, 2, 0, &yes) == NEARCALL_OK && yes);
     CHECK(odd_text_(client, NULL, NULL, 0, &a, &b, &c, &d, &e) == NEARCALL_OK && a == 1 && e == 5);
     CHECK(odd_it_s(client, 0) == NEARCALL_OK);
+    check_files(client);
     nearcall_close(client);
     puts("ok");
     return 0;

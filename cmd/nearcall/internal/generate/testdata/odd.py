@@ -13,4 +13,9 @@ one, two, points = odd.new(1, 2)
 assert (one, two, points[0]["x"]) == (1, "two", 3)
 assert odd.class_("x", {"x": 1}, {"x": 2})
 odd.it_s()
+with open(sys.argv[0], "rb") as script:
+    same, many, no_connection = odd.file(script, [script, script], None)
+    assert same.read().startswith(b'"""Calls functions')
+    assert len(many) == 2
+    assert no_connection is None
 print("ok")
