@@ -3,6 +3,7 @@ package command_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -34,4 +35,23 @@ func TestFrontCheck(t *testing.T) {
 func TestFrontCommandLine(t *testing.T) {
 	nearcall(t, "front").expect(t, 2, "0 arguments where 'nearcall front CONFIG")
 	nearcall(t, "front", "--takeover", "/run/control.sock", frontFile(t, frontConfiguration)).expect(t, 2, "write unix:/path")
+}
+
+// The configuration in the guide is one.
+func TestFrontGuide(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/guides/handoff.md")
+	must(t, err)
+	_, after, found := strings.Cut(string(text), "\nfront.toml:\n\n")
+	if !found {
+		t.Fatal("the guide shows no front.toml")
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(after) {
+		code, indented := strings.CutPrefix(line, "    ")
+		if !indented && strings.TrimSpace(line) != "" {
+			break
+		}
+		lines.WriteString(code)
+	}
+	nearcall(t, "front", "--check", frontFile(t, lines.String())).expect(t, 0, "1 listeners, 2 routes, 2 backends")
 }
