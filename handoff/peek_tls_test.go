@@ -22,15 +22,18 @@ import (
 )
 
 // clientHello returns what crypto/tls sends first, in one record.
-func clientHello(t *testing.T, config *tls.Config) []byte {
+func clientHello(t testing.TB, config *tls.Config) []byte {
 	t.Helper()
-	client, served := tcpPair(t)
-	go func() { _ = tls.Client(client, config).Handshake() }()
-	data, err := handoff.Peek(t.Context(), served, 0, func(data []byte) (bool, error) {
-		return len(data) > 5 && len(data) >= 5+int(data[3])<<8+int(data[4]), nil
-	})
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	go func() { _ = tls.Client(theirs, config).Handshake() }()
+	header := make([]byte, 5)
+	_, err := io.ReadFull(ours, header)
 	must(t, err)
-	return data
+	body := make([]byte, int(header[3])<<8|int(header[4]))
+	_, err = io.ReadFull(ours, body)
+	must(t, err)
+	return append(header, body...)
 }
 
 var helloConfig = tls.Config{ServerName: "shop.example", NextProtos: []string{"h2", "http/1.1"}}
