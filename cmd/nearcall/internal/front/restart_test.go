@@ -152,6 +152,35 @@ func TestTakeoverUnderLoad(t *testing.T) {
 	check(t, <-result)
 }
 
+// Fronts and backends are replaced at the same time, each before the one before has
+// ended. No request fails.
+func TestEverythingRestartsUnderLoad(t *testing.T) {
+	s := newSite(t)
+	two := strings.Replace(plain, `"unix:DIR/a.sock"`, `"unix:DIR/a1.sock", "unix:DIR/a2.sock"`, 1)
+	names := []string{"a1", "a2"}
+	backends := map[string]*process{}
+	for _, name := range names {
+		backends[name] = s.backend(name)
+	}
+	port := s.serve(two + controlPart)
+	s.up(names...)
+	const rounds = 10
+	result := load(t, port, "5", "-H", "Host: a.example", "-H", "Connection: close")
+	var fronts []*process
+	for i := range rounds {
+		time.Sleep(150 * time.Millisecond) // The load between two restarts is the point.
+		name := names[i%len(names)]
+		backends[name].stop(t, syscall.SIGTERM)
+		fronts = append(fronts, s.front)
+		s.front = start(t, nil, programs.nearcall, "front", "--takeover", "unix:"+s.path("control.sock"), s.path("front.toml"))
+		backends[name] = s.backend(name)
+	}
+	for _, before := range fronts {
+		before.end(t)
+	}
+	check(t, <-result)
+}
+
 // Backends are replaced again and again. No request fails.
 func TestBackendsRestartUnderLoad(t *testing.T) {
 	s := newSite(t)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -23,20 +25,45 @@ const releaseTimeout = 5 * time.Second
 type predecessorProcess struct{ peer *handoff.Peer }
 
 // takeOver asks a running front for its listeners. Nobody is there at the first
-// start, which is no error.
+// start, which is no error. One that is being replaced itself breaks off: then its
+// successor is asked.
 func (f *Front) takeOver(ctx context.Context, from string) ([]handoff.Item, *predecessorProcess, error) {
-	peer, err := handoff.Dial(ctx, from)
-	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-		f.log.Info("there is no front to take over from", "address", from)
-		return nil, nil, nil
+	deadline := time.Now().Add(releaseTimeout)
+	for first := true; ; first = false {
+		items, p, err := f.askForListeners(ctx, from)
+		nobody := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED)
+		brokenOff := nobody || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+		last := time.Now().After(deadline) || ctx.Err() != nil
+		switch {
+		case err == nil:
+			return items, p, nil
+		case nobody && (first || last):
+			f.log.Info("there is no front to take over from", "address", from)
+			return nil, nil, nil
+		case !brokenOff || last:
+			return nil, nil, fmt.Errorf("cannot take over from %s: %w", from, err)
+		}
+		time.Sleep(asideRetry)
 	}
+}
+
+// errNothingOffered is that of a front which drains already.
+var errNothingOffered = fmt.Errorf("it has no listeners any more: %w", net.ErrClosed)
+
+func (f *Front) askForListeners(ctx context.Context, from string) ([]handoff.Item, *predecessorProcess, error) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	peer, err := handoff.Dial(ctx, from)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot take over from %s: %w", from, err)
+		return nil, nil, err
 	}
 	items, err := handoff.Takeover(ctx, from)
+	if err == nil && len(items) == 0 {
+		err = errNothingOffered
+	}
 	if err != nil {
 		peer.Close()
-		return nil, nil, fmt.Errorf("cannot take over from %s: %w", from, err)
+		return nil, nil, err
 	}
 	f.log.Info("has the listeners of the front before", "address", from, "pid", peer.Credentials().ProcessID, "listeners", len(items))
 	return items, &predecessorProcess{peer}, nil
