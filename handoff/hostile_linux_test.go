@@ -1,5 +1,3 @@
-//go:build unix
-
 package handoff_test
 
 import (
@@ -45,6 +43,18 @@ func (a *attacker) send(bytes []byte, descriptors ...int) {
 	}
 	_, _, err := a.socket.WriteMsgUnix(bytes, rights, nil)
 	must(a.t, err)
+}
+
+// awaitRead waits until the Listener has read all that was sent.
+func (a *attacker) awaitRead() {
+	a.t.Helper()
+	raw, err := a.socket.SyscallConn()
+	must(a.t, err)
+	for unread := 1; unread > 0; {
+		must(a.t, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }))
+		must(a.t, err)
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // expectEnd expects that the Listener closes the channel and says nothing more.
@@ -100,7 +110,11 @@ func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 		"two descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), fd, fd) },
 		"253 descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), manyTimes(fd, 253)...) },
 		"a descriptor with a ping":    func(a *attacker, fd int) { a.send(ping, fd) },
-		"a descriptor within a frame": func(a *attacker, fd int) { a.send(encoded(1, nil)[:34]); a.send(encoded(1, nil)[34:], fd) },
+		"a descriptor within a frame": func(a *attacker, fd int) {
+			a.send(encoded(1, nil)[:34])
+			a.awaitRead()
+			a.send(encoded(1, nil)[34:], fd)
+		},
 		"an id twice":                 func(a *attacker, fd int) { a.send(encoded(1, nil), fd); a.send(encoded(1, nil), fd) },
 		"an unknown type":             func(a *attacker, fd int) { a.send(damaged(4, 99), fd) },
 		"a length that lies":          func(a *attacker, fd int) { a.send(damaged(0, 250), fd) },
@@ -116,10 +130,12 @@ func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 		},
 		"more than the window":             func(a *attacker, fd int) { a.flood(fd, 5) },
 		"noise":                            func(a *attacker, fd int) { a.send([]byte(strings.Repeat("noise ", 100)), fd) },
+		"a frame that never ends": func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd) },
 		"the end within a frame":           func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd); must(a.t, a.socket.CloseWrite()) },
 		"pings whose answers nobody reads": func(a *attacker, _ int) { a.floodPings() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			_, address := listen(t, handoff.WithWindow(4))
 			a := attack(t, address)
 			fd, expectClosed := gift(t)
@@ -179,6 +195,16 @@ func TestWhatIsRefusedLeavesTheChannel(t *testing.T) {
 	conns := accepted(l)
 	a.expect(frame.Taken, 0)
 	must(t, (<-conns).Close())
+
+	// The kernel refuses this to its sender, who can go on.
+	_, _, err := a.socket.WriteMsgUnix(encoded(4, nil), unix.UnixRights(manyTimes(fd, 254)...), nil)
+	if !errors.Is(err, unix.EINVAL) {
+		t.Errorf("254 descriptors: %v", err)
+	}
+	conns = accepted(l)
+	a.send(encoded(4, nil), fd)
+	a.expect(frame.Taken, 0)
+	must(t, (<-conns).Close())
 	expectClosed()
 }
 
@@ -229,6 +255,15 @@ func TestWrongKinds(t *testing.T) {
 	a.expect(frame.Refused, frame.WrongKind)
 	a.send(encoded(3, func(f *frame.Frame) { f.Kind = frame.Listener }), fd)
 	a.expect(frame.Refused, frame.WrongKind)
+	datagrams, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer func() { _ = unix.Close(datagrams) }()
+	before := descriptors(t)
+	a.send(encoded(4, nil), datagrams)
+	a.expect(frame.Refused, frame.WrongKind)
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
 	expectClosed()
 }
 

@@ -265,10 +265,12 @@ func answerContext() (context.Context, context.CancelFunc) {
 func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	l.mu.Lock()
 	q, found := l.questions[f.ID]
-	delete(l.questions, f.ID)
+	fits := found && (f.Type == q.answer || f.Type == frame.Refused && q.answer == frame.Taken)
+	if fits {
+		delete(l.questions, f.ID)
+	}
 	l.mu.Unlock()
-	isRefusal := f.Type == frame.Refused && q.answer == frame.Taken
-	if !found || f.Type != q.answer && !isRefusal {
+	if !fits {
 		return fmt.Errorf("%w: a frame of type %d for %d, which does not wait for one", frame.ErrProtocol, f.Type, f.ID)
 	}
 	q.waiting <- answer{reason: f.Reason, message: string(f.Message)}

@@ -1,0 +1,165 @@
+package handoff_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/handoff"
+	"github.com/nearcall/nearcall/handoff/internal/frame"
+)
+
+// A liar speaks to a Peer by hand. It has read one gift.
+type liar struct {
+	t      *testing.T
+	socket *net.UnixConn
+}
+
+// lie listens for one channel and runs answer when the first gift has arrived. The
+// channel stays until the test ends.
+func lie(t *testing.T, answer func(l *liar)) (address string) {
+	t.Helper()
+	path := t.TempDir() + "/liar.sock"
+	listening, err := net.Listen("unix", path)
+	must(t, err)
+	t.Cleanup(func() { _ = listening.Close() })
+	go func() {
+		socket, err := listening.Accept()
+		if err != nil {
+			return
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+		l := &liar{t, socket.(*net.UnixConn)}
+		if err := l.openAndReadGift(); err != nil {
+			t.Error(err)
+			return
+		}
+		answer(l)
+	}()
+	return "unix:" + path
+}
+
+func (l *liar) openAndReadGift() error {
+	hello := frame.Hello{Lowest: 1, Highest: 1, Takes: frame.TakesConnections, Window: 8}
+	if _, err := io.ReadFull(l.socket, make([]byte, frame.HelloBytes)); err != nil {
+		return err
+	}
+	if _, err := l.socket.Write(hello.Append(nil)); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(l.socket, make([]byte, frame.HeaderBytes)) // drops the descriptor
+	return err
+}
+
+func (l *liar) send(frames ...frame.Frame) {
+	var all []byte
+	for _, f := range frames {
+		all = f.Append(all)
+	}
+	_, _ = l.socket.Write(all)
+}
+
+// Whatever a receiver does that does not take: the connection is its giver's, in time.
+func TestReceiversThatLie(t *testing.T) {
+	taken := frame.Frame{Type: frame.Taken, ID: 1}
+	for name, row := range map[string]struct {
+		answer func(l *liar)
+		want   error
+	}{
+		"takes what was never given":  {func(l *liar) { l.send(frame.Frame{Type: frame.Taken, ID: 2}) }, net.ErrClosed},
+		"answers as if it was pinged": {func(l *liar) { l.send(frame.Frame{Type: frame.Pong, ID: 1}) }, net.ErrClosed},
+		"refuses":                     {func(l *liar) { l.send(frame.Frame{Type: frame.Refused, ID: 1, Reason: frame.Busy}) }, handoff.ErrRefused},
+		"refuses without a reason":    {func(l *liar) { l.send(frame.Frame{Type: frame.Refused, ID: 1}) }, net.ErrClosed},
+		"refuses, then takes": {func(l *liar) {
+			l.send(frame.Frame{Type: frame.Refused, ID: 1, Reason: frame.Busy}, taken)
+		}, handoff.ErrRefused},
+		"half an answer": {func(l *liar) { _, _ = l.socket.Write(taken.Append(nil)[:31]) }, context.DeadlineExceeded},
+		"half an answer, then the end": {func(l *liar) {
+			_, _ = l.socket.Write(taken.Append(nil)[:31])
+			_ = l.socket.Close()
+		}, net.ErrClosed},
+		"says nothing":            {func(*liar) {}, context.DeadlineExceeded},
+		"drains and says nothing": {func(l *liar) { l.send(frame.Frame{Type: frame.Drain}) }, context.DeadlineExceeded},
+		"sends a descriptor": {func(l *liar) {
+			_, _, _ = l.socket.WriteMsgUnix(taken.Append(nil), unix.UnixRights(0), nil)
+		}, net.ErrClosed},
+		"noise": {func(l *liar) { _, _ = l.socket.Write([]byte(strings.Repeat("noise ", 100))) }, net.ErrClosed},
+		"gives to one that takes nothing": {func(l *liar) {
+			_, _, _ = l.socket.WriteMsgUnix(encoded(1, nil), unix.UnixRights(0), nil)
+			_, _ = io.CopyN(io.Discard, l.socket, frame.HeaderBytes) // it is told
+			_ = l.socket.Close()
+		}, net.ErrClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := dial(t, lie(t, row.answer))
+			client, served := tcpPair(t)
+			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			defer cancel()
+			err := p.SendConn(ctx, served, handoff.Meta{})
+			var failure *handoff.Error
+			if !errors.Is(err, row.want) || !errors.As(err, &failure) {
+				t.Errorf("given: %v, want %v", err, row.want)
+			}
+			expectOwner(t, client, served)
+			_ = p.Close()
+		})
+	}
+}
+
+// A second answer to the same gift is a breach, but the first one stands.
+func TestTakenTwice(t *testing.T) {
+	taken := frame.Frame{Type: frame.Taken, ID: 1}
+	p := dial(t, lie(t, func(l *liar) { l.send(taken, taken) }))
+	_, served := tcpPair(t)
+	must(t, p.SendConn(testContext(t), served, handoff.Meta{}))
+	<-p.Ended()
+	if err := p.Err(); !errors.Is(err, handoff.ErrProtocol) {
+		t.Errorf("the channel ended: %v", err)
+	}
+}
+
+func TestHellosThatAreNone(t *testing.T) {
+	refusal := frame.Hello{Refusal: "ask somebody else"}
+	ahead := frame.Hello{Lowest: 9, Highest: 9}
+	for name, row := range map[string]struct {
+		answer string
+		want   error
+	}{
+		"a refusal":         {string(refusal.Append(nil)), handoff.ErrRefused},
+		"another version":   {string(ahead.Append(nil)), handoff.ErrRefused},
+		"noise":             {strings.Repeat("noise ", 20), handoff.ErrProtocol},
+		"a welcome to HTTP": {"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", handoff.ErrProtocol},
+		"silence":           {"", os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := t.TempDir() + "/liar.sock"
+			listening, err := net.Listen("unix", path)
+			must(t, err)
+			defer func() { _ = listening.Close() }()
+			go func() {
+				socket, err := listening.Accept()
+				if err != nil {
+					return
+				}
+				t.Cleanup(func() { _ = socket.Close() })
+				_, _ = io.WriteString(socket, row.answer)
+			}()
+			_, err = handoff.Dial(testContext(t), "unix:"+path)
+			if !errors.Is(err, row.want) {
+				t.Errorf("dialled: %v, want %v", err, row.want)
+			}
+			if name == "a refusal" && !strings.Contains(err.Error(), refusal.Refusal) {
+				t.Errorf("%v does not say why", err)
+			}
+		})
+	}
+}
