@@ -3,7 +3,6 @@ package command_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -39,19 +38,6 @@ func TestFrontCommandLine(t *testing.T) {
 
 // The configuration in the guide is one.
 func TestFrontGuide(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/guides/handoff.md")
-	must(t, err)
-	_, after, found := strings.Cut(string(text), "\nfront.toml:\n\n")
-	if !found {
-		t.Fatal("the guide shows no front.toml")
-	}
-	var lines strings.Builder
-	for line := range strings.Lines(after) {
-		code, indented := strings.CutPrefix(line, "    ")
-		if !indented && strings.TrimSpace(line) != "" {
-			break
-		}
-		lines.WriteString(code)
-	}
-	nearcall(t, "front", "--check", frontFile(t, lines.String())).expect(t, 0, "1 listeners, 2 routes, 2 backends")
+	configuration := guideFile(t, "../../../../docs/guides/handoff.md", "front.toml")
+	nearcall(t, "front", "--check", configuration).expect(t, 0, "1 listeners, 2 routes, 2 backends")
 }

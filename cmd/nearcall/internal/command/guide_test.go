@@ -1,7 +1,9 @@
 package command_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +58,7 @@ func comparable(text, address string) string {
 func TestGuide(t *testing.T) {
 	address := serveDemo(t)
 	scratch := t.TempDir()
+	front := startGuideFront(t)
 	examples := guideExamples(t, guide)
 	if len(examples) < 15 {
 		t.Fatalf("the guide has %d examples", len(examples))
@@ -63,6 +66,7 @@ func TestGuide(t *testing.T) {
 	for _, example := range examples {
 		command := strings.ReplaceAll(example.command, "unix:/tmp/demo.sock", address)
 		command = strings.ReplaceAll(command, "/tmp/schema.json", filepath.Join(scratch, "schema.json"))
+		command = strings.ReplaceAll(command, "127.0.0.1:8080", front)
 		shell := exec.Command("bash", "-c", "exec 2>&1; "+command)
 		shell.Env = append(os.Environ(), "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 		out, err := shell.Output()
@@ -115,6 +119,55 @@ func TestGuideLibrary(t *testing.T) {
 			t.Errorf("%s\nprints\n%s\nand in the guide\n%s", example.command, got, want)
 		}
 	}
+}
+
+// startGuideFront runs the guide's front and the program behind it, and returns
+// where the front listens.
+func startGuideFront(t *testing.T) (address string) {
+	t.Helper()
+	program := guideFile(t, guide, "shop.pl")
+	r := startReceive(t, "--max", "8", "--", "perl", program)
+	configuration := guideFile(t, guide, "front.toml", "127.0.0.1:8080", "127.0.0.1:0", "unix:/tmp/shop.sock", r.address())
+	front := exec.Command(binary, "front", configuration)
+	log, err := front.StderrPipe()
+	must(t, err)
+	must(t, front.Start())
+	t.Cleanup(func() {
+		_ = front.Process.Kill()
+		_ = front.Wait()
+	})
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if _, at, found := strings.Cut(lines.Text(), "msg=listening listener=tcp:127.0.0.1:0 address="); found {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			return at
+		}
+	}
+	t.Fatalf("the front does not listen: %v", lines.Err())
+	return ""
+}
+
+// guideFile writes the file that a guide shows below a line "NAME:", with some of
+// its words replaced.
+func guideFile(t *testing.T, guide, name string, replaced ...string) (path string) {
+	t.Helper()
+	text, err := os.ReadFile(guide)
+	must(t, err)
+	_, after, found := strings.Cut(string(text), "\n"+name+":\n\n")
+	if !found {
+		t.Fatalf("the guide shows no %s", name)
+	}
+	var lines strings.Builder
+	for line := range strings.Lines(after) {
+		code, indented := strings.CutPrefix(line, "    ")
+		if !indented && strings.TrimSpace(line) != "" {
+			break
+		}
+		lines.WriteString(code)
+	}
+	path = filepath.Join(t.TempDir(), name)
+	must(t, os.WriteFile(path, []byte(strings.NewReplacer(replaced...).Replace(lines.String())), 0o600))
+	return path
 }
 
 // The table of exit codes is that of the codes.

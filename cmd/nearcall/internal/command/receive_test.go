@@ -50,6 +50,9 @@ func (r *receiving) logs(t *testing.T, text string) {
 	}
 }
 
+// address is where it takes connections.
+func (r *receiving) address() string { return r.Args[4] }
+
 func startReceive(t *testing.T, args ...string) *receiving {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "nc")
@@ -295,9 +298,8 @@ func TestReceiveRefusesItsCommandLine(t *testing.T) {
 		nearcall(t, append([]string{"receive"}, row.args...)...).expect(t, row.code, row.says)
 	}
 	r := startReceive(t, "--mode", "0600", "--user", "nobody", "--user", "12345", "--", "cat")
-	taken := r.Args[4]
-	nearcall(t, "receive", "--address", taken, "cat").expect(t, 1, "already running")
-	info, err := os.Stat(strings.TrimPrefix(taken, "unix:"))
+	nearcall(t, "receive", "--address", r.address(), "cat").expect(t, 1, "already running")
+	info, err := os.Stat(strings.TrimPrefix(r.address(), "unix:"))
 	must(t, err)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode is %v", info.Mode())
