@@ -1,0 +1,256 @@
+#include "handoff.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#include "utf8.h"
+
+/* Stands for a user that has no number in this user namespace. */
+#define OVERFLOW_USER 65534
+
+int nc_handoff_fail(nearcall_handoff *handoff, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(handoff->message, sizeof(handoff->message), format, arguments);
+    va_end(arguments);
+    nc_utf8_clean(handoff->message); /* names and texts of others are in it */
+    return code;
+}
+
+int nc_handoff_parse_address(nearcall_handoff *handoff, struct nc_address *address,
+                             const char *text)
+{
+    const char *reason = "descriptors travel over unix:/path only";
+    if (!text)
+        return nc_handoff_fail(handoff, NEARCALL_E_MISUSE, "the address is NULL");
+    if (nc_address_parse(address, text, false, &reason) < 0 || address->kind != NC_ADDRESS_UNIX)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT, "%.200s is no address: %s",
+                               text, reason);
+    return NEARCALL_OK;
+}
+
+bool nc_handoff_admits(const nearcall_handoff *handoff, uid_t user)
+{
+    for (uint32_t i = 0; i < handoff->users_count; i++)
+        if (handoff->users[i] == user)
+            return true;
+    return user != OVERFLOW_USER && (user == 0 || user == geteuid());
+}
+
+/* A child may have closed its parent's descriptors, and used the numbers again. */
+void nc_handoff_close_own(int fd, dev_t device, ino_t inode)
+{
+    struct stat status;
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode)
+        close(fd);
+}
+
+/* ---- Options ---- */
+
+static uint32_t within(uint32_t value, uint32_t otherwise, uint32_t ceiling)
+{
+    if (value == 0)
+        return otherwise;
+    return value < ceiling ? value : ceiling;
+}
+
+#define TAKE_ALL                                                                          \
+    (NEARCALL_HANDOFF_TAKE_CONNECTIONS | NEARCALL_HANDOFF_TAKE_LISTENERS |                \
+     NEARCALL_HANDOFF_TAKE_FILES)
+
+static int keep_users(nearcall_handoff *handoff, const nearcall_handoff_options *options)
+{
+    size_t bytes = (size_t)options->peer_user_ids_count * sizeof(uint32_t);
+    if (bytes == 0)
+        return NEARCALL_OK;
+    if (!options->peer_user_ids)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
+                               "peer_user_ids is NULL and peer_user_ids_count is not 0");
+    handoff->users = malloc(bytes);
+    if (!handoff->users)
+        return nc_handoff_fail(handoff, NEARCALL_E_RESOURCE_EXHAUSTED, "no memory for the options");
+    memcpy(handoff->users, options->peer_user_ids, bytes);
+    handoff->users_count = options->peer_user_ids_count;
+    return NEARCALL_OK;
+}
+
+static int keep_options(nearcall_handoff *handoff, const nearcall_handoff_options *given,
+                        uint32_t takes)
+{
+    nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
+    if (given && given->struct_size != sizeof(options))
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
+                               "struct_size is %zu: initialise the options by "
+                               "NEARCALL_HANDOFF_OPTIONS_INIT",
+                               given->struct_size);
+    if (given)
+        options = *given;
+    handoff->flags = options.flags;
+    handoff->mode = options.mode;
+    if (options.flags & TAKE_ALL)
+        takes = options.flags & TAKE_ALL;
+    handoff->takes = takes / NEARCALL_HANDOFF_TAKE_CONNECTIONS; /* as a hello says it */
+    handoff->window = within(options.window, NC_HANDOFF_WINDOW, NC_HANDOFF_WINDOW_CEILING);
+    handoff->limits.prefix_bytes_max = within(options.prefix_bytes_max, NC_HANDOFF_PREFIX_BYTES_MAX,
+                                              NC_HANDOFF_PREFIX_BYTES_MAX_CEILING);
+    handoff->limits.message_bytes_max =
+        within(options.message_bytes_max, NC_HANDOFF_MESSAGE_BYTES_MAX,
+               NC_HANDOFF_MESSAGE_BYTES_MAX_CEILING);
+    handoff->channels_max =
+        within(options.channels_max, NC_CONNECTIONS_MAX, NC_CONNECTIONS_MAX_CEILING);
+    return keep_users(handoff, &options);
+}
+
+/* ---- The handle ---- */
+
+static int open_epoll(nearcall_handoff *handoff)
+{
+    handoff->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (handoff->epoll_fd < 0)
+        return nc_handoff_fail(handoff, NEARCALL_E_RESOURCE_EXHAUSTED, "epoll_create1: %s", strerror(errno));
+    return NEARCALL_OK;
+}
+
+int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_options *options,
+                   uint32_t takes)
+{
+    nearcall_handoff *handoff = calloc(1, sizeof(*handoff));
+    *ret_handoff = handoff;
+    if (!handoff)
+        return NEARCALL_E_RESOURCE_EXHAUSTED;
+    handoff->listening.fd = handoff->listening.lock_fd = handoff->epoll_fd = -1;
+    handoff->arrivals_end = &handoff->arrivals;
+    handoff->now_ns = nc_now_ns();
+    nc_fork_guard_arm(&handoff->guard);
+    int r = keep_options(handoff, options, takes);
+    if (r == NEARCALL_OK)
+        r = open_epoll(handoff);
+    handoff->unusable = r < 0;
+    return r;
+}
+
+/* ---- Entering, and what a child does first ---- */
+
+/* What the parent's channels brought is the parent's; this process only has copies. The
+ * set of descriptors that epoll watches is shared with the parent and left alone. */
+static void after_fork(nearcall_handoff *handoff)
+{
+    nc_fork_guard_rearm(&handoff->guard);
+    handoff->forked = true;
+    if (atomic_load_explicit(&handoff->busy, memory_order_acquire)) {
+        handoff->channels = NULL;
+        handoff->connected = NULL;
+        handoff->arrivals = NULL;
+        handoff->arrivals_end = &handoff->arrivals;
+    }
+    for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next)
+        nc_handoff_channel_orphan(channel);
+    handoff->channels_open = 0;
+    handoff->listening.watched = false;
+    handoff->listening.retry_ns = 0;
+    (void)open_epoll(handoff); /* the parent's number may be another's by now: not closed */
+    nc_handoff_watch_listening(handoff);
+}
+
+/* A signal handler has forked, and this is the child, inside the library. */
+bool nc_handoff_forked_inside(nearcall_handoff *handoff)
+{
+    if (!nc_forked(&handoff->guard))
+        return false;
+    atomic_store(&handoff->busy, 0); /* it is this very thread: all is whole */
+    after_fork(handoff);
+    atomic_store(&handoff->busy, 1);
+    return true;
+}
+
+static void reap(nearcall_handoff *handoff)
+{
+    struct nc_handoff_channel **link = &handoff->channels;
+    while (*link) {
+        struct nc_handoff_channel *channel = *link;
+        if (channel->state != NC_HANDOFF_ENDED || channel == handoff->connected) {
+            link = &channel->next;
+            continue;
+        }
+        *link = channel->next;
+        free(channel);
+    }
+}
+
+int nc_handoff_enter(nearcall_handoff *handoff)
+{
+    if (!handoff)
+        return NEARCALL_E_MISUSE;
+    if (handoff->unusable)
+        return NEARCALL_E_MISUSE;
+    if (nc_forked(&handoff->guard))
+        after_fork(handoff);
+    atomic_store_explicit(&handoff->busy, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    reap(handoff);
+    handoff->now_ns = nc_now_ns();
+    handoff->message[0] = '\0';
+    handoff->reason = 0;
+    return NEARCALL_OK;
+}
+
+int nc_handoff_leave(nearcall_handoff *handoff, int r)
+{
+    atomic_store_explicit(&handoff->busy, 0, memory_order_release);
+    return r;
+}
+
+NEARCALL_API void nearcall_handoff_close(nearcall_handoff *handoff)
+{
+    if (!handoff)
+        return;
+    if (nc_forked(&handoff->guard))
+        after_fork(handoff);
+    handoff->connected = NULL;
+    for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next)
+        nc_handoff_channel_close(channel);
+    reap(handoff);
+    nc_handoff_stop_listening(handoff);
+    if (handoff->epoll_fd >= 0)
+        close(handoff->epoll_fd);
+    nc_handoff_arrival_free(handoff->accepted.arrival);
+    nc_fork_guard_free(&handoff->guard);
+    free(handoff->users);
+    free(handoff);
+}
+
+NEARCALL_API const char *nearcall_handoff_error_message(const nearcall_handoff *handoff)
+{
+    return handoff ? handoff->message : "no memory for a handle";
+}
+
+NEARCALL_API int nearcall_handoff_error_reason(const nearcall_handoff *handoff)
+{
+    return handoff ? handoff->reason : 0;
+}
+
+NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff)
+{
+    if (nc_handoff_enter(handoff) < 0)
+        return -1;
+    return nc_handoff_leave(handoff, handoff->epoll_fd);
+}
+
+NEARCALL_API int64_t nearcall_handoff_timeout_ms(nearcall_handoff *handoff)
+{
+    if (nc_handoff_enter(handoff) < 0)
+        return -1;
+    int64_t until_ns = nc_handoff_timer_ns(handoff);
+    bool has_arrival = handoff->arrivals != NULL;
+    int64_t left_ns = until_ns - handoff->now_ns;
+    (void)nc_handoff_leave(handoff, NEARCALL_OK);
+    if (has_arrival || left_ns <= 0)
+        return 0;
+    return until_ns == NC_NEVER ? -1 : (left_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS;
+}

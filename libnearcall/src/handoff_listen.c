@@ -1,0 +1,224 @@
+/* The listening socket: its path and lock, and the channels that come by it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "handoff.h"
+
+#define DEFAULT_MODE 0660
+
+/* How long a process that lacks descriptors leaves its backlog alone: nothing tells when
+ * there are some again. */
+#define RETRY_MS 10
+
+/* ---- The path ---- */
+
+/* The lock belongs to the open file, so it ends with the last process that has it,
+ * however that ends. The file stays: removing it would let two processes hold locks on
+ * two files of one name. */
+static int take_lock(nearcall_handoff *handoff)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    const char *path = listening->address.path;
+    char lock_path[sizeof(listening->address.path) + sizeof(".lock")];
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    snprintf(lock_path, sizeof(lock_path), "%s.lock", path);
+    listening->lock_fd = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (listening->lock_fd < 0)
+        return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "%s: %s%s", lock_path,
+                               strerror(errno),
+                               errno == ENOENT ? "; make the directory first, as by install -d -m 0750"
+                                               : "");
+    if (fcntl(listening->lock_fd, F_OFD_SETLK, &whole) == 0)
+        return NEARCALL_OK;
+    if (errno != EAGAIN && errno != EACCES)
+        return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "cannot lock %s: %s",
+                               lock_path, strerror(errno));
+    return nc_handoff_fail(handoff, NEARCALL_E_ALREADY_EXISTS,
+                           "another process listens on unix:%s; stop it first, or choose another "
+                           "address",
+                           path);
+}
+
+/* A name in the same directory that this process alone uses, shortened where the kernel
+ * would not take more. */
+static int temporary_name(nearcall_handoff *handoff, struct sockaddr_un *to)
+{
+    const char *path = handoff->listening.address.path;
+    const char *name = strrchr(path, '/') + 1;
+    size_t room = sizeof(to->sun_path);
+    char suffix[16];
+    to->sun_family = AF_UNIX;
+    if ((size_t)snprintf(to->sun_path, room, "%s.%d", path, (int)getpid()) < room)
+        return NEARCALL_OK;
+    int suffix_bytes = snprintf(suffix, sizeof(suffix), ".%x", (unsigned)getpid());
+    size_t needed = (size_t)(name - path) + (size_t)suffix_bytes + 1;
+    if (needed > room)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
+                               "no room for a temporary name beside unix:%s: use a shorter "
+                               "directory such as /run/NAME",
+                               path);
+    snprintf(to->sun_path, room, "%.*s%.*s%s", (int)(name - path), path, (int)(room - needed), name,
+             suffix);
+    return NEARCALL_OK;
+}
+
+/* The mode of the new file is the descriptor's less the umask, so it can be narrower than
+ * asked but never wider; chmod() then settles it. */
+static int bind_and_listen(nearcall_handoff *handoff, const struct sockaddr_un *to)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    struct stat status;
+    const char *step = "socket";
+    listening->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listening->fd < 0)
+        goto fail;
+    step = "bind";
+    if (fchmod(listening->fd, 0600) != 0 ||
+        bind(listening->fd, (const struct sockaddr *)to, sizeof(*to)) != 0)
+        goto fail;
+    step = "chmod";
+    if (chmod(to->sun_path, handoff->mode ? handoff->mode : DEFAULT_MODE) != 0 ||
+        stat(to->sun_path, &status) != 0)
+        goto fail;
+    listening->inode = status.st_ino;
+    step = "listen";
+    if (listen(listening->fd, NC_LISTEN_BACKLOG) != 0)
+        goto fail;
+    step = "rename";
+    if (rename(to->sun_path, listening->address.path) != 0)
+        goto fail;
+    listening->published = true;
+    return NEARCALL_OK;
+fail:
+    return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "%s, for unix:%s: %s", step,
+                           listening->address.path, strerror(errno));
+}
+
+static int listen_path(nearcall_handoff *handoff, const char *address)
+{
+    struct sockaddr_un to = {0};
+    handoff->listening.owner = getpid();
+    int r = nc_handoff_parse_address(handoff, &handoff->listening.address, address);
+    if (r == NEARCALL_OK)
+        r = take_lock(handoff);
+    if (r == NEARCALL_OK)
+        r = temporary_name(handoff, &to);
+    if (r != NEARCALL_OK)
+        return r;
+    unlink(to.sun_path); /* of a process that had this number before */
+    r = bind_and_listen(handoff, &to);
+    if (r != NEARCALL_OK)
+        unlink(to.sun_path);
+    return r;
+}
+
+static int begin(nearcall_handoff *handoff, int r)
+{
+    if (r == NEARCALL_OK) {
+        nc_handoff_watch_listening(handoff);
+        return NEARCALL_OK;
+    }
+    nc_handoff_stop_listening(handoff);
+    handoff->unusable = true;
+    return r;
+}
+
+NEARCALL_API int nearcall_handoff_listen(nearcall_handoff **ret_handoff, const char *address,
+                                         const nearcall_handoff_options *options)
+{
+    if (!ret_handoff)
+        return NEARCALL_E_MISUSE;
+    int r = nc_handoff_new(ret_handoff, options, NEARCALL_HANDOFF_TAKE_CONNECTIONS);
+    if (r != NEARCALL_OK)
+        return r;
+    return begin(*ret_handoff, listen_path(*ret_handoff, address));
+}
+
+static int listen_descriptor(nearcall_handoff *handoff, int fd)
+{
+    int family = 0, listens = 0;
+    socklen_t family_bytes = sizeof(family), listens_bytes = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &family_bytes) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_bytes) != 0)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT, "descriptor %d: %s", fd,
+                               strerror(errno));
+    if (family != AF_UNIX || !listens)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
+                               "descriptor %d is not a Unix socket that listens", fd);
+    handoff->listening.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int flags = fcntl(fd, F_GETFL);
+    if (handoff->listening.fd < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return nc_handoff_fail(handoff, NEARCALL_E_RESOURCE_EXHAUSTED, "descriptor %d: %s", fd,
+                               strerror(errno));
+    return NEARCALL_OK;
+}
+
+NEARCALL_API int nearcall_handoff_listen_fd(nearcall_handoff **ret_handoff, int fd,
+                                            const nearcall_handoff_options *options)
+{
+    if (!ret_handoff)
+        return NEARCALL_E_MISUSE;
+    int r = nc_handoff_new(ret_handoff, options, NEARCALL_HANDOFF_TAKE_CONNECTIONS);
+    if (r != NEARCALL_OK)
+        return r;
+    return begin(*ret_handoff, listen_descriptor(*ret_handoff, fd));
+}
+
+/* The path goes first, so that nobody connects to what is not accepted any more. Other
+ * processes may have copies of the socket: the watch would outlive the descriptor. */
+void nc_handoff_stop_listening(nearcall_handoff *handoff)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    struct stat status;
+    if (listening->published && listening->owner == getpid() &&
+        lstat(listening->address.path, &status) == 0 && status.st_ino == listening->inode)
+        unlink(listening->address.path);
+    listening->published = false;
+    if (listening->watched)
+        epoll_ctl(handoff->epoll_fd, EPOLL_CTL_DEL, listening->fd, NULL);
+    listening->watched = false;
+    if (listening->fd >= 0)
+        close(listening->fd);
+    if (listening->lock_fd >= 0)
+        close(listening->lock_fd);
+    listening->fd = listening->lock_fd = -1;
+    listening->retry_ns = 0;
+}
+
+/* ---- Channels ---- */
+
+/* Watched while there is room for a channel. One of several processes that wait for the
+ * same socket is woken. */
+void nc_handoff_watch_listening(nearcall_handoff *handoff)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data = {.ptr = NULL}};
+    bool wanted = listening->fd >= 0 && listening->retry_ns == 0 &&
+                  handoff->channels_open < handoff->channels_max;
+    if (wanted == listening->watched)
+        return;
+    if (epoll_ctl(handoff->epoll_fd, wanted ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listening->fd,
+                  &event) == 0)
+        listening->watched = wanted;
+}
+
+/* One at a time: another process that waits for the socket gets the next. */
+void nc_handoff_accept_channel(nearcall_handoff *handoff)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    int fd = accept4(listening->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        listening->retry_ns = nc_after_ms(handoff->now_ns, RETRY_MS);
+    if (fd >= 0) {
+        struct nc_handoff_channel *channel = nc_handoff_channel_new(handoff, fd, false);
+        if (channel)
+            nc_handoff_channel_receive(channel); /* its hello is there, mostly */
+    }
+    nc_handoff_watch_listening(handoff);
+}

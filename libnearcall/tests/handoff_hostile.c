@@ -1,0 +1,364 @@
+/* Givers that do not keep to the protocol: their channel ends, what they sent is closed,
+ * and the handle serves others. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "handoff_test.h"
+#include "limits_gen.h"
+
+static nearcall_handoff *taker;
+static const char *address;
+
+/* A connection whose other end tells when nobody has it any more. */
+struct gift {
+    int fd;
+    int other;
+};
+
+static struct gift make_gift(void)
+{
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    return (struct gift){pair[0], pair[1]};
+}
+
+static void expect_closed(struct gift *gift)
+{
+    close(gift->fd);
+    expect_end(gift->other);
+    close(gift->other);
+}
+
+/* Runs the taker until the descriptor is readable: an answer, or the end. */
+static void run_until_readable(int fd)
+{
+    struct pollfd watched = {fd, POLLIN, 0};
+    double end = test_now_ms() + PATIENCE_MS;
+    while (poll(&watched, 1, 0) == 0) {
+        CHECK(test_now_ms() < end);
+        (void)nearcall_handoff_wait(taker, 1);
+    }
+}
+
+static int greeted(void)
+{
+    uint8_t hello[NC_HANDOFF_HELLO_BYTES];
+    int fd = raw_connect(address, true);
+    run_until_readable(fd);
+    CHECK_INT(read(fd, hello, sizeof(hello)), sizeof(hello));
+    return fd;
+}
+
+/* Nothing more comes but the end. */
+static void expect_channel_end(int fd)
+{
+    uint8_t byte;
+    run_until_readable(fd);
+    CHECK(read(fd, &byte, 1) <= 0);
+    close(fd);
+}
+
+/* ---- Breaches: each sends what it likes and gets the end ---- */
+
+static void two_descriptors(int fd, int gift)
+{
+    uint8_t give[100];
+    int fds[] = {gift, gift};
+    raw_send(fd, give, raw_give(give, 1), fds, 2);
+}
+
+static void as_many_descriptors_as_the_kernel_takes(int fd, int gift)
+{
+    uint8_t give[100];
+    int fds[NC_HANDOFF_FDS_MAX];
+    for (int i = 0; i < NC_HANDOFF_FDS_MAX; i++)
+        fds[i] = gift;
+    raw_send(fd, give, raw_give(give, 1), fds, NC_HANDOFF_FDS_MAX);
+}
+
+static void a_descriptor_with_a_ping(int fd, int gift)
+{
+    struct nc_handoff_frame ping = {.type = NC_HANDOFF_PING, .id = 1};
+    uint8_t bytes[100];
+    raw_send(fd, bytes, raw_frame(bytes, &ping), &gift, 1);
+}
+
+static void a_descriptor_within_a_frame(int fd, int gift)
+{
+    uint8_t give[100];
+    size_t bytes = raw_give(give, 1);
+    raw_send(fd, give, NC_HANDOFF_HEADER_BYTES + 2, NULL, 0);
+    run_until_readable(nearcall_handoff_fd(taker));
+    (void)nearcall_handoff_wait(taker, 0); /* so that the two are not joined */
+    raw_send(fd, give + NC_HANDOFF_HEADER_BYTES + 2, bytes - NC_HANDOFF_HEADER_BYTES - 2, &gift, 1);
+}
+
+static void a_number_twice(int fd, int gift)
+{
+    uint8_t give[100];
+    size_t bytes = raw_give(give, 1);
+    raw_send(fd, give, bytes, &gift, 1);
+    raw_send(fd, give, bytes, &gift, 1);
+}
+
+static void send_damaged(int fd, int gift, size_t at, uint8_t value)
+{
+    uint8_t give[100];
+    size_t bytes = raw_give(give, 1);
+    give[at] = value;
+    raw_send(fd, give, bytes, &gift, 1);
+}
+
+static void an_unknown_type(int fd, int gift)
+{
+    send_damaged(fd, gift, 4, 99);
+}
+
+static void a_length_that_lies(int fd, int gift)
+{
+    send_damaged(fd, gift, 0, 250);
+}
+
+static void a_prefix_of_4_gib(int fd, int gift)
+{
+    send_damaged(fd, gift, 19, 255);
+}
+
+static void a_reserved_byte(int fd, int gift)
+{
+    send_damaged(fd, gift, 7, 1);
+}
+
+static void a_kind_that_is_none(int fd, int gift)
+{
+    send_damaged(fd, gift, 5, 9);
+}
+
+static void send_type(int fd, enum nc_handoff_type type)
+{
+    struct nc_handoff_frame frame = {.type = type, .id = 1, .reason = type == NC_HANDOFF_REFUSED};
+    uint8_t bytes[100];
+    raw_send(fd, bytes, raw_frame(bytes, &frame), NULL, 0);
+}
+
+static void an_answer_to_nothing(int fd, int gift)
+{
+    (void)gift;
+    send_type(fd, NC_HANDOFF_TAKEN);
+}
+
+static void a_refusal_of_nothing(int fd, int gift)
+{
+    (void)gift;
+    send_type(fd, NC_HANDOFF_REFUSED);
+}
+
+static void a_recall_of_nothing(int fd, int gift)
+{
+    (void)gift;
+    send_type(fd, NC_HANDOFF_RECALL);
+}
+
+static void a_want_that_was_not_offered(int fd, int gift)
+{
+    (void)gift;
+    send_type(fd, NC_HANDOFF_WANT);
+}
+
+static void a_pong_that_nobody_asked_for(int fd, int gift)
+{
+    (void)gift;
+    send_type(fd, NC_HANDOFF_PONG);
+}
+
+static void more_than_the_window(int fd, int gift)
+{
+    uint8_t give[100];
+    for (uint64_t id = 1; id <= NC_HANDOFF_WINDOW + 1; id++) {
+        raw_send(fd, give, raw_give(give, id), &gift, 1);
+        (void)nearcall_handoff_wait(taker, 0);
+    }
+}
+
+static void noise(int fd, int gift)
+{
+    static const char text[] = "noise noise noise noise noise noise noise noise";
+    raw_send(fd, text, sizeof(text), &gift, 1);
+}
+
+static void the_end_within_a_frame(int fd, int gift)
+{
+    uint8_t give[100];
+    raw_give(give, 1);
+    raw_send(fd, give, 20, &gift, 1);
+    CHECK(shutdown(fd, SHUT_WR) == 0);
+}
+
+static void breaches(void)
+{
+    static void (*const all[])(int, int) = {
+        two_descriptors, as_many_descriptors_as_the_kernel_takes, a_descriptor_with_a_ping,
+        a_descriptor_within_a_frame, a_number_twice, an_unknown_type, a_length_that_lies,
+        a_prefix_of_4_gib, a_reserved_byte, a_kind_that_is_none, an_answer_to_nothing,
+        a_refusal_of_nothing, a_recall_of_nothing, a_want_that_was_not_offered,
+        a_pong_that_nobody_asked_for, more_than_the_window, noise, the_end_within_a_frame,
+    };
+    nearcall_handoff_item item;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct gift gift = make_gift();
+        int fd = greeted();
+        all[i](fd, gift.fd);
+        expect_channel_end(fd);
+        CHECK_HANDOFF(taker, nearcall_handoff_accept(taker, 0, &item), NEARCALL_E_AGAIN);
+        expect_closed(&gift);
+    }
+}
+
+/* ---- What is refused and leaves the channel, what is well-formed and odd ---- */
+
+static void no_descriptor_is_refused(void)
+{
+    struct gift gift = make_gift();
+    nearcall_handoff_item item;
+    uint8_t gives[200];
+    int fd = greeted();
+    raw_send(fd, gives, raw_give(gives, 1), NULL, 0);
+    run_until_readable(fd);
+    raw_expect(fd, NC_HANDOFF_REFUSED, NEARCALL_HANDOFF_NO_DESCRIPTOR);
+    size_t bytes = raw_give(gives, 2); /* two gifts glued together, one descriptor */
+    raw_send(fd, gives, bytes + raw_give(gives + bytes, 3), &gift.fd, 1);
+    run_until_readable(fd);
+    raw_expect(fd, NC_HANDOFF_REFUSED, NEARCALL_HANDOFF_NO_DESCRIPTOR);
+    CHECK_HANDOFF(taker, nearcall_handoff_accept(taker, PATIENCE_MS, &item), NEARCALL_OK);
+    raw_expect(fd, NC_HANDOFF_TAKEN, 0);
+    close(item.fd);
+    expect_closed(&gift);
+    close(fd);
+}
+
+static void wrong_kinds_are_refused(void)
+{
+    uint8_t give[100];
+    int fd = greeted(), ends[2], listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(listen(listener, 1) == 0 && pipe(ends) == 0);
+    const int wrong[] = {listener, ends[0], socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    for (unsigned i = 0; i < 3; i++) {
+        raw_send(fd, give, raw_give(give, i + 1), &wrong[i], 1);
+        run_until_readable(fd);
+        raw_expect(fd, NC_HANDOFF_REFUSED, NEARCALL_HANDOFF_WRONG_KIND);
+        close(wrong[i]);
+    }
+    close(ends[1]);
+    close(fd);
+}
+
+/* The kernel joins bytes of several sends and takes one apart: the descriptor still finds
+ * its frame. */
+static void glued_and_torn(void)
+{
+    struct nc_handoff_frame ping = {.type = NC_HANDOFF_PING, .id = 1};
+    struct gift gift = make_gift();
+    nearcall_handoff_item item;
+    uint8_t pings[100], give[100];
+    size_t ping_bytes = raw_frame(pings, &ping), bytes = raw_give(give, 1);
+    int fd = greeted();
+    raw_send(fd, pings, ping_bytes, NULL, 0);
+    raw_send(fd, give, bytes, &gift.fd, 1);
+    raw_send(fd, pings, ping_bytes, NULL, 0);
+    CHECK_HANDOFF(taker, nearcall_handoff_accept(taker, PATIENCE_MS, &item), NEARCALL_OK);
+    close(item.fd);
+    raw_give(give, 2);
+    for (size_t i = 0; i < bytes; i++) { /* byte by byte, each read by itself */
+        raw_send(fd, give + i, 1, &gift.fd, i == 0);
+        (void)nearcall_handoff_wait(taker, 0);
+    }
+    CHECK_HANDOFF(taker, nearcall_handoff_accept(taker, PATIENCE_MS, &item), NEARCALL_OK);
+    CHECK(strcmp(item.name, "hostile") == 0);
+    close(item.fd);
+    expect_closed(&gift);
+    raw_expect(fd, NC_HANDOFF_PONG, 0);
+    raw_expect(fd, NC_HANDOFF_PONG, 0);
+    raw_expect(fd, NC_HANDOFF_TAKEN, 0);
+    raw_expect(fd, NC_HANDOFF_TAKEN, 0);
+    close(fd);
+}
+
+/* ---- Hellos ---- */
+
+static void bad_hellos(void)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } all[] = {
+        {"noise noise noise noise noise noise noise", 41},
+        {"\x89NCH\r\n\x1a\n........................................", 48},
+        {"\x8aNCP\r\n\x1a\n\xff\xff\xff\x7f................................", 44},
+        {"\x8aNCP\r\n\x1a\n\x01\0\0\0................................", 44},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        int fd = raw_connect(address, false);
+        raw_send(fd, all[i].bytes, all[i].count, NULL, 0);
+        expect_channel_end(fd);
+    }
+    int silent = raw_connect(address, false); /* ends by the time limit of hellos */
+    raw_send(silent, "\x8aNCP", 4, NULL, 0);
+    expect_channel_end(silent);
+}
+
+static void future_versions_are_told_why(void)
+{
+    struct nc_handoff_hello hello = {.total_bytes = NC_HANDOFF_HELLO_BYTES, .lowest = 7, .highest = 9};
+    struct nc_handoff_fault fault;
+    uint8_t bytes[NC_HANDOFF_HELLO_BYTES], answer[500] = {0};
+    int fd = raw_connect(address, false);
+    nc_handoff_hello_encode(bytes, &hello);
+    raw_send(fd, bytes, sizeof(bytes), NULL, 0);
+    run_until_readable(fd);
+    CHECK(read(fd, answer, sizeof(answer) - 1) > NC_HANDOFF_HELLO_BYTES);
+    CHECK_INT(nc_handoff_hello_decode(&hello, answer, sizeof(answer), &fault), 1);
+    CHECK_INT(hello.highest, 0);
+    CHECK(strstr((char *)answer + NC_HANDOFF_HELLO_BYTES, "7 to 9") != NULL);
+    expect_channel_end(fd);
+}
+
+/* Its answers are never read: the channel ends instead of growing. */
+static void pings_whose_answers_nobody_reads(void)
+{
+    struct nc_handoff_frame ping = {.type = NC_HANDOFF_PING, .id = 1};
+    uint8_t bytes[100];
+    size_t count = raw_frame(bytes, &ping);
+    int fd = greeted();
+    double end = test_now_ms() + PATIENCE_MS;
+    for (;;) {
+        ssize_t r = send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (r < 0 && errno != EAGAIN)
+            break;
+        if (r < 0)
+            (void)nearcall_handoff_wait(taker, 1);
+        CHECK(test_now_ms() < end);
+    }
+    close(fd);
+}
+
+int main(void)
+{
+    test_begin();
+    address = handoff_address();
+    taker = handoff_listen(address, 0);
+    no_descriptor_is_refused();
+    int descriptors = test_open_descriptors();
+    breaches();
+    wrong_kinds_are_refused();
+    glued_and_torn();
+    bad_hellos();
+    future_versions_are_told_why();
+    pings_whose_answers_nobody_reads();
+    (void)nearcall_handoff_wait(taker, 0);
+    no_descriptor_is_refused(); /* it serves on */
+    CHECK_INT(test_open_descriptors(), descriptors);
+    nearcall_handoff_close(taker);
+    return 0;
+}
