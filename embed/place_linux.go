@@ -113,7 +113,7 @@ func (p *place) listen(ctx context.Context) (net.Listener, error) {
 	}
 	beginOpening()
 	defer endOpening()
-	bound, err := unixsocket.Transport{}.Listen(ctx, at, transport.ListenOptions{Mode: socketMode})
+	bound, err := unixsocket.Transport{}.Listen(ctx, at, transport.ListenOptions{Mode: socketMode, GroupID: -1})
 	if err != nil {
 		return nil, err
 	}

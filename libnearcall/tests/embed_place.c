@@ -2,6 +2,7 @@
  * user's alone. The runtime reads it when the program begins, so each case is a program. */
 #include "embed_test.h"
 
+#include <grp.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +37,33 @@ static void check(const char *runtime, const char *expected)
     test_join(test_fork(run, (void *)(uintptr_t)expected));
 }
 
+static void counts(void *client)
+{
+    embed_call_none(client, "count");
+}
+
+/* Who is not root may neither give files away nor enter what is root's. */
+static void ordinary_user(void *address)
+{
+    if (geteuid() == 0)
+        CHECK_INT(setgroups(0, NULL) | setgid(12345) | setuid(12345), 0);
+    nearcall_client *client = test_open(address, 0);
+    embed_echo(client, 1);
+    test_join(test_fork(counts, client));
+    CHECK_INT(embed_call_none(client, "count"), 2);
+    nearcall_close(client);
+}
+
+static void check_ordinary_user(void)
+{
+    char address[300];
+    snprintf(address, sizeof(address), "embed:%s", embed_copy("libordinary.so", 0, NULL, "\x7f", 1));
+    CHECK_INT(chmod(address + strlen("embed:"), 0755), 0);
+    CHECK_INT(chmod(test_directory(), 0755), 0);
+    CHECK_INT(unsetenv("XDG_RUNTIME_DIR") | unsetenv("TMPDIR"), 0);
+    test_join(test_fork(ordinary_user, address));
+}
+
 int main(int count, char **arguments)
 {
     char runtime[200], inside[300], temporary[300];
@@ -58,5 +86,6 @@ int main(int count, char **arguments)
         CHECK_INT(chown(runtime, 12345, 12345), 0);
         check(runtime, temporary);
     }
+    check_ordinary_user();
     return 0;
 }
