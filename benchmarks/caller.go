@@ -149,10 +149,26 @@ func appendSamples(samples []uint64, from io.Reader, count uint64) ([]uint64, er
 	return samples, nil
 }
 
-// cpuOf returns the CPU time a process has used; none for no process.
+// cpuOf returns the CPU time that a process, its children and what works for it have
+// used; none for no process.
 func cpuOf(p *process) (time.Duration, error) {
 	if p == nil {
 		return 0, nil
 	}
-	return processCPU(p.pid())
+	used, err := cpuOf(p.behind)
+	if err != nil {
+		return 0, err
+	}
+	children, err := childrenOf(p.pid())
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range append(children, p.pid()) {
+		own, err := processCPU(pid)
+		if err != nil {
+			return 0, err
+		}
+		used += own
+	}
+	return used, nil
 }

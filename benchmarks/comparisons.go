@@ -45,6 +45,7 @@ func comparisons() []result.Comparison {
 	all = append(all, ofSockets()...)
 	all = append(all, ofMemory()...)
 	all = append(all, ofLibraries()...)
+	all = append(all, ofHandoffs()...)
 	all = append(all, ofSizes()...)
 	for _, count := range processCounts {
 		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
@@ -107,6 +108,14 @@ func ofLibraries() []result.Comparison {
 		alone(figureOf("nearcall-perl-embed-child-typed", typedBytes, result.FigureP50), result.Under(bindingMax)),
 		alone(figureOf("nearcall-c-embed-child-goroutine", 0, result.FigureP50), nil),
 		alone(inProcess, nil),
+	}
+}
+
+func ofHandoffs() []result.Comparison {
+	handed := figureOf("web-handed-over", 0, result.FigureP50)
+	return []result.Comparison{
+		ratio(handed, figureOf("web-direct", 0, result.FigureP50), result.AtMost(1.3)),
+		ratio(figureOf("web-nginx-proxy", 0, result.FigureP50), handed, result.AtLeast(1.5)),
 	}
 }
 

@@ -60,6 +60,7 @@ func (t tools) groups() []group {
 	for _, period := range periods {
 		groups = append(groups, t.paced(period))
 	}
+	groups = append(groups, t.shortConnections())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	quota := t.both("half-cpu")
@@ -173,6 +174,16 @@ func (t tools) pipelined() group {
 }
 
 const pipelinedInFlight = 64
+
+// shortConnections are connect, GET, 200, close: to the server itself, to a front that
+// hands the connection to it, and to a proxy.
+func (t tools) shortConnections() group {
+	return group{name: "short-connections", slices: smallSlices, rows: []rowPlan{
+		plan("web-direct", 0, webServer, byWeb, t.c("http")),
+		plan("web-handed-over", 0, frontServer, byWeb, t.c("http")),
+		plan("web-nginx-proxy", 0, proxyServer, byWeb, t.c("http")),
+	}}
+}
 
 func (t tools) large(size int) group {
 	return group{name: fmt.Sprintf("large-%d", size), rows: []rowPlan{

@@ -40,6 +40,8 @@ const (
 	// With a library: in the process itself, or in the parent.
 	byItself route = "itself"
 	byParent route = "parent"
+	// A short connection over TCP.
+	byWeb route = "web"
 )
 
 // A rowPlan is one way to call.

@@ -21,10 +21,24 @@ type process struct {
 	in      io.WriteCloser
 	out     *bufio.Reader
 	pipe    *os.File
+	behind  *process // what works for this one; nil: nothing does
 }
 
 // startProcess starts a program and waits until it is ready.
 func startProcess(name string, args ...string) (*process, error) {
+	p, err := startUnready(name, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.awaitReady(); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%s did not get ready: %w", strings.Join(p.command.Args, " "), err)
+	}
+	return p, nil
+}
+
+// startUnready starts a program that does not say when it is ready.
+func startUnready(name string, args ...string) (*process, error) {
 	p := &process{command: exec.Command(name, args...)}
 	p.command.Stderr = os.Stderr
 	// Whatever becomes of this program, the processes end with it.
@@ -43,10 +57,6 @@ func startProcess(name string, args ...string) (*process, error) {
 	if err != nil {
 		read.Close()
 		return nil, err
-	}
-	if err := p.awaitReady(); err != nil {
-		p.stop()
-		return nil, fmt.Errorf("%s did not get ready: %w", strings.Join(p.command.Args, " "), err)
 	}
 	return p, nil
 }

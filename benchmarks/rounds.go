@@ -45,6 +45,7 @@ type scene struct {
 	folder  string   // of the sockets
 	prefix  []string // what commands are started with
 	servers map[serverName]*process
+	web     *web // where rows go to one
 }
 
 // path is where a server listens.
@@ -70,7 +71,16 @@ func (s *scene) startServers(rows []rowPlan) error {
 	}
 	s.servers = map[serverName]*process{}
 	for _, row := range rows {
-		if commands[row.server] == nil || s.servers[row.server] != nil {
+		if s.servers[row.server] != nil {
+			continue
+		}
+		if row.route == byWeb {
+			if err := s.startWeb(row.server); err != nil {
+				return err
+			}
+			continue
+		}
+		if commands[row.server] == nil {
 			continue
 		}
 		server, err := s.start(commands[row.server]...)
@@ -107,6 +117,9 @@ func (s *scene) startCallers(row *measuredRow) error {
 
 // address returns where the callers of a row find what they call.
 func (s *scene) address(plan rowPlan) string {
+	if plan.route == byWeb {
+		return "tcp:" + s.web.hostPort(plan.server)
+	}
 	switch plan.server {
 	case testLibrary:
 		return "embed:" + s.built("libtestlibrary.so")

@@ -182,8 +182,8 @@ int main(int argc, char **argv)
 {
     static const struct subject *const subjects[] = {
         &subject_bare, &subject_spin, &subject_memcpy, &subject_simple, &subject_simple_reconnect,
-        &subject_raw, &subject_typed, &subject_pipelined, &subject_cgo, &subject_goroutine, &subject_child_raw,
-        &subject_child_goroutine};
+        &subject_raw, &subject_typed, &subject_pipelined, &subject_cgo, &subject_http, &subject_goroutine,
+        &subject_child_raw, &subject_child_goroutine};
     const struct subject *subject = NULL;
     void *state;
 

@@ -36,6 +36,7 @@ extern const struct subject subject_simple_reconnect; /* JSON, a connection per 
 extern const struct subject subject_raw;            /* libnearcall, raw bytes to echo() */
 extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
 extern const struct subject subject_cgo;            /* an empty Go function in this process */
+extern const struct subject subject_http;           /* connect, GET, 200, close */
 extern const struct subject subject_goroutine;      /* libnearcall, a function that waits for a goroutine */
 extern const struct subject subject_child_raw;      /* as raw, from a child of who opened the handle */
 extern const struct subject subject_child_goroutine;

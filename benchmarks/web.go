@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Servers of short connections. All answers come from one webserver; they differ
+// in how a connection comes to it.
+const (
+	webServer   serverName = "web"   // serves its own port
+	frontServer serverName = "front" // nearcall front, which hands connections to web
+	proxyServer serverName = "nginx" // a proxy to web's port, with kept-alive connections to it
+)
+
+// downloadBytes is what there is to download.
+const downloadBytes = 1 << 30
+
+// A web is the programs of one group that short connections go to.
+type web struct {
+	t      tools
+	folder string
+	ports  map[serverName]int
+}
+
+// newWeb reserves ports by asking for free ones. Somebody else may take one before
+// it is listened on; then that program says so, and the run ends.
+func newWeb(t tools, folder string) (*web, error) {
+	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
+	for _, name := range []serverName{webServer, frontServer, proxyServer} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		w.ports[name] = l.Addr().(*net.TCPAddr).Port
+	}
+	return w, nil
+}
+
+func (w *web) hostPort(name serverName) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.ports[name]))
+}
+
+func (w *web) handed() string { return "unix:" + filepath.Join(w.folder, "web.sock") }
+
+// command returns how a server is started, and writes what it reads.
+func (w *web) command(name serverName) ([]string, error) {
+	switch name {
+	case webServer:
+		file := filepath.Join(w.folder, "download")
+		err := os.WriteFile(file, nil, 0o600)
+		if err == nil {
+			err = os.Truncate(file, downloadBytes)
+		}
+		return []string{w.t.built("webserver"), w.handed(), w.hostPort(webServer), file}, err
+	case frontServer:
+		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed()),
+			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
+	case proxyServer:
+		return w.configured("nginx.conf", fmt.Sprintf(proxyConfig, w.folder, w.hostPort(webServer), w.hostPort(proxyServer)),
+			"nginx", "-e", "stderr", "-p", w.folder, "-c")
+	}
+	return nil, fmt.Errorf("%s is no server of short connections", name)
+}
+
+// configured writes a configuration and appends its path to a command.
+func (w *web) configured(name, text string, command ...string) ([]string, error) {
+	path := filepath.Join(w.folder, name)
+	return append(command, path), os.WriteFile(path, []byte(text), 0o600)
+}
+
+// frontConfig takes the front's address and the backend's socket.
+const frontConfig = `
+[[listen]]
+name = "web"
+address = "tcp:%s"
+protocol = "http"
+defer_accept = true
+
+[[route]]
+host = "*"
+backend = "web"
+
+[backend.web]
+sockets = [%q]
+`
+
+// proxyConfig takes a folder, the upstream's address and the proxy's own. It is what
+// nginx's documentation gives for a proxy that keeps connections to its upstream.
+const proxyConfig = `
+daemon off;
+worker_processes auto;
+pid %[1]s/nginx.pid;
+error_log stderr error;
+events { worker_connections 4096; }
+http {
+    access_log off;
+    client_body_temp_path %[1]s/client_body;
+    proxy_temp_path %[1]s/proxy;
+    fastcgi_temp_path %[1]s/fastcgi;
+    uwsgi_temp_path %[1]s/uwsgi;
+    scgi_temp_path %[1]s/scgi;
+    upstream web {
+        server %[2]s;
+        keepalive 64;
+    }
+    server {
+        listen %[3]s;
+        location / {
+            proxy_pass http://web;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+        }
+    }
+}
+`
+
+// startWeb starts a server of short connections, after the webserver that it needs.
+func (s *scene) startWeb(name serverName) (err error) {
+	if s.web == nil {
+		if s.web, err = newWeb(s.tools, s.folder); err != nil {
+			return err
+		}
+	}
+	if name != webServer && s.servers[webServer] == nil {
+		if err := s.startWeb(webServer); err != nil {
+			return err
+		}
+	}
+	command, err := s.web.command(name)
+	if err != nil {
+		return err
+	}
+	server, err := startUnready(command[0], command[1:]...)
+	if err != nil {
+		return err
+	}
+	server.behind = s.servers[webServer] // none, for the webserver itself
+	s.servers[name] = server
+	return awaitPort(s.web.hostPort(name))
+}
+
+// awaitPort waits until a program that does not say when it is ready listens.
+func awaitPort(hostPort string) error {
+	deadline := time.Now().Add(readyTimeout)
+	for {
+		c, err := net.Dial("tcp", hostPort)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("nobody listens after %v: %w", readyTimeout, err)
+		}
+		time.Sleep(portPeriod)
+	}
+}
+
+const portPeriod = 10 * time.Millisecond
