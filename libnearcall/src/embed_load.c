@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -149,10 +150,19 @@ static bool is_first(char *reason, size_t reason_bytes)
     return false;
 }
 
+/* A file that was loaded may have been removed since. What is there and no file, such as
+ * a pipe, dlopen() would wait for. */
+static void *find_loaded(const char *file)
+{
+    struct stat status;
+    bool may_be_one = stat(file, &status) != 0 || S_ISREG(status.st_mode);
+    return may_be_one ? dlopen(file, RTLD_NOW | RTLD_NOLOAD) : NULL;
+}
+
 static const struct nearcall_embed_library *find_or_load(const char *file, char *reason,
                                                          size_t reason_bytes)
 {
-    void *handle = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+    void *handle = find_loaded(file);
     if (handle)
         return library_in(handle, file, reason, reason_bytes);
     if (!nc_embed_file_fits(file, reason, reason_bytes) || !is_first(reason, reason_bytes))

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void refused(const char *address, int code, const char *words)
@@ -59,6 +60,8 @@ static void no_library(void *unused)
     CHECK_INT(truncate(path, 100000), 0); /* as by a copy that is under way */
     refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "incomplete or damaged");
     CHECK_INT(truncate(path, 10), 0);
+    refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "not a shared library");
+    CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
     refused(address_of(path), NEARCALL_E_FAILED_PRECONDITION, "not a shared library");
 }
 
