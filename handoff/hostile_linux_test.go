@@ -107,18 +107,18 @@ func encoded(id uint64, change func(*frame.Frame)) []byte {
 func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 	ping := encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Ping, ID: 1} })
 	for name, breach := range map[string]func(a *attacker, fd int){
-		"two descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), fd, fd) },
-		"253 descriptors":             func(a *attacker, fd int) { a.send(encoded(1, nil), manyTimes(fd, 253)...) },
-		"a descriptor with a ping":    func(a *attacker, fd int) { a.send(ping, fd) },
+		"two descriptors":          func(a *attacker, fd int) { a.send(encoded(1, nil), fd, fd) },
+		"253 descriptors":          func(a *attacker, fd int) { a.send(encoded(1, nil), manyTimes(fd, 253)...) },
+		"a descriptor with a ping": func(a *attacker, fd int) { a.send(ping, fd) },
 		"a descriptor within a frame": func(a *attacker, fd int) {
 			a.send(encoded(1, nil)[:34])
 			a.awaitRead()
 			a.send(encoded(1, nil)[34:], fd)
 		},
-		"an id twice":                 func(a *attacker, fd int) { a.send(encoded(1, nil), fd); a.send(encoded(1, nil), fd) },
-		"an unknown type":             func(a *attacker, fd int) { a.send(damaged(4, 99), fd) },
-		"a length that lies":          func(a *attacker, fd int) { a.send(damaged(0, 250), fd) },
-		"a prefix of 4 GiB":           func(a *attacker, fd int) { a.send(damaged(19, 255), fd) },
+		"an id twice":        func(a *attacker, fd int) { a.send(encoded(1, nil), fd); a.send(encoded(1, nil), fd) },
+		"an unknown type":    func(a *attacker, fd int) { a.send(damaged(4, 99), fd) },
+		"a length that lies": func(a *attacker, fd int) { a.send(damaged(0, 250), fd) },
+		"a prefix of 4 GiB":  func(a *attacker, fd int) { a.send(damaged(19, 255), fd) },
 		"an answer to nothing": func(a *attacker, fd int) {
 			a.send(encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Taken, ID: 1} }))
 		},
@@ -130,7 +130,7 @@ func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 		},
 		"more than the window":             func(a *attacker, fd int) { a.flood(fd, 5) },
 		"noise":                            func(a *attacker, fd int) { a.send([]byte(strings.Repeat("noise ", 100)), fd) },
-		"a frame that never ends": func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd) },
+		"a frame that never ends":          func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd) },
 		"the end within a frame":           func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd); must(a.t, a.socket.CloseWrite()) },
 		"pings whose answers nobody reads": func(a *attacker, _ int) { a.floodPings() },
 	} {
