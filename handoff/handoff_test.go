@@ -3,10 +3,12 @@ package handoff_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -255,5 +257,118 @@ func TestPing(t *testing.T) {
 	_, address := listen(t)
 	if err := dial(t, address).Ping(testContext(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTLSListenerIsUnchanged(t *testing.T) {
+	l, address := listen(t)
+	p := dial(t, address)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.TLS.ServerName+" "+r.Proto)
+	}))
+	server.Listener = l
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	client := server.Client()
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client, served := tcpPair(t)
+		return client, p.SendConn(ctx, served, handoff.Meta{})
+	}
+	response, err := client.Get("https://example.com/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if got, err := io.ReadAll(response.Body); string(got) != "example.com HTTP/2.0" || err != nil {
+		t.Errorf("answered %q, %v", got, err)
+	}
+}
+
+// A client that has gone meanwhile has no address any more; who asks gets one that
+// is empty.
+func TestClientHasGone(t *testing.T) {
+	l, address := listen(t)
+	p := dial(t, address)
+	client, served := tcpPair(t)
+	if err := errors.Join(client.SetLinger(0), client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := served.Read(make([]byte, 1)); err == nil {
+		t.Fatal("the client is still there")
+	}
+	conns := accepted(l)
+	if err := p.SendConn(testContext(t), served, handoff.Meta{}); err != nil {
+		t.Fatal(err)
+	}
+	c := <-conns
+	if got := c.RemoteAddr(); got == nil || got.Network() != "tcp" {
+		t.Errorf("its address is %v", got)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("it can be read")
+	}
+}
+
+func TestUnixConnectionsAndSocketPairs(t *testing.T) {
+	l, address := listen(t)
+	p := dial(t, address)
+	unixListener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unixListener.Close() }()
+	client, err := net.Dial("unix", unixListener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := unixListener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := accepted(l)
+	if err := p.SendConn(testContext(t), served, handoff.Meta{Prefix: []byte("one ")}); err != nil {
+		t.Fatal(err)
+	}
+	c := <-conns
+	if _, ok := c.NetConn().(*net.UnixConn); !ok {
+		t.Errorf("it is a %T", c.NetConn())
+	}
+	if err := c.SetNoDelay(true); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("SetNoDelay of a Unix connection: %v", err)
+	}
+	go func() {
+		_, _ = io.Copy(c, c) // WriteTo and ReadFrom
+		_ = c.CloseWrite()
+	}()
+	if _, err := io.WriteString(client, "two"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.(*net.UnixConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(client); string(got) != "one two" || err != nil {
+		t.Errorf("echoed %q, %v", got, err)
+	}
+}
+
+func TestWhatCannotBeGiven(t *testing.T) {
+	_, address := listen(t)
+	p := dial(t, address)
+	_, served := tcpPair(t)
+	pipe, _ := net.Pipe()
+	for _, c := range []net.Conn{tls.Server(served, nil), pipe} {
+		if err := p.SendConn(testContext(t), c, handoff.Meta{}); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("gave a %T: %v", c, err)
+		}
+	}
+	if err := served.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.SendConn(testContext(t), served, handoff.Meta{}); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("gave a closed connection: %v", err)
+	}
+	if p.Pending() != 0 || p.Err() != nil {
+		t.Errorf("%d are pending, %v", p.Pending(), p.Err())
 	}
 }
