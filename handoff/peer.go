@@ -77,6 +77,9 @@ func (p *Peer) takeBack(take func(*Conn)) {
 // asked to give c back, and where it cannot answer within a second the channel is
 // ended, with all that it had not taken.
 //
+// A peer that was stopped may have a copy of c in its channel for as long as it is:
+// whoever closes c after an error calls CloseWrite first, or its client is not told.
+//
 // Nobody may read from c, write to it or close it meanwhile. A *tls.Conn cannot be
 // given: its state is in this process.
 func (p *Peer) SendConn(ctx context.Context, c net.Conn, m Meta) error {
