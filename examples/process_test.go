@@ -140,6 +140,12 @@ func built(t *testing.T, path string) string {
 // of its socket.
 func helloServer(t *testing.T) (server *process, socket string) {
 	t.Helper()
+	return exampleServer(t, "examples/server")
+}
+
+// exampleServer starts one that takes its address first.
+func exampleServer(t *testing.T, path string, args ...string) (server *process, socket string) {
+	t.Helper()
 	// Not t.TempDir(), whose path may be too long for a socket.
 	folder, err := os.MkdirTemp("", "nearcall-")
 	if err != nil {
@@ -147,7 +153,7 @@ func helloServer(t *testing.T) (server *process, socket string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	socket = filepath.Join(folder, "nearcall.sock")
-	server = start(t, nil, built(t, "examples/server"), "unix:"+socket)
+	server = start(t, nil, built(t, path), append([]string{"unix:" + socket}, args...)...)
 	await(t, "the server listens", func() bool {
 		connection, err := net.Dial("unix", socket)
 		if err == nil {
