@@ -23,16 +23,18 @@ static void serve_one(nearcall_handoff *handoff)
     close(item.fd);
 }
 
+/* Unix sockets: so many of TCP would use up the machine's ports. */
 static long give_and_ask(nearcall_handoff *giver)
 {
     nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
     char text[32] = "";
-    int client;
-    tcp_pair(&client, &item.fd);
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    item.fd = pair[1];
     CHECK_HANDOFF(giver, nearcall_handoff_give(giver, 0, &item, PATIENCE_MS), NEARCALL_OK);
-    CHECK(read(client, text, sizeof(text) - 1) > 0);
-    expect_end(client); /* no other process has it */
-    close(client);
+    CHECK(read(pair[0], text, sizeof(text) - 1) > 0);
+    expect_end(pair[0]); /* no other process has it */
+    close(pair[0]);
     return atol(text);
 }
 
