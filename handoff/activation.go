@@ -14,6 +14,7 @@ import (
 // open: systemd's, and those of Server::Starter.
 const (
 	variableListenPID   = "LISTEN_PID"
+	variableListenPIDFD = "LISTEN_PIDFDID" // the same of newer systemd; the number suffices
 	variableListenFDs   = "LISTEN_FDS"
 	variableListenNames = "LISTEN_FDNAMES"
 	variablePorts       = "SERVER_STARTER_PORT"
@@ -41,7 +42,7 @@ const (
 // There are none on Windows.
 func Inherited() ([]Item, error) {
 	named, err := namedDescriptors()
-	for _, variable := range []string{variableListenPID, variableListenFDs, variableListenNames, variablePorts} {
+	for _, variable := range []string{variableListenPID, variableListenPIDFD, variableListenFDs, variableListenNames, variablePorts} {
 		err = errors.Join(err, os.Unsetenv(variable))
 	}
 	if err != nil {

@@ -203,7 +203,7 @@ func TestInheritedRefuses(t *testing.T) {
 		{"LISTEN_FDS=1", 0, ""},
 		{"LISTEN_PID=$$", 0, ""},
 		{"LISTEN_PID=$$ LISTEN_FDS=0", 0, ""},
-		{"LISTEN_PID=$$ LISTEN_FDS=1", 1, ""},
+		{"LISTEN_PID=$$ LISTEN_PIDFDID=1 LISTEN_FDS=1", 1, ""},
 		{"LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=a:b:c", 1, ""},
 		{"LISTEN_PID=$$ LISTEN_FDS=one", 0, "not a number"},
 		{"LISTEN_PID=$$ LISTEN_FDS=-1", 0, "not a number"},

@@ -40,7 +40,7 @@ func main() {
 		told.Error += " again: " + err.Error()
 	}
 	told.Again = len(again)
-	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "SERVER_STARTER_PORT"} {
+	for _, name := range []string{"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES", "SERVER_STARTER_PORT"} {
 		if value, found := os.LookupEnv(name); found {
 			told.Environment = append(told.Environment, name+"="+value)
 		}

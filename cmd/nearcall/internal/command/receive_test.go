@@ -227,6 +227,60 @@ func TestReceiveOfAClientThatIsGone(t *testing.T) {
 	}
 }
 
+// Many clients share few places, and nothing is left when they have gone.
+func TestReceiveManyLeavesNothing(t *testing.T) {
+	r := startReceive(t, "--max", "4", "--", "cat")
+	if got := converse(t, r.give(t, handoff.Meta{}), "first"); got != "first" {
+		t.Fatalf("got %q", got)
+	}
+	before := r.descriptors(t)
+	var clients sync.WaitGroup
+	for i := range 100 {
+		client, served := connection(t)
+		clients.Go(func() {
+			if err := r.peer.SendConn(t.Context(), served, handoff.Meta{}); err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = fmt.Fprint(client, i)
+			_ = client.CloseWrite()
+			if all, err := io.ReadAll(client); err != nil || string(all) != fmt.Sprint(i) {
+				t.Errorf("client %d got %q, %v", i, all, err)
+			}
+		})
+	}
+	clients.Wait()
+	for deadline := time.Now().Add(20 * time.Second); r.descriptors(t) > before || r.children(t) != ""; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors where %d were, children %s", r.descriptors(t), before, r.children(t))
+		}
+	}
+}
+
+// descriptors returns how many it has.
+func (r *receiving) descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.Process.Pid))
+	must(t, err)
+	return len(entries)
+}
+
+// children returns those that run, and those that nobody has waited for.
+func (r *receiving) children(t *testing.T) string {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.Process.Pid))
+	must(t, err)
+	var all strings.Builder
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // the thread has ended
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
 // What runs is finished, and nothing more is taken.
 func TestReceiveFinishes(t *testing.T) {
 	r := startReceive(t, "--", "cat")
