@@ -57,6 +57,7 @@ var arrows = []layer{
 	// Servers that the command, the tests and the benchmarks share.
 	{"internal/demo", []string{"status", "server"}},
 	{"internal/testserver", []string{"status", "server", "internal/demo", "internal/wire"}},
+	{"internal/testgiver", []string{"handoff"}},
 	{"internal/testlibrary", []string{"server", "embed", "internal/demo"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
