@@ -16,35 +16,42 @@ import (
 type connection struct {
 	fd     int
 	remote net.Addr
+	// blocking: who gets it need not take it off a poller again.
+	blocking bool
 	// file owns the descriptor as soon as the poller knows it.
 	file   *os.File
 	closed bool
 }
 
 // accept takes a connection from a listening socket; again is true when none is
-// there.
-func accept(listening uintptr) (c *connection, again bool, err error) {
+// there. It is blocking where nobody is expected to wait for it.
+func accept(listening uintptr, blocking bool) (c *connection, again bool, err error) {
+	flags := unix.SOCK_CLOEXEC
+	if !blocking {
+		flags |= unix.SOCK_NONBLOCK
+	}
 	for {
-		fd, address, err := unix.Accept4(int(listening), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		// Not that of package unix, which asks for the protocol each time.
+		fd, address, err := syscall.Accept4(int(listening), flags)
 		switch err {
 		case nil:
-			return &connection{fd: fd, remote: netAddress(address)}, false, nil
-		case unix.EAGAIN:
+			return &connection{fd: fd, remote: netAddress(address), blocking: blocking}, false, nil
+		case syscall.EAGAIN:
 			return nil, true, nil
-		case unix.EINTR, unix.ECONNABORTED:
+		case syscall.EINTR, syscall.ECONNABORTED:
 		default:
 			return nil, false, os.NewSyscallError("accept4", err)
 		}
 	}
 }
 
-func netAddress(address unix.Sockaddr) net.Addr {
+func netAddress(address syscall.Sockaddr) net.Addr {
 	switch a := address.(type) {
-	case *unix.SockaddrInet4:
+	case *syscall.SockaddrInet4:
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)))
-	case *unix.SockaddrInet6:
+	case *syscall.SockaddrInet6:
 		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)))
-	case *unix.SockaddrUnix:
+	case *syscall.SockaddrUnix:
 		return &net.UnixAddr{Net: "unix", Name: a.Name}
 	}
 	return nil
@@ -59,6 +66,10 @@ func deferAccept(listening uintptr, seconds int) error {
 // polled makes the runtime's poller wait for the connection.
 func (c *connection) polled() *os.File {
 	if c.file == nil {
+		if c.blocking {
+			// Of an open socket this does not fail.
+			_ = unix.SetNonblock(c.fd, true)
+		}
 		c.file = os.NewFile(uintptr(c.fd), "connection")
 	}
 	return c.file
@@ -84,7 +95,7 @@ func (c *connection) RemoteAddr() net.Addr               { return c.remote }
 
 // LocalAddr asks the kernel, which nobody needs on the way to a backend.
 func (c *connection) LocalAddr() net.Addr {
-	address, err := unix.Getsockname(c.fd)
+	address, err := syscall.Getsockname(c.fd)
 	if err != nil {
 		return nil
 	}

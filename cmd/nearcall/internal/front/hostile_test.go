@@ -69,6 +69,32 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// With defer_accept a client costs the front nothing until it has sent something;
+// then it may be as slow as any other.
+func TestDeferAccept(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	port := s.serve(strings.Replace(plain, `name = "web"`, "name = \"web\"\ndefer_accept = true", 1) + metricsPart)
+	connection := dial(t, port)
+	for range 3 {
+		if out := output(t, "curl", "-sS", "-H", "Host: a.example", "http://127.0.0.1:"+port); !strings.HasPrefix(out, "a pid") {
+			t.Errorf("curl printed %q", out)
+		}
+	}
+	s.awaitMetric(`nearcall_front_connections_accepted_total{listener="web"}`, 3)
+	write(t, connection, "GET / HTTP/1.1\r\n")
+	s.awaitMetric("nearcall_front_connections_held", 1)
+	write(t, connection, "Host: a.example\r\nConnection: close\r\n\r\n")
+	if text := readAll(t, connection); !strings.Contains(text, "\r\n\r\na pid") {
+		t.Errorf("got %q", text)
+	}
+	malformed := dial(t, port)
+	write(t, malformed, "hello\r\n\r\n")
+	if text := readAll(t, malformed); !strings.HasPrefix(text, "HTTP/1.1 400 ") {
+		t.Errorf("got %q, want 400", text)
+	}
+}
+
 func TestClientThatLeaves(t *testing.T) {
 	s := newSite(t)
 	port := s.serve(strict)

@@ -91,6 +91,8 @@ func open(ctx context.Context, c config.Listen) (net.Listener, error) {
 		}
 	}
 	var configuration net.ListenConfig
+	// Plain TCP: receivers of other languages know its options.
+	configuration.SetMultipathTCP(false)
 	return configuration.Listen(ctx, parsed.Network, parsed.Target)
 }
 
@@ -114,7 +116,7 @@ func (l *listener) accept(serve func(*connection), failed func(error)) {
 	var problem error
 	take := func(fd uintptr) bool {
 		var again bool
-		accepted, again, problem = accept(fd)
+		accepted, again, problem = accept(fd, l.config.Load().DeferAccept)
 		return !again
 	}
 	pause := pauseLeast
@@ -144,7 +146,7 @@ func (l *listener) takeQueued(serve func(*connection)) {
 	}
 	_ = l.raw.Control(func(fd uintptr) {
 		for {
-			c, again, err := accept(fd)
+			c, again, err := accept(fd, l.config.Load().DeferAccept)
 			if again || err != nil {
 				return
 			}
