@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
@@ -44,6 +45,9 @@ func keep(written int, err error) int {
 // AppendArgumentsFromText appends the arguments of a command line as a
 // MessagePack array. On error dst keeps its length.
 func AppendArgumentsFromText(dst []byte, f *schema.Function, texts []string) ([]byte, error) {
+	if f.UsesDescriptors() {
+		return dst, fmt.Errorf("%s takes or returns files or connections, which have no form in text: call it from a program", f.Name)
+	}
 	if err := f.CheckArgumentCount(len(texts)); err != nil {
 		return dst, err
 	}

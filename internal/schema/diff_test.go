@@ -1,6 +1,8 @@
 package schema_test
 
 import (
+	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -43,6 +45,8 @@ func TestDiff(t *testing.T) {
 			[]string{"+parameter 1 of f was called a and is called c", "-parameter 2 (b) of f was removed"}},
 		{"types", f(func(int) int { return 0 }, options{}), f(func([]int) string { return "" }, options{}),
 			[]string{"-parameter 1 (arg1) of f was int64 and is list of int64", "-the results of f were [int64] and are [string]"}},
+		{"files", f(func(*os.File) {}, options{}), f(func(*net.TCPConn) *os.File { return nil }, options{}),
+			[]string{"-parameter 1 (arg1) of f was file and is connection", "-the results of f were [] and are [file]"}},
 		{"promises", f(func() {}, options{Idempotent: true}), f(func() {}, options{Doc: "new"}),
 			[]string{"-function f is no longer idempotent", "+the documentation of f changed"}},
 		{"more promises", f(func() {}, options{}), f(func() {}, options{Idempotent: true}), []string{"+function f is now idempotent"}},

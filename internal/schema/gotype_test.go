@@ -3,6 +3,8 @@ package schema_test
 import (
 	"context"
 	"encoding/json"
+	"net"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -55,6 +57,8 @@ func TestGoTypes(t *testing.T) {
 		{uint8(0), "uint8"}, {uint16(0), "uint16"}, {uint32(0), "uint32"}, {uint64(0), "uint64"}, {uint(0), "uint64"},
 		{float32(0), "float32"}, {float64(0), "float64"}, {"", "string"}, {[]byte{}, "bytes"}, {json.RawMessage{}, "bytes"},
 		{time.Time{}, "time"}, {time.Duration(0), "duration"}, {identifier(0), "int64"},
+		{(*os.File)(nil), "file"}, {(*net.TCPConn)(nil), "connection"}, {(**os.File)(nil), "optional file"},
+		{map[string][]*os.File{}, "map of string to list of file"},
 		{[]any{}, "list of any"}, {[][]byte{}, "list of bytes"}, {map[string]int{}, "map of string to int64"},
 		{map[uint8][]string{}, "map of uint8 to list of string"}, {new(string), "optional string"},
 		{person{}, "person"}, {[]*person{}, "list of optional person"}, {pair[int, person]{}, "pair_int_schema_test_person"},
@@ -95,6 +99,23 @@ type (
 	}
 	stringer interface{ String() string }
 )
+
+func TestUsesDescriptors(t *testing.T) {
+	type inner struct{ Files []*os.File }
+	type outer struct{ Inner []inner }
+	for _, test := range []struct {
+		fn   any
+		want bool
+	}{
+		{func(string, []byte) any { return nil }, false}, {func(person) {}, false},
+		{func(*os.File) {}, true}, {func(int) *net.TCPConn { return nil }, true},
+		{func(...*os.File) {}, true}, {func(map[string]**os.File) {}, true}, {func(outer) {}, true},
+	} {
+		if got := function(t, "f", test.fn, schema.GoOptions{}).UsesDescriptors(); got != test.want {
+			t.Errorf("%T: %v", test.fn, got)
+		}
+	}
+}
 
 func TestUnsupportedTypesSayWhere(t *testing.T) {
 	type person struct{ Other int }
