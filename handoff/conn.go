@@ -51,12 +51,14 @@ func newConn(c net.Conn, m Meta, l *link) (*Conn, error) {
 	}
 	tcp, _ := c.(*net.TCPConn)
 	l.hold()
-	return &Conn{stream: bare, tcp: tcp, meta: m, link: l, left: m.Prefix}, nil
+	left := m.Prefix
+	m.Prefix = nil // its memory is free when it has been read
+	return &Conn{stream: bare, tcp: tcp, meta: m, link: l, left: left}, nil
 }
 
 var errNotAStream = errors.New("handoff: it is no stream connection")
 
-// Meta returns what came with the connection.
+// Meta returns what came with the connection but its prefix, which is read.
 func (c *Conn) Meta() Meta { return c.meta }
 
 // Buffered returns how many bytes of the prefix are still to be read.
@@ -109,7 +111,9 @@ func (c *Conn) readPrefix(p []byte) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := copy(p, c.left)
-	c.left = c.left[n:]
+	if c.left = c.left[n:]; len(c.left) == 0 {
+		c.left = nil
+	}
 	return n
 }
 

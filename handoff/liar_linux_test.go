@@ -6,7 +6,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/nearcall/nearcall/handoff"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A liar speaks to a Peer by hand. It has read one gift.
@@ -161,5 +164,96 @@ func TestHellosThatAreNone(t *testing.T) {
 				t.Errorf("%v does not say why", err)
 			}
 		})
+	}
+}
+
+// The kernel lets a user without privileges have as many descriptors on their way as
+// it may have open: who gives more waits until some have arrived.
+func TestMoreThanTheKernelCarries(t *testing.T) {
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	low := unix.Rlimit{Cur: uint64(descriptors(t) + 30), Max: limit.Max}
+	gifts := int(low.Cur) + 30
+	proceed := make(chan struct{})
+	path := t.TempDir() + "/slow.sock"
+	listening, err := net.Listen("unix", path)
+	must(t, err)
+	defer func() { _ = listening.Close() }()
+	go func() { takeAll(t, listening, gifts, proceed) }()
+	p := dial(t, "unix:"+path)
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	file, err := os.Open(os.DevNull)
+	must(t, err)
+	defer func() { _ = file.Close() }()
+	var all sync.WaitGroup
+	for range gifts {
+		all.Go(func() {
+			giveUpPrivileges(t)
+			if err := p.SendFile(testContext(t), file, handoff.Meta{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for p.Pending() < gifts {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	all.Go(func() {
+		giveUpPrivileges(t)
+		var failure *handoff.Error
+		err := p.SendFile(ctx, file, handoff.Meta{})
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failure) || failure.ID != 0 {
+			t.Errorf("one more than the kernel carries: %v, want that nothing was sent", err)
+		}
+		close(proceed)
+	})
+	all.Wait()
+	if p.Err() != nil {
+		t.Errorf("the channel ended: %v", p.Err())
+	}
+}
+
+// takeAll reads nothing behind the hello until it may proceed, and then takes all.
+func takeAll(t *testing.T, listening net.Listener, gifts int, proceed <-chan struct{}) {
+	socket, err := listening.Accept()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	hello := frame.Hello{Lowest: 1, Highest: 1, Takes: frame.TakesFiles, Window: wire.HandoffWindowCeiling}
+	_, err = io.ReadFull(socket, make([]byte, frame.HelloBytes))
+	if _, writeErr := socket.Write(hello.Append(nil)); err != nil || writeErr != nil {
+		t.Error(err, writeErr)
+		return
+	}
+	<-proceed
+	header := make([]byte, frame.HeaderBytes)
+	for range gifts {
+		if _, err := io.ReadFull(socket, header); err != nil {
+			t.Error(err)
+			return
+		}
+		gift, err := frame.ParseHeader(header, frame.Limits{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		taken := frame.Frame{Type: frame.Taken, ID: gift.ID}
+		_, _ = socket.Write(taken.Append(nil))
+	}
+}
+
+// giveUpPrivileges makes the goroutine's thread an ordinary one, which ends with it.
+func giveUpPrivileges(t *testing.T) {
+	runtime.LockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&header, &sets[0])
+	sets[0].Effective &^= 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_RESOURCE
+	if err := errors.Join(err, unix.Capset(&header, &sets[0])); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"strings"
@@ -27,7 +28,11 @@ func (m *Meta) frame(kind frame.Kind) frame.Frame {
 }
 
 func metaOf(f *frame.Frame) Meta {
-	return Meta{Name: f.Name, Message: f.Message, Prefix: f.Prefix,
+	message := f.Message
+	if len(f.Prefix) > 0 {
+		message = bytes.Clone(message) // it stays longer than the prefix, whose memory it shares
+	}
+	return Meta{Name: f.Name, Message: message, Prefix: f.Prefix,
 		Local: parseAddress(f.Local), Remote: parseAddress(f.Remote)}
 }
 

@@ -1,6 +1,7 @@
 package handoff_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +18,7 @@ import (
 // A recall races with Accept: whoever SendConn and Accept say owns the connection
 // does, and nobody else.
 func TestRecallRacesWithAccept(t *testing.T) {
+	needsSockets(t)
 	const handoffs = 3000
 	l, address := listen(t)
 	p := dial(t, address)
@@ -183,6 +185,68 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	}
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+// Connections go to and fro with prefixes that fill the sockets of their channel:
+// nobody waits for ever, and no byte gets lost.
+func TestManyGoToAndFro(t *testing.T) {
+	const connections, rounds = 30, 10
+	l, address := listen(t, handoff.WithWindow(4))
+	var p *handoff.Peer
+	ready := make(chan struct{})
+	p = dial(t, address, handoff.WithWindow(4), handoff.WithTakeBack(func(c *handoff.Conn) {
+		<-ready
+		if err := p.SendConn(testContext(t), c, c.Meta()); err != nil {
+			t.Error(err)
+		}
+	}))
+	close(ready)
+	var all sync.WaitGroup
+	go func() {
+		for {
+			accepted, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go roundOrEcho(t, accepted.(*handoff.Conn), rounds)
+		}
+	}()
+	for i := range connections {
+		client, served := tcpPair(t)
+		all.Go(func() {
+			prefix := bytes.Repeat([]byte{byte(i)}, 60<<10)
+			if err := p.SendConn(testContext(t), served, handoff.Meta{Prefix: prefix, Message: []byte{0}}); err != nil {
+				t.Error(err)
+				return
+			}
+			got, err := io.ReadAll(client)
+			if want := append(prefix, bytes.Repeat([]byte{'.'}, rounds)...); !bytes.Equal(got, want) || err != nil {
+				t.Errorf("%d bytes came back, %v; they were %d", len(got), err, len(want))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// roundOrEcho sends a connection back with a byte more in its prefix, or, after so
+// many rounds, sends its client what the prefix has become. The message counts.
+func roundOrEcho(t *testing.T, c *handoff.Conn, rounds int) {
+	message := c.Meta().Message
+	unread := make([]byte, c.Buffered())
+	if _, err := io.ReadFull(c, unread); err != nil {
+		t.Error(err)
+	}
+	if int(message[0]) < rounds {
+		message[0]++
+		if err := c.HandBack(testContext(t), append(unread, '.')); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	_, err := c.Write(unread)
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Error(err)
 	}
 }
 
