@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "utf8.h"
@@ -117,6 +118,24 @@ static int open_epoll(nearcall_handoff *handoff)
     return NEARCALL_OK;
 }
 
+/* ---- The bell: what has arrived inside the library wakes a loop that watches ---- */
+
+static void ring(nearcall_handoff *handoff, bool on)
+{
+    struct epoll_event event = {.events = on ? EPOLLIN : 0U, .data = {.ptr = handoff}};
+    if (epoll_ctl(handoff->epoll_fd, EPOLL_CTL_MOD, handoff->bell_fd, &event) == 0)
+        handoff->bell_rings = on;
+}
+
+static void hang_bell(nearcall_handoff *handoff)
+{
+    struct epoll_event event = {.data = {.ptr = handoff}};
+    if (handoff->bell_fd < 0)
+        handoff->bell_fd = eventfd(1, EFD_CLOEXEC);
+    if (handoff->bell_fd >= 0)
+        epoll_ctl(handoff->epoll_fd, EPOLL_CTL_ADD, handoff->bell_fd, &event);
+}
+
 int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_options *options,
                    uint32_t takes)
 {
@@ -124,7 +143,7 @@ int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_option
     *ret_handoff = handoff;
     if (!handoff)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
-    handoff->listening.fd = handoff->listening.lock_fd = handoff->epoll_fd = -1;
+    handoff->listening.fd = handoff->listening.lock_fd = handoff->epoll_fd = handoff->bell_fd = -1;
     handoff->arrivals_end = &handoff->arrivals;
     handoff->now_ns = nc_now_ns();
     nc_fork_guard_arm(&handoff->guard);
@@ -154,7 +173,9 @@ static void after_fork(nearcall_handoff *handoff)
     handoff->channels_open = 0;
     handoff->listening.watched = false;
     handoff->listening.retry_ns = 0;
-    (void)open_epoll(handoff); /* the parent's number may be another's by now: not closed */
+    handoff->bell_fd = -1;
+    handoff->bell_rings = false;
+    (void)open_epoll(handoff); /* the parent's numbers may be others' by now: not closed */
     nc_handoff_watch_listening(handoff);
 }
 
@@ -194,6 +215,8 @@ int nc_handoff_enter(nearcall_handoff *handoff)
     atomic_store_explicit(&handoff->busy, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     reap(handoff);
+    if (handoff->bell_rings)
+        ring(handoff, false);
     handoff->now_ns = nc_now_ns();
     handoff->message[0] = '\0';
     handoff->reason = 0;
@@ -202,6 +225,8 @@ int nc_handoff_enter(nearcall_handoff *handoff)
 
 int nc_handoff_leave(nearcall_handoff *handoff, int r)
 {
+    if (handoff->bell_fd >= 0 && handoff->arrivals)
+        ring(handoff, true);
     atomic_store_explicit(&handoff->busy, 0, memory_order_release);
     return r;
 }
@@ -219,6 +244,8 @@ NEARCALL_API void nearcall_handoff_close(nearcall_handoff *handoff)
     nc_handoff_stop_listening(handoff);
     if (handoff->epoll_fd >= 0)
         close(handoff->epoll_fd);
+    if (handoff->bell_fd >= 0)
+        close(handoff->bell_fd);
     nc_handoff_arrival_free(handoff->accepted.arrival);
     nc_fork_guard_free(&handoff->guard);
     free(handoff->users);
@@ -239,6 +266,8 @@ NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff)
 {
     if (nc_handoff_enter(handoff) < 0)
         return -1;
+    if (handoff->bell_fd < 0)
+        hang_bell(handoff);
     return nc_handoff_leave(handoff, handoff->epoll_fd);
 }
 

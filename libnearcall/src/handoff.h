@@ -104,6 +104,8 @@ struct nearcall_handoff {
     bool drained;
     bool forked; /* this is a child of the process that made it */
     int epoll_fd;
+    int bell_fd; /* always readable; watched while the program is to be woken; -1: never */
+    bool bell_rings;
     int64_t now_ns;
     uint32_t flags;
     uint32_t mode;

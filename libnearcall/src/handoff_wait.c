@@ -38,6 +38,8 @@ static void expire(nearcall_handoff *handoff)
 static void handle_event(nearcall_handoff *handoff, const struct epoll_event *event)
 {
     struct nc_handoff_channel *channel = event->data.ptr;
+    if (event->data.ptr == handoff)
+        return; /* the bell */
     if (!channel) {
         nc_handoff_accept_channel(handoff);
         return;
