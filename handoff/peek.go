@@ -13,6 +13,14 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
+// What bounds Peek where its caller says nothing: limits peek_bytes_max and
+// peek_timeout_ms, and the most that the latter may be.
+const (
+	PeekBytesMax   = wire.PeekBytesMax
+	PeekTimeout    = wire.PeekTimeoutMs * time.Millisecond
+	PeekTimeoutMax = wire.PeekTimeoutMsCeiling * time.Millisecond
+)
+
 // peekBytesFirst is room for what most clients send first: a request's head, or
 // a ClientHello with a post-quantum key.
 const peekBytesFirst = 4096

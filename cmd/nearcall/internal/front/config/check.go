@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/handoff"
 	"github.com/nearcall/nearcall/internal/address"
 )
 
@@ -156,7 +157,6 @@ func (c *checker) unixAddress(key, text string) string {
 // What is taken where the file says nothing, and the most it may say.
 const (
 	waitMsDefault     = 5_000
-	peekMsDefault     = 10_000
 	lingerMsDefault   = 1_000
 	healthMsDefault   = 1_000
 	drainMsDefault    = 30_000
@@ -173,7 +173,7 @@ const (
 
 func (c *checker) timeouts(f *fileTimeouts) Timeouts {
 	return Timeouts{
-		Peek:     c.milliseconds("timeouts.peek_ms", f.PeekMs, 1, peekMsDefault, hourMs),
+		Peek:     c.milliseconds("timeouts.peek_ms", f.PeekMs, 1, handoff.PeekTimeout.Milliseconds(), handoff.PeekTimeoutMax.Milliseconds()),
 		Linger:   c.milliseconds("timeouts.linger_ms", f.LingerMs, 0, lingerMsDefault, hourMs),
 		Health:   c.milliseconds("timeouts.health_ms", f.HealthMs, 1, healthMsDefault, hourMs),
 		Drain:    c.milliseconds("timeouts.drain_ms", f.DrainMs, 0, drainMsDefault, hourMs),
@@ -185,7 +185,7 @@ func (c *checker) limits(f *fileLimits) Limits {
 	return Limits{
 		HeldMax:          int(c.number("limits.held_max", f.HeldMax, 1, heldDefault, heldCeiling)),
 		HeldPerClientMax: int(c.number("limits.held_per_client_max", f.HeldPerClientMax, 1, heldPerClientDefault, heldCeiling)),
-		HeadBytesMax:     int(c.number("limits.head_bytes_max", f.HeadBytesMax, headBytesLeast, headBytesDefault, headBytesCeiling)),
+		HeadBytesMax:     int(c.number("limits.head_bytes_max", f.HeadBytesMax, headBytesLeast, handoff.PeekBytesMax, handoff.PeekBytesMax)),
 	}
 }
 

@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 		"socket twice":       {`"unix:/run/a2.sock"`, `"unix:/run/a1.sock"`, []string{"front.toml:22: unix:/run/a1.sock stands here twice"}},
 		"no such user":       {`"4242"`, `"nobody-of-that-name"`, []string{"front.toml:23: there is no user"}},
 		"otherwise":          {`"close"`, `"502"`, []string{`front.toml:25: otherwise is "502": write "503"`}},
-		"number too small":   {`peek_ms = 100`, `peek_ms = 0`, []string{"front.toml:31: peek_ms is 0: write 1 to 3600000"}},
+		"number too small":   {`peek_ms = 100`, `peek_ms = 0`, []string{"front.toml:31: peek_ms is 0: write 1 to 300000"}},
 		"number too large":   {`held_max = 7`, `held_max = 10000000`, []string{"front.toml:34: held_max is 10000000: write 1 to"}},
 	} {
 		t.Run(name, func(t *testing.T) {
