@@ -90,18 +90,19 @@ func (v *visit) answer(a answer) {
 	_, _ = io.CopyN(io.Discard, v.stream, discardMax)
 }
 
-// turnAway answers a connection that there is no room for, without waiting: what has
-// arrived is read, so that the answer is not lost in most cases.
+// turnAway answers a connection that there is no room for, and waits for nothing:
+// the goroutine that accepts does this. What has arrived is read first, so that the
+// answer is rarely lost with it.
 func (v *visit) turnAway() {
 	defer v.stream.Close()
-	now := time.Now()
-	_ = v.stream.SetWriteDeadline(now.Add(time.Millisecond))
-	if _, err := v.stream.Write(answerFull.bytes(v.speaksTLS())); err != nil {
+	raw, err := v.stream.SyscallConn()
+	if err != nil {
 		return
 	}
-	_ = v.stream.CloseWrite()
-	_ = v.stream.SetReadDeadline(now.Add(time.Millisecond))
-	_, _ = v.stream.Read(make([]byte, 4096))
+	_ = raw.Control(func(fd uintptr) {
+		v.kind = head.KindOf(receiveNow(fd))
+		sendNow(fd, answerFull.bytes(v.speaksTLS()))
+	})
 }
 
 func (v *visit) speaksTLS() bool { return v.kind == head.TLS || v.protocol == config.ProtocolTLS }

@@ -120,6 +120,23 @@ func (c *connection) Close() error {
 	return os.NewSyscallError("close", unix.Close(c.fd))
 }
 
+// receiveNow returns what has arrived, as far as it fits into an ordinary request.
+func receiveNow(fd uintptr) []byte {
+	buffer := make([]byte, 4096)
+	n, _, err := syscall.Recvfrom(int(fd), buffer, syscall.MSG_DONTWAIT)
+	if err != nil {
+		return nil
+	}
+	return buffer[:n]
+}
+
+// sendNow sends what the socket takes at once, and tells the client that nothing
+// follows.
+func sendNow(fd uintptr, data []byte) {
+	_ = syscall.Sendto(int(fd), data, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, nil)
+	_ = syscall.Shutdown(int(fd), syscall.SHUT_WR)
+}
+
 // A rawConnection is the bare descriptor for those who use it at once.
 type rawConnection connection
 

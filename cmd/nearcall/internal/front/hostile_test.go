@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -132,6 +133,10 @@ func TestLimits(t *testing.T) {
 	s.awaitMetric("nearcall_front_connections_held", 8)
 	if another := request("127.0.0.2"); another != "503" {
 		t.Errorf("a client got %s with the front full, want 503", another)
+	}
+	_, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true})
+	if err == nil || !strings.Contains(err.Error(), "internal error") && !strings.Contains(err.Error(), "first record does not look like") {
+		t.Errorf("a TLS client got %v with the front full, want an alert", err)
 	}
 }
 

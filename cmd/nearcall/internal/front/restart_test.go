@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -100,6 +101,23 @@ func TestDrain(t *testing.T) {
 	s.front.end(t)
 	if code := s.front.command.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// What was handed over goes on though the front is killed.
+func TestDownloadOutlivesTheFront(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	port := s.serve(plain)
+	connection := dial(t, port)
+	const size = 64 << 20
+	write(t, connection, fmt.Sprintf("GET /bytes/%d HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n", size))
+	_, err := io.ReadFull(connection, make([]byte, 1<<20))
+	must(t, err)
+	s.front.stop(t, syscall.SIGKILL)
+	rest, err := io.Copy(io.Discard, connection)
+	if err != nil || rest < size-1<<20 {
+		t.Errorf("%d bytes more arrived: %v", rest, err)
 	}
 }
 

@@ -80,7 +80,7 @@ func (v *visit) run() {
 
 // nobody does what the configuration says when no process is there.
 func (v *visit) nobody(to *destination, err error) {
-	v.front.log.Warn("no process took a connection", "backend", to.backend.Config().Name, "client", v.stream.RemoteAddr(), "error", err)
+	v.front.log.Debug("no process took a connection", "backend", to.backend.Config().Name, "client", v.stream.RemoteAddr(), "error", err)
 	if to.backend.Config().Otherwise == config.OtherwiseClose {
 		v.answer(answerNothing)
 		return
