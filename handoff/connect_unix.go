@@ -23,11 +23,12 @@ func connect(ctx context.Context, text string) (*channel.Channel, Credentials, e
 	if err != nil {
 		return nil, Credentials{}, err
 	}
-	return channelOver(c.(*net.UnixConn))
+	return channelOver(c)
 }
 
 // channelOver owns the socket, also after an error.
-func channelOver(socket *net.UnixConn) (*channel.Channel, Credentials, error) {
+func channelOver(conn net.Conn) (*channel.Channel, Credentials, error) {
+	socket := conn.(*net.UnixConn)
 	credentials, err := credentialsOf(socket)
 	if err != nil {
 		return nil, Credentials{}, errors.Join(err, socket.Close())
@@ -37,6 +38,21 @@ func channelOver(socket *net.UnixConn) (*channel.Channel, Credentials, error) {
 		return nil, Credentials{}, errors.Join(err, socket.Close())
 	}
 	return ch, credentials, nil
+}
+
+// listenAt makes the socket of an address.
+func listenAt(address string, c *config) (net.Listener, error) {
+	at, err := unixAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	return listen(at, c)
+}
+
+// ListenOn is Listen on a listening Unix socket that exists already: one that was
+// inherited, or taken over. The Listener owns it.
+func ListenOn(socket *net.UnixListener, options ...Option) *Listener {
+	return newListener(socket, newConfig(options))
 }
 
 func unixAddress(text string) (address.Address, error) {

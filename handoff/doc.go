@@ -31,5 +31,7 @@
 // languages a channel belongs to the process that opened it.
 //
 // The protocol is spec/handoff.md. Linux and macOS are served through Unix sockets,
-// Windows through named pipes.
+// Windows through named pipes (pipe:NAME).
+// What of Windows was run under Wine and what waits for a real one, `make
+// test-windows` tells with the option -v of its tests.
 package handoff

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,7 +28,7 @@ func testContext(t *testing.T) context.Context {
 
 func listen(t *testing.T, options ...handoff.Option) (*handoff.Listener, string) {
 	t.Helper()
-	address := "unix:" + filepath.Join(t.TempDir(), "backend.sock")
+	address := newAddress(t)
 	l, err := handoff.Listen(address, options...)
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +50,7 @@ func dial(t *testing.T, address string, options ...handoff.Option) *handoff.Peer
 // tcpPair returns both ends of a TCP connection.
 func tcpPair(t *testing.T) (client, served *net.TCPConn) {
 	t.Helper()
+	needsSockets(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -217,6 +217,7 @@ func TestCloseGivesBackWhatWaits(t *testing.T) {
 }
 
 func TestTakeover(t *testing.T) {
+	needsSockets(t)
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -261,6 +262,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestTLSListenerIsUnchanged(t *testing.T) {
+	needsSockets(t)
 	l, address := listen(t)
 	p := dial(t, address)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -288,6 +290,7 @@ func TestTLSListenerIsUnchanged(t *testing.T) {
 // A client that has gone meanwhile has no address any more; who asks gets one that
 // is empty.
 func TestClientHasGone(t *testing.T) {
+	needsSockets(t)
 	l, address := listen(t)
 	p := dial(t, address)
 	client, served := tcpPair(t)
@@ -310,49 +313,8 @@ func TestClientHasGone(t *testing.T) {
 	}
 }
 
-func TestUnixConnectionsAndSocketPairs(t *testing.T) {
-	l, address := listen(t)
-	p := dial(t, address)
-	unixListener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unixListener.Close() }()
-	client, err := net.Dial("unix", unixListener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	served, err := unixListener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conns := accepted(l)
-	if err := p.SendConn(testContext(t), served, handoff.Meta{Prefix: []byte("one ")}); err != nil {
-		t.Fatal(err)
-	}
-	c := <-conns
-	if _, ok := c.NetConn().(*net.UnixConn); !ok {
-		t.Errorf("it is a %T", c.NetConn())
-	}
-	if err := c.SetNoDelay(true); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("SetNoDelay of a Unix connection: %v", err)
-	}
-	go func() {
-		_, _ = io.Copy(c, c) // WriteTo and ReadFrom
-		_ = c.CloseWrite()
-	}()
-	if _, err := io.WriteString(client, "two"); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.(*net.UnixConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(client); string(got) != "one two" || err != nil {
-		t.Errorf("echoed %q, %v", got, err)
-	}
-}
-
 func TestWhatCannotBeGiven(t *testing.T) {
+	needsSockets(t)
 	_, address := listen(t)
 	p := dial(t, address)
 	_, served := tcpPair(t)
@@ -370,5 +332,28 @@ func TestWhatCannotBeGiven(t *testing.T) {
 	}
 	if p.Pending() != 0 || p.Err() != nil {
 		t.Errorf("%d are pending, %v", p.Pending(), p.Err())
+	}
+}
+
+func TestFile(t *testing.T) {
+	l, address := listen(t)
+	p := dial(t, address)
+	read, write, err := os.Pipe()
+	must(t, err)
+	defer func() { _, _ = read.Close(), write.Close() }()
+	given := make(chan error, 1)
+	go func() { given <- p.SendFile(testContext(t), write, handoff.Meta{Name: "log"}) }()
+	file, m, err := l.AcceptFile(testContext(t))
+	must(t, err)
+	must(t, <-given)
+	if m.Name != "log" || file.Name() != "log" {
+		t.Errorf("named %q and %q", m.Name, file.Name())
+	}
+	_, err = file.WriteString("x")
+	must(t, errors.Join(err, file.Close()))
+	_, err = write.WriteString("y")
+	must(t, errors.Join(err, write.Close()))
+	if got, err := io.ReadAll(read); string(got) != "xy" || err != nil {
+		t.Errorf("the pipe has %q, %v", got, err)
 	}
 }

@@ -31,21 +31,11 @@ type Listener struct {
 // before it has its mode.
 func Listen(address string, options ...Option) (*Listener, error) {
 	c := newConfig(options)
-	at, err := unixAddress(address)
-	if err != nil {
-		return nil, &Error{Op: "listen", Address: address, Err: err}
-	}
-	socket, err := listen(at, c)
+	socket, err := listenAt(address, c)
 	if err != nil {
 		return nil, &Error{Op: "listen", Address: address, Err: err}
 	}
 	return newListener(socket, c), nil
-}
-
-// ListenOn is Listen on a listening Unix socket that exists already: one that was
-// inherited, or taken over. The Listener owns it.
-func ListenOn(socket *net.UnixListener, options ...Option) *Listener {
-	return newListener(socket, newConfig(options))
 }
 
 func newListener(socket net.Listener, c *config) *Listener {
@@ -76,7 +66,7 @@ const acceptPause = 10 * time.Millisecond
 
 // serve runs a channel from its hello to its end.
 func (l *Listener) serve(socket net.Conn) {
-	ch, credentials, err := channelOver(socket.(*net.UnixConn))
+	ch, credentials, err := channelOver(socket)
 	if err != nil {
 		l.config.logger.Warn("handoff: a channel without a known peer", "error", err)
 		return

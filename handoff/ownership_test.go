@@ -18,6 +18,7 @@ import (
 // A recall races with Accept: whoever SendConn and Accept say owns the connection
 // does, and nobody else.
 func TestRecallRacesWithAccept(t *testing.T) {
+	needsSockets(t)
 	const handoffs = 3000
 	l, address := listen(t)
 	p := dial(t, address)

@@ -1,0 +1,93 @@
+package handoff
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/nearcall/nearcall/handoff/internal/channel"
+	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/handoff/internal/pipe"
+)
+
+// withDescriptor duplicates the gift into the peer's process and puts what stands
+// for it into the frame. If the peer refuses it, the duplicate is the peer's to
+// close.
+func withDescriptor(g *gift, peer Credentials, use func(descriptor int) error) (err error) {
+	process := uint32(peer.ProcessID)
+	if g.frame.Kind == frame.File {
+		g.frame.Resource, err = pipe.DuplicateFile(g.what, process)
+	} else {
+		g.frame.Resource, err = duplicateSocket(g.what, process)
+	}
+	if err != nil {
+		return err
+	}
+	return use(channel.NoDescriptor)
+}
+
+// duplicateSocket takes a copy without a completion port: the receiver binds the
+// socket to its own, which it can only where none is bound.
+func duplicateSocket(what syscall.Conn, process uint32) ([]byte, error) {
+	socket, ok := what.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("%w: a %T has no socket that could be given", errors.ErrUnsupported, what)
+	}
+	file, err := socket.File()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return pipe.DuplicateSocket(file, process)
+}
+
+// closeArrival closes what was duplicated into this process, which has to be opened
+// for that.
+func closeArrival(a *arrival) {
+	if len(a.resource) == 0 {
+		return
+	}
+	if a.kind != frame.File {
+		if socket, err := pipe.OpenSocket(a.resource); err == nil {
+			_ = windows.Closesocket(socket)
+		}
+		return
+	}
+	if file, err := pipe.OpenFile(a.resource, a.meta.Name); err == nil {
+		_ = file.Close()
+	}
+}
+
+func openSocket(a *arrival) (*os.File, error) {
+	socket, err := pipe.OpenSocket(a.resource)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(socket), a.meta.Name), nil
+}
+
+func openConn(a *arrival) (net.Conn, error) {
+	file, err := openSocket(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return net.FileConn(file)
+}
+
+func openListener(a *arrival) (net.Listener, error) {
+	file, err := openSocket(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return net.FileListener(file)
+}
+
+func openFile(a *arrival) (*os.File, error) { return pipe.OpenFile(a.resource, a.meta.Name) }
+
+func isLackOfDescriptors(err error) bool { return errors.Is(err, windows.WSAEMFILE) }
