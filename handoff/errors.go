@@ -19,9 +19,9 @@ var (
 	ErrDraining = errors.New("handoff: the peer takes no more")
 	// ErrTooLarge: the prefix, the message, a name, or what was peeked at is longer
 	// than agreed; nothing was sent.
-	ErrTooLarge = errors.New("handoff: too large")
+	ErrTooLarge = frame.ErrTooLarge
 	// ErrProtocol: the peer does not keep to the protocol.
-	ErrProtocol = errors.New("handoff: the peer does not keep to the protocol")
+	ErrProtocol = frame.ErrProtocol
 )
 
 // A Reason is why a peer refused, as spec/handoff.md numbers it; 0: it did not.
@@ -84,14 +84,3 @@ func (e *Error) Timeout() bool {
 // Temporary implements net.Error: what a peer refused because it is busy or lacks
 // descriptors may be tried again.
 func (e *Error) Temporary() bool { return e.Reason == ReasonBusy || e.Reason == ReasonNoDescriptor }
-
-// translated gives errors of the packages below their public names.
-func translated(err error) error {
-	switch {
-	case errors.Is(err, frame.ErrProtocol):
-		return fmt.Errorf("%w: %w", ErrProtocol, err)
-	case errors.Is(err, frame.ErrTooLong):
-		return fmt.Errorf("%w: %w", ErrTooLarge, err)
-	}
-	return err
-}

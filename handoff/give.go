@@ -28,7 +28,7 @@ func (l *link) give(ctx context.Context, op string, g *gift) error {
 	if err == nil {
 		return nil
 	}
-	failure := &Error{Op: op, Address: l.address, ID: id, Err: translated(err)}
+	failure := &Error{Op: op, Address: l.address, ID: id, Err: err}
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		failure.Reason = refused.reason

@@ -118,7 +118,7 @@ func (l *link) finish(err error) {
 		err = net.ErrClosed
 	}
 	l.mu.Lock()
-	l.ended = translated(err)
+	l.ended = err
 	questions, arrivals := l.questions, l.arrivals
 	l.questions, l.arrivals = nil, nil
 	l.mu.Unlock()

@@ -29,7 +29,7 @@ func Dial(ctx context.Context, address string, options ...Option) (*Peer, error)
 		p.inbox = newInbox(frame.Connection)
 	}
 	if err := p.dial(ctx, address, c); err != nil {
-		return nil, &Error{Op: "dial", Address: address, Err: translated(err)}
+		return nil, &Error{Op: "dial", Address: address, Err: err}
 	}
 	if c.takeBack != nil {
 		go p.takeBack(c.takeBack)
@@ -135,7 +135,7 @@ func sendOpen(ctx context.Context, l *link, kind frame.Kind, what any, m Meta) e
 // Ping asks whether the peer is there and returns when it has answered.
 func (p *Peer) Ping(ctx context.Context) error {
 	if _, err := p.link.ask(ctx, frame.Frame{Type: frame.Ping}, frame.Pong); err != nil {
-		return &Error{Op: "ping", Address: p.link.address, Err: translated(err)}
+		return &Error{Op: "ping", Address: p.link.address, Err: err}
 	}
 	return nil
 }

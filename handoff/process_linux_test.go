@@ -80,6 +80,18 @@ func (p *process) expect(t *testing.T, line string) {
 	}
 }
 
+// stop returns when every thread of the process has stopped.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	must(t, p.Process.Signal(syscall.SIGSTOP))
+	var status unix.WaitStatus
+	_, err := unix.Wait4(p.Process.Pid, &status, unix.WUNTRACED, nil)
+	must(t, err)
+	if !status.Stopped() {
+		t.Fatalf("the process did not stop: %v", status)
+	}
+}
+
 // await ends a role with its parent.
 func await() error {
 	_, err := io.Copy(io.Discard, os.Stdin)
@@ -255,7 +267,7 @@ func TestReceiverIsStopped(t *testing.T) {
 	address := socketIn(t)
 	receiver := start(t, "serve", address)
 	p := dial(t, address)
-	must(t, receiver.Process.Signal(syscall.SIGSTOP))
+	receiver.stop(t)
 	patient := testContext(t)
 	var all sync.WaitGroup
 	for i := range 20 {

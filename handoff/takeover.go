@@ -15,13 +15,13 @@ import (
 func Takeover(ctx context.Context, address string, options ...Option) ([]Item, error) {
 	p := &Peer{inbox: newInbox(frame.Listener, frame.File)}
 	if err := p.dial(ctx, address, newConfig(options)); err != nil {
-		return nil, &Error{Op: "take over", Address: address, Err: translated(err)}
+		return nil, &Error{Op: "take over", Address: address, Err: err}
 	}
 	defer func() { _ = p.Close() }()
 	items, err := p.want(ctx)
 	if err != nil {
 		closeItems(items)
-		return nil, &Error{Op: "take over", Address: address, Err: translated(err)}
+		return nil, &Error{Op: "take over", Address: address, Err: err}
 	}
 	return items, nil
 }

@@ -1,7 +1,9 @@
 package channel
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/nearcall/nearcall/handoff/internal/frame"
@@ -118,7 +120,7 @@ func (r *Reader) body(length int) ([]byte, error) {
 		n, descriptors, err := r.from.Receive(body[have:], r.descriptors)
 		r.descriptors = descriptors
 		if err != nil {
-			return nil, err
+			return nil, late(err)
 		}
 		if len(r.descriptors) > 0 {
 			return nil, r.checkUnclaimed()
@@ -184,7 +186,7 @@ func (r *Reader) fill(bytes int) error {
 		n, descriptors, err := r.from.Receive(r.buffer[r.end:], r.descriptors)
 		r.descriptors = descriptors
 		if err != nil {
-			return err
+			return late(err)
 		}
 		r.end += n
 		// One message carries one, and a read holds one message that carries any.
@@ -193,4 +195,12 @@ func (r *Reader) fill(bytes int) error {
 		}
 	}
 	return nil
+}
+
+// late says what a deadline that has passed means.
+func late(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w: its hello or its frame does not end: %w", frame.ErrProtocol, err)
+	}
+	return err
 }

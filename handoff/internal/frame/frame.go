@@ -116,8 +116,8 @@ func (f *Frame) Check(limits Limits) error {
 // resourceBytesMax is a WSAPROTOCOL_INFOW, the largest there is.
 const resourceBytesMax = 628
 
-// ErrTooLong is what a part is that is longer than was agreed to.
-var ErrTooLong = errors.New("too long")
+// ErrTooLarge is what a part is that is longer than was agreed to.
+var ErrTooLarge = errors.New("too large")
 
 // check looks at the lengths of prefix, message, name, local and remote address,
 // and resource.
@@ -127,7 +127,7 @@ func (l Limits) check(lengths [6]int) error {
 		wire.HandoffNameBytesMax, wire.HandoffNameBytesMax, resourceBytesMax}
 	for i, bytes := range lengths {
 		if bytes > bounds[i] {
-			return fmt.Errorf("%w: the %s has %d bytes, at most %d were agreed to", ErrTooLong, names[i], bytes, bounds[i])
+			return fmt.Errorf("%w: the %s has %d bytes, at most %d were agreed to", ErrTooLarge, names[i], bytes, bounds[i])
 		}
 	}
 	return nil

@@ -93,7 +93,7 @@ func TestCheckNamesThePartThatIsTooLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(&f)
-		if err := f.Check(limits); !errors.Is(err, frame.ErrTooLong) || !strings.Contains(err.Error(), part) {
+		if err := f.Check(limits); !errors.Is(err, frame.ErrTooLarge) || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: %v", part, err)
 		}
 	}
