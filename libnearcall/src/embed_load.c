@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -176,6 +177,18 @@ static const struct nearcall_embed_library *find_or_load(const char *file, char 
     return NULL;
 }
 
+/* A static program has no loader that it was started by; what dlopen() brings it is a
+ * second C library, whose threads it cannot start. */
+static bool is_static_program(char *reason, size_t reason_bytes)
+{
+    if (getauxval(AT_BASE) != 0)
+        return false;
+    snprintf(reason, reason_bytes,
+             "this program was linked with -static and cannot load libraries; link it without, or "
+             "serve the functions in a process of their own, at a unix: address");
+    return true;
+}
+
 const struct nearcall_embed_library *nc_embed_load(const char *file, char *reason,
                                                    size_t reason_bytes)
 {
@@ -185,6 +198,8 @@ const struct nearcall_embed_library *nc_embed_load(const char *file, char *reaso
                  "functions in a process of their own, and use its unix: address");
         return NULL;
     }
+    if (is_static_program(reason, reason_bytes))
+        return NULL;
     if (!begin_loading()) {
         snprintf(reason, reason_bytes,
                  "this process was forked while another thread was loading a library, of which it "
