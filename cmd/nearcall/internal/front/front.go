@@ -172,7 +172,6 @@ func (f *Front) finish(ctx context.Context, aside *aside, succeeded bool) {
 		aside.close()
 	}
 	defer aside.close()
-	expires := time.After(timeouts.Drain)
 	if succeeded {
 		// Connections that were handed from here can come back only to here.
 		select {
@@ -183,7 +182,7 @@ func (f *Front) finish(ctx context.Context, aside *aside, succeeded bool) {
 	select {
 	case <-f.guard.idle():
 	case <-f.ctx.Done():
-	case <-expires:
+	case <-time.After(timeouts.Drain):
 		f.log.Warn("connections are given up", "held", f.guard.count())
 	}
 	f.giveUp()

@@ -140,6 +140,33 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// At its limit of descriptors the front goes on with what it has, and accepts again
+// when some are free.
+func TestDescriptorLimit(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	config := s.configure(plain)
+	s.front = start(t, nil, "sh", "-c", `ulimit -n 32; exec "$@"`, "sh", programs.nearcall, "front", config)
+	port := s.front.says(t, `msg=listening listener=\S+ address=\S+:(\d+)`)
+	s.up("a")
+	slow := make([]net.Conn, 40)
+	for i := range slow {
+		slow[i] = dial(t, port)
+		write(t, slow[i], "GET / HTTP/1.1\r\n")
+	}
+	s.front.says(t, "cannot accept; trying again")
+	write(t, slow[0], "Host: a.example\r\nConnection: close\r\n\r\n")
+	if text := readAll(t, slow[0]); !strings.Contains(text, "\r\n\r\na pid") {
+		t.Errorf("got %q", text)
+	}
+	for _, connection := range slow {
+		connection.Close()
+	}
+	if out := output(t, "curl", "-sS", "-H", "Host: a.example", "http://127.0.0.1:"+port); !strings.HasPrefix(out, "a pid") {
+		t.Errorf("curl printed %q", out)
+	}
+}
+
 const absent = `
 [[listen]]
 address = "tcp:127.0.0.1:0"
