@@ -193,7 +193,7 @@ static void all_ways_to_end(nearcall_client *client, int fd)
     nearcall_put_file(client, fd);
     begin(client, "file_hold", 2);
     nearcall_put_file(client, fd);
-    nearcall_put_int(client, 20);
+    nearcall_put_int(client, 500); /* far longer than this process is ever kept waiting */
     CHECK(nearcall_request_call(client, 1, &reply) < 0);
     begin(client, "file_join", 1); /* after some were taken */
     nearcall_put_array(client, 3);
