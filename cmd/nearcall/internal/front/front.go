@@ -106,7 +106,7 @@ func (f *Front) GiveUp() { f.giveUp() }
 func (f *Front) start(c *config.Config) {
 	f.metrics = newMetrics()
 	f.backends = backend.NewSet(backend.Options{
-		Health: c.Timeouts.Health, Log: f.log, TakeBack: f.takeBack,
+		Health: c.Timeouts.Health, HandBack: c.Timeouts.HandBack, Log: f.log, TakeBack: f.takeBack,
 		Refused: func(backend, socket, reason string) {
 			f.metrics.refused.WithLabelValues(backend, socket, reason).Inc()
 		},

@@ -63,6 +63,26 @@ func (s *site) hangUp() {
 	await(s.t, "the configuration is used", func() bool { return strings.Count(s.front.log(), "the configuration is") > before })
 }
 
+// Each reload changes the routes and takes the other backend. No request fails, and
+// channels that no configuration has are not kept.
+func TestReloadUnderLoad(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	s.backend("b")
+	one := plain + "\n[timeouts]\nhand_back_ms = 100\n"
+	port := s.serve(one)
+	s.up("a", "b")
+	before := s.front.descriptors(t)
+	result := load(t, port, "3", "-H", "Host: a.example", "-H", "Connection: close")
+	configurations := []string{strings.ReplaceAll(one, "DIR/a.sock", "DIR/b.sock"), one}
+	for i := range 20 {
+		s.configure(configurations[i%2])
+		s.hangUp()
+	}
+	check(t, <-result)
+	await(t, "the front has as many descriptors as before", func() bool { return s.front.descriptors(t) <= before })
+}
+
 func TestReloadOfAnError(t *testing.T) {
 	s := newSite(t)
 	s.backend("a")

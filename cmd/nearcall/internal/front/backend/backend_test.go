@@ -37,7 +37,7 @@ func newFixture(t *testing.T) *fixture {
 	must(t, err)
 	f := &fixture{t: t, directory: directory}
 	f.set = backend.NewSet(backend.Options{
-		Health: 5 * time.Second, Log: slog.New(slog.NewTextHandler(f, nil)),
+		Health: 5 * time.Second, HandBack: time.Minute, Log: slog.New(slog.NewTextHandler(f, nil)),
 		TakeBack: func(c *handoff.Conn, _ *backend.Socket) { c.Close() },
 		Refused: func(_, _, reason string) {
 			f.mutex.Lock()

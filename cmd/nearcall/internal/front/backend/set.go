@@ -17,7 +17,10 @@ type Options struct {
 	// Health is how often a process is asked for a sign of life, and how long that
 	// and connecting to it may take.
 	Health time.Duration
-	Log    *slog.Logger
+	// HandBack is how long connections may still come back from a socket that the
+	// configuration has no more.
+	HandBack time.Duration
+	Log      *slog.Logger
 	// TakeBack is given a connection that a process handed back; it owns it.
 	TakeBack func(*handoff.Conn, *Socket)
 	// Refused is told of each process that did not take a connection, with the

@@ -127,16 +127,25 @@ func (s *Socket) farewell(peer *handoff.Peer) {
 	}
 }
 
-// retire ends the dialling and leaves the channel to what is on its way.
+// retire ends the dialling, and leaves the channel for a while to what is on its way
+// and to what comes back.
 func (s *Socket) retire() {
 	s.stop()
 	<-s.ended
-	if peer := s.peer.Load(); peer != nil {
-		s.set.farewells.Go(func() {
-			s.farewell(peer)
-			peer.Close()
-		})
+	peer := s.peer.Load()
+	if peer == nil {
+		return
 	}
+	s.set.farewells.Go(func() {
+		timer := time.NewTimer(s.set.options.HandBack)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-peer.Ended():
+		case <-s.set.ctx.Done():
+		}
+		peer.Close()
+	})
 }
 
 // rest waits before the next attempt, and returns how long to wait the time after.

@@ -87,8 +87,8 @@ type Timeouts struct {
 	Health time.Duration
 	// Drain is how long what was accepted may take after SIGTERM.
 	Drain time.Duration
-	// HandBack is how long a process whose listeners a successor has still takes
-	// connections back.
+	// HandBack is how long connections may still come back to a process whose
+	// listeners a successor has, and from a socket that was removed.
 	HandBack time.Duration
 }
 
