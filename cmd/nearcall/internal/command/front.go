@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -20,7 +21,10 @@ type frontRun struct {
 	*program
 	check    bool
 	takeover string
+	json     bool
 }
+
+func (r *frontRun) log() *slog.Logger { return r.loggerFrom(slog.LevelInfo, r.json) }
 
 func (p *program) frontCommand() *cobra.Command {
 	run := &frontRun{program: p}
@@ -54,6 +58,7 @@ A quarter of the processors is used, unless GOMAXPROCS says otherwise.`,
 	}
 	cmd.Flags().BoolVar(&run.check, "check", false, "check CONFIG and do nothing else")
 	cmd.Flags().StringVar(&run.takeover, "takeover", "", "take the listeners of the front whose control.address this is")
+	cmd.Flags().BoolVar(&run.json, "json", false, "log as JSON")
 	return cmd
 }
 
@@ -72,7 +77,7 @@ func (r *frontRun) run(ctx context.Context, path string) error {
 		return nil
 	}
 	useFewProcessors()
-	f := front.New(r.serviceLogger())
+	f := front.New(r.log())
 	return r.serve(ctx, f, c)
 }
 
@@ -116,7 +121,7 @@ func (r *frontRun) serve(ctx context.Context, f *front.Front, c *config.Config) 
 func (r *frontRun) reload(ctx context.Context, path string, reloads chan<- *config.Config) {
 	c, err := config.Read(path)
 	if err != nil {
-		r.serviceLogger().Error("the configuration is not used; the one before stays", "error", err)
+		r.log().Error("the configuration is not used; the one before stays", "error", err)
 		return
 	}
 	select {

@@ -3,6 +3,7 @@ package command_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,12 @@ func TestFrontCheck(t *testing.T) {
 	path = frontFile(t, frontConfiguration+"wait = 1\n[limits]\nheld_max = 0\n")
 	nearcall(t, "front", "--check", path).expect(t, 1, path+`:9: "wait" is not known here: sockets, users, wait_ms and otherwise are`)
 	nearcall(t, "front", "--check", "/no/such/file").expect(t, 1, "/no/such/file: no such file or directory")
+}
+
+func TestFrontLogsJSON(t *testing.T) {
+	path := frontFile(t, strings.Replace(frontConfiguration, "127.0.0.1:0", "192.0.2.1:1", 1))
+	nearcall(t, "front", "--json", "--takeover", "unix:/no/such/socket", path).expect(t, 1,
+		`"msg":"there is no front to take over from","address":"unix:/no/such/socket"`, "cannot listen on tcp:192.0.2.1:1")
 }
 
 func TestFrontCommandLine(t *testing.T) {

@@ -154,13 +154,4 @@ func userID(name string) (uint32, error) {
 	return uint32(uid), nil
 }
 
-func (r *receiving) log() *slog.Logger {
-	if !r.json {
-		return r.logger()
-	}
-	level := slog.LevelWarn
-	if r.verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewJSONHandler(r.err, &slog.HandlerOptions{Level: level}))
-}
+func (r *receiving) log() *slog.Logger { return r.loggerFrom(slog.LevelWarn, r.json) }

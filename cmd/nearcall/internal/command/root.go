@@ -90,16 +90,18 @@ func (p *program) client(address string) (*client.Client, error) {
 	return client.New(address, options...)
 }
 
-func (p *program) logger() *slog.Logger { return p.loggerFrom(slog.LevelWarn) }
+func (p *program) logger() *slog.Logger { return p.loggerFrom(slog.LevelWarn, false) }
 
-// serviceLogger is that of a command that runs until it is stopped.
-func (p *program) serviceLogger() *slog.Logger { return p.loggerFrom(slog.LevelInfo) }
-
-func (p *program) loggerFrom(level slog.Level) *slog.Logger {
+// loggerFrom logs what is at least of a level, and everything with --verbose.
+func (p *program) loggerFrom(level slog.Level, json bool) *slog.Logger {
 	if p.verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: level}))
+	options := &slog.HandlerOptions{Level: level}
+	if json {
+		return slog.New(slog.NewJSONHandler(p.err, options))
+	}
+	return slog.New(slog.NewTextHandler(p.err, options))
 }
 
 // arguments makes a check of the number of arguments whose error names them.
