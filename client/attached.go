@@ -27,8 +27,17 @@ func (o *output) attach(id uint64, descriptors []int) {
 }
 
 // detach makes sure that the descriptors of a request are not sent any more: they
-// are about to be closed.
+// are about to be closed. A request that still waits to be sent never will be.
 func (o *output) detach(id uint64) {
+	o.sendMu.Lock()
+	defer o.sendMu.Unlock()
+	if _, waits := o.attached[id]; waits {
+		o.attached[id] = nil
+	}
+}
+
+// withdrawn forgets a request that was taken back.
+func (o *output) withdrawn(id uint64) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	delete(o.attached, id)
@@ -48,8 +57,8 @@ func (o *output) wasRefused() bool {
 func (o *output) writeAttached(fd uintptr) (blocked bool) {
 	for o.sent < len(o.sending) {
 		end, id := o.nextMessage()
-		descriptors, found := o.attached[id]
-		if id != 0 && !found {
+		descriptors := o.attached[id]
+		if id != 0 && len(descriptors) == 0 {
 			o.failure = errDetached
 			return false
 		}

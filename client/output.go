@@ -32,8 +32,8 @@ type output struct {
 	sending []byte
 	sent    int
 	failure error
-	// attached are the descriptors of requests that were not begun, by id, and
-	// refused says that the kernel does not pass those on now whose turn it is.
+	// attached are the descriptors of requests that were not begun, by id (none
+	// where the call has ended), and refused says that the kernel does not pass those on now whose turn it is.
 	attached map[uint64][]int
 	refused  bool
 	// stopped: nothing may be sent any more. Set under both locks, so that
@@ -138,11 +138,16 @@ func (o *output) stop() {
 // connection.mu is held.
 func (o *output) withdraw(id uint64) bool {
 	if removeFrame(&o.pending, 0, id) {
+		o.withdrawn(id)
 		return true
 	}
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
-	return removeFrame(&o.sending, o.sent, id)
+	removed := removeFrame(&o.sending, o.sent, id)
+	if removed {
+		delete(o.attached, id)
+	}
+	return removed
 }
 
 // removeFrame removes the request with that id from the frames in b, if it

@@ -355,3 +355,22 @@ func TestCallerThatDoesNotReadFiles(t *testing.T) {
 	c.conn.Close()
 	wantNoneLeft(t, before)
 }
+
+// What a function takes is its own, also when it has returned.
+func TestFunctionKeepsItsFile(t *testing.T) {
+	s := fileServer(t)
+	kept := make(chan *os.File, 1)
+	register(t, s, "keep", func(file *os.File) { kept <- file })
+	c := connectWithFiles(t, start(t, s))
+	c.sendWith(c.request("keep", 1, fileArgument), textFile(t, "kept"))
+	if _, _, failure := c.result(); failure != nil {
+		t.Fatal(failure)
+	}
+	c.sendWith(c.request("one", 0, []byte{0x90}))
+	c.result()
+	file := <-kept
+	defer file.Close()
+	if text, err := io.ReadAll(file); string(text) != "kept" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
