@@ -118,6 +118,25 @@ func TestHandBackOfOnesOwn(t *testing.T) {
 	}
 }
 
+// A program that is run for each connection gets those of which nothing was read; on
+// others the client is told to open a new one.
+func TestHandBackToAProgram(t *testing.T) {
+	s := newSite(t)
+	s.backend("a", "-hosts", "a.example")
+	program := start(t, nil, programs.nearcall, "receive", "--address", "unix:"+s.path("b.sock"), "--",
+		"sh", "-c", `while read -r line && [ ${#line} -gt 1 ]; do :; done; printf 'HTTP/1.0 200 OK\r\n\r\nfrom sh'`)
+	program.says(t, "Taking connections")
+	port := s.serve(plain)
+	url := "http://127.0.0.1:" + port
+	if out := output(t, "curl", "-sS", "-H", "Host: b.example", url); out != "from sh" {
+		t.Errorf("curl printed %q", out)
+	}
+	out := output(t, "curl", "-sS", "-H", "Host: a.example", url, "--next", "-sSi", "-H", "Host: b.example", url)
+	if !strings.HasPrefix(out, "a pid") || !strings.Contains(out, "HTTP/1.1 421 ") {
+		t.Errorf("curl printed %q, want 421", out)
+	}
+}
+
 const encrypted = `
 [[listen]]
 address = "tcp:127.0.0.1:0"

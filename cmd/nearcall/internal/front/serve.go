@@ -80,6 +80,12 @@ func (v *visit) run() {
 
 // nobody does what the configuration says when no process is there.
 func (v *visit) nobody(to *destination, err error) {
+	if errors.Is(err, handoff.ErrTooLarge) {
+		// It came back with bytes that were read, which a program that is run for
+		// each connection cannot be given. On a new connection it can.
+		v.answer(answerMisdirected)
+		return
+	}
 	v.front.log.Debug("no process took a connection", "backend", to.backend.Config().Name, "client", v.stream.RemoteAddr(), "error", err)
 	if to.backend.Config().Otherwise == config.OtherwiseClose {
 		v.answer(answerNothing)
