@@ -207,7 +207,7 @@ NEARCALL_API int nearcall_handoff_give(nearcall_handoff *handoff, uint64_t chann
 
 /* The descriptor to watch for reading, in this process. When it is readable, or after
  * nearcall_handoff_timeout_ms(), accept with a timeout of 0; it stays readable while there
- * is more. It stays the same until a fork. -1: there is none. */
+ * is more, and when the handle was drained. It stays the same until a fork. -1: there is none. */
 NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff);
 
 /* Milliseconds until the handle wants to be used though its descriptor stays silent; -1:
