@@ -24,6 +24,9 @@ import (
 // redialPause is between two attempts to connect to a process that is not there.
 const redialPause = 10 * time.Millisecond
 
+// readTimeout bounds how long a client may take to close.
+const readTimeout = 10 * time.Second
+
 type front struct {
 	prefixBytes int
 	name        string
@@ -145,7 +148,14 @@ func answerReturned(c *handoff.Conn) {
 	answer(c, "200 OK", "handed back with "+string(unread))
 }
 
+// answer answers, and reads what is left: closing before would reset the connection,
+// and the client lose the answer.
 func answer(c net.Conn, status, body string) {
 	_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+		_ = c.SetReadDeadline(time.Now().Add(readTimeout))
+		_, _ = io.Copy(io.Discard, c)
+	}
 	_ = c.Close()
 }
