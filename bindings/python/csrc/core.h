@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <nearcall.h>
+#include <nearcall_handoff.h>
 
 /* ---- The module's state ---- */
 
@@ -17,6 +18,7 @@ typedef struct core_state {
     PyTypeObject *function_type;
     PyTypeObject *call_type;
     PyTypeObject *engine_type;
+    PyTypeObject *handoff_type;
     PyObject *make_error;      /* nearcall._errors.make_error */
     PyObject *make_signature;  /* nearcall._schema.signature */
     PyObject *make_doc;        /* nearcall._schema.doc */
@@ -281,6 +283,7 @@ extern PyType_Spec core_client_spec;
 extern PyType_Spec core_function_spec;
 extern PyType_Spec core_call_spec;
 extern PyType_Spec core_engine_spec;
+extern PyType_Spec core_handoff_spec;
 
 /* Fills pool options from what nearcall.Client and AsyncClient were given. */
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args,

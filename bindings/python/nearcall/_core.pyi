@@ -62,6 +62,38 @@ class Call:
     def cancel(self) -> bool: ...
 
 @final
+class Handoff:
+    def __init__(
+        self,
+        address: str | int,
+        users: tuple[int, ...],
+        mode: int,
+        window: int,
+        prefix_bytes_max: int,
+        message_bytes_max: int,
+        channels_max: int,
+        /,
+    ) -> None: ...
+    def accept(self) -> tuple[int, int, int, int, str, str, str, bytes, bytes] | None: ...
+    def refuse(self, reason: int, text: str, /) -> bool: ...
+    def drain(self, text: str, /) -> None: ...
+    def give(
+        self,
+        channel: int,
+        descriptor: int,
+        name: str,
+        local: str,
+        remote: str,
+        message: bytes,
+        prefix: bytes,
+        timeout: float | None,
+        /,
+    ) -> None: ...
+    def fileno(self) -> int: ...
+    def timeout_ms(self) -> int: ...
+    def close(self) -> None: ...
+
+@final
 class Engine:
     def __init__(
         self,

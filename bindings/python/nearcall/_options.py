@@ -28,14 +28,14 @@ class Options(TypedDict):
     block_signals: bool
 
 
-def _user_id(user: User) -> int:
+def user_id(user: User) -> int:
     if isinstance(user, int):
         return user
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
         raise ValueError(
-            f"server_users: this machine has no user {user!r}; name one it has, or give the number"
+            f"this machine has no user {user!r}; name one it has, or give the number"
         ) from None
 
 
@@ -53,7 +53,7 @@ def core_arguments(
         options["timeout"],
         options["attempts"],
         options["frame_bytes_max"],
-        tuple(_user_id(user) for user in options["server_users"]),
+        tuple(user_id(user) for user in options["server_users"]),
         options["any_server_user"],
         options["allow_abstract"],
         options["shared_memory"],

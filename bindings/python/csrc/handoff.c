@@ -1,0 +1,261 @@
+/* Handoff: what nearcall.handoff is made of. It never waits but in give(), and its owner
+ * sees to it that one thread uses it at a time. */
+#include "core.h"
+
+#include <string.h>
+#include <unistd.h>
+
+typedef struct core_handoff {
+    PyObject_HEAD
+    core_state *state;
+    nearcall_handoff *handle; /* NULL: closed, or not open yet */
+} core_handoff;
+
+static void raise_failure(core_handoff *self, int code)
+{
+    core_raise_format(self->state, code, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
+                      nearcall_handoff_error_message(self->handle));
+}
+
+static int check_open(core_handoff *self)
+{
+    if (self->handle != NULL)
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "the listener is closed");
+    return -1;
+}
+
+/* ---- Opening and closing ---- */
+
+static int read_users(PyObject *users, uint32_t **ret_users, uint32_t *ret_count)
+{
+    Py_ssize_t count = PyTuple_Size(users);
+    uint32_t *numbers = PyMem_Calloc((size_t)count + 1, sizeof(*numbers));
+
+    if (numbers == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned long user = PyLong_AsUnsignedLong(PyTuple_GetItem(users, i));
+
+        if (PyErr_Occurred() || user > UINT32_MAX) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_OverflowError, "there is no such user id");
+            PyMem_Free(numbers);
+            return -1;
+        }
+        numbers[i] = (uint32_t)user;
+    }
+    *ret_users = numbers;
+    *ret_count = (uint32_t)count;
+    return 0;
+}
+
+static int open_handle(core_handoff *self, PyObject *address, const nearcall_handoff_options *options)
+{
+    const char *text;
+    int fd;
+
+    if (PyLong_Check(address)) {
+        fd = (int)PyLong_AsLong(address);
+        if (PyErr_Occurred())
+            return -1;
+        return nearcall_handoff_listen_fd(&self->handle, fd, options);
+    }
+    text = PyUnicode_AsUTF8AndSize(address, NULL);
+    return text == NULL ? -1 : nearcall_handoff_listen(&self->handle, text, options);
+}
+
+static int handoff_init(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    core_handoff *self = (core_handoff *)object;
+    nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
+    PyObject *address, *users;
+    uint32_t *numbers = NULL;
+    int r;
+
+    self->state = core_state_of(Py_TYPE(object));
+    if (self->state == NULL || self->handle != NULL
+        || !PyArg_ParseTuple(args, "OO!IIIII", &address, &PyTuple_Type, &users, &options.mode,
+                             &options.window, &options.prefix_bytes_max,
+                             &options.message_bytes_max, &options.channels_max)
+        || read_users(users, &numbers, &options.peer_user_ids_count) < 0)
+        return -1;
+    options.peer_user_ids = numbers;
+    r = open_handle(self, address, &options);
+    PyMem_Free(numbers);
+    if (r == NEARCALL_OK)
+        return 0;
+    if (!PyErr_Occurred())
+        raise_failure(self, r);
+    nearcall_handoff_close(self->handle);
+    self->handle = NULL;
+    return -1;
+}
+
+static PyObject *handoff_close(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    core_handoff *self = (core_handoff *)object;
+
+    nearcall_handoff_close(self->handle);
+    self->handle = NULL;
+    Py_RETURN_NONE;
+}
+
+static void handoff_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    nearcall_handoff_close(((core_handoff *)object)->handle);
+    release(object);
+    Py_DECREF(type);
+}
+
+/* ---- Taking ---- */
+
+static PyObject *text_of(void *argument)
+{
+    const char *text = argument;
+
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
+}
+
+static PyObject *handoff_accept(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    core_handoff *self = (core_handoff *)object;
+    nearcall_handoff_item item;
+    PyObject *made;
+    int r;
+
+    if (check_open(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_handoff_accept(self->handle, 0, &item);
+    Py_END_ALLOW_THREADS
+    if (r == NEARCALL_E_AGAIN)
+        Py_RETURN_NONE;
+    if (r != NEARCALL_OK) {
+        raise_failure(self, r);
+        return NULL;
+    }
+    made = Py_BuildValue("(iKIIO&O&O&y#y#)", item.fd, (unsigned long long)item.channel, item.process_id,
+                         item.user_id, text_of, item.name, text_of, item.local, text_of, item.remote,
+                         item.message, (Py_ssize_t)item.message_bytes, item.prefix,
+                         (Py_ssize_t)item.prefix_bytes);
+    if (made == NULL)
+        close(item.fd);
+    return made;
+}
+
+static PyObject *handoff_refuse(PyObject *object, PyObject *args)
+{
+    core_handoff *self = (core_handoff *)object;
+    const char *text;
+    int reason, r;
+
+    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "is", &reason, &text))
+        return NULL;
+    r = nearcall_handoff_wait(self->handle, 0);
+    if (r == NEARCALL_OK)
+        r = nearcall_handoff_refuse(self->handle, reason, text);
+    if (r == NEARCALL_OK)
+        Py_RETURN_TRUE;
+    if (r == NEARCALL_E_AGAIN)
+        Py_RETURN_FALSE;
+    raise_failure(self, r);
+    return NULL;
+}
+
+static PyObject *handoff_drain(PyObject *object, PyObject *args)
+{
+    core_handoff *self = (core_handoff *)object;
+    const char *text;
+    int r;
+
+    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "s", &text))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_handoff_drain(self->handle, text);
+    Py_END_ALLOW_THREADS
+    if (r == NEARCALL_OK)
+        Py_RETURN_NONE;
+    raise_failure(self, r);
+    return NULL;
+}
+
+/* ---- Handing back ---- */
+
+static PyObject *handoff_give(PyObject *object, PyObject *args)
+{
+    core_handoff *self = (core_handoff *)object;
+    nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
+    const char *message, *prefix;
+    Py_ssize_t message_bytes, prefix_bytes;
+    unsigned long long channel;
+    PyObject *timeout;
+    int64_t timeout_ms;
+    int r;
+
+    if (check_open(self) < 0
+        || !PyArg_ParseTuple(args, "Kisssy#y#O", &channel, &item.fd, &item.name, &item.local,
+                             &item.remote, &message, &message_bytes, &prefix, &prefix_bytes, &timeout)
+        || core_timeout_ms(self->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
+        return NULL;
+    item.message = (const uint8_t *)message;
+    item.message_bytes = (size_t)message_bytes;
+    item.prefix = (const uint8_t *)prefix;
+    item.prefix_bytes = (size_t)prefix_bytes;
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_handoff_give(self->handle, channel, &item, timeout_ms);
+    Py_END_ALLOW_THREADS
+    if (r == NEARCALL_OK)
+        Py_RETURN_NONE;
+    raise_failure(self, r);
+    return NULL;
+}
+
+/* ---- Loops ---- */
+
+static PyObject *handoff_fileno(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    core_handoff *self = (core_handoff *)object;
+
+    return PyLong_FromLong(self->handle == NULL ? -1 : nearcall_handoff_fd(self->handle));
+}
+
+static PyObject *handoff_timeout_ms(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    core_handoff *self = (core_handoff *)object;
+
+    if (check_open(self) < 0)
+        return NULL;
+    return PyLong_FromLongLong(nearcall_handoff_timeout_ms(self->handle));
+}
+
+static PyMethodDef handoff_methods[] = {
+    {"accept", handoff_accept, METH_NOARGS, "accept($self, /)\n--\n\n"},
+    {"refuse", handoff_refuse, METH_VARARGS, "refuse($self, reason, text, /)\n--\n\n"},
+    {"drain", handoff_drain, METH_VARARGS, "drain($self, text, /)\n--\n\n"},
+    {"give", handoff_give, METH_VARARGS,
+     "give($self, channel, descriptor, name, local, remote, message, prefix, timeout, /)\n--\n\n"},
+    {"fileno", handoff_fileno, METH_NOARGS, "fileno($self, /)\n--\n\n"},
+    {"timeout_ms", handoff_timeout_ms, METH_NOARGS, "timeout_ms($self, /)\n--\n\n"},
+    {"close", handoff_close, METH_NOARGS, "close($self, /)\n--\n\n"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot handoff_slots[] = {
+    {Py_tp_init, handoff_init},
+    {Py_tp_dealloc, handoff_dealloc},
+    {Py_tp_methods, handoff_methods},
+    {0, NULL},
+};
+
+PyType_Spec core_handoff_spec = {
+    .name = "nearcall._core.Handoff",
+    .basicsize = sizeof(core_handoff),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = handoff_slots,
+};

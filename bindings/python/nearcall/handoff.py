@@ -1,0 +1,311 @@
+"""Take live connections from other processes of this machine.
+
+A front, as ``nearcall front`` is, accepts connections and gives them away; a process
+that listens here gets them as sockets and speaks with the clients itself::
+
+    from nearcall import handoff
+
+    with handoff.Listener("unix:/run/shop/backend.sock") as listener:
+        while True:
+            connection, meta = listener.accept()
+            ...
+
+A connection is this process's when accept() has returned it, and its giver's until
+then: whoever is killed, it has one owner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from nearcall import _core
+from nearcall._options import User, user_id
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+    from nearcall._handoff_server import Server, start_server
+
+__all__ = ["Address", "Connection", "Listener", "Meta", "Reason", "Server", "start_server"]
+
+Address = tuple[str, int] | str | None
+"""Host and port, the path of a Unix socket, or None where there is neither."""
+
+
+class Reason(enum.IntEnum):
+    """Why something is refused."""
+
+    BUSY = 1
+    WRONG_KIND = 3
+    DRAINING = 4
+    DENIED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What came with a connection."""
+
+    name: str
+    """What the giver calls it, such as a route."""
+
+    message: bytes
+    """Whatever the two programs agreed on."""
+
+    prefix: bytes
+    """What the giver had read of the connection; its reads begin with it."""
+
+    local: Address
+    """The address that the client connected to."""
+
+    remote: Address
+    """The client's address."""
+
+    process_id: int
+    """The giver's process when it connected, as the kernel told; for logs."""
+
+    user_id: int
+    """The giver's user."""
+
+
+def _parse_address(text: str) -> Address:
+    network, _, rest = text.partition(":")
+    if network != "tcp":
+        return rest or None
+    host, _, port = rest.rpartition(":")
+    return (host.removeprefix("[").removesuffix("]"), int(port)) if port.isdigit() else rest
+
+
+class Connection(socket.socket):
+    """A socket that came from another process. recv(), recv_into() and makefile() return
+    the prefix first; select() and poll() do not know of it, pending() does."""
+
+    def __init__(self, descriptor: int, meta: Meta, listener: Listener, channel: int, texts: tuple[str, str]) -> None:
+        super().__init__(fileno=descriptor)
+        self.meta = meta
+        self._prefix = memoryview(meta.prefix)
+        self._listener = listener
+        self._channel = channel
+        self._texts = texts
+
+    def pending(self) -> int:
+        """How many bytes of the prefix are still to be read."""
+        return len(self._prefix)
+
+    def take_prefix(self) -> bytes:
+        """What is left of the prefix, which counts as read then: for libraries that read
+        the descriptor themselves."""
+        taken, self._prefix = bytes(self._prefix), memoryview(b"")
+        return taken
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        if not self._prefix or bufsize <= 0:
+            return super().recv(bufsize, flags)
+        data = bytes(self._prefix[:bufsize])
+        if not flags & socket.MSG_PEEK:
+            self._prefix = self._prefix[len(data) :]
+        if flags & socket.MSG_WAITALL and len(data) < bufsize:
+            data += super().recv(bufsize - len(data), flags)
+        return data
+
+    def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> int:
+        if not self._prefix:
+            return super().recv_into(buffer, nbytes, flags)
+        with memoryview(buffer) as view, view.cast("B") as room:
+            data = self.recv(nbytes or len(room), flags)
+            room[: len(data)] = data
+        return len(data)
+
+    def _refuse_unread(self, name: str) -> None:
+        if self._prefix:
+            raise ValueError(
+                f"{name} would lose {len(self._prefix)} bytes that the giver had read: "
+                "recv() them first, or take_prefix()"
+            )
+
+    def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
+        self._refuse_unread("recvfrom()")
+        return super().recvfrom(bufsize, flags)
+
+    def recvfrom_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0) -> tuple[int, Any]:
+        self._refuse_unread("recvfrom_into()")
+        return super().recvfrom_into(buffer, nbytes, flags)
+
+    def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:
+        self._refuse_unread("recvmsg()")
+        return super().recvmsg(bufsize, ancbufsize, flags)
+
+    def recvmsg_into(
+        self, buffers: Iterable[WriteableBuffer], ancbufsize: int = 0, flags: int = 0, /
+    ) -> tuple[int, list[Any], int, Any]:
+        self._refuse_unread("recvmsg_into()")
+        return super().recvmsg_into(buffers, ancbufsize, flags)
+
+    def detach(self) -> int:
+        self._refuse_unread("detach()")
+        return super().detach()
+
+    def dup(self) -> socket.socket:  # type: ignore[override]
+        """A plain socket."""
+        self._refuse_unread("dup()")
+        copy = socket.socket(fileno=socket.dup(self.fileno()))
+        copy.settimeout(self.gettimeout())
+        return copy
+
+    def getpeername(self) -> Any:
+        """The client's address, as the giver told or the kernel does."""
+        return self.meta.remote if self._texts[1] else super().getpeername()
+
+    def getsockname(self) -> Any:
+        return self.meta.local if self._texts[0] else super().getsockname()
+
+    def hand_back(self, unread: bytes = b"", timeout: float | None = None) -> None:
+        """Gives the connection to the process that it came from, with bytes that were read
+        and belong to whoever serves it next. It is closed here then. After an error it is
+        as it was; nearcall.Unimplemented: that process takes none back."""
+        local, remote = self._texts
+        self._listener._give(
+            self._channel, self.fileno(), self.meta, local, remote, unread + bytes(self._prefix), timeout
+        )
+        self._prefix = memoryview(b"")
+        super().detach()  # its descriptor is closed
+
+
+class Listener:
+    """Takes connections that other processes give. Any thread may use it.
+
+    address is ``unix:/path``, or a Unix socket that listens already, or its descriptor:
+    a master opens that, and each forked worker makes a Listener of it. A Listener that
+    was made before a fork works in the children too: each takes channels of its own.
+    mode is that of the socket's file. window is how many connections may wait on a
+    channel, channels_max how many givers are served at a time; 0 means the defaults of
+    spec/limits.md. peer_users may give besides root and this process's own user."""
+
+    def __init__(
+        self,
+        address: str | os.PathLike[str] | int | socket.socket,
+        *,
+        mode: int = 0,
+        window: int = 0,
+        prefix_bytes_max: int = 0,
+        message_bytes_max: int = 0,
+        channels_max: int = 0,
+        peer_users: Iterable[User] = (),
+    ) -> None:
+        if isinstance(address, socket.socket):
+            address = address.fileno()
+        where = address if isinstance(address, int) else os.fspath(address)
+        users = tuple(user_id(user) for user in peer_users)
+        self.address = where
+        self._core = _core.Handoff(where, users, mode, window, prefix_bytes_max, message_bytes_max, channels_max)
+        self._generation = _core.fork_generation()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[_core.Handoff]:
+        if self._generation != _core.fork_generation():
+            # A thread that only the parent has may have held it.
+            self._generation, self._lock = _core.fork_generation(), threading.Lock()
+        with self._lock:
+            yield self._core
+
+    def accept(self, timeout: float | None = None) -> tuple[Connection, Meta]:
+        """Waits for a connection and takes it: its giver is told before this returns.
+        After timeout seconds TimeoutError is raised, with 0 BlockingIOError at once;
+        when drain() was called, nearcall.Unavailable."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._locked() as core:
+                item = core.accept()
+                wait_ms = core.timeout_ms() if item is None else 0
+                descriptor = core.fileno()
+            if item is not None:
+                return self._make(*item)
+            if deadline is not None:
+                if timeout == 0:
+                    raise BlockingIOError(errno.EAGAIN, "no connection was given")
+                left_ms = max(0, int((deadline - time.monotonic()) * 1000) + 1)
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"no connection was given within {timeout} s")
+                wait_ms = left_ms if wait_ms < 0 else min(wait_ms, left_ms)
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(None if wait_ms < 0 else wait_ms)
+
+    def _make(
+        self,
+        descriptor: int,
+        channel: int,
+        process_id: int,
+        giver: int,
+        name: str,
+        local: str,
+        remote: str,
+        message: bytes,
+        prefix: bytes,
+    ) -> tuple[Connection, Meta]:
+        try:
+            meta = Meta(name, message, prefix, _parse_address(local), _parse_address(remote), process_id, giver)
+            return Connection(descriptor, meta, self, channel, (local, remote)), meta
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def refuse(self, reason: Reason = Reason.BUSY, text: str = "") -> bool:
+        """Refuses what accept() would return next; its giver keeps it. text is for a
+        person. False: nothing waits."""
+        with self._locked() as core:
+            return core.refuse(reason, text)
+
+    def _give(
+        self, channel: int, descriptor: int, meta: Meta, local: str, remote: str, prefix: bytes, timeout: float | None
+    ) -> None:
+        with self._locked() as core:
+            core.give(channel, descriptor, meta.name, local, remote, meta.message, prefix, timeout)
+
+    def drain(self, text: str = "") -> None:
+        """Stops listening: what was not accepted goes back to its givers, who are told that
+        nothing more is taken. Connections that were accepted live on, and can be handed
+        back until close()."""
+        with self._locked() as core:
+            core.drain(text)
+
+    def fileno(self) -> int:
+        """What select(), poll() and event loops watch: it is readable when accept(0) is due."""
+        with self._locked() as core:
+            return core.fileno()
+
+    def timeout(self) -> float | None:
+        """Seconds after which accept(0) is due though the descriptor stays silent."""
+        with self._locked() as core:
+            milliseconds = core.timeout_ms()
+        return None if milliseconds < 0 else milliseconds / 1000
+
+    def close(self) -> None:
+        """Ends all channels. What was accepted lives on, the rest stays its givers'."""
+        with self._locked() as core:
+            core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+def __getattr__(name: str) -> Any:
+    # asyncio is loaded for those who use it.
+    if name not in ("Server", "start_server"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nearcall import _handoff_server
+
+    return getattr(_handoff_server, name)
