@@ -61,6 +61,11 @@
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
  * An option and the address together: what switches more off wins.
  *
+ * FILES. Functions take and return open files and TCP connections where the server lets
+ * this process pass them; over local sockets only. nearcall_put_file() gives a request a
+ * duplicate, nearcall_take_file() hands out what came with a reply; all else is closed by
+ * the library. A child of a fork has copies of both, as of all descriptors.
+ *
  * SAME PROCESS. "embed:/path/of/library.so" is a Go library, built by `nearcall build`,
  * that this process loads: a call of nearcall_call() or nearcall_request_call() then
  * runs the function in the calling thread. All else, and functions that have proved
