@@ -77,7 +77,9 @@ func (c *connection) checkDescriptors(f *function) *status.Error {
 	case c.received.frame.Truncated:
 		return refusedf(status.ResourceExhausted, "the descriptors of the request did not arrive: the server's process has as many open as it may (RLIMIT_NOFILE, ulimit -n)")
 	case !f.UsesDescriptors():
-		c.dropDescriptors()
+		if len(c.received.frame.Files) > 0 {
+			c.dropDescriptors()
+		}
 		return nil
 	case c.received.agreed || c.frame.Codec == wire.CodecJSON:
 		return nil // JSON is refused with a better reason
