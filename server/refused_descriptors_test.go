@@ -38,12 +38,13 @@ func TestTooManyDescriptorsOnTheWay(t *testing.T) {
 		return
 	}
 	c := connectWithFiles(t, startAsOtherUser(t))
-	for range repliesTaken + 1 {
-		c.send(c.request("many", 0, []byte{0x90}))
+	// Not read yet: what is read is on the way no more. Each answer is waited for, because
+	// those that are made at a time have descriptors open at a time.
+	for range repliesTaken {
+		c.sendAndAwaitAnswer(c.request("many", 0, []byte{0x90}))
 	}
-	c.send(c.request("one", 0, []byte{0x90}))
-	// Not read yet: what is read is on the way no more.
-	time.Sleep(refusedWriteTimeout + 200*time.Millisecond)
+	c.sendAndAwaitAnswer(append(c.request("many", 0, []byte{0x90}), c.request("one", 0, []byte{0x90})...))
+	c.sendAndAwaitAnswer(nil)
 	replies, lost, ones := 0, 0, 0
 	for range repliesTaken + 2 {
 		frame := c.next()
@@ -67,6 +68,31 @@ func TestTooManyDescriptorsOnTheWay(t *testing.T) {
 }
 
 const refusedWriteTimeout = 200 * time.Millisecond
+
+// sendAndAwaitAnswer returns when more bytes of the server lie in the socket, without
+// reading them.
+func (c *caller) sendAndAwaitAnswer(request []byte) {
+	c.t.Helper()
+	former := c.unread()
+	c.send(request)
+	for until := time.Now().Add(testTimeout); c.unread() <= former; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			c.t.Fatal("no answer")
+		}
+	}
+}
+
+func (c *caller) unread() (bytes int) {
+	c.t.Helper()
+	raw, err := c.conn.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { bytes, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return bytes
+}
 
 // decodeOutcome is decode, for replies that no plain value stands for too.
 func (c *caller) decodeOutcome(frame wire.Frame) (id uint64, value any, failure *status.Error) {
@@ -128,7 +154,6 @@ func serveUntilRefused(t *testing.T, path string) {
 	}
 	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil),
 		server.WithWriteTimeout(refusedWriteTimeout))
-	// One after the other, so that few are open at a time.
 	register(t, s, "many", func() (files []*os.File, err error) {
 		for range filesOfReply {
 			file, err := os.Open(os.DevNull)
@@ -138,7 +163,7 @@ func serveUntilRefused(t *testing.T, path string) {
 			files = append(files, file)
 		}
 		return files, nil
-	}, server.MaxConcurrency(1))
+	})
 	register(t, s, "one", func() int64 { return 1 })
 	listener, err := s.Listen(t.Context(), "unix:"+path)
 	if err != nil {
