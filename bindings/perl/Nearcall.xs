@@ -255,6 +255,15 @@ _library_version()
   OUTPUT:
     RETVAL
 
+void
+_unread(PerlIO *handle, SV *bytes)
+  PREINIT:
+    STRLEN count;
+    const char *start;
+  CODE:
+    start = SvPVbyte(bytes, count);
+    (void)PerlIO_unread(handle, start, count);
+
 MODULE = Nearcall    PACKAGE = Nearcall::Call
 
 bool
@@ -292,6 +301,87 @@ void
 _send(ncp_call *self)
   CODE:
     ncp_call_send(aTHX_ self);
+
+MODULE = Nearcall    PACKAGE = Nearcall::Handoff
+
+SV *
+_open(SV *class, SV *address, IV fd, U32 mode, U32 window, U32 prefix_bytes_max, U32 message_bytes_max, U32 channels_max, SV *users)
+  PREINIT:
+    nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
+    ncp_handoff *handoff;
+  CODE:
+    options.flags = NEARCALL_HANDOFF_INTERRUPTIBLE;
+    options.mode = mode;
+    options.window = window;
+    options.prefix_bytes_max = prefix_bytes_max;
+    options.message_bytes_max = message_bytes_max;
+    options.channels_max = channels_max;
+    options.peer_user_ids = (const uint32_t *)SvPV_nolen(users);
+    options.peer_user_ids_count = (uint32_t)(SvCUR(users) / sizeof(uint32_t));
+    RETVAL = sv_2mortal(ncp_handoff_new(aTHX_ gv_stashsv(class, GV_ADD), &handoff));
+    ncp_handoff_check(aTHX_ handoff,
+                      SvOK(address)
+                          ? nearcall_handoff_listen(&handoff->handle, SvPV_nolen(address), &options)
+                          : nearcall_handoff_listen_fd(&handoff->handle, (int)fd, &options));
+    SvREFCNT_inc_simple_void_NN(RETVAL);
+  OUTPUT:
+    RETVAL
+
+SV *
+_accept(ncp_handoff *self, IV timeout_ms)
+  PREINIT:
+    HV *what;
+  CODE:
+    what = ncp_handoff_accept(aTHX_ self, timeout_ms);
+    RETVAL = what ? newRV_noinc((SV *)what) : newSV(0);
+  OUTPUT:
+    RETVAL
+
+void
+_give(ncp_handoff *self, HV *what, SV *prefix, IV timeout_ms)
+  CODE:
+    ncp_handoff_give(aTHX_ self, what, prefix, timeout_ms);
+
+bool
+_refuse(ncp_handoff *self, int reason, const char *text)
+  PREINIT:
+    int r;
+  CODE:
+    r = nearcall_handoff_wait(ncp_handoff_handle(aTHX_ self), 0);
+    if (r == NEARCALL_OK)
+        r = nearcall_handoff_refuse(self->handle, reason, text);
+    if (r != NEARCALL_E_AGAIN && r != NEARCALL_E_INTERRUPTED)
+        ncp_handoff_check(aTHX_ self, r);
+    RETVAL = r == NEARCALL_OK;
+  OUTPUT:
+    RETVAL
+
+void
+drain(ncp_handoff *self, const char *text = "")
+  CODE:
+    ncp_handoff_check(aTHX_ self, nearcall_handoff_drain(ncp_handoff_handle(aTHX_ self), text));
+
+IV
+fileno(ncp_handoff *self)
+  CODE:
+    RETVAL = nearcall_handoff_fd(ncp_handoff_handle(aTHX_ self));
+  OUTPUT:
+    RETVAL
+
+SV *
+timeout(ncp_handoff *self)
+  PREINIT:
+    int64_t ms;
+  CODE:
+    ms = nearcall_handoff_timeout_ms(ncp_handoff_handle(aTHX_ self));
+    RETVAL = ms < 0 ? newSV(0) : newSVnv((NV)ms / 1000);
+  OUTPUT:
+    RETVAL
+
+void
+close(ncp_handoff *self)
+  CODE:
+    ncp_handoff_close(self);
 
 BOOT:
 {

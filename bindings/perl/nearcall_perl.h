@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "nearcall.h"
+#include "nearcall_handoff.h"
 
 /* Guards the C stack of this binding's own recursion. It lies above the
  * protocol's limit on nesting, so that libnearcall's error comes first. */
@@ -240,5 +241,23 @@ void ncp_calls_closed(pTHX_ ncp_handle *handle);
 /* Does what can be done without waiting; returns the calls that finished and
  * were not returned before, as a mortal array of objects. */
 AV *ncp_process(pTHX_ ncp_handle *handle);
+
+/* ---- Handoffs: Nearcall::Handoff objects (handoff.c) ---- */
+
+typedef struct ncp_handoff {
+    nearcall_handoff *handle; /* NULL: closed */
+} ncp_handoff;
+
+/* An object for a handle that is not open yet; ncp_handoff_check() throws what failed. */
+SV *ncp_handoff_new(pTHX_ HV *stash, ncp_handoff **ret_handoff);
+ncp_handoff *ncp_handoff_of(pTHX_ SV *object);
+nearcall_handoff *ncp_handoff_handle(pTHX_ const ncp_handoff *self);
+void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r);
+void ncp_handoff_close(ncp_handoff *self);
+
+/* Accepts, and runs the handlers of a signal that ends the wait. NULL, with $! set: nothing
+ * came. Otherwise what came, for Nearcall::Handoff to make a socket of. */
+HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms);
+void ncp_handoff_give(pTHX_ const ncp_handoff *self, HV *what, SV *prefix, int64_t timeout_ms);
 
 #endif

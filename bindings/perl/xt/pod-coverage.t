@@ -11,5 +11,7 @@ use Nearcall;
 pod_coverage_ok( 'Nearcall', { also_private => ['CLONE_SKIP'] } );
 pod_coverage_ok('Nearcall::Error');
 pod_coverage_ok('Nearcall::Codes');
+pod_coverage_ok( $_, { also_private => ['CLONE_SKIP'] } )
+    for qw(Nearcall::Handoff Nearcall::Handoff::Connection Nearcall::Handoff::Prefix);
 
 done_testing;

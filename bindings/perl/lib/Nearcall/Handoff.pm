@@ -1,0 +1,181 @@
+package Nearcall::Handoff;
+
+use strict;
+use warnings;
+
+use Carp ();
+use Nearcall ();
+use Nearcall::Handoff::Connection ();
+
+our $VERSION = 'v0.1.0';
+
+my %OPTIONS = map { $_ => 1 }
+    qw(mode window prefix_bytes_max message_bytes_max channels_max peer_users);
+
+my %REASONS = ( busy => 1, kind => 3, draining => 4, denied => 5 );
+
+sub new {
+    my ( $class, $address, %option ) = @_;
+    Carp::croak('Nearcall::Handoff->new needs an address, as unix:/run/shop/backend.sock, or a socket')
+        unless defined $address && length $address;
+    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
+    Carp::croak("Nearcall::Handoff->new has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}")
+        if @unknown;
+    my $fd = ref $address || ref \$address eq 'GLOB' ? CORE::fileno($address) : undef;
+    Carp::croak('Nearcall::Handoff->new: the socket is closed') if ref $address && !defined $fd;
+    my @numbers = map { $option{$_} // 0 }
+        qw(mode window prefix_bytes_max message_bytes_max channels_max);
+    # By goto, so that an error has the place of the call to new.
+    @_ = (
+        $class, defined $fd ? undef : $address,
+        $fd // -1, @numbers, Nearcall::_user_ids( $option{peer_users} ),
+    );
+    goto &_open;
+}
+
+sub accept {
+    my ( $self, $timeout ) = @_;
+    my $what = $self->_accept( _milliseconds( $timeout, -1 ) ) or return;
+    return Nearcall::Handoff::Connection->_new( $self, $what );
+}
+
+# 0 is not to wait here.
+sub _milliseconds {
+    my ( $timeout, $otherwise ) = @_;
+    return $otherwise unless defined $timeout;
+    return $timeout == 0 ? 0 : Nearcall::_timeout_ms($timeout);
+}
+
+sub refuse {
+    my ( $self, $reason, $text ) = @_;
+    my $number = $REASONS{ $reason // 'busy' }
+        or Carp::croak("Nearcall::Handoff: the reasons to refuse are @{[ sort keys %REASONS ]}");
+    return $self->_refuse( $number, $text // '' );
+}
+
+# A handle belongs to the thread that opened it.
+sub CLONE_SKIP { 1 }
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Nearcall::Handoff - take live connections from other processes of this machine
+
+=head1 SYNOPSIS
+
+    use Nearcall::Handoff;
+
+    my $listener = Nearcall::Handoff->new('unix:/run/shop/backend.sock');
+    while ( my $connection = $listener->accept ) {
+        printf "%s port %s asks %s\n", $connection->peerhost, $connection->peerport, $connection->name;
+        sysread $connection, my $request, 8192;    # begins with what the giver had read
+        syswrite $connection, "hello\n";
+        close $connection;
+    }
+
+A web application, behind C<nearcall front>:
+
+    plackup -s Nearcall --handoff unix:/run/shop/worker-%n.sock --max-workers 4 app.psgi
+
+=head1 DESCRIPTION
+
+A front, as C<nearcall front> is, accepts connections and gives the sockets themselves
+to the process that is to serve them, which from then on speaks with the client alone.
+This module is that process's side. A connection has one owner at any time: it is this
+process's when L</accept> has returned it, and its giver's until then, whoever is
+killed.
+
+For PSGI applications see L<Plack::Handler::Nearcall>.
+
+=head1 METHODS
+
+=head2 new
+
+    my $listener = Nearcall::Handoff->new( $address, %options );
+
+Listens on C<unix:/path>, or on a Unix socket that listens already: one that a master
+has opened before it forked. Throws a L<Nearcall::Error>: C<ALREADY_EXISTS> when another
+process listens there. The options:
+
+=over
+
+=item mode
+
+Permissions of the socket's file; 0660 unless given.
+
+=item peer_users
+
+Reference to an array of users that may give besides root and this process's own, by
+name or number.
+
+=item window
+
+How many connections may wait to be accepted from one giver; 64 unless given.
+
+=item channels_max
+
+How many givers are served at a time. Others wait.
+
+=item prefix_bytes_max, message_bytes_max
+
+The longest prefix and message that are taken, in bytes; 65536 unless given.
+
+=back
+
+=head2 accept
+
+    my $connection = $listener->accept($timeout);
+
+Waits for a connection and takes it: its giver is told before this returns. The timeout
+is in seconds; without it there is none, and with 0 nothing is waited for. Returns a
+L<Nearcall::Handoff::Connection>, which is an L<IO::Socket::IP> or L<IO::Socket::UNIX>,
+or nothing, and C<$!> is C<EINTR> (a signal's handler has run), C<EAGAIN> or
+C<ETIMEDOUT>. Throws a L<Nearcall::Error> of C<UNAVAILABLE> after L</drain>.
+
+=head2 refuse
+
+    $listener->refuse( $reason, $text );
+
+Refuses what L</accept> would return next: its giver keeps it and may ask another. The
+reason is C<busy>, C<kind>, C<draining> or C<denied>; the text is for a person. Returns
+whether something waited.
+
+=head2 drain
+
+    $listener->drain($text);
+
+Stops listening. What was not accepted goes back to its givers, who are told that
+nothing more is taken. Connections that were accepted live on, and can be handed back
+until L</close>.
+
+=head2 close
+
+Ends all channels to givers, as does the end of the object. What was accepted lives on.
+
+=head2 fileno
+
+The descriptor to watch in an event loop. When it is readable, or after L</timeout>,
+C<< accept(0) >> is due.
+
+=head2 timeout
+
+Seconds after which C<< accept(0) >> is due though the descriptor stays silent; undef:
+never.
+
+=head1 FORK
+
+A listener that was made before a fork works in the children: each takes channels of its
+own on the same socket, and leaves those of its parent alone. A giver that keeps one
+channel, as C<nearcall front> does, so meets one of them; where several workers are to be
+given connections each listens on an address of its own.
+
+=head1 SEE ALSO
+
+L<Nearcall::Handoff::Connection>, L<Plack::Handler::Nearcall>, L<Nearcall>
+
+=cut

@@ -1,0 +1,158 @@
+package Nearcall::Handoff::Connection;
+
+use strict;
+use warnings;
+
+use IO::Socket::IP ();
+use IO::Socket::UNIX ();
+use Nearcall::Handoff::Prefix ();
+use Socket qw(AF_UNIX sockaddr_family);
+
+our $VERSION = 'v0.1.0';
+
+@Nearcall::Handoff::Connection::IP::ISA   = ( __PACKAGE__, 'IO::Socket::IP' );
+@Nearcall::Handoff::Connection::UNIX::ISA = ( __PACKAGE__, 'IO::Socket::UNIX' );
+
+# Owns the descriptor in $what.
+sub _new {
+    my ( undef, $listener, $what ) = @_;
+    my $kind = $what->{local} =~ /\Atcp:/ || $what->{remote} =~ /\Atcp:/ ? 'IP' : 'UNIX';
+    my $class = __PACKAGE__ . "::$kind";
+    my $self = $class->new_from_fd( $what->{fd}, 'r+' ) or die "descriptor $what->{fd}: $!";
+    ${*$self}{nearcall_handoff} = { %$what, listener => $listener };
+    tie *$self, 'Nearcall::Handoff::Prefix', $self, $what->{prefix} if length $what->{prefix};
+    return $self;
+}
+
+sub _what { ${ *{ $_[0] } }{nearcall_handoff} }
+
+sub name       { $_[0]->_what->{name} }
+sub message    { $_[0]->_what->{message} }
+sub prefix     { $_[0]->_what->{prefix} }
+sub process_id { $_[0]->_what->{process_id} }
+sub user_id    { $_[0]->_what->{user_id} }
+
+sub pending {
+    my ($self) = @_;
+    my $tied = tied *$self;
+    return $tied ? length $tied->{left} : 0;
+}
+
+sub take_prefix {
+    my ($self) = @_;
+    my $tied = tied *$self or return '';
+    my $left = $tied->{left};
+    undef $tied;
+    untie *$self;
+    return $left;
+}
+
+sub hand_back {
+    my ( $self, $unread, $timeout ) = @_;
+    my $what = $self->_what;
+    my $tied = tied *$self;
+    my $prefix = ( $unread // '' ) . ( $tied ? $tied->{left} : '' );
+    undef $tied;
+    $self->flush;
+    $what->{listener}->_give( $what, $prefix, Nearcall::Handoff::_milliseconds( $timeout, -1 ) );
+    $self->take_prefix;
+    return $self->close;
+}
+
+# What the giver says of the addresses, where it does.
+sub _address {
+    my ( $self, $side, $part ) = @_;
+    my ( $host, $port ) = $self->_what->{$side} =~ /\Atcp:\[?(.*?)\]?:([0-9]+)\z/ or return;
+    return $part eq 'host' ? $host : $port;
+}
+
+sub peerhost { $_[0]->_address( remote => 'host' ) }
+sub peerport { $_[0]->_address( remote => 'port' ) }
+sub sockhost { $_[0]->_address( local => 'host' ) }
+sub sockport { $_[0]->_address( local => 'port' ) }
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Nearcall::Handoff::Connection - a socket that came from another process
+
+=head1 SYNOPSIS
+
+    my $connection = $listener->accept;
+    sysread $connection, my $bytes, 8192;
+    syswrite $connection, 'HTTP/1.1 200 OK' . "\r\n\r\n";
+    close $connection;
+
+=head1 DESCRIPTION
+
+What L<Nearcall::Handoff/accept> returns: an L<IO::Socket::IP> or L<IO::Socket::UNIX>.
+
+Its giver may have read the first bytes. C<sysread>, C<read>, C<readline> and C<getc>
+return them first, C<recv> does not; after that the handle is an ordinary one. A
+C<read> may return less than asked for once, where the prefix ends. C<select> and event
+loops do not know of the prefix: read before you wait while L</pending> is not 0, or begin
+with L</take_prefix>. C<nearcall front> reads nothing, so that there is none.
+
+=head1 METHODS
+
+=head2 name
+
+What the giver calls the connection, as a route.
+
+=head2 message
+
+Whatever the two programs agreed on.
+
+=head2 prefix
+
+All that the giver had read, whether it was read here or not.
+
+=head2 pending
+
+How many bytes of the prefix are still to be read.
+
+=head2 take_prefix
+
+What is still to be read of the prefix. It counts as read then.
+
+=head2 process_id
+
+The giver's process when it connected, as the kernel told; for logs.
+
+=head2 user_id
+
+The giver's user.
+
+=head2 peerhost
+
+The client's address: what the giver says, or else the socket. undef for a Unix socket,
+as are the next three.
+
+=head2 peerport
+
+The client's port.
+
+=head2 sockhost
+
+The address that the client connected to.
+
+=head2 sockport
+
+The port that it connected to.
+
+
+=head2 hand_back
+
+    $connection->hand_back( $unread, $timeout );
+
+Gives the connection to the process that it came from, with the bytes that were read and
+belong to whoever serves it next, and what is left of the prefix behind them. It is closed
+here then. Throws a L<Nearcall::Error>, and the connection is as it was:
+C<UNIMPLEMENTED> when that process takes none back.
+
+=cut

@@ -1,0 +1,131 @@
+package Plack::Handler::Nearcall;
+
+use strict;
+use warnings;
+
+use parent 'Plack::Handler::Starlet';
+
+use Nearcall::Handoff ();
+use Socket qw(IPPROTO_TCP TCP_NODELAY);
+
+our $VERSION = 'v0.1.0';
+
+# How long a worker waits for one that is ending to give its address up, in seconds.
+use constant SLOT_PAUSE => 0.05;
+
+sub new {
+    my ( $class, %option ) = @_;
+    my $address = delete $option{handoff}
+        // die "Plack::Handler::Nearcall needs --handoff, as unix:/run/shop/worker-%n.sock\n";
+    my $users = delete $option{peer_users};
+    my $self = $class->SUPER::new(%option);
+    $self->{handoff} = $address;
+    $self->{handoff_options} = { $users ? ( peer_users => [ split /,/, $users ] ) : () };
+    $self->{host} = $address;
+    return $self;
+}
+
+# The master of workers that share an address listens for them.
+sub setup_listener {
+    my ($self) = @_;
+    $self->{handoff_listener} = $self->_listen( $self->{handoff} ) if $self->{handoff} !~ /%n/;
+    $self->{server_ready}->($self);
+    return;
+}
+
+sub _listen {
+    my ( $self, $address ) = @_;
+    return Nearcall::Handoff->new( $address, %{ $self->{handoff_options} } );
+}
+
+# The first address that no other worker has.
+sub _listen_in_slot {
+    my ($self) = @_;
+    while ( !$self->{term_received} ) {
+        for my $number ( 1 .. $self->{max_workers} || 1 ) {
+            my $listener = eval { $self->_listen( $self->{handoff} =~ s/%n/$number/r ) };
+            return $listener if $listener;
+            die $@ unless ref $@ && $@->isa('Nearcall::Error') && $@->is('ALREADY_EXISTS');
+        }
+        select undef, undef, undef, SLOT_PAUSE;
+    }
+    return;
+}
+
+sub _get_acceptor {
+    my ($self) = @_;
+    my $listener = $self->{handoff_listener} // $self->_listen_in_slot;
+    return sub {
+        my $connection = $listener && $listener->accept or return;
+        $connection->setsockopt( IPPROTO_TCP, TCP_NODELAY, 1 ) if $connection->isa('IO::Socket::IP');
+        # It is there, mostly: what Starlet takes for an accept that was deferred until then.
+        my $listen = { _using_defer_accept => 1 };
+        return ( $connection, undef, $listen );
+    };
+}
+
+# What the giver had read is what Starlet takes for a pipelined request.
+sub handle_connection {
+    my ( $self, $env, $connection, $app, $use_keepalive, $is_keepalive, $buffered ) = @_;
+    $env->{REMOTE_ADDR} = $connection->peerhost;
+    $env->{REMOTE_PORT} = $connection->peerport // 0;
+    $env->{SERVER_NAME} = $connection->sockhost // 'localhost';
+    $env->{SERVER_PORT} = $connection->sockport // 0;
+    $env->{'nearcall.connection'} = $connection;
+    $buffered = $connection->take_prefix . ( $buffered // '' );
+    return $self->SUPER::handle_connection( $env, $connection, $app, $use_keepalive, $is_keepalive, $buffered );
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Plack::Handler::Nearcall - Starlet for connections that another process has accepted
+
+=head1 SYNOPSIS
+
+    plackup -s Nearcall --handoff unix:/run/shop/worker-%n.sock --max-workers 4 -E deployment app.psgi
+
+=head1 DESCRIPTION
+
+L<Starlet> whose workers are given their connections, by C<nearcall front> or another
+program with Nearcall's handoffs, instead of accepting them: see L<Nearcall::Handoff>. The
+worker speaks with the client itself, so that C<REMOTE_ADDR> is the client's.
+
+All options of L<Starlet> but those of listening, and:
+
+=over
+
+=item --handoff
+
+Where connections are given. Each worker listens on an address of its own, for which C<%n>
+is replaced by the first number from 1 that no other worker has; a front is told all of
+them, and gives each connection to the worker that has least to do:
+
+    [backend.shop]
+    sockets = ["unix:/run/shop/worker-1.sock", "unix:/run/shop/worker-2.sock"]
+
+Without C<%n> the workers share one address, and a giver's connections go to the one that
+it has met; that is for one worker.
+
+=item --peer-users
+
+Users that may give besides root and this process's own, with commas between them.
+
+=back
+
+A worker that ends, by C<--max-reqs-per-child> or a signal, leaves what it had not
+accepted to the giver, which gives it to another.
+
+PSGI applications find the L<Nearcall::Handoff::Connection> in C<nearcall.connection> of
+the environment, with the name and message that came with it.
+
+=head1 SEE ALSO
+
+L<Starlet>, L<Nearcall::Handoff>
+
+=cut

@@ -1,0 +1,247 @@
+use strict;
+use warnings;
+
+# Connections that another process has accepted.
+
+use Test::More;
+use File::Temp ();
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use IO::Select;
+use POSIX ();
+use Socket qw(SOCK_STREAM AF_UNIX);
+use TestGiver;
+use TestTools qw(descriptors error_of in_child rss_kib wait_until);
+use Time::HiRes ();
+
+use Nearcall::Handoff;
+
+my $directory = File::Temp->newdir( 'nearcall-perl-XXXXXXXX', TMPDIR => 1 );
+my $count     = 0;
+my $PATIENCE  = 20;
+alarm 300;
+
+sub address { "unix:$directory/" . ++$count . '.sock' }
+
+sub pair {
+    my (%option) = @_;
+    my $address  = address();
+    my $listener = Nearcall::Handoff->new($address);
+    return ( $listener, TestGiver->start( addresses => [$address], %option ) );
+}
+
+# What the client reads to its end.
+sub answer_to { my ($client) = @_; local $/; return scalar readline $client }
+
+subtest 'a connection with all that belongs to it' => sub {
+    my ( $listener, $giver ) = pair( prefix => 5, name => 'shop', message => 'for you' );
+    my $client = $giver->connect;
+    syswrite $client, 'Hello, world';
+    my $connection = $listener->accept($PATIENCE);
+    isa_ok( $connection, 'IO::Socket::IP' );
+    is( $connection->name,       'shop',     'its name' );
+    is( $connection->message,    'for you',  'the message' );
+    is( $connection->prefix,     'Hello',    'the prefix' );
+    is( $connection->process_id, $giver->pid, 'the giver' );
+    is( $connection->user_id,    $>,         'and its user' );
+    is( $connection->peerhost, '127.0.0.1',        'the client' );
+    is( $connection->peerport, $client->sockport,  'and its port' );
+    is( $connection->sockport, $client->peerport,  'and the port that it asked for' );
+    ok( fileno($connection) > 2, 'it has a descriptor' );
+    is( $connection->pending, 5, 'bytes wait' );
+    is( sysread( $connection, my $bytes, 2 ), 2, 'sysread' );
+    is( sysread( $connection, $bytes, 100, 2 ), 3, 'ends with the prefix' );
+    is( $bytes, 'Hello', 'which is what was read' );
+    ok( !tied *$connection, 'after that it is an ordinary handle' );
+    is( sysread( $connection, $bytes, 100 ), 7, 'with what follows' );
+    is( $bytes, ', world', 'in order' );
+    syswrite $connection, 'answer';
+    ok( close $connection, 'closed' );
+    is( answer_to($client), 'answer', 'the client has its answer, and the end' );
+};
+
+subtest 'other ways to read, and writing before' => sub {
+    my ( $listener, $giver ) = pair( prefix => 6 );
+    for my $way (
+        [ 'lines'           => sub { [ readline $_[0] ] }, [ "one\n", "two\n", 'three' ] ],
+        [ 'characters'      => sub { [ getc $_[0], getc $_[0] ] }, [ 'o', 'n' ] ],
+        [ 'the prefix'      => sub { [ $_[0]->take_prefix, $_[0]->pending ] }, [ "one\ntw", 0 ] ],
+        [ 'at an offset'    => sub { my $in = 'ab'; sysread $_[0], $in, 3, 4; [$in] }, ["ab\0\0one"] ],
+        [ 'lines by object' => sub { [ $_[0]->getline ] }, ["one\n"] ],
+    ) {
+        my ( $name, $read, $expected ) = @$way;
+        my $client = $giver->connect;
+        syswrite $client, "one\ntwo\nthree";
+        shutdown $client, 1;
+        my $connection = $listener->accept($PATIENCE);
+        syswrite $connection, 'w';
+        print {$connection} 'p';
+        printf {$connection} '%s', 'f';
+        is_deeply( $read->($connection), $expected, $name );
+        close $connection;
+        is( answer_to($client), 'wpf', 'and what was written' );
+    }
+};
+
+subtest 'waiting' => sub {
+    my $listener = Nearcall::Handoff->new( address() );
+    ok( !defined $listener->accept(0), 'nothing' );
+    is( $! + 0, POSIX::EAGAIN(), 'yet' );
+    ok( !defined $listener->accept(0.02), 'nothing' );
+    is( $! + 0, POSIX::ETIMEDOUT(), 'in time' );
+    my $handled = 0;
+    local $SIG{ALRM} = sub { $handled++ };
+    Time::HiRes::ualarm(20_000);
+    ok( !defined $listener->accept, 'a signal' );
+    is( $! + 0, POSIX::EINTR(), 'ends the wait' );
+    is( $handled, 1, 'and its handler has run' );
+    local $SIG{ALRM} = sub { die "late\n" };
+    Time::HiRes::ualarm(20_000);
+    is( error_of { $listener->accept }, "late\n", 'a handler may die' );
+    alarm 300;
+    ok( !$listener->refuse('busy'), 'nothing to refuse' );
+};
+
+subtest 'addresses and mistakes' => sub {
+    my $address  = address();
+    my $listener = Nearcall::Handoff->new( $address, mode => oct 600 );
+    ( my $path = $address ) =~ s/\Aunix://;
+    is( ( stat $path )[2] & 0777, 0600, 'the mode' );
+    my $error = error_of { Nearcall::Handoff->new($address) };
+    is( $error->name, 'ALREADY_EXISTS', 'one listens' );
+    like( $error, qr/ at \Q${\__FILE__}\E line /, 'said where it was asked' );
+    is( error_of { Nearcall::Handoff->new('tcp:x:1') }->name, 'INVALID_ARGUMENT', 'no path' );
+    like( error_of { Nearcall::Handoff->new( $address, colour => 1 ) }, qr/no option colour/, 'options' );
+    like( error_of { Nearcall::Handoff->new }, qr/needs an address/, 'nothing' );
+    like( error_of { $listener->refuse('lazy') }, qr/reasons to refuse/, 'reasons' );
+    $listener->close;
+    ok( !-e $path, 'the path is gone' );
+    like( error_of { $listener->accept }, qr/closed/, 'and the object says so' );
+};
+
+subtest 'refusing, draining, handing back' => sub {
+    my ( $listener, $giver ) = pair( prefix => 5 );
+    my $client = $giver->connect;
+    syswrite $client, "GET / HTTP/1.1\r\n\r\n";
+    ok( wait_until { $listener->refuse( busy => 'not now' ) }, 'refused' );
+    my $connection = $listener->accept($PATIENCE);
+    ok( $connection, 'and given again' );
+    sysread $connection, my $method, 3;
+    ok( $connection->hand_back( $method, $PATIENCE ), 'handed back' );
+    ok( !defined fileno($connection), 'and closed here' );
+    like( answer_to($client), qr/handed back with GET /, 'its giver answers' );
+    $client = $giver->connect;
+    syswrite $client, 'abcde';
+    IO::Select->new( $listener->fileno )->can_read($PATIENCE);
+    $listener->drain('a new one comes');
+    is( error_of { $listener->accept }->name, 'UNAVAILABLE', 'nothing is taken any more' );
+};
+
+subtest 'forked workers' => sub {
+    for my $inherited ( 'listener', 'socket' ) {
+        my $address = address();
+        ( my $path = $address ) =~ s/\Aunix://;
+        my $shared =
+            $inherited eq 'listener'
+            ? Nearcall::Handoff->new($address)
+            : IO::Socket::UNIX->new( Listen => 10, Local => $path );
+        my @workers = map {
+            my $pid = fork // die "fork: $!";
+            if ( !$pid ) {
+                my $own = $inherited eq 'listener' ? $shared : Nearcall::Handoff->new($shared);
+                my $connection = $own->accept($PATIENCE);
+                syswrite $connection, $$;
+                close $connection;
+                POSIX::_exit(0);
+            }
+            $pid;
+        } 1 .. 3;
+        my $giver = TestGiver->start( addresses => [$address] );
+        my @seen = map { answer_to( $giver->connect ) } @workers;
+        waitpid $_, 0 for @workers;
+        is_deeply( [ sort @seen ], [ sort @workers ], "each served one by the master's $inherited" );
+    }
+};
+
+subtest 'a child leaves its parent\'s channel' => sub {
+    my ( $listener, $giver ) = pair();
+    my $first = $giver->connect;
+    close $listener->accept($PATIENCE);
+    my $client = $giver->connect;
+    IO::Select->new( $listener->fileno )->can_read($PATIENCE);
+    is( in_child { $listener->accept(0.05) ? 'taken' : 'nothing' }, 'nothing', 'it gets nothing' );
+    is( in_child { undef $listener; 'closed' }, 'closed', 'it closes' );
+    my $connection = $listener->accept($PATIENCE);
+    syswrite $connection, 'parent';
+    close $connection;
+    is( answer_to($client), 'parent', 'the parent serves' );
+};
+
+subtest 'what a killed process had not accepted' => sub {
+    my $address = address();
+    pipe my $reader, my $writer or die "pipe: $!";
+    my $pid = fork // die "fork: $!";
+    if ( !$pid ) {
+        my $listener = Nearcall::Handoff->new($address);
+        my $connection = $listener->accept($PATIENCE);
+        syswrite $connection, 'first';
+        syswrite $writer, 'x';
+        sleep 100;
+    }
+    my $giver = TestGiver->start( addresses => [$address] );
+    my @clients = map { $giver->connect } 1 .. 4;
+    sysread $reader, my $byte, 1;
+    kill 'KILL', $pid;
+    waitpid $pid, 0;
+    my $listener = Nearcall::Handoff->new($address);
+    for ( 1 .. 3 ) {
+        my $connection = $listener->accept($PATIENCE);
+        syswrite $connection, 'second';
+        close $connection;
+    }
+    is_deeply( [ sort map { answer_to($_) } @clients ], [ 'first', ('second') x 3 ], 'is served by the next' );
+};
+
+subtest 'the descriptor limit' => sub {
+    my $address = address();
+    my $program = <<'PROGRAM';
+        use Nearcall::Handoff;
+        my $listener = Nearcall::Handoff->new(shift);
+        my $first = $listener->accept(20);
+        close $first;
+        my @files;
+        while ( open my $file, '<', '/dev/null' ) { push @files, $file }
+        syswrite STDOUT, "full\n";
+        for ( 1 .. 100 ) { die 'taken' if $listener->accept(0.001) }
+        @files = ();
+        my $connection = $listener->accept(20) or die 'nothing';
+        syswrite $connection, 'at last';
+PROGRAM
+    my $pid = open my $run, '-|', 'bash', '-c', 'ulimit -n 40; exec "$@"', '-', $^X, ( map { "-I$_" } @INC ),
+        '-e', $program, $address
+        or die "bash: $!";
+    my $giver = TestGiver->start( addresses => [$address] );
+    is( answer_to( $giver->connect ), '', 'one, to have a channel' );
+    is( readline $run, "full\n", 'no descriptor is left' );
+    is( answer_to( $giver->connect ), 'at last', 'the connection waits for one' );
+    ok( close $run, 'the program ends well' );
+};
+
+subtest 'memory and descriptors stay flat' => sub {
+    my ( $listener, $giver ) = pair( prefix => 4, message => 'm' x 1000 );
+    my $one = sub {
+        my $client = $giver->connect;
+        syswrite $client, 'abcdefgh';
+        my $connection = $listener->accept($PATIENCE);
+        sysread $connection, my $bytes, 2 for 1 .. 2;
+        return;
+    };
+    $one->() for 1 .. 50;
+    my ( $rss, $descriptors ) = ( rss_kib(), descriptors() );
+    $one->() for 1 .. 300;
+    is( descriptors(), $descriptors, 'no descriptor more' );
+    my $growth = rss_kib() - $rss;
+    cmp_ok( $growth, '<', 256, "$growth KiB more" );
+};
+
+done_testing;
