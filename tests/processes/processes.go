@@ -139,6 +139,15 @@ func Start(t testing.TB, log *Log, command ...string) *Process {
 	return p
 }
 
+// StartWithFile is Start with a file as descriptor 3.
+func StartWithFile(t testing.TB, file *os.File, command ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(command[0], command[1:]...)}
+	p.ExtraFiles = []*os.File{file}
+	p.start(t)
+	return p
+}
+
 // StartWithInput is Start with a pipe to its standard input.
 func StartWithInput(t testing.TB, ret *io.Writer, command ...string) *Process {
 	t.Helper()
