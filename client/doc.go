@@ -10,6 +10,10 @@
 // Calls to a local server travel through memory that both share once the
 // connection is busy, where the server gives it; Transport tells.
 //
+// Arguments and results may be *os.File and *net.TCPConn where a local server lets
+// this process pass them. An argument stays the caller's, to close as soon as the
+// call has returned; a result is the caller's, and what it drops of a result is closed.
+//
 // Every call has a deadline: its context's, else the client's default of 30
 // seconds. It returns by its deadline + 50 ms, whatever state the server is in.
 //

@@ -8,7 +8,9 @@
 // Any plain function registers: basic types, strings, []byte, slices, maps,
 // structs, time.Time, pointers as optional values, variadic parameters, an
 // optional leading context.Context and an optional trailing error. A []byte
-// argument is valid until the function returns; copy it to keep it.
+// argument is valid until the function returns; copy it to keep it. *os.File and
+// *net.TCPConn pass in calls of peers that WithFileDescriptors allows it: a function
+// owns those it takes, and no longer those it has returned.
 //
 // Functions run at the same time, those of one connection too, and must be
 // safe for that. The context ends when the caller cancels or disconnects, when
