@@ -25,7 +25,7 @@ func startSite(t *testing.T) *site {
 		if found := regexp.MustCompile(`--cacert (\S+)/pages.example.pem`).FindStringSubmatch(log); found != nil {
 			s.folder = found[1]
 		}
-		return s.folder != "" && strings.Contains(log, "msg=serving") && strings.Count(log, `"a process takes connections"`) >= 4
+		return s.folder != "" && strings.Contains(log, "msg=serving") && strings.Count(log, `"a process takes connections"`) >= 5
 	})
 	return s
 }
@@ -44,7 +44,7 @@ func TestFront(t *testing.T) {
 	s := startSite(t)
 	seen := map[string]bool{}
 	for host, language := range map[string]string{"pages.example": "Go", "shop.example": "Perl"} {
-		for range 2 {
+		for range 4 {
 			out := s.curl(t, host, "/one", "/two")
 			answers := regexp.MustCompile(`(?m)^`+language+`, process (\d+):.* (/one|/two) for (127.0.0.1:\d+)$`).FindAllStringSubmatch(out, -1)
 			if len(answers) != 2 || answers[0][3] != answers[1][3] {
@@ -53,8 +53,8 @@ func TestFront(t *testing.T) {
 			seen[answers[0][1]] = true
 		}
 	}
-	if len(seen) < 3 {
-		t.Errorf("only processes %v answered", seen)
+	if len(seen) != 4 {
+		t.Errorf("processes %v answered, want two of each application", seen)
 	}
 	if out := s.curl(t, "pages.example", "/"); !strings.Contains(out, "HTTP/2.0") {
 		t.Errorf("curl got %q, want HTTP/2", out)
