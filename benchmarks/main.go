@@ -171,6 +171,7 @@ func (o options) measureRest(only filter, folder string, p pace, rows []measured
 			return o.measureIdle(folder, time.Duration(p.idleSeconds)*time.Second)
 		}},
 		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
+		{"handoffs", func() ([]result.Measure, error) { return o.measureHandoffs(folder) }},
 		{"linked", o.measureLinked},
 		{"go_itself", measureItself},
 	} {

@@ -14,7 +14,9 @@ import (
 const (
 	webServer   serverName = "web"   // serves its own port
 	frontServer serverName = "front" // nearcall front, which hands connections to web
-	proxyServer serverName = "nginx" // a proxy to web's port, with kept-alive connections to it
+	// metricsServer is the front's own, beside the port for clients.
+	metricsServer serverName = "front metrics"
+	proxyServer   serverName = "nginx" // a proxy to web's port, with kept-alive connections to it
 )
 
 // downloadBytes is what there is to download.
@@ -31,7 +33,7 @@ type web struct {
 // it is listened on; then that program says so, and the run ends.
 func newWeb(t tools, folder string) (*web, error) {
 	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
-	for _, name := range []serverName{webServer, frontServer, proxyServer} {
+	for _, name := range []serverName{webServer, frontServer, metricsServer, proxyServer} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -59,7 +61,7 @@ func (w *web) command(name serverName) ([]string, error) {
 		}
 		return []string{w.t.built("webserver"), w.handed(), w.hostPort(webServer), file}, err
 	case frontServer:
-		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed()),
+		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed(), w.hostPort(metricsServer)),
 			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
 	case proxyServer:
 		return w.configured("nginx.conf", fmt.Sprintf(proxyConfig, w.folder, w.hostPort(webServer), w.hostPort(proxyServer)),
@@ -74,7 +76,7 @@ func (w *web) configured(name, text string, command ...string) ([]string, error)
 	return append(command, path), os.WriteFile(path, []byte(text), 0o600)
 }
 
-// frontConfig takes the front's address and the backend's socket.
+// frontConfig takes the front's address, the backend's socket, and where metrics are.
 const frontConfig = `
 [[listen]]
 name = "web"
@@ -88,6 +90,9 @@ backend = "web"
 
 [backend.web]
 sockets = [%q]
+
+[metrics]
+address = "tcp:%s"
 `
 
 // proxyConfig takes a folder, the upstream's address and the proxy's own. It is what
