@@ -20,7 +20,7 @@ import (
 // What handed connections may cost.
 const (
 	downloadShare     = 1.03 // of the time of a direct download
-	downloadRounds    = 6 // even
+	downloadRounds    = 6    // even
 	handedConnections = 10_000
 	// A front's memory moves by this without any connection.
 	frontBytesSlack = 8 << 20
