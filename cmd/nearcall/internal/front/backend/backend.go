@@ -113,10 +113,14 @@ func (a *attempt) give(ctx context.Context, s *Socket) (done bool, err error) {
 	return false, nil
 }
 
-// patience is how long the next process may take: half of what is left while
-// another could be asked after it. A backend that does not wait asks each once.
+// patience is until when the next process may take the connection: half of what is
+// left while another could be asked after it. A backend that waits for nobody gives
+// each that is there as long as it may take to answer a ping.
 func (a *attempt) patience() time.Time {
 	now := time.Now()
+	if a.backend.config.Wait == 0 {
+		return now.Add(a.backend.set.options.Health)
+	}
 	left := max(a.deadline.Sub(now), retryPause)
 	if a.backend.has(a.asked) {
 		left /= 2

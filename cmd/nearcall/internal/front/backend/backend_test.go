@@ -189,6 +189,18 @@ func TestNobody(t *testing.T) {
 	}
 }
 
+// Who waits for nobody still lets a process that is there take its time.
+func TestNoWaitForWhoIsThere(t *testing.T) {
+	f := newFixture(t)
+	l := f.listen("busy")
+	b := f.backend(1, 0, "busy")
+	result := send(t, b)
+	await(t, "it is offered", func() bool { return f.set.States()[0].Pending == 1 })
+	time.Sleep(50 * time.Millisecond) // The time that it takes is the point.
+	acceptAll(l)
+	must(t, <-result)
+}
+
 func TestOneThatComesInTime(t *testing.T) {
 	f := newFixture(t)
 	b := f.backend(0, time.Minute, "late")
