@@ -304,3 +304,18 @@ func TestFutureVersionsAreToldWhy(t *testing.T) {
 		t.Errorf("answered %+v", got)
 	}
 }
+
+// Some of the descriptors arrived, as many as there was room for: the gift is refused
+// and they are closed, for nobody knows which they are.
+func TestControlMessageIsCutShort(t *testing.T) {
+	address := socketIn(t)
+	receiver := start(t, "crowded", "|| "+address)
+	a := attack(t, address)
+	_, err := io.WriteString(receiver.input, "fill\n")
+	must(t, err)
+	receiver.expect(t, "full")
+	fd, expectClosed := gift(t)
+	a.send(encoded(1, nil), fd, fd, fd)
+	a.expect(frame.Refused, frame.NoDescriptor)
+	expectClosed()
+}

@@ -214,7 +214,7 @@ func serveDownload(address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(c, file) // sendfile
+	_, err = io.CopyN(c, file, downloadBytes) // as net/http does: ReadFrom, sendfile
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func serveDownload(address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(back, c) // splice
+	_, err = io.Copy(back, c) // WriteTo, splice
 	return errors.Join(err, back.Close(), c.Close())
 }
 
@@ -269,16 +269,9 @@ func TestReceiverIsStopped(t *testing.T) {
 	p := dial(t, address)
 	receiver.stop(t)
 	patient := testContext(t)
-	var all sync.WaitGroup
-	for i := range 20 {
+	give := func(ctx context.Context, givers *sync.WaitGroup) {
 		client, served := tcpPair(t)
-		ctx := patient // waits to be told that the channel is gone
-		if i%2 == 1 {
-			hasty, cancel := context.WithTimeout(patient, 50*time.Millisecond)
-			defer cancel()
-			ctx = hasty
-		}
-		all.Go(func() {
+		givers.Go(func() {
 			begin := time.Now()
 			if err := p.SendConn(ctx, served, handoff.Meta{Prefix: make([]byte, 60<<10)}); err == nil {
 				t.Error("a stopped process took a connection")
@@ -289,9 +282,44 @@ func TestReceiverIsStopped(t *testing.T) {
 			expectOwner(t, client, served)
 		})
 	}
-	all.Wait()
+	var patientGivers, hastyGivers sync.WaitGroup
+	for range 10 {
+		give(patient, &patientGivers)
+	}
+	for p.Pending() < 10 {
+		time.Sleep(time.Millisecond)
+	}
+	hasty, cancel := context.WithTimeout(patient, 50*time.Millisecond)
+	defer cancel()
+	for range 10 {
+		give(hasty, &hastyGivers)
+	}
+	hastyGivers.Wait()
+	must(t, p.Close())
+	patientGivers.Wait()
 	must(t, receiver.Process.Signal(syscall.SIGCONT))
 	expectServed(t, dial(t, address)) // what is left in the old channel is nobody's
+}
+
+// Nothing but the end of the channel tells whose a connection is that a stopped
+// process was given.
+func TestStoppedReceiverLosesItsChannel(t *testing.T) {
+	address := socketIn(t)
+	receiver := start(t, "idle", address)
+	p := dial(t, address)
+	receiver.stop(t)
+	client, served := tcpPair(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := p.SendConn(ctx, served, handoff.Meta{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("given to one that is stopped: %v", err)
+	}
+	select {
+	case <-p.Ended():
+	default:
+		t.Error("the channel is open, and the receiver may take the connection from it")
+	}
+	expectOwner(t, client, served)
 }
 
 func expectServed(t *testing.T, p *handoff.Peer) {
