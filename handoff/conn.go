@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,7 @@ type Conn struct {
 	meta Meta
 	link *link
 
+	shared    atomic.Bool // somebody may have a copy of the descriptor
 	closeOnce sync.Once
 	closeErr  error
 
@@ -73,7 +75,16 @@ func (c *Conn) unread() []byte {
 
 // NetConn returns the *net.TCPConn or *net.UnixConn, whose reads do not return what
 // is left of the prefix.
-func (c *Conn) NetConn() net.Conn { return c.stream }
+func (c *Conn) NetConn() net.Conn {
+	c.shared.Store(true)
+	return c.stream
+}
+
+// SyscallConn gives access to the descriptor.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	c.shared.Store(true)
+	return c.stream.SyscallConn()
+}
 
 // LocalAddr returns the address that the giver told, or the socket's own.
 func (c *Conn) LocalAddr() net.Addr {
@@ -171,10 +182,15 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.tcp.SetNoDelay(noDelay)
 }
 
-// Close closes the connection in this process. Where a copy of it is elsewhere it
-// lives on there.
+// Close ends the connection. Copies that its giver has not closed yet, or that wait in
+// the channel of a process which was to get it and stopped, do not keep the client
+// waiting. Once NetConn or SyscallConn were called, others may have copies that are
+// meant to live on: then it closes this one alone.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
+		if !c.shared.Load() {
+			_ = c.stream.CloseWrite() // of one that the client has ended
+		}
 		c.closeErr = c.stream.Close()
 		c.link.release(1)
 	})

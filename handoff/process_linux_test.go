@@ -489,3 +489,28 @@ func TestReceivedDescriptorsStayInTheProcess(t *testing.T) {
 		t.Errorf("a child has\n%s", open)
 	}
 }
+
+// A stopped process keeps a copy of what it was to get, which does not keep the client
+// waiting for the end of what another serves.
+func TestCopyInAStoppedProcess(t *testing.T) {
+	address := socketIn(t)
+	stopped := start(t, "idle", address)
+	p := dial(t, address)
+	stopped.stop(t)
+	client, served := tcpPair(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := p.SendConn(ctx, served, handoff.Meta{}); err == nil {
+		t.Fatal("a stopped process took it")
+	}
+	l, other := listen(t)
+	conns := accepted(l)
+	must(t, dial(t, other).SendConn(testContext(t), served, handoff.Meta{}))
+	c := <-conns
+	_, err := io.WriteString(c, servedWord)
+	must(t, errors.Join(err, c.Close()))
+	must(t, client.SetDeadline(time.Now().Add(testTimeout)))
+	if got, err := io.ReadAll(client); string(got) != servedWord || err != nil {
+		t.Errorf("the client read %q, %v", got, err)
+	}
+}
