@@ -1,5 +1,6 @@
 // Command testgiver is the front that the tests of C, Perl and Python start: it
 // accepts TCP connections and gives each to a process that listens for handoffs.
+// With -take it is the other side, for those that give.
 //
 // It prints "ready HOST:PORT" when it listens, a line for each connection that
 // nobody took, and leaves on SIGTERM.
@@ -54,9 +55,14 @@ func main() {
 	flag.StringVar(&f.name, "name", "test", "name of what is given")
 	flag.StringVar(&f.message, "message", "", "message with what is given")
 	flag.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a connection may wait to be taken")
+	take := flag.String("take", "", "take connections at this address instead, and answer them")
 	flag.Parse()
 	f.order = targets
-	if err := f.run(*listen); err != nil {
+	run := func() error { return f.run(*listen) }
+	if *take != "" {
+		run = func() error { return takeAll(*take) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "testgiver:", err)
 		os.Exit(1)
 	}

@@ -2,10 +2,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 void handoff_check(const char *file, int line, const char *what, const nearcall_handoff *handoff,
@@ -102,6 +105,47 @@ void send_bytes(int fd, const char *bytes)
 {
     CHECK_INT(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), strlen(bytes));
 }
+
+/* ---- The other language ---- */
+
+static void run_testgiver(const char *option, const char *value, int output)
+{
+    const char *program = getenv("NEARCALL_TESTGIVER");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(output, STDOUT_FILENO);
+    if (!program)
+        program = "../build/testgiver";
+    execl(program, program, option, value, (char *)NULL);
+    fprintf(stderr, "cannot run %s: %s; `make build` makes it\n", program, strerror(errno));
+    _exit(127);
+}
+
+pid_t testgiver_start(const char *option, const char *value, char *line, size_t line_bytes)
+{
+    int output[2];
+    char text[256];
+    CHECK(pipe2(output, O_CLOEXEC) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        run_testgiver(option, value, output[1]);
+    close(output[1]);
+    FILE *lines = fdopen(output[0], "r");
+    CHECK(lines != NULL && fgets(text, sizeof(text), lines) != NULL);
+    CHECK(strncmp(text, "ready ", 6) == 0);
+    fclose(lines);
+    text[strcspn(text, "\n")] = '\0';
+    snprintf(line, line_bytes, "%s", text + 6);
+    return pid;
+}
+
+void testgiver_stop(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    CHECK_INT(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- Giving beside the test ---- */
 
 static void *run_give(void *argument)
 {

@@ -33,6 +33,10 @@ void expect_bytes(int fd, const char *bytes);
 void expect_end(int fd);
 void send_bytes(int fd, const char *bytes);
 
+/* The Go program of handoffs, with an option; line is what it says behind "ready". */
+pid_t testgiver_start(const char *option, const char *value, char *line, size_t line_bytes);
+void testgiver_stop(pid_t pid);
+
 /* A give in a thread of its own. */
 struct giving {
     nearcall_handoff *handoff;

@@ -1,5 +1,6 @@
-// The header in C++, linked against the C library.
+// The headers in C++, linked against the C library.
 #include <nearcall.h>
+#include <nearcall_handoff.h>
 
 int main()
 {
@@ -7,5 +8,6 @@ int main()
     nearcall_client *client = nullptr;
     int r = nearcall_open(&client, "unix:/nowhere", &options);
     nearcall_close(client);
+    nearcall_handoff_close(nullptr);
     return r == NEARCALL_OK ? 0 : 1;
 }
