@@ -97,7 +97,7 @@ func (a *arrival) claim() error {
 	l := a.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.arrivals[a.id] != a {
+	if l.arrivals[a.id] != a && !l.bare {
 		return errGone
 	}
 	delete(l.arrivals, a.id)

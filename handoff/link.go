@@ -47,6 +47,8 @@ type link struct {
 	ended       error // why the reader has ended; nil: it has not
 	wanted      bool  // a WANT is being answered
 
+	bare bool // its peer knows no protocol: nothing is answered
+
 	replies  chan frame.Frame // that the reader has for the peer
 	answered chan struct{}    // somebody's gift was answered; holds one
 	draining chan struct{}    // closed when the peer drains, or the channel has ended
@@ -232,6 +234,9 @@ func (l *link) writeReplies() {
 
 // sendAnswer sends a frame that has no id of its own sequence.
 func (l *link) sendAnswer(f *frame.Frame) error {
+	if l.bare {
+		return nil
+	}
 	var wait context.Context // made when there is something to wait for
 	select {
 	case l.sending <- struct{}{}:

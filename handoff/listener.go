@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nearcall/nearcall/handoff/internal/channel"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A Listener takes what other processes give. It is a net.Listener whose
@@ -73,7 +75,11 @@ func (l *Listener) serve(socket net.Conn) {
 	}
 	link := newLink(l.config, &l.inbox, ch)
 	link.address, link.credentials = l.Addr().String(), credentials
-	if err := link.answer(l.config.admits(credentials)); err != nil {
+	admitted := l.config.admits(credentials)
+	if l.config.bare && admitted == nil && l.takeBare(link) {
+		return
+	}
+	if err := link.answer(admitted); err != nil {
 		_ = ch.Close()
 		l.config.logger.Warn("handoff: channel refused", "process", credentials.ProcessID, "user", credentials.UserID, "error", err)
 		return
@@ -86,6 +92,27 @@ func (l *Listener) serve(socket net.Conn) {
 		level = slog.LevelWarn
 	}
 	l.config.logger.Log(context.Background(), level, "handoff: channel ended", "process", credentials.ProcessID, "error", link.err())
+}
+
+// takeBare reports whether the peer knew no protocol: then this is all of its channel.
+func (l *Listener) takeBare(k *link) bool {
+	descriptor, err := k.reader.Bare(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
+	if err == nil && descriptor == channel.NoDescriptor {
+		return false
+	}
+	defer func() { _ = k.channel.Close() }()
+	defer k.reader.Close()
+	if err != nil || descriptor == channel.Lost {
+		l.config.logger.Warn("handoff: a connection was lost", "process", k.credentials.ProcessID, "error", err)
+		return true
+	}
+	k.bare = true
+	queue := l.inbox[frame.Connection]
+	a := &arrival{link: k, kind: frame.Connection, descriptor: descriptor, queue: queue}
+	if !queue.put(a) {
+		closeArrival(a)
+	}
+	return true
 }
 
 func (l *Listener) add(k *link) {

@@ -19,6 +19,7 @@ type config struct {
 	mode            fs.FileMode
 	takeBack        func(*Conn)
 	listeners       func(name string) []Item
+	bare            bool
 }
 
 func newConfig(options []Option) *config {
@@ -74,3 +75,9 @@ func WithTakeBack(take func(*Conn)) Option { return func(c *config) { c.takeBack
 func WithListeners(give func(name string) []Item) Option {
 	return func(c *config) { c.listeners = give }
 }
+
+// WithBareDescriptors also takes connections from programs that know no protocol: they
+// connect, send one byte with the descriptor, and close, as Apache's mod_proxy_fdpass
+// does. Such a connection is owned from the moment it was sent: it is lost when this
+// process ends before it has accepted it.
+func WithBareDescriptors() Option { return func(c *config) { c.bare = true } }

@@ -51,11 +51,16 @@ func newQueue() *queue {
 	return q
 }
 
-func (q *queue) put(a *arrival) {
+// put reports whether anybody can still take the arrival.
+func (q *queue) put(a *arrival) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
 	q.arrivals = append(q.arrivals, a)
 	q.changed.Signal()
+	return true
 }
 
 // remove takes an arrival out that its giver has back.
@@ -108,4 +113,10 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.changed.Broadcast()
+	for _, a := range q.arrivals {
+		if a.link.bare { // others are their link's to close
+			closeArrival(a)
+		}
+	}
+	q.arrivals = nil
 }

@@ -60,6 +60,22 @@ func (r *Reader) Hello(deadline time.Time) (frame.Hello, error) {
 	return hello, r.endOfFrame()
 }
 
+// Bare reads the beginning of a channel, until the deadline. Where that is no hello
+// but a single descriptor, as programs send it that know no protocol, it returns the
+// descriptor, which is then the caller's; otherwise NoDescriptor, and Hello follows.
+func (r *Reader) Bare(deadline time.Time) (int, error) {
+	if err := r.from.SetReceiveDeadline(deadline); err != nil {
+		return NoDescriptor, err
+	}
+	if err := r.fill(1); err != nil {
+		return NoDescriptor, err
+	}
+	if frame.BeginsHello(r.unused()) || len(r.descriptors) == 0 {
+		return NoDescriptor, nil
+	}
+	return r.claim(), r.checkUnclaimed()
+}
+
 // Next reads the next frame. For a GIVE it returns its descriptor, which is then
 // the caller's, or Lost. The parts of the frame are its own.
 func (r *Reader) Next() (frame.Frame, int, error) {

@@ -58,6 +58,9 @@ func (h *Hello) Append(b []byte) []byte {
 	return append(b, refusal...)
 }
 
+// BeginsHello reports whether bytes, at least one, can be the beginning of a hello.
+func BeginsHello(b []byte) bool { return b[0] == magic[0] }
+
 // HelloTotal returns how many bytes the hello has that begins with these
 // HelloBytes.
 func HelloTotal(b []byte) (int, error) {
