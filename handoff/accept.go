@@ -37,7 +37,11 @@ func (q *queue) acceptConn(ctx context.Context) (*Conn, error) {
 			return nil, err
 		}
 		return newConn(bare, a.meta, a.link)
-	}, func(c *Conn) { _ = c.Close() })
+	}, func(c *Conn) {
+		// It is its giver's, who may have given it to another process already.
+		c.shared.Store(true)
+		_ = c.Close()
+	})
 	return c, err
 }
 
