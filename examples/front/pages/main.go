@@ -52,9 +52,11 @@ func serve(ctx context.Context, listener *handoff.Listener, host string, certifi
 	}
 	draining, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// First no more connections, which the front then gives to another process;
-	// then the end of the requests that have begun.
-	return errors.Join(listener.Shutdown(draining), server.Shutdown(draining))
+	// First no more connections, which the front then gives to another process; then
+	// the end of Serve, which has seen all that were taken; then that of the requests.
+	err := listener.Shutdown(draining)
+	<-served
+	return errors.Join(err, server.Shutdown(draining))
 }
 
 // pages answers requests for one host.

@@ -62,10 +62,10 @@ func (s *settings) run() error {
 		return listener.Close()
 	}
 	server := &http.Server{Handler: s.handler()}
-	served := make(chan error, 2)
+	served := make(chan error, 1)
 	go func() { served <- s.serve(server, listener) }()
 	if s.direct != "" {
-		go s.serveDirect(server, served)
+		go s.serveDirect(server)
 	}
 	select {
 	case err := <-served:
@@ -75,7 +75,10 @@ func (s *settings) run() error {
 	const drainTimeout = 10 * time.Second
 	draining, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	return errors.Join(listener.Shutdown(draining), server.Shutdown(draining))
+	err = listener.Shutdown(draining)
+	// The server knows a connection that was taken only when it asks for the next.
+	<-served
+	return errors.Join(err, server.Shutdown(draining))
 }
 
 func (s *settings) serve(server *http.Server, listener net.Listener) error {
@@ -85,13 +88,14 @@ func (s *settings) serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-func (s *settings) serveDirect(server *http.Server, served chan<- error) {
+func (s *settings) serveDirect(server *http.Server) {
 	listener, err := net.Listen("tcp", s.direct)
-	if err != nil {
-		served <- err
-		return
+	if err == nil {
+		err = s.serve(server, listener)
 	}
-	served <- s.serve(server, listener)
+	if !errors.Is(err, http.ErrServerClosed) {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }
 
 // handler answers with what it knows of the request; "/bytes/N" with so many bytes.
