@@ -34,6 +34,7 @@ func hasPublished(r *result.Result) bool { return here(r, "perl-embed", "one") !
 // publishedTable is the published table with this machine's rows, as Markdown.
 func publishedTable(r *result.Result) string {
 	var out strings.Builder
+	out.WriteString("*Published*: what a company wrote in 2024, on a Xeon W-11955M; times and rates as there.\n\n")
 	out.WriteString("| calling Go from Perl | one() here | published | ack(3, 4) here | published | md5 here | published |\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, way := range published {
 		fmt.Fprintf(&out, "| %s |", way.way)
@@ -59,4 +60,29 @@ func here(r *result.Result, row, function string) string {
 		}
 	}
 	return ""
+}
+
+// publishedHandoffs is what the author of a Go library for passing connections
+// published in 2020 (an i7-8550U, Linux, all in one process), beside ours (front and
+// server in two processes, the client in a third): connect, GET, 200, close.
+var publishedHandoffs = []struct{ way, row, theirs string }{
+	{"to the server itself", "web-direct", "60.4 us"},
+	{"handed to it by another process", "web-handed-over", "111.1 us"},
+	{"through nginx as a proxy, connections to the server kept", "web-nginx-proxy", ""},
+}
+
+// handoffsTable is that as Markdown; empty where it was not measured.
+func handoffsTable(r *result.Result) string {
+	var out strings.Builder
+	for _, way := range publishedHandoffs {
+		for _, row := range r.Rows {
+			if row.Name == way.row {
+				fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", way.way, microseconds(row.P50NS), thousands(row.PerS), way.theirs)
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return ""
+	}
+	return "| connect, GET, 200, close | p50 here | per second | published |\n|---|---:|---:|---:|\n" + out.String() + "\n"
 }
