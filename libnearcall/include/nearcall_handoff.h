@@ -21,7 +21,9 @@
  * when nearcall_handoff_accept() has returned it, and its giver's until then. When
  * nearcall_handoff_give() returns NEARCALL_OK it is the peer's; after any error it is the
  * caller's: open, untouched, and to be given to another process, served, or closed. A
- * giver does not read, write, shut down or close it meanwhile.
+ * giver does not read, write, shut down or close it meanwhile. A process that was stopped
+ * when it was to get a connection keeps a copy of it for as long: who serves it shuts it
+ * down, by shutdown(2), before closing it, so that its client need not wait for that one.
  *
  * PREFIX. The giver may have read the connection's first bytes. They come as prefix, and
  * whoever serves the connection reads them before all others. There are none where the

@@ -23,6 +23,12 @@ sub {
     if ( $env->{CONTENT_LENGTH} ) {
         while ( my $read = $env->{'psgi.input'}->read( my $buffer, 65536 ) ) { $length += $read }
     }
+    if ( $env->{PATH_INFO} eq '/copy' ) {
+        my $copy = fork // die "fork: $!";
+        return [ 200, [], ["kept by $copy"] ] if $copy;
+        sleep 30;    # with a copy of the connection
+        kill 'KILL', $$;
+    }
     select undef, undef, undef, 0.05 if $env->{PATH_INFO} eq '/slow';
     my $text = join ' ', $env->{PATH_INFO}, $env->{REMOTE_ADDR}, $env->{REMOTE_PORT} > 0, $length, $$,
         $env->{'nearcall.connection'}->name;
@@ -87,6 +93,13 @@ subtest 'one address' => sub {
     my $pid = start_plack( '--handoff', $address, '--max-workers', 1 );
     my $giver = TestGiver->start( addresses => [$address] );
     like( curl( $giver->url . '/x' ), qr{\A/x }, 'GET' );
+    my $client = $giver->connect;
+    my $began = time;
+    syswrite $client, "GET /copy HTTP/1.0\r\n\r\n";
+    my $answer = do { local $/; readline $client };
+    cmp_ok( time - $began, '<', 20, 'a connection that another process has a copy of ends' );
+    my ($copy) = $answer =~ /kept by ([0-9]+)/;
+    ok( $copy && kill( 'KILL', $copy ), 'and it had one' );
     is( stop($pid), 0, 'it ends well' );
 };
 

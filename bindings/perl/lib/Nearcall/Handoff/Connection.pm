@@ -98,6 +98,9 @@ C<read> may return less than asked for once, where the prefix ends. C<select> an
 loops do not know of the prefix: read before you wait while L</pending> is not 0, or begin
 with L</take_prefix>. C<nearcall front> reads nothing, so that there is none.
 
+A process that was stopped when it was to get the connection keeps a copy of it for as
+long: C<shutdown> before C<close>, so that the client need not wait for that one.
+
 =head1 METHODS
 
 =head2 name

@@ -73,7 +73,12 @@ sub handle_connection {
     $env->{SERVER_PORT} = $connection->sockport // 0;
     $env->{'nearcall.connection'} = $connection;
     $buffered = $connection->take_prefix . ( $buffered // '' );
-    return $self->SUPER::handle_connection( $env, $connection, $app, $use_keepalive, $is_keepalive, $buffered );
+    my ( $keepalive, $pipelined ) =
+        $self->SUPER::handle_connection( $env, $connection, $app, $use_keepalive, $is_keepalive, $buffered );
+    # Starlet closes it next. A stopped process that was to get it has a copy, perhaps, which
+    # would keep the client waiting.
+    shutdown $connection, 1 if !$keepalive && defined fileno $connection;
+    return ( $keepalive, $pipelined );
 }
 
 1;
