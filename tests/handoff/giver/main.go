@@ -27,12 +27,11 @@ const (
 )
 
 func main() {
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "giver:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "giver:", run(os.Args[1], os.Args[2:]))
+	os.Exit(1)
 }
 
+// run returns only when it cannot go on.
 func run(path string, addresses []string) error {
 	ledger, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {

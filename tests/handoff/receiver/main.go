@@ -23,12 +23,11 @@ import (
 const silence = 300 * time.Millisecond
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "receiver:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "receiver:", run(os.Args[1:]))
+	os.Exit(1)
 }
 
+// run returns only when it cannot go on.
 func run(arguments []string) error {
 	if len(arguments) == 3 {
 		descriptors, err := strconv.ParseUint(arguments[2], 10, 64)
