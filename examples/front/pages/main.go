@@ -52,10 +52,11 @@ func serve(ctx context.Context, listener *handoff.Listener, host string, certifi
 	}
 	draining, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// First no more connections, which the front then gives to another process; then
-	// the end of Serve, which has seen all that were taken; then that of the requests.
+	// No more connections, which the front then gives to another process, and the end
+	// of those that were taken. Shutdown of net/http comes last: it drops requests that
+	// have not been read yet.
+	server.SetKeepAlivesEnabled(false)
 	err := listener.Shutdown(draining)
-	<-served
 	return errors.Join(err, server.Shutdown(draining))
 }
 

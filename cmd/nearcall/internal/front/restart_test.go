@@ -202,11 +202,12 @@ func TestEverythingRestartsUnderLoad(t *testing.T) {
 	}
 	port := s.serve(two + controlPart)
 	s.up(names...)
-	const rounds = 10
-	result := load(t, port, "5", "-H", "Host: a.example", "-H", "Connection: close")
+	seconds := restartSeconds(t)
+	result := load(t, port, strconv.Itoa(seconds+2), "-H", "Host: a.example", "-H", "Connection: close")
 	var fronts []*process
-	for i := range rounds {
-		time.Sleep(150 * time.Millisecond) // The load between two restarts is the point.
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	for i := 0; time.Now().Before(end); i++ {
+		time.Sleep(250 * time.Millisecond) // The load between two restarts is the point.
 		name := names[i%len(names)]
 		backends[name].stop(t, syscall.SIGTERM)
 		fronts = append(fronts, s.front)
@@ -217,6 +218,20 @@ func TestEverythingRestartsUnderLoad(t *testing.T) {
 		before.end(t)
 	}
 	check(t, <-result)
+}
+
+// restartSeconds is how long everything restarts: longer where the environment says so.
+func restartSeconds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("NEARCALL_RESTART_SECONDS")
+	if text == "" {
+		return 3
+	}
+	seconds, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seconds
 }
 
 // Backends are replaced again and again. No request fails.
@@ -232,6 +247,23 @@ func TestBackendsRestartUnderLoad(t *testing.T) {
 		a = s.backend("a")
 	}
 	check(t, <-result)
+}
+
+// A client that keeps its connection does not hold up the end of its backend.
+func TestBackendEndsWithIdleClients(t *testing.T) {
+	s := newSite(t)
+	a := s.backend("a")
+	port := s.serve(plain)
+	connection := dial(t, port)
+	write(t, connection, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+	if n, err := connection.Read(make([]byte, 4096)); err != nil || n == 0 {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	a.stop(t, syscall.SIGTERM)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }
 
 // A connection that was handed over by a front comes back to it while it drains.
