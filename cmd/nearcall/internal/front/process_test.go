@@ -168,10 +168,13 @@ func output(t *testing.T, name string, args ...string) string {
 	return text
 }
 
+// programTimeout ends what would otherwise wait for ever; loads take what they are given.
+const programTimeout = 10 * time.Minute
+
 // try is output with an input, and without the end of the test on an error.
 func try(t *testing.T, input, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), programTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
 	var out bytes.Buffer
