@@ -80,6 +80,7 @@ func (l *Listener) serve(socket net.Conn) {
 		return
 	}
 	if err := link.answer(admitted); err != nil {
+		link.reader.Close() // of descriptors that came with it
 		_ = ch.Close()
 		l.config.logger.Warn("handoff: channel refused", "process", credentials.ProcessID, "user", credentials.UserID, "error", err)
 		return

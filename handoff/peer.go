@@ -49,6 +49,7 @@ func (p *Peer) dial(ctx context.Context, address string, c *config) error {
 		err = l.open(ctx)
 	}
 	if err != nil {
+		l.reader.Close() // of descriptors that came with it
 		return errors.Join(err, ch.Close())
 	}
 	p.link = l
