@@ -3,6 +3,7 @@ package handoff
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nearcall/nearcall/handoff/internal/channel"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
@@ -107,15 +108,21 @@ func (a *arrival) claim() error {
 // confirm makes a claimed arrival this process's. After an error it is not, and
 // must only be closed.
 func (a *arrival) confirm() error {
-	return a.link.sendAnswer(&frame.Frame{Type: frame.Taken, ID: a.id})
+	return a.link.sendAnswerWithin(takenTimeout, &frame.Frame{Type: frame.Taken, ID: a.id})
+}
+
+// takenTimeout is short: a giver that keeps to its window leaves room for every answer,
+// and one that does not would hold up what others have given.
+const takenTimeout = 50 * time.Millisecond
+
+// fitting returns as much of a text as the peer takes for a message.
+func (l *link) fitting(text string) []byte {
+	return []byte(text[:min(len(text), l.limitsOfPeer().MessageBytesMax)])
 }
 
 // refuse answers a claimed arrival, whose descriptor the caller has closed.
 func (a *arrival) refuse(reason frame.Reason, why string) {
-	f := frame.Frame{Type: frame.Refused, ID: a.id, Reason: reason, Message: []byte(why)}
-	if err := f.Check(a.link.limitsOfPeer()); err != nil {
-		f.Message = nil
-	}
+	f := frame.Frame{Type: frame.Refused, ID: a.id, Reason: reason, Message: a.link.fitting(why)}
 	if err := a.link.sendAnswer(&f); err != nil {
 		a.link.channel.End()
 	}
@@ -136,7 +143,7 @@ func (l *link) refuseAll(why string) {
 		a.drop()
 		a.refuse(frame.Draining, why)
 	}
-	if err := l.sendAnswer(&frame.Frame{Type: frame.Drain, Message: []byte(why)}); err != nil {
+	if err := l.sendAnswer(&frame.Frame{Type: frame.Drain, Message: l.fitting(why)}); err != nil {
 		l.channel.End()
 	}
 	l.release(0)

@@ -48,7 +48,8 @@ type stream interface {
 // c, also after an error.
 func newConn(c net.Conn, m Meta, l *link) (*Conn, error) {
 	bare, ok := c.(stream)
-	if !ok {
+	network := c.LocalAddr().Network() // "unixgram" has all methods, too
+	if !ok || network != "tcp" && network != "unix" {
 		return nil, errors.Join(errNotAStream, c.Close())
 	}
 	tcp, _ := c.(*net.TCPConn)

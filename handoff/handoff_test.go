@@ -357,3 +357,15 @@ func TestFile(t *testing.T) {
 		t.Errorf("the pipe has %q, %v", got, err)
 	}
 }
+
+// What a side says when it stops fits a peer that takes no messages.
+func TestDrainWithoutMessages(t *testing.T) {
+	l, address := listen(t)
+	p := dial(t, address, handoff.WithMessageLimit(0))
+	must(t, p.Ping(testContext(t)))
+	must(t, l.Close())
+	<-p.Done()
+	if err := p.Err(); errors.Is(err, handoff.ErrProtocol) {
+		t.Errorf("the peer drains: %v", err)
+	}
+}

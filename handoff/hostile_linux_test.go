@@ -129,6 +129,7 @@ func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 			a.send(encoded(1, func(f *frame.Frame) { *f = frame.Frame{Type: frame.Want, ID: 1} }))
 		},
 		"more than the window":             func(a *attacker, fd int) { a.flood(fd, 5) },
+		"descriptors that no gift takes":   func(a *attacker, fd int) { a.hoard(fd) },
 		"noise":                            func(a *attacker, fd int) { a.send([]byte(strings.Repeat("noise ", 100)), fd) },
 		"a frame that never ends":          func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd) },
 		"the end within a frame":           func(a *attacker, fd int) { a.send(encoded(1, nil)[:20], fd); must(a.t, a.socket.CloseWrite()) },
@@ -145,6 +146,20 @@ func TestBreachesEndTheChannelAndCloseWhatCame(t *testing.T) {
 			}
 			expectClosed()
 		})
+	}
+}
+
+// hoard sends pings each of which ends with the first byte of the next, and a
+// descriptor that belongs to none.
+func (a *attacker) hoard(fd int) {
+	f := frame.Frame{Type: frame.Ping, ID: 1}
+	ping := f.Append(nil)
+	a.send(ping[:1], fd)
+	for range 50 {
+		torn := append(ping[1:len(ping):len(ping)], ping[0])
+		if _, _, err := a.socket.WriteMsgUnix(torn, unix.UnixRights(fd), nil); err != nil {
+			return // the breach has ended the channel
+		}
 	}
 }
 
@@ -318,4 +333,41 @@ func TestControlMessageIsCutShort(t *testing.T) {
 	a.send(encoded(1, nil), fd, fd, fd)
 	a.expect(frame.Refused, frame.NoDescriptor)
 	expectClosed()
+}
+
+// One that does not read its answers does not keep others waiting for theirs.
+func TestGiverThatDoesNotRead(t *testing.T) {
+	l, address := listen(t)
+	fd, expectClosed := gift(t)
+	const channels = 8
+	for range channels {
+		a := attack(t, address)
+		a.fillAnswers()
+		a.send(encoded(1, nil), fd)
+	}
+	_, served := tcpPair(t)
+	conns := accepted(l)
+	began := time.Now()
+	must(t, dial(t, address).SendConn(testContext(t), served, handoff.Meta{}))
+	must(t, (<-conns).Close())
+	if took := time.Since(began); took > channels*500*time.Millisecond {
+		t.Errorf("an honest giver waited %v", took)
+	}
+	expectClosed()
+}
+
+// fillAnswers leaves no room for an answer, and no answer unwritten.
+func (a *attacker) fillAnswers() {
+	a.t.Helper()
+	raw, err := a.socket.SyscallConn()
+	must(a.t, err)
+	queued, before := 0, -1
+	for id := uint64(1); queued != before; id++ {
+		f := frame.Frame{Type: frame.Ping, ID: id}
+		a.send(f.Append(nil))
+		before = queued
+		for end := time.Now().Add(100 * time.Millisecond); queued == before && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			must(a.t, raw.Control(func(fd uintptr) { queued, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }))
+		}
+	}
 }

@@ -233,7 +233,9 @@ func (l *link) writeReplies() {
 }
 
 // sendAnswer sends a frame that has no id of its own sequence.
-func (l *link) sendAnswer(f *frame.Frame) error {
+func (l *link) sendAnswer(f *frame.Frame) error { return l.sendAnswerWithin(answerTimeout, f) }
+
+func (l *link) sendAnswerWithin(timeout time.Duration, f *frame.Frame) error {
 	if l.bare {
 		return nil
 	}
@@ -241,7 +243,7 @@ func (l *link) sendAnswer(f *frame.Frame) error {
 	select {
 	case l.sending <- struct{}{}:
 	default:
-		bounded, cancel := answerContext()
+		bounded, cancel := answerContext(timeout)
 		defer cancel()
 		if err := l.enterSending(bounded); err != nil {
 			return err
@@ -255,15 +257,15 @@ func (l *link) sendAnswer(f *frame.Frame) error {
 		return err
 	}
 	if wait == nil {
-		bounded, cancel := answerContext()
+		bounded, cancel := answerContext(timeout)
 		defer cancel()
 		wait = bounded
 	}
 	return l.endIfPartial(l.channel.Finish(wait))
 }
 
-func answerContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), answerTimeout, os.ErrDeadlineExceeded)
+func answerContext(timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), timeout, os.ErrDeadlineExceeded)
 }
 
 // onAnswer settles what an id stands for.

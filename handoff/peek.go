@@ -82,6 +82,9 @@ func (p *peeking) run(ctx context.Context, c syscall.Conn) error {
 	if p.overByPrefix(c) {
 		return p.err
 	}
+	if own, ok := c.(*Conn); ok {
+		c = own.stream // nobody gets a copy of the descriptor
+	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err

@@ -97,6 +97,9 @@ func sendConn(ctx context.Context, l *link, op string, c net.Conn, m Meta) error
 		return err
 	}
 	// Only the descriptor: a shutdown would act on the peer's too.
+	if own, ok := c.(*Conn); ok {
+		own.shared.Store(true)
+	}
 	_ = c.Close()
 	return nil
 }
@@ -107,7 +110,7 @@ func bare(c net.Conn) (what syscall.Conn, prefix []byte, err error) {
 	case *tls.Conn:
 		return nil, nil, errTLSHere
 	case *Conn:
-		return c, c.unread(), nil
+		return c.stream, c.unread(), nil
 	case syscall.Conn:
 		return c, nil, nil
 	}

@@ -507,7 +507,13 @@ func TestCopyInAStoppedProcess(t *testing.T) {
 	conns := accepted(l)
 	must(t, dial(t, other).SendConn(testContext(t), served, handoff.Meta{}))
 	c := <-conns
-	_, err := io.WriteString(c, servedWord)
+	_, err := io.WriteString(client, "x")
+	must(t, err)
+	_, err = handoff.Peek(testContext(t), c, 1, func([]byte) (bool, error) { return true, nil })
+	must(t, err) // which makes no copy either
+	_, err = io.ReadFull(c, make([]byte, 1))
+	must(t, err)
+	_, err = io.WriteString(c, servedWord)
 	must(t, errors.Join(err, c.Close()))
 	must(t, client.SetDeadline(time.Now().Add(testTimeout)))
 	if got, err := io.ReadAll(client); string(got) != servedWord || err != nil {

@@ -83,7 +83,10 @@ func (l *link) onWant(f *frame.Frame, _ int) error {
 	go func() {
 		done := frame.Frame{Type: frame.Done, ID: id}
 		if err := l.giveItems(l.config.listeners(name)); err != nil {
-			done.Message = []byte(err.Error())
+			// Without a message it would be a success.
+			if done.Message = l.fitting(err.Error()); len(done.Message) == 0 {
+				l.channel.End()
+			}
 		}
 		l.mu.Lock()
 		l.wanted = false

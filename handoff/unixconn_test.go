@@ -53,3 +53,22 @@ func TestUnixConnectionsAndSocketPairs(t *testing.T) {
 		t.Errorf("echoed %q, %v", got, err)
 	}
 }
+
+// A datagram socket has all the methods of a connection, and is none.
+func TestDatagramSocketsAreRefused(t *testing.T) {
+	l, address := listen(t)
+	go func() { _, _ = l.Accept() }()
+	folder := t.TempDir()
+	name := &net.UnixAddr{Net: "unixgram", Name: filepath.Join(folder, "one")}
+	socket, err := net.ListenUnixgram("unixgram", name)
+	must(t, err)
+	defer func() { _ = socket.Close() }()
+	connected, err := net.DialUnix("unixgram", nil, name)
+	must(t, err)
+	defer func() { _ = connected.Close() }()
+	err = dial(t, address).SendConn(testContext(t), connected, handoff.Meta{})
+	var failure *handoff.Error
+	if !errors.As(err, &failure) || failure.Reason != handoff.ReasonKind {
+		t.Errorf("a datagram socket was given: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +21,9 @@ const endGrace = 10 * time.Millisecond
 type Channel struct {
 	pipe  *pipe.Conn
 	ended atomic.Bool
-	frame []byte // that Finish sends
+	// deadline is held to set the one for reading, which End has the last word on.
+	deadline sync.Mutex
+	frame    []byte // that Finish sends
 }
 
 // Open returns a channel over a pipe, which it owns from then on.
@@ -71,6 +74,8 @@ func Close([]int) {}
 
 // SetReceiveDeadline bounds the next Receive; zero: it may wait for ever.
 func (c *Channel) SetReceiveDeadline(deadline time.Time) error {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
 	if c.ended.Load() {
 		return nil
 	}
@@ -81,6 +86,8 @@ func (c *Channel) SetReceiveDeadline(deadline time.Time) error {
 // shut for the peer and stay open to read, so what it writes in the moment of the
 // end is lost: there the receiver may own what its giver thinks it kept.
 func (c *Channel) End() {
+	c.deadline.Lock()
+	defer c.deadline.Unlock()
 	c.ended.Store(true)
 	_ = c.pipe.SetReadDeadline(time.Now().Add(endGrace))
 }

@@ -154,7 +154,8 @@ func (r *Reader) boundFrame() error {
 // endOfFrame looks at what follows: descriptors that are left belong to a GIVE
 // that has begun.
 func (r *Reader) endOfFrame() error {
-	if r.begin == r.end {
+	// What is left of one read can belong to a GIVE that has begun, and no more.
+	if r.begin == r.end || len(r.descriptors) > 1 {
 		if err := r.checkUnclaimed(); err != nil {
 			return err
 		}

@@ -29,7 +29,8 @@ type Listener struct {
 	closing windows.Handle // an event, set for ever by Close
 
 	accepting sync.Mutex
-	instance  windows.Handle // the one that the next client meets; guarded by accepting
+	instance  windows.Handle // that the next client meets, 0 where none could be made; guarded by accepting
+	closed    bool           // guarded by accepting
 	closeOnce sync.Once
 }
 
@@ -71,19 +72,26 @@ func (l *Listener) Accept() (*Conn, error) {
 	l.accepting.Lock()
 	defer l.accepting.Unlock()
 	for {
-		if l.instance == 0 {
+		if l.closed {
 			return nil, net.ErrClosed
+		}
+		if l.instance == 0 {
+			made, err := createInstance(l.name, 0)
+			if err != nil {
+				return nil, fmt.Errorf("pipe: another instance of %s: %w", l.name, err)
+			}
+			l.instance = made
 		}
 		err := l.connect()
 		if errors.Is(err, net.ErrClosed) {
+			l.closed = true
 			l.dropInstance()
 			return nil, err
 		}
 		connected := l.instance
 		next, createErr := createInstance(l.name, 0)
 		if createErr != nil {
-			l.dropInstance()
-			return nil, fmt.Errorf("pipe: another instance of %s: %w", l.name, createErr)
+			next = 0 // the next Accept tries again
 		}
 		l.instance = next
 		if err == nil {
@@ -135,6 +143,7 @@ func (l *Listener) Close() error {
 		_ = windows.SetEvent(l.closing)
 		l.accepting.Lock()
 		defer l.accepting.Unlock()
+		l.closed = true
 		if l.instance != 0 {
 			l.dropInstance()
 		}
