@@ -72,6 +72,7 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 // prepare makes the frame up to its payload, all but the call's id.
 func (c *connection) prepare(r *call) *status.Error {
 	r.reply = r.reply[:r.replyStart]
+	r.id = 0 // that of a former connection means another call here
 	going := len(r.files.Going())
 	if failure := c.checkDescriptors(going); failure != nil {
 		return failure
