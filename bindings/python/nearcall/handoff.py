@@ -208,13 +208,14 @@ class Listener:
         self.address = where
         self._core = _core.Handoff(where, users, mode, window, prefix_bytes_max, message_bytes_max, channels_max)
         self._generation = _core.fork_generation()
-        self._lock = threading.Lock()
+        # Reentrant: a handler of a signal that arrives in accept() may drain() or close().
+        self._lock = threading.RLock()
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[_core.Handoff]:
         if self._generation != _core.fork_generation():
             # A thread that only the parent has may have held it.
-            self._generation, self._lock = _core.fork_generation(), threading.Lock()
+            self._generation, self._lock = _core.fork_generation(), threading.RLock()
         with self._lock:
             yield self._core
 
@@ -291,8 +292,11 @@ class Listener:
         return None if milliseconds < 0 else milliseconds / 1000
 
     def close(self) -> None:
-        """Ends all channels. What was accepted lives on, the rest stays its givers'."""
+        """Ends all channels. What was accepted lives on, the rest stays its givers'.
+        accept() in another thread ends with nearcall.Unavailable or ValueError."""
         with self._locked() as core:
+            if core.fileno() >= 0:
+                core.drain("")  # wakes who waits for the descriptor that is closed next
             core.close()
 
     def __enter__(self) -> Self:

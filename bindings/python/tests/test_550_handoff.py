@@ -439,3 +439,25 @@ def test_a_signal_handler_runs_while_waiting(listener: handoff.Listener) -> None
             listener.accept()
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_a_signal_handler_uses_the_listener(listener: handoff.Listener) -> None:
+    before = signal.signal(signal.SIGALRM, lambda *_: listener.fileno())
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        with pytest.raises(TimeoutError):
+            listener.accept(timeout=0.5)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_closing_ends_accept_in_another_thread(where: str) -> None:
+    listener = handoff.Listener(where)
+    with ThreadPoolExecutor(1) as pool:
+        accepting = pool.submit(listener.accept)
+        while not accepting.running():
+            pass
+        listener.close()
+        with pytest.raises((nearcall.Unavailable, ValueError)):
+            accepting.result(PATIENCE_SECONDS)
