@@ -78,9 +78,9 @@ func (v *visit) answer(a answer) {
 	defer v.stream.Close()
 	_ = v.stream.SetDeadline(time.Now().Add(v.config.Timeouts.Linger))
 	if text := a.bytes(v.speaksTLS()); len(text) > 0 {
-		if _, err := v.stream.Write(text); err != nil {
-			return
-		}
+		// A client that does not take it is told the end all the same: a process that was
+		// stopped may have a copy of the connection.
+		_, _ = v.stream.Write(text)
 	}
 	if err := v.stream.CloseWrite(); err != nil {
 		return

@@ -21,6 +21,7 @@ type aside struct {
 	stop   context.CancelFunc
 	// successors are told when the addresses are free.
 	successors chan *os.File
+	draining   sync.Once
 
 	mutex   sync.Mutex
 	control *handoff.Listener
@@ -121,7 +122,7 @@ func (a *aside) listenToSuccessors(control *handoff.Listener) {
 		}
 		select {
 		case a.successors <- file:
-			close(a.front.drain)
+			a.draining.Do(func() { close(a.front.drain) })
 		default:
 			file.Close()
 		}

@@ -174,7 +174,7 @@ const (
 func (c *checker) timeouts(f *fileTimeouts) Timeouts {
 	return Timeouts{
 		Peek:     c.milliseconds("timeouts.peek_ms", f.PeekMs, 1, handoff.PeekTimeout.Milliseconds(), handoff.PeekTimeoutMax.Milliseconds()),
-		Linger:   c.milliseconds("timeouts.linger_ms", f.LingerMs, 0, lingerMsDefault, hourMs),
+		Linger:   c.milliseconds("timeouts.linger_ms", f.LingerMs, 1, lingerMsDefault, hourMs),
 		Health:   c.milliseconds("timeouts.health_ms", f.HealthMs, 1, healthMsDefault, hourMs),
 		Drain:    c.milliseconds("timeouts.drain_ms", f.DrainMs, 0, drainMsDefault, hourMs),
 		HandBack: c.milliseconds("timeouts.hand_back_ms", f.HandBackMs, 0, handBackMsDefault, hourMs),

@@ -119,6 +119,7 @@ func TestErrors(t *testing.T) {
 		"no such user":       {`"4242"`, `"nobody-of-that-name"`, []string{"front.toml:23: there is no user"}},
 		"otherwise":          {`"close"`, `"502"`, []string{`front.toml:25: otherwise is "502": write "503"`}},
 		"number too small":   {`peek_ms = 100`, `peek_ms = 0`, []string{"front.toml:31: peek_ms is 0: write 1 to 300000"}},
+		"no time to answer":  {`peek_ms = 100`, "peek_ms = 100\nlinger_ms = 0", []string{"front.toml:32: linger_ms is 0: write 1 to"}},
 		"number too large":   {`held_max = 7`, `held_max = 10000000`, []string{"front.toml:34: held_max is 10000000: write 1 to"}},
 	} {
 		t.Run(name, func(t *testing.T) {
