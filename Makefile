@@ -14,7 +14,7 @@ export CGO_ENABLED := 1
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 20
 SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
@@ -48,7 +48,7 @@ deps: ## install the Debian packages that builds and tests need, or say which
 	@tools/check-go
 	@tools/install-debian-packages
 
-test: deps ## every test there is, about 20 minutes on two processors
+test: deps ## every test there is, about 30 minutes on two processors
 	@tools/run-parts test build $(TEST_PARTS)
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files
@@ -57,7 +57,7 @@ lint: deps ## formats, static analysis, layers, sizes, stale generated files
 generate: check-go ## write the constants of every language from spec/*.json
 	@go run -C tools ./generate -root ..
 
-fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (30)
+fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (20)
 
 bench: deps build build-perl build-python ## all measurements; README and report use them
 	@benchmarks/run
