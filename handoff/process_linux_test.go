@@ -117,16 +117,7 @@ func serveWord(address string) error {
 		return err
 	}
 	fmt.Println("ready")
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(c, servedWord)
-		if err := errors.Join(err, c.Close()); err != nil {
-			return err
-		}
-	}
+	return answerAll(l)
 }
 
 // serveCrowded serves and has only some descriptors left, until a line comes on its
@@ -164,6 +155,11 @@ func serveCrowded(arguments string) error {
 		}
 		fmt.Println("room")
 	}()
+	return answerAll(l)
+}
+
+// answerAll returns only when it cannot go on.
+func answerAll(l net.Listener) error {
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -10,7 +10,8 @@ import (
 )
 
 // A queue holds arrivals of one kind until the program asks for them. The windows
-// of the channels bound it.
+// of the channels bound it; bare descriptors, which have none, only the limit of
+// descriptors does.
 type queue struct {
 	mu       sync.Mutex
 	changed  sync.Cond
