@@ -62,6 +62,13 @@ func (c *connection) forget(e *execution) {
 	c.user.calls.Add(-1)
 }
 
+// remind takes a forget back whose answer was not sent after all.
+func (c *connection) remind(e *execution) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.adopt(e)
+}
+
 func (e *execution) runApart() {
 	c := e.connection
 	defer c.running.Done()

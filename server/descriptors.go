@@ -100,22 +100,23 @@ func (e *execution) takeDescriptors() {
 	*frame = transport.Descriptors{}
 }
 
-// answerWithDescriptors sends a REPLY with its files. The caller flushes.
+// answerWithDescriptors sends a REPLY with its files. The caller flushes. A call that
+// admitted forgets counts as in flight while its reply waits.
 func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, admitted func()) {
-	if admitted != nil {
-		admitted()
-	}
 	header.Length, header.Descriptors = uint32(len(e.result)), uint8(len(e.files.Going()))
 	frame := append(header.Append(nil), e.result...)
 	pause := refusedPauseMin
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
-		refused := c.out.sendDescriptors(frame, e.files.Going(), nil)
+		refused := c.out.sendDescriptors(frame, e.files.Going(), admitted, nil)
 		if refused == nil || c.gate.Load() {
 			return
 		}
+		if admitted != nil {
+			c.remind(e)
+		}
 		if time.Now().After(until) {
-			c.sendFailure(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
-				With(status.OutcomeExecutedResultLost))
+			c.fail(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
+				With(status.OutcomeExecutedResultLost), admitted)
 			return
 		}
 		time.Sleep(pause)
@@ -123,14 +124,17 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 }
 
 // sendDescriptors writes a frame with descriptors in a message of its own, between
-// the frames that others write. sent is called before any of those that follow. An error means that
-// the kernel passed nothing on and the connection is as it was; any other
-// failure closes the connection.
-func (o *output) sendDescriptors(frame []byte, descriptors []int, sent func()) (refused error) {
+// the frames that others write. admitted is as in append; sent is called before any of
+// those that follow. Each may be nil. An error means that the kernel passed nothing on
+// and the connection is as it was; any other failure closes the connection.
+func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent func()) (refused error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.writing && !o.broken {
 		o.room.Wait()
+	}
+	if admitted != nil {
+		admitted()
 	}
 	if o.broken {
 		return nil

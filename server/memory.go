@@ -226,7 +226,7 @@ func (c *connection) returnMemory() {
 // nothing was sent and the connection goes on without it; any other failure
 // closes the connection. Preconditions: the caller is the reader.
 func (o *output) give(end *sharedmemory.End, frame []byte, descriptors []int) (refused error) {
-	return o.sendDescriptors(frame, descriptors, func() { o.memory = end })
+	return o.sendDescriptors(frame, descriptors, nil, func() { o.memory = end })
 }
 
 // take ends the use of the ring.
