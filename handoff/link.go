@@ -40,6 +40,7 @@ type link struct {
 
 	mu          sync.Mutex
 	questions   map[uint64]question // gifts, pings and wants
+	abandoned   map[frame.Type]int  // answers that may still come and nobody waits for
 	arrivals    map[uint64]*arrival // not taken, not refused
 	lastArrival uint64
 	refuse      bool  // this side drains
@@ -49,7 +50,7 @@ type link struct {
 
 	bare bool // its peer knows no protocol: nothing is answered
 
-	replies  chan frame.Frame // that the reader has for the peer
+	replies  chan frame.Frame // that the reader has for the peer; made when the hellos are over
 	answered chan struct{}    // somebody's gift was answered; holds one
 	draining chan struct{}    // closed when the peer drains, or the channel has ended
 	done     chan struct{}    // closed when the reader has ended
@@ -78,8 +79,8 @@ func newLink(c *config, in *inbox, ch *channel.Channel) *link {
 		config: c, inbox: in, channel: ch, reader: channel.NewReader(ch, limits),
 		sending:   make(chan struct{}, 1),
 		questions: make(map[uint64]question),
+		abandoned: make(map[frame.Type]int),
 		arrivals:  make(map[uint64]*arrival),
-		replies:   make(chan frame.Frame, repliesMax),
 		answered:  make(chan struct{}, 1),
 		draining:  make(chan struct{}),
 		done:      make(chan struct{}),
@@ -276,7 +277,14 @@ func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	if fits {
 		delete(l.questions, f.ID)
 	}
+	late := !found && f.ID <= l.lastAsked && l.abandoned[f.Type] > 0
+	if late {
+		l.abandoned[f.Type]--
+	}
 	l.mu.Unlock()
+	if late {
+		return nil
+	}
 	if !fits {
 		return fmt.Errorf("%w: a frame of type %d for %d, which does not wait for one", frame.ErrProtocol, f.Type, f.ID)
 	}
