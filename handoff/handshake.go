@@ -104,6 +104,7 @@ func (l *link) sendHello(ctx context.Context, hello frame.Hello) error {
 
 func (l *link) begin(peer frame.Hello) {
 	l.peer = peer
+	l.replies = make(chan frame.Frame, repliesMax)
 	l.window = make(chan struct{}, min(max(peer.Window, 1), wire.HandoffWindowCeiling))
 	go l.read()
 	go l.writeReplies()

@@ -3,8 +3,10 @@ package handoff_test
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -23,16 +25,26 @@ type attacker struct {
 
 func attack(t *testing.T, address string) *attacker {
 	t.Helper()
+	a := connectTo(t, address)
+	a.send(encodedHello())
+	_, err := io.ReadFull(a.socket, make([]byte, frame.HelloBytes))
+	must(t, err)
+	return a
+}
+
+// connectTo says nothing yet.
+func connectTo(t *testing.T, address string) *attacker {
+	t.Helper()
 	socket, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: strings.TrimPrefix(address, "unix:")})
 	must(t, err)
 	t.Cleanup(func() { _ = socket.Close() })
 	must(t, socket.SetDeadline(time.Now().Add(testTimeout)))
-	a := &attacker{t, socket}
+	return &attacker{t, socket}
+}
+
+func encodedHello() []byte {
 	hello := frame.Hello{Lowest: frame.Version, Highest: frame.Version, Window: 8}
-	a.send(hello.Append(nil))
-	_, err = io.ReadFull(socket, make([]byte, frame.HelloBytes))
-	must(t, err)
-	return a
+	return hello.Append(nil)
 }
 
 func (a *attacker) send(bytes []byte, descriptors ...int) {
@@ -76,6 +88,29 @@ func (a *attacker) expect(want frame.Type, reason frame.Reason) {
 	must(a.t, err)
 	if got.Type != want || got.Reason != reason {
 		a.t.Errorf("answered by type %d, reason %v; want %d, %v", got.Type, got.Reason, want, reason)
+	}
+}
+
+// heapBytes returns what the program holds.
+func heapBytes() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// A peer that has not said its hello holds a buffer for it and little else.
+func TestChannelsCostLittleBeforeTheirHello(t *testing.T) {
+	const channels, bytesMax = 100, 40 << 10
+	_, address := listen(t, handoff.WithLogger(slog.New(slog.DiscardHandler)))
+	before := heapBytes()
+	for range channels {
+		a := connectTo(t, address)
+		a.send(encodedHello()[:1])
+		a.awaitRead()
+	}
+	if each := (int64(heapBytes()) - int64(before)) / channels; each > bytesMax {
+		t.Errorf("a channel without a hello takes %d bytes", each)
 	}
 }
 

@@ -27,8 +27,14 @@ var ErrNotTLS = errors.New("not a TLS ClientHello")
 // ErrTooLarge at once. Where a client encrypts its ClientHello (ECH), ServerName
 // is the public name that it gives to all.
 func PeekTLS(ctx context.Context, c syscall.Conn) (*tls.ClientHelloInfo, error) {
-	progress := helloProgress{}
-	data, err := Peek(ctx, c, wire.PeekBytesMax, progress.complete)
+	return PeekTLSWithin(ctx, c, wire.PeekBytesMax)
+}
+
+// PeekTLSWithin is PeekTLS with a limit of its own, in bytes of records and their
+// headers; one above limit peek_bytes_max counts as that.
+func PeekTLSWithin(ctx context.Context, c syscall.Conn, bytesMax int) (*tls.ClientHelloInfo, error) {
+	progress := helloProgress{bytesMax: min(bytesMax, wire.PeekBytesMax)}
+	data, err := Peek(ctx, c, progress.bytesMax, progress.complete)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +61,10 @@ const (
 
 // A helloProgress is how far the records of a ClientHello have been followed.
 type helloProgress struct {
-	next   int // where the first record begins that is not all there
-	have   int // bytes of the message in the records before
-	header [messageHeaderBytes]byte
+	bytesMax int
+	next     int // where the first record begins that is not all there
+	have     int // bytes of the message in the records before
+	header   [messageHeaderBytes]byte
 }
 
 // complete reports whether the records of data hold a whole message.
@@ -68,7 +75,7 @@ func (p *helloProgress) complete(data []byte) (bool, error) {
 			return false, err
 		}
 		reached := p.with(body)
-		want, err := messageBytes(reached.header[:min(reached.have, messageHeaderBytes)])
+		want, err := messageBytes(reached.header[:min(reached.have, messageHeaderBytes)], p.bytesMax)
 		if err != nil || want > 0 && reached.have >= want {
 			return err == nil, err
 		}
@@ -108,7 +115,7 @@ func recordBody(data []byte) (body []byte, length int, err error) {
 
 // messageBytes returns the message's length with its header: 0 while that is not
 // known.
-func messageBytes(header []byte) (int, error) {
+func messageBytes(header []byte, bytesMax int) (int, error) {
 	if len(header) > 0 && header[0] != messageClientHello {
 		return 0, fmt.Errorf("%w: a handshake message of type %d", ErrNotTLS, header[0])
 	}
@@ -116,7 +123,7 @@ func messageBytes(header []byte) (int, error) {
 		return 0, nil
 	}
 	length := messageHeaderBytes + int(header[1])<<16 + int(header[2])<<8 + int(header[3])
-	if length+recordHeaderBytes > wire.PeekBytesMax {
+	if length+recordHeaderBytes > bytesMax {
 		return 0, fmt.Errorf("%w: a ClientHello of %d bytes", ErrTooLarge, length)
 	}
 	return length, nil
