@@ -39,7 +39,7 @@ type Front struct {
 }
 
 // A state is what follows from a configuration. Connections keep the one that they
-// began with.
+// began with as long as its backend is there.
 type state struct {
 	config *config.Config
 	table  *route.Table[*destination]
@@ -83,7 +83,7 @@ func (f *Front) Run(ctx context.Context, c *config.Config, predecessor string, r
 
 // open begins to accept. shared: some of the listeners are another process's too.
 func (f *Front) open(ctx context.Context, c *config.Config, predecessor string) (shared bool, err error) {
-	given, before, err := f.given(ctx, predecessor)
+	given, before, err := f.given(ctx, c, predecessor)
 	if err != nil {
 		return false, err
 	}
@@ -117,7 +117,7 @@ func (f *Front) start(c *config.Config) {
 
 // use makes the state of a configuration.
 func (f *Front) use(c *config.Config) {
-	backends := f.backends.Apply(c.Backends)
+	backends, retire := f.backends.Apply(c.Backends)
 	rules := make([]route.Rule[*destination], 0, len(c.Routes))
 	for _, r := range c.Routes {
 		to := &destination{route: r.Name, backend: backends[r.Backend], handed: f.metrics.handed.WithLabelValues(r.Name, r.Backend)}
@@ -125,6 +125,8 @@ func (f *Front) use(c *config.Config) {
 	}
 	f.guard.limit(c.Limits.HeldMax, c.Limits.HeldPerClientMax)
 	f.state.Store(&state{config: c, table: route.New(rules)})
+	// Who finds its backend gone finds the new state.
+	retire()
 }
 
 // follow waits for the end, and takes what is reloaded. It tells whether a successor
@@ -186,6 +188,8 @@ func (f *Front) finish(ctx context.Context, aside *aside, succeeded bool) {
 		f.log.Warn("connections are given up", "held", f.guard.count())
 	}
 	f.giveUp()
+	// Nothing can come back from here on, so that idle is idle for good.
+	f.backends.Close()
 	select {
 	case <-f.guard.idle():
 	case <-time.After(timeouts.Linger + time.Second):

@@ -198,6 +198,26 @@ func TestUnknownServerName(t *testing.T) {
 	}
 }
 
+func TestLargeClientHello(t *testing.T) {
+	s := newSite(t)
+	s.backend("a", "-certificate", s.certificate("a.example"))
+	port := s.serve(encrypted + "\n[limits]\nhead_bytes_max = 4096\n")
+	for _, row := range []struct {
+		protocolBytes int
+		fits          bool
+	}{{1000, true}, {4000, false}} {
+		var protocols []string
+		for range row.protocolBytes / 100 {
+			protocols = append(protocols, strings.Repeat("p", 99))
+		}
+		_, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{ServerName: "a.example", InsecureSkipVerify: true, NextProtos: protocols})
+		refused := err != nil && strings.Contains(err.Error(), "error decoding message")
+		if refused == row.fits {
+			t.Errorf("a ClientHello with %d bytes of protocols: %v", row.protocolBytes, err)
+		}
+	}
+}
+
 // A ClientHello in any pieces is understood.
 func TestSlowClientHello(t *testing.T) {
 	s := newSite(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/handoff"
@@ -61,6 +62,22 @@ func takeGiven(given []handoff.Item, wanted config.Listen) net.Listener {
 	return nil
 }
 
+// forgetMoved takes the names off the listeners of a predecessor whose address the
+// configuration has changed. What a manager gives under a name is taken wherever it
+// listens: there the manager has the say.
+func forgetMoved(taken []handoff.Item, wanted []config.Listen) {
+	for i := range taken {
+		moved := func(listen config.Listen) bool {
+			return listen.Name == taken[i].Name && !sameAddress(taken[i].Listener.Addr(), listen.Address)
+		}
+		if taken[i].Listener != nil && slices.ContainsFunc(wanted, moved) {
+			taken[i].Name = ""
+		}
+	}
+}
+
+// sameAddress tells whether a listener is the one that an address asks for. Port 0
+// asks for any.
 func sameAddress(is net.Addr, wanted string) bool {
 	parsed, err := address.Parse(wanted, false)
 	if err != nil || parsed.Network != is.Network() {
@@ -75,7 +92,7 @@ func sameAddress(is net.Addr, wanted string) bool {
 	}
 	tcp, ok := is.(*net.TCPAddr)
 	everywhere := len(want.IP) == 0 || want.IP.IsUnspecified()
-	return ok && tcp.Port == want.Port && (tcp.IP.Equal(want.IP) || everywhere && tcp.IP.IsUnspecified())
+	return ok && (tcp.Port == want.Port || want.Port == 0) && (tcp.IP.Equal(want.IP) || everywhere && tcp.IP.IsUnspecified())
 }
 
 // closeUnused closes what was given and not taken: a socket that is left open goes
@@ -183,7 +200,7 @@ func (f *Front) offered(name string) []handoff.Item {
 }
 
 // given collects the listeners of a predecessor and those that were inherited.
-func (f *Front) given(ctx context.Context, predecessor string) (items []handoff.Item, p *predecessorProcess, err error) {
+func (f *Front) given(ctx context.Context, c *config.Config, predecessor string) (items []handoff.Item, p *predecessorProcess, err error) {
 	inherited, err := handoff.Inherited()
 	if err != nil {
 		return nil, nil, err
@@ -196,5 +213,6 @@ func (f *Front) given(ctx context.Context, predecessor string) (items []handoff.
 		f.closeUnused(inherited)
 		return nil, nil, err
 	}
+	forgetMoved(taken, c.Listens)
 	return append(taken, inherited...), p, nil
 }

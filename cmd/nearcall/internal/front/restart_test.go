@@ -83,6 +83,26 @@ func TestReloadUnderLoad(t *testing.T) {
 	await(t, "the front has as many descriptors as before", func() bool { return s.front.descriptors(t) <= before })
 }
 
+// A client that says where it wants to when the backend of that time is gone from
+// the configuration goes where the configuration of now says.
+func TestReloadWithoutTheBackend(t *testing.T) {
+	s := newSite(t)
+	a := s.backend("a")
+	s.backend("b")
+	port := s.serve(plain + metricsPart)
+	s.up("a", "b")
+	waiting := dial(t, port)
+	write(t, waiting, "GET / HTTP/1.1\r\nHost: a.example\r\n")
+	s.awaitMetric("nearcall_front_connections_held", 1)
+	a.stop(t, syscall.SIGTERM)
+	s.configure(strings.ReplaceAll(plain, "DIR/a.sock", "DIR/b.sock") + metricsPart)
+	s.hangUp()
+	write(t, waiting, "Connection: close\r\n\r\n")
+	if text := readAll(t, waiting); !strings.Contains(text, "\r\n\r\nb pid") {
+		t.Errorf("got %q", text)
+	}
+}
+
 func TestReloadOfAnError(t *testing.T) {
 	s := newSite(t)
 	s.backend("a")
@@ -165,6 +185,54 @@ func TestSecondSignal(t *testing.T) {
 	}
 	if text := readAll(t, waiting); !strings.HasPrefix(text, "HTTP/1.1 503 ") {
 		t.Errorf("got %q, want 503", text)
+	}
+}
+
+// What cannot be served any more is not taken back: the process answers, who still
+// has the connection.
+func TestHandBackAtTheEnd(t *testing.T) {
+	s := newSite(t)
+	s.backend("a", "-hosts", "a.example")
+	port := s.serve(plain + metricsPart + "\n[timeouts]\nlinger_ms = 60000\n")
+	connection := dial(t, port)
+	write(t, connection, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+	if n, err := connection.Read(make([]byte, 4096)); err != nil || n == 0 {
+		t.Fatal(err)
+	}
+	lingering := dial(t, port)
+	write(t, lingering, "GET / HTTP/1.1\r\n")
+	s.awaitMetric("nearcall_front_connections_held", 1)
+	must(t, s.front.command.Process.Signal(syscall.SIGTERM))
+	s.front.says(t, "draining")
+	await(t, "what is held is given up", func() bool {
+		_ = s.front.command.Process.Signal(syscall.SIGTERM)
+		return strings.Contains(s.ask("/metrics"), `backend_up{backend="a",socket="unix:`+s.path("a.sock")+`"} 0`)
+	})
+	write(t, connection, "GET / HTTP/1.1\r\nHost: b.example\r\n\r\n")
+	if text := readAll(t, connection); !strings.Contains(text, "Content-Length: 0") {
+		t.Errorf("got %q, want what the backend answers", text)
+	}
+	lingering.Close()
+	s.front.end(t)
+}
+
+// A successor listens where its own configuration says.
+func TestTakeoverWithAnotherAddress(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	port := s.serve(plain + controlPart)
+	other := freePort(t)
+	s.configure(strings.Replace(plain, "127.0.0.1:0", "127.0.0.1:"+other, 1) + controlPart)
+	before := s.front
+	s.front = start(t, nil, programs.nearcall, "front", "--takeover", "unix:"+s.path("control.sock"), s.path("front.toml"))
+	s.front.says(t, "msg=serving")
+	before.end(t)
+	if out := output(t, "curl", "-sS", "-H", "Host: a.example", "http://127.0.0.1:"+other); !strings.HasPrefix(out, "a pid") {
+		t.Errorf("curl printed %q", out)
+	}
+	if connection, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+		connection.Close()
+		t.Error("the address of before still listens")
 	}
 }
 

@@ -32,6 +32,8 @@ type visit struct {
 	// from is the process that handed the connection back; nil for new ones.
 	from  *backend.Socket
 	began time.Time
+	// seen is when its first bytes were understood.
+	seen time.Time
 	// kind and scanner are what was seen of the first bytes.
 	kind    head.Kind
 	scanner head.Scanner
@@ -56,26 +58,56 @@ func (f *Front) takeBack(c *handoff.Conn, from *backend.Socket) {
 	}
 }
 
+// A wish is where a client wants to, as far as it said so.
+type wish struct{ host, path string }
+
 // run leads the connection to a process, or to an answer.
 func (v *visit) run() {
 	defer v.front.guard.release(v.client)
-	to, problem := v.look()
-	if to == nil {
+	asked, problem, understood := v.look()
+	if !understood {
 		v.answer(problem)
 		return
 	}
-	seen := time.Now()
-	v.front.metrics.looked.Observe(seen.Sub(v.began).Seconds())
-	if v.from != nil && to.backend.Has(v.from) {
+	v.seen = time.Now()
+	v.front.metrics.looked.Observe(v.seen.Sub(v.began).Seconds())
+	for !v.lead(asked) {
+	}
+}
+
+// lead gives the connection to the process that its state knows for the wish, or
+// answers. Not done: the backend is gone, and the connection got a newer state.
+func (v *visit) lead(asked wish) (done bool) {
+	to, found := v.find(asked)
+	if !found || v.from != nil && to.backend.Has(v.from) {
 		v.answer(answerMisdirected)
-		return
+		return true
 	}
-	if err := to.backend.Send(v.front.ctx, v.stream, handoff.Meta{Name: to.route}); err != nil {
+	err := to.backend.Send(v.front.ctx, v.stream, handoff.Meta{Name: to.route})
+	switch {
+	case err == nil:
+		to.handed.Inc()
+		v.front.metrics.gave.Observe(time.Since(v.seen).Seconds())
+	case errors.Is(err, backend.ErrRetired) && v.renew():
+		return false
+	default:
 		v.nobody(to, err)
-		return
 	}
-	to.handed.Inc()
-	v.front.metrics.gave.Observe(time.Since(seen).Seconds())
+	return true
+}
+
+// renew takes the state of now, and tells whether it is another.
+func (v *visit) renew() bool {
+	before := v.state
+	v.state = v.front.state.Load()
+	return v.state != before
+}
+
+func (v *visit) find(asked wish) (*destination, bool) {
+	if v.kind == head.TLS {
+		return v.table.TLS(asked.host)
+	}
+	return v.table.Request(asked.host, asked.path)
 }
 
 // nobody does what the configuration says when no process is there.
@@ -94,40 +126,34 @@ func (v *visit) nobody(to *destination, err error) {
 	v.answer(answerUnavailable)
 }
 
-// look chooses the destination by what the client sent first.
-func (v *visit) look() (*destination, answer) {
+// look waits for what the client sends first. problem is what to answer when that
+// is not understood.
+func (v *visit) look() (asked wish, problem answer, understood bool) {
 	ctx := until{Context: v.front.ctx, end: v.began.Add(v.config.Timeouts.Peek)}
 	text, err := handoff.Peek(ctx, v.stream, v.config.Limits.HeadBytesMax, v.enough)
 	switch {
 	case err != nil:
-		return nil, v.unseen(err)
+		return wish{}, v.unseen(err), false
 	case v.kind == head.TLS:
 		return v.lookTLS(ctx)
 	}
 	request, err := head.Parse(text)
-	if errors.Is(err, head.ErrVersion) {
+	switch {
+	case errors.Is(err, head.ErrVersion):
 		// HTTP/2 without TLS says no host before it is spoken.
-		request = head.Request{Path: "/"}
-	} else if err != nil {
-		return nil, answerMalformed
+		return wish{path: "/"}, answerNothing, true
+	case err != nil:
+		return wish{}, answerMalformed, false
 	}
-	to, found := v.table.Request(request.Host, request.Path)
-	if !found {
-		return nil, answerMisdirected
-	}
-	return to, answerNothing
+	return wish{request.Host, request.Path}, answerNothing, true
 }
 
-func (v *visit) lookTLS(ctx context.Context) (*destination, answer) {
-	hello, err := handoff.PeekTLS(ctx, v.stream)
+func (v *visit) lookTLS(ctx context.Context) (asked wish, problem answer, understood bool) {
+	hello, err := handoff.PeekTLSWithin(ctx, v.stream, v.config.Limits.HeadBytesMax)
 	if err != nil {
-		return nil, v.unseen(err)
+		return wish{}, v.unseen(err), false
 	}
-	to, found := v.table.TLS(hello.ServerName)
-	if !found {
-		return nil, answerMisdirected
-	}
-	return to, answerNothing
+	return wish{host: hello.ServerName}, answerNothing, true
 }
 
 var errOtherProtocol = errors.New("not what this address speaks")

@@ -18,6 +18,10 @@ import (
 // ErrNobody is in the error of Send when no process took the connection in time.
 var ErrNobody = errors.New("no process took the connection")
 
+// ErrRetired is in the error of Send when the configuration has none of the
+// backend's sockets any more: a newer one says where the connection may go.
+var ErrRetired = errors.New("the configuration has this backend no more")
+
 // retryPause is between two rounds over processes that all refused.
 const retryPause = 10 * time.Millisecond
 
@@ -38,7 +42,8 @@ func (b *Backend) Has(s *Socket) bool { return s != nil && slices.Contains(b.soc
 
 // Send gives a connection to a process of the backend. nil: the process has it, and
 // it is closed here. Otherwise it is the caller's, untouched, and the error says
-// who refused it and why; it is ErrNobody when the backend's waiting time is over.
+// who refused it and why; it is ErrNobody when the backend's waiting time is over,
+// and ErrRetired when nobody can come any more.
 func (b *Backend) Send(ctx context.Context, c net.Conn, m handoff.Meta) error {
 	a := attempt{backend: b, conn: c, meta: m, deadline: time.Now().Add(b.config.Wait)}
 	// Nearly all connections are taken by the first process that is asked.
@@ -79,6 +84,12 @@ func (b *Backend) has(asked []*Socket) bool {
 	return len(asked) < len(b.sockets) && slices.ContainsFunc(b.sockets, func(s *Socket) bool {
 		return s.peer.Load() != nil && !slices.Contains(asked, s)
 	})
+}
+
+// retired tells that no process will come: all sockets were taken away, and their
+// channels have ended.
+func (b *Backend) retired() bool {
+	return !slices.ContainsFunc(b.sockets, func(s *Socket) bool { return !s.retired.Load() || s.peer.Load() != nil })
 }
 
 // An attempt is the way of one connection to a process.
@@ -142,6 +153,9 @@ func (a *attempt) persist(ctx context.Context) error {
 				return err
 			}
 		}
+		if a.backend.retired() {
+			return a.error(ErrRetired)
+		}
 		if err := a.pause(ctx, came); err != nil {
 			return err
 		}
@@ -171,8 +185,17 @@ func (a *attempt) pause(ctx context.Context, came <-chan struct{}) error {
 }
 
 func (a *attempt) nobody() error {
-	if a.last != nil {
-		return fmt.Errorf("%w of backend %s within %v: %w", ErrNobody, a.backend.config.Name, a.backend.config.Wait, a.last)
+	within := fmt.Errorf("%w within %v", ErrNobody, a.backend.config.Wait)
+	if a.last == nil {
+		a.last = fmt.Errorf("nobody listens on %v", a.backend.config.Sockets)
 	}
-	return fmt.Errorf("%w of backend %s within %v: nobody listens on %v", ErrNobody, a.backend.config.Name, a.backend.config.Wait, a.backend.config.Sockets)
+	return a.error(within)
+}
+
+// error is what went wrong, with the last refusal.
+func (a *attempt) error(err error) error {
+	if a.last != nil {
+		return fmt.Errorf("backend %s: %w: %w", a.backend.config.Name, err, a.last)
+	}
+	return fmt.Errorf("backend %s: %w", a.backend.config.Name, err)
 }

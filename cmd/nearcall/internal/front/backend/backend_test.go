@@ -82,7 +82,9 @@ func (f *fixture) backend(up int, wait time.Duration, names ...string) *backend.
 	for _, name := range names {
 		c.Sockets = append(c.Sockets, f.address(name))
 	}
-	b := f.set.Apply([]config.Backend{c})["b"]
+	backends, retire := f.set.Apply([]config.Backend{c})
+	retire()
+	b := backends["b"]
 	await(f.t, "the sockets are up", func() bool {
 		found := 0
 		for _, state := range f.set.States() {

@@ -49,12 +49,15 @@ func NewSet(options Options) *Set {
 	return s
 }
 
-// Apply makes the backends of a configuration, by name, and retires the sockets
-// that none of them has. Backends made before go on with what they have begun.
-func (s *Set) Apply(all []config.Backend) map[string]*Backend {
+// Apply makes the backends of a configuration, by name. retire takes away the
+// sockets that none of them has: it is called when connections can find the new
+// backends. Those made before go on with what they have begun, as long as one of
+// their sockets can take it.
+func (s *Set) Apply(all []config.Backend) (byName map[string]*Backend, retire func()) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	byName, kept := map[string]*Backend{}, map[string]*Socket{}
+	byName = map[string]*Backend{}
+	kept := map[string]*Socket{}
 	s.backends = nil
 	for _, c := range all {
 		b := &Backend{config: c, set: s}
@@ -68,13 +71,18 @@ func (s *Set) Apply(all []config.Backend) map[string]*Backend {
 		byName[c.Name] = b
 		s.backends = append(s.backends, b)
 	}
+	var leaving []*Socket
 	for key, socket := range s.sockets {
 		if kept[key] == nil {
-			socket.retire()
+			leaving = append(leaving, socket)
 		}
 	}
 	s.sockets = kept
-	return byName
+	return byName, func() {
+		for _, socket := range leaving {
+			socket.retire()
+		}
+	}
 }
 
 // socket returns the one that is there, or begins to dial.

@@ -33,6 +33,8 @@ type Socket struct {
 	wanted atomic.Int32
 	// shunned is until when, in Unix nanoseconds, others are preferred.
 	shunned atomic.Int64
+	// retired is set when no process will come any more.
+	retired atomic.Bool
 	kick    chan struct{}
 	stop    context.CancelFunc
 	ended   chan struct{}
@@ -132,6 +134,8 @@ func (s *Socket) farewell(peer *handoff.Peer) {
 func (s *Socket) retire() {
 	s.stop()
 	<-s.ended
+	s.retired.Store(true)
+	defer s.set.came.tell()
 	peer := s.peer.Load()
 	if peer == nil {
 		return
@@ -144,7 +148,9 @@ func (s *Socket) retire() {
 		case <-peer.Ended():
 		case <-s.set.ctx.Done():
 		}
+		s.peer.Store(nil)
 		peer.Close()
+		s.set.came.tell()
 	})
 }
 
