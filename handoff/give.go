@@ -172,33 +172,45 @@ func (l *link) await(ctx context.Context, id uint64, waiting chan answer) error 
 // ask sends a frame that another type answers, and waits for that.
 func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, error) {
 	waiting := make(chan answer, 1)
-	if err := l.sendQuestion(ctx, f, by, waiting); err != nil {
+	id, err := l.sendQuestion(ctx, f, question{by, waiting})
+	if err != nil {
 		return answer{}, err
 	}
 	select {
 	case a := <-waiting:
 		return a, a.failure()
 	case <-ctx.Done():
+		l.abandon(id)
 		return answer{}, context.Cause(ctx)
 	}
 }
 
-func (l *link) sendQuestion(ctx context.Context, f frame.Frame, by frame.Type, waiting chan answer) error {
+// abandon forgets a question whose answer may still come.
+func (l *link) abandon(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q, waits := l.questions[id]; waits {
+		delete(l.questions, id)
+		l.abandoned[q.answer]++
+	}
+}
+
+func (l *link) sendQuestion(ctx context.Context, f frame.Frame, q question) (id uint64, err error) {
 	if err := l.enterSending(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer l.leaveSending()
-	id, err := l.register(question{by, waiting})
+	id, err = l.register(q)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	f.ID = id
 	l.encoded = f.Append(l.encoded[:0])
 	if err := l.sendEncoded(ctx, channel.NoDescriptor); err != nil {
 		l.forget(id)
-		return err
+		return 0, err
 	}
-	return nil
+	return id, nil
 }
 
 // pending returns how many gifts wait for their answer.

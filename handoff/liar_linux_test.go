@@ -117,6 +117,52 @@ func TestReceiversThatLie(t *testing.T) {
 	}
 }
 
+// Who stops waiting for an answer leaves nothing behind, and the answer that comes
+// then is no breach; one that nothing was asked for is.
+func TestAnswersThatComeTooLate(t *testing.T) {
+	const pings = 3
+	asked, answers := make(chan struct{}), make(chan frame.Frame)
+	p := dial(t, lie(t, func(l *liar) { // it has read the first
+		for range pings - 1 {
+			_, _ = io.CopyN(io.Discard, l.socket, frame.HeaderBytes)
+		}
+		close(asked)
+		for f := range answers {
+			l.send(f)
+		}
+	}))
+	defer close(answers)
+	ctx, cancel := context.WithCancel(testContext(t))
+	var all sync.WaitGroup
+	for range pings {
+		all.Go(func() {
+			if err := p.Ping(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("pinged: %v", err)
+			}
+		})
+	}
+	<-asked
+	cancel()
+	all.Wait()
+	if left := p.Questions(); left != 0 {
+		t.Errorf("%d questions are left", left)
+	}
+	for id := range uint64(pings) {
+		answers <- frame.Frame{Type: frame.Pong, ID: id + 1}
+	}
+	all.Go(func() { must(t, p.Ping(testContext(t))) })
+	for p.Questions() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	answers <- frame.Frame{Type: frame.Pong, ID: pings + 1}
+	all.Wait()
+	answers <- frame.Frame{Type: frame.Pong, ID: pings + 1}
+	<-p.Ended()
+	if err := p.Err(); !errors.Is(err, handoff.ErrProtocol) {
+		t.Errorf("the channel ended: %v", err)
+	}
+}
+
 // A second answer to the same gift is a breach, but the first one stands.
 func TestTakenTwice(t *testing.T) {
 	taken := frame.Frame{Type: frame.Taken, ID: 1}

@@ -40,6 +40,7 @@ type link struct {
 
 	mu          sync.Mutex
 	questions   map[uint64]question // gifts, pings and wants
+	abandoned   map[frame.Type]int  // answers that may still come and nobody waits for
 	arrivals    map[uint64]*arrival // not taken, not refused
 	lastArrival uint64
 	refuse      bool  // this side drains
@@ -78,6 +79,7 @@ func newLink(c *config, in *inbox, ch *channel.Channel) *link {
 		config: c, inbox: in, channel: ch, reader: channel.NewReader(ch, limits),
 		sending:   make(chan struct{}, 1),
 		questions: make(map[uint64]question),
+		abandoned: make(map[frame.Type]int),
 		arrivals:  make(map[uint64]*arrival),
 		answered:  make(chan struct{}, 1),
 		draining:  make(chan struct{}),
@@ -275,7 +277,14 @@ func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	if fits {
 		delete(l.questions, f.ID)
 	}
+	late := !found && f.ID <= l.lastID && l.abandoned[f.Type] > 0
+	if late {
+		l.abandoned[f.Type]--
+	}
 	l.mu.Unlock()
+	if late {
+		return nil
+	}
 	if !fits {
 		return fmt.Errorf("%w: a frame of type %d for %d, which does not wait for one", frame.ErrProtocol, f.Type, f.ID)
 	}
