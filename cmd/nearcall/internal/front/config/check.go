@@ -20,8 +20,10 @@ type checker struct {
 	problems []error
 }
 
-func (c *checker) fail(key, format string, args ...any) {
-	c.problems = append(c.problems, fmt.Errorf("%s:%d: %s", c.path, c.lines.of(key), fmt.Sprintf(format, args...)))
+func (c *checker) fail(key, format string, args ...any) { c.failAt(c.lines.of(key), format, args...) }
+
+func (c *checker) failAt(line int, format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf("%s:%d: %s", c.path, line, fmt.Sprintf(format, args...)))
 }
 
 func (c *checker) config(f *file) *Config {

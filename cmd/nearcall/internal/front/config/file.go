@@ -62,51 +62,44 @@ type fileAddress struct {
 
 // Parse reads a configuration from text; path is for errors.
 func Parse(path string, text []byte) (*Config, error) {
+	c := &checker{path: path}
 	var f file
-	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
-	if err := decoder.Decode(&f); err != nil {
-		return nil, decodeError(path, err)
+	if !c.decode(text, &f) {
+		return nil, errors.Join(c.problems...)
 	}
-	c := &checker{path: path, lines: linesOf(text)}
 	config := c.config(&f)
 	return config, errors.Join(c.problems...)
 }
 
-// decodeError gives the errors of the TOML library their places.
-func decodeError(path string, err error) error {
+// decode reports whether the text could be read. What the TOML library says is for
+// who writes programs: it is told anew, with the key and an example.
+func (c *checker) decode(text []byte, f *file) bool {
+	c.read(text)
+	if len(c.problems) > 0 {
+		return false
+	}
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(f)
 	var unknown *toml.StrictMissingError
 	var malformed *toml.DecodeError
 	switch {
 	case errors.As(err, &unknown):
-		var all []error
 		for _, one := range unknown.Errors {
 			line, _ := one.Position()
-			all = append(all, unknownKey(path, line, one.Key()))
+			c.failAt(line, "%s", unknownKey(one.Key()))
 		}
-		return errors.Join(all...)
 	case errors.As(err, &malformed):
-		line, column := malformed.Position()
-		return fmt.Errorf("%s:%d:%d: %s", path, line, column, strings.TrimPrefix(malformed.Error(), "toml: "))
+		line, _ := malformed.Position()
+		key, line := c.lines.at(line)
+		c.failAt(line, "%s", sourceOf(text).misfit(line, key))
+	case err != nil:
+		c.failAt(1, "%s", notUnderstood)
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return err == nil
 }
 
-// known are the keys of each table, for whoever misspelt one.
-var known = map[string]string{
-	"":         "[[listen]], [[route]], [backend.NAME], [timeouts], [limits], [metrics] and [control]",
-	"listen":   "name, address, protocol and defer_accept",
-	"route":    "name, host, path, server_name and backend",
-	"backend":  "sockets, users, wait_ms and otherwise",
-	"timeouts": "peek_ms, linger_ms, health_ms, drain_ms and hand_back_ms",
-	"limits":   "held_max, held_per_client_max and head_bytes_max",
-	"metrics":  "address",
-	"control":  "address",
-}
-
-func unknownKey(path string, line int, key toml.Key) error {
-	table, name := "", strings.Join(key, ".")
-	if len(key) > 1 && known[key[0]] != "" {
-		table, name = key[0], key[len(key)-1]
+func unknownKey(key toml.Key) string {
+	if table := tableOf(key[0]); table != nil && len(key) > 1 {
+		return table.unknown(key[len(key)-1])
 	}
-	return fmt.Errorf("%s:%d: %q is not known here: %s are", path, line, name, known[table])
+	return fmt.Sprintf("%q is not known here: %s are", strings.Join(key, "."), headers())
 }
