@@ -51,14 +51,11 @@ func (l *link) open(ctx context.Context) error {
 	if err := l.sendHello(ctx, l.hello()); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(wire.HelloTimeoutMs * time.Millisecond)
-	if limit, bounded := ctx.Deadline(); bounded && limit.Before(deadline) {
-		deadline = limit
-	}
+	// The context alone knows its deadline: the reader would call it a breach.
 	stop := context.AfterFunc(ctx, l.channel.End)
-	peer, err := l.reader.Hello(deadline)
+	peer, err := l.reader.Hello(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
 	if !stop() {
-		return errors.Join(context.Cause(ctx), err)
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		return err

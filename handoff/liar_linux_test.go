@@ -213,6 +213,44 @@ func TestHellosThatAreNone(t *testing.T) {
 	}
 }
 
+// Whether the answer or the deadline comes first, a deadline that passed is the
+// context's error.
+func TestDialByItsDeadline(t *testing.T) {
+	const dials, timeout = 60, 5 * time.Millisecond
+	listening, err := net.Listen("unix", t.TempDir()+"/late.sock")
+	must(t, err)
+	defer func() { _ = listening.Close() }()
+	go func() {
+		answer := frame.Hello{Lowest: frame.Version, Highest: frame.Version, Takes: frame.TakesConnections, Window: 8}
+		for i := 0; ; i++ {
+			socket, err := listening.Accept()
+			if err != nil {
+				return
+			}
+			defer func() { _ = socket.Close() }()
+			switch i % 3 {
+			case 0: // silence
+			case 1:
+				_, _ = socket.Write(answer.Append(nil)[:frame.HelloBytes/2])
+			case 2:
+				time.AfterFunc(timeout, func() { _, _ = socket.Write(answer.Append(nil)) })
+			}
+		}
+	}()
+	for range dials {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		p, err := handoff.Dial(ctx, "unix:"+listening.Addr().String())
+		cancel()
+		if err == nil {
+			must(t, p.Close())
+			continue
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, handoff.ErrProtocol) {
+			t.Fatalf("dialled: %v, want the context's error", err)
+		}
+	}
+}
+
 // The kernel lets a user without privileges have as many descriptors on their way as
 // it may have open: who gives more waits until some have arrived.
 func TestMoreThanTheKernelCarries(t *testing.T) {
