@@ -1,6 +1,7 @@
 package handoff_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/nearcall/nearcall/handoff"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // An attacker speaks to a Listener by hand.
@@ -228,6 +230,46 @@ func (a *attacker) floodPings() {
 			}
 			return
 		}
+	}
+}
+
+// ping asks often, and returns how many answers can be read when no more come.
+func (a *attacker) ping(pings int) (answered int) {
+	a.t.Helper()
+	f := frame.Frame{Type: frame.Ping, ID: 1}
+	a.send(bytes.Repeat(f.Append(nil), pings))
+	raw, err := a.socket.SyscallConn()
+	must(a.t, err)
+	const quiet = 200 * time.Millisecond
+	for since := time.Now(); answered < pings && time.Since(since) < quiet; time.Sleep(time.Millisecond) {
+		var unread int
+		must(a.t, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ) }))
+		must(a.t, err)
+		if now := unread / frame.HeaderBytes; now > answered {
+			answered, since = now, time.Now()
+		}
+	}
+	return answered
+}
+
+// Givers that do not read hold up Close together, not one after the other.
+func TestCloseWaitsForAllAtOnce(t *testing.T) {
+	const givers, pings = 5, 400
+	l, address := listen(t)
+	fits := attack(t, address).ping(pings)
+	if fits == pings {
+		t.Fatalf("the kernel holds %d answers", fits)
+	}
+	for range givers {
+		if full := attack(t, address).ping(fits); full != fits {
+			t.Fatalf("%d answers, %d fit", full, fits)
+		}
+	}
+	begin := time.Now()
+	must(t, l.Close())
+	took, one := time.Since(begin), time.Duration(wire.HandoffRecallMs)*time.Millisecond
+	if took < one/2 || took > 2*one {
+		t.Errorf("it took %v, and each giver may take %v", took, one)
 	}
 }
 

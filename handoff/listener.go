@@ -174,9 +174,11 @@ func (l *Listener) Close() error {
 		return nil
 	}
 	err := l.socket.Close()
+	var refusing sync.WaitGroup // beside each other: one that does not read holds up its own
 	for _, k := range links {
-		k.refuseAll(closedText)
+		refusing.Go(func() { k.refuseAll(closedText) })
 	}
+	refusing.Wait()
 	l.inbox.close()
 	return err
 }
