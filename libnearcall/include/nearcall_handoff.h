@@ -164,7 +164,9 @@ typedef struct nearcall_handoff_item {
 
 /* Waits until something can be accepted or refused: NEARCALL_OK. Otherwise NEARCALL_E_AGAIN
  * (timeout_ms was 0), NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_E_INTERRUPTED, or, when nothing
- * can come any more, NEARCALL_E_UNAVAILABLE. */
+ * can come any more, NEARCALL_E_UNAVAILABLE. A child needs a descriptor to wait with, and gets
+ * NEARCALL_E_RESOURCE_EXHAUSTED while there is none: nothing was lost, and it may try again.
+ * NEARCALL_E_FAILED_PRECONDITION: the program has closed descriptors of the library. */
 NEARCALL_API int nearcall_handoff_wait(nearcall_handoff *handoff, int64_t timeout_ms);
 
 /* Waits for what is given next and takes it: its giver is told before this returns. A
@@ -209,7 +211,8 @@ NEARCALL_API int nearcall_handoff_give(nearcall_handoff *handoff, uint64_t chann
 
 /* The descriptor to watch for reading, in this process. When it is readable, or after
  * nearcall_handoff_timeout_ms(), accept with a timeout of 0; it stays readable while there
- * is more, and when the handle was drained. It stays the same until a fork. -1: there is none. */
+ * is more, and when the handle was drained. It stays the same until a fork. -1: there is none,
+ * and the error message says why. */
 NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff);
 
 /* Milliseconds until the handle wants to be used though its descriptor stays silent; -1:

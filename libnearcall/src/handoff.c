@@ -114,8 +114,22 @@ static int open_epoll(nearcall_handoff *handoff)
 {
     handoff->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (handoff->epoll_fd < 0)
-        return nc_handoff_fail(handoff, NEARCALL_E_RESOURCE_EXHAUSTED, "epoll_create1: %s", strerror(errno));
+        return nc_handoff_fail(handoff, NEARCALL_E_RESOURCE_EXHAUSTED,
+                               "epoll_create1: %s; close descriptors, or raise the limit "
+                               "(RLIMIT_NOFILE, ulimit -n), and try again",
+                               strerror(errno));
     return NEARCALL_OK;
+}
+
+/* A child that lacked descriptors when it entered has none to wait with, and tries again. */
+int nc_handoff_open_watch(nearcall_handoff *handoff)
+{
+    if (handoff->epoll_fd >= 0)
+        return NEARCALL_OK;
+    int r = open_epoll(handoff);
+    if (r == NEARCALL_OK)
+        nc_handoff_watch_listening(handoff);
+    return r;
 }
 
 /* ---- The bell: what has arrived inside the library wakes a loop that watches ---- */
@@ -175,8 +189,8 @@ static void after_fork(nearcall_handoff *handoff)
     handoff->listening.retry_ns = 0;
     handoff->bell_fd = -1;
     handoff->bell_rings = false;
-    (void)open_epoll(handoff); /* the parent's numbers may be others' by now: not closed */
-    nc_handoff_watch_listening(handoff);
+    handoff->epoll_fd = -1; /* the parent's numbers may be others' by now: not closed */
+    (void)nc_handoff_open_watch(handoff);
 }
 
 /* A signal handler has forked, and this is the child, inside the library. */
@@ -266,7 +280,7 @@ NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff)
 {
     if (nc_handoff_enter(handoff) < 0)
         return -1;
-    if (handoff->bell_fd < 0)
+    if (nc_handoff_open_watch(handoff) == NEARCALL_OK && handoff->bell_fd < 0)
         hang_bell(handoff);
     return nc_handoff_leave(handoff, handoff->epoll_fd);
 }

@@ -132,6 +132,7 @@ int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_option
                    uint32_t takes);
 int nc_handoff_enter(nearcall_handoff *handoff);
 int nc_handoff_leave(nearcall_handoff *handoff, int r);
+int nc_handoff_open_watch(nearcall_handoff *handoff);
 bool nc_handoff_forked_inside(nearcall_handoff *handoff);
 int nc_handoff_fail(nearcall_handoff *handoff, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -166,7 +167,7 @@ void nc_handoff_answer_refused(struct nc_handoff_channel *channel, uint64_t id, 
 void nc_handoff_arrival_free(struct nc_handoff_arrival *arrival);
 
 /* handoff_wait.c: one round of waiting until then, and of what can be done.
- * NEARCALL_OK or NEARCALL_E_INTERRUPTED. */
+ * NEARCALL_OK, NEARCALL_E_INTERRUPTED, or why nothing can be waited for. */
 int nc_handoff_pump(nearcall_handoff *handoff, int64_t until_ns);
 int64_t nc_handoff_timer_ns(const nearcall_handoff *handoff);
 

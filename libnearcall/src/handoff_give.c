@@ -214,8 +214,10 @@ static bool await_answer(nearcall_handoff *handoff, struct nc_handoff_channel *c
 {
     struct nc_handoff_gift *gift = &channel->gift;
     struct nc_handoff_frame recall = {.type = NC_HANDOFF_RECALL, .id = gift->id};
-    while (gift->fate == NC_HANDOFF_WAITING && handoff->now_ns < until_ns)
-        (void)nc_handoff_pump(handoff, until_ns);
+    int r = NEARCALL_OK;
+    while (gift->fate == NC_HANDOFF_WAITING && handoff->now_ns < until_ns &&
+           (r == NEARCALL_OK || r == NEARCALL_E_INTERRUPTED))
+        r = nc_handoff_pump(handoff, until_ns);
     bool late = gift->fate == NC_HANDOFF_WAITING;
     if (late)
         nc_handoff_channel_send(channel, &recall);

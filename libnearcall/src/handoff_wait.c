@@ -1,6 +1,7 @@
 /* Waiting, and what the program asks for: accept, refuse, drain. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +13,9 @@
 /* What is there already is more than one round of what must follow on each other:
  * a channel, its hello, what it gives. */
 #define ROUNDS_MAX 8
+
+/* The longest pause while nothing can wake. */
+#define BLIND_PAUSE_MS 10
 
 #define ANSWER_TIMEOUT_MS NC_HANDOFF_RECALL_MS
 
@@ -59,18 +63,42 @@ static int milliseconds_until(int64_t now_ns, int64_t until_ns)
     return until_ns == NC_NEVER ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* How many events were handled, or NEARCALL_E_INTERRUPTED. */
+/* Who goes on without anything that could wake him, until a time, does not spin. */
+static int cannot_wait(nearcall_handoff *handoff, int64_t until_ns, int r)
+{
+    int64_t pause_ns = nc_earlier(until_ns, nc_after_ms(handoff->now_ns, BLIND_PAUSE_MS));
+    (void)poll(NULL, 0, milliseconds_until(handoff->now_ns, pause_ns));
+    handoff->now_ns = nc_now_ns();
+    return r;
+}
+
+static int wait_failed(nearcall_handoff *handoff, int64_t until_ns, int error)
+{
+    if (error == EINTR)
+        return NEARCALL_E_INTERRUPTED;
+    return cannot_wait(handoff, until_ns,
+                       nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION,
+                                       "epoll_wait: %s; the program has closed descriptors that are "
+                                       "the library's: close this handle and make another",
+                                       strerror(error)));
+}
+
+/* How many events were handled, or as nc_handoff_pump(). */
 static int pump(nearcall_handoff *handoff, int64_t until_ns)
 {
     struct epoll_event events[EVENTS_MAX];
     until_ns = nc_earlier(until_ns, nc_handoff_timer_ns(handoff));
+    int r = nc_handoff_open_watch(handoff);
+    if (r < 0)
+        return cannot_wait(handoff, until_ns, r);
     int count = epoll_wait(handoff->epoll_fd, events, EVENTS_MAX,
                            milliseconds_until(handoff->now_ns, until_ns));
+    int error = errno;
     handoff->now_ns = nc_now_ns();
     if (nc_handoff_forked_inside(handoff))
         return 0;
     if (count < 0)
-        return NEARCALL_E_INTERRUPTED;
+        return wait_failed(handoff, until_ns, error);
     for (int i = 0; i < count; i++)
         handle_event(handoff, &events[i]);
     expire(handoff);
@@ -79,7 +107,8 @@ static int pump(nearcall_handoff *handoff, int64_t until_ns)
 
 int nc_handoff_pump(nearcall_handoff *handoff, int64_t until_ns)
 {
-    return pump(handoff, until_ns) < 0 ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
+    int r = pump(handoff, until_ns);
+    return r < 0 ? r : NEARCALL_OK;
 }
 
 /* ---- Waiting for what is given ---- */
@@ -116,8 +145,10 @@ static int wait_for_arrival(nearcall_handoff *handoff, int64_t timeout_ms)
     int64_t until_ns = deadline_of(handoff, timeout_ms);
     int r = look(handoff);
     for (;;) {
-        if (r < 0 && handoff->flags & NEARCALL_HANDOFF_INTERRUPTIBLE)
+        if (r == NEARCALL_E_INTERRUPTED && handoff->flags & NEARCALL_HANDOFF_INTERRUPTIBLE)
             return nc_handoff_fail(handoff, r, "a signal arrived");
+        if (r < 0 && r != NEARCALL_E_INTERRUPTED)
+            return r;
         if (handoff->arrivals)
             return NEARCALL_OK;
         r = nothing_can_come(handoff);
