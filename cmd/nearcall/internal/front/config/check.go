@@ -37,6 +37,7 @@ func (c *checker) config(f *file) *Config {
 		Control:  c.unixAddress("control.address", f.Control.Address),
 	}
 	config.Routes = c.routes(f.Route, f.Backend)
+	c.usedTwice(config)
 	return config
 }
 
@@ -45,7 +46,7 @@ func (c *checker) listens(all []fileListen) []Listen {
 		c.fail("", `there is no [[listen]]: write one with an address, as address = "tcp:0.0.0.0:80"`)
 	}
 	var listens []Listen
-	names, addresses := map[string]bool{}, map[string]bool{}
+	named := map[string]Listen{}
 	for i, l := range all {
 		at := fmt.Sprintf("listen[%d]", i)
 		listen := Listen{Name: l.Name, Protocol: c.protocol(at+".protocol", l.Protocol), DeferAccept: l.DeferAccept}
@@ -53,13 +54,13 @@ func (c *checker) listens(all []fileListen) []Listen {
 		if listen.Name == "" {
 			listen.Name = listen.Address
 		}
-		if names[listen.Name] || addresses[listen.Address] {
-			c.fail(at, "another [[listen]] has the name %q or the address %q: remove one of them", listen.Name, listen.Address)
+		if other, twice := named[listen.Name]; twice && (l.Name != "" || other.Address != listen.Address) {
+			c.fail(at, "another [[listen]] has the name %q: write a name of its own", listen.Name)
 		}
 		if l.DeferAccept && strings.HasPrefix(l.Address, "unix:") {
 			c.fail(at+".defer_accept", "defer_accept is of TCP: remove it for %s", l.Address)
 		}
-		names[listen.Name], addresses[listen.Address] = true, true
+		named[listen.Name] = listen
 		listens = append(listens, listen)
 	}
 	return listens
@@ -86,9 +87,6 @@ func (c *checker) backends(all map[string]fileBackend) []Backend {
 			c.fail(at+".sockets", `backend %q has no sockets: write sockets = ["unix:/run/%s.sock"]`, name, name)
 		}
 		for _, socket := range b.Sockets {
-			if slices.Contains(backend.Sockets, socket) {
-				c.fail(at+".sockets", "%s stands here twice: remove one", socket)
-			}
 			backend.Sockets = append(backend.Sockets, c.unixAddress(at+".sockets", socket))
 		}
 		backends = append(backends, backend)
@@ -144,6 +142,9 @@ func (c *checker) address(key, text string) string {
 	case strings.Contains(text, "?"):
 		c.fail(key, "address %q: parameters are for calls; remove what follows the ?", text)
 	default:
+		if _, err := socketOf(parsed); err != nil {
+			c.fail(key, "address %q: there is no port %q: write a number from 1 to 65535", text, text[strings.LastIndexByte(text, ':')+1:])
+		}
 		return parsed.String()
 	}
 	return text
