@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ import (
 
 // errChannelEnded is what became of gifts that nobody had taken when their channel
 // ended: they are their giver's.
-var errChannelEnded = fmt.Errorf("the channel ended before it was taken: %w", net.ErrClosed)
+var errChannelEnded error = channel.EndedError("the channel ended before it was taken")
 
 // A link is one side of a channel after the hellos: giver and receiver in one. Its
 // reader goroutine handles every frame of the peer and never waits for the program.
@@ -118,7 +117,7 @@ func (l *link) read() {
 // arrived and was not taken is forgotten.
 func (l *link) finish(err error) {
 	if errors.Is(err, io.EOF) {
-		err = net.ErrClosed
+		err = l.channel.WhyEnded()
 	}
 	l.mu.Lock()
 	l.ended = err
@@ -126,7 +125,7 @@ func (l *link) finish(err error) {
 	l.questions, l.arrivals = nil, nil
 	l.mu.Unlock()
 	for _, q := range questions {
-		q.waiting <- answer{err: errChannelEnded}
+		q.waiting <- answer{err: fmt.Errorf("%w: %w", errChannelEnded, err)}
 	}
 	for _, a := range arrivals {
 		a.drop()

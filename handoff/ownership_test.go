@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestChannelEndsBeforeTheAnswer(t *testing.T) {
 	}
 	must(t, p.Close())
 	gifts.Wait()
-	if err := p.Ping(testContext(t)); !errors.Is(err, net.ErrClosed) {
+	if err := p.Ping(testContext(t)); !errors.Is(err, net.ErrClosed) || !strings.HasSuffix(err.Error(), "the channel was ended here") {
 		t.Errorf("ping over a closed channel: %v", err)
 	}
 }

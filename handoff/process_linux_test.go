@@ -250,10 +250,14 @@ func TestReceiverIsKilledBeforeItTook(t *testing.T) {
 	}
 	must(t, p.Ping(testContext(t))) // it has arrived
 	must(t, receiver.Process.Kill())
-	if err := <-given; !errors.Is(err, net.ErrClosed) {
+	const told = "the peer's process ended, or closed the channel"
+	if err := <-given; !errors.Is(err, net.ErrClosed) || !strings.HasSuffix(err.Error(), "the channel ended before it was taken: "+told) {
 		t.Errorf("given to one that was killed: %v", err)
 	}
 	<-p.Done()
+	if err := p.Err(); !errors.Is(err, net.ErrClosed) || err.Error() != told {
+		t.Errorf("the channel to one that was killed ended by: %v", err)
+	}
 	expectOwner(t, client, served)
 }
 

@@ -7,6 +7,7 @@ package channel
 
 import (
 	"errors"
+	"net"
 )
 
 // NoDescriptor stands for a descriptor where there is none.
@@ -29,3 +30,27 @@ func (e *PartialError) Error() string { return "a frame was sent in part: " + e.
 
 // Unwrap implements errors.Unwrap.
 func (e *PartialError) Unwrap() error { return e.Err }
+
+// An EndedError says whose end of a channel it was. For errors.Is it is
+// net.ErrClosed, which tells nobody which connection was meant.
+type EndedError string
+
+// The ends.
+const (
+	EndedHere  EndedError = "the channel was ended here"
+	EndedThere EndedError = "the peer's process ended, or closed the channel"
+)
+
+// Error implements error.
+func (e EndedError) Error() string { return string(e) }
+
+// Is finds net.ErrClosed.
+func (e EndedError) Is(target error) bool { return target == net.ErrClosed }
+
+// WhyEnded returns whose end it was, after one was noticed.
+func (c *Channel) WhyEnded() EndedError {
+	if c.ended.Load() {
+		return EndedHere
+	}
+	return EndedThere
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,6 +50,7 @@ type Channel struct {
 		err     error
 	}
 	rights []byte // a control message for one descriptor, whose number is filled in
+	ended  atomic.Bool
 }
 
 // Open returns a channel over a socket, which it owns from then on.
@@ -134,7 +136,7 @@ func (c *Channel) trySend(fd uintptr) (done bool) {
 		case err != nil:
 			s.err = os.NewSyscallError("sendmsg", err)
 			if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-				s.err = fmt.Errorf("%w: %w", net.ErrClosed, s.err)
+				s.err = fmt.Errorf("%w: %w", c.WhyEnded(), s.err)
 			}
 			if s.n > 0 {
 				s.err = &PartialError{s.err}
@@ -220,6 +222,7 @@ func (c *Channel) SetReceiveDeadline(deadline time.Time) error {
 // throws away what was not read: there the receiver may own what its giver thinks
 // it kept.
 func (c *Channel) End() {
+	c.ended.Store(true)
 	_ = c.socket.CloseWrite()
 	_ = c.socket.CloseRead()
 }
