@@ -181,6 +181,19 @@ const (
 	// are looked up and logged.
 	HandoffNameBytesMax = 255
 
+	// HandoffChannelsPerUserMax (channels): channels of one user id at one
+	// listening socket, with those whose hello is not over. Why: each holds a
+	// descriptor and memory, and may bring a window of descriptors; prefork givers
+	// share one user id.
+	HandoffChannelsPerUserMax        = 1024
+	HandoffChannelsPerUserMaxCeiling = 65536
+
+	// HandoffBareDescriptorsPerUserMax (descriptors): descriptors of one user id
+	// that came without a hello and wait to be accepted. Why: they have no window,
+	// and their giver does not wait.
+	HandoffBareDescriptorsPerUserMax        = 256
+	HandoffBareDescriptorsPerUserMaxCeiling = 65536
+
 	// HandoffRecallMs (ms): how long a giver waits for the answer to RECALL before
 	// it ends the channel. Why: a receiver that stopped must not hold connections
 	// that others could serve.
@@ -195,4 +208,43 @@ const (
 	// says nothing, or a byte a second, costs no more.
 	PeekTimeoutMs        = 10000
 	PeekTimeoutMsCeiling = 300000
+
+	// ResidentRequestBytesMax (bytes): a request to a resident: arguments and
+	// environment. Why: more than Linux lets a program have, but for unusual
+	// limits of the stack.
+	ResidentRequestBytesMax = 8388608
+
+	// ResidentTextBytesMax (bytes): the text of a frame of a resident or its
+	// launcher. Why: reasons and reports for people, arguments of a program to
+	// execute.
+	ResidentTextBytesMax = 65536
+
+	// ResidentAnswerMs (ms): from a launcher's request until RUNNING. Why: a
+	// program that is starting is worth waiting for; one that hangs is run
+	// plainly.
+	ResidentAnswerMs        = 5000
+	ResidentAnswerMsCeiling = 60000
+
+	// ResidentIdleMs (ms): how long a resident stays with nothing to run. Why: ten
+	// minutes bridge a pause of somebody who works; memory is given back after
+	// that.
+	ResidentIdleMs = 600000
+
+	// ResidentStartsMax (starts): starts in a row that come to nothing, before a
+	// program is run plainly. Why: one may be bad luck.
+	ResidentStartsMax = 2
+
+	// ResidentGuardMs (ms): how long a program whose starts came to nothing is run
+	// plainly. Why: long enough to cost nothing, short enough to notice that it
+	// was mended.
+	ResidentGuardMs = 60000
+
+	// ResidentWorkers (processes): processes of a pool that wait. Why: one takes a
+	// run while the next one starts.
+	ResidentWorkers        = 2
+	ResidentWorkersCeiling = 64
+
+	// ResidentLogBytesMax (bytes): a resident's log, when it is started. Why: a
+	// mebibyte holds what went wrong last.
+	ResidentLogBytesMax = 1048576
 )

@@ -133,6 +133,14 @@
 /* bytes: what a giver calls what it gives. */
 #define NC_HANDOFF_NAME_BYTES_MAX 255
 
+/* channels: channels of one user id at one listening socket, with those whose hello is not over. */
+#define NC_HANDOFF_CHANNELS_PER_USER_MAX 1024
+#define NC_HANDOFF_CHANNELS_PER_USER_MAX_CEILING 65536
+
+/* descriptors: descriptors of one user id that came without a hello and wait to be accepted. */
+#define NC_HANDOFF_BARE_DESCRIPTORS_PER_USER_MAX 256
+#define NC_HANDOFF_BARE_DESCRIPTORS_PER_USER_MAX_CEILING 65536
+
 /* ms: how long a giver waits for the answer to RECALL before it ends the channel. */
 #define NC_HANDOFF_RECALL_MS 1000
 
@@ -142,5 +150,31 @@
 /* ms: how long a client may take for them. */
 #define NC_PEEK_TIMEOUT_MS 10000
 #define NC_PEEK_TIMEOUT_MS_CEILING 300000
+
+/* bytes: a request to a resident: arguments and environment. */
+#define NC_RESIDENT_REQUEST_BYTES_MAX 8388608
+
+/* bytes: the text of a frame of a resident or its launcher. */
+#define NC_RESIDENT_TEXT_BYTES_MAX 65536
+
+/* ms: from a launcher's request until RUNNING. */
+#define NC_RESIDENT_ANSWER_MS 5000
+#define NC_RESIDENT_ANSWER_MS_CEILING 60000
+
+/* ms: how long a resident stays with nothing to run. */
+#define NC_RESIDENT_IDLE_MS 600000
+
+/* starts: starts in a row that come to nothing, before a program is run plainly. */
+#define NC_RESIDENT_STARTS_MAX 2
+
+/* ms: how long a program whose starts came to nothing is run plainly. */
+#define NC_RESIDENT_GUARD_MS 60000
+
+/* processes: processes of a pool that wait. */
+#define NC_RESIDENT_WORKERS 2
+#define NC_RESIDENT_WORKERS_CEILING 64
+
+/* bytes: a resident's log, when it is started. */
+#define NC_RESIDENT_LOG_BYTES_MAX 1048576
 
 #endif
