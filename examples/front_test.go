@@ -63,6 +63,7 @@ func TestFront(t *testing.T) {
 		t.Errorf("without TLS curl got %q", out)
 	}
 	s.checkCertificates(t)
+	s.checkPrinted(t)
 	s.checkTakeover(t)
 	s.run.command.Process.Signal(syscall.SIGTERM)
 	<-s.run.ended
@@ -82,10 +83,34 @@ func (s *site) checkCertificates(t *testing.T) {
 	}
 }
 
+// printed returns the commands to try that begin so, as they are printed.
+func (s *site) printed(t *testing.T, begins string) []string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^    (`+begins+` .*)$`).FindAllStringSubmatch(s.run.log(t), -1)
+	if found == nil {
+		t.Fatalf("it prints no command that begins with %q", begins)
+	}
+	var commands []string
+	for _, line := range found {
+		commands = append(commands, line[1])
+	}
+	return commands
+}
+
+// What is printed works in a terminal that knows nothing of this folder.
+func (s *site) checkPrinted(t *testing.T) {
+	t.Helper()
+	for _, command := range s.printed(t, "curl") {
+		if out := output(t, nil, "sh", "-c", "cd / && "+command+" -sS"); out == "" {
+			t.Errorf("%s: it prints nothing", command)
+		}
+	}
+}
+
 // Another front takes the port over while nobody waits for it.
 func (s *site) checkTakeover(t *testing.T) {
 	t.Helper()
-	second := start(t, nil, built(t, "bin/nearcall"), "front", "--takeover", "unix:"+s.folder+"/control.sock", s.folder+"/front.toml")
+	second := start(t, nil, "sh", "-c", "cd / && exec "+s.printed(t, `\S*nearcall`)[0])
 	await(t, "the second front serves", func() bool { return strings.Contains(second.log(t), "msg=serving") })
 	await(t, "the first front drains", func() bool { return strings.Contains(s.run.log(t), "a successor has the listeners") })
 	if out := s.curl(t, "pages.example", "/"); !strings.HasPrefix(out, "Go, process") {
