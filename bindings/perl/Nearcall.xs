@@ -338,9 +338,9 @@ _accept(ncp_handoff *self, IV timeout_ms)
     RETVAL
 
 void
-_give(ncp_handoff *self, HV *what, SV *prefix, IV timeout_ms)
+_give(ncp_handoff *self, int fd, HV *what, SV *prefix, IV timeout_ms)
   CODE:
-    ncp_handoff_give(aTHX_ self, what, prefix, timeout_ms);
+    ncp_handoff_give(aTHX_ self, fd, what, prefix, timeout_ms);
 
 bool
 _refuse(ncp_handoff *self, int reason, const char *text)

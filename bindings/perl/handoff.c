@@ -115,16 +115,15 @@ static const char *text_in(pTHX_ HV *what, const char *key)
     return value && SvOK(*value) ? SvPV_nolen(*value) : "";
 }
 
-void ncp_handoff_give(pTHX_ const ncp_handoff *self, HV *what, SV *prefix, int64_t timeout_ms)
+void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms)
 {
     nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
     SV **message = hv_fetchs(what, "message", 0);
     SV **channel = hv_fetchs(what, "channel", 0);
-    SV **fd = hv_fetchs(what, "fd", 0);
     STRLEN bytes;
     int r;
 
-    if (!fd || !channel || !message)
+    if (!channel || !message)
         croak("Nearcall::Handoff: this connection did not come by it");
     item.name = text_in(aTHX_ what, "name");
     item.local = text_in(aTHX_ what, "local");
@@ -135,7 +134,7 @@ void ncp_handoff_give(pTHX_ const ncp_handoff *self, HV *what, SV *prefix, int64
     item.prefix_bytes = bytes;
     (void)ncp_handoff_handle(aTHX_ self);
     /* A copy is given, and closed: perl closes its own. */
-    item.fd = fcntl((int)SvIV(*fd), F_DUPFD_CLOEXEC, 0);
+    item.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (item.fd < 0)
         croak("Nearcall::Handoff: the connection cannot be handed back: %s", Strerror(errno));
     r = nearcall_handoff_give(self->handle, SvUV(*channel), &item, timeout_ms);

@@ -258,6 +258,6 @@ void ncp_handoff_close(ncp_handoff *self);
 /* Accepts, and runs the handlers of a signal that ends the wait. NULL, with $! set: nothing
  * came. Otherwise what came, for Nearcall::Handoff to make a socket of. */
 HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms);
-void ncp_handoff_give(pTHX_ const ncp_handoff *self, HV *what, SV *prefix, int64_t timeout_ms);
+void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms);
 
 #endif

@@ -137,6 +137,32 @@ subtest 'refusing, draining, handing back' => sub {
     is( error_of { $listener->accept }->name, 'UNAVAILABLE', 'nothing is taken any more' );
 };
 
+subtest 'handing back what is closed' => sub {
+    for my $prefix ( 0, 5 ) {
+        my ( $listener, $giver ) = pair( prefix => $prefix );
+        my $client = $giver->connect;
+        syswrite $client, 'x' x $prefix;
+        my $connection = $listener->accept($PATIENCE);
+        my $number     = fileno $connection;
+        close $connection;
+        is( answer_to($client), '', 'its client has seen the end' );
+        socketpair my $other, my $peer, AF_UNIX, SOCK_STREAM, 0 or die "socketpair: $!";
+        is( fileno $other, $number, 'another has its number' );
+        like(
+            error_of { $connection->hand_back( '', $PATIENCE ) },
+            qr/the connection is closed.* at \Q${\__FILE__}\E line /, 'refused'
+        );
+        syswrite $other, 'mine';
+        is( sysread( $peer, my $bytes, 9 ), 4, 'and the other is as it was' );
+        $client = $giver->connect;
+        syswrite $client, "GET / HTTP/1.1\r\n\r\n";
+        $connection = $listener->accept($PATIENCE);
+        ok( $connection->hand_back( '', $PATIENCE ), 'another is handed back' );
+        like( error_of { $connection->hand_back( '', $PATIENCE ) }, qr/the connection is closed/, 'once' );
+        like( answer_to($client), qr/handed back/, 'to its giver' );
+    }
+};
+
 subtest 'forked workers' => sub {
     for my $inherited ( 'listener', 'socket' ) {
         my $address = address();

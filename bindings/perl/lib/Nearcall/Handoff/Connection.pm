@@ -3,6 +3,7 @@ package Nearcall::Handoff::Connection;
 use strict;
 use warnings;
 
+use Carp ();
 use IO::Socket::IP ();
 use IO::Socket::UNIX ();
 use Nearcall::Handoff::Prefix ();
@@ -50,11 +51,15 @@ sub take_prefix {
 sub hand_back {
     my ( $self, $unread, $timeout ) = @_;
     my $what = $self->_what;
+    # Not the number that it came with, which is another's once this handle is closed.
+    my $fd = CORE::fileno($self)
+        // Carp::croak('Nearcall::Handoff: the connection is closed, so there is none to hand back;'
+            . ' hand it back instead of closing it');
     my $tied = tied *$self;
     my $prefix = ( $unread // '' ) . ( $tied ? $tied->{left} : '' );
     undef $tied;
     $self->flush;
-    $what->{listener}->_give( $what, $prefix, Nearcall::Handoff::_milliseconds( $timeout, -1 ) );
+    $what->{listener}->_give( $fd, $what, $prefix, Nearcall::Handoff::_milliseconds( $timeout, -1 ) );
     $self->take_prefix;
     return $self->close;
 }
