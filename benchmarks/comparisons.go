@@ -116,6 +116,7 @@ func ofHandoffs() []result.Comparison {
 	return []result.Comparison{
 		ratio(handed, figureOf("web-direct", 0, result.FigureP50), result.AtMost(1.3)),
 		ratio(figureOf("web-nginx-proxy", 0, result.FigureP50), handed, result.AtLeast(1.5)),
+		ratio(figureOf("web-nginx-proxy-plain", 0, result.FigureP50), handed, nil),
 	}
 }
 

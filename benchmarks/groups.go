@@ -182,6 +182,7 @@ func (t tools) shortConnections() group {
 		plan("web-direct", 0, webServer, byWeb, t.c("http")),
 		plan("web-handed-over", 0, frontServer, byWeb, t.c("http")),
 		plan("web-nginx-proxy", 0, proxyServer, byWeb, t.c("http")),
+		plan("web-nginx-proxy-plain", 0, plainProxy, byWeb, t.c("http")),
 	}}
 }
 

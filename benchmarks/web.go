@@ -16,7 +16,8 @@ const (
 	frontServer serverName = "front" // nearcall front, which hands connections to web
 	// metricsServer is the front's own, beside the port for clients.
 	metricsServer serverName = "front metrics"
-	proxyServer   serverName = "nginx" // a proxy to web's port, with kept-alive connections to it
+	proxyServer   serverName = "nginx"       // a proxy to web's port, with kept-alive connections to it
+	plainProxy    serverName = "nginx-plain" // the same with a connection to web for each of its own
 )
 
 // downloadBytes is what there is to download.
@@ -33,7 +34,7 @@ type web struct {
 // it is listened on; then that program says so, and the run ends.
 func newWeb(t tools, folder string) (*web, error) {
 	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
-	for _, name := range []serverName{webServer, frontServer, metricsServer, proxyServer} {
+	for _, name := range []serverName{webServer, frontServer, metricsServer, proxyServer, plainProxy} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -64,10 +65,25 @@ func (w *web) command(name serverName) ([]string, error) {
 		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed(), w.hostPort(metricsServer)),
 			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
 	case proxyServer:
-		return w.configured("nginx.conf", fmt.Sprintf(proxyConfig, w.folder, w.hostPort(webServer), w.hostPort(proxyServer)),
-			"nginx", "-e", "stderr", "-p", w.folder, "-c")
+		return w.proxy(name, keptUpstream)
+	case plainProxy:
+		return w.proxy(name, "")
 	}
 	return nil, fmt.Errorf("%s is no server of short connections", name)
+}
+
+// proxy is an nginx that keeps connections to its upstream, or does not.
+func (w *web) proxy(name serverName, kept string) ([]string, error) {
+	folder := filepath.Join(w.folder, string(name))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	location := ""
+	if kept != "" {
+		location = keptLocation
+	}
+	text := fmt.Sprintf(proxyConfig, folder, w.hostPort(webServer), w.hostPort(name), kept, location)
+	return w.configured(string(name)+".conf", text, "nginx", "-e", "stderr", "-p", folder, "-c")
 }
 
 // configured writes a configuration and appends its path to a command.
@@ -95,8 +111,15 @@ sockets = [%q]
 address = "tcp:%s"
 `
 
-// proxyConfig takes a folder, the upstream's address and the proxy's own. It is what
-// nginx's documentation gives for a proxy that keeps connections to its upstream.
+// What nginx's documentation gives for a proxy that keeps connections to its
+// upstream; without both it makes a new one for each request.
+const (
+	keptUpstream = "keepalive 64;"
+	keptLocation = `proxy_http_version 1.1; proxy_set_header Connection "";`
+)
+
+// proxyConfig takes a folder, the upstream's address, the proxy's own, and what
+// keeps connections.
 const proxyConfig = `
 daemon off;
 worker_processes auto;
@@ -112,14 +135,13 @@ http {
     scgi_temp_path %[1]s/scgi;
     upstream web {
         server %[2]s;
-        keepalive 64;
+        %[4]s
     }
     server {
         listen %[3]s;
         location / {
             proxy_pass http://web;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
+            %[5]s
             proxy_buffering off;
         }
     }

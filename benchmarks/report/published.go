@@ -69,6 +69,7 @@ var publishedHandoffs = []struct{ way, row, theirs string }{
 	{"to the server itself", "web-direct", "60.4 us"},
 	{"handed to it by another process", "web-handed-over", "111.1 us"},
 	{"through nginx as a proxy, connections to the server kept", "web-nginx-proxy", ""},
+	{"through nginx as a proxy, a connection to the server for each", "web-nginx-proxy-plain", ""},
 }
 
 // handoffsTable is that as Markdown; empty where it was not measured.
