@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -92,10 +93,30 @@ func (p *program) printInvitation(address string) {
 	s := styleFor(p.out)
 	fmt.Fprintf(p.out, `Serving on %[1]s. Stop with Ctrl-C. In another terminal:
 
-    nearcall list %[1]s
-    nearcall call %[1]s ack 3 4
-    nearcall call %[1]s greet '{"name": "Ada", "age": 36, "tags": ["first"]}'
-    nearcall call --timeout 100ms %[1]s sleep 5000
-    nearcall gen python %[1]s
-`, s.bold(address))
+    %[2]s list %[1]s
+    %[2]s call %[1]s ack 3 4
+    %[2]s call %[1]s greet '{"name": "Ada", "age": 36, "tags": ["first"]}'
+    %[2]s call --timeout 100ms %[1]s sleep 5000
+    %[2]s gen python %[1]s
+`, s.bold(address), self())
+}
+
+// self is what a user writes for this program: its path where a shell would not
+// find it, or would find another.
+func self() string {
+	const name = "nearcall"
+	path, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return path
+	}
+	here, errHere := os.Stat(path)
+	there, errThere := os.Stat(found)
+	if errHere != nil || errThere != nil || !os.SameFile(here, there) {
+		return path
+	}
+	return name
 }

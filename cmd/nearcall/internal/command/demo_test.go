@@ -67,5 +67,37 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoOnATakenAddress(t *testing.T) {
-	nearcall(t, "demo", "--address", serveDemo(t)).expect(t, 1, "already running")
+	r := nearcall(t, "demo", "--address", serveDemo(t)).expect(t, 1, "already running")
+	if strings.Count(r.err, "nearcall:") != 1 {
+		t.Errorf("it says who it is more than once: %s", r.err)
+	}
+}
+
+// What it invites to can be copied, whether the command is on the path or not.
+func TestDemoInvites(t *testing.T) {
+	directory, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	const elsewhere = "PATH=/usr/bin:/bin"
+	for path, name := range map[string]string{elsewhere: binary, "PATH=" + filepath.Dir(binary) + ":/usr/bin:/bin": "nearcall"} {
+		demo := exec.Command(binary, "demo", "--address", "unix:"+directory+"/s")
+		demo.Env = append(os.Environ(), path)
+		out, err := demo.StdoutPipe()
+		must(t, err)
+		must(t, demo.Start())
+		t.Cleanup(func() { _ = demo.Process.Kill() })
+		lines := bufio.NewScanner(out)
+		for lines.Scan() && !strings.Contains(lines.Text(), " call ") {
+		}
+		if !strings.HasPrefix(lines.Text(), "    "+name+" call ") {
+			t.Errorf("with %s it invites to %q", path, lines.Text())
+		}
+		shell := exec.Command("sh", "-c", lines.Text())
+		shell.Dir, shell.Env = "/", []string{path}
+		if answer, err := shell.CombinedOutput(); string(answer) != "125\n" {
+			t.Errorf("%q answers %q, %v", lines.Text(), answer, err)
+		}
+		must(t, demo.Process.Signal(syscall.SIGINT))
+		must(t, demo.Wait())
+	}
 }

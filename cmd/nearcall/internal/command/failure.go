@@ -39,12 +39,15 @@ func (p *program) report(err error) int {
 		p.reportCall(failure)
 		return exitCallsFrom + int(failure.Code)
 	case errors.As(err, &usage), isCobraUsage(err):
-		fmt.Fprintf(p.err, "nearcall: %v; see 'nearcall help'\n", err)
+		fmt.Fprintf(p.err, "nearcall: %s; see 'nearcall help'\n", bare(err))
 		return exitUsage
 	}
-	fmt.Fprintf(p.err, "nearcall: %v\n", err)
+	fmt.Fprintf(p.err, "nearcall: %s\n", bare(err))
 	return exitFailed
 }
+
+// bare is the text of an error without the name that packages put before theirs.
+func bare(err error) string { return strings.TrimPrefix(err.Error(), "nearcall: ") }
 
 // isCobraUsage recognises what cobra has no type for.
 func isCobraUsage(err error) bool {
