@@ -77,11 +77,14 @@ void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r)
     ncp_throw(aTHX_ ncp_error_new(aTHX_ r, NEARCALL_OUTCOME_NOT_EXECUTED, NULL, message, NULL));
 }
 
+/* The handle is made first of all, and has the descriptor: whatever ends the program's
+ * accept from here on, as a signal's handler that dies, closes it. */
 static HV *describe(pTHX_ const nearcall_handoff_item *item)
 {
+    SV *socket = ncp_new_file(aTHX_ item->fd, NULL);
     HV *what = newHV();
 
-    (void)hv_stores(what, "fd", newSViv(item->fd));
+    (void)hv_stores(what, "socket", socket);
     (void)hv_stores(what, "channel", newSVuv(item->channel));
     (void)hv_stores(what, "process_id", newSVuv(item->process_id));
     (void)hv_stores(what, "user_id", newSVuv(item->user_id));

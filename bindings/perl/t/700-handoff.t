@@ -228,6 +228,49 @@ subtest 'what a killed process had not accepted' => sub {
     is_deeply( [ sort map { answer_to($_) } @clients ], [ 'first', ('second') x 3 ], 'is served by the next' );
 };
 
+# A handler runs between two operations of Perl, wherever that is.
+subtest 'an exception while a connection is accepted' => sub {
+    my ( $listener, $giver ) = pair( prefix => 4 );
+    my $accept = sub {
+        my $client = $giver->connect;
+        syswrite $client, 'abcd';
+        my $connection = eval { $listener->accept($PATIENCE) };
+        return ( $client, $connection );
+    };
+    $accept->();
+    my $descriptors = descriptors();
+    for my $place (qw(Nearcall::Handoff::Connection::_new Nearcall::Handoff::Prefix::TIEHANDLE)) {
+        no strict 'refs';
+        no warnings 'redefine';
+        local *$place = sub { die "late\n" };
+        my ( $client, $connection ) = $accept->();
+        is( $@, "late\n", "it dies in $place" );
+        ok( !$connection, 'and nothing is accepted' );
+        is( descriptors(), $descriptors + 1, 'no descriptor is left' );
+        ok( IO::Select->new($client)->can_read(2), 'and the client sees the end' );
+    }
+    my ( $lost, $rounds ) = ( 0, 0 );
+    while ( $lost < 5 && $rounds++ < 20_000 ) {
+        my $client = $giver->connect;
+        syswrite $client, 'abcd';
+        my $accepted = eval {
+            local $SIG{ALRM} = sub { die "late\n" };
+            Time::HiRes::ualarm( 100 + int rand 1000 );
+            $listener->accept($PATIENCE);
+            Time::HiRes::ualarm(0);
+            1;
+        };
+        my $select = IO::Select->new($client);
+        $lost++ if !$accepted && $select->can_read(0.002);
+        # It is still to be accepted where the handler died before that.
+        my $tries = 0;
+        $listener->accept(0.001) until $select->can_read(0) || $tries++ > 100;
+    }
+    alarm 300;
+    cmp_ok( $lost, '>=', 5, "handlers died behind TAKEN in $lost of $rounds rounds" );
+    is( descriptors(), $descriptors, 'no descriptor is left' );
+};
+
 subtest 'the descriptor limit' => sub {
     my $address = address();
     my $program = <<'PROGRAM';

@@ -14,12 +14,11 @@ our $VERSION = 'v0.1.0';
 @Nearcall::Handoff::Connection::IP::ISA   = ( __PACKAGE__, 'IO::Socket::IP' );
 @Nearcall::Handoff::Connection::UNIX::ISA = ( __PACKAGE__, 'IO::Socket::UNIX' );
 
-# Owns the descriptor in $what.
+# The socket in $what is a handle of no class yet.
 sub _new {
     my ( undef, $listener, $what ) = @_;
     my $kind = $what->{local} =~ /\Atcp:/ || $what->{remote} =~ /\Atcp:/ ? 'IP' : 'UNIX';
-    my $class = __PACKAGE__ . "::$kind";
-    my $self = $class->new_from_fd( $what->{fd}, 'r+' ) or die "descriptor $what->{fd}: $!";
+    my $self = bless delete $what->{socket}, __PACKAGE__ . "::$kind";
     ${*$self}{nearcall_handoff} = { %$what, listener => $listener };
     tie *$self, 'Nearcall::Handoff::Prefix', $self, $what->{prefix} if length $what->{prefix};
     return $self;
