@@ -73,7 +73,8 @@ it from standard input.
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log connections on standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(),
-		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand())
+		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand(),
+		p.residentCommand())
 	return root
 }
 

@@ -1,0 +1,252 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/resident"
+)
+
+// States of a program of which there are files in the directory.
+const (
+	stateRunning = "running"
+	stateLeaving = "leaving"
+	stateSilent  = "silent"  // it listens and gives no report
+	stateFailing = "failing" // its last starts came to nothing
+	stateGone    = "gone"
+)
+
+// A residency is what is known of one version of a program.
+type residency struct {
+	place        resident.Place
+	state        string
+	report       *resident.Report
+	problem      error // why it has no report though it runs
+	failedStarts int
+	plainlyUntil time.Time
+}
+
+func (p *program) residentCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resident",
+		Short: "Show and stop programs that stay ready between their runs",
+		Long: `Programs that were started by nearcall-run and made for it stay ready for their
+next run. These commands show them, and stop them.
+
+They are in $XDG_RUNTIME_DIR/nearcall-resident, or where that is not set, in
+/tmp/nearcall-resident-UID. PROGRAM is a name, for every version of it that runs,
+or a path, for the version that is there. Without it all are meant.
+
+A resident that is stopped finishes what runs, and the next run starts another.`,
+	}
+	cmd.AddCommand(p.residentListCommand(), p.residentStatusCommand(), p.residentStopCommand(), p.residentLogCommand())
+	return cmd
+}
+
+// residentSubcommand makes one of them; all take a program and --json.
+func (p *program) residentSubcommand(use, short string, run func(ctx context.Context, program string, asJSON bool) error) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Args:              arguments(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: completeResident,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
+			defer cancel()
+			return run(ctx, append(args, "")[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return cmd
+}
+
+func (p *program) residentListCommand() *cobra.Command {
+	cmd := p.residentSubcommand("list [PROGRAM]", "List the residents of this user", func(ctx context.Context, program string, asJSON bool) error {
+		found, err := residencies(ctx, program)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return p.printResidencies(found)
+		}
+		return p.printResidents(found)
+	})
+	cmd.Example = `  nearcall resident list
+  nearcall resident list --json | jq -r '.[].report.pid'`
+	return cmd
+}
+
+func (p *program) residentStatusCommand() *cobra.Command {
+	return p.residentSubcommand("status [PROGRAM]", "Show how residents are", func(ctx context.Context, program string, asJSON bool) error {
+		found, err := residencies(ctx, program)
+		if err == nil && len(found) == 0 {
+			err = errNoResident(program)
+		}
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return p.printResidencies(found)
+		}
+		for _, r := range found {
+			if err := p.printStatus(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *program) residentStopCommand() *cobra.Command {
+	return p.residentSubcommand("stop [PROGRAM]", "Tell residents to finish what runs and to leave", func(ctx context.Context, program string, asJSON bool) error {
+		places, err := residentPlaces(program)
+		if err != nil {
+			return err
+		}
+		var stopped []residency
+		for _, place := range places {
+			report, err := resident.Ask(ctx, place, resident.Stop)
+			if errors.Is(err, resident.ErrNotRunning) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			stopped = append(stopped, residency{place: place, state: stateLeaving, report: report})
+		}
+		if asJSON {
+			return p.printResidencies(stopped)
+		}
+		if len(stopped) == 0 && program != "" {
+			return errNoResident(program)
+		}
+		for _, r := range stopped {
+			fmt.Fprintf(p.out, "%s: process %d leaves%s\n", r.place.Name, r.report.ProcessID, whenFinished(r.report.Running))
+		}
+		return nil
+	})
+}
+
+func whenFinished(running int64) string {
+	switch running {
+	case 0:
+		return ""
+	case 1:
+		return " when 1 run has ended"
+	}
+	return fmt.Sprintf(" when %d runs have ended", running)
+}
+
+func (p *program) residentLogCommand() *cobra.Command {
+	return p.residentSubcommand("log [PROGRAM]", "Show what residents said outside of runs", func(_ context.Context, program string, asJSON bool) error {
+		places, err := residentPlaces(program)
+		if err != nil {
+			return err
+		}
+		type log struct {
+			Name string `json:"name"`
+			Path string `json:"path"`
+			Text string `json:"text"`
+		}
+		var logs []log
+		for _, place := range places {
+			text, err := os.ReadFile(place.Log())
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			logs = append(logs, log{place.Name, place.Log(), string(text)})
+		}
+		switch {
+		case asJSON:
+			return p.printIndented(append([]log{}, logs...))
+		case len(logs) == 0 && program != "":
+			return fmt.Errorf("%s has no log: it was not resident yet, or left none", program)
+		}
+		for _, l := range logs {
+			fmt.Fprintf(p.out, "==> %s <==\n%s", styleFor(p.out).bold(l.Path), l.Text)
+		}
+		return nil
+	})
+}
+
+func errNoResident(program string) error {
+	if program == "" {
+		return errors.New("nothing is resident: start a program by nearcall-run")
+	}
+	return fmt.Errorf("%s: %w; start it by nearcall-run", program, resident.ErrNotRunning)
+}
+
+func residentPlaces(program string) ([]resident.Place, error) {
+	directory, err := resident.Directory()
+	if err != nil {
+		return nil, err
+	}
+	places, err := resident.Places(directory)
+	if err != nil {
+		return nil, err
+	}
+	return resident.Of(places, program)
+}
+
+// residencies asks all residents of a program. What nobody listens at counts only when
+// its starts fail.
+func residencies(ctx context.Context, program string) ([]residency, error) {
+	places, err := residentPlaces(program)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]residency, len(places))
+	var asked sync.WaitGroup
+	for i, place := range places {
+		asked.Go(func() { all[i] = inspect(ctx, place) })
+	}
+	asked.Wait()
+	return slices.DeleteFunc(all, func(r residency) bool { return r.state == stateGone }), nil
+}
+
+func inspect(ctx context.Context, place resident.Place) residency {
+	r := residency{place: place}
+	r.report, r.problem = resident.Ask(ctx, place, resident.Status)
+	switch {
+	case r.problem == nil && r.report.Leaving:
+		r.state = stateLeaving
+	case r.problem == nil:
+		r.state = stateRunning
+	case errors.Is(r.problem, resident.ErrNotRunning):
+		r.state = stateGone
+		if r.failedStarts, r.plainlyUntil, r.problem = place.FailedStarts(); r.failedStarts > 0 {
+			r.state = stateFailing
+		}
+	default:
+		r.state = stateSilent
+	}
+	return r
+}
+
+// completeResident offers the names that there are files of; silent otherwise.
+func completeResident(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	places, err := residentPlaces("")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []cobra.Completion
+	for _, place := range places {
+		names = append(names, cobra.CompletionWithDesc(place.Name, place.Identity))
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/resident"
+)
+
+func (p *program) printResidents(found []residency) error {
+	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tSTATE\tPID\tMODE\tRUNS\tRUNNING\tPROGRAM")
+	for _, r := range found {
+		if r.report == nil {
+			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\n", r.place.Name, r.state)
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, r.report.Program)
+	}
+	return table.Flush()
+}
+
+func (p *program) printStatus(r residency) error {
+	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "%s\t%s\n", styleFor(p.out).bold(r.place.Name), r.state)
+	if r.report != nil {
+		printReport(table, r.report)
+	}
+	if r.problem != nil {
+		fmt.Fprintf(table, "  problem\t%v\n", r.problem)
+	}
+	if r.failedStarts > 0 {
+		fmt.Fprintf(table, "  failed starts\t%d\n", r.failedStarts)
+	}
+	if !r.plainlyUntil.IsZero() {
+		fmt.Fprintf(table, "  run plainly until\t%s\n", r.plainlyUntil.Format(time.DateTime))
+	}
+	fmt.Fprintf(table, "  socket\t%s\n", r.place.Socket())
+	fmt.Fprintf(table, "  log\t%s\n", r.place.Log())
+	return table.Flush()
+}
+
+func printReport(out io.Writer, report *resident.Report) {
+	idle := "never"
+	if report.IdleMs >= 0 {
+		idle = "idle for " + (time.Duration(report.IdleMs) * time.Millisecond).String()
+	}
+	fmt.Fprintf(out, "  program\t%s\n", report.Program)
+	fmt.Fprintf(out, "  process\t%d\n", report.ProcessID)
+	fmt.Fprintf(out, "  mode\t%s\n", report.Mode)
+	fmt.Fprintf(out, "  since\t%s\n", report.Started().Format(time.DateTime))
+	fmt.Fprintf(out, "  leaves\t%s\n", idle)
+	fmt.Fprintf(out, "  runs\t%d ended, %d running\n", report.Runs, report.Running)
+	fmt.Fprintf(out, "  waiting\t%d processes\n", report.Waiting)
+}
+
+// printResidencies prints them with the reports as they came.
+func (p *program) printResidencies(found []residency) error {
+	type object struct {
+		Name         string          `json:"name"`
+		Identity     string          `json:"identity"`
+		State        string          `json:"state"`
+		Socket       string          `json:"socket"`
+		Log          string          `json:"log"`
+		FailedStarts int             `json:"failed_starts"`
+		Problem      string          `json:"problem,omitempty"`
+		Report       json.RawMessage `json:"report,omitempty"`
+	}
+	objects := []object{}
+	for _, r := range found {
+		o := object{Name: r.place.Name, Identity: r.place.Identity, State: r.state, Socket: r.place.Socket(), Log: r.place.Log(), FailedStarts: r.failedStarts}
+		if r.report != nil {
+			o.Report = r.report.Text
+		}
+		if r.problem != nil {
+			o.Problem = r.problem.Error()
+		}
+		objects = append(objects, o)
+	}
+	return p.printIndented(objects)
+}
