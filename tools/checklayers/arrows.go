@@ -51,7 +51,8 @@ var arrows = []layer{
 	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
-	{"resident", []string{"status", "internal/address", "internal/peercred", "handoff", systemCalls}},
+	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "handoff", systemCalls}},
+	{"resident/residentcobra", []string{"resident", anything}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
 	// Servers that the command, the tests and the benchmarks share.
@@ -63,8 +64,7 @@ var arrows = []layer{
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/address",
-		"internal/peercred", "internal/schema",
-		"internal/codec", "internal/demo", anything}},
+		"internal/peercred", "internal/schema", "internal/codec", "internal/demo", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire",
 		"internal/transport/sharedmemory/memorytest", anything}},
