@@ -2,12 +2,14 @@ package examples_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A site is examples/front as its run sets it up.
@@ -28,6 +30,25 @@ func startSite(t *testing.T) *site {
 		return s.folder != "" && strings.Contains(log, "msg=serving") && strings.Count(log, `"a process takes connections"`) >= 5
 	})
 	return s
+}
+
+// Whoever starts it on a port that is taken is told so, and has nothing to clear up.
+func TestFrontOnATakenPort(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	run := start(t, nil, "front/run", port)
+	select {
+	case <-run.ended:
+	case <-time.After(readyTimeout):
+		t.Fatal("it goes on without a front")
+	}
+	if log := run.log(t); run.command.ProcessState.ExitCode() != 1 || !strings.Contains(log, "cannot listen on tcp:127.0.0.1:"+port) {
+		t.Errorf("exit code %d after\n%s", run.command.ProcessState.ExitCode(), log)
+	}
 }
 
 // curl asks for pages of a host on one connection, and checks its certificate.
