@@ -22,6 +22,7 @@ type arrival struct {
 	resource   []byte // where something stands for them
 	meta       Meta
 	queue      *queue // where it waits; nil: such are not taken
+	left       func() // of a bare descriptor: it waits no more
 }
 
 // onGive queues what was given, or refuses it.
@@ -96,9 +97,13 @@ func (l *link) onRecall(f *frame.Frame, _ int) error {
 // claim decides that nobody else answers this arrival.
 func (a *arrival) claim() error {
 	l := a.link
+	if l.bare {
+		a.left()
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.arrivals[a.id] != a && !l.bare {
+	if l.arrivals[a.id] != a {
 		return errGone
 	}
 	delete(l.arrivals, a.id)

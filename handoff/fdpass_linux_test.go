@@ -99,14 +99,8 @@ func TestBareDescriptorsAreClosed(t *testing.T) {
 	l, address := listen(t, handoff.WithBareDescriptors())
 	for name, count := range map[string]int{"one that waits": 1, "two": 2, "253": 253} {
 		fd, expectClosed := gift(t)
-		socket, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: strings.TrimPrefix(address, "unix:")})
-		must(t, err)
-		_, _, err = socket.WriteMsgUnix([]byte{0}, unix.UnixRights(manyTimes(fd, count)...), nil)
-		must(t, err)
-		if _, err := io.ReadAll(socket); err != nil && !errors.Is(err, unix.ECONNRESET) { // received
-			t.Errorf("%s: %v", name, err)
-		}
-		must(t, socket.Close())
+		t.Log(name)
+		sendBare(t, address, manyTimes(fd, count)...)
 		if count == 1 {
 			must(t, l.Close())
 			expectClosed()
@@ -116,6 +110,47 @@ func TestBareDescriptorsAreClosed(t *testing.T) {
 		expectClosed()
 	}
 	_ = l
+}
+
+// sendBare gives as programs do that know no protocol, and returns when it was received.
+func sendBare(t *testing.T, address string, descriptors ...int) {
+	t.Helper()
+	a := connectTo(t, address)
+	a.send([]byte{0}, descriptors...)
+	if _, err := io.ReadAll(a.socket); err != nil && !errors.Is(err, unix.ECONNRESET) {
+		t.Error(err)
+	}
+	must(t, a.socket.Close())
+}
+
+// Of bare descriptors as many wait as may; one more is closed.
+func TestBareDescriptorsThatWaitAreBounded(t *testing.T) {
+	const descriptors = 2
+	l, address := listen(t, handoff.WithBareDescriptors(), handoff.WithBareDescriptorsPerUser(descriptors))
+	var waiting []func()
+	for range descriptors {
+		fd, expectClosed := gift(t)
+		sendBare(t, address, fd)
+		waiting = append(waiting, expectClosed)
+	}
+	fd, expectClosed := gift(t)
+	sendBare(t, address, fd)
+	expectClosed()
+
+	// Accept makes room.
+	c, err := l.Accept()
+	must(t, err)
+	must(t, c.Close())
+	waiting[0]()
+	fd, expectClosed = gift(t)
+	sendBare(t, address, fd)
+	for range descriptors {
+		c, err := l.Accept()
+		must(t, err)
+		must(t, c.Close())
+	}
+	waiting[1]()
+	expectClosed()
 }
 
 // Who did not ask for bare descriptors takes none.

@@ -73,7 +73,7 @@ func (l *link) answer(admitted error) error {
 	defer cancel()
 	peer, err := l.reader.Hello(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
 	if err != nil {
-		return err
+		return errors.Join(admitted, err)
 	}
 	hello := l.hello()
 	refusal := admitted

@@ -122,6 +122,7 @@ func gift(t *testing.T) (fd int, expectClosed func()) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
+	must(t, unix.SetsockoptTimeval(pair[1], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(testTimeout / time.Second)}))
 	other := os.NewFile(uintptr(pair[1]), "other end")
 	t.Cleanup(func() { _ = other.Close() })
 	return pair[0], func() {
@@ -229,6 +230,53 @@ func (a *attacker) floodPings() {
 				a.t.Error("the Listener neither reads on nor ends the channel")
 			}
 			return
+		}
+	}
+}
+
+// A user has as many channels as it may; one more is told why, and no goroutine is
+// spent on crowds that are. A channel that ends makes room.
+func TestChannelsOfAUserAreBounded(t *testing.T) {
+	const channels = 3
+	_, address := listen(t, handoff.WithChannelsPerUser(channels))
+	var last *handoff.Peer
+	for range channels {
+		last = dial(t, address)
+	}
+	_, err := handoff.Dial(testContext(t), address)
+	if !errors.Is(err, handoff.ErrRefused) || !strings.Contains(err.Error(), "limit handoff_channels_per_user_max") {
+		t.Errorf("one more: %v", err)
+	}
+	var silent []*attacker
+	ended := make(chan error, channels+1)
+	for range channels + 1 {
+		a := connectTo(t, address)
+		silent = append(silent, a)
+		go func() {
+			_, err := a.socket.Read(make([]byte, 1))
+			ended <- err
+		}()
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("the last of those that are refused: %v", err)
+		}
+	case <-time.After(time.Duration(wire.HelloTimeoutMs) * time.Millisecond / 2):
+		t.Error("more are being refused than may be")
+	}
+	for _, a := range silent {
+		must(t, a.socket.Close())
+	}
+	must(t, last.Close())
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
+		p, err := handoff.Dial(testContext(t), address)
+		if err == nil {
+			must(t, p.Close())
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("there is no room where a channel has ended: %v", err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package handoff
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -21,6 +22,10 @@ type Listener struct {
 	config *config
 	socket net.Listener
 	inbox  inbox
+
+	channels *tally // that are served
+	refused  *tally // channels that are being told why
+	waiting  *tally // bare descriptors
 
 	mu      sync.Mutex
 	links   map[*link]struct{}
@@ -42,7 +47,8 @@ func Listen(address string, options ...Option) (*Listener, error) {
 
 func newListener(socket net.Listener, c *config) *Listener {
 	l := &Listener{config: c, socket: socket, links: make(map[*link]struct{}),
-		inbox: newInbox(frame.Connection, frame.Listener, frame.File)}
+		inbox:    newInbox(frame.Connection, frame.Listener, frame.File),
+		channels: newTally(), refused: newTally(), waiting: newTally()}
 	l.opening.Go(l.acceptChannels)
 	return l
 }
@@ -73,16 +79,44 @@ func (l *Listener) serve(socket net.Conn) {
 		l.config.logger.Warn("handoff: a channel without a known peer", "error", err)
 		return
 	}
+	counted, admitted := l.admit(credentials)
+	if counted == nil {
+		_ = ch.Close()
+		return
+	}
+	defer counted.leave(credentials.UserID)
 	link := newLink(l.config, &l.inbox, ch)
 	link.address, link.credentials = l.Addr().String(), credentials
-	admitted := l.config.admits(credentials)
+	l.serveLink(link, admitted)
+}
+
+// admit counts a channel, and says why it is to be refused. Of those, a user has as
+// many at a time as it may have channels: what comes beyond that is counted by nobody,
+// and gets no answer.
+func (l *Listener) admit(peer Credentials) (counted *tally, refusal error) {
+	most := l.config.channelsMax
+	refusal = l.config.admits(peer)
+	if refusal == nil {
+		if l.channels.enter(peer.UserID, most) {
+			return l.channels, nil
+		}
+		refusal = fmt.Errorf("user %d has %d channels already (limit handoff_channels_per_user_max)", peer.UserID, most)
+	}
+	if l.refused.enter(peer.UserID, most) {
+		return l.refused, refusal
+	}
+	return nil, refusal
+}
+
+func (l *Listener) serveLink(link *link, admitted error) {
+	process, user := link.credentials.ProcessID, link.credentials.UserID
 	if l.config.bare && admitted == nil && l.takeBare(link) {
 		return
 	}
 	if err := link.answer(admitted); err != nil {
 		link.reader.Close() // of descriptors that came with it
-		_ = ch.Close()
-		l.config.logger.Warn("handoff: channel refused", "process", credentials.ProcessID, "user", credentials.UserID, "error", err)
+		_ = link.channel.Close()
+		l.config.logger.Warn("handoff: channel refused", "process", process, "user", user, "error", err)
 		return
 	}
 	l.add(link)
@@ -92,7 +126,7 @@ func (l *Listener) serve(socket net.Conn) {
 	if cause := link.err(); !errors.Is(cause, net.ErrClosed) {
 		level = slog.LevelWarn
 	}
-	l.config.logger.Log(context.Background(), level, "handoff: channel ended", "process", credentials.ProcessID, "error", link.err())
+	l.config.logger.Log(context.Background(), level, "handoff: channel ended", "process", process, "error", link.err())
 }
 
 // takeBare reports whether the peer knew no protocol: then this is all of its channel.
@@ -107,13 +141,26 @@ func (l *Listener) takeBare(k *link) bool {
 		l.config.logger.Warn("handoff: a connection was lost", "process", k.credentials.ProcessID, "error", err)
 		return true
 	}
+	l.queueBare(k, descriptor)
+	return true
+}
+
+// queueBare closes what nobody accepts in time: its giver hears of nothing.
+func (l *Listener) queueBare(k *link, descriptor int) {
 	k.bare = true
-	queue := l.inbox[frame.Connection]
-	a := &arrival{link: k, kind: frame.Connection, descriptor: descriptor, queue: queue}
+	user, queue := k.credentials.UserID, l.inbox[frame.Connection]
+	a := &arrival{link: k, kind: frame.Connection, descriptor: descriptor, queue: queue,
+		left: func() { l.waiting.leave(user) }}
+	if !l.waiting.enter(user, l.config.bareMax) {
+		closeArrival(a)
+		l.config.logger.Warn("handoff: a connection was closed", "process", k.credentials.ProcessID, "error",
+			fmt.Errorf("user %d has %d that wait to be accepted (limit handoff_bare_descriptors_per_user_max)", user, l.config.bareMax))
+		return
+	}
 	if !queue.put(a) {
+		a.left()
 		closeArrival(a)
 	}
-	return true
 }
 
 func (l *Listener) add(k *link) {

@@ -20,6 +20,8 @@ type config struct {
 	takeBack        func(*Conn)
 	listeners       func(name string) []Item
 	bare            bool
+	channelsMax     int // of each user
+	bareMax         int // of each user
 }
 
 func newConfig(options []Option) *config {
@@ -28,6 +30,8 @@ func newConfig(options []Option) *config {
 		prefixBytesMax:  wire.HandoffPrefixBytesMax,
 		messageBytesMax: wire.HandoffMessageBytesMax,
 		logger:          slog.Default(),
+		channelsMax:     wire.HandoffChannelsPerUserMax,
+		bareMax:         wire.HandoffBareDescriptorsPerUserMax,
 	}
 	for _, option := range options {
 		option(c)
@@ -79,5 +83,19 @@ func WithListeners(give func(name string) []Item) Option {
 // WithBareDescriptors also takes connections from programs that know no protocol: they
 // connect, send one byte with the descriptor, and close, as Apache's mod_proxy_fdpass
 // does. Such a connection is owned from the moment it was sent: it is lost when this
-// process ends before it has accepted it.
+// process ends before it has accepted it, or has as many of its user that wait as it
+// may (WithBareDescriptorsPerUser).
 func WithBareDescriptors() Option { return func(c *config) { c.bare = true } }
+
+// WithChannelsPerUser sets how many channels givers of one user may have at a Listener
+// (limit handoff_channels_per_user_max). One more is refused, and told why.
+func WithChannelsPerUser(channels int) Option {
+	return func(c *config) { c.channelsMax = min(max(channels, 1), wire.HandoffChannelsPerUserMaxCeiling) }
+}
+
+// WithBareDescriptorsPerUser sets how many connections of WithBareDescriptors may wait
+// for Accept, for each user (limit handoff_bare_descriptors_per_user_max). One more is
+// closed: its giver hears nothing.
+func WithBareDescriptorsPerUser(descriptors int) Option {
+	return func(c *config) { c.bareMax = min(max(descriptors, 1), wire.HandoffBareDescriptorsPerUserMaxCeiling) }
+}

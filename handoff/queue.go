@@ -10,8 +10,8 @@ import (
 )
 
 // A queue holds arrivals of one kind until the program asks for them. The windows
-// of the channels bound it; bare descriptors, which have none, only the limit of
-// descriptors does.
+// of the channels bound it; bare descriptors, which have none, are counted for each
+// user.
 type queue struct {
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -116,6 +116,7 @@ func (q *queue) close() {
 	q.changed.Broadcast()
 	for _, a := range q.arrivals {
 		if a.link.bare { // others are their link's to close
+			a.left()
 			closeArrival(a)
 		}
 	}
