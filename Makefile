@@ -33,7 +33,7 @@ demo: deps ## forked Perl, Python and C workers call Go; prints a latency table
 	@$(MAKE) build build-perl build-python >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@examples/demo/run
 
-build: build-go build-c ## libnearcall and the nearcall command, in build/
+build: build-go build-c build-launcher ## libnearcall and the commands nearcall and nearcall-run, in build/
 
 install: build build-manual ## libnearcall, its header, pkg-config file and nearcall (PREFIX, DESTDIR)
 	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
@@ -88,6 +88,9 @@ build-manual: check-go ## the command's manual pages, in build/man
 
 build-c: ## libnearcall, static and shared
 	@$(MAKE) -C libnearcall all
+
+build-launcher: ## nearcall-run, static
+	@$(MAKE) -C resident/launcher
 
 build-perl: ## the Perl binding, in build/perl
 	@tools/build-perl
@@ -168,4 +171,4 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo build install deps test lint generate fuzz bench bench-quick soak clean \
-	build-go build-c build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
+	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go

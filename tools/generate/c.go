@@ -5,6 +5,18 @@ import (
 	"strings"
 )
 
+// launcherLimits are those of resident commands: the launcher is built without
+// libnearcall.
+func launcherLimits(limits []limit) []limit {
+	var chosen []limit
+	for _, l := range limits {
+		if strings.HasPrefix(l.Name, "resident_") {
+			chosen = append(chosen, l)
+		}
+	}
+	return chosen
+}
+
 func limitsHeader(limits []limit) string {
 	var t text
 	t.line("/* %s */\n#ifndef NC_LIMITS_GEN_H\n#define NC_LIMITS_GEN_H\n", marker("limits.json"))

@@ -1,0 +1,16 @@
+/* The ends of a run. */
+#ifndef NC_END_H
+#define NC_END_H
+
+#include "run.h"
+
+#include <stdint.h>
+
+/* These end the process, or return -1 when there is no such code or signal. */
+int nc_end_exited(uint32_t code);
+int nc_end_killed(const struct run *run, uint32_t number);
+
+/* The connection of a run that had begun ended, and nobody said how. */
+_Noreturn void nc_end_unknown(const struct run *run);
+
+#endif

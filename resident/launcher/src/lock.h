@@ -1,0 +1,20 @@
+/* The lock of a place: one starts a resident at a time. Its file holds how many
+ * starts in a row came to nothing. */
+#ifndef NC_LOCK_H
+#define NC_LOCK_H
+
+#include "place.h"
+#include "reason.h"
+
+/* Takes the lock, waiting at most as long as for an answer. A descriptor, or -1
+ * with the reason. */
+int nc_lock_take(const struct place *place, struct reason *reason);
+
+/* Releases it and closes the descriptor. */
+void nc_lock_release(int lock);
+
+/* Counts one start more, unless so many came to nothing lately that there must
+ * be none: then -1 with the reason. */
+int nc_lock_count_start(int lock, const struct place *place, struct reason *reason);
+
+#endif

@@ -1,0 +1,75 @@
+#include "pass.h"
+
+#include "frame.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* A run in a group of its own cannot be stopped from a terminal that is not its
+ * session's, so it gets the signal that always stops. */
+static void pass_on(const struct run *run, int number)
+{
+    unsigned size = number == SIGWINCH ? nc_terminal_size(run->caller->terminal) : 0;
+    if (run->group != 0)
+        kill(-run->group, number == SIGTSTP ? SIGSTOP : number);
+    else
+        nc_frame_send(run->connection, NC_FRAME_SIGNAL, (uint32_t)number, size, 0);
+}
+
+/* The launcher's caller waits for the launcher: it sees it stopped. What goes on
+ * is passed on as SIGCONT, which has come then. */
+static void stop(struct run *run)
+{
+    int has_terminal = run->execution.process == 0;
+    pass_on(run, SIGTSTP);
+    if (has_terminal)
+        nc_terminal_leave(run->caller->terminal);
+    kill(getpid(), SIGSTOP);
+    if (has_terminal)
+        nc_terminal_return(run->caller->terminal);
+}
+
+static void child_ended(struct run *run)
+{
+    int status;
+    if (nc_execute_ended(&run->execution, &status))
+        nc_frame_send(run->connection, NC_FRAME_EXECUTED, (uint32_t)status, 0, 1);
+}
+
+static void keep(struct run *run, int number)
+{
+    if (number == SIGWINCH)
+        run->size_changed = 1;
+    else
+        run->stop_at_beginning = number == SIGTSTP;
+}
+
+void nc_pass(struct run *run, int number)
+{
+    /* These are for the program on the caller's side, as with system(3). */
+    int is_childs = run->execution.process != 0 && (number == SIGINT || number == SIGQUIT);
+    if (number == SIGCHLD)
+        child_ended(run);
+    else if (!run->running)
+        keep(run, number);
+    else if (number == SIGTSTP)
+        stop(run);
+    else if (!is_childs)
+        pass_on(run, number);
+}
+
+void nc_pass_delayed(struct run *run)
+{
+    if (run->size_changed)
+        pass_on(run, SIGWINCH);
+    if (run->stop_at_beginning)
+        stop(run);
+    run->size_changed = run->stop_at_beginning = 0;
+}
+
+void nc_pass_back(const struct run *run)
+{
+    /* Blocked now: it is delivered when the launcher unblocks it. */
+    if (run->stop_at_beginning)
+        kill(getpid(), SIGTSTP);
+}

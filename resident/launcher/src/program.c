@@ -1,0 +1,82 @@
+#include "program.h"
+
+#include "self.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *nc_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int is_executable(struct program *program)
+{
+    return stat(program->found, &program->file) == 0 && S_ISREG(program->file.st_mode) &&
+           access(program->found, X_OK) == 0;
+}
+
+/* An empty entry of PATH is the current directory. */
+static int join_entry(struct program *program, const char *entry, size_t length, const char *name)
+{
+    if (length >= sizeof(program->found))
+        return -1;
+    memcpy(program->found, entry, length);
+    program->found[length] = '\0';
+    return nc_join(program->found + length, sizeof(program->found) - length, length > 0 ? "/" : "./", name);
+}
+
+static int search(struct program *program)
+{
+    const char *name = nc_last_part(program->name);
+    const char *entry = getenv("PATH");
+    int seen_without_permission = 0;
+    if (entry == NULL)
+        entry = "/usr/local/bin:/bin:/usr/bin";
+    for (;; entry++) {
+        size_t length = strcspn(entry, ":");
+        if (join_entry(program, entry, length, name) == 0) {
+            if (is_executable(program)) {
+                if (!nc_is_launcher(program->found, &program->file))
+                    return 0;
+            } else if (errno == EACCES) {
+                seen_without_permission = 1;
+            }
+        }
+        entry += length;
+        if (*entry == '\0')
+            break;
+    }
+    errno = seen_without_permission ? EACCES : ENOENT;
+    return -1;
+}
+
+enum nc_found nc_program_find(struct program *program, struct reason *reason)
+{
+    program->path = program->name;
+    if (program->searched) {
+        if (*nc_last_part(program->name) == '\0') {
+            errno = ENOENT;
+            return NC_FOUND_NONE;
+        }
+        if (search(program) != 0)
+            return NC_FOUND_NONE;
+        program->path = program->found;
+    } else if (stat(program->path, &program->file) != 0) {
+        return NC_FOUND_NONE;
+    }
+    if (!S_ISREG(program->file.st_mode)) {
+        nc_because(reason, "it is not a regular file", 0);
+        return NC_FOUND_PLAIN;
+    }
+    if (program->file.st_mode & (S_ISUID | S_ISGID)) {
+        nc_because(reason, "it runs as another user or group (setuid, setgid)", 0);
+        return NC_FOUND_PLAIN;
+    }
+    return NC_FOUND;
+}

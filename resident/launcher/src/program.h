@@ -1,0 +1,30 @@
+/* The program that is to run: which file, with which arguments. */
+#ifndef NC_PROGRAM_H
+#define NC_PROGRAM_H
+
+#include "reason.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+
+struct program {
+    const char *name;  /* as the caller said it: argument 0, and what is searched for */
+    char **arguments;  /* with argument 0, up to NULL; the process's own */
+    const char *path;  /* the file; `found` or `name` */
+    struct stat file;  /* what stat says of it, symbolic links followed */
+    int searched;      /* PATH was searched */
+    char found[PATH_MAX];
+};
+
+enum nc_found { NC_FOUND, NC_FOUND_PLAIN, NC_FOUND_NONE };
+
+/* Finds the program's file. `searched` says that its name has to be looked up
+ * in PATH even if it has a slash: by the part after the last one, passing over
+ * every copy of the launcher. NC_FOUND_PLAIN: there is a file but it has to be
+ * run plainly, for the reason; NC_FOUND_NONE: there is none, errno says why. */
+enum nc_found nc_program_find(struct program *program, struct reason *reason);
+
+/* The part of a path after its last slash. */
+const char *nc_last_part(const char *path);
+
+#endif

@@ -1,0 +1,43 @@
+/* One run by a resident, from its request to its end. */
+#ifndef NC_RUN_H
+#define NC_RUN_H
+
+#include "execute.h"
+#include "place.h"
+#include "program.h"
+#include "reason.h"
+#include "request.h"
+#include "signals.h"
+#include "terminal.h"
+
+/* What is left to do when the program was not run. */
+enum nc_verdict { NC_VERDICT_AGAIN, NC_VERDICT_PLAIN };
+
+struct caller {
+    const struct program *program;
+    const struct place *place;
+    struct signals *signals;
+    struct terminal *terminal;
+};
+
+struct run {
+    const struct caller *caller;
+    int connection;
+    struct request request;
+    struct execution execution;
+    int running;           /* RUNNING has come */
+    pid_t group;           /* of that: what gets signals; 0: by SIGNAL */
+    int ending;            /* ENDING has come */
+    int code;              /* of that */
+    int shut;              /* the launcher ended the connection */
+    int interrupt;         /* the signal for which it did */
+    int stop_at_beginning; /* SIGTSTP came before RUNNING */
+    int size_changed;      /* SIGWINCH did */
+};
+
+/* Sends the request and waits for the end. Returns only when nothing of the run
+ * was done, with the reason; closes the connection then. Otherwise the process
+ * ends as the program did. */
+enum nc_verdict nc_run(const struct caller *caller, int connection, struct reason *reason);
+
+#endif

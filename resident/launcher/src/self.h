@@ -1,0 +1,11 @@
+/* How a launcher knows launchers: two of them in PATH under a program's name
+ * would run each other for ever. */
+#ifndef NC_SELF_H
+#define NC_SELF_H
+
+#include <sys/stat.h>
+
+/* The file is this launcher or a copy of any version. */
+int nc_is_launcher(const char *path, const struct stat *file);
+
+#endif

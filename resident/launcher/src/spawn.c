@@ -1,0 +1,160 @@
+#include "spawn.h"
+
+#include "limits_gen.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { LISTENER = 3 }; /* where the convention of systemd has it */
+
+/* What is added to the environment, and takes the place of what has the name. */
+struct additions {
+    char process[sizeof("LISTEN_PID=") + NC_NUMBER_BYTES];
+    char lock[sizeof("NEARCALL_RESIDENT_LOCK=") + PATH_MAX];
+};
+
+static const char *const names[] = {"LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK="};
+enum { NAMES = sizeof(names) / sizeof(names[0]) };
+
+static int is_added(const char *variable)
+{
+    for (size_t i = 0; i < NAMES; i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static char **environment_of(const struct place *place, struct additions *additions)
+{
+    char number[NC_NUMBER_BYTES], path[PATH_MAX];
+    size_t count = 0, at = 0;
+    while (environ[count] != NULL)
+        count++;
+    char **variables = calloc(count + NAMES + 1, sizeof(*variables));
+    if (variables == NULL)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!is_added(environ[i]))
+            variables[at++] = environ[i];
+    nc_place_path(place, ".lock", path);
+    nc_join(additions->process, sizeof(additions->process), "LISTEN_PID=", nc_number(number, (unsigned)getpid()));
+    nc_join(additions->lock, sizeof(additions->lock), "NEARCALL_RESIDENT_LOCK=", path);
+    variables[at++] = (char *)(size_t)"LISTEN_FDS=1";
+    variables[at++] = (char *)(size_t)"LISTEN_FDNAMES=nearcall-resident";
+    variables[at++] = additions->process;
+    variables[at++] = additions->lock;
+    return variables;
+}
+
+/* Descriptors from `first` on, also where the kernel cannot close a range. */
+static void close_from(int first)
+{
+    struct rlimit limit;
+    if (syscall(SYS_close_range, (unsigned)first, ~0U, 0) == 0)
+        return;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        for (rlim_t fd = (rlim_t)first; fd < limit.rlim_cur; fd++)
+            close((int)fd);
+}
+
+/* What is said since the program last started is worth more than all of it. */
+static int open_log(const struct place *place)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    nc_place_path(place, ".log", path);
+    int fd = openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size > NC_RESIDENT_LOG_BYTES_MAX && ftruncate(fd, 0) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int set_descriptors(const struct place *place, int listener)
+{
+    int null = openat(AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open_log(place);
+    if (null < 0 || log < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
+        dup2(log, STDERR_FILENO) < 0)
+        return -1;
+    /* dup2 onto itself would leave it to be closed by the start of the program. */
+    if ((listener == LISTENER ? fcntl(LISTENER, F_SETFD, 0) : dup2(listener, LISTENER)) < 0)
+        return -1;
+    close_from(LISTENER + 1);
+    return 0;
+}
+
+static void set_signals(void)
+{
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (int number = 1; number <= SIGRTMAX; number++)
+        sigaction(number, &usual, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Never returns. The log tells of a program that cannot be run. */
+static void become_resident(const struct place *place, const char *path, int listener)
+{
+    char *arguments[] = {(char *)(size_t)path, (char *)(size_t)"--nearcall-resident", NULL};
+    struct additions additions;
+    char **variables = environment_of(place, &additions);
+    if (variables != NULL && set_descriptors(place, listener) == 0 && chdir("/") == 0) {
+        set_signals();
+        umask(S_IRWXG | S_IRWXO);
+        execve(path, arguments, variables);
+        nc_say(path, ": ", strerror(errno));
+    }
+    _exit(126);
+}
+
+static int absolute_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
+{
+    char directory[PATH_MAX];
+    if (*program->path == '/')
+        directory[0] = '\0';
+    else if (getcwd(directory, sizeof(directory)) == NULL)
+        return nc_because(reason, "the current directory has no name", errno);
+    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", program->path) != 0)
+        return nc_because(reason, "the program's path is too long", 0);
+    return 0;
+}
+
+int nc_spawn(const struct place *place, const struct program *program, int listener, struct reason *reason)
+{
+    char path[PATH_MAX];
+    if (absolute_path(program, path, reason) != 0)
+        return -1;
+    pid_t between = fork();
+    if (between < 0)
+        return nc_because(reason, "cannot start a process", errno);
+    if (between == 0) {
+        if (setsid() < 0)
+            _exit(126);
+        pid_t resident = fork();
+        if (resident == 0) {
+            setsid();
+            become_resident(place, path, listener);
+        }
+        _exit(resident < 0 ? 126 : 0);
+    }
+    int status = 0;
+    while (waitpid(between, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (status != 0)
+        return nc_because(reason, "cannot start a process", 0);
+    return 0;
+}
