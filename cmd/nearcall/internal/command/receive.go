@@ -54,6 +54,11 @@ their giver, which can hand them to another. A connection of which bytes were re
 already cannot be put into a program: it is refused before it is sent, as too
 large for a prefix of 0 bytes, and stays the giver's too.
 
+While PROGRAM cannot be started, because it is missing, not executable, or ends at once
+with 126 or 127 as shells and env do then, nothing is taken but one connection now and
+then to try again, after 100 ms at first and 10 s at most. One that was taken goes back to
+a giver that takes connections back, as 'nearcall front' does, and is closed otherwise.
+
 On SIGINT and SIGTERM nothing more is taken, and it ends when the programs that run
 have; a second signal passes SIGTERM on to them.`,
 		Example: `  nearcall receive --address unix:/tmp/cat.sock -- cat
@@ -95,7 +100,7 @@ func (r *receiving) run(ctx context.Context, command []string) error {
 	}
 	fmt.Fprintf(r.out, "Taking connections at %s. Stop with Ctrl-C.\n", r.address)
 	served := make(chan error, 1)
-	go func() { served <- receiver.Serve(listener) }()
+	go func() { served <- receiver.Serve(ctx, listener) }()
 	select {
 	case err := <-served:
 		return errors.Join(err, listener.Close())
