@@ -1,6 +1,7 @@
 // The headers in C++, linked against the C library.
 #include <nearcall.h>
 #include <nearcall_handoff.h>
+#include <nearcall_resident.h>
 
 int main()
 {

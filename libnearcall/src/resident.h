@@ -1,0 +1,185 @@
+/* The handle of a resident, and what its files share. */
+#ifndef NC_RESIDENT_H
+#define NC_RESIDENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "limits_gen.h"
+#include "nearcall_resident.h"
+#include "resident_request.h"
+
+#define NC_RESIDENT_MESSAGE_BYTES 512
+
+/* ---- Files that are watched (resident_watch.c) ---- */
+
+struct nc_resident_file {
+    struct nc_resident_file *next;
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    struct timespec modified;
+    struct timespec changed;
+    char path[];
+};
+
+/* The hash of a file's identity, as in the socket's name; 0: there is no such file. */
+uint64_t nc_resident_identity(const char *path);
+int nc_resident_watch_begin(nearcall_resident *resident);
+int nc_resident_watch_file(nearcall_resident *resident, const char *path);
+
+/* Takes the events; whether a file is no longer what it was. */
+bool nc_resident_watch_changed(nearcall_resident *resident);
+void nc_resident_watch_end(nearcall_resident *resident);
+
+/* ---- The place (resident_place.c) ---- */
+
+struct nc_resident_place {
+    char socket[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+    char lock[4096]; /* "": there is none */
+    uint64_t identity; /* by the socket's name; 0: the name does not tell */
+    dev_t device;    /* of the socket's path, to see whether it still is our own */
+    ino_t inode;
+};
+
+int nc_resident_place_open(nearcall_resident *resident);
+bool nc_resident_place_is_own(const nearcall_resident *resident);
+void nc_resident_place_ready(const nearcall_resident *resident);
+/* Takes the lock and removes the socket; lock and log too, when it is outdated. */
+void nc_resident_place_remove(const nearcall_resident *resident);
+
+/* ---- Who may ask (resident_peer.c) ---- */
+
+#define NC_RESIDENT_NAMESPACES 6
+
+struct nc_resident_self {
+    struct { dev_t device; ino_t inode; } root, namespaces[NC_RESIDENT_NAMESPACES];
+    gid_t *groups; /* sorted */
+    int groups_count;
+    char *names;         /* variables that are read once, each with its NUL */
+    size_t names_bytes;
+    char *environment;   /* as this process was started with it */
+    size_t environment_bytes;
+};
+
+int nc_resident_self_init(nearcall_resident *resident, const char *const *names);
+void nc_resident_self_free(struct nc_resident_self *self);
+
+/* NULL, or why the caller must run the program itself. */
+const char *nc_resident_peer_refusal(const struct nc_resident_self *self, int connection, pid_t process_id);
+const char *nc_resident_variable_refusal(const struct nc_resident_self *self, char *const *environment);
+
+/* ---- The supervisor ---- */
+
+enum nc_resident_worker_state { NC_RESIDENT_STARTING, NC_RESIDENT_WAITING, NC_RESIDENT_BUSY };
+
+struct nc_resident_worker {
+    struct nc_resident_worker *next;
+    enum nc_resident_worker_state state;
+    pid_t process_id;
+    int pidfd;
+    int lease;      /* -1: the worker has closed its end */
+    int connection; /* to the launcher of its run; -1: none */
+};
+
+/* Messages of a lease, from the worker; both bring a descriptor but READY. */
+enum nc_resident_lease_type { NC_RESIDENT_READY = 1, NC_RESIDENT_TAKEN = 2, NC_RESIDENT_FORWARD = 3 };
+
+struct nc_resident_lease_message {
+    uint32_t type;
+    uint32_t kind; /* of the request, for FORWARD */
+};
+
+struct nearcall_resident {
+    char message[NC_RESIDENT_MESSAGE_BYTES];
+    int listener;
+    char *program;
+    uint32_t workers_wanted;
+    int64_t idle_ms; /* NEARCALL_NO_TIMEOUT: it stays */
+    struct nc_resident_place place;
+    struct nc_resident_self self;
+
+    /* The supervisor's. */
+    pid_t supervisor;
+    int signals; /* a signalfd of SIGTERM */
+    int inotify;
+    struct nc_resident_file *files;
+    int64_t process_start_ns; /* by the clock of files; 0: not asked for yet */
+    struct nc_resident_worker *workers;
+    int next_lease[2]; /* for the worker that is being forked; -1: none */
+    unsigned failures; /* workers in a row that ended before they waited */
+    int64_t retry_ns;  /* no fork before it; 0: at once */
+    int64_t idle_since_ns;
+    int64_t started_ms; /* since 1970 */
+    uint64_t runs;      /* that have ended */
+    uint32_t workers_max;
+    bool ready;
+    bool outdated;
+    bool leaving;
+    struct sigaction child_action; /* as the program had them, for its children */
+    sigset_t mask;
+    struct rlimit descriptors;
+
+    /* A worker's. */
+    pid_t worker;
+    int lease;
+    int epoll;
+    bool lease_ended;
+    bool waits;
+    int connection;
+    struct nc_resident_request request;
+    uint8_t *body; /* the whole request; its strings point into it */
+    char *argument_zero;
+};
+
+int nc_resident_fail(nearcall_resident *resident, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Closes if it is open, and says that it is not. */
+void nc_resident_close_fd(int *fd);
+
+/* ---- Leases (resident_lease.c) ---- */
+
+int nc_resident_lease_send(int lease, const struct nc_resident_lease_message *message, int fd);
+/* 1: a message, and a descriptor or -1; 0: the end; -1 with errno: EAGAIN, nothing yet. */
+int nc_resident_lease_receive(int lease, struct nc_resident_lease_message *message, int *ret_fd);
+
+/* ---- The table of workers (resident_workers.c) ---- */
+
+unsigned nc_resident_count(const nearcall_resident *resident, enum nc_resident_worker_state state);
+/* Handles what a worker has sent. */
+void nc_resident_worker_hear(nearcall_resident *resident, struct nc_resident_worker *worker);
+/* Reaps it when it has ended, tells its launcher, and frees it. */
+void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_worker *worker);
+void nc_resident_workers_free(nearcall_resident *resident);
+
+void nc_resident_leave(nearcall_resident *resident, const char *why);
+
+bool nc_resident_wants_worker(const nearcall_resident *resident);
+/* NEARCALL_RESIDENT_FORK, or 0: it must be tried later. */
+int nc_resident_ask_for_fork(nearcall_resident *resident);
+
+/* Answers a status or a stop (resident_report.c). */
+void nc_resident_report(nearcall_resident *resident, int connection);
+
+/* ---- A worker ---- */
+
+enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOILED };
+
+/* Reads a request (resident_receive.c): 0, or -1: the connection is of no use. The
+ * descriptors that came are the caller's; those that did not are -1. */
+int nc_resident_receive(nearcall_resident *resident, int connection, int fds[NC_RESIDENT_FDS]);
+
+/* Makes this process the launcher's (resident_apply.c): NULL, or what failed. Closes fds. */
+const char *nc_resident_apply(const struct nc_resident_request *request, pid_t caller,
+                              int fds[NC_RESIDENT_FDS]);
+/* Own copies of files that are open for reading. */
+void nc_resident_reopen_files(void);
+
+#endif

@@ -1,0 +1,122 @@
+/* Where a resident listens: the socket that it was started with, its path and its lock. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "resident.h"
+
+#define LISTENER_FD 3
+#define LISTENER_NAME "nearcall-resident"
+#define FIRST_ARGUMENT "--nearcall-resident"
+#define SUFFIX ".sock"
+#define IDENTITY_DIGITS 16
+
+static bool is_variable(const char *name, const char *value)
+{
+    const char *is = getenv(name);
+    return is && strcmp(is, value) == 0;
+}
+
+NEARCALL_API int nearcall_resident_started(const char *first_argument)
+{
+    char self[16];
+    snprintf(self, sizeof(self), "%ld", (long)getpid());
+    return first_argument && strcmp(first_argument, FIRST_ARGUMENT) == 0 && is_variable("LISTEN_FDS", "1") &&
+           is_variable("LISTEN_PID", self) && is_variable("LISTEN_FDNAMES", LISTENER_NAME);
+}
+
+/* DIRECTORY/PROGRAM-IDENTITY.sock */
+static uint64_t identity_of(const char *path)
+{
+    size_t bytes = strlen(path), end = sizeof(SUFFIX) - 1;
+    if (bytes < end + IDENTITY_DIGITS + 1 || strcmp(path + bytes - end, SUFFIX) != 0)
+        return 0;
+    const char *digits = path + bytes - end - IDENTITY_DIGITS;
+    if (digits[-1] != '-' || strspn(digits, "0123456789abcdef") != IDENTITY_DIGITS)
+        return 0;
+    return strtoull(digits, NULL, 16);
+}
+
+static int is_listening_socket(int fd)
+{
+    int listens = 0;
+    socklen_t bytes = sizeof(listens);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens;
+}
+
+int nc_resident_place_open(nearcall_resident *resident)
+{
+    struct nc_resident_place *place = &resident->place;
+    struct sockaddr_un address = {0};
+    socklen_t bytes = sizeof(address);
+    struct stat status;
+    const char *lock = getenv("NEARCALL_RESIDENT_LOCK");
+    if (!is_listening_socket(LISTENER_FD) ||
+        getsockname(LISTENER_FD, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX)
+        return nc_resident_fail(resident, NEARCALL_E_FAILED_PRECONDITION,
+                                "descriptor 3 is no listening socket: nearcall-run starts residents, "
+                                "and the program leaves that descriptor alone");
+    memcpy(place->socket, address.sun_path, bytes - offsetof(struct sockaddr_un, sun_path));
+    place->identity = identity_of(place->socket);
+    if (lock && lock[0] == '/' && strlen(lock) < sizeof(place->lock))
+        snprintf(place->lock, sizeof(place->lock), "%s", lock);
+    if (stat(place->socket, &status) == 0) {
+        place->device = status.st_dev;
+        place->inode = status.st_ino;
+    }
+    /* Workers wait with epoll, and only one of those that are woken can accept. */
+    int flags = fcntl(LISTENER_FD, F_GETFL);
+    if (fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(LISTENER_FD, F_SETFL, flags | O_NONBLOCK) < 0)
+        return nc_resident_fail(resident, NEARCALL_E_INTERNAL, "fcntl: %s", strerror(errno));
+    resident->listener = LISTENER_FD;
+    return NEARCALL_OK;
+}
+
+bool nc_resident_place_is_own(const nearcall_resident *resident)
+{
+    struct stat status;
+    return stat(resident->place.socket, &status) == 0 && status.st_dev == resident->place.device &&
+           status.st_ino == resident->place.inode;
+}
+
+/* Starts are counted in the lock file. */
+void nc_resident_place_ready(const nearcall_resident *resident)
+{
+    if (resident->place.lock[0] && truncate(resident->place.lock, 0) < 0)
+        fprintf(stderr, "nearcall: %s: %s\n", resident->place.lock, strerror(errno));
+}
+
+static void remove_beside(const char *socket, const char *suffix)
+{
+    char path[sizeof(((struct nc_resident_place *)0)->socket) + 8];
+    size_t stem = strlen(socket);
+    if (stem < sizeof(SUFFIX) || strcmp(socket + stem - (sizeof(SUFFIX) - 1), SUFFIX) != 0)
+        return;
+    snprintf(path, sizeof(path), "%.*s%s", (int)(stem - (sizeof(SUFFIX) - 1)), socket, suffix);
+    unlink(path);
+}
+
+void nc_resident_place_remove(const nearcall_resident *resident)
+{
+    const struct nc_resident_place *place = &resident->place;
+    int lock = place->lock[0] ? open(place->lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (lock >= 0)
+        while (flock(lock, LOCK_EX) < 0 && errno == EINTR)
+            ;
+    if (nc_resident_place_is_own(resident)) {
+        unlink(place->socket);
+        if (resident->outdated) {
+            remove_beside(place->socket, ".log");
+            if (place->lock[0])
+                unlink(place->lock);
+        }
+    }
+    if (lock >= 0)
+        close(lock);
+}

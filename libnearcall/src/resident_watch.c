@@ -1,0 +1,134 @@
+/* The files that a resident was made from: it leaves when one of them changes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "resident.h"
+
+/* How inexact the start of a process is known. */
+#define START_SLACK_NS (20 * NC_NS_PER_MS)
+
+#define EVENTS (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+
+static uint64_t hash(uint64_t state, uint64_t number)
+{
+    for (int i = 0; i < 8; i++)
+        state = (state ^ (number >> 8 * i & 0xFF)) * 1099511628211U;
+    return state;
+}
+
+uint64_t nc_resident_identity(const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) < 0)
+        return 0;
+    const uint64_t numbers[] = {
+        file.st_dev, file.st_ino, (uint64_t)file.st_size,
+        (uint64_t)file.st_mtim.tv_sec, (uint64_t)file.st_mtim.tv_nsec,
+        (uint64_t)file.st_ctim.tv_sec, (uint64_t)file.st_ctim.tv_nsec,
+    };
+    uint64_t state = 14695981039346656037U;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        state = hash(state, numbers[i]);
+    return state;
+}
+
+static bool is_same(const struct nc_resident_file *file, const struct stat *now)
+{
+    return file->device == now->st_dev && file->inode == now->st_ino && file->bytes == now->st_size &&
+           memcmp(&file->modified, &now->st_mtim, sizeof(file->modified)) == 0 &&
+           memcmp(&file->changed, &now->st_ctim, sizeof(file->changed)) == 0;
+}
+
+/* Where there are no more watches, the files are looked at with each run instead. */
+static void add_watch(nearcall_resident *resident, const char *path)
+{
+    if (resident->inotify < 0)
+        return;
+    if (inotify_add_watch(resident->inotify, path, EVENTS) < 0)
+        nc_resident_close_fd(&resident->inotify);
+}
+
+int nc_resident_watch_begin(nearcall_resident *resident)
+{
+    resident->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    add_watch(resident, resident->place.socket);
+    return nc_resident_watch_file(resident, resident->program);
+}
+
+/* When this process started, by the clock of files, to 10 ms; 0: unknown. */
+static int64_t process_start_ns(void)
+{
+    char text[1024];
+    struct timespec boot, now;
+    unsigned long long ticks = 0;
+    FILE *status = fopen("/proc/self/stat", "re");
+    size_t bytes = status ? fread(text, 1, sizeof(text) - 1, status) : 0;
+    if (status)
+        fclose(status);
+    text[bytes] = 0;
+    const char *field = strrchr(text, ')'); /* field 2; the start is field 22 */
+    for (int i = 2; field && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    if (!field || sscanf(field, "%llu", &ticks) != 1)
+        return 0;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t up_ns = (int64_t)boot.tv_sec * NC_NS_PER_S + boot.tv_nsec;
+    int64_t age_ns = up_ns - (int64_t)ticks * (NC_NS_PER_S / sysconf(_SC_CLK_TCK));
+    return (int64_t)now.tv_sec * NC_NS_PER_S + now.tv_nsec - age_ns;
+}
+
+int nc_resident_watch_file(nearcall_resident *resident, const char *path)
+{
+    size_t bytes = strlen(path) + 1;
+    struct nc_resident_file *file = calloc(1, sizeof(*file) + bytes);
+    struct stat now;
+    if (!file)
+        return nc_resident_fail(resident, NEARCALL_E_RESOURCE_EXHAUSTED, "no memory for a file's name");
+    memcpy(file->path, path, bytes);
+    add_watch(resident, path);
+    if (stat(path, &now) < 0) {
+        free(file);
+        return nc_resident_fail(resident, NEARCALL_E_NOT_FOUND, "%.300s: %s", path, strerror(errno));
+    }
+    file->device = now.st_dev;
+    file->inode = now.st_ino;
+    file->bytes = now.st_size;
+    file->modified = now.st_mtim;
+    file->changed = now.st_ctim;
+    if (resident->process_start_ns == 0)
+        resident->process_start_ns = process_start_ns();
+    if ((int64_t)now.st_ctim.tv_sec * NC_NS_PER_S + now.st_ctim.tv_nsec > resident->process_start_ns + START_SLACK_NS)
+        resident->outdated = true; /* it may have been read before that */
+    file->next = resident->files;
+    resident->files = file;
+    return NEARCALL_OK;
+}
+
+bool nc_resident_watch_changed(nearcall_resident *resident)
+{
+    char events[4096] __attribute__((aligned(8)));
+    struct stat now;
+    while (resident->inotify >= 0 && read(resident->inotify, events, sizeof(events)) > 0)
+        ;
+    for (const struct nc_resident_file *file = resident->files; file; file = file->next)
+        if (stat(file->path, &now) < 0 || !is_same(file, &now))
+            return true;
+    return false;
+}
+
+void nc_resident_watch_end(nearcall_resident *resident)
+{
+    while (resident->files) {
+        struct nc_resident_file *file = resident->files;
+        resident->files = file->next;
+        free(file);
+    }
+    nc_resident_close_fd(&resident->inotify);
+}

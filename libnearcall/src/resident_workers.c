@@ -1,0 +1,117 @@
+/* The supervisor's table of workers: what they said, and how they ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "resident.h"
+
+unsigned nc_resident_count(const nearcall_resident *resident, enum nc_resident_worker_state state)
+{
+    unsigned count = 0;
+    for (const struct nc_resident_worker *worker = resident->workers; worker; worker = worker->next)
+        count += worker->state == state;
+    return count;
+}
+
+static void answer_aside(nearcall_resident *resident, uint32_t kind, int connection)
+{
+    if (kind == NC_RESIDENT_STOP)
+        nc_resident_leave(resident, "it was asked to stop");
+    nc_resident_report(resident, connection);
+    close(connection);
+}
+
+static void heard(nearcall_resident *resident, struct nc_resident_worker *worker,
+                  const struct nc_resident_lease_message *message, int fd)
+{
+    if (message->type == NC_RESIDENT_FORWARD && fd >= 0) {
+        answer_aside(resident, message->kind, fd);
+    } else if (message->type == NC_RESIDENT_TAKEN) {
+        worker->state = NC_RESIDENT_BUSY;
+        worker->connection = fd;
+        if (resident->inotify < 0 && nc_resident_watch_changed(resident)) {
+            resident->outdated = true;
+            nc_resident_leave(resident, "a file it was made from has changed");
+        }
+    } else if (message->type == NC_RESIDENT_READY) {
+        worker->state = NC_RESIDENT_WAITING;
+        resident->failures = 0;
+        if (!resident->ready)
+            nc_resident_place_ready(resident);
+        resident->ready = true;
+    }
+}
+
+void nc_resident_worker_hear(nearcall_resident *resident, struct nc_resident_worker *worker)
+{
+    struct nc_resident_lease_message message = {0};
+    int fd, r = 0;
+    while (worker->lease >= 0 && (r = nc_resident_lease_receive(worker->lease, &message, &fd)) > 0)
+        heard(resident, worker, &message, fd);
+    if (worker->lease >= 0 && (r == 0 || errno != EAGAIN))
+        nc_resident_close_fd(&worker->lease);
+}
+
+/* What a run left behind does not get SIGHUP when its launcher goes home. */
+static void tell_end(const struct nc_resident_worker *worker, int status)
+{
+    int flags = fcntl(worker->connection, F_GETFL);
+    if (flags >= 0)
+        (void)fcntl(worker->connection, F_SETFL, flags & ~O_ASYNC);
+    if (WIFSIGNALED(status))
+        (void)nc_resident_send_frame(worker->connection, NC_RESIDENT_KILLED, (uint32_t)WTERMSIG(status), 0, NULL);
+    else
+        (void)nc_resident_send_frame(worker->connection, NC_RESIDENT_EXITED, (uint32_t)WEXITSTATUS(status), 0,
+                                     NULL);
+}
+
+static void log_failure(pid_t process_id, int status)
+{
+    fprintf(stderr, "nearcall: process %ld %s %d before it waited for a run\n", (long)process_id,
+            WIFSIGNALED(status) ? "was ended by signal" : "ended with", WIFSIGNALED(status) ? WTERMSIG(status)
+                                                                                     : WEXITSTATUS(status));
+}
+
+static void worker_free(nearcall_resident *resident, struct nc_resident_worker *worker)
+{
+    struct nc_resident_worker **link = &resident->workers;
+    while (*link != worker)
+        link = &(*link)->next;
+    *link = worker->next;
+    nc_resident_close_fd(&worker->pidfd);
+    nc_resident_close_fd(&worker->lease);
+    nc_resident_close_fd(&worker->connection);
+    free(worker);
+}
+
+void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_worker *worker)
+{
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(worker->process_id, &status, WNOHANG)) < 0 && errno == EINTR)
+        ;
+    if (ended == 0)
+        return;
+    nc_resident_worker_hear(resident, worker); /* its last words */
+    if (worker->connection >= 0 && ended > 0)
+        tell_end(worker, status);
+    if (worker->state == NC_RESIDENT_BUSY)
+        resident->runs++;
+    if (worker->state == NC_RESIDENT_STARTING) {
+        resident->failures++;
+        log_failure(worker->process_id, status);
+    }
+    resident->idle_since_ns = nc_now_ns();
+    worker_free(resident, worker);
+}
+
+void nc_resident_workers_free(nearcall_resident *resident)
+{
+    while (resident->workers)
+        worker_free(resident, resident->workers);
+}
