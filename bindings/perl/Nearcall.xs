@@ -383,8 +383,74 @@ close(ncp_handoff *self)
   CODE:
     ncp_handoff_close(self);
 
+MODULE = Nearcall    PACKAGE = Nearcall::Resident
+
+bool
+_started(const char *first_argument)
+  CODE:
+    RETVAL = nearcall_resident_started(first_argument);
+  OUTPUT:
+    RETVAL
+
+nearcall_resident *
+_open(const char *program, U32 workers, IV idle_ms, AV *names)
+  CODE:
+    RETVAL = ncp_resident_open(aTHX_ program, workers, idle_ms, names);
+  OUTPUT:
+    RETVAL
+
+bool
+_watch(nearcall_resident *handle, const char *path)
+  CODE:
+    RETVAL = nearcall_resident_watch(handle, path) == NEARCALL_OK;
+  OUTPUT:
+    RETVAL
+
+int
+_next(nearcall_resident *handle)
+  CODE:
+    RETVAL = ncp_resident_next(aTHX_ handle);
+  OUTPUT:
+    RETVAL
+
+void
+_forked(nearcall_resident *handle, int process_id)
+  CODE:
+    (void)nearcall_resident_forked(handle, process_id);
+
+void
+_child(nearcall_resident *handle)
+  CODE:
+    ncp_resident_child(aTHX_ handle);
+
+SV *
+_accept(nearcall_resident *handle)
+  PREINIT:
+    HV *what;
+  CODE:
+    what = ncp_resident_accept(aTHX_ handle);
+    RETVAL = what ? newRV_noinc((SV *)what) : newSV(0);
+  OUTPUT:
+    RETVAL
+
+void
+_ending(nearcall_resident *handle, int code)
+  CODE:
+    nearcall_resident_ending(handle, code);
+
+void
+_name(const char *path)
+  CODE:
+    ncp_resident_name(path);
+
+void
+_leave(int code)
+  CODE:
+    ncp_resident_leave(aTHX_ code);
+
 BOOT:
 {
+    newCONSTSUB(gv_stashpvs("Nearcall::Resident", GV_ADD), "_FORK", newSViv(NEARCALL_RESIDENT_FORK));
     HV *stash = gv_stashpvs("Nearcall", GV_ADD);
     newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));
     newCONSTSUB(stash, "_ANY_SERVER_USER", newSViv(NEARCALL_ANY_SERVER_USER));

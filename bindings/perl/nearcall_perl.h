@@ -19,6 +19,7 @@
 
 #include "nearcall.h"
 #include "nearcall_handoff.h"
+#include "nearcall_resident.h"
 
 /* Guards the C stack of this binding's own recursion. It lies above the
  * protocol's limit on nesting, so that libnearcall's error comes first. */
@@ -259,5 +260,17 @@ void ncp_handoff_close(ncp_handoff *self);
  * came. Otherwise what came, for Nearcall::Handoff to make a socket of. */
 HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms);
 void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms);
+
+/* ---- Residents: what Nearcall::Resident is made of (resident.c) ---- */
+
+/* These throw what fails. */
+nearcall_resident *ncp_resident_open(pTHX_ const char *program, U32 workers, IV idle_ms, AV *names);
+int ncp_resident_next(pTHX_ nearcall_resident *handle);
+void ncp_resident_child(pTHX_ nearcall_resident *handle);
+
+/* Waits for a run and makes perl's streams those of its caller; NULL: leave. */
+HV *ncp_resident_accept(pTHX_ nearcall_resident *handle);
+void ncp_resident_name(const char *path);
+void ncp_resident_leave(pTHX_ int code) __attribute__((noreturn));
 
 #endif

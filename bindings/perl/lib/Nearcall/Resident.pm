@@ -1,0 +1,220 @@
+package Nearcall::Resident;
+
+use strict;
+use warnings;
+
+use Carp ();
+use Exporter 'import';
+use Nearcall ();
+
+our $VERSION = 'v0.1.0';
+our @EXPORT  = qw(resident);
+
+my %OPTIONS = map { $_ => 1 } qw(idle workers environment watch warm);
+
+# What perl itself reads when it starts, and never again.
+my @READ_ONCE = qw(PERL* LANG LC_*);
+
+# The handle, in a child that runs; zero in all other processes.
+my $running = 0;
+
+sub resident (&@) {
+    my ( $run, %option ) = @_;
+    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
+    Carp::croak("resident has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}") if @unknown;
+    if ( _started( $ARGV[0] // '' ) ) {
+        _supervise( \%option );
+    }
+    else {
+        shift @ARGV if @ARGV && $ARGV[0] eq '--no-resident';
+        $option{warm}->() if $option{warm};
+    }
+    exit( $run->() // 0 );
+}
+
+# Returns in children that have a run, and nowhere else.
+sub _supervise {
+    my ($option) = @_;
+    my $handle = eval { _begin($option) } or _give_up();
+    while ( ( eval { _next($handle) } // _give_up() ) == _FORK() ) {
+        my $pid = fork;
+        return _work( $handle, $option->{warm} ) if defined $pid && $pid == 0;
+        _forked( $handle, $pid // -1 );
+    }
+    return _leave(0);
+}
+
+sub _give_up {
+    print {*STDERR} "nearcall: $0: $@";
+    return _leave(1);
+}
+
+sub _begin {
+    my ($option) = @_;
+    my $idle     = $option->{idle};
+    my $idle_ms  = !defined $idle ? 0 : $idle <= 0 ? -1 : Nearcall::_timeout_ms($idle);
+    my @names    = ( @READ_ONCE, @{ $option->{environment} // [] } );
+    my $handle   = _open( $0, $option->{workers} // 0, $idle_ms, \@names );
+    my @loaded   = grep { defined && !ref && -e } values %INC, @DynaLoader::dl_shared_objects, $^X;
+    _watch( $handle, $_ ) for @loaded;
+    for my $path ( @{ $option->{watch} // [] } ) {
+        _watch( $handle, $path ) or die "a file to watch is not there: $path\n";
+    }
+    return $handle;
+}
+
+sub _work {
+    my ( $handle, $warm ) = @_;
+    my $what = eval {
+        _child($handle);
+        $warm->() if $warm;
+        _accept($handle) // 0;
+    };
+    _give_up() unless defined $what;
+    _leave(0)  unless $what;
+    $running = $handle;
+    my ( $name, @arguments ) = @{ $what->{arguments} };
+    ## no critic (RequireLocalizedPunctuationVars)
+    $0    = $name;
+    @ARGV = _decodes_arguments() ? map { utf8::decode($_); $_ } @arguments : @arguments;
+    %ENV  = map { /\A([^=]+)=(.*)\z/s ? ( $1 => $2 ) : () } @{ $what->{environment} };
+    $^T   = time;
+    _name($name);
+    return;
+}
+
+# As -CA and -CAL, or PERL_UNICODE, had it for those that perl was started with.
+sub _decodes_arguments {
+    return ${^UNICODE} & 32 && ( !( ${^UNICODE} & 64 ) || ${^UTF8LOCALE} );
+}
+
+END {
+    _ending( $running, $? ) if $running;
+}
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Nearcall::Resident - keep a Perl program ready between its runs
+
+=head1 SYNOPSIS
+
+    #!/usr/bin/perl
+    use strict;
+    use warnings;
+    use Nearcall::Resident;
+    use My::Fifty::Modules;    # loaded once
+
+    resident {
+        return main(@ARGV);    # the exit code
+    };
+
+and to run it:
+
+    nearcall-run ./report --since yesterday
+
+=head1 DESCRIPTION
+
+Most of the time that a short Perl program takes goes into loading its modules. With
+this module a program stays ready: what stands before C<resident> is done once, and each
+run is a forked child that has done it already. The launcher C<nearcall-run> stands in
+for the program: it passes arguments, environment, directory, umask, resource limits and
+the standard streams themselves, and ends as the program ended. The first run starts the
+resident; after ten minutes without a run it leaves, and as soon as the program or a module
+that was loaded changes.
+
+Started in any other way, or by C<nearcall-run> where it finds something amiss, the
+program runs plainly, as if C<resident> were not there.
+
+=head1 FUNCTIONS
+
+=head2 resident
+
+    resident { ... } %options;
+
+Runs the block and ends the process with the number it returns, as C<exit> does; C<undef>
+is 0. C<exit> and C<die> work inside as they do without this module, and END blocks run once,
+at the end of the run. It never returns. In a plain run a first argument C<--no-resident>
+is taken from C<@ARGV>. The options:
+
+=over
+
+=item warm
+
+A block of code for each child, before it has something to run: to connect to a data base,
+whose connections cannot be shared. It is called in plain runs too.
+
+=item idle
+
+After how many seconds without a run the resident leaves; 600 unless given, 0: never.
+
+=item workers
+
+How many children wait; 2 unless given. There is no limit to how many run.
+
+=item environment
+
+Reference to an array of names of variables that the program reads before C<resident>, as
+C<MY_CONFIG>, or their beginnings, as C<MYAPP_*>. A run where they have another value than
+at the resident's start is a plain one. For what perl reads itself (C<PERL*>, C<LANG> and
+C<LC_*>), the dynamic linker and the time zone that holds already.
+
+=item watch
+
+Reference to an array of files that the program reads before C<resident>, as its
+configuration. The resident leaves when one of them changes, as it does for modules.
+
+=back
+
+=head1 WHAT DIFFERS FROM A PLAIN RUN
+
+=over
+
+=item *
+
+What stands before C<resident> sees the arguments, environment, directory (C</>) and
+streams (a log) of the resident, not those of a run. So whatever looks at them belongs into the
+block or what it calls, also what modules do at load.
+
+=item *
+
+C<__FILE__>, and with it the place in messages, is the program's full path.
+
+=item *
+
+The random numbers of a run begin anew: C<srand> with a fixed seed belongs into the block.
+C<$^T> is the time at which the run began.
+
+=item *
+
+Files that were opened for reading before are each run's own, at the place where they stood.
+Whatever else is open before is shared with other runs, which for sockets and data bases goes
+wrong: use L<warm|/resident>.
+
+=item *
+
+The process is a session leader without a controlling terminal: F</dev/tty> cannot be opened.
+The streams are the terminal, where they are one. Signals that the launcher gets it gets too, and SIGHUP
+when the launcher is gone.
+
+=item *
+
+Threads do not survive the fork.
+
+=back
+
+=head1 ERRORS
+
+C<resident> with an unknown option dies. What goes wrong in the resident stands in its log,
+beside the socket, and the launcher runs the program plainly.
+
+=head1 SEE ALSO
+
+L<Nearcall>, nearcall-run(1)
+
+=cut
