@@ -78,6 +78,9 @@ func (p *Peer) takeBack(take func(*Conn)) {
 // asked to give c back, and where it cannot answer within a second the channel is
 // ended, with all that it had not taken.
 //
+// Untouched are its bytes. A peer that did not come to say that it took c may have set
+// options of the socket before, as package net does: TCP_NODELAY and keep-alive.
+//
 // A peer that was stopped may have a copy of c in its channel for as long as it is:
 // whoever closes c after an error calls CloseWrite first, or its client is not told.
 //
