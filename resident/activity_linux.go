@@ -1,0 +1,76 @@
+package resident
+
+import (
+	"sync"
+	"time"
+)
+
+// An activity knows what goes on, and when nothing did for long.
+type activity struct {
+	idle    time.Duration // negative: for ever
+	expired func() bool   // called after idle time; false: something does go on
+
+	mu    sync.Mutex
+	busy  int
+	runs  uint64
+	timer *time.Timer
+	quiet *sync.Cond // nothing goes on
+}
+
+func newActivity(idle time.Duration, expired func() bool) *activity {
+	a := &activity{idle: idle, expired: expired}
+	a.quiet = sync.NewCond(&a.mu)
+	if idle >= 0 {
+		a.timer = time.AfterFunc(idle, a.expire)
+	}
+	return a
+}
+
+func (a *activity) expire() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy == 0 && !a.expired() {
+		a.timer.Reset(a.idle)
+	}
+}
+
+func (a *activity) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy++; a.busy == 1 && a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+func (a *activity) countRun() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs++
+}
+
+func (a *activity) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy--; a.busy > 0 {
+		return
+	}
+	a.quiet.Broadcast()
+	if a.timer != nil {
+		a.timer.Reset(a.idle)
+	}
+}
+
+// await returns when nothing goes on.
+func (a *activity) await() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.busy > 0 {
+		a.quiet.Wait()
+	}
+}
+
+func (a *activity) counts() (busy int, runs uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.busy, a.runs
+}

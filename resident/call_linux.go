@@ -1,0 +1,80 @@
+package resident
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// exitPanicked is what the Go runtime ends a process with.
+const exitPanicked = 2
+
+// A result is how a run ended.
+type result struct {
+	code   int
+	killed syscall.Signal // 0: it ended by itself
+}
+
+func (r result) frame() request.Frame {
+	if r.killed != 0 {
+		return request.Frame{Type: request.Killed, Value: uint32(r.killed)}
+	}
+	return request.Frame{Type: request.Exited, Value: uint32(r.code & 0xff)}
+}
+
+// afterBrokenPipe makes SIGPIPE of a failure when nobody reads the output: where the
+// output is not descriptor 1 the kernel's signal does not end the program.
+func (r *result) afterBrokenPipe(output *os.File) {
+	raw, err := output.SyscallConn()
+	if err != nil || r.code == 0 {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		if n, err := unix.Poll(poll, 0); n == 1 && err == nil && poll[0].Revents&unix.POLLERR != 0 {
+			r.killed = unix.SIGPIPE
+		}
+	})
+}
+
+// call runs the program in a goroutine of its own, in a process that stays.
+func call(ctx context.Context, run runFunc, inv *Invocation, s *session) result {
+	host := &sharedHost{session: s}
+	host.code.Store(exitPanicked)
+	inv.host = host
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() {
+			if p := recover(); p != nil {
+				_, _ = fmt.Fprintf(inv.Stderr, "panic: %v\n\n%s", p, debug.Stack())
+			}
+		}()
+		host.code.Store(int64(run(ctx, inv)))
+	}()
+	<-ended
+	return result{code: int(host.code.Load())}
+}
+
+// A sharedHost is a process that stays after the run.
+type sharedHost struct {
+	session *session
+	code    atomic.Int64
+}
+
+func (h *sharedHost) exit(code int) {
+	h.code.Store(int64(code))
+	runtime.Goexit()
+}
+
+func (h *sharedHost) execute(ctx context.Context, arguments []string) (int, error) {
+	return h.session.execute(ctx, arguments)
+}

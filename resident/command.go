@@ -1,0 +1,79 @@
+package resident
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Path returns the path of a file that the caller named: relative ones are relative
+// to the caller's directory.
+func (inv *Invocation) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(inv.directoryPath(), name)
+}
+
+// directoryPath is one by which the directory is found even if it has no name.
+func (inv *Invocation) directoryPath() string {
+	if inv.Dir == "" && inv.directory != nil {
+		return fmt.Sprintf("/proc/self/fd/%d", inv.directory.Fd())
+	}
+	if inv.Dir == "" {
+		return "."
+	}
+	return inv.Dir
+}
+
+// Command returns a command that runs with the caller's directory, environment,
+// umask and streams, and is found in the caller's PATH; see exec.CommandContext. It
+// runs on the resident's side: what needs the terminal to itself is for Execute.
+func (inv *Invocation) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, name, arguments...)
+	if inv.Resident {
+		command.Path, command.Err = inv.lookPath(name)
+	}
+	command.Dir, command.Env = inv.directoryPath(), inv.Env
+	command.Stdin, command.Stdout, command.Stderr = inv.Stdin, inv.Stdout, inv.Stderr
+	if inv.foreignUmask() && command.Err == nil {
+		script := fmt.Sprintf(`umask %04o; exec "$0" "$@"`, inv.Umask)
+		command.Args = append([]string{"sh", "-c", script, command.Path}, arguments...)
+		command.Path = "/bin/sh"
+	}
+	return command
+}
+
+// lookPath is exec.LookPath with the caller's PATH and directory.
+func (inv *Invocation) lookPath(name string) (string, error) {
+	if filepath.Base(name) != name {
+		return inv.Path(name), nil
+	}
+	failure := error(exec.ErrNotFound)
+	for _, directory := range filepath.SplitList(inv.Getenv("PATH")) {
+		path := filepath.Join(inv.Path(directory), name)
+		err := executable(path)
+		if err == nil {
+			return path, nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			failure = err
+		}
+	}
+	return name, &exec.Error{Name: name, Err: failure}
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fs.ErrPermission
+	}
+	return nil
+}

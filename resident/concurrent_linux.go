@@ -1,0 +1,84 @@
+package resident
+
+import (
+	"context"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// runConcurrently runs the program beside others. It returns when the launcher was
+// told how that ended.
+func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
+	if err := conn.Write(request.Frame{Type: request.Running, Second: uint32(unix.Getpid())}); err != nil {
+		p.close() // withdrawn
+		return
+	}
+	r.activity.countRun()
+	p.reopenInput()
+	var files [streams]*os.File
+	for fd := range streams {
+		files[fd] = os.NewFile(uintptr(p.descriptors[fd]), streamName(fd))
+	}
+	caught, ctx := newSignals(context.Background(), false)
+	inv := p.invocation(files)
+	inv.signals, inv.concurrent = caught, true
+	s := newSession(conn)
+	told := make(chan struct{})
+	finish := func(how result) {
+		if s.end() {
+			caught.stop()
+			inv.close()
+			_ = conn.Write(how.frame())
+			close(told)
+		}
+	}
+	s.gone = func() { caught.deliver(unix.SIGHUP); caught.cancel(ErrCallerGone) }
+	s.signal = func(received syscall.Signal) {
+		if !caught.deliver(received) && deadly(received) {
+			go finish(result{killed: received})
+		}
+	}
+	go s.read()
+	go func() {
+		how := call(ctx, r.run, inv, s)
+		how.afterBrokenPipe(files[1])
+		finish(how)
+	}()
+	<-told
+}
+
+// deadly tells which signals end a program that does not know them.
+func deadly(s syscall.Signal) bool {
+	switch s {
+	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM:
+		return true
+	}
+	return false
+}
+
+// reopenInput replaces a pipe or a terminal by another description of the same, that
+// can be waited for without a thread, and closed meanwhile. Its own is shared with
+// the caller's shell and stays as it is.
+func (p *passed) reopenInput() {
+	fd := p.descriptors[0]
+	var s unix.Stat_t
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE == unix.O_WRONLY || flags&unix.O_PATH != 0 || unix.Fstat(fd, &s) != nil {
+		return
+	}
+	_, notTerminal := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if s.Mode&unix.S_IFMT != unix.S_IFIFO && notTerminal != nil {
+		return
+	}
+	again, err := unix.Open(procDescriptor(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_ = unix.Close(fd)
+	p.descriptors[0] = again
+}

@@ -1,0 +1,115 @@
+package resident
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Whatever of a process belongs to a run is put on for it here, and, in mode
+// Serial, taken off afterwards.
+
+const streams = 3 // descriptors 0, 1 and 2
+
+// limitsMax is the number of resource limits there are on Linux.
+const limitsMax = 16
+
+// enter goes to the caller's directory.
+func (p *passed) enter() error {
+	if err := unix.Fchdir(p.directory()); err != nil {
+		return plainlyError(fmt.Sprintf("the caller's directory cannot be entered: %v", err))
+	}
+	return nil
+}
+
+// limits takes the caller's resource limits over. The soft limit of files is left as
+// Go has raised it, unless the hard one differs: those who run commands get it as it
+// was. After an error that is no plainlyError some are the caller's already.
+func (p *passed) limits() error {
+	var changed [limitsMax]*syscall.Rlimit
+	for resource := range limitsMax {
+		var theirs, ours unix.Rlimit
+		err := errors.Join(unix.Prlimit(int(p.peer.ProcessID), resource, nil, &theirs), unix.Prlimit(0, resource, nil, &ours))
+		switch {
+		case err != nil:
+			return plainlyError(fmt.Sprintf("the caller's resource limits are not known: %v", err))
+		case theirs == ours, resource == unix.RLIMIT_NOFILE && theirs.Max == ours.Max:
+			continue
+		case theirs.Max > ours.Max && os.Geteuid() != 0:
+			return plainlyError(fmt.Sprintf("the caller's resource limit %d is higher than the resident's", resource))
+		}
+		changed[resource] = &syscall.Rlimit{Cur: theirs.Cur, Max: theirs.Max}
+	}
+	for resource, limit := range changed {
+		if limit == nil {
+			continue
+		}
+		if err := syscall.Setrlimit(resource, limit); err != nil {
+			return fmt.Errorf("the caller's resource limit %d cannot be set: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// dress gives the process the caller's descriptors, umask, environment and arguments.
+func (p *passed) dress() error {
+	for fd := range streams {
+		if err := unix.Dup3(p.descriptors[fd], fd, 0); err != nil {
+			return os.NewSyscallError("dup3", err)
+		}
+	}
+	unix.Umask(int(p.Umask))
+	os.Args = p.Arguments
+	setEnvironment(p.Variables)
+	return nil
+}
+
+func setEnvironment(variables []string) {
+	os.Clearenv()
+	for _, variable := range variables {
+		if name, value, found := strings.Cut(variable, "="); found && name != "" {
+			_ = os.Setenv(name, value) // fails for names without which it could not have come
+		}
+	}
+}
+
+// invocation returns what the program is given. The files are its own from now on,
+// and all descriptors with them.
+func (p *passed) invocation(files [streams]*os.File) *Invocation {
+	inv := &Invocation{
+		Args: p.Arguments, Env: p.Variables, Dir: p.Directory,
+		Stdin: files[0], Stdout: files[1], Stderr: files[2],
+		Umask: int(p.Umask), Resident: true,
+		Peer:      Peer{PID: int(p.peer.ProcessID), UID: p.peer.UserID, GID: p.peer.GroupID},
+		directory: os.NewFile(uintptr(p.directory()), "directory"),
+	}
+	p.descriptors = nil
+	inv.Terminal = terminalOf(inv)
+	if p.Rows != 0 || p.Columns != 0 {
+		inv.Terminal.Rows, inv.Terminal.Columns = int(p.Rows), int(p.Columns)
+	}
+	return inv
+}
+
+// close closes what belongs to the run.
+func (inv *Invocation) close() {
+	inv.rootOnce.Do(func() { inv.rootErr = os.ErrClosed })
+	if inv.root != nil {
+		_ = inv.root.Close()
+	}
+	for _, file := range []*os.File{inv.Stdin, inv.Stdout, inv.Stderr, inv.directory} {
+		_ = file.Close()
+	}
+}
+
+// foreignUmask tells whether the process has another umask than the run.
+func (inv *Invocation) foreignUmask() bool {
+	return inv.concurrent && inv.Umask != residentUmask
+}
+
+// residentUmask is what residents are started with.
+const residentUmask = 0o077

@@ -1,0 +1,91 @@
+package resident
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// readOnce are the variables that Go and the dynamic linker read at a program's start.
+func readOnce() []string {
+	return []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "TZ", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
+}
+
+// A guard says which requests this process may take.
+type guard struct {
+	surroundings channel.Surroundings
+	fixed        []string // names of variables
+	start        []string // the environment at the start
+}
+
+func newGuard(o Options) (*guard, error) {
+	surroundings, err := channel.OwnSurroundings()
+	if err != nil {
+		return nil, err
+	}
+	return &guard{surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ()}, nil
+}
+
+// A plainlyError is why the launcher is to run the program itself.
+type plainlyError string
+
+func (e plainlyError) Error() string { return string(e) }
+
+// A passed is a request to run, with what came along.
+type passed struct {
+	request.Request
+	descriptors []int // owned
+	peer        peercred.Credentials
+}
+
+func (p *passed) directory() int { return p.descriptors[request.Descriptors-1] }
+
+func (p *passed) close() {
+	for _, fd := range p.descriptors {
+		_ = unix.Close(fd)
+	}
+}
+
+// knows tells whether the other end is of this process's user.
+func knows(conn *channel.Conn) (peercred.Credentials, bool) {
+	peer, err := conn.Peer()
+	return peer, err == nil && int(peer.UserID) == os.Geteuid()
+}
+
+// receive returns the request, or a plainlyError, or what ends the connection.
+func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Credentials) (*passed, error) {
+	r, descriptors, err := conn.Receive(h)
+	if err != nil {
+		if err == channel.ErrDescriptors {
+			err = plainlyError(err.Error())
+		}
+		return nil, err
+	}
+	p := &passed{Request: r, descriptors: descriptors, peer: peer}
+	why := g.surroundings.Difference(conn, peer)
+	if why == "" {
+		why = g.variables(r.Variables)
+	}
+	if why != "" {
+		p.close()
+		return nil, plainlyError(why)
+	}
+	return p, nil
+}
+
+func (g *guard) variables(theirs []string) string {
+	for _, name := range g.fixed {
+		value, set := lookup(theirs, name)
+		ours, ourSet := lookup(g.start, name)
+		if value != ours || set != ourSet {
+			return fmt.Sprintf("the variable %s is read only once and has another value than at the resident's start", strings.ToValidUTF8(name, "?"))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,204 @@
+// Package channel is a resident's side of a connection: requests with descriptors,
+// frames, and who is at the other end.
+package channel
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// descriptorsMax is what the kernel lets one message carry (SCM_MAX_FD). There is
+// room for all of them, so that none is received unseen.
+const (
+	descriptorsMax  = 253
+	descriptorBytes = 4
+)
+
+var (
+	// ErrOther is a connection that is for a server, not of a launcher.
+	ErrOther = errors.New("not a launcher's connection")
+	// ErrDescriptors is a request without the descriptors that belong to it.
+	ErrDescriptors = errors.New("a descriptor is missing")
+)
+
+// A Conn is a launcher's connection. One goroutine reads; any may write.
+type Conn struct {
+	socket  *net.UnixConn
+	raw     syscall.RawConn
+	writing sync.Mutex
+}
+
+// Open returns a Conn over a socket, which it owns.
+func Open(socket *net.UnixConn) (*Conn, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		_ = socket.Close()
+		return nil, err
+	}
+	return &Conn{socket: socket, raw: raw}, nil
+}
+
+// FromDescriptor returns a Conn over a descriptor, which it owns.
+func FromDescriptor(fd int) (*Conn, error) {
+	file := os.NewFile(uintptr(fd), "launcher")
+	made, err := net.FileConn(file)
+	_ = file.Close()
+	if err != nil {
+		return nil, err
+	}
+	socket, ok := made.(*net.UnixConn)
+	if !ok {
+		_ = made.Close()
+		return nil, errors.New("a launcher's connection is not a Unix socket")
+	}
+	return Open(socket)
+}
+
+// Socket is what the Conn is over.
+func (c *Conn) Socket() *net.UnixConn { return c.socket }
+
+// Close ends the connection.
+func (c *Conn) Close() error { return c.socket.Close() }
+
+// Control calls f with the descriptor.
+func (c *Conn) Control(f func(fd int) error) error {
+	var failure error
+	err := c.raw.Control(func(fd uintptr) { failure = f(int(fd)) })
+	return errors.Join(err, failure)
+}
+
+// Header returns the header of the request that comes, and leaves it where it is.
+// It fails with ErrOther when the first byte is none of a launcher's.
+func (c *Conn) Header() (request.Header, error) {
+	_ = c.socket.SetReadDeadline(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
+	var b [request.HeaderBytes]byte
+	n, failure := 0, error(nil)
+	err := c.raw.Read(func(fd uintptr) bool {
+		n, failure = peek(int(fd), b[:])
+		return failure != unix.EAGAIN && (failure != nil || n == 0 || !request.Ours(b[0]) || n == len(b))
+	})
+	switch {
+	case err != nil:
+		return request.Header{}, err
+	case failure != nil:
+		return request.Header{}, os.NewSyscallError("recv", failure)
+	case n == 0:
+		return request.Header{}, io.EOF
+	case !request.Ours(b[0]):
+		return request.Header{}, ErrOther
+	}
+	return request.ParseHeader(b[:])
+}
+
+// peek has no room for descriptors, which the kernel would copy for it.
+func peek(fd int, b []byte) (int, error) {
+	for {
+		n, _, err := unix.Recvfrom(fd, b, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// Receive returns the request that Header announced, and the descriptors of a
+// request to run, which are the caller's and close-on-exec.
+func (c *Conn) Receive(h request.Header) (request.Request, []int, error) {
+	b := make([]byte, h.Bytes)
+	var got []int
+	truncated := false
+	for n := 0; n < len(b); {
+		count, descriptors, flags, err := c.receive(b[n:])
+		got = append(got, descriptors...)
+		if err != nil {
+			closeAll(got)
+			return request.Request{}, nil, err
+		}
+		truncated = truncated || flags&unix.MSG_CTRUNC != 0
+		n += count
+	}
+	_ = c.socket.SetReadDeadline(time.Time{})
+	r, err := h.ParseBody(b[request.HeaderBytes:])
+	switch {
+	case err != nil:
+	case h.Kind == request.Run && (truncated || len(got) < request.Descriptors):
+		err = ErrDescriptors
+	case h.Kind != request.Run && len(got) > 0 || len(got) > request.Descriptors:
+		err = request.ErrMalformed
+	}
+	if err != nil {
+		closeAll(got)
+		return request.Request{}, nil, err
+	}
+	return r, got, nil
+}
+
+// receive makes descriptors close-on-exec as package net does it: MSG_CMSG_CLOEXEC.
+func (c *Conn) receive(b []byte) (n int, descriptors []int, flags int, err error) {
+	var control [4096]byte
+	n, controlBytes, flags, _, err := c.socket.ReadMsgUnix(b, control[:unix.CmsgSpace(descriptorsMax*descriptorBytes)])
+	if controlBytes > 0 {
+		descriptors = rights(control[:controlBytes])
+	}
+	if err == nil && n == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, descriptors, flags, err
+}
+
+func rights(control []byte) []int {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return nil
+	}
+	var descriptors []int
+	for _, message := range messages {
+		if found, err := unix.ParseUnixRights(&message); err == nil {
+			descriptors = append(descriptors, found...)
+		}
+	}
+	return descriptors
+}
+
+func closeAll(descriptors []int) {
+	for _, fd := range descriptors {
+		_ = unix.Close(fd)
+	}
+}
+
+// Write sends a frame.
+func (c *Conn) Write(f request.Frame) error {
+	var b [64]byte
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_, err := c.socket.Write(f.Append(b[:0]))
+	return err
+}
+
+// Read returns the launcher's next frame, and io.EOF when it is gone.
+func (c *Conn) Read() (request.Frame, error) { return ReadFrame(c.socket) }
+
+// ReadFrame reads a frame from either side's connection.
+func ReadFrame(from io.Reader) (request.Frame, error) {
+	var b [request.FrameHeaderBytes]byte
+	if _, err := io.ReadFull(from, b[:]); err != nil {
+		return request.Frame{}, err
+	}
+	f, textBytes, err := request.ParseFrame(b[:])
+	if err != nil || textBytes == 0 {
+		return f, err
+	}
+	text := make([]byte, textBytes)
+	_, err = io.ReadFull(from, text)
+	f.Text = string(text)
+	return f, err
+}

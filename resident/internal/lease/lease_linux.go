@@ -1,0 +1,169 @@
+// Package lease is between a pool's supervisor and its workers: a worker waits for
+// connections itself, and tells the supervisor of each. When a lease ends, so does
+// the worker, or so has it.
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Message is what a worker says.
+type Message byte
+
+// The messages. Those with a connection come with a copy of its descriptor.
+const (
+	Ready   Message = 'R' // it waits
+	Taken   Message = 'T' // it runs this connection's request
+	Forward Message = 'F' // this connection is not for it; it goes on waiting
+	Free    Message = 'E' // a serial worker told how the run ended, and waits again
+)
+
+// NoDescriptor is in place of one.
+const NoDescriptor = -1
+
+// A Lease is the supervisor's end.
+type Lease struct{ socket *net.UnixConn }
+
+// Pair returns both ends of a lease; the second is to be a worker's.
+func Pair() (*Lease, *os.File, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	own, theirs := os.NewFile(uintptr(ends[0]), "lease"), os.NewFile(uintptr(ends[1]), "lease")
+	made, err := net.FileConn(own)
+	_ = own.Close()
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	socket, ok := made.(*net.UnixConn)
+	if !ok {
+		_, _ = made.Close(), theirs.Close()
+		return nil, nil, fmt.Errorf("a socket pair is %T", made)
+	}
+	return &Lease{socket}, theirs, nil
+}
+
+// End tells the worker to leave, unless a run is its own.
+func (l *Lease) End() error { return l.socket.CloseWrite() }
+
+// Close closes the lease.
+func (l *Lease) Close() error { return l.socket.Close() }
+
+// Receive returns the worker's next message, and io.EOF when it has none any more.
+// The descriptor is the caller's.
+func (l *Lease) Receive() (Message, int, error) {
+	var b [1]byte
+	control := make([]byte, unix.CmsgSpace(4))
+	n, controlBytes, _, _, err := l.socket.ReadMsgUnix(b[:], control)
+	if err != nil {
+		return 0, NoDescriptor, err
+	}
+	fd := descriptorOf(control[:controlBytes])
+	if n == 0 {
+		return 0, fd, io.EOF
+	}
+	return Message(b[0]), fd, nil
+}
+
+func descriptorOf(control []byte) int {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil || len(messages) != 1 {
+		return NoDescriptor
+	}
+	found, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(found) != 1 {
+		return NoDescriptor
+	}
+	return found[0]
+}
+
+// A Worker is the other end, with the socket on which launchers connect.
+type Worker struct {
+	lease, listener int
+	events          int // of both: an epoll descriptor
+}
+
+// Open makes a worker of inherited descriptors, which it owns.
+func Open(lease, listener int) (*Worker, error) {
+	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	w := &Worker{lease: lease, listener: listener, events: events}
+	unix.CloseOnExec(lease)
+	unix.CloseOnExec(listener)
+	// Of those that wait one is woken by a connection, not all.
+	err = errors.Join(w.watch(listener, unix.EPOLLIN|unix.EPOLLEXCLUSIVE), w.watch(lease, unix.EPOLLIN|unix.EPOLLRDHUP),
+		unix.SetNonblock(listener, true))
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Worker) watch(fd int, events uint32) error {
+	event := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(w.events, unix.EPOLL_CTL_ADD, fd, &event))
+}
+
+// Next waits for a connection, which is the caller's; NoDescriptor: there is none
+// any more. When the lease has ended it does not wait.
+func (w *Worker) Next() (int, error) {
+	for {
+		var events [2]unix.EpollEvent
+		n, err := unix.EpollWait(w.events, events[:], -1)
+		if err != nil && err != unix.EINTR {
+			return NoDescriptor, os.NewSyscallError("epoll_wait", err)
+		}
+		ended := false
+		for _, event := range events[:max(n, 0)] {
+			ended = ended || int(event.Fd) == w.lease
+		}
+		fd, err := w.accept()
+		if fd != NoDescriptor || err != nil || ended {
+			return fd, err
+		}
+	}
+}
+
+func (w *Worker) accept() (int, error) {
+	for {
+		fd, _, err := unix.Accept4(w.listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch err {
+		case nil:
+			return fd, nil
+		case unix.EINTR, unix.ECONNABORTED:
+		case unix.EAGAIN:
+			return NoDescriptor, nil
+		default:
+			return NoDescriptor, os.NewSyscallError("accept4", err)
+		}
+	}
+}
+
+// Tell sends a message, with a copy of a descriptor or NoDescriptor.
+func (w *Worker) Tell(m Message, fd int) error {
+	var control []byte
+	if fd != NoDescriptor {
+		control = unix.UnixRights(fd)
+	}
+	for {
+		err := unix.Sendmsg(w.lease, []byte{byte(m)}, control, nil, unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return os.NewSyscallError("sendmsg", err)
+		}
+	}
+}
+
+// Leave lets go of the launchers' socket: one run is all that this process takes.
+func (w *Worker) Leave() {
+	_, _ = unix.Close(w.events), unix.Close(w.listener)
+}

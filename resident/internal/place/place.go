@@ -1,0 +1,143 @@
+// Package place says where a program's resident is found: spec/resident.md, Place.
+package place
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	directoryName   = "nearcall-resident"
+	programBytesMax = 32
+	identityDigits  = 16
+
+	socketSuffix = ".sock"
+	lockSuffix   = ".lock"
+	logSuffix    = ".log"
+)
+
+// ErrUnsafe is returned for a directory that others could have made, or could write to.
+var ErrUnsafe = errors.New("the directory of residents is not private to its user")
+
+// A Stat is what tells one version of a program's file from another.
+type Stat struct {
+	Device, Inode, Size                uint64
+	ModifiedSeconds, ModifiedNano      uint64
+	ChangedSeconds, ChangedNanoseconds uint64
+}
+
+// Identity is part of the names of this version's resident.
+func (s Stat) Identity() string {
+	hash := fnv.New64a()
+	var b []byte
+	for _, number := range []uint64{s.Device, s.Inode, s.Size, s.ModifiedSeconds, s.ModifiedNano, s.ChangedSeconds, s.ChangedNanoseconds} {
+		b = binary.LittleEndian.AppendUint64(b, number)
+	}
+	_, _ = hash.Write(b) // cannot fail
+	return fmt.Sprintf("%0*x", identityDigits, hash.Sum64())
+}
+
+// A Place is where one version of one program is resident.
+type Place struct {
+	Directory string
+	Program   string // the program's name as in file names
+	Identity  string
+}
+
+// Of returns the place of the program that is found by a path.
+func Of(path string) (Place, error) {
+	directory, err := Directory()
+	if err != nil {
+		return Place{}, err
+	}
+	stat, err := StatOf(path)
+	if err != nil {
+		return Place{}, err
+	}
+	return Place{Directory: directory, Program: cleaned(filepath.Base(path)), Identity: stat.Identity()}, nil
+}
+
+// OfLock returns the place with this lock file.
+func OfLock(path string) (Place, error) {
+	p, ok := parse(filepath.Dir(path), filepath.Base(path), lockSuffix)
+	if !ok || !filepath.IsAbs(path) {
+		return Place{}, fmt.Errorf("%q is not the path of a resident's lock file", path)
+	}
+	return p, nil
+}
+
+// List returns the places of a directory that have a socket.
+func List(directory string) ([]Place, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, err
+	}
+	var places []Place
+	for _, entry := range entries {
+		if p, ok := parse(directory, entry.Name(), socketSuffix); ok {
+			places = append(places, p)
+		}
+	}
+	return places, nil
+}
+
+func parse(directory, name, suffix string) (Place, bool) {
+	stem, found := strings.CutSuffix(name, suffix)
+	dash := strings.LastIndexByte(stem, '-')
+	if !found || dash < 1 || len(stem)-dash-1 != identityDigits {
+		return Place{}, false
+	}
+	if _, err := strconv.ParseUint(stem[dash+1:], 16, 64); err != nil {
+		return Place{}, false
+	}
+	return Place{Directory: directory, Program: stem[:dash], Identity: stem[dash+1:]}, true
+}
+
+// Socket is where launchers connect.
+func (p Place) Socket() string { return p.path(socketSuffix) }
+
+// Lock is what whoever starts or ends the resident holds.
+func (p Place) Lock() string { return p.path(lockSuffix) }
+
+// Log is what the resident says itself.
+func (p Place) Log() string { return p.path(logSuffix) }
+
+func (p Place) path(suffix string) string {
+	return filepath.Join(p.Directory, p.Program+"-"+p.Identity+suffix)
+}
+
+// Directory makes the directory of this user's residents where there is none, and
+// fails with ErrUnsafe where it is not the user's alone.
+func Directory() (string, error) {
+	if base := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(base) {
+		path := filepath.Join(base, directoryName)
+		if err := os.Mkdir(path, 0o700); err == nil || errors.Is(err, os.ErrExist) {
+			return path, checkPrivate(path)
+		}
+	}
+	path := fmt.Sprintf("/tmp/%s-%d", directoryName, os.Geteuid())
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	}
+	return path, checkPrivate(path)
+}
+
+func cleaned(name string) string {
+	if len(name) > programBytesMax {
+		name = name[:programBytesMax]
+	}
+	b := []byte(name)
+	for i, c := range b {
+		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+		if !plain {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,73 @@
+package resident
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+)
+
+// runPlainly runs the program as if there were no residents.
+func runPlainly(run runFunc) int {
+	caught, ctx := newSignals(context.Background(), true)
+	directory, _ := os.Getwd() // empty where it has no name
+	inv := &Invocation{
+		Args: os.Args, Env: os.Environ(), Dir: directory,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Umask: processUmask(),
+		Peer:  Peer{PID: os.Getpid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+	}
+	inv.signals, inv.host = caught, &plainHost{inv: inv}
+	inv.Terminal = terminalOf(inv)
+	return run(ctx, inv)
+}
+
+// A plainHost is the process itself.
+type plainHost struct {
+	inv       *Invocation
+	executing sync.Mutex
+}
+
+func (*plainHost) exit(code int) { os.Exit(code) }
+
+// execute leaves the program alone when ctx ends, as a launcher does.
+func (h *plainHost) execute(ctx context.Context, arguments []string) (int, error) {
+	type result struct {
+		code int
+		err  error
+	}
+	ended := make(chan result, 1)
+	command := h.inv.Command(context.Background(), arguments[0], arguments[1:]...)
+	go func() {
+		h.executing.Lock()
+		defer h.executing.Unlock()
+		err := command.Run()
+		var failed *exec.ExitError
+		if err == nil || errors.As(err, &failed) {
+			ended <- result{code: codeOf(command.ProcessState)}
+			return
+		}
+		ended <- result{err: err}
+	}()
+	select {
+	case r := <-ended:
+		return r.code, r.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+func terminalOf(inv *Invocation) Terminal {
+	t := Terminal{}
+	for _, stream := range []struct {
+		file  *os.File
+		found *bool
+	}{{inv.Stdin, &t.Stdin}, {inv.Stdout, &t.Stdout}, {inv.Stderr, &t.Stderr}} {
+		rows, columns, is := terminalSize(stream.file)
+		if *stream.found = is; is {
+			t.Rows, t.Columns = rows, columns
+		}
+	}
+	return t
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package resident_test
+
+const raceEnabled = false

@@ -1,0 +1,114 @@
+package resident
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+)
+
+// A Mode says how runs share processes.
+type Mode int
+
+// The modes.
+const (
+	// Pool runs each run in a process of its own, which has started already. All of
+	// a process is the run's: programs need no change for it.
+	Pool Mode = iota
+	// Serial runs one run at a time in one process, whose directory, umask,
+	// environment, arguments and descriptors 0, 1 and 2 are set for each and set
+	// back. What a program leaves in its variables stays there.
+	Serial
+	// Concurrent runs any number of runs at a time in one process. They use what
+	// their Invocation has, and nothing that belongs to the process: not os.Args,
+	// os.Stdout, os.Getenv, os.Getwd or relative paths, and not os.Exit.
+	Concurrent
+)
+
+// String returns the mode's name.
+func (m Mode) String() string {
+	switch m {
+	case Pool:
+		return "pool"
+	case Serial:
+		return "serial"
+	case Concurrent:
+		return "concurrent"
+	}
+	return "unknown"
+}
+
+// Options are a program's choices. The zero value is good for any program.
+type Options struct {
+	Mode Mode
+
+	// Idle is how long the resident stays while nothing runs; 0: ten minutes,
+	// negative: until it is told to leave.
+	Idle time.Duration
+
+	// Workers are the processes of a pool that wait; 0: two.
+	Workers int
+
+	// Environment names more variables that a program of this kind reads only once:
+	// a run for which one of them differs from the resident's start is run plainly.
+	Environment []string
+
+	// Watch are the paths of more files whose change ends the resident, as that of
+	// the program's own file does.
+	Watch []string
+
+	// Warm prepares what all runs need, before the first one is taken: in each
+	// process of a pool, and once otherwise. It is not called for a plain run. After
+	// an error, which goes to the log, the process ends and takes nothing.
+	Warm func() error
+
+	// Serve serves functions beside the commands, as the method Serve of a
+	// server.Server does: the listener has those connections to the resident's
+	// socket that are not a launcher's, and ctx ends when the resident leaves, which
+	// waits until Serve has returned. It runs in the process that stays, not in
+	// those of a pool.
+	Serve func(ctx context.Context, listener net.Listener) error
+
+	// Logger gets what the resident itself has to say; nil: text, to its log.
+	Logger *slog.Logger
+}
+
+const (
+	argumentResident = "--nearcall-resident"
+	argumentPlainly  = "--no-resident"
+
+	// exitNotStarted is what launchers end with when they could not start a program.
+	exitNotStarted = 125
+)
+
+// runFunc is the program.
+type runFunc = func(ctx context.Context, inv *Invocation) int
+
+// Main runs the program and never returns: it ends the process with the code that
+// run returned. It is to be all that main does, for what comes before it happens in
+// a plain run, in the resident, and in each process of a pool.
+//
+// Started as usual it makes an Invocation of the process itself and runs that. It
+// takes --no-resident away when that is the first argument. Started by a launcher
+// as a resident (Linux only), it waits for runs and calls run for each: in mode
+// Concurrent at the same time in several goroutines, otherwise one at a time in a
+// process.
+//
+// ctx ends when the caller is gone (ErrCallerGone) and when INT, TERM or HUP arrives
+// (a *SignalError); context.Cause tells which. Those signals have their usual effect
+// until the first use of ctx.Done or ctx.Err, and again after the first of them.
+//
+// A panic ends the run with code 2 and a trace on its standard error; in modes
+// Serial and Concurrent the resident stays, unless it was in another goroutine.
+func Main(options Options, run func(ctx context.Context, inv *Invocation) int) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case argumentResident:
+			os.Exit(reside(options, run))
+		case argumentPlainly:
+			os.Args = append(os.Args[:1:1], os.Args[2:]...)
+		}
+	}
+	os.Exit(runPlainly(run))
+}

@@ -1,0 +1,326 @@
+package resident
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/place"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// reside is a process that was started as a resident, or as a worker of one.
+func reside(o Options, run runFunc) int {
+	started, err := inherited()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
+		return exitNotStarted
+	}
+	if started.worker {
+		var w *worker
+		if w, err = newWorker(o, run); err == nil {
+			err = w.work()
+		}
+	} else {
+		var r *resident
+		if r, err = newResident(o, run, started.lock); err == nil {
+			err = r.live()
+		}
+	}
+	if err != nil {
+		o.logger().Error("the process ends", "reason", err)
+		return 1
+	}
+	return 0
+}
+
+func (o Options) logger() *slog.Logger {
+	if o.Logger != nil {
+		return o.Logger
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", os.Getpid())
+}
+
+func (o Options) idle() time.Duration {
+	if o.Idle == 0 {
+		return wire.ResidentIdleMs * time.Millisecond
+	}
+	return o.Idle
+}
+
+func (o Options) workers() int {
+	switch {
+	case o.Mode == Serial:
+		return 1
+	case o.Workers <= 0:
+		return wire.ResidentWorkers
+	}
+	return min(o.Workers, wire.ResidentWorkersCeiling)
+}
+
+// A resident is the process that listens: it runs what runs concurrently, or
+// supervises those that do.
+type resident struct {
+	options  Options
+	run      runFunc
+	log      *slog.Logger
+	place    place.Place
+	program  string // its path
+	socket   os.FileInfo
+	started  time.Time
+	listener *net.UnixListener
+	guard    *guard
+	activity *activity
+	beside   *beside // nil: there are no functions
+	pool     *pool   // nil in mode Concurrent
+
+	leave    chan leaving // why, of the first to say so
+	leaving  atomic.Bool
+	accepted sync.WaitGroup // connections that are being attended
+}
+
+// leaving is why a resident leaves.
+type leaving struct {
+	why      string
+	outdated bool
+	err      error // nil: all is well
+}
+
+func newResident(o Options, run runFunc, lock string) (*resident, error) {
+	r := &resident{options: o, run: run, log: o.logger(), program: os.Args[0], started: time.Now(), leave: make(chan leaving, 1)}
+	var err error
+	if r.place, err = place.OfLock(lock); err != nil {
+		return nil, err
+	}
+	if r.socket, err = os.Lstat(r.place.Socket()); err != nil {
+		return nil, err
+	}
+	if r.guard, err = newGuard(o); err != nil {
+		return nil, err
+	}
+	file := os.NewFile(descriptorListener, r.place.Socket())
+	defer func() { _ = file.Close() }()
+	made, err := net.FileListener(file)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if r.listener, ok = made.(*net.UnixListener); !ok {
+		return nil, errors.Join(errNotInherited, made.Close())
+	}
+	r.listener.SetUnlinkOnClose(false)
+	r.activity = newActivity(o.idle(), r.idle)
+	return r, nil
+}
+
+// live returns when the resident has left.
+func (r *resident) live() error {
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	if err := r.watch(); err != nil {
+		return err
+	}
+	r.serveBeside()
+	if err := r.begin(); err != nil {
+		return err
+	}
+	var l leaving
+	select {
+	case l = <-r.leave:
+	case <-terminate:
+		l.why = "SIGTERM"
+	}
+	signal.Stop(terminate) // the next one ends it at once
+	r.log.Info("the resident leaves", "reason", l.why)
+	r.leaving.Store(true)
+	return errors.Join(l.err, r.withdraw(l), r.finish())
+}
+
+func (r *resident) begin() error {
+	if r.options.Mode != Concurrent {
+		r.pool = newPool(r)
+		r.pool.fill()
+		return nil
+	}
+	if r.options.Warm != nil {
+		if err := r.options.Warm(); err != nil {
+			return err
+		}
+	}
+	r.ready()
+	r.accepted.Add(1)
+	go r.accept()
+	return nil
+}
+
+// ready tells launchers that this start came to something.
+func (r *resident) ready() {
+	if err := os.Truncate(r.place.Lock(), 0); err != nil {
+		r.log.Warn("the lock file was not emptied", "reason", err)
+	}
+}
+
+// goAway makes the resident leave.
+func (r *resident) goAway(l leaving) {
+	select {
+	case r.leave <- l:
+	default:
+	}
+}
+
+func (r *resident) idle() bool {
+	if r.beside.open() {
+		return false
+	}
+	r.goAway(leaving{why: "nothing ran for long"})
+	return true
+}
+
+// withdraw lets no launcher find this resident any more.
+func (r *resident) withdraw(l leaving) error {
+	lock, err := r.place.TakeLock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Release() }()
+	there, err := os.Lstat(r.place.Socket())
+	if err == nil && os.SameFile(there, r.socket) {
+		err = os.Remove(r.place.Socket())
+	}
+	if l.outdated {
+		_ = os.Remove(r.place.Log())
+		err = errors.Join(err, lock.Remove())
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // somebody removed it before
+	}
+	return err
+}
+
+// finish takes what waits in the backlog, and returns when nothing goes on.
+func (r *resident) finish() error {
+	if r.pool != nil {
+		r.pool.drain()
+	} else {
+		_ = r.listener.SetDeadline(time.Unix(1, 0)) // the goroutine that accepts drains
+	}
+	r.accepted.Wait()
+	r.activity.await()
+	r.beside.stop()
+	return r.listener.Close()
+}
+
+// accept attends connections until the resident leaves, and those that wait then.
+func (r *resident) accept() {
+	defer r.accepted.Done()
+	for {
+		socket, err := r.listener.AcceptUnix()
+		if err == nil {
+			r.attend(channel.Open(socket))
+			continue
+		}
+		if r.leaving.Load() {
+			break
+		}
+		r.log.Warn("accept failed", "reason", err)
+		time.Sleep(acceptPause)
+	}
+	for fd := r.acceptNow(); fd >= 0; fd = r.acceptNow() {
+		r.attend(channel.FromDescriptor(fd))
+	}
+}
+
+// acceptPause is after a failure: descriptors are short, and nobody is told when there are some.
+const acceptPause = 10 * time.Millisecond
+
+// acceptNow returns a connection that waits, or -1.
+func (r *resident) acceptNow() int {
+	accepted := -1
+	raw, err := r.listener.SyscallConn()
+	if err != nil {
+		return accepted
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if got, _, err := unix.Accept4(int(fd), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK); err == nil {
+			accepted = got
+		}
+	})
+	return accepted
+}
+
+// attend serves a connection, which it owns, in a goroutine.
+func (r *resident) attend(conn *channel.Conn, err error) {
+	if err != nil {
+		r.log.Warn("a connection was lost", "reason", err)
+		return
+	}
+	r.accepted.Add(1)
+	r.activity.begin()
+	go func() {
+		defer r.accepted.Done()
+		defer r.activity.end()
+		if err := r.answer(conn); err != nil {
+			r.log.Warn("a connection ended", "reason", err)
+		}
+	}()
+}
+
+func (r *resident) answer(conn *channel.Conn) error {
+	peer, known := knows(conn)
+	if !known {
+		return errors.Join(errStranger, conn.Close())
+	}
+	header, err := conn.Header()
+	if errors.Is(err, channel.ErrOther) && r.beside.take(conn.Socket()) {
+		return nil
+	}
+	defer func() { _ = conn.Close() }()
+	switch {
+	case errors.Is(err, request.ErrVersion):
+		return conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
+	case err != nil:
+		return err
+	case header.Kind == request.Run:
+		return r.answerRun(conn, header, peer)
+	}
+	if _, _, err := conn.Receive(header); err != nil {
+		return err
+	}
+	err = conn.Write(request.Frame{Type: request.Report, Text: r.report()})
+	if header.Kind == request.Stop {
+		r.goAway(leaving{why: "it was told to stop"})
+	}
+	return err
+}
+
+// answerRun runs the program here, or leaves it to the launcher.
+func (r *resident) answerRun(conn *channel.Conn, h request.Header, peer peercred.Credentials) error {
+	if r.pool != nil {
+		return conn.Write(request.Frame{Type: request.Plainly, Text: "no process of the pool took it"})
+	}
+	p, err := r.guard.receive(conn, h, peer)
+	var why plainlyError
+	if errors.As(err, &why) {
+		return conn.Write(request.Frame{Type: request.Plainly, Text: why.Error()})
+	}
+	if err == nil {
+		r.runConcurrently(conn, p)
+	}
+	return err
+}
+
+var errStranger = errors.New("a connection of another user")
+
+func procDescriptor(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }

@@ -1,0 +1,110 @@
+package resident
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/lease"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// takeSerially runs the program in this process, and gives the process back.
+func (w *worker) takeSerially(conn *channel.Conn, p *passed) error {
+	w.announce(conn)
+	defer func() { _ = w.lease.Tell(lease.Free, lease.NoDescriptor) }()
+	own, err := undress()
+	if err != nil {
+		return errors.Join(err, unix.Chdir("/"))
+	}
+	if err := conn.Write(request.Frame{Type: request.Running, Second: uint32(unix.Getpid())}); err != nil {
+		own.dress()
+		return err
+	}
+	if err := p.dress(); err != nil {
+		w.log.Error("a run could not begin", "reason", err)
+		os.Exit(exitNotStarted) // what the supervisor tells the launcher
+	}
+	result := w.runSerially(conn, p)
+	own.dress()
+	return conn.Write(result.frame())
+}
+
+func (w *worker) runSerially(conn *channel.Conn, p *passed) result {
+	var files [streams]*os.File
+	for fd := range streams {
+		files[fd] = os.NewFile(uintptr(p.descriptors[fd]), streamName(fd))
+	}
+	// Not 0, 1 and 2: what a goroutine that stays behind still holds would close
+	// the next run's.
+	os.Stdin, os.Stdout, os.Stderr = files[0], files[1], files[2]
+	caught, ctx := newSignals(context.Background(), true)
+	s := newSession(conn)
+	s.signal = func(received syscall.Signal) {
+		if received != unix.SIGTSTP { // who is stopped does not hear of CONT
+			_ = unix.Kill(-unix.Getpid(), received)
+		}
+	}
+	s.gone = func() { hangUp(caught) }
+	inv := p.invocation(files)
+	inv.signals = caught
+	go s.read()
+	r := call(ctx, w.run, inv, s)
+	s.end()
+	caught.stop()
+	signal.Reset()
+	r.afterBrokenPipe(files[1])
+	inv.close()
+	return r
+}
+
+func streamName(fd int) string {
+	return [streams]string{"/dev/stdin", "/dev/stdout", "/dev/stderr"}[fd]
+}
+
+// An undressed is a process as it is between runs.
+type undressed struct {
+	files       [streams]*os.File
+	descriptors [streams]int
+	arguments   []string
+	environment []string
+	umask       int
+}
+
+// undress remembers what the process has of its own.
+func undress() (*undressed, error) {
+	u := &undressed{files: [streams]*os.File{os.Stdin, os.Stdout, os.Stderr}, arguments: os.Args, environment: os.Environ()}
+	for fd := range streams {
+		var err error
+		if u.descriptors[fd], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, descriptorListener); err != nil {
+			closeDescriptors(u.descriptors[:fd])
+			return nil, os.NewSyscallError("fcntl", err)
+		}
+	}
+	u.umask = processUmask()
+	return u, nil
+}
+
+// dress gives it back.
+func (u *undressed) dress() {
+	for fd := range streams {
+		_ = unix.Dup3(u.descriptors[fd], fd, 0) // of open descriptors it cannot fail
+	}
+	closeDescriptors(u.descriptors[:])
+	os.Stdin, os.Stdout, os.Stderr = u.files[0], u.files[1], u.files[2]
+	os.Args = u.arguments
+	setEnvironment(u.environment)
+	unix.Umask(u.umask)
+	_ = unix.Chdir("/")
+}
+
+func closeDescriptors(descriptors []int) {
+	for _, fd := range descriptors {
+		_ = unix.Close(fd)
+	}
+}

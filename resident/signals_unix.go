@@ -1,0 +1,14 @@
+//go:build unix
+
+package resident
+
+import (
+	"os"
+	"syscall"
+)
+
+// passedOn are the signals that a launcher passes on, but for TSTP, which stops.
+func passedOn() []os.Signal {
+	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGTERM, syscall.SIGCONT, syscall.SIGWINCH}
+}

@@ -1,0 +1,177 @@
+package resident
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/lease"
+	"github.com/nearcall/nearcall/resident/internal/request"
+)
+
+// A worker is a process of a pool, or the one of a serial resident. It leads a
+// process group.
+type worker struct {
+	options Options
+	run     runFunc
+	lease   *lease.Worker
+	guard   *guard
+	log     *slog.Logger
+}
+
+func newWorker(o Options, run runFunc) (*worker, error) {
+	l, err := lease.Open(descriptorLease, descriptorListener)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Warm != nil {
+		if err := o.Warm(); err != nil {
+			return nil, err
+		}
+	}
+	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger()}, nil
+}
+
+// work waits for runs until the lease ends.
+func (w *worker) work() error {
+	if err := w.lease.Tell(lease.Ready, lease.NoDescriptor); err != nil {
+		return err
+	}
+	for {
+		fd, err := w.lease.Next()
+		if err != nil || fd == lease.NoDescriptor {
+			return err
+		}
+		conn, err := channel.FromDescriptor(fd)
+		if err == nil {
+			err = w.attend(conn)
+		}
+		if err != nil {
+			w.log.Warn("a connection ended", "reason", err)
+		}
+	}
+}
+
+// attend serves one connection, which it owns. In a pool it does not return from a run.
+func (w *worker) attend(conn *channel.Conn) error {
+	defer func() { _ = conn.Close() }()
+	peer, known := knows(conn)
+	if !known {
+		return errors.New("it is of another user")
+	}
+	header, err := conn.Header()
+	switch {
+	case errors.Is(err, request.ErrVersion):
+		return conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
+	case errors.Is(err, channel.ErrOther), err == nil && header.Kind != request.Run:
+		return conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
+	case err != nil:
+		return err
+	}
+	p, err := w.guard.receive(conn, header, peer)
+	if err == nil {
+		if err = w.take(conn, p); err != nil {
+			p.close()
+		}
+	}
+	var why plainlyError
+	if errors.As(err, &why) {
+		return conn.Write(request.Frame{Type: request.Plainly, Text: why.Error()})
+	}
+	return err
+}
+
+// take commits to a run. Before RUNNING nothing was done for which the launcher
+// could not run the program itself.
+func (w *worker) take(conn *channel.Conn, p *passed) error {
+	if err := p.enter(); err != nil {
+		return err
+	}
+	if w.options.Mode == Serial {
+		return w.takeSerially(conn, p)
+	}
+	if err := p.limits(); err != nil {
+		var why plainlyError
+		if !errors.As(err, &why) {
+			_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
+			os.Exit(0) // another takes its place
+		}
+		return errors.Join(err, unix.Chdir("/"))
+	}
+	w.announce(conn)
+	pid := unix.Getpid()
+	if err := conn.Write(request.Frame{Type: request.Running, Value: uint32(pid), Second: uint32(pid)}); err != nil {
+		os.Exit(0) // withdrawn; this process is the caller's already, so another takes its place
+	}
+	w.lease.Leave()
+	if err := p.dress(); err != nil {
+		w.log.Error("a run could not begin", "reason", err)
+		os.Exit(exitNotStarted)
+	}
+	for _, fd := range p.descriptors[:streams] {
+		_ = unix.Close(fd)
+	}
+	w.runAlone(conn, p)
+	return nil
+}
+
+// announce gives the supervisor its copy of the connection. Without a supervisor the
+// run goes on: it tells its end itself.
+func (w *worker) announce(conn *channel.Conn) {
+	_ = conn.Control(func(fd int) error { return w.lease.Tell(lease.Taken, fd) })
+}
+
+// runAlone runs the program and ends the process.
+func (w *worker) runAlone(conn *channel.Conn, p *passed) {
+	before := [streams]*os.File{os.Stdin, os.Stdout, os.Stderr}
+	adoptStreams()
+	caught, ctx := newSignals(context.Background(), true)
+	inv := p.invocation([streams]*os.File{os.Stdin, os.Stdout, os.Stderr})
+	s := newSession(conn)
+	s.signal = func(syscall.Signal) {} // they come to the process group
+	s.gone = func() { hangUp(caught) }
+	inv.signals, inv.host = caught, &aloneHost{s}
+	go s.read()
+	inv.host.exit(w.run(ctx, inv))
+	runtime.KeepAlive(before) // or its finalizers close 0, 1 and 2
+}
+
+// adoptStreams makes new files of descriptors that the caller uses without blocking:
+// those of the process's start would return EAGAIN.
+func adoptStreams() {
+	for fd, stream := range []**os.File{&os.Stdin, &os.Stdout, &os.Stderr} {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err == nil && flags&unix.O_NONBLOCK != 0 {
+			*stream = os.NewFile(uintptr(fd), (*stream).Name())
+		}
+	}
+}
+
+// hangUp does what a terminal does whose user has left.
+func hangUp(s *signals) {
+	s.cancel(ErrCallerGone)
+	_ = unix.Kill(-unix.Getpid(), unix.SIGHUP)
+}
+
+// An aloneHost is a process that has one run.
+type aloneHost struct{ session *session }
+
+// exit tells the code as well, for the case that the supervisor is no more.
+func (h *aloneHost) exit(code int) {
+	_ = h.session.conn.Write(request.Frame{Type: request.Ending, Value: uint32(code & 0xff)})
+	os.Exit(code)
+}
+
+func (h *aloneHost) execute(ctx context.Context, arguments []string) (int, error) {
+	return h.session.execute(ctx, arguments)
+}
