@@ -122,14 +122,34 @@ static PyObject *text_of(void *argument)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-static PyObject *handoff_accept(PyObject *object, PyObject *Py_UNUSED(unused))
+/* The socket has the descriptor as soon as it is this process's, before a line of Python
+ * can raise. Where that fails it is closed. */
+static int fill_socket(PyObject *socket, PyObject *fill, int fd)
+{
+    PyObject *type, *value, *trace, *number;
+    PyObject *filled = PyObject_CallFunction(fill, "Oiiii", socket, -1, -1, -1, fd);
+
+    if (filled != NULL) {
+        Py_DECREF(filled);
+        return 0;
+    }
+    PyErr_Fetch(&type, &value, &trace);
+    number = PyObject_CallMethod(socket, "fileno", NULL);
+    if (number == NULL || PyLong_AsLong(number) != fd)
+        close(fd);
+    Py_XDECREF(number);
+    PyErr_Restore(type, value, trace);
+    return -1;
+}
+
+static PyObject *handoff_accept(PyObject *object, PyObject *args)
 {
     core_handoff *self = (core_handoff *)object;
     nearcall_handoff_item item;
-    PyObject *made;
+    PyObject *socket, *fill;
     int r;
 
-    if (check_open(self) < 0)
+    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "OO", &socket, &fill))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     r = nearcall_handoff_accept(self->handle, 0, &item);
@@ -140,13 +160,12 @@ static PyObject *handoff_accept(PyObject *object, PyObject *Py_UNUSED(unused))
         raise_failure(self, r);
         return NULL;
     }
-    made = Py_BuildValue("(iKIIO&O&O&y#y#)", item.fd, (unsigned long long)item.channel, item.process_id,
+    if (fill_socket(socket, fill, item.fd) < 0)
+        return NULL;
+    return Py_BuildValue("(KIIO&O&O&y#y#)", (unsigned long long)item.channel, item.process_id,
                          item.user_id, text_of, item.name, text_of, item.local, text_of, item.remote,
                          item.message, (Py_ssize_t)item.message_bytes, item.prefix,
                          (Py_ssize_t)item.prefix_bytes);
-    if (made == NULL)
-        close(item.fd);
-    return made;
 }
 
 static PyObject *handoff_refuse(PyObject *object, PyObject *args)
@@ -235,7 +254,7 @@ static PyObject *handoff_timeout_ms(PyObject *object, PyObject *Py_UNUSED(unused
 }
 
 static PyMethodDef handoff_methods[] = {
-    {"accept", handoff_accept, METH_NOARGS, "accept($self, /)\n--\n\n"},
+    {"accept", handoff_accept, METH_VARARGS, "accept($self, connection, fill, /)\n--\n\n"},
     {"refuse", handoff_refuse, METH_VARARGS, "refuse($self, reason, text, /)\n--\n\n"},
     {"drain", handoff_drain, METH_VARARGS, "drain($self, text, /)\n--\n\n"},
     {"give", handoff_give, METH_VARARGS,

@@ -16,6 +16,7 @@ then: whoever is killed, it has one owner.
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import enum
 import errno
@@ -82,20 +83,42 @@ def _parse_address(text: str) -> Address:
     if network != "tcp":
         return rest or None
     host, _, port = rest.rpartition(":")
-    return (host.removeprefix("[").removesuffix("]"), int(port)) if port.isdigit() else rest
+    return (host.removeprefix("[").removesuffix("]"), int(port)) if port.isdecimal() else rest
 
 
 class Connection(socket.socket):
     """A socket that came from another process. recv(), recv_into() and makefile() return
     the prefix first; select() and poll() do not know of it, pending() does."""
 
-    def __init__(self, descriptor: int, meta: Meta, listener: Listener, channel: int, texts: tuple[str, str]) -> None:
-        super().__init__(fileno=descriptor)
-        self.meta = meta
-        self._prefix = memoryview(meta.prefix)
+    meta: Meta
+    """What came with it."""
+
+    def __init__(self, listener: Listener) -> None:
+        # As socket.socket has them. It would make a socket; accept() fills this in with
+        # one that there is, so that no moment is without an owner for it.
+        self._io_refs = 0
+        self._closed = False
+        self._prefix = memoryview(b"")
         self._listener = listener
+        self._channel = 0
+        self._texts = ("", "")
+
+    def _describe(
+        self,
+        channel: int,
+        process_id: int,
+        giver: int,
+        name: str,
+        local: str,
+        remote: str,
+        message: bytes,
+        prefix: bytes,
+    ) -> Meta:
+        self._prefix = memoryview(prefix)
         self._channel = channel
-        self._texts = texts
+        self._texts = (local, remote)
+        self.meta = Meta(name, message, prefix, _parse_address(local), _parse_address(remote), process_id, giver)
+        return self.meta
 
     def pending(self) -> int:
         """How many bytes of the prefix are still to be read."""
@@ -223,14 +246,23 @@ class Listener:
         """Waits for a connection and takes it: its giver is told before this returns.
         After timeout seconds TimeoutError is raised, with 0 BlockingIOError at once;
         when drain() was called, nearcall.Unavailable."""
+        connection = Connection(self)
+        try:
+            return connection, connection._describe(*self._take(connection, timeout))
+        except BaseException:
+            connection.close()  # if it was taken at all: who holds the exception would hold it
+            raise
+
+    def _take(self, connection: Connection, timeout: float | None) -> _core._Taken:
+        """Fills the connection in and returns what came with it."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._locked() as core:
-                item = core.accept()
+                item = core.accept(connection, _socket.socket.__init__)
                 wait_ms = core.timeout_ms() if item is None else 0
                 descriptor = core.fileno()
             if item is not None:
-                return self._make(*item)
+                return item
             if deadline is not None:
                 if timeout == 0:
                     raise BlockingIOError(errno.EAGAIN, "no connection was given")
@@ -241,25 +273,6 @@ class Listener:
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
             poll.poll(None if wait_ms < 0 else wait_ms)
-
-    def _make(
-        self,
-        descriptor: int,
-        channel: int,
-        process_id: int,
-        giver: int,
-        name: str,
-        local: str,
-        remote: str,
-        message: bytes,
-        prefix: bytes,
-    ) -> tuple[Connection, Meta]:
-        try:
-            meta = Meta(name, message, prefix, _parse_address(local), _parse_address(remote), process_id, giver)
-            return Connection(descriptor, meta, self, channel, (local, remote)), meta
-        except BaseException:
-            os.close(descriptor)
-            raise
 
     def refuse(self, reason: Reason = Reason.BUSY, text: str = "") -> bool:
         """Refuses what accept() would return next; its giver keeps it. text is for a
