@@ -10,11 +10,12 @@ type activity struct {
 	idle    time.Duration // negative: for ever
 	expired func() bool   // called after idle time; false: something does go on
 
-	mu    sync.Mutex
-	busy  int
-	runs  uint64
-	timer *time.Timer
-	quiet *sync.Cond // nothing goes on
+	mu      sync.Mutex
+	busy    int    // connections and runs
+	running int    // runs
+	runs    uint64 // that have ended
+	timer   *time.Timer
+	quiet   *sync.Cond // nothing goes on
 }
 
 func newActivity(idle time.Duration, expired func() bool) *activity {
@@ -42,10 +43,19 @@ func (a *activity) begin() {
 	}
 }
 
-func (a *activity) countRun() {
+func (a *activity) beginRun() {
+	a.begin()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.running++
+}
+
+func (a *activity) endRun() {
+	a.mu.Lock()
+	a.running--
 	a.runs++
+	a.mu.Unlock()
+	a.end()
 }
 
 func (a *activity) end() {
@@ -69,8 +79,8 @@ func (a *activity) await() {
 	}
 }
 
-func (a *activity) counts() (busy int, runs uint64) {
+func (a *activity) counts() (running int, runs uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.busy, a.runs
+	return a.running, a.runs
 }

@@ -18,7 +18,8 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 		p.close() // withdrawn
 		return
 	}
-	r.activity.countRun()
+	r.activity.beginRun()
+	defer r.activity.endRun()
 	p.reopenInput()
 	var files [streams]*os.File
 	for fd := range streams {

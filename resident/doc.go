@@ -18,8 +18,7 @@
 // a process, one after another (Serial); a process at the same time (Concurrent).
 //
 // A resident leaves when its program's file has changed, when nothing ran for long,
-// and when it is told to: List, Find and Resident are for those who look after
-// residents, and so is the command nearcall resident.
+// and when it is told to. The command nearcall resident lists, shows and stops them.
 //
 // # Forks and ownership
 //

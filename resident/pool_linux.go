@@ -142,8 +142,7 @@ func (p *pool) waitsNow(m *member) {
 }
 
 func (p *pool) taken(m *member, fd int) {
-	p.resident.activity.begin()
-	p.resident.activity.countRun()
+	p.resident.activity.beginRun()
 	conn, err := channel.FromDescriptor(fd)
 	if err != nil {
 		p.resident.log.Warn("how a run ends cannot be told", "reason", err)
@@ -172,7 +171,7 @@ func (p *pool) release(m *member) {
 	}
 	if m.running {
 		m.running = false
-		p.resident.activity.end()
+		p.resident.activity.endRun()
 	}
 }
 

@@ -5,23 +5,28 @@ import (
 	"os"
 )
 
-// report is what status and stop are answered with.
-func (r *resident) report() string {
-	running, runs := r.activity.counts()
-	s := Status{
+// A report is what status and stop are answered with.
+type report struct {
+	Program   string `json:"program"`
+	ProcessID int    `json:"pid"`
+	Mode      string `json:"mode"`
+	StartedMS int64  `json:"started_ms"`
+	IdleMS    int64  `json:"idle_ms"`
+	Runs      uint64 `json:"runs"`
+	Running   int    `json:"running"`
+	Waiting   int    `json:"waiting"`
+	Leaving   bool   `json:"leaving"`
+}
+
+func (r *resident) report(leaving bool) (string, error) {
+	s := report{
 		Program: r.program, ProcessID: os.Getpid(), Mode: r.options.Mode.String(), StartedMS: r.started.UnixMilli(),
-		Runs: runs, Running: running - 1, // without the one that asks
-		IdleMS: r.options.idle().Milliseconds(), Leaving: r.leaving.Load(),
+		IdleMS: max(r.options.idle().Milliseconds(), -1), Leaving: leaving,
 	}
-	if s.IdleMS < 0 {
-		s.IdleMS = -1
-	}
+	s.Running, s.Runs = r.activity.counts()
 	if r.pool != nil {
 		s.Waiting = r.pool.waits()
 	}
 	text, err := json.Marshal(s)
-	if err != nil {
-		return "{}" // names that are not UTF-8 are replaced, so there is no such error
-	}
-	return string(text)
+	return string(text), err
 }

@@ -298,8 +298,12 @@ func (r *resident) answer(conn *channel.Conn) error {
 	if _, _, err := conn.Receive(header); err != nil {
 		return err
 	}
-	err = conn.Write(request.Frame{Type: request.Report, Text: r.report()})
-	if header.Kind == request.Stop {
+	stop := header.Kind == request.Stop
+	text, err := r.report(stop || r.leaving.Load())
+	if err == nil {
+		err = conn.Write(request.Frame{Type: request.Report, Text: text})
+	}
+	if stop {
 		r.goAway(leaving{why: "it was told to stop"})
 	}
 	return err
