@@ -1,0 +1,16 @@
+module github.com/nearcall/nearcall/resident/residentcobra
+
+go 1.26.0
+
+require (
+	github.com/nearcall/nearcall v0.0.0
+	github.com/spf13/cobra v1.10.2
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace github.com/nearcall/nearcall => ../..
