@@ -16,18 +16,32 @@ import (
 
 // withDescriptor duplicates the gift into the peer's process and puts what stands
 // for it into the frame. If the peer refuses it, the duplicate is the peer's to
-// close.
+// close; what the peer was never told of is closed there, but for sockets, whose
+// duplicates cannot be named.
 func withDescriptor(g *gift, peer Credentials, use func(descriptor int) error) (err error) {
 	process := uint32(peer.ProcessID)
 	if g.frame.Kind == frame.File {
-		g.frame.Resource, err = pipe.DuplicateFile(g.what, process)
-	} else {
-		g.frame.Resource, err = duplicateSocket(g.what, process)
+		return withFile(g, process, use)
 	}
-	if err != nil {
+	if g.frame.Resource, err = duplicateSocket(g.what, process); err != nil {
 		return err
 	}
 	return use(channel.NoDescriptor)
+}
+
+func withFile(g *gift, process uint32, use func(descriptor int) error) error {
+	duplicate, err := pipe.DuplicateFile(g.what, process)
+	if err != nil {
+		return err
+	}
+	g.frame.Resource = duplicate.Resource
+	// Of a frame that was sent in part the peer acts on nothing.
+	if err := use(channel.NoDescriptor); err != nil {
+		_ = duplicate.Withdraw() // fails where the peer has ended, and all its handles with it
+		return err
+	}
+	duplicate.Keep()
+	return nil
 }
 
 // duplicateSocket takes a copy without a completion port: the receiver binds the

@@ -16,7 +16,8 @@ const (
 )
 
 // DuplicateSocket duplicates a socket into a process and returns the bytes with
-// which that process opens it, once. Nothing may be pending on the socket, and
+// which that process opens it, once. If it never does, the duplicate stays until it
+// ends: Windows does not tell what to close there. Nothing may be pending on the socket, and
 // no completion port may be bound to it: what net.TCPConn.File returns is so.
 func DuplicateSocket(socket syscall.Conn, process uint32) (resource []byte, err error) {
 	var info windows.WSAProtocolInfo
@@ -45,24 +46,49 @@ func OpenSocket(resource []byte) (windows.Handle, error) {
 	return handle, os.NewSyscallError("WSASocket", err)
 }
 
-// DuplicateFile duplicates a file, not a socket, into a process and returns the
-// bytes with which that process opens it. If the process never does, the handle
-// stays open there until it ends.
-func DuplicateFile(file syscall.Conn, process uint32) (resource []byte, err error) {
+// A DuplicatedFile is a file in another process that does not know of it yet. One of
+// Keep and Withdraw follows.
+type DuplicatedFile struct {
+	Resource []byte // with which that process opens it
+
+	process windows.Handle
+	handle  windows.Handle // in that process
+}
+
+// DuplicateFile duplicates a file, not a socket, into a process. If the process is
+// told and never opens it, the handle stays open there until it ends.
+func DuplicateFile(file syscall.Conn, process uint32) (*DuplicatedFile, error) {
 	target, err := windows.OpenProcess(windows.PROCESS_DUP_HANDLE, false, process)
 	if err != nil {
 		return nil, fmt.Errorf("pipe: open process %d to give it a file: %w", process, err)
 	}
-	defer func() { _ = windows.CloseHandle(target) }()
-	var duplicate windows.Handle
+	d := &DuplicatedFile{process: target}
 	err = control(file, func(handle windows.Handle) error {
 		return os.NewSyscallError("DuplicateHandle", windows.DuplicateHandle(windows.CurrentProcess(), handle,
-			target, &duplicate, 0, false, windows.DUPLICATE_SAME_ACCESS))
+			target, &d.handle, 0, false, windows.DUPLICATE_SAME_ACCESS))
 	})
 	if err != nil {
+		_ = windows.CloseHandle(target)
 		return nil, fmt.Errorf("pipe: duplicate a file for process %d: %w", process, err)
 	}
-	return binary.LittleEndian.AppendUint64(nil, uint64(duplicate)), nil
+	d.Resource = binary.LittleEndian.AppendUint64(nil, uint64(d.handle))
+	return d, nil
+}
+
+// Keep leaves the file to the process, which was told of it.
+func (d *DuplicatedFile) Keep() { _ = windows.CloseHandle(d.process) }
+
+// Withdraw closes the file in the process, which was not told of it: it may have
+// opened something else under a number that it closed itself.
+func (d *DuplicatedFile) Withdraw() error {
+	defer func() { _ = windows.CloseHandle(d.process) }()
+	var here windows.Handle // Wine reports an error where there is no target
+	err := windows.DuplicateHandle(d.process, d.handle, windows.CurrentProcess(), &here, 0, false,
+		windows.DUPLICATE_CLOSE_SOURCE|windows.DUPLICATE_SAME_ACCESS)
+	if err != nil {
+		return os.NewSyscallError("DuplicateHandle", err)
+	}
+	return os.NewSyscallError("CloseHandle", windows.CloseHandle(here))
 }
 
 // OpenFile opens a file that was duplicated for this process. Whether the handle

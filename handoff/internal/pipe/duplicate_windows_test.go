@@ -17,11 +17,27 @@ func TestFileToAnotherProcess(t *testing.T) {
 	listener, name := listen(t)
 	conn, _ := start(t, listener, name, "file")
 	file := temporaryFile(t, "of the parent\n")
-	resource, err := pipe.DuplicateFile(file, conn.Process())
+	duplicate, err := pipe.DuplicateFile(file, conn.Process())
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, conn, resource, "of the parent\n")
+	duplicate.Keep()
+	expect(t, conn, duplicate.Resource, "of the parent\n")
+}
+
+// What is withdrawn cannot be opened any more by the process that was to have it.
+func TestFileIsWithdrawn(t *testing.T) {
+	duplicate, err := pipe.DuplicateFile(temporaryFile(t, "kept"), uint32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := duplicate.Withdraw(); err != nil {
+		t.Fatal(err)
+	}
+	if file, err := pipe.OpenFile(duplicate.Resource, "withdrawn"); err == nil {
+		_ = file.Close()
+		t.Error("it can be opened")
+	}
 }
 
 // The socket here is a bare one: what package net makes of it needs Windows.
