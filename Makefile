@@ -100,7 +100,7 @@ build-python: ## the Python binding's wheel, installed in build/venv
 
 ##@ Parts of test
 
-test-go: check-go ## Go packages, with the race detector
+test-go: check-go build-launcher ## Go packages, with the race detector
 	@tools/test-go
 
 test-c: build-go ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
@@ -115,7 +115,7 @@ test-perl: build-go ## the Perl binding
 test-python: build-go ## the Python binding
 	@tools/test-python
 
-test-command: build-c build-perl build-python ## the nearcall command, and the code it generates
+test-command: build-c build-launcher build-perl build-python ## the nearcall command, and the code it generates
 	@cd cmd/nearcall && go test -race ./...
 
 test-conformance: build build-perl build-python ## every client and server against the vectors
