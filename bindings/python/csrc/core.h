@@ -19,6 +19,7 @@ typedef struct core_state {
     PyTypeObject *call_type;
     PyTypeObject *engine_type;
     PyTypeObject *handoff_type;
+    PyTypeObject *resident_type;
     PyObject *make_error;      /* nearcall._errors.make_error */
     PyObject *make_signature;  /* nearcall._schema.signature */
     PyObject *make_doc;        /* nearcall._schema.doc */
@@ -284,6 +285,7 @@ extern PyType_Spec core_function_spec;
 extern PyType_Spec core_call_spec;
 extern PyType_Spec core_engine_spec;
 extern PyType_Spec core_handoff_spec;
+extern PyType_Spec core_resident_spec;
 
 /* Fills pool options from what nearcall.Client and AsyncClient were given. */
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args,

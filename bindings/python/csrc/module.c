@@ -102,7 +102,8 @@ static int add_types(PyObject *module, core_state *state)
         || add_type(module, &core_function_spec, &state->function_type) < 0
         || add_type(module, &core_call_spec, &state->call_type) < 0
         || add_type(module, &core_engine_spec, &state->engine_type) < 0
-        || add_type(module, &core_handoff_spec, &state->handoff_type) < 0)
+        || add_type(module, &core_handoff_spec, &state->handoff_type) < 0
+        || add_type(module, &core_resident_spec, &state->resident_type) < 0)
         return -1;
     return 0;
 }
@@ -145,6 +146,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->call_type);
     Py_VISIT(state->engine_type);
     Py_VISIT(state->handoff_type);
+    Py_VISIT(state->resident_type);
     Py_VISIT(state->make_error);
     Py_VISIT(state->make_signature);
     Py_VISIT(state->make_doc);
@@ -165,6 +167,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->call_type);
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->handoff_type);
+    Py_CLEAR(state->resident_type);
     Py_CLEAR(state->make_error);
     Py_CLEAR(state->make_signature);
     Py_CLEAR(state->make_doc);

@@ -1,0 +1,250 @@
+"""Keep a Python program ready between its runs.
+
+What is imported once need not be imported for each run::
+
+    #!/usr/bin/python3
+    import sys
+
+    import a_large_framework
+
+    from nearcall import resident
+
+
+    def run() -> int:
+        print("hello", *sys.argv[1:])
+        return 0
+
+
+    if __name__ == "__main__":
+        resident.main(run)
+
+The launcher ``nearcall-run`` stands in for the program: ``nearcall-run ./report --since
+yesterday``. It passes arguments, environment, directory, umask, resource limits and the
+standard streams themselves to a forked child that has imported everything already, and
+ends as that ended. The first run starts the resident; after ten minutes without a run it
+leaves, and as soon as the program or a module that was imported changes. Started in any
+other way the program runs plainly.
+
+What stands before main() sees the arguments, environment, directory (``/``) and streams (a
+log) of the resident, not those of a run. What was opened there is shared by the runs,
+but for files that are read; data bases are for ``warm``. Threads that were started there do
+not exist in a run. ``/dev/tty`` cannot be opened in a run, whose process has no
+controlling terminal.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import io
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from typing import NoReturn, TextIO
+
+from nearcall import _core
+
+__all__ = ["main"]
+
+# What Python itself reads when it starts, and never again.
+_READ_ONCE = ("PYTHON*", "LANG", "LC_*")
+
+
+def main(
+    function: Callable[[], int | None],
+    *,
+    warm: Callable[[], object] | None = None,
+    idle: float | None = None,
+    workers: int = 0,
+    environment: Iterable[str] = (),
+    watch: Iterable[str | os.PathLike[str]] = (),
+) -> NoReturn:
+    """Run a function as the program, and end with the number it returns as sys.exit() does.
+
+    sys.exit(), exceptions, atexit and threads work in it as in any program. In a plain
+    run a first argument ``--no-resident`` is taken from sys.argv.
+
+    warm: called in each child before it has something to run, and in plain runs: for data
+      bases and whatever else cannot be shared.
+    idle: after how many seconds without a run the resident leaves: 600 unless given, 0:
+      never.
+    workers: how many children wait; 0: two. There is no limit to how many run.
+    environment: names of variables that the program reads before main(), or their
+      beginnings, as ``MYAPP_*``. A run where they have another value than at the
+      resident's start is a plain one. For ``PYTHON*``, ``LANG`` and ``LC_*``, the dynamic
+      linker and the time zone that holds already.
+    watch: files that the program reads before main(), as its configuration: the resident
+      leaves when one of them changes.
+    """
+    if _core.Resident.started(os.fsencode(sys.argv[1]) if len(sys.argv) > 1 else b""):
+        idle_ms = 0 if idle is None else -1 if idle <= 0 else max(1, round(idle * 1000))
+        names = tuple(os.fsencode(name) for name in (*_READ_ONCE, *environment))
+        _supervise(workers, idle_ms, names, [os.fspath(path) for path in watch], warm)
+    else:
+        if sys.argv[1:2] == ["--no-resident"]:
+            del sys.argv[1]
+        if warm:
+            warm()
+    sys.exit(_run.end_with(function))
+
+
+# ---- The supervisor ----
+
+
+def _supervise(
+    workers: int, idle_ms: int, names: tuple[bytes, ...], watch: list[str], warm: Callable[[], object] | None
+) -> None:
+    """Returns in children that have a run, and nowhere else."""
+    code = 1
+    try:
+        handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
+        _watch(handle, watch)
+        coerced = _coerced_locale()
+        # What was loaded is not looked at any more, and so stays shared with the children.
+        gc.collect()
+        gc.freeze()
+        while handle.next():
+            _flush()
+            if _fork(handle):
+                continue
+            if _become_run(handle, warm, coerced):
+                return
+            break
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    _leave(code)
+
+
+def _fork(handle: _core.Resident) -> int:
+    try:
+        pid = os.fork()
+    except OSError:
+        pid = -1
+    if pid:
+        handle.forked(pid)
+    return pid
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+
+
+def _leave(code: int) -> NoReturn:
+    """Without anything that belongs to runs: atexit, destructors."""
+    _flush()
+    os._exit(code)
+
+
+def _watch(handle: _core.Resident, more: list[str]) -> None:
+    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    for path in {sys.executable, *loaded}:
+        if isinstance(path, str) and os.path.isfile(path):
+            handle.watch(os.fsencode(path))
+    for path in more:
+        if not handle.watch(os.fsencode(path)):
+            raise FileNotFoundError(f"a file to watch is not there: {path}")
+
+
+def _coerced_locale() -> str | None:
+    """LC_CTYPE, where Python itself has set it: it does so when it starts."""
+    with open("/proc/self/environ", "rb") as environment:
+        given = environment.read().split(b"\0")
+    is_given = any(variable.startswith((b"LC_CTYPE=", b"LC_ALL=")) for variable in given)
+    return None if is_given else os.environ.get("LC_CTYPE")
+
+
+# ---- A run ----
+
+
+class _Run:
+    """The end of a run, for the launcher in case that the supervisor is no more."""
+
+    def __init__(self) -> None:
+        self.handle: _core.Resident | None = None
+        self.code = 0
+        self.former: list[TextIO] = []
+
+    def end_with(self, function: Callable[[], int | None]) -> int | None:
+        self.code = 1
+        try:
+            returned = function()
+            self.code = returned or 0
+        except SystemExit as exit_:
+            self.code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+            raise
+        return returned
+
+    def end(self) -> None:
+        for stream in self.former:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        if self.handle:
+            self.handle.ending(self.code & 0xFF)
+
+
+_run = _Run()
+atexit.register(_run.end)
+
+
+def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerced: str | None) -> bool:
+    handle.child()
+    if warm:
+        warm()
+    run = handle.accept()
+    if run is None:
+        return False
+    arguments, environment = run
+    _run.handle = handle
+    sys.argv[:] = [os.fsdecode(argument) for argument in arguments]
+    sys.orig_argv[-2:] = sys.argv
+    _set_environment(environment, coerced)
+    _renew_streams()
+    return True
+
+
+def _set_environment(variables: list[bytes], coerced: str | None) -> None:
+    os.environ.clear()
+    for variable in variables:
+        name, equals, value = variable.partition(b"=")
+        if name and equals:
+            os.environb[name] = value
+    if coerced is not None:
+        os.environ.setdefault("LC_CTYPE", coerced)
+
+
+def _renew_streams() -> None:
+    """Makes the standard streams as Python makes them when it starts: whether they are
+    terminals, and where they stand, is other than it was."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        former = getattr(sys, f"__{name}__")
+        stream = _open_stream(number, name, former)
+        if getattr(sys, name) is former:
+            setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _open_stream(number: int, name: str, former: TextIO) -> TextIO:
+    mode = "r" if number == 0 else "w"
+    unbuffered = mode == "w" and getattr(former, "write_through", False)
+    binary = open(number, f"{mode}b", buffering=0 if unbuffered else -1, closefd=False)  # noqa: SIM115
+    raw = binary if unbuffered else binary.raw  # type: ignore[attr-defined]
+    raw.name = f"<{name}>"  # type: ignore[misc]
+    stream = io.TextIOWrapper(
+        binary,
+        former.encoding,
+        former.errors,
+        newline="\n",
+        line_buffering=not unbuffered and (number == 2 or binary.isatty()),
+        write_through=unbuffered,
+    )
+    stream.mode = mode  # type: ignore[misc]
+    # Who has kept the former one, as a handler of logging, goes on writing by it.
+    if mode == "w" and isinstance(former, io.TextIOWrapper):
+        former.reconfigure(line_buffering=True)
+        _run.former.append(former)
+    return stream
