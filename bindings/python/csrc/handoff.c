@@ -213,14 +213,17 @@ static PyObject *handoff_give(PyObject *object, PyObject *args)
     const char *message, *prefix;
     Py_ssize_t message_bytes, prefix_bytes;
     unsigned long long channel;
-    PyObject *timeout;
+    PyObject *socket, *forget, *timeout;
     int64_t timeout_ms;
     int r;
 
     if (check_open(self) < 0
-        || !PyArg_ParseTuple(args, "Kisssy#y#O", &channel, &item.fd, &item.name, &item.local,
+        || !PyArg_ParseTuple(args, "KOOsssy#y#O", &channel, &socket, &forget, &item.name, &item.local,
                              &item.remote, &message, &message_bytes, &prefix, &prefix_bytes, &timeout)
         || core_timeout_ms(self->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
+        return NULL;
+    item.fd = PyObject_AsFileDescriptor(socket);
+    if (item.fd < 0)
         return NULL;
     item.message = (const uint8_t *)message;
     item.message_bytes = (size_t)message_bytes;
@@ -229,8 +232,10 @@ static PyObject *handoff_give(PyObject *object, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     r = nearcall_handoff_give(self->handle, channel, &item, timeout_ms);
     Py_END_ALLOW_THREADS
+    /* It is closed. The socket forgets the number before a line of Python can raise, or
+     * it would close another's. */
     if (r == NEARCALL_OK)
-        Py_RETURN_NONE;
+        return PyObject_CallFunctionObjArgs(forget, socket, NULL);
     raise_failure(self, r);
     return NULL;
 }
@@ -258,7 +263,7 @@ static PyMethodDef handoff_methods[] = {
     {"refuse", handoff_refuse, METH_VARARGS, "refuse($self, reason, text, /)\n--\n\n"},
     {"drain", handoff_drain, METH_VARARGS, "drain($self, text, /)\n--\n\n"},
     {"give", handoff_give, METH_VARARGS,
-     "give($self, channel, descriptor, name, local, remote, message, prefix, timeout, /)\n--\n\n"},
+     "give($self, channel, connection, forget, name, local, remote, message, prefix, timeout, /)\n--\n\n"},
     {"fileno", handoff_fileno, METH_NOARGS, "fileno($self, /)\n--\n\n"},
     {"timeout_ms", handoff_timeout_ms, METH_NOARGS, "timeout_ms($self, /)\n--\n\n"},
     {"close", handoff_close, METH_NOARGS, "close($self, /)\n--\n\n"},

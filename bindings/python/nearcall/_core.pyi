@@ -85,7 +85,8 @@ class Handoff:
     def give(
         self,
         channel: int,
-        descriptor: int,
+        connection: socket,
+        forget: Callable[[socket], int],
         name: str,
         local: str,
         remote: str,
@@ -93,7 +94,7 @@ class Handoff:
         prefix: bytes,
         timeout: float | None,
         /,
-    ) -> None: ...
+    ) -> int: ...
     def fileno(self) -> int: ...
     def timeout_ms(self) -> int: ...
     def close(self) -> None: ...

@@ -195,12 +195,11 @@ class Connection(socket.socket):
         """Gives the connection to the process that it came from, with bytes that were read
         and belong to whoever serves it next. It is closed here then. After an error it is
         as it was; nearcall.Unimplemented: that process takes none back."""
-        local, remote = self._texts
-        self._listener._give(
-            self._channel, self.fileno(), self.meta, local, remote, unread + bytes(self._prefix), timeout
-        )
+        if self.fileno() < 0:
+            raise ValueError("the connection is closed, nothing is left to hand back: do that instead of closing it")
+        self._listener._give(self, self._channel, self.meta, self._texts, unread + bytes(self._prefix), timeout)
         self._prefix = memoryview(b"")
-        super().detach()  # its descriptor is closed
+        super().detach()
 
 
 class Listener:
@@ -281,10 +280,17 @@ class Listener:
             return core.refuse(reason, text)
 
     def _give(
-        self, channel: int, descriptor: int, meta: Meta, local: str, remote: str, prefix: bytes, timeout: float | None
+        self,
+        connection: Connection,
+        channel: int,
+        meta: Meta,
+        texts: tuple[str, str],
+        prefix: bytes,
+        timeout: float | None,
     ) -> None:
+        forget = _socket.socket.detach
         with self._locked() as core:
-            core.give(channel, descriptor, meta.name, local, remote, meta.message, prefix, timeout)
+            core.give(channel, connection, forget, meta.name, *texts, meta.message, prefix, timeout)
 
     def drain(self, text: str = "") -> None:
         """Stops listening: what was not accepted goes back to its givers, who are told that

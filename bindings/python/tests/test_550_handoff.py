@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import http.server
 import io
 import itertools
@@ -279,6 +280,36 @@ def test_an_exception_in_accept_leaves_no_descriptor(
         if not goes_on:
             break
     assert step > 50
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_an_exception_in_hand_back_closes_nothing_else(
+    listener: handoff.Listener, where: str, giver_of: StartGiver
+) -> None:
+    """The number of what was handed back may be another's at once."""
+    giver = giver_of(where)
+    for step in itertools.count(1):
+        with giver.connect() as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            connection, _ = listener.accept(PATIENCE_SECONDS)
+            is_it = os.fstat(connection.fileno()).st_ino
+            goes_on = interrupted(functools.partial(connection.hand_back, timeout=PATIENCE_SECONDS), step)
+            with socket.socket(socket.AF_UNIX) as other:
+                assert connection.fileno() < 0 or os.fstat(connection.fileno()).st_ino == is_it, f"operation {step}"
+                connection.close()
+                assert other.getsockname() == ""
+        if not goes_on:
+            break
+    assert step > 20
+
+
+def test_what_is_closed_is_not_handed_back(listener: handoff.Listener, where: str, giver_of: StartGiver) -> None:
+    giver = giver_of(where)
+    with giver.connect():
+        connection, _ = listener.accept(PATIENCE_SECONDS)
+        connection.close()
+        with pytest.raises(ValueError, match="instead of closing it"):
+            connection.hand_back()
 
 
 def test_a_failure_behind_taken_closes(listener: handoff.Listener, where: str, giver_of: StartGiver) -> None:
