@@ -46,6 +46,7 @@ func comparisons() []result.Comparison {
 	all = append(all, ofMemory()...)
 	all = append(all, ofLibraries()...)
 	all = append(all, ofHandoffs()...)
+	all = append(all, ofCommands()...)
 	all = append(all, ofSizes()...)
 	for _, count := range processCounts {
 		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
@@ -118,6 +119,23 @@ func ofHandoffs() []result.Comparison {
 		ratio(figureOf("web-nginx-proxy", 0, result.FigureP50), handed, result.AtLeast(1.5)),
 		ratio(figureOf("web-nginx-proxy-plain", 0, result.FigureP50), handed, nil),
 	}
+}
+
+func ofCommands() []result.Comparison {
+	of := func(row string) result.Figure { return figureOf(row, 0, result.FigureP50) }
+	all := []result.Comparison{
+		ratio(of("run-go-resident"), of("run-true"), result.AtMost(1.6)),
+		ratio(of("run-go"), of("run-go-resident"), result.AtLeast(2.5)),
+		ratio(of("run-go"), of("run-go-resident-pool"), nil),
+		ratio(of("run-go-paced"), of("run-go-resident-pool-paced"), nil),
+	}
+	for _, heavy := range []struct {
+		name  string
+		times float64
+	}{{"cobra", 5}, {"perl", 10}, {"python", 10}} {
+		all = append(all, ratio(of("run-"+heavy.name), of("run-"+heavy.name+"-resident"), result.AtLeast(heavy.times)))
+	}
+	return all
 }
 
 func ofSizes() []result.Comparison {

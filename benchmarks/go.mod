@@ -4,12 +4,18 @@ go 1.26.0
 
 require (
 	github.com/nearcall/nearcall v0.0.0
+	github.com/nearcall/nearcall/resident/residentcobra v0.0.0
+	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.49.0
 )
 
 require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/tinylib/msgp v1.6.5 // indirect
 )
 
 replace github.com/nearcall/nearcall => ../
+
+replace github.com/nearcall/nearcall/resident/residentcobra => ../resident/residentcobra

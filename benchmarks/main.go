@@ -172,6 +172,7 @@ func (o options) measureRest(only filter, folder string, p pace, rows []measured
 		}},
 		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
 		{"handoffs", func() ([]result.Measure, error) { return o.measureHandoffs(folder) }},
+		{"residents", func() ([]result.Measure, error) { return o.measureResidents(folder, p.runsMax) }},
 		{"linked", o.measureLinked},
 		{"go_itself", measureItself},
 	} {

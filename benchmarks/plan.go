@@ -42,6 +42,8 @@ const (
 	byParent route = "parent"
 	// A short connection over TCP.
 	byWeb route = "web"
+	// A whole run of a program.
+	byRun route = "run"
 )
 
 // A rowPlan is one way to call.
@@ -54,9 +56,10 @@ type rowPlan struct {
 	// arguments holds.
 	program   []string
 	arguments []string
-	callers   int // calls in flight at a time; as reported
-	processes int // callers that are processes of their own, all at once
-	perSecond int // 0: as fast as it can
+	command   command // what is run, with byRun
+	callers   int     // calls in flight at a time; as reported
+	processes int     // callers that are processes of their own, all at once
+	perSecond int     // 0: as fast as it can
 }
 
 // plan returns a row with one caller that calls as fast as it can.

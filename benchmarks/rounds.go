@@ -19,11 +19,12 @@ type pace struct {
 	length      time.Duration // of one row in one round
 	warmUp      time.Duration
 	idleSeconds int
+	runsMax     int // of a program, one after the other
 }
 
 var (
-	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30}
-	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5}
+	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30, runsMax: 10_000}
+	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5, runsMax: 1_000}
 )
 
 // of returns the pace of a group.
@@ -105,6 +106,13 @@ func (s *scene) startCallers(row *measuredRow) error {
 	address := s.address(plan)
 	command := append(plan.program[:len(plan.program):len(plan.program)], address, strconv.Itoa(plan.size))
 	command = append(command, plan.arguments...)
+	if plan.route == byRun {
+		environment, err := s.residents()
+		if err != nil {
+			return err
+		}
+		command = append([]string{"env", environment}, command...)
+	}
 	for range plan.processes {
 		caller, err := s.start(command...)
 		if err != nil {
@@ -117,8 +125,11 @@ func (s *scene) startCallers(row *measuredRow) error {
 
 // address returns where the callers of a row find what they call.
 func (s *scene) address(plan rowPlan) string {
-	if plan.route == byWeb {
+	switch plan.route {
+	case byWeb:
 		return "tcp:" + s.web.hostPort(plan.server)
+	case byRun:
+		return plan.command.address()
 	}
 	switch plan.server {
 	case testLibrary:
@@ -157,6 +168,7 @@ func (t tools) runGroup(g group, folder string, p pace) (rows []measuredRow, err
 		s.prefix = prefix
 		defer func() { err = errors.Join(err, leave()) }()
 	}
+	defer func() { err = errors.Join(err, s.stopResidents()) }()
 	defer s.stopServers()
 	if err := s.startServers(g.rows); err != nil {
 		return nil, err

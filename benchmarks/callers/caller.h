@@ -37,6 +37,7 @@ extern const struct subject subject_raw;            /* libnearcall, raw bytes to
 extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
 extern const struct subject subject_cgo;            /* an empty Go function in this process */
 extern const struct subject subject_http;           /* connect, GET, 200, close */
+extern const struct subject subject_run;            /* a program: spawn, output, exit */
 extern const struct subject subject_goroutine;      /* libnearcall, a function that waits for a goroutine */
 extern const struct subject subject_child_raw;      /* as raw, from a child of who opened the handle */
 extern const struct subject subject_child_goroutine;

@@ -72,6 +72,72 @@ var publishedHandoffs = []struct{ way, row, theirs string }{
 	{"through nginx as a proxy, a connection to the server for each", "web-nginx-proxy-plain", ""},
 }
 
+// PublishedRuns are how many runs were made one after the other.
+var PublishedRuns = []int{100, 1_000, 10_000}
+
+// The ways to run a program many times.
+const (
+	SpawnEach      = "spawn_each"
+	StartDialEach  = "start_dial_each"
+	StartDialOnce  = "start_dial_once"
+	DialOnce       = "dial_once"
+	LaunchFromCold = "launch_from_cold"
+	LaunchEach     = "launch_each"
+)
+
+// publishedResidents is what an author published in 2022 about a program of cobra that
+// prints its flag, in ns for each run, beside ours. The last two have no
+// counterpart there: what is run is a whole program, and not a call.
+var publishedResidents = []struct {
+	text, way string
+	theirs    [3]string
+}{
+	{"a new process each time", SpawnEach, [3]string{"4,433,338", "5,761,057", "5,112,125"}},
+	{"start the server, dial each time", StartDialEach, [3]string{"10,198,513", "1,105,874", "205,253"}},
+	{"start the server, dial once", StartDialOnce, [3]string{"10,109,449", "1,026,624", "113,940"}},
+	{"the server runs, dial once", DialOnce, [3]string{"101,352", "14,375", "13,312"}},
+	{"the launcher each time, which starts the resident", LaunchFromCold, [3]string{}},
+	{"the launcher each time, the resident runs", LaunchEach, [3]string{}},
+}
+
+// PublishedWays are those ways, in their order.
+func PublishedWays() []string {
+	var ways []string
+	for _, row := range publishedResidents {
+		ways = append(ways, row.way)
+	}
+	return ways
+}
+
+// ResidentMeasure is the name of what one way took.
+func ResidentMeasure(way string, runs int) string { return fmt.Sprintf("runs_%s_%d", way, runs) }
+
+// residentsTable is that as Markdown; empty where it was not measured.
+func residentsTable(r *result.Result) string {
+	var out strings.Builder
+	for _, row := range publishedResidents {
+		var cells strings.Builder
+		for i, runs := range PublishedRuns {
+			if i == 0 && measured(r, ResidentMeasure(row.way, runs)) == "" {
+				return ""
+			}
+			fmt.Fprintf(&cells, " %s | %s |", measured(r, ResidentMeasure(row.way, runs)), row.theirs[i])
+		}
+		fmt.Fprintf(&out, "| %s |%s\n", row.text, &cells)
+	}
+	return "| running a program of cobra | 100 runs here | published | 1,000 here | published | 10,000 here | published |\n|---|---:|---:|---:|---:|---:|---:|\n" + out.String()
+}
+
+// measured is a measure's value, "" when there is no such one.
+func measured(r *result.Result, name string) string {
+	for _, measure := range r.Measures {
+		if measure.Name == name {
+			return thousands(measure.Value)
+		}
+	}
+	return ""
+}
+
 // handoffsTable is that as Markdown; empty where it was not measured.
 func handoffsTable(r *result.Result) string {
 	var out strings.Builder

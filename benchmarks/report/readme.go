@@ -77,6 +77,7 @@ func figures(r *result.Result) string {
 		out.WriteString(publishedTable(r) + "\n")
 	}
 	out.WriteString(handoffsTable(r))
+	out.WriteString(residentsTable(r))
 	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
 	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, row := range r.Rows {
