@@ -44,7 +44,7 @@ class Server:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         after = self.listener.timeout()
-        if after:
+        if after is not None:
             self._timer = self._loop.call_later(after, self._accept)
 
     async def _serve(self, connection: Connection, meta: Meta) -> None:

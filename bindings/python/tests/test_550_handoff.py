@@ -417,6 +417,43 @@ def test_asyncio_server(where: str, giver_of: StartGiver, prefix: int) -> None:
     asyncio.run(run())
 
 
+class DueListener(handoff.Listener):
+    """One that says three times that accept(0) is due at once, by its timeout alone."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.looks = 0
+        self.woken, self.waker = os.pipe()
+        self.enough = asyncio.Event()
+
+    def fileno(self) -> int:
+        return self.woken
+
+    def accept(self, timeout: float | None = None) -> tuple[handoff.Connection, handoff.Meta]:
+        if self.looks == 0:
+            os.read(self.woken, 1)
+        self.looks += 1
+        raise BlockingIOError
+
+    def timeout(self) -> float | None:
+        if self.looks < 3:
+            return 0.0
+        self.enough.set()
+        return None
+
+
+def test_what_is_due_at_once_is_looked_at(where: str) -> None:
+    async def run() -> None:
+        listener = DueListener(where)
+        async with await handoff.start_server(echo_upper, listener):
+            os.write(listener.waker, b"x")
+            await asyncio.wait_for(listener.enough.wait(), PATIENCE_SECONDS)
+        for descriptor in (listener.woken, listener.waker):
+            os.close(descriptor)
+
+    asyncio.run(run())
+
+
 def test_serving_for_ever_ends_by_cancelling(where: str) -> None:
     async def run() -> None:
         server = await handoff.start_server(echo_upper, where)
