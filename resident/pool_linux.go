@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -152,8 +153,24 @@ func (p *pool) taken(m *member, fd int) {
 	delete(p.waiting, m)
 	p.mu.Unlock()
 	if p.resident.options.Mode != Serial {
-		p.fill()
+		p.refill()
 	}
+}
+
+// refillDelay is how long the next start leaves the CPU to the run that has begun.
+const refillDelay = 20 * time.Millisecond
+
+// refill starts another worker: at once when none waits, else when the run has ended
+// or goes on for a while.
+func (p *pool) refill() {
+	p.mu.Lock()
+	waits := len(p.waiting) > 0
+	p.mu.Unlock()
+	if waits {
+		time.AfterFunc(refillDelay, p.fill)
+		return
+	}
+	p.fill()
 }
 
 // free is for a serial worker whose run has ended; it told so itself.
