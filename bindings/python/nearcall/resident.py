@@ -63,8 +63,9 @@ def main(
 ) -> NoReturn:
     """Run a function as the program, and end with the number it returns as sys.exit() does.
 
-    sys.exit(), exceptions, atexit and threads work in it as in any program. In a plain
-    run a first argument ``--no-resident`` is taken from sys.argv.
+    sys.exit(), exceptions, atexit and threads work in it as in any program; the program is
+    not to count on anything that stands around or behind the call of main(). In a plain run
+    a first argument ``--no-resident`` is taken from sys.argv.
 
     warm: called in each child before it has something to run, and in plain runs: for data
       bases and whatever else cannot be shared.
@@ -87,7 +88,10 @@ def main(
             del sys.argv[1]
         if warm:
             warm()
-    sys.exit(_run.end_with(function))
+    code = _run.execute(function)
+    if not isinstance(code, str):
+        _run.end()
+    sys.exit(code)
 
 
 # ---- The supervisor ----
@@ -162,33 +166,63 @@ def _coerced_locale() -> str | None:
 
 
 class _Run:
-    """The end of a run, for the launcher in case that the supervisor is no more."""
+    """What this process runs; nothing in a supervisor and in a plain run."""
 
     def __init__(self) -> None:
         self.handle: _core.Resident | None = None
         self.code = 0
         self.former: list[TextIO] = []
 
-    def end_with(self, function: Callable[[], int | None]) -> int | None:
+    def execute(self, function: Callable[[], int | None]) -> int | str | None:
+        """What is to be given to sys.exit(). Other exceptions are the interpreter's."""
         self.code = 1
         try:
-            returned = function()
-            self.code = returned or 0
-        except SystemExit as exit_:
-            self.code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-            raise
+            returned: int | str | None = function()
+        except SystemExit as end:
+            returned = end.code
+        self.code = returned if isinstance(returned, int) else int(returned is not None)
         return returned
 
-    def end(self) -> None:
+    def tell_end(self) -> None:
+        """For the launcher, in case that the supervisor is no more."""
         for stream in self.former:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         if self.handle:
             self.handle.ending(self.code & 0xFF)
 
+    def end(self) -> None:
+        """Ends a run as the interpreter does, but does not take the modules apart: that
+        takes longer than most runs, and copies what all of them share. Returns where
+        something that the run has made wants to see its own end, or is not as usual."""
+        if not self.handle:
+            return
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):
+            return
+        gc.collect()
+        if not _has_finalizers():
+            os._exit(self.code & 0xFF)
+
+
+def _has_finalizers() -> bool:
+    """Whether an object that is not shared with other runs is there and has a __del__."""
+    streams = [sys.stdin, sys.stdout, sys.stderr]
+    layers = [*streams, *(getattr(stream, "buffer", None) for stream in streams)]
+    layers += [getattr(layer, "raw", None) for layer in layers]
+    usual = {id(layer) for layer in layers}
+    made = gc.get_objects()
+    types = {kind for kind in {type(thing) for thing in made} if hasattr(kind, "__del__")}
+    return any(type(thing) in types and id(thing) not in usual for thing in made)
+
 
 _run = _Run()
-atexit.register(_run.end)
+atexit.register(_run.tell_end)
 
 
 def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerced: str | None) -> bool:
