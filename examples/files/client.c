@@ -66,10 +66,12 @@ int main(int argc, char **argv)
 {
     char text[100];
 
-    if (argc != 3 || nearcall_open(&go, argv[1], NULL) != NEARCALL_OK) {
-        fprintf(stderr, "usage: client ADDRESS FILE\n%s\n", nearcall_error_message(go));
+    if (argc != 3) {
+        fprintf(stderr, "usage: client ADDRESS FILE\n");
         return 2;
     }
+    if (nearcall_open(&go, argv[1], NULL) != NEARCALL_OK)
+        fail();
     int page = open_page("hello.txt");
     ssize_t bytes = read(page, text, sizeof(text));
     printf("page: %.*s", (int)bytes, text);
