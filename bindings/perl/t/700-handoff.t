@@ -83,6 +83,17 @@ subtest 'other ways to read, and writing before' => sub {
     }
 };
 
+subtest 'what is printed is sent at once' => sub {
+    for my $prefix ( 0, 3 ) {
+        my ( $listener, $giver ) = pair( prefix => $prefix );
+        my $client = $giver->connect;
+        syswrite $client, 'abc';
+        my $connection = $listener->accept($PATIENCE);
+        print {$connection} "220 hello\n";
+        ok( IO::Select->new($client)->can_read(5), "as by any IO::Socket, with $prefix bytes before" );
+    }
+};
+
 subtest 'waiting' => sub {
     my $listener = Nearcall::Handoff->new( address() );
     ok( !defined $listener->accept(0), 'nothing' );
