@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -18,7 +19,7 @@ func (p *program) printResidents(found []residency) error {
 			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\n", r.place.Name, r.state)
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, r.report.Program)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, filepath.Clean(r.report.Program))
 	}
 	return table.Flush()
 }
@@ -48,7 +49,7 @@ func printReport(out io.Writer, report *resident.Report) {
 	if report.IdleMs >= 0 {
 		idle = "idle for " + (time.Duration(report.IdleMs) * time.Millisecond).String()
 	}
-	fmt.Fprintf(out, "  program\t%s\n", report.Program)
+	fmt.Fprintf(out, "  program\t%s\n", filepath.Clean(report.Program))
 	fmt.Fprintf(out, "  process\t%d\n", report.ProcessID)
 	fmt.Fprintf(out, "  mode\t%s\n", report.Mode)
 	fmt.Fprintf(out, "  since\t%s\n", report.Started().Format(time.DateTime))
