@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from giver import Giver, StartGiver
 
 import nearcall
+from nearcall import handoff
 from support import Recorder, Server
 
 HANG_SECONDS = 900
@@ -73,3 +75,28 @@ def address(shared_server: Server) -> str:
 def client(address: str) -> Iterator[nearcall.Client]:
     with nearcall.Client(address, timeout=20.0) as client:
         yield client
+
+
+@pytest.fixture
+def giver_of() -> Iterator[StartGiver]:
+    givers: list[Giver] = []
+
+    def start(*addresses: str, **options: object) -> Giver:
+        arguments = [part for address in addresses for part in ("-address", address)]
+        givers.append(Giver(*arguments, *(f"-{name}={value}" for name, value in options.items())))
+        return givers[-1]
+
+    yield start
+    for giver in givers:
+        giver.stop()
+
+
+@pytest.fixture
+def where(folder: Path) -> str:
+    return f"unix:{folder / 'backend.sock'}"
+
+
+@pytest.fixture
+def listener(where: str) -> Iterator[handoff.Listener]:
+    with handoff.Listener(where) as listener:
+        yield listener

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import http.server
 import io
-import itertools
 import os
 import resource
 import select
@@ -16,79 +13,22 @@ import socket
 import subprocess
 import sys
 import threading
-import types
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+from giver import Giver, StartGiver
 
 import nearcall
 from nearcall import handoff
 from support import (
     PATIENCE_SECONDS,
-    TESTSERVER,
     child_answer,
     descriptor_count,
     fork_child,
     in_child,
-    read_line,
     wait_child,
 )
-
-TESTGIVER = Path(os.environ.get("NEARCALL_TESTGIVER", TESTSERVER.parent / "testgiver"))
-
-
-class Giver:
-    """A front that accepts TCP connections and gives them to who listens."""
-
-    def __init__(self, *arguments: str) -> None:
-        if not TESTGIVER.is_file():
-            raise FileNotFoundError(f"{TESTGIVER} is missing: run `make build` first")
-        self.process = subprocess.Popen([str(TESTGIVER), *arguments], stdout=subprocess.PIPE, text=True)
-        word, address = read_line(self.process).split()
-        assert word == "ready"
-        host, _, port = address.rpartition(":")
-        self.address = (host, int(port))
-        self.url = f"http://{address}/"
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=PATIENCE_SECONDS)
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-StartGiver = Callable[..., Giver]
-
-
-@pytest.fixture
-def giver_of() -> Iterator[StartGiver]:
-    givers: list[Giver] = []
-
-    def start(*addresses: str, **options: object) -> Giver:
-        arguments = [part for address in addresses for part in ("-address", address)]
-        givers.append(Giver(*arguments, *(f"-{name}={value}" for name, value in options.items())))
-        return givers[-1]
-
-    yield start
-    for giver in givers:
-        giver.stop()
-
-
-@pytest.fixture
-def where(folder: Path) -> str:
-    return f"unix:{folder / 'backend.sock'}"
-
-
-@pytest.fixture
-def listener(where: str) -> Iterator[handoff.Listener]:
-    with handoff.Listener(where) as listener:
-        yield listener
 
 
 def curl(*arguments: str) -> str:
@@ -221,119 +161,6 @@ def test_addresses(where: str, listener: handoff.Listener) -> None:
         handoff.Listener(tcp)
     listener.close()
     assert not Path(where.removeprefix("unix:")).exists()
-
-
-# ---- Exceptions at any moment ----
-
-
-class Interruption(BaseException):
-    """What a signal's handler raises."""
-
-
-def interrupted(function: Callable[[], object], after: int) -> bool:
-    """Runs a function, and raises before so many of the operations that handoff.py does
-    in it are done. False: it had fewer."""
-    left = after
-
-    def trace(frame: types.FrameType, event: str, argument: object) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename != handoff.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        left -= event == "opcode"
-        if left == 0:
-            raise Interruption
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    except Interruption:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-# Exceptions come to where nothing can close the connection, but its own end.
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_an_exception_in_accept_leaves_no_descriptor(
-    listener: handoff.Listener, where: str, giver_of: StartGiver
-) -> None:
-    giver = giver_of(where, prefix=2)
-    with giver.connect() as client:
-        client.sendall(b"ab")
-        listener.accept(PATIENCE_SECONDS)[0].close()
-        assert client.recv(1) == b""
-    descriptors = descriptor_count()
-    for step in itertools.count(1):
-        with giver.connect() as client:
-            client.sendall(b"ab")
-            select.select([listener], [], [], PATIENCE_SECONDS)
-            goes_on = interrupted(lambda: listener.accept(PATIENCE_SECONDS), step)
-            # The client sees the end, or its connection is still to be accepted.
-            with contextlib.suppress(TimeoutError):
-                listener.accept(0.005)[0].close()
-            assert descriptor_count() == descriptors + 1, f"operation {step}"
-            assert client.recv(1) == b""
-        if not goes_on:
-            break
-    assert step > 50
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_an_exception_in_hand_back_closes_nothing_else(
-    listener: handoff.Listener, where: str, giver_of: StartGiver
-) -> None:
-    """The number of what was handed back may be another's at once."""
-    giver = giver_of(where)
-    for step in itertools.count(1):
-        with giver.connect() as client:
-            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            connection, _ = listener.accept(PATIENCE_SECONDS)
-            is_it = os.fstat(connection.fileno()).st_ino
-            goes_on = interrupted(functools.partial(connection.hand_back, timeout=PATIENCE_SECONDS), step)
-            with socket.socket(socket.AF_UNIX) as other:
-                assert connection.fileno() < 0 or os.fstat(connection.fileno()).st_ino == is_it, f"operation {step}"
-                connection.close()
-                assert other.getsockname() == ""
-        if not goes_on:
-            break
-    assert step > 20
-
-
-def test_what_is_closed_is_not_handed_back(listener: handoff.Listener, where: str, giver_of: StartGiver) -> None:
-    giver = giver_of(where)
-    with giver.connect():
-        connection, _ = listener.accept(PATIENCE_SECONDS)
-        connection.close()
-        with pytest.raises(ValueError, match="instead of closing it"):
-            connection.hand_back()
-
-
-def test_a_failure_behind_taken_closes(listener: handoff.Listener, where: str, giver_of: StartGiver) -> None:
-    """As for want of memory."""
-    giver = giver_of(where)
-    with giver.connect() as client:
-        listener.accept(PATIENCE_SECONDS)[0].close()
-        client.recv(1)
-    descriptors = descriptor_count()
-
-    def fail(*unused: object) -> None:
-        raise MemoryError
-
-    for place in ("_socket.socket", "Meta"):
-        with giver.connect() as client, pytest.MonkeyPatch.context() as patch:
-            if place == "Meta":
-                patch.setattr(handoff, place, fail)
-            else:
-                patch.setattr(handoff, "_socket", types.SimpleNamespace(socket=types.SimpleNamespace(__init__=fail)))
-            with pytest.raises(MemoryError) as kept:
-                listener.accept(PATIENCE_SECONDS)
-            assert kept.tb is not None
-            assert client.recv(1) == b""
-        assert descriptor_count() == descriptors
 
 
 # ---- Servers ----
