@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,7 +61,7 @@ func Of(path string) (Place, error) {
 	if err != nil {
 		return Place{}, err
 	}
-	return Place{Directory: directory, Program: cleaned(filepath.Base(path)), Identity: stat.Identity()}, nil
+	return Place{Directory: directory, Program: Named(path), Identity: stat.Identity()}, nil
 }
 
 // OfLock returns the place with this lock file.
@@ -73,19 +74,32 @@ func OfLock(path string) (Place, error) {
 }
 
 // List returns the places of a directory that have a socket.
-func List(directory string) ([]Place, error) {
+func List(directory string) ([]Place, error) { return withFile(directory, socketSuffix) }
+
+// Traces returns the places that have any file: something is resident there, was, or
+// could not be started.
+func Traces(directory string) ([]Place, error) {
+	return withFile(directory, socketSuffix, lockSuffix, logSuffix)
+}
+
+func withFile(directory string, suffixes ...string) ([]Place, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
 		return nil, err
 	}
 	var places []Place
 	for _, entry := range entries {
-		if p, ok := parse(directory, entry.Name(), socketSuffix); ok {
-			places = append(places, p)
+		for _, suffix := range suffixes {
+			if p, ok := parse(directory, entry.Name(), suffix); ok && !slices.Contains(places, p) {
+				places = append(places, p)
+			}
 		}
 	}
 	return places, nil
 }
+
+// Named returns the name that a program found by this path has in a Place.
+func Named(path string) string { return cleaned(filepath.Base(path)) }
 
 func parse(directory, name, suffix string) (Place, bool) {
 	stem, found := strings.CutSuffix(name, suffix)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nearcall/nearcall/cmd/nearcall/internal/resident"
+	"github.com/nearcall/nearcall/resident/inspect"
 )
 
 // States of a program of which there are files in the directory.
@@ -26,9 +26,9 @@ const (
 
 // A residency is what is known of one version of a program.
 type residency struct {
-	place        resident.Place
+	place        inspect.Place
 	state        string
-	report       *resident.Report
+	report       *inspect.Report
 	problem      error // why it has no report though it runs
 	failedStarts int
 	plainlyUntil time.Time
@@ -108,14 +108,14 @@ func (p *program) residentStatusCommand() *cobra.Command {
 
 func (p *program) residentStopCommand() *cobra.Command {
 	return p.residentSubcommand("stop [PROGRAM]", "Tell residents to finish what runs and to leave", func(ctx context.Context, program string, asJSON bool) error {
-		places, err := residentPlaces(program)
+		places, err := inspect.Places(program)
 		if err != nil {
 			return err
 		}
 		var stopped []residency
 		for _, place := range places {
-			report, err := resident.Ask(ctx, place, resident.Stop)
-			if errors.Is(err, resident.ErrNotRunning) {
+			report, err := place.Stop(ctx)
+			if errors.Is(err, inspect.ErrNotRunning) {
 				continue
 			}
 			if err != nil {
@@ -136,7 +136,7 @@ func (p *program) residentStopCommand() *cobra.Command {
 	})
 }
 
-func whenFinished(running int64) string {
+func whenFinished(running int) string {
 	switch running {
 	case 0:
 		return ""
@@ -148,7 +148,7 @@ func whenFinished(running int64) string {
 
 func (p *program) residentLogCommand() *cobra.Command {
 	return p.residentSubcommand("log [PROGRAM]", "Show what residents said outside of runs", func(_ context.Context, program string, asJSON bool) error {
-		places, err := residentPlaces(program)
+		places, err := inspect.Places(program)
 		if err != nil {
 			return err
 		}
@@ -159,14 +159,14 @@ func (p *program) residentLogCommand() *cobra.Command {
 		}
 		var logs []log
 		for _, place := range places {
-			text, err := os.ReadFile(place.Log())
+			text, err := os.ReadFile(place.Log)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			logs = append(logs, log{place.Name, place.Log(), string(text)})
+			logs = append(logs, log{place.Name, place.Log, string(text)})
 		}
 		switch {
 		case asJSON:
@@ -185,46 +185,34 @@ func errNoResident(program string) error {
 	if program == "" {
 		return errors.New("nothing is resident: start a program by nearcall-run")
 	}
-	return fmt.Errorf("%s: %w; start it by nearcall-run", program, resident.ErrNotRunning)
-}
-
-func residentPlaces(program string) ([]resident.Place, error) {
-	directory, err := resident.Directory()
-	if err != nil {
-		return nil, err
-	}
-	places, err := resident.Places(directory)
-	if err != nil {
-		return nil, err
-	}
-	return resident.Of(places, program)
+	return fmt.Errorf("%s: %w; start it by nearcall-run", program, inspect.ErrNotRunning)
 }
 
 // residencies asks all residents of a program. What nobody listens at counts only when
 // its starts fail.
 func residencies(ctx context.Context, program string) ([]residency, error) {
-	places, err := residentPlaces(program)
+	places, err := inspect.Places(program)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]residency, len(places))
 	var asked sync.WaitGroup
 	for i, place := range places {
-		asked.Go(func() { all[i] = inspect(ctx, place) })
+		asked.Go(func() { all[i] = ask(ctx, place) })
 	}
 	asked.Wait()
 	return slices.DeleteFunc(all, func(r residency) bool { return r.state == stateGone }), nil
 }
 
-func inspect(ctx context.Context, place resident.Place) residency {
+func ask(ctx context.Context, place inspect.Place) residency {
 	r := residency{place: place}
-	r.report, r.problem = resident.Ask(ctx, place, resident.Status)
+	r.report, r.problem = place.Status(ctx)
 	switch {
 	case r.problem == nil && r.report.Leaving:
 		r.state = stateLeaving
 	case r.problem == nil:
 		r.state = stateRunning
-	case errors.Is(r.problem, resident.ErrNotRunning):
+	case errors.Is(r.problem, inspect.ErrNotRunning):
 		r.state = stateGone
 		if r.failedStarts, r.plainlyUntil, r.problem = place.FailedStarts(); r.failedStarts > 0 {
 			r.state = stateFailing
@@ -240,7 +228,7 @@ func completeResident(_ *cobra.Command, args []string, _ string) ([]cobra.Comple
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	places, err := residentPlaces("")
+	places, err := inspect.Places("")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveDefault
 	}

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/nearcall/nearcall/cmd/nearcall/internal/resident"
+	"github.com/nearcall/nearcall/resident/inspect"
 )
 
 func (p *program) printResidents(found []residency) error {
@@ -39,20 +39,20 @@ func (p *program) printStatus(r residency) error {
 	if !r.plainlyUntil.IsZero() {
 		fmt.Fprintf(table, "  run plainly until\t%s\n", r.plainlyUntil.Format(time.DateTime))
 	}
-	fmt.Fprintf(table, "  socket\t%s\n", r.place.Socket())
-	fmt.Fprintf(table, "  log\t%s\n", r.place.Log())
+	fmt.Fprintf(table, "  socket\t%s\n", r.place.Socket)
+	fmt.Fprintf(table, "  log\t%s\n", r.place.Log)
 	return table.Flush()
 }
 
-func printReport(out io.Writer, report *resident.Report) {
+func printReport(out io.Writer, report *inspect.Report) {
 	idle := "never"
-	if report.IdleMs >= 0 {
-		idle = "idle for " + (time.Duration(report.IdleMs) * time.Millisecond).String()
+	if report.Idle >= 0 {
+		idle = "idle for " + report.Idle.String()
 	}
 	fmt.Fprintf(out, "  program\t%s\n", filepath.Clean(report.Program))
 	fmt.Fprintf(out, "  process\t%d\n", report.ProcessID)
 	fmt.Fprintf(out, "  mode\t%s\n", report.Mode)
-	fmt.Fprintf(out, "  since\t%s\n", report.Started().Format(time.DateTime))
+	fmt.Fprintf(out, "  since\t%s\n", report.Started.Format(time.DateTime))
 	fmt.Fprintf(out, "  leaves\t%s\n", idle)
 	fmt.Fprintf(out, "  runs\t%d ended, %d running\n", report.Runs, report.Running)
 	fmt.Fprintf(out, "  waiting\t%d processes\n", report.Waiting)
@@ -72,7 +72,7 @@ func (p *program) printResidencies(found []residency) error {
 	}
 	objects := []object{}
 	for _, r := range found {
-		o := object{Name: r.place.Name, Identity: r.place.Identity, State: r.state, Socket: r.place.Socket(), Log: r.place.Log(), FailedStarts: r.failedStarts}
+		o := object{Name: r.place.Name, Identity: r.place.Identity, State: r.state, Socket: r.place.Socket, Log: r.place.Log, FailedStarts: r.failedStarts}
 		if r.report != nil {
 			o.Report = r.report.Text
 		}

@@ -190,15 +190,15 @@ func TestResidentThatIsSilent(t *testing.T) {
 func TestResidentDirectoryOfOthers(t *testing.T) {
 	directory := residentDirectory(t)
 	must(t, os.Chmod(directory, 0o755))
-	nearcall(t, "resident", "list").expect(t, 1, directory+" is open to others", "chmod 700")
+	nearcall(t, "resident", "list").expect(t, 1, directory+" has owner", "mode 0755; it must be a directory of user", "with mode 0700")
 	must(t, os.Remove(directory))
 	must(t, os.WriteFile(directory, nil, 0o600))
-	nearcall(t, "resident", "list").expect(t, 1, directory+" is no directory")
+	nearcall(t, "resident", "list").expect(t, 1, directory+" has owner", "it must be a directory")
 	must(t, os.Remove(directory))
 	must(t, os.Mkdir(directory, 0o700))
 	if os.Geteuid() == 0 {
 		must(t, os.Chown(directory, 33, 33))
-		nearcall(t, "resident", "list").expect(t, 1, directory+" belongs to user 33")
+		nearcall(t, "resident", "list").expect(t, 1, directory+" has owner 33")
 	}
 }
 
