@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +58,8 @@ void nc_resident_worker_hear(nearcall_resident *resident, struct nc_resident_wor
         nc_resident_close_fd(&worker->lease);
 }
 
-/* What a run left behind does not get SIGHUP when its launcher goes home. */
+/* What a run left behind has the connection too: it does not get SIGHUP when the launcher
+ * goes home, and does not keep it waiting. */
 static void tell_end(const struct nc_resident_worker *worker, int status)
 {
     int flags = fcntl(worker->connection, F_GETFL);
@@ -68,6 +70,7 @@ static void tell_end(const struct nc_resident_worker *worker, int status)
     else
         (void)nc_resident_send_frame(worker->connection, NC_RESIDENT_EXITED, (uint32_t)WEXITSTATUS(status), 0,
                                      NULL);
+    (void)shutdown(worker->connection, SHUT_RDWR);
 }
 
 static void log_failure(pid_t process_id, int status)

@@ -1,0 +1,265 @@
+/* How runs, launchers and residents end, and what the others learn of it. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "resident_test.h"
+
+static nearcall_resident_options options_of(uint32_t workers, int64_t idle_ms)
+{
+    nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
+    options.workers = workers;
+    options.idle_ms = idle_ms;
+    return options;
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void await_gone(const char *path)
+{
+    double end_ms = test_now_ms() + PATIENCE_MS;
+    while (exists(path)) {
+        CHECK(test_now_ms() < end_ms);
+        poll(NULL, 0, 2);
+    }
+}
+
+/* ---- A launcher goes ---- */
+
+static void check_hang_up(void)
+{
+    struct resident resident;
+    struct launch launch;
+    struct frame frame;
+    char rest[16];
+    resident_start(&resident, NULL);
+    launch_start(&launch, &resident, "wait", NULL);
+    frame_expect(launch.connection, NC_RESIDENT_RUNNING, &frame);
+    read_line(launch.output, "ready\n");
+    close(launch.connection);
+    read_all(launch.output, rest, sizeof(rest));
+    CHECK_INT(rest[0], 0);
+    resident_await(&resident, "\"runs\":1,\"running\":0");
+    close(launch.input);
+    close(launch.output);
+    close(launch.errors);
+    resident_stop(&resident);
+}
+
+/* A request that was withdrawn before its RUNNING is not run. */
+static void check_withdrawn(void)
+{
+    nearcall_resident_options options = options_of(1, 0);
+    struct resident resident;
+    struct launch launch;
+    struct frame frame;
+    char text[64];
+    resident_start(&resident, &options);
+    resident_await(&resident, "\"waiting\":1");
+    int silent = resident_connect(&resident);
+    launch_start(&launch, &resident, "state", NULL);
+    shutdown(launch.connection, SHUT_RDWR);
+    CHECK_INT(frame_next(launch.connection, &frame), 0);
+    close(silent);
+    read_all(launch.output, text, sizeof(text));
+    CHECK_INT(strlen(text), 0);
+    launch_close(&launch);
+    resident_stop(&resident);
+}
+
+/* What a run leaves behind outlives it, and its launcher. */
+static void check_left_behind(void)
+{
+    struct resident resident;
+    struct launch launch;
+    resident_start(&resident, NULL);
+    launch_start(&launch, &resident, "fork", "4");
+    launch_expect(&launch, NC_RESIDENT_EXITED, 4);
+    close(launch.connection);
+    resident_stop(&resident);
+    close(launch.input);
+    read_line(launch.output, "left\n");
+    close(launch.output);
+    close(launch.errors);
+}
+
+/* ---- The supervisor goes ---- */
+
+static void check_killed_supervisor(void)
+{
+    struct resident resident;
+    struct launch launch;
+    struct frame frame;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    resident_start(&resident, NULL);
+    launch_start(&launch, &resident, "ending", "9");
+    frame_expect(launch.connection, NC_RESIDENT_RUNNING, &frame);
+    read_line(launch.output, "ready\n");
+    kill(resident.pid, SIGKILL);
+    CHECK_INT(resident_wait(&resident), -SIGKILL);
+    close(launch.input);
+    frame_expect(launch.connection, NC_RESIDENT_ENDING, &frame);
+    CHECK_INT(frame.value, 9);
+    CHECK_INT(frame_next(launch.connection, &frame), 0);
+    close(launch.connection);
+    close(launch.output);
+    close(launch.errors);
+    /* Those that wait have learned of it, and nobody listens any more. */
+    memcpy(address.sun_path, resident.path, strlen(resident.path));
+    double end_ms = test_now_ms() + PATIENCE_MS;
+    for (int refused = 0; !refused;) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        refused = connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0;
+        close(fd);
+        CHECK(test_now_ms() < end_ms);
+        poll(NULL, 0, 2);
+    }
+}
+
+/* What is in the backlog when it leaves is run. */
+static void check_drain(void)
+{
+    enum { COUNT = 10 };
+    nearcall_resident_options options = options_of(1, 0);
+    struct resident resident;
+    struct launch running, launches[COUNT];
+    struct frame frame;
+    char number[16];
+    resident_start(&resident, &options);
+    launch_start(&running, &resident, "ending", "3");
+    read_line(running.output, "ready\n");
+    resident_await(&resident, "\"waiting\":1");
+    int silent = resident_connect(&resident);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(number, sizeof(number), "%d", i);
+        launch_start(&launches[i], &resident, "exit", number);
+    }
+    kill(resident.pid, SIGTERM);
+    await_gone(resident.path);
+    close(silent);
+    for (int i = 0; i < COUNT; i++) {
+        launch_expect(&launches[i], NC_RESIDENT_EXITED, (uint32_t)i);
+        launch_close(&launches[i]);
+    }
+    frame_expect(running.connection, NC_RESIDENT_RUNNING, &frame);
+    frame_expect(running.connection, NC_RESIDENT_ENDING, &frame);
+    close(running.input);
+    frame_expect(running.connection, NC_RESIDENT_EXITED, &frame);
+    CHECK_INT(frame.value, 3);
+    CHECK_INT(resident_wait(&resident), 0);
+    close(running.connection);
+    close(running.output);
+    close(running.errors);
+}
+
+static void check_idle(void)
+{
+    nearcall_resident_options options = options_of(0, 100);
+    struct resident resident;
+    struct launch launch;
+    struct frame frame;
+    resident_start(&resident, &options);
+    launch_start(&launch, &resident, "wait", NULL);
+    frame_expect(launch.connection, NC_RESIDENT_RUNNING, &frame);
+    struct pollfd end = {.fd = launch.connection, .events = POLLIN};
+    CHECK_INT(poll(&end, 1, 300), 0);
+    CHECK(exists(resident.path));
+    kill(-(pid_t)frame.value, SIGTERM);
+    frame_expect(launch.connection, NC_RESIDENT_KILLED, &frame);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(!exists(resident.path) && exists(resident.log));
+    launch_close(&launch);
+}
+
+/* ---- A file changes ---- */
+
+static void touch(const char *path)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    CHECK(file >= 0 && write(file, "x", 1) == 1);
+    close(file);
+}
+
+static void check_changed(void)
+{
+    struct resident resident;
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    touch(resident.program);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(!exists(resident.path) && !exists(resident.lock) && !exists(resident.log));
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    CHECK(unlink(resident.program) == 0);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(!exists(resident.path));
+}
+
+/* It was another file that its launcher had in mind: whoever is there is served. */
+static void check_outdated_start(void)
+{
+    struct resident resident;
+    struct launch launch;
+    resident_start_as(&resident, NULL, 0x1234);
+    launch_start(&launch, &resident, "exit", "6");
+    launch_expect(&launch, NC_RESIDENT_EXITED, 6);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(!exists(resident.path) && !exists(resident.lock));
+    launch_close(&launch);
+}
+
+/* Another one's socket is left alone. */
+static void check_replaced_socket(void)
+{
+    struct resident resident;
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    char other[128];
+    snprintf(other, sizeof(other), "%s.other", resident.path);
+    touch(other);
+    CHECK(rename(other, resident.path) == 0);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(exists(resident.path) && exists(resident.lock));
+}
+
+/* ---- It does not start ---- */
+
+static void check_lock(void)
+{
+    struct resident resident;
+    struct stat status;
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    CHECK(stat(resident.lock, &status) == 0);
+    CHECK_INT(status.st_size, 0);
+    resident_stop(&resident);
+    setenv("NCTEST_CRASH", "1", 1);
+    resident_start(&resident, NULL);
+    CHECK_INT(resident_wait(&resident), 1);
+    unsetenv("NCTEST_CRASH");
+    CHECK(stat(resident.lock, &status) == 0);
+    CHECK_INT(status.st_size, 1);
+}
+
+int main(void)
+{
+    test_begin();
+    check_hang_up();
+    check_withdrawn();
+    check_left_behind();
+    check_killed_supervisor();
+    check_drain();
+    check_idle();
+    check_changed();
+    check_outdated_start();
+    check_replaced_socket();
+    check_lock();
+    return 0;
+}

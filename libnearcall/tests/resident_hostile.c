@@ -1,0 +1,113 @@
+/* What is no request ends the connection, and nothing else. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "resident_test.h"
+
+enum { BYTES = 4096 };
+
+static size_t valid(const struct resident *resident, uint8_t *data)
+{
+    const char *const arguments[] = {resident->program, "exit", "1", NULL};
+    return request_make(data, BYTES, NC_RESIDENT_RUN, 0, arguments, NULL);
+}
+
+static void expect_end(const struct resident *resident, const uint8_t *data, size_t bytes)
+{
+    struct frame frame;
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    int connection = resident_connect(resident);
+    request_send(connection, data, bytes, fds, NC_RESIDENT_FDS);
+    shutdown(connection, SHUT_WR);
+    CHECK_INT(frame_next(connection, &frame), 0);
+    close(connection);
+    close(fds[3]);
+}
+
+/* A byte of a good request is another. */
+static void check_byte(const struct resident *resident, size_t at, uint8_t value)
+{
+    uint8_t data[BYTES];
+    size_t bytes = valid(resident, data);
+    data[at] = value;
+    expect_end(resident, data, bytes);
+}
+
+static void check_headers(const struct resident *resident)
+{
+    check_byte(resident, 0, 'G');
+    check_byte(resident, 1, 'X');   /* magic */
+    check_byte(resident, 8, 47);    /* shorter than its header */
+    check_byte(resident, 8, 49);    /* and than its strings */
+    check_byte(resident, 11, 0x7F); /* too long */
+    check_byte(resident, 12, 2);    /* version */
+    check_byte(resident, 14, 0);    /* kind */
+    check_byte(resident, 14, 4);
+    check_byte(resident, 14, 2); /* status with arguments */
+    check_byte(resident, 28, 0); /* no arguments */
+    check_byte(resident, 28, 4);
+    check_byte(resident, 28, 2);
+    check_byte(resident, 31, 0xFF);
+    check_byte(resident, 32, 1);
+    check_byte(resident, 47, 1); /* reserved */
+}
+
+static void check_cut(const struct resident *resident)
+{
+    uint8_t data[BYTES];
+    size_t bytes = valid(resident, data);
+    for (size_t cut = 1; cut < bytes; cut += 7)
+        expect_end(resident, data, cut);
+    data[bytes - 1] = 'x';
+    expect_end(resident, data, bytes); /* the last string has no end */
+    valid(resident, data);
+    data[bytes] = 0;
+    expect_end(resident, data, bytes + 1);
+}
+
+/* Both that wait are kept from it, for as long as a hello may take. */
+static void check_silence(const struct resident *resident)
+{
+    struct launch launch;
+    int silent[] = {resident_connect(resident), resident_connect(resident)};
+    launch_start(&launch, resident, "exit", "5");
+    launch_expect(&launch, NC_RESIDENT_EXITED, 5);
+    launch_close(&launch);
+    close(silent[0]);
+    close(silent[1]);
+}
+
+static int descriptors_of(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    DIR *directory = opendir(path);
+    CHECK(directory != NULL);
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+int main(void)
+{
+    struct resident resident;
+    struct launch launch;
+    test_begin();
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    int before = descriptors_of(resident.pid);
+    check_headers(&resident);
+    check_cut(&resident);
+    check_silence(&resident);
+    launch_start(&launch, &resident, "exit", "7");
+    launch_expect(&launch, NC_RESIDENT_EXITED, 7);
+    launch_close(&launch);
+    resident_await(&resident, "\"runs\":2,\"running\":0,\"waiting\":2");
+    CHECK_INT(descriptors_of(resident.pid), before);
+    resident_stop(&resident);
+    return 0;
+}

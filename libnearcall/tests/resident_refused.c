@@ -1,0 +1,148 @@
+/* Whoever would not get what he has himself runs the program himself; others get nothing. */
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "resident_test.h"
+
+extern char **environ;
+
+static const char *const once[] = {"NCTEST*", "NCONE", NULL};
+
+struct attempt {
+    const struct resident *resident;
+    char *const *environment;
+    int fds_count;
+    const char *refusal; /* NULL: nothing is answered at all */
+};
+
+static void attempt(const struct attempt *attempt)
+{
+    uint8_t data[65536];
+    struct frame frame;
+    const char *const arguments[] = {attempt->resident->program, "exit", "1", NULL};
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    int connection = resident_connect(attempt->resident);
+    size_t bytes = request_make(data, sizeof(data), NC_RESIDENT_RUN, 0, arguments, attempt->environment);
+    /* A stranger's connection may have ended already. */
+    if (!attempt->refusal)
+        (void)send(connection, data, bytes, MSG_NOSIGNAL);
+    if (attempt->refusal) {
+        request_send(connection, data, bytes, fds, attempt->fds_count);
+        frame_expect(connection, NC_RESIDENT_PLAINLY, &frame);
+        if (!strstr(frame.text, attempt->refusal))
+            fprintf(stderr, "%s, not %s\n", frame.text, attempt->refusal);
+        CHECK(strstr(frame.text, attempt->refusal));
+    }
+    CHECK_INT(frame_next(connection, &frame), 0);
+    close(connection);
+    close(fds[3]);
+}
+
+/* They end at once: what a sanitizer looks for at the end needs /proc, and other rights. */
+static void as_other_user(void *argument)
+{
+    CHECK(setgroups(0, NULL) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+static void with_other_groups(void *argument)
+{
+    const gid_t group = 12345;
+    CHECK(setgroups(1, &group) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+static void in_other_namespace(void *argument)
+{
+    CHECK(unshare(CLONE_NEWUTS) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+static void in_other_root(void *argument)
+{
+    struct attempt own = *(struct attempt *)argument;
+    struct resident resident = *own.resident;
+    CHECK(chroot(test_directory()) == 0 && chdir("/") == 0);
+    snprintf(resident.path, sizeof(resident.path), "%s", strrchr(own.resident->path, '/'));
+    own.resident = &resident;
+    attempt(&own);
+    _exit(0);
+}
+
+static void in_child(void (*body)(void *), struct attempt *what, const char *refusal)
+{
+    what->refusal = refusal;
+    test_join(test_fork(body, what));
+}
+
+static void check_variables(struct attempt what)
+{
+    char *const more[] = {"NCTEST_TWO=2", NULL}, *const other[] = {"LD_PRELOAD=", NULL};
+    char *const fine[] = {"NCTES=1", "NCONES=1", "PATH=/", NULL};
+    struct frame report;
+    what.refusal = "another value";
+    what.environment = more;
+    attempt(&what);
+    what.environment = other;
+    attempt(&what);
+    resident_ask(what.resident, NC_RESIDENT_STATUS, &report);
+    CHECK(strstr(report.text, "\"runs\":0"));
+    uint8_t data[4096];
+    struct frame frame;
+    const char *const arguments[] = {what.resident->program, "exit", "1", NULL};
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    int connection = resident_connect(what.resident);
+    request_send(connection, data, request_make(data, sizeof(data), NC_RESIDENT_RUN, 0, arguments, fine), fds, 4);
+    frame_expect(connection, NC_RESIDENT_RUNNING, &frame);
+    frame_expect(connection, NC_RESIDENT_EXITED, &frame);
+    close(connection);
+    close(fds[3]);
+}
+
+/* One that was started with a variable expects it of everybody. */
+static void check_missing_variable(void)
+{
+    static char home[] = "PATH=";
+    const char *const names[] = {"PATH", NULL};
+    nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
+    struct resident resident;
+    char *const none[] = {home, NULL};
+    options.environment = names;
+    resident_start(&resident, &options);
+    struct attempt what = {&resident, none, NC_RESIDENT_FDS, "another value"};
+    attempt(&what);
+    what.environment = none + 1;
+    what.refusal = "not set";
+    attempt(&what);
+    resident_stop(&resident);
+}
+
+int main(void)
+{
+    nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
+    struct resident resident;
+    test_begin();
+    options.environment = once;
+    resident_start(&resident, &options);
+    struct attempt what = {&resident, NULL, NC_RESIDENT_FDS, NULL};
+    CHECK(chmod(test_directory(), 0711) == 0 && chmod(resident.path, 0777) == 0);
+    in_child(as_other_user, &what, NULL);
+    in_child(with_other_groups, &what, "groups");
+    in_child(in_other_namespace, &what, "namespace");
+    in_child(in_other_root, &what, "root directory");
+    what.fds_count = 3;
+    what.refusal = "a descriptor did not arrive";
+    attempt(&what);
+    what.fds_count = NC_RESIDENT_FDS;
+    check_variables(what);
+    resident_stop(&resident);
+    check_missing_variable();
+    return 0;
+}
