@@ -19,7 +19,7 @@ SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
-TEST_PARTS := test-go test-c test-model test-perl test-python test-command test-conformance test-examples test-windows test-faults fuzz
+TEST_PARTS := test-go test-c test-launcher test-model test-perl test-python test-command test-conformance test-examples test-windows test-faults fuzz
 LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-shell lint-c lint-perl lint-python
 
 ##@ Use
@@ -105,6 +105,9 @@ test-go: check-go build-launcher ## Go packages, with the race detector
 
 test-c: build-go ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
 	@$(MAKE) -C libnearcall test test-asan test-valgrind test-tsan
+
+test-launcher: ## nearcall-run, by processes that play the resident
+	@$(MAKE) -C resident/launcher test
 
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check

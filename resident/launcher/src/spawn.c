@@ -16,6 +16,7 @@
 
 extern char **environ;
 
+enum { KERNEL_SIGNALS_BYTES = 8 };
 enum { LISTENER = 3 }; /* where the convention of systemd has it */
 
 /* What is added to the environment, and takes the place of what has the name. */
@@ -98,10 +99,12 @@ static int set_descriptors(const struct place *place, int listener)
 
 static void set_signals(void)
 {
-    struct sigaction usual = {.sa_handler = SIG_DFL};
+    /* The kernel's own sigaction, whose default is all zeros: the library keeps some
+     * signals to itself, and a caller may ignore even those. */
+    static const unsigned long usual[8];
     sigset_t none;
     for (int number = 1; number <= SIGRTMAX; number++)
-        sigaction(number, &usual, NULL);
+        syscall(SYS_rt_sigaction, number, usual, NULL, KERNEL_SIGNALS_BYTES);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -124,11 +127,15 @@ static void become_resident(const struct place *place, const char *path, int lis
 static int absolute_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
 {
     char directory[PATH_MAX];
+    const char *relative = program->path;
+    /* For those who read it in a list of processes. */
+    while (relative[0] == '.' && relative[1] == '/')
+        relative += 2 + strspn(relative + 2, "/");
     if (*program->path == '/')
         directory[0] = '\0';
     else if (getcwd(directory, sizeof(directory)) == NULL)
         return nc_because(reason, "the current directory has no name", errno);
-    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", program->path) != 0)
+    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", relative) != 0)
         return nc_because(reason, "the program's path is too long", 0);
     return 0;
 }
