@@ -80,13 +80,17 @@ func (p *program) residentListCommand() *cobra.Command {
 		}
 		return p.printResidents(found)
 	})
+	cmd.Long = `Lists the residents of this user, and programs that could not be made resident.
+
+Their state is running, leaving (finishes what runs), silent (listens and gives no
+report) or failing (its last starts came to nothing; 'nearcall resident log' tells why).`
 	cmd.Example = `  nearcall resident list
   nearcall resident list --json | jq -r '.[].report.pid'`
 	return cmd
 }
 
 func (p *program) residentStatusCommand() *cobra.Command {
-	return p.residentSubcommand("status [PROGRAM]", "Show how residents are", func(ctx context.Context, program string, asJSON bool) error {
+	cmd := p.residentSubcommand("status [PROGRAM]", "Show how residents are", func(ctx context.Context, program string, asJSON bool) error {
 		found, err := residencies(ctx, program)
 		if err == nil && len(found) == 0 {
 			err = errNoResident(program)
@@ -104,10 +108,13 @@ func (p *program) residentStatusCommand() *cobra.Command {
 		}
 		return nil
 	})
+	cmd.Long = `Shows how residents are: processes, runs, when they leave, where their files are.
+Exit code 1 when there is none.`
+	return cmd
 }
 
 func (p *program) residentStopCommand() *cobra.Command {
-	return p.residentSubcommand("stop [PROGRAM]", "Tell residents to finish what runs and to leave", func(ctx context.Context, program string, asJSON bool) error {
+	cmd := p.residentSubcommand("stop [PROGRAM]", "Tell residents to finish what runs and to leave", func(ctx context.Context, program string, asJSON bool) error {
 		places, err := inspect.Places(program)
 		if err != nil {
 			return err
@@ -134,6 +141,10 @@ func (p *program) residentStopCommand() *cobra.Command {
 		}
 		return nil
 	})
+	cmd.Long = `Tells residents to finish what runs and to leave, and returns when they have said that
+they will. The next run starts another. Exit code 1 when a program was named of which
+no resident runs.`
+	return cmd
 }
 
 func whenFinished(running int) string {
@@ -147,7 +158,7 @@ func whenFinished(running int) string {
 }
 
 func (p *program) residentLogCommand() *cobra.Command {
-	return p.residentSubcommand("log [PROGRAM]", "Show what residents said outside of runs", func(_ context.Context, program string, asJSON bool) error {
+	cmd := p.residentSubcommand("log [PROGRAM]", "Show what residents said outside of runs", func(_ context.Context, program string, asJSON bool) error {
 		places, err := inspect.Places(program)
 		if err != nil {
 			return err
@@ -179,6 +190,9 @@ func (p *program) residentLogCommand() *cobra.Command {
 		}
 		return nil
 	})
+	cmd.Long = `Shows what residents, and programs that were started as such, said outside of runs.
+What runs say goes to their callers.`
+	return cmd
 }
 
 func errNoResident(program string) error {
