@@ -38,11 +38,14 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 			close(told)
 		}
 	}
-	s.gone = func() { caught.deliver(unix.SIGHUP); caught.cancel(ErrCallerGone) }
 	s.signal = func(received syscall.Signal) {
-		if !caught.deliver(received) && deadly(received) {
-			go finish(result{killed: received})
+		if how, over := unknownSignal(received); !caught.deliver(received) && over {
+			go finish(how)
 		}
+	}
+	s.gone = func() {
+		caught.cancel(ErrCallerGone)
+		s.signal(unix.SIGHUP)
 	}
 	go s.read()
 	go func() {
@@ -53,13 +56,15 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 	<-told
 }
 
-// deadly tells which signals end a program that does not know them.
-func deadly(s syscall.Signal) bool {
+// unknownSignal tells how a signal ends a program of Go that does not know it.
+func unknownSignal(s syscall.Signal) (how result, ends bool) {
 	switch s {
-	case unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM:
-		return true
+	case unix.SIGHUP, unix.SIGINT, unix.SIGTERM:
+		return result{killed: s}, true
+	case unix.SIGQUIT:
+		return result{code: exitPanicked}, true
 	}
-	return false
+	return result{}, false
 }
 
 // reopenInput replaces a pipe or a terminal by another description of the same, that

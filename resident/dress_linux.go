@@ -105,11 +105,3 @@ func (inv *Invocation) close() {
 		_ = file.Close()
 	}
 }
-
-// foreignUmask tells whether the process has another umask than the run.
-func (inv *Invocation) foreignUmask() bool {
-	return inv.concurrent && inv.Umask != residentUmask
-}
-
-// residentUmask is what residents are started with.
-const residentUmask = 0o077

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/resident/internal/channel"
 	"github.com/nearcall/nearcall/resident/internal/request"
@@ -46,11 +44,7 @@ type passed struct {
 
 func (p *passed) directory() int { return p.descriptors[request.Descriptors-1] }
 
-func (p *passed) close() {
-	for _, fd := range p.descriptors {
-		_ = unix.Close(fd)
-	}
-}
+func (p *passed) close() { closeDescriptors(p.descriptors) }
 
 // knows tells whether the other end is of this process's user.
 func knows(conn *channel.Conn) (peercred.Credentials, bool) {

@@ -22,8 +22,8 @@ type Invocation struct {
 	// the controlling terminal of this process: /dev/tty cannot be opened.
 	Stdin, Stdout, Stderr *os.File
 
-	// Umask is the caller's. In mode Concurrent it is not that of the process:
-	// OpenFile heeds it, package os does not.
+	// Umask is the caller's. In mode Concurrent it is not that of the process, see
+	// WithUmask.
 	Umask    int
 	Terminal Terminal
 	Peer     Peer

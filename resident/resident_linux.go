@@ -129,9 +129,7 @@ func newResident(o Options, run runFunc, lock string) (*resident, error) {
 func (r *resident) live() error {
 	terminate := make(chan os.Signal, 1)
 	signal.Notify(terminate, syscall.SIGTERM)
-	if err := r.watch(); err != nil {
-		return err
-	}
+	r.watch()
 	r.serveBeside()
 	if err := r.begin(); err != nil {
 		return err

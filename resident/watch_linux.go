@@ -1,7 +1,6 @@
 package resident
 
 import (
-	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -11,26 +10,28 @@ import (
 
 const watchedEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF
 
-// watch makes the resident leave when its program is no longer what it was.
-func (r *resident) watch() error {
-	files := append([]string{r.program}, r.options.Watch...)
+// watch makes the resident leave when its program is no longer what it was. Where
+// that cannot be watched, an outdated resident stays until it is idle; no launcher
+// finds it any more, for the name of its socket has the file's identity.
+func (r *resident) watch() {
 	events, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return os.NewSyscallError("inotify_init1", err)
+		r.log.Warn("files are not watched", "reason", os.NewSyscallError("inotify_init1", err))
+		return
 	}
-	var before []place.Stat
-	for _, path := range files {
+	before := make(map[string]place.Stat)
+	for _, path := range append([]string{r.program}, r.options.Watch...) {
 		stat, err := watchFile(events, path)
 		if err != nil {
-			return errors.Join(err, unix.Close(events))
+			r.log.Warn("a file is not watched", "reason", err)
+			continue
 		}
-		before = append(before, stat)
+		before[path] = stat
 	}
-	if before[0].Identity() != r.place.Identity {
-		r.goAway(leaving{why: "its program was replaced while it started", outdated: true})
+	if stat, watched := before[r.program]; watched && stat.Identity() != r.place.Identity {
+		r.goAway(leaving{why: r.program + " was replaced while it started", outdated: true})
 	}
-	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), files, before)
-	return nil
+	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), before)
 }
 
 // watchFile watches both a symbolic link and what it leads to.
@@ -43,15 +44,15 @@ func watchFile(events int, path string) (place.Stat, error) {
 	return place.StatOf(path) // after it, so that no change is missed
 }
 
-func (r *resident) awaitChange(events *os.File, files []string, before []place.Stat) {
+func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
 	buffer := make([]byte, unix.SizeofInotifyEvent+unix.NAME_MAX+1)
 	for {
 		if _, err := events.Read(buffer); err != nil {
 			r.log.Error("files are not watched any more", "reason", err)
 			return
 		}
-		for i, path := range files {
-			if now, err := place.StatOf(path); err != nil || now != before[i] {
+		for path, was := range before {
+			if now, err := place.StatOf(path); err != nil || now != was {
 				r.goAway(leaving{why: path + " has changed", outdated: true})
 				return
 			}

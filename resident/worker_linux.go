@@ -42,7 +42,7 @@ func newWorker(o Options, run runFunc) (*worker, error) {
 	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger()}, nil
 }
 
-// work waits for runs until the lease ends.
+// work waits for runs until the lease ends. In a pool it does not return from one.
 func (w *worker) work() error {
 	if err := w.lease.Tell(lease.Ready, lease.NoDescriptor); err != nil {
 		return err
@@ -53,60 +53,66 @@ func (w *worker) work() error {
 			return err
 		}
 		conn, err := channel.FromDescriptor(fd)
-		if err == nil {
-			err = w.attend(conn)
-		}
 		if err != nil {
+			w.log.Warn("a connection was lost", "reason", err)
+			continue
+		}
+		p, err := w.attend(conn)
+		if p != nil {
+			// Nothing is deferred here or above: it would be done while a panic of
+			// the program unwinds, before its trace is written.
+			w.runAlone(conn, p)
+		}
+		if err = errors.Join(err, conn.Close()); err != nil {
 			w.log.Warn("a connection ended", "reason", err)
 		}
 	}
 }
 
-// attend serves one connection, which it owns. In a pool it does not return from a run.
-func (w *worker) attend(conn *channel.Conn) error {
-	defer func() { _ = conn.Close() }()
+// attend serves one connection. In a pool it returns a run that this process is now
+// for; in mode Serial that is over when it returns.
+func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 	peer, known := knows(conn)
 	if !known {
-		return errors.New("it is of another user")
+		return nil, errStranger
 	}
 	header, err := conn.Header()
 	switch {
 	case errors.Is(err, request.ErrVersion):
-		return conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
+		return nil, conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
 	case errors.Is(err, channel.ErrOther), err == nil && header.Kind != request.Run:
-		return conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
+		return nil, conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
 	case err != nil:
-		return err
+		return nil, err
 	}
 	p, err := w.guard.receive(conn, header, peer)
 	if err == nil {
-		if err = w.take(conn, p); err != nil {
-			p.close()
+		if err = p.enter(); err == nil && w.options.Mode == Serial {
+			err = w.takeSerially(conn, p)
+		} else if err == nil {
+			if err = w.take(conn, p); err == nil {
+				return p, nil
+			}
 		}
+		p.close()
 	}
 	var why plainlyError
 	if errors.As(err, &why) {
-		return conn.Write(request.Frame{Type: request.Plainly, Text: why.Error()})
+		return nil, errors.Join(conn.Write(request.Frame{Type: request.Plainly, Text: why.Error()}), unix.Chdir("/"))
 	}
-	return err
+	return nil, err
 }
 
-// take commits to a run. Before RUNNING nothing was done for which the launcher
-// could not run the program itself.
+// take commits this process to a run, and makes it the caller's. Before RUNNING
+// nothing was done for which the launcher could not run the program itself.
 func (w *worker) take(conn *channel.Conn, p *passed) error {
-	if err := p.enter(); err != nil {
-		return err
-	}
-	if w.options.Mode == Serial {
-		return w.takeSerially(conn, p)
-	}
 	if err := p.limits(); err != nil {
 		var why plainlyError
 		if !errors.As(err, &why) {
 			_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
 			os.Exit(0) // another takes its place
 		}
-		return errors.Join(err, unix.Chdir("/"))
+		return err
 	}
 	w.announce(conn)
 	pid := unix.Getpid()
@@ -118,10 +124,7 @@ func (w *worker) take(conn *channel.Conn, p *passed) error {
 		w.log.Error("a run could not begin", "reason", err)
 		os.Exit(exitNotStarted)
 	}
-	for _, fd := range p.descriptors[:streams] {
-		_ = unix.Close(fd)
-	}
-	w.runAlone(conn, p)
+	closeDescriptors(p.descriptors[:streams])
 	return nil
 }
 

@@ -5,6 +5,7 @@ package testlauncher
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ type Launch struct {
 	Dir     string
 	Umask   int
 	Files   [3]*os.File // nil: /dev/null
+	Unnamed bool        // the directory is told by its descriptor only
 }
 
 // An Outcome is how a run ended.
@@ -46,6 +48,9 @@ type Run struct {
 
 // ErrNothingDone is a connection that ended before the run began.
 var ErrNothingDone = errors.New("the connection ended, and nothing was done")
+
+// ErrUnexpected is a frame where another was to come.
+var ErrUnexpected = errors.New("an unexpected frame")
 
 // Connect returns a connection to the program's resident, which it starts when there
 // is none.
@@ -89,6 +94,10 @@ func start(p place.Place, program string, environment []string) error {
 		return err
 	}
 	defer func() { _, _, _ = socket.Close(), log.Close(), listener.Close() }()
+	// No descriptors but those below are open in a resident.
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return os.NewSyscallError("close_range", err)
+	}
 	command := exec.Command("/bin/sh", "-c", `umask 077; LISTEN_PID=$$ exec "$0" --nearcall-resident`, program)
 	command.Env = append(environment[:len(environment):len(environment)],
 		"LISTEN_FDS=1", "LISTEN_FDNAMES=nearcall-resident", "NEARCALL_RESIDENT_LOCK="+p.Lock())
@@ -102,8 +111,16 @@ func start(p place.Place, program string, environment []string) error {
 }
 
 // Start asks for a run and returns when it has begun, or with an Outcome that says
-// why it has not.
+// why it has not. When the connection ends before, it tries once more.
 func (l Launch) Start() (*Run, *Outcome, error) {
+	r, outcome, err := l.startOnce()
+	if err != nil && !errors.Is(err, ErrUnexpected) {
+		r, outcome, err = l.startOnce()
+	}
+	return r, outcome, err
+}
+
+func (l Launch) startOnce() (*Run, *Outcome, error) {
 	if l.Env == nil {
 		l.Env = os.Environ()
 	}
@@ -122,7 +139,7 @@ func (l Launch) Start() (*Run, *Outcome, error) {
 	case frame.Type == request.Plainly:
 		return nil, &Outcome{Plainly: frame.Text}, conn.Close()
 	case frame.Type != request.Running:
-		return nil, nil, errors.Join(ErrNothingDone, conn.Close())
+		return nil, nil, errors.Join(fmt.Errorf("%w: of type %d", ErrUnexpected, frame.Type), conn.Close())
 	}
 	r.Group, r.ProcessID = int(frame.Value), int(frame.Second)
 	return r, nil, nil
@@ -139,6 +156,9 @@ func (l Launch) Send(conn *net.UnixConn) error {
 	r := request.Request{
 		Header:    request.Header{Kind: request.Run, ProcessID: uint32(os.Getpid()), Umask: uint32(l.Umask)},
 		Directory: l.Dir, Arguments: append([]string{l.Program}, l.Args...), Variables: l.Env,
+	}
+	if l.Unnamed {
+		r.Directory = ""
 	}
 	b, err := r.Append(nil)
 	if err != nil {
@@ -218,7 +238,7 @@ func (r *Run) Wait() (Outcome, error) {
 				return outcome, err
 			}
 		default:
-			return outcome, fmt.Errorf("a frame of type %d", frame.Type)
+			return outcome, fmt.Errorf("%w: of type %d", ErrUnexpected, frame.Type)
 		}
 	}
 }

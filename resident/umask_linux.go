@@ -1,0 +1,16 @@
+package resident
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// borrowUmask gives this thread an umask of its own, for as long as it lives.
+func borrowUmask(mask int) error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	unix.Umask(mask)
+	return nil
+}
