@@ -3,6 +3,7 @@ package resident
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -269,7 +270,7 @@ func (r *resident) attend(conn *channel.Conn, err error) {
 	go func() {
 		defer r.accepted.Done()
 		defer r.activity.end()
-		if err := r.answer(conn); err != nil {
+		if err := r.answer(conn); err != nil && !errors.Is(err, io.EOF) {
 			r.log.Warn("a connection ended", "reason", err)
 		}
 	}()

@@ -3,6 +3,7 @@ package resident
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -63,7 +64,7 @@ func (w *worker) work() error {
 			// the program unwinds, before its trace is written.
 			w.runAlone(conn, p)
 		}
-		if err = errors.Join(err, conn.Close()); err != nil {
+		if err = errors.Join(err, conn.Close()); err != nil && !errors.Is(err, io.EOF) {
 			w.log.Warn("a connection ended", "reason", err)
 		}
 	}
