@@ -11,7 +11,6 @@ import struct
 import termios
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from conftest import LAUNCHER, World, outcome
@@ -80,10 +79,6 @@ def begun(run: Connection, group: int = 0) -> None:
     run.running(group)
     run.send(EXECUTE, 1, text=b"true\0")
     assert run.receive() is not None
-
-
-def state(process: int) -> str:
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("where", ["stdin", "stdout", "stderr"])
@@ -161,7 +156,7 @@ def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
     terminal.make_raw()
     terminal.type(b"\x1a")
     terminal.expect(rf"stopped {128 + signal.SIGSTOP}\r\n")
-    assert state(run_of.pid) == "T"
+    assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
     assert not terminal.is_raw()
     terminal.type(b"\n")
     assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED) is not None

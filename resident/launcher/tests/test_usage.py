@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import LAUNCHER, PLAIN_CODE, World
 
+MANUAL = Path(__file__).resolve().parents[1] / "nearcall-run.1"
 HEADER = Path(__file__).resolve().parents[3] / "libnearcall" / "include" / "nearcall.h"
 
 
@@ -20,6 +22,17 @@ def test_help_and_version(world: World) -> None:
         line.split()[2] for line in HEADER.read_text().splitlines() if line.startswith("#define NEARCALL_VERSION_")
     ]
     assert world.run("--version") == (0, f"nearcall-run {'.'.join(numbers)}\n", "")
+
+
+def test_the_manual_page_is_well_formed_and_complete(world: World) -> None:
+    groff = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", MANUAL], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (groff.returncode, groff.stderr) == (0, "")
+    page = MANUAL.read_text().replace("\\-", "-")
+    words = set(re.findall(r"--[a-z-]+|NEARCALL_[A-Z_]+", world.run("--help")[1]))
+    assert len(words) == 6
+    assert [word for word in sorted(words) if word not in page] == []
 
 
 @pytest.mark.parametrize(
