@@ -3,6 +3,7 @@
 import sys
 
 import flask
+
 import nearcall.resident
 
 
