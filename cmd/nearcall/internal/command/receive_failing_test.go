@@ -59,6 +59,34 @@ func offer(t *testing.T, p *handoff.Peer, served net.Conn, wait time.Duration) e
 	return p.SendConn(ctx, served, handoff.Meta{})
 }
 
+// takenWithout damages the program while connections are awaited, and returns the
+// client of one that was taken then. Nothing tells when they are awaited: what comes
+// too early is not taken, and it tries again.
+func (r *receiving) takenWithout(t *testing.T, p *handoff.Peer, path string, damage func(path string) error) (client *net.TCPConn) {
+	t.Helper()
+	for attempt := 1; attempt <= 20; attempt++ {
+		install(t, path)
+		first, served := connection(t)
+		must(t, offer(t, p, served, 20*time.Second))
+		must(t, first.Close())
+		for end := time.Now().Add(20 * time.Second); strings.Count(r.log(), "msg=ended")+strings.Count(r.log(), "the program failed") < attempt; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the program does not end")
+			}
+		}
+		time.Sleep(time.Duration(attempt) * time.Millisecond)
+		must(t, damage(path))
+		client, served = connection(t)
+		if err := offer(t, p, served, 300*time.Millisecond); err == nil {
+			return client
+		} else if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("nothing is taken")
+	return nil
+}
+
 // What a missing program has taken comes back, nothing more is taken, and when the
 // program is there again it gets what waits.
 func TestReceiveHandsBackWhatItCannotStart(t *testing.T) {
@@ -81,9 +109,7 @@ func TestReceiveHandsBackWhatItCannotStart(t *testing.T) {
 			}
 			r := startReceive(t, program...)
 			p, back := r.giver(t)
-			must(t, row.damage(path))
-			client, served := connection(t)
-			must(t, offer(t, p, served, 20*time.Second))
+			client := r.takenWithout(t, p, path, row.damage)
 			returned := awaitReturn(t, back)
 			r.logs(t, `connection="handed back"`)
 			_, err := io.WriteString(client, "hello")
@@ -94,7 +120,7 @@ func TestReceiveHandsBackWhatItCannotStart(t *testing.T) {
 			}
 
 			install(t, path)
-			client, served = connection(t)
+			client, served := connection(t)
 			must(t, offer(t, p, served, 20*time.Second))
 			if row.style == nil {
 				if got := converse(t, client, "again"); got != "again" {
@@ -114,8 +140,7 @@ func TestReceiveHandsBackWhatItCannotStart(t *testing.T) {
 func TestReceiveTakesNothingWithoutItsProgram(t *testing.T) {
 	path := installed(t)
 	r := startReceive(t, "--", path)
-	must(t, os.Remove(path))
-	client := r.give(t, handoff.Meta{})
+	client := r.takenWithout(t, r.peer, path, os.Remove)
 	must(t, client.SetReadDeadline(time.Now().Add(20*time.Second)))
 	if all, err := io.ReadAll(client); len(all) > 0 || err != nil {
 		t.Errorf("the client reads %q, %v", all, err)
