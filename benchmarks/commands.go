@@ -75,7 +75,7 @@ func (t tools) pacedCommands() group {
 
 // heavyCommands are whole runs of programs that take long to start.
 func (t tools) heavyCommands() group {
-	page := command{"<!DOCTYPE html>", []string{t.built("page"), "html", filepath.Join(t.root, "benchmarks/commands/page.md")}}
+	page := command{"<!doctype html>", []string{t.built("page"), "html", filepath.Join(t.root, "benchmarks/commands/page.md")}}
 	g := group{name: "heavy-commands", length: heavyLength, quickRounds: commandsQuickRounds}
 	for _, program := range []struct {
 		name    string
