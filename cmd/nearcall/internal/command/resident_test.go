@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	endian "encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -8,9 +9,11 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -219,4 +222,32 @@ func TestResidentCompletion(t *testing.T) {
 	nearcall(t, "__complete", "resident", "stop", "").expect(t, 0, "page\t"+identity)
 	nearcall(t, "__complete", "resident", "").expect(t, 0, "list\t", "status\t", "stop\t", "log\t")
 	nearcall(t, "resident", "list", "a", "b").expect(t, 2, "2 arguments where 'nearcall resident list [PROGRAM]")
+}
+
+// Nothing is sent to a process of another user.
+func TestResidentOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test acts as two users: run it as root, for instance in a container")
+	}
+	directory := residentDirectory(t)
+	open, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(open) })
+	must(t, os.Chmod(open, 0o777))
+	stranger := exec.Command("socat", "-u", "UNIX-LISTEN:"+open+"/s", "STDOUT")
+	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 33, Gid: 33}}
+	var got bytes.Buffer
+	stranger.Stdout = &got
+	must(t, stranger.Start())
+	var status run
+	for deadline := time.Now().Add(10 * time.Second); status.out == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		// It may be bound and not listen yet.
+		_ = os.Rename(open+"/s", filepath.Join(directory, "page-"+identity+".sock"))
+		status = nearcall(t, "resident", "status")
+	}
+	status.expect(t, 0, "silent", "page: user 33 listens there")
+	must(t, stranger.Wait())
+	if got.Len() > 0 {
+		t.Errorf("it was sent %q", got.Bytes())
+	}
 }
