@@ -77,7 +77,7 @@ clean: ## remove all that was built
 ##@ Parts of build
 
 build-go: check-go ## every Go module, build/bin/nearcall, what tests start
-	@for module in $$(tools/go-modules); do go build -C "$$module" ./...; done
+	@for module in $$(tools/go-modules); do go build -C "$$module" -o /dev/null ./...; done
 	@go build -o build/testserver ./internal/testserver
 	@go build -o build/testgiver ./internal/testgiver
 	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
