@@ -3,7 +3,6 @@ package handoff
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nearcall/nearcall/handoff/internal/channel"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
@@ -116,9 +115,11 @@ func (a *arrival) confirm() error {
 	return a.link.sendAnswerWithin(takenTimeout, &frame.Frame{Type: frame.Taken, ID: a.id})
 }
 
-// takenTimeout is short: a giver that keeps to its window leaves room for every answer,
-// and one that does not would hold up what others have given.
-const takenTimeout = 50 * time.Millisecond
+// takenTimeout is how long an acceptor waits for room. A giver that keeps to its
+// window leaves room for every answer, but on a busy machine a large GIVE of our own
+// may be on its way to it; one that reads nothing holds up what others have given
+// once, for then its channel ends.
+const takenTimeout = answerTimeout / 2
 
 // fitting returns as much of a text as the peer takes for a message.
 func (l *link) fitting(text string) []byte {
