@@ -89,8 +89,7 @@ def main(
         if warm:
             warm()
     code = _run.execute(function)
-    if not isinstance(code, str):
-        _run.end()
+    _run.end(code)
     sys.exit(code)
 
 
@@ -180,8 +179,16 @@ class _Run:
             returned: int | str | None = function()
         except SystemExit as end:
             returned = end.code
+        except BaseException:
+            self.share_nothing()
+            raise
         self.code = returned if isinstance(returned, int) else int(returned is not None)
         return returned
+
+    def share_nothing(self) -> None:
+        """From here on the interpreter may take everything apart."""
+        if self.handle:
+            gc.unfreeze()
 
     def tell_end(self) -> None:
         """For the launcher, in case that the supervisor is no more."""
@@ -191,12 +198,15 @@ class _Run:
         if self.handle:
             self.handle.ending(self.code & 0xFF)
 
-    def end(self) -> None:
+    def end(self, code: int | str | None) -> None:
         """Ends a run as the interpreter does, but does not take the modules apart: that
         takes longer than most runs, and copies what all of them share. Returns where
         something that the run has made wants to see its own end, or is not as usual."""
-        if not self.handle:
-            return
+        if self.handle and not isinstance(code, str) and self._finish():
+            os._exit(self.code & 0xFF)
+        self.share_nothing()
+
+    def _finish(self) -> bool:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()
@@ -204,10 +214,9 @@ class _Run:
             sys.stdout.flush()
             sys.stderr.flush()
         except (AttributeError, OSError, ValueError):
-            return
+            return False
         gc.collect()
-        if not _has_finalizers():
-            os._exit(self.code & 0xFF)
+        return not _has_finalizers()
 
 
 def _has_finalizers() -> bool:
@@ -264,9 +273,10 @@ def _renew_streams() -> None:
 
 def _open_stream(number: int, name: str, former: TextIO) -> TextIO:
     mode = "r" if number == 0 else "w"
-    unbuffered = mode == "w" and getattr(former, "write_through", False)
-    binary = open(number, f"{mode}b", buffering=0 if unbuffered else -1, closefd=False)  # noqa: SIM115
-    raw = binary if unbuffered else binary.raw  # type: ignore[attr-defined]
+    unbuffered = getattr(former, "write_through", False)
+    is_raw = unbuffered and mode == "w"
+    binary = open(number, f"{mode}b", buffering=0 if is_raw else -1, closefd=False)  # noqa: SIM115
+    raw = binary if is_raw else binary.raw  # type: ignore[attr-defined]
     raw.name = f"<{name}>"  # type: ignore[misc]
     stream = io.TextIOWrapper(
         binary,

@@ -64,7 +64,8 @@ class Connection:
     def send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         sent = self.socket.sendmsg([data], rights)
-        self.socket.sendall(data[sent:])
+        if sent < len(data):
+            self.socket.sendall(data[sent:])
 
     def _exactly(self, count: int) -> bytes:
         data = b""
