@@ -73,11 +73,12 @@ static void tell_end(const struct nc_resident_worker *worker, int status)
     (void)shutdown(worker->connection, SHUT_RDWR);
 }
 
-static void log_failure(pid_t process_id, int status)
+static void log_failure(const struct nc_resident_worker *worker, int status)
 {
-    fprintf(stderr, "nearcall: process %ld %s %d before it waited for a run\n", (long)process_id,
-            WIFSIGNALED(status) ? "was ended by signal" : "ended with", WIFSIGNALED(status) ? WTERMSIG(status)
-                                                                                     : WEXITSTATUS(status));
+    fprintf(stderr, "nearcall: process %ld %s %d %s a run\n", (long)worker->process_id,
+            WIFSIGNALED(status) ? "was ended by signal" : "ended with",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+            worker->state == NC_RESIDENT_STARTING ? "before it waited for" : "while it waited for");
 }
 
 static void worker_free(nearcall_resident *resident, struct nc_resident_worker *worker)
@@ -105,10 +106,10 @@ void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_wor
         tell_end(worker, status);
     if (worker->state == NC_RESIDENT_BUSY)
         resident->runs++;
-    if (worker->state == NC_RESIDENT_STARTING) {
+    if (worker->state == NC_RESIDENT_STARTING)
         resident->failures++;
-        log_failure(worker->process_id, status);
-    }
+    if (worker->state == NC_RESIDENT_STARTING || (worker->state == NC_RESIDENT_WAITING && !resident->leaving))
+        log_failure(worker, status);
     resident->idle_since_ns = nc_now_ns();
     worker_free(resident, worker);
 }
