@@ -23,14 +23,19 @@ type pool struct {
 	mu       sync.Mutex
 	starting int
 	waiting  map[*member]bool
-	failures int  // workers in a row that ended before they waited
-	lost     int  // workers in a row that ended while they waited
-	ready    bool // one has waited
-	draining bool
+	failures int        // workers in a row that ended before they waited
+	given    int        // serial workers that have a connection
+	lost     int        // workers in a row that ended while they waited
+	ready    bool       // one has waited
+	leaving  bool       // the backlog is to be emptied
+	draining bool       // it is empty
+	failed   bool       // no more are started
+	free     *sync.Cond // one waits, or failed
 	members  sync.WaitGroup
 }
 
-// A member is a worker as its supervisor knows it. One goroutine has it.
+// A member is a worker as its supervisor knows it. One goroutine hears it; the lock of
+// the pool guards what is below process and lease.
 type member struct {
 	process *os.Process
 	lease   *lease.Lease
@@ -38,10 +43,13 @@ type member struct {
 	taken   bool          // it has had a run
 	running bool          // it has one now
 	conn    *channel.Conn // the run's; nil: how it ends cannot be told
+	done    chan bool     // of a serial one: it was done with what it was given, or ended before it began
 }
 
 func newPool(r *resident) *pool {
-	return &pool{resident: r, wanted: r.options.workers(), waiting: make(map[*member]bool)}
+	p := &pool{resident: r, wanted: r.options.workers(), waiting: make(map[*member]bool)}
+	p.free = sync.NewCond(&p.mu)
+	return p
 }
 
 func (p *pool) waits() int {
@@ -59,16 +67,59 @@ func (p *pool) fill() {
 	if !p.ready {
 		wanted = 1
 	}
-	for !p.draining && p.starting+len(p.waiting) < wanted {
+	for !p.draining && !p.failed && p.starting+len(p.waiting)+p.given < wanted {
 		m, err := p.start()
 		if err != nil {
-			p.resident.goAway(leaving{why: "no worker could be started", err: err})
+			p.fail("no worker could be started", err)
 			return
 		}
 		p.starting++
 		p.members.Add(1)
 		go p.attend(m)
 	}
+}
+
+// fail is called with the lock held.
+func (p *pool) fail(why string, err error) {
+	p.failed = true
+	p.free.Broadcast()
+	p.resident.goAway(leaving{why: why, err: err})
+}
+
+// give gives a connection to a serial worker, when one is free, and returns when that
+// is done with it. It returns false when there will be none, or when workers of this
+// pool are given nothing.
+func (p *pool) give(conn *channel.Conn) bool {
+	if p.resident.options.Mode != Serial {
+		return false
+	}
+	for {
+		m, done := p.claim(conn)
+		if m == nil {
+			return false
+		}
+		_ = conn.Control(m.lease.Give) // when that fails it has ended
+		if <-done {
+			return true
+		}
+	}
+}
+
+// claim waits for a worker that waits, and makes it this connection's; nil: there
+// will be none.
+func (p *pool) claim(conn *channel.Conn) (*member, chan bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) == 0 && !p.failed {
+		p.free.Wait()
+	}
+	for m := range p.waiting {
+		delete(p.waiting, m)
+		p.given++
+		m.conn, m.done = conn, make(chan bool, 1)
+		return m, m.done
+	}
+	return nil, nil
 }
 
 // start starts a worker of this very program, even if its file is another by now.
@@ -118,7 +169,7 @@ func (p *pool) attend(m *member) {
 		case lease.Taken:
 			p.taken(m, fd)
 		case lease.Free:
-			p.free(m)
+			p.freed(m)
 		case lease.Forward:
 			p.resident.attend(channel.FromDescriptor(fd))
 		}
@@ -135,6 +186,7 @@ func (p *pool) waitsNow(m *member) {
 	p.waiting[m] = true
 	first := !p.ready
 	p.ready, p.failures = true, 0
+	p.free.Signal()
 	p.mu.Unlock()
 	if first {
 		p.resident.ready()
@@ -142,19 +194,26 @@ func (p *pool) waitsNow(m *member) {
 	p.fill()
 }
 
+// taken is for a worker that has committed itself to a run. Of a pool's the
+// connection comes with it.
 func (p *pool) taken(m *member, fd int) {
 	p.resident.activity.beginRun()
+	p.mu.Lock()
+	m.taken, m.running, p.lost = true, true, 0
+	delete(p.waiting, m)
+	p.mu.Unlock()
+	if fd == lease.NoDescriptor {
+		return
+	}
 	conn, err := channel.FromDescriptor(fd)
 	if err != nil {
 		p.resident.log.Warn("how a run ends cannot be told", "reason", err)
+		conn = nil
 	}
 	p.mu.Lock()
-	m.conn, m.taken, m.running, p.lost = conn, true, true, 0
-	delete(p.waiting, m)
+	m.conn = conn
 	p.mu.Unlock()
-	if p.resident.options.Mode != Serial {
-		p.refill()
-	}
+	p.refill()
 }
 
 // refillDelay is how long the next start leaves the CPU to the run that has begun.
@@ -163,31 +222,40 @@ const refillDelay = 20 * time.Millisecond
 // refill starts another worker: at once when none waits, else when the run has ended
 // or goes on for a while.
 func (p *pool) refill() {
-	p.mu.Lock()
-	waits := len(p.waiting) > 0
-	p.mu.Unlock()
-	if waits {
+	if p.waits() > 0 {
 		time.AfterFunc(refillDelay, p.fill)
 		return
 	}
 	p.fill()
 }
 
-// free is for a serial worker whose run has ended; it told so itself.
-func (p *pool) free(m *member) {
+// freed is for a serial worker that is done with what it was given; it told the
+// launcher so itself.
+func (p *pool) freed(m *member) {
+	p.release(m, true)
 	p.mu.Lock()
 	p.waiting[m] = true
 	p.mu.Unlock()
-	p.release(m)
+	p.free.Signal()
 }
 
-func (p *pool) release(m *member) {
-	if m.conn != nil {
-		_ = m.conn.Close()
-		m.conn = nil
+// release ends what the worker did, if anything. A connection that was given is of
+// whoever gave it.
+func (p *pool) release(m *member, done bool) {
+	p.mu.Lock()
+	conn, given, running := m.conn, m.done, m.running
+	m.conn, m.done, m.running = nil, nil, false
+	if given != nil {
+		p.given--
 	}
-	if m.running {
-		m.running = false
+	p.mu.Unlock()
+	switch {
+	case given != nil:
+		given <- done
+	case conn != nil:
+		_ = conn.Close()
+	}
+	if running {
 		p.resident.activity.endRun()
 	}
 }
@@ -196,10 +264,13 @@ func (p *pool) release(m *member) {
 func (p *pool) reap(m *member) {
 	state, err := m.process.Wait()
 	_ = m.lease.Close()
-	if err == nil && m.conn != nil {
-		_ = m.conn.Write(resultOf(state).frame()) // the launcher may be gone
+	p.mu.Lock()
+	conn, running := m.conn, m.running
+	p.mu.Unlock()
+	if err == nil && conn != nil && running {
+		_ = conn.Write(resultOf(state).frame()) // the launcher may be gone
 	}
-	p.release(m)
+	p.release(m, running)
 	p.mu.Lock()
 	delete(p.waiting, m)
 	switch {
@@ -209,12 +280,10 @@ func (p *pool) reap(m *member) {
 	case !m.taken:
 		p.lost++
 	}
-	failed := p.failures >= wire.ResidentStartsMax || p.lost > wire.ResidentWorkersCeiling
-	p.mu.Unlock()
-	if failed {
-		p.resident.goAway(leaving{why: "workers end before they take a run", err: fmt.Errorf("a worker ended: %v", state)})
-		return
+	if p.failures >= wire.ResidentStartsMax || p.lost > wire.ResidentWorkersCeiling {
+		p.fail("workers end before they take a run", fmt.Errorf("a worker ended: %v", state))
 	}
+	p.mu.Unlock()
 	p.fill()
 }
 
@@ -227,6 +296,9 @@ func resultOf(state *os.ProcessState) result {
 
 // drain ends the pool: workers take what waits in the backlog and leave then.
 func (p *pool) drain() {
+	p.mu.Lock()
+	p.leaving = true
+	p.mu.Unlock()
 	p.drained()
 	p.members.Wait()
 	// They could not take all, or ended: the launchers run the program themselves.
@@ -237,11 +309,11 @@ func (p *pool) drain() {
 
 // drained ends the leases when the resident leaves and nobody waits any more.
 func (p *pool) drained() {
-	if !p.resident.leaving.Load() || p.resident.backlog() {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.leaving || p.resident.backlog() {
+		return
+	}
 	p.draining = true
 	for m := range p.waiting {
 		_ = m.lease.End()

@@ -151,6 +151,13 @@ func (r *resident) begin() error {
 	if r.options.Mode != Concurrent {
 		r.pool = newPool(r)
 		r.pool.fill()
+	}
+	switch {
+	case r.options.Mode == Pool:
+		return nil // its processes accept
+	case r.options.Mode == Serial:
+		r.accepted.Add(1)
+		go r.accept()
 		return nil
 	}
 	if r.options.Warm != nil {
@@ -210,10 +217,12 @@ func (r *resident) withdraw(l leaving) error {
 
 // finish takes what waits in the backlog, and returns when nothing goes on.
 func (r *resident) finish() error {
+	_ = r.listener.SetDeadline(time.Unix(1, 0)) // a goroutine that accepts drains
+	if r.options.Mode != Pool {
+		r.accepted.Wait()
+	}
 	if r.pool != nil {
 		r.pool.drain()
-	} else {
-		_ = r.listener.SetDeadline(time.Unix(1, 0)) // the goroutine that accepts drains
 	}
 	r.accepted.Wait()
 	r.activity.await()
@@ -311,7 +320,10 @@ func (r *resident) answer(conn *channel.Conn) error {
 // answerRun runs the program here, or leaves it to the launcher.
 func (r *resident) answerRun(conn *channel.Conn, h request.Header, peer peercred.Credentials) error {
 	if r.pool != nil {
-		return conn.Write(request.Frame{Type: request.Plainly, Text: "no process of the pool took it"})
+		if r.pool.give(conn) {
+			return nil
+		}
+		return conn.Write(request.Frame{Type: request.Plainly, Text: "the resident has no process for it; see its log"})
 	}
 	p, err := r.guard.receive(conn, h, peer)
 	var why plainlyError

@@ -16,8 +16,7 @@ import (
 
 // takeSerially runs the program in this process, and gives the process back.
 func (w *worker) takeSerially(conn *channel.Conn, p *passed) error {
-	w.announce(conn)
-	defer func() { _ = w.lease.Tell(lease.Free, lease.NoDescriptor) }()
+	_ = w.lease.Tell(lease.Taken, lease.NoDescriptor) // the supervisor may be gone
 	own, err := undress()
 	if err != nil {
 		return errors.Join(err, unix.Chdir("/"))

@@ -48,8 +48,15 @@ func (w *worker) work() error {
 	if err := w.lease.Tell(lease.Ready, lease.NoDescriptor); err != nil {
 		return err
 	}
+	next := w.lease.Next
+	if w.options.Mode == Serial {
+		// Who holds the socket while it runs keeps launchers waiting when the
+		// supervisor is killed.
+		w.lease.Leave()
+		next = w.lease.NextGiven
+	}
 	for {
-		fd, err := w.lease.Next()
+		fd, err := next()
 		if err != nil || fd == lease.NoDescriptor {
 			return err
 		}
@@ -63,6 +70,9 @@ func (w *worker) work() error {
 			// Nothing is deferred here or above: it would be done while a panic of
 			// the program unwinds, before its trace is written.
 			w.runAlone(conn, p)
+		}
+		if w.options.Mode == Serial {
+			err = errors.Join(err, w.lease.Tell(lease.Free, lease.NoDescriptor))
 		}
 		if err = errors.Join(err, conn.Close()); err != nil && !errors.Is(err, io.EOF) {
 			w.log.Warn("a connection ended", "reason", err)

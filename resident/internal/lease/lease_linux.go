@@ -1,6 +1,6 @@
-// Package lease is between a pool's supervisor and its workers: a worker waits for
-// connections itself, and tells the supervisor of each. When a lease ends, so does
-// the worker, or so has it.
+// Package lease is between a resident that supervises and its workers: a worker of a
+// pool waits for connections itself, and tells the supervisor of each; a serial one is
+// given them. When a lease ends, so does the worker, or so has it.
 package lease
 
 import (
@@ -16,12 +16,14 @@ import (
 // A Message is what a worker says.
 type Message byte
 
-// The messages. Those with a connection come with a copy of its descriptor.
+// The messages of a worker, and Give, which is the supervisor's. Those with a
+// connection come with a copy of its descriptor.
 const (
 	Ready   Message = 'R' // it waits
-	Taken   Message = 'T' // it runs this connection's request
+	Taken   Message = 'T' // it runs this connection's request; a serial one was given it
 	Forward Message = 'F' // this connection is not for it; it goes on waiting
-	Free    Message = 'E' // a serial worker told how the run ended, and waits again
+	Free    Message = 'E' // a serial worker is done with what it was given, and waits again
+	Give    Message = 'G' // a serial worker is to serve this connection
 )
 
 // NoDescriptor is in place of one.
@@ -56,6 +58,12 @@ func (l *Lease) End() error { return l.socket.CloseWrite() }
 
 // Close closes the lease.
 func (l *Lease) Close() error { return l.socket.Close() }
+
+// Give gives a copy of a connection to a serial worker that waits.
+func (l *Lease) Give(fd int) error {
+	_, _, err := l.socket.WriteMsgUnix([]byte{byte(Give)}, unix.UnixRights(fd), nil)
+	return err
+}
 
 // Receive returns the worker's next message, and io.EOF when it has none any more.
 // The descriptor is the caller's.
@@ -93,13 +101,13 @@ type Worker struct {
 
 // Open makes a worker of inherited descriptors, which it owns.
 func Open(lease, listener int) (*Worker, error) {
+	unix.CloseOnExec(lease)
+	unix.CloseOnExec(listener)
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
 	w := &Worker{lease: lease, listener: listener, events: events}
-	unix.CloseOnExec(lease)
-	unix.CloseOnExec(listener)
 	// Of those that wait one is woken by a connection, not all.
 	err = errors.Join(w.watch(listener, unix.EPOLLIN|unix.EPOLLEXCLUSIVE), w.watch(lease, unix.EPOLLIN|unix.EPOLLRDHUP),
 		unix.SetNonblock(listener, true))
@@ -130,6 +138,24 @@ func (w *Worker) Next() (int, error) {
 		fd, err := w.accept()
 		if fd != NoDescriptor || err != nil || ended {
 			return fd, err
+		}
+	}
+}
+
+// NextGiven waits for a connection that the supervisor gives, as Next does.
+func (w *Worker) NextGiven() (int, error) {
+	var b [1]byte
+	control := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, controlBytes, _, _, err := unix.Recvmsg(w.lease, b[:], control, unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return NoDescriptor, os.NewSyscallError("recvmsg", err)
+		case n == 0:
+			return NoDescriptor, nil
+		default:
+			return descriptorOf(control[:controlBytes]), nil
 		}
 	}
 }

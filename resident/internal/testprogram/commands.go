@@ -24,6 +24,7 @@ func commands() map[string]command {
 		"close": closeOutput, "goroutine": goroutine, "child": child,
 		"wait": wait, "ignore": ignore, "signals": signals, "execute": execute,
 		"command": runCommand, "umask": umask, "root": root, "limits": limits, "terminal": terminal,
+		"once": once,
 	}
 }
 
@@ -231,4 +232,16 @@ func limits(_ context.Context, inv *resident.Invocation) int {
 func terminal(_ context.Context, inv *resident.Invocation) int {
 	_, _ = fmt.Fprintf(inv.Stdout, "%+v\n", inv.Terminal)
 	return 0
+}
+
+// once makes a file that must not be there.
+func once(_ context.Context, inv *resident.Invocation) int {
+	file, err := os.OpenFile(inv.Args[2], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		_, _ = fmt.Fprintln(inv.Stdout, err)
+		return 1
+	}
+	_ = file.Close()
+	_, _ = fmt.Fprintln(inv.Stdout, "done", inv.Args[3])
+	return 7
 }
