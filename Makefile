@@ -112,7 +112,7 @@ test-launcher: ## nearcall-run, by processes that play the resident
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check
 
-test-perl: build-go ## the Perl binding
+test-perl: build-go build-launcher ## the Perl binding
 	@tools/test-perl
 
 test-python: build-go ## the Python binding
