@@ -12,6 +12,7 @@ use File::Spec;
 use File::Temp ();
 use IO::Socket::UNIX ();
 use JSON::PP ();
+use lib dirname(__FILE__);
 use TestTools qw(wait_until);
 
 sub launcher {
