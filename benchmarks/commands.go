@@ -99,6 +99,34 @@ func (s *scene) residents() (environment string, err error) {
 	return "XDG_RUNTIME_DIR=" + folder, nil
 }
 
+// residentCalls are calls of a resident's functions, beside those of a server.
+func (t tools) residentCalls() group {
+	g := t.both("resident")
+	for _, row := range []struct {
+		name string
+		by   route
+	}{{"resident-c-shm", byMemory}, {"resident-c-socket", bySocket}} {
+		g.rows = append(g.rows, plan(row.name, smallBytes, residentServer, row.by, t.c("raw")))
+	}
+	return g
+}
+
+// startResident starts the one whose functions are called.
+func (s *scene) startResident() (err error) {
+	if s.resident != "" {
+		return nil
+	}
+	if _, err := s.residents(); err != nil {
+		return err
+	}
+	r := &residence{s.tools, filepath.Join(s.folder, residentsFolder)}
+	if err := r.ready(); err != nil {
+		return err
+	}
+	s.resident, err = r.address()
+	return err
+}
+
 // stopResidents ends those that the group's commands have started.
 func (s *scene) stopResidents() error {
 	folder := filepath.Join(s.folder, residentsFolder)

@@ -129,6 +129,9 @@ func ofCommands() []result.Comparison {
 		ratio(of("run-go"), of("run-go-resident-pool"), nil),
 		ratio(of("run-go-paced"), of("run-go-resident-pool-paced"), nil),
 	}
+	for _, way := range []string{"shm", "socket"} {
+		all = append(all, ratio(small("resident-c-"+way, result.FigureP50), small("nearcall-c-"+way+"-resident", result.FigureP50), result.AtMost(latencyShare)))
+	}
 	for _, heavy := range []struct {
 		name  string
 		times float64

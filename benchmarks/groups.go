@@ -60,7 +60,7 @@ func (t tools) groups() []group {
 	for _, period := range periods {
 		groups = append(groups, t.paced(period))
 	}
-	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands())
+	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	quota := t.both("half-cpu")

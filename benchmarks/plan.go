@@ -23,6 +23,8 @@ const (
 	spinServer serverName = "C spin"
 	goServer   serverName = "Go echo"
 	testServer serverName = "testserver"
+	// A resident command that serves functions beside its runs.
+	residentServer serverName = "resident"
 	// Libraries that callers load; the parent serves a caller that is its child.
 	testLibrary  serverName = "testlibrary"
 	emptyLibrary serverName = "empty library"
@@ -51,7 +53,7 @@ type rowPlan struct {
 	name   string
 	size   int
 	server serverName
-	route  route // matters only with testServer
+	route  route // matters only with testServer and residentServer
 	// program starts a caller; the server's address and size are appended, and what
 	// arguments holds.
 	program   []string

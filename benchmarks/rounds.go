@@ -47,6 +47,8 @@ type scene struct {
 	prefix  []string // what commands are started with
 	servers map[serverName]*process
 	web     *web // where rows go to one
+	// resident is where functions of a resident command are called.
+	resident string
 }
 
 // path is where a server listens.
@@ -75,8 +77,8 @@ func (s *scene) startServers(rows []rowPlan) error {
 		if s.servers[row.server] != nil {
 			continue
 		}
-		if row.route == byWeb {
-			if err := s.startWeb(row.server); err != nil {
+		if start := s.starter(row); start != nil {
+			if err := start(); err != nil {
 				return err
 			}
 			continue
@@ -89,6 +91,18 @@ func (s *scene) startServers(rows []rowPlan) error {
 			return err
 		}
 		s.servers[row.server] = server
+	}
+	return nil
+}
+
+// starter returns what starts a server that is more than one process; nil: nothing
+// does.
+func (s *scene) starter(row rowPlan) func() error {
+	switch {
+	case row.route == byWeb:
+		return func() error { return s.startWeb(row.server) }
+	case row.server == residentServer:
+		return s.startResident
 	}
 	return nil
 }
@@ -130,6 +144,9 @@ func (s *scene) address(plan rowPlan) string {
 		return "tcp:" + s.web.hostPort(plan.server)
 	case byRun:
 		return plan.command.address()
+	}
+	if plan.server == residentServer {
+		return s.resident + string(plan.route)
 	}
 	switch plan.server {
 	case testLibrary:
