@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/resident/internal/channel"
 	"github.com/nearcall/nearcall/resident/internal/request"
@@ -65,6 +67,10 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 	why := g.surroundings.Difference(conn, peer)
 	if why == "" {
 		why = g.variables(r.Variables)
+	}
+	var directory unix.Stat_t
+	if unix.Fstat(p.directory(), &directory) != nil || directory.Mode&unix.S_IFMT != unix.S_IFDIR {
+		why = "the caller's directory is none"
 	}
 	if why != "" {
 		p.close()

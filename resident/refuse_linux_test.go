@@ -1,0 +1,253 @@
+package resident_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/request"
+	"github.com/nearcall/nearcall/resident/internal/testlauncher"
+)
+
+// A run is run plainly when a variable that is read only once has another value.
+func TestVariablesThatAreReadOnce(t *testing.T) {
+	t.Setenv("TEST_ENVIRONMENT", "MINE")
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		for _, name := range []string{"TZ", "LD_PRELOAD", "LD_LIBRARY_PATH", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "MINE"} {
+			_, _, outcome := run(t, testlauncher.Launch{Program: path, Env: append(os.Environ(), name+"=another")})
+			if !strings.Contains(outcome.Plainly, name) {
+				t.Errorf("%s has another value: %+v", name, outcome)
+			}
+		}
+		_, _, outcome := run(t, testlauncher.Launch{Program: path, Env: append(os.Environ(), "OTHER=another")})
+		expect(t, outcome, testlauncher.Outcome{})
+	})
+}
+
+// A launcher in other surroundings is told to run the program plainly.
+func TestSurroundings(t *testing.T) {
+	for name, attributes := range map[string]*syscall.SysProcAttr{
+		"groups":              {Credential: &syscall.Credential{Groups: []uint32{12345}}},
+		"host name namespace": {Cloneflags: syscall.CLONE_NEWUTS},
+		"IPC namespace":       {Cloneflags: syscall.CLONE_NEWIPC},
+		"network namespace":   {Cloneflags: syscall.CLONE_NEWNET},
+		"mount namespace":     {Cloneflags: syscall.CLONE_NEWNS},
+		"process namespace":   {Cloneflags: syscall.CLONE_NEWPID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, _, path string) {
+				startResident(t, path)
+				got, code := launchWith(t, exec.Command(os.Args[0]), path, attributes)
+				if code != codePlainly || !strings.Contains(got, name) {
+					t.Errorf("code %d, %q", code, got)
+				}
+				if got, code = launchWith(t, exec.Command(os.Args[0]), path, nil); code != 0 {
+					t.Errorf("code %d, %q", code, got)
+				}
+			})
+		})
+	}
+}
+
+// launchWith runs a launcher that is a process of its own.
+func launchWith(t *testing.T, command *exec.Cmd, path string, attributes *syscall.SysProcAttr) (output string, code int) {
+	t.Helper()
+	command.Env = append(os.Environ(), variableLaunch+"="+path)
+	command.SysProcAttr = attributes
+	text, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(text), command.ProcessState.ExitCode()
+}
+
+// In a pool a run has its caller's resource limits, and so have its commands.
+func TestLimits(t *testing.T) {
+	path := program(t, "pool")
+	startResident(t, path)
+	for _, limits := range []string{"ulimit -c 0; ulimit -n 100", "ulimit -c 8; ulimit -n 200"} {
+		plain, err := exec.Command("sh", "-c", limits+"; exec "+path+" limits").CombinedOutput()
+		must(t, err)
+		got, code := launchWith(t, exec.Command("sh", "-c", limits+"; exec "+os.Args[0]+" limits"), path, nil)
+		if code != 0 || got != string(plain) {
+			t.Errorf("after %s: %q, and in a plain run %q", limits, got, plain)
+		}
+	}
+}
+
+// Nothing is taken from another user, even if the directory lets them in.
+func TestOtherUser(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		socket := placeOf(t, path).Socket()
+		for _, p := range []string{filepath.Dir(filepath.Dir(socket)), filepath.Dir(socket)} {
+			must(t, os.Chmod(p, 0o755))
+		}
+		defer func() { must(t, os.Chmod(filepath.Dir(socket), 0o700)) }()
+		must(t, os.Chmod(socket, 0o777))
+		// Python connects with one user and sends with another: the first one counts.
+		command := exec.Command("python3", "-c", `
+import os, socket, sys
+os.seteuid(65534)
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+os.seteuid(0)
+try:
+    s.sendall(b"\x8bNCR\r\n\x1a\n" + (48).to_bytes(4, "little") + b"\1\0\2\0" + bytes(32))
+    print(len(s.recv(100)))
+except (ConnectionResetError, BrokenPipeError):
+    print(0)
+`, socket)
+		if got, err := command.CombinedOutput(); err != nil || string(got) != "0\n" {
+			t.Errorf("another user got %q, %v", got, err)
+		}
+	})
+}
+
+// What is no request ends its connection, and nothing else. No descriptor stays.
+func TestMalformedRequests(t *testing.T) {
+	good, err := request.Request{Header: request.Header{Kind: request.Run}, Directory: "/", Arguments: []string{"program"}}.Append(nil)
+	must(t, err)
+	changed := func(at int, value byte) []byte {
+		b := append([]byte{}, good...)
+		b[at] = value
+		return b
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	must(t, err)
+	fd := int(null.Fd())
+	for name, c := range map[string]struct {
+		bytes       []byte
+		descriptors []int
+		plainly     bool
+	}{
+		"another protocol":      {bytes: []byte("GET / HTTP/1.1\r\n\r\n")},
+		"another magic":         {bytes: changed(3, 'X')},
+		"another version":       {bytes: changed(12, 2), plainly: true},
+		"another kind":          {bytes: changed(14, 9)},
+		"no arguments":          {bytes: changed(28, 0)},
+		"too many arguments":    {bytes: changed(31, 0xff)},
+		"too many variables":    {bytes: changed(32, 3)},
+		"too few bytes":         {bytes: changed(8, 47)},
+		"too many bytes":        {bytes: changed(11, 0xff)},
+		"without descriptors":   {bytes: good, plainly: true},
+		"too few descriptors":   {bytes: good, descriptors: []int{fd, fd, fd}, plainly: true},
+		"too many descriptors":  {bytes: good, descriptors: []int{fd, fd, fd, fd, fd}},
+		"253 descriptors":       {bytes: good, descriptors: many(fd, 253)},
+		"no directory":          {bytes: good, descriptors: []int{fd, fd, fd, fd}, plainly: true},
+		"a cut header":          {bytes: good[:20]},
+		"a cut body":            {bytes: good[:len(good)-3], descriptors: []int{fd, fd, fd, fd}},
+		"status with more":      {bytes: append(changed(14, 2), 0)},
+		"status and descriptor": {bytes: statusRequest(t), descriptors: []int{fd}},
+		"nothing":               {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, mode, path string) {
+				run(t, testlauncher.Launch{Program: path})
+				before := descriptors(t, status(t, path).ProcessID)
+				conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: placeOf(t, path).Socket()})
+				must(t, err)
+				if len(c.bytes) > 0 {
+					must(t, testlauncher.SendWith(conn, c.bytes, c.descriptors...))
+				}
+				must(t, conn.CloseWrite())
+				frame, err := channel.ReadFrame(conn)
+				if got := err == nil && frame.Type == request.Plainly; got != c.plainly || err == nil && !got {
+					t.Errorf("the answer is %+v, %v", frame, err)
+				}
+				must(t, conn.Close())
+				_, _, outcome := run(t, testlauncher.Launch{Program: path})
+				expect(t, outcome, testlauncher.Outcome{})
+				await(t, "as many descriptors as before", func() bool { return descriptors(t, status(t, path).ProcessID) <= before })
+			})
+		})
+	}
+}
+
+func many(fd, count int) []int {
+	all := make([]int, count)
+	for i := range all {
+		all[i] = fd
+	}
+	return all
+}
+
+func statusRequest(t *testing.T) []byte {
+	t.Helper()
+	b, err := request.Request{Header: request.Header{Kind: request.Status}}.Append(nil)
+	must(t, err)
+	return b
+}
+
+// descriptors counts those of a resident and of its workers that are not idle ones.
+func descriptors(t *testing.T, pid int) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	must(t, err)
+	return len(entries)
+}
+
+// Who says nothing keeps nobody for long.
+func TestSilence(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		var silent []net.Conn
+		for range 3 {
+			conn, err := net.Dial("unix", placeOf(t, path).Socket())
+			must(t, err)
+			silent = append(silent, conn)
+		}
+		_, _, outcome := run(t, testlauncher.Launch{Program: path})
+		expect(t, outcome, testlauncher.Outcome{})
+		for _, conn := range silent {
+			must(t, conn.SetReadDeadline(time.Now().Add(patience)))
+			if _, err := conn.Read(make([]byte, 1)); err != io.EOF && !isReset(err) {
+				t.Errorf("it was not ended: %v", err)
+			}
+		}
+	})
+}
+
+func isReset(err error) bool {
+	return err != nil && strings.Contains(err.Error(), unix.ECONNRESET.Error())
+}
+
+// A launcher that withdraws before RUNNING has had nothing done.
+func TestWithdrawn(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		made := filepath.Join(t.TempDir(), "made")
+		for range 20 {
+			conn, err := testlauncher.Connect(path, os.Environ())
+			must(t, err)
+			must(t, testlauncher.Launch{Program: path, Args: []string{"once", made, "x"}}.Send(conn))
+			raw, err := conn.SyscallConn()
+			must(t, err)
+			must(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RDWR) }))
+			must(t, err)
+			_, err = channel.ReadFrame(conn)
+			must(t, conn.Close())
+			if err == nil {
+				await(t, "the end of a run that had begun", func() bool { return status(t, path).Running == 0 })
+				_ = os.Remove(made)
+				continue
+			}
+			// Whoever would run it now comes after all that the resident does with it.
+			run(t, testlauncher.Launch{Program: path})
+			if _, err := os.Stat(made); err == nil {
+				t.Fatal("it was run without RUNNING")
+			}
+		}
+	})
+}
