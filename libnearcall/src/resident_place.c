@@ -1,6 +1,7 @@
 /* Where a resident listens: the socket that it was started with, its path and its lock. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "resident.h"
 
 #define LISTENER_FD 3
@@ -16,6 +18,8 @@
 #define FIRST_ARGUMENT "--nearcall-resident"
 #define SUFFIX ".sock"
 #define IDENTITY_DIGITS 16
+#define LOCK_MS 1000
+#define LOCK_PAUSE_MS 5
 
 static bool is_variable(const char *name, const char *value)
 {
@@ -102,13 +106,21 @@ static void remove_beside(const char *socket, const char *suffix)
     unlink(path);
 }
 
+/* Held for moments only, but by a launcher that may have been stopped. What is done under
+ * it is right without it as long as this process listens. */
+static void lock_for_a_while(int lock)
+{
+    int64_t until_ns = nc_after_ms(nc_now_ns(), LOCK_MS);
+    while (flock(lock, LOCK_EX | LOCK_NB) < 0 && nc_now_ns() < until_ns)
+        (void)poll(NULL, 0, LOCK_PAUSE_MS);
+}
+
 void nc_resident_place_remove(const nearcall_resident *resident)
 {
     const struct nc_resident_place *place = &resident->place;
     int lock = place->lock[0] ? open(place->lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (lock >= 0)
-        while (flock(lock, LOCK_EX) < 0 && errno == EINTR)
-            ;
+        lock_for_a_while(lock);
     if (nc_resident_place_is_own(resident)) {
         unlink(place->socket);
         if (resident->outdated) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -178,6 +179,24 @@ static void check_idle(void)
     launch_close(&launch);
 }
 
+/* A launcher was stopped while it held the lock. */
+static void check_held_lock(void)
+{
+    struct resident resident;
+    struct launch launch;
+    resident_start(&resident, NULL);
+    resident_await(&resident, "\"waiting\":2");
+    int lock = open(resident.lock, O_RDWR | O_CLOEXEC);
+    CHECK(lock >= 0 && flock(lock, LOCK_EX) == 0);
+    kill(resident.pid, SIGTERM);
+    launch_start(&launch, &resident, "exit", "8");
+    launch_expect(&launch, NC_RESIDENT_EXITED, 8);
+    launch_close(&launch);
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(!exists(resident.path));
+    close(lock);
+}
+
 /* ---- A file changes ---- */
 
 static void touch(const char *path)
@@ -257,6 +276,7 @@ int main(void)
     check_killed_supervisor();
     check_drain();
     check_idle();
+    check_held_lock();
     check_changed();
     check_outdated_start();
     check_replaced_socket();
