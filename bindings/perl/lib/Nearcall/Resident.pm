@@ -138,7 +138,8 @@ program runs plainly, as if C<resident> were not there.
     resident { ... } %options;
 
 Runs the block and ends the process with the number it returns, as C<exit> does; C<undef>
-is 0. C<exit> and C<die> work inside as they do without this module, and END blocks run once,
+is 0. As with every block that is the value of its last statement, which for C<print> is 1:
+end with C<return> or C<return 0>. C<exit> and C<die> work inside as they do without this module, and END blocks run once,
 at the end of the run. It never returns. In a plain run a first argument C<--no-resident>
 is taken from C<@ARGV>. The options:
 
