@@ -8,7 +8,8 @@ with nearcall.Client("unix:/run/demo/nearcall.sock", timeout=1.5) as go:
 
 from __future__ import annotations
 
-from nearcall._async import AsyncClient, AsyncFunction
+from typing import TYPE_CHECKING, Any
+
 from nearcall._client import Client
 from nearcall._codes import Code, Outcome
 from nearcall._core import Call, Function, library_version
@@ -31,6 +32,9 @@ from nearcall._errors import (
     Unimplemented,
     Unknown,
 )
+
+if TYPE_CHECKING:
+    from nearcall._async import AsyncClient, AsyncFunction
 
 __all__ = [
     "Aborted",
@@ -62,3 +66,17 @@ __all__ = [
 ]
 
 __version__ = library_version()
+
+
+# asyncio takes longer to import than all the rest, and most programs do without it.
+def __getattr__(name: str) -> Any:
+    if name not in ("AsyncClient", "AsyncFunction"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nearcall import _async
+
+    globals()[name] = value = getattr(_async, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,6 +20,19 @@ def test_all_names_exist() -> None:
         assert getattr(nearcall, name) is not None
 
 
+def test_asyncio_is_imported_by_those_who_use_it() -> None:
+    code = """
+import sys, nearcall, nearcall.resident
+assert "asyncio" not in sys.modules
+assert {"AsyncClient", "AsyncFunction"} <= set(dir(nearcall))
+from nearcall import AsyncClient
+assert nearcall.AsyncClient is AsyncClient and "asyncio" in sys.modules
+assert not hasattr(nearcall, "other")
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_version_is_the_library_s() -> None:
     header = (REPOSITORY / "libnearcall" / "include" / "nearcall.h").read_text()
     numbers = re.findall(r"^#define NEARCALL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", header, re.MULTILINE)
