@@ -90,8 +90,8 @@ static int set_descriptors(const struct place *place, int listener)
     if (null < 0 || log < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(log, STDOUT_FILENO) < 0 ||
         dup2(log, STDERR_FILENO) < 0)
         return -1;
-    /* dup2 onto itself would leave it to be closed by the start of the program. */
-    if ((listener == LISTENER ? fcntl(LISTENER, F_SETFD, 0) : dup2(listener, LISTENER)) < 0)
+    /* They are two: the lock was opened before, when the standard descriptors were there. */
+    if (dup2(listener, LISTENER) < 0)
         return -1;
     close_from(LISTENER + 1);
     return 0;

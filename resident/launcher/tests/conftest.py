@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,26 @@ def outcome(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
         connection.close_descriptors()
     out, err = process.communicate(timeout=WAIT_S)
     return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """For what the kernel has no event: a bound that only a failure reaches."""
+    bound = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < bound, f"it did not come true within {WAIT_S} s"
+
+
+def asleep(process: subprocess.Popen[bytes]) -> None:
+    """Until it waits in a system call."""
+    status = Path(f"/proc/{process.pid}/stat")
+    until(lambda: status.read_text().rpartition(")")[2].split()[0] == "S")
+
+
+def taken(process: subprocess.Popen[bytes]) -> None:
+    """Until it has taken every signal that was sent to it."""
+    status = Path(f"/proc/{process.pid}/status")
+    until(lambda: "ShdPnd:\t" + "0" * 16 in status.read_text())
+    asleep(process)
 
 
 @pytest.fixture

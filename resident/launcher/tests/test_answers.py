@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 from collections.abc import Callable
 
 import pytest
-from conftest import PLAIN_CODE, World, outcome
+from conftest import PLAIN_CODE, World, asleep, outcome
 from peer import (
     ENDING,
     EXECUTE,
@@ -38,7 +39,13 @@ def test_it_exits_with_the_code_of_the_run(world: World, code: int) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE, signal.SIGRTMAX])
 def test_it_ends_by_the_signal_that_ended_the_run(world: World, number: int) -> None:
-    process, run = world.asked()
+    def prepare() -> None:
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_IGN)
+
+    process, run = world.asked(world.program, preexec_fn=prepare)
     run.running()
     run.send(KILLED, number)
     ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -202,6 +209,7 @@ def test_a_backlog_that_is_full_is_waited_for(world: World) -> None:
         assert "cannot connect" in err
         world.environment["NEARCALL_RUN_ANSWER_MS"] = "20000"
         process = world.start(world.program)
+        asleep(process)
         world.residents[0].listener.accept()[0].close()
         run = world.residents[0].accept()
         run.running()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import World, outcome
+from conftest import World, outcome, taken
 from peer import EXECUTE, RUNNING, SIGNAL, WAIT_S, Connection
 
 ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
@@ -86,10 +86,10 @@ def test_what_the_caller_ignores_is_ignored(world: World, number: signal.Signals
 
 
 def test_what_the_caller_blocks_stays_pending(world: World) -> None:
-    blocked = {signal.SIGTERM}
+    blocked = {signal.SIGHUP}  # of those that have come the lower number is first
     process, run = world.asked(world.program, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, blocked))
     begun(run)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGUSR1)
     frame = run.receive()
     assert frame is not None
@@ -150,6 +150,7 @@ def test_a_stop_before_the_beginning_stops_the_run(world: World) -> None:
     process, run = world.asked()
     group = Group(world.directory)
     process.send_signal(signal.SIGTSTP)
+    taken(process)
     run.running(group.process.pid)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     os.waitid(os.P_PID, group.process.pid, os.WSTOPPED | os.WNOWAIT)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import LAUNCHER, World, outcome
+from conftest import LAUNCHER, World, outcome, taken
 from peer import EXECUTE, KILLED, SIGNAL, WAIT_S, Connection
 
 ROWS, COLUMNS = 31, 97
@@ -104,6 +104,7 @@ def test_a_new_size_is_passed_on(world: World, terminal: Terminal) -> None:
 def test_a_new_size_before_the_beginning_is_not_lost(world: World, terminal: Terminal) -> None:
     process, run = world.asked(world.program, **on(terminal))
     terminal.resize(50, 132)
+    taken(process)
     run.running()
     frame = run.receive()
     assert frame is not None
