@@ -19,10 +19,11 @@ func (inv *Invocation) Path(name string) string {
 	return filepath.Join(inv.directoryPath(), name)
 }
 
-// directoryPath is one by which the directory is found even if it has no name.
+// directoryPath is one by which the directory is found even if it has no name: that of
+// its descriptor.
 func (inv *Invocation) directoryPath() string {
 	if inv.Dir == "" && inv.directory != nil {
-		return fmt.Sprintf("/proc/self/fd/%d", inv.directory.Fd())
+		return inv.directory.Name()
 	}
 	if inv.Dir == "" {
 		return "."

@@ -85,7 +85,7 @@ func (p *passed) invocation(files [streams]*os.File) *Invocation {
 		Stdin: files[0], Stdout: files[1], Stderr: files[2],
 		Umask: int(p.Umask), Resident: true,
 		Peer:      Peer{PID: int(p.peer.ProcessID), UID: p.peer.UserID, GID: p.peer.GroupID},
-		directory: os.NewFile(uintptr(p.directory()), "directory"),
+		directory: os.NewFile(uintptr(p.directory()), procDescriptor(p.directory())),
 	}
 	p.descriptors = nil
 	inv.Terminal = terminalOf(inv)

@@ -94,7 +94,13 @@ func lookup(variables []string, name string) (string, bool) {
 // opened the first time, for which the directory must be readable, and closed when
 // the run ends.
 func (inv *Invocation) Root() (*os.Root, error) {
-	inv.rootOnce.Do(func() { inv.root, inv.rootErr = os.OpenRoot(inv.directoryPath()) })
+	inv.rootOnce.Do(func() {
+		path := inv.directoryPath()
+		if inv.directory != nil {
+			path = inv.directory.Name() // the directory itself, not what has its name by now
+		}
+		inv.root, inv.rootErr = os.OpenRoot(path)
+	})
 	return inv.root, inv.rootErr
 }
 

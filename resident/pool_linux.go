@@ -87,16 +87,24 @@ func (p *pool) fail(why string, err error) {
 }
 
 // give gives a connection to a serial worker, when one is free, and returns when that
-// is done with it. It returns false when there will be none, or when workers of this
-// pool are given nothing.
+// is done with it, or when the launcher has withdrawn: what it passed is let go of then,
+// for others wait for the end of its output. It returns false when there will be no
+// worker, or when workers of this pool are given nothing.
 func (p *pool) give(conn *channel.Conn) bool {
 	if p.resident.options.Mode != Serial {
 		return false
 	}
+	withdrawn := false // guarded by the lock
+	defer conn.OnEnd(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		withdrawn = true
+		p.free.Broadcast()
+	})()
 	for {
-		m, done := p.claim(conn)
+		m, done := p.claim(conn, &withdrawn)
 		if m == nil {
-			return false
+			return withdrawn
 		}
 		_ = conn.Control(m.lease.Give) // when that fails it has ended
 		if <-done {
@@ -106,12 +114,15 @@ func (p *pool) give(conn *channel.Conn) bool {
 }
 
 // claim waits for a worker that waits, and makes it this connection's; nil: there
-// will be none.
-func (p *pool) claim(conn *channel.Conn) (*member, chan bool) {
+// will be none, or nobody wants it any more.
+func (p *pool) claim(conn *channel.Conn, withdrawn *bool) (*member, chan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.waiting) == 0 && !p.failed {
+	for len(p.waiting) == 0 && !p.failed && !*withdrawn {
 		p.free.Wait()
+	}
+	if *withdrawn {
+		return nil, nil
 	}
 	for m := range p.waiting {
 		delete(p.waiting, m)
@@ -186,7 +197,7 @@ func (p *pool) waitsNow(m *member) {
 	p.waiting[m] = true
 	first := !p.ready
 	p.ready, p.failures = true, 0
-	p.free.Signal()
+	p.free.Broadcast()
 	p.mu.Unlock()
 	if first {
 		p.resident.ready()
@@ -236,7 +247,7 @@ func (p *pool) freed(m *member) {
 	p.mu.Lock()
 	p.waiting[m] = true
 	p.mu.Unlock()
-	p.free.Signal()
+	p.free.Broadcast()
 }
 
 // release ends what the worker did, if anything. A connection that was given is of

@@ -18,11 +18,18 @@ const (
 	Pool Mode = iota
 	// Serial runs one run at a time in one process, whose directory, umask,
 	// environment, arguments and descriptors 0, 1 and 2 are set for each and set
-	// back. What a program leaves in its variables stays there.
+	// back; resource limits are not. What a program leaves in its variables stays
+	// there. While a run is stopped by its terminal (^Z) it goes on, as in mode
+	// Concurrent: others need the process.
 	Serial
 	// Concurrent runs any number of runs at a time in one process. They use what
 	// their Invocation has, and nothing that belongs to the process: not os.Args,
-	// os.Stdout, os.Getenv, os.Getwd or relative paths, and not os.Exit.
+	// os.Stdout, os.Getenv, os.Getwd or relative paths. What ends the process, as
+	// os.Exit, log.Fatal and panics in other goroutines do, ends all its runs, whose
+	// launchers exit with 125.
+	//
+	// A run that knows nothing of INT, TERM, HUP or QUIT is over for its caller when
+	// one arrives; its goroutine goes on, with its files closed.
 	Concurrent
 )
 
@@ -59,15 +66,15 @@ type Options struct {
 	Watch []string
 
 	// Warm prepares what all runs need, before the first one is taken: in each
-	// process of a pool, and once otherwise. It is not called for a plain run. After
-	// an error, which goes to the log, the process ends and takes nothing.
+	// process of a pool, in the one that runs otherwise. It is not called for a plain
+	// run. After an error, which goes to the log, the process ends and takes nothing.
 	Warm func() error
 
 	// Serve serves functions beside the commands, as the method Serve of a
 	// server.Server does: the listener has those connections to the resident's
 	// socket that are not a launcher's, and ctx ends when the resident leaves, which
-	// waits until Serve has returned. It runs in the process that stays, not in
-	// those of a pool.
+	// waits until Serve has returned. In modes Pool and Serial it is called in the
+	// process that supervises, where neither Warm nor runs are.
 	Serve func(ctx context.Context, listener net.Listener) error
 
 	// Logger gets what the resident itself has to say; nil: text, to its log.
@@ -98,6 +105,9 @@ type runFunc = func(ctx context.Context, inv *Invocation) int
 // ctx ends when the caller is gone (ErrCallerGone) and when INT, TERM or HUP arrives
 // (a *SignalError); context.Cause tells which. Those signals have their usual effect
 // until the first use of ctx.Done or ctx.Err, and again after the first of them.
+//
+// In a pool the code of a run whose supervisor was killed is only known when run
+// returns or calls Invocation.Exit, not after os.Exit.
 //
 // A panic ends the run with code 2 and a trace on its standard error; in modes
 // Serial and Concurrent the resident stays, unless it was in another goroutine.
