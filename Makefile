@@ -38,7 +38,7 @@ build: build-go build-c build-launcher ## libnearcall and the commands nearcall 
 install: build build-manual ## libnearcall, its header and pkg-config file, nearcall, nearcall-run (PREFIX, DESTDIR)
 	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
 	@install -D -m 0755 -t '$(DESTDIR)$(PREFIX)/bin' build/bin/nearcall build/bin/nearcall-run
-	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' build/man/*.1
+	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' build/man/*.1 resident/launcher/nearcall-run.1
 	@build/bin/nearcall completion bash | install -D -m 0644 /dev/stdin '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearcall'
 	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 
