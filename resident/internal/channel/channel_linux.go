@@ -175,6 +175,30 @@ func closeAll(descriptors []int) {
 	}
 }
 
+// OnEnd calls f in a goroutine when the launcher ends the connection, whatever else it
+// has sent. stop, which is to be called, returns when f is not called any more. Nothing
+// reads meanwhile, nor after it.
+func (c *Conn) OnEnd(f func()) (stop func()) {
+	_ = c.socket.SetReadDeadline(time.Time{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if c.raw.Read(ended) == nil {
+			f()
+		}
+	}()
+	return func() {
+		_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+		<-stopped
+	}
+}
+
+func ended(fd uintptr) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(poll, 0)
+	return n == 1 && err == nil
+}
+
 // Write sends a frame.
 func (c *Conn) Write(f request.Frame) error {
 	var b [64]byte
