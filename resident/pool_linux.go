@@ -102,9 +102,9 @@ func (p *pool) give(conn *channel.Conn) bool {
 		p.free.Broadcast()
 	})()
 	for {
-		m, done := p.claim(conn, &withdrawn)
+		m, done, wanted := p.claim(conn, &withdrawn)
 		if m == nil {
-			return withdrawn
+			return !wanted
 		}
 		_ = conn.Control(m.lease.Give) // when that fails it has ended
 		if <-done {
@@ -114,23 +114,23 @@ func (p *pool) give(conn *channel.Conn) bool {
 }
 
 // claim waits for a worker that waits, and makes it this connection's; nil: there
-// will be none, or nobody wants it any more.
-func (p *pool) claim(conn *channel.Conn, withdrawn *bool) (*member, chan bool) {
+// will be none, or it is not wanted any more.
+func (p *pool) claim(conn *channel.Conn, withdrawn *bool) (m *member, done chan bool, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.waiting) == 0 && !p.failed && !*withdrawn {
 		p.free.Wait()
 	}
 	if *withdrawn {
-		return nil, nil
+		return nil, nil, false
 	}
-	for m := range p.waiting {
+	for m = range p.waiting {
 		delete(p.waiting, m)
 		p.given++
 		m.conn, m.done = conn, make(chan bool, 1)
-		return m, m.done
+		return m, m.done, true
 	}
-	return nil, nil
+	return nil, nil, true
 }
 
 // start starts a worker of this very program, even if its file is another by now.
@@ -240,8 +240,8 @@ func (p *pool) refill() {
 	p.fill()
 }
 
-// freed is for a serial worker that is done with what it was given; it told the
-// launcher so itself.
+// freed is for a worker that waits again: a serial one is done with what it was given
+// and told the launcher so itself, one of a pool had a connection without a run.
 func (p *pool) freed(m *member) {
 	p.release(m, true)
 	p.mu.Lock()
@@ -275,15 +275,12 @@ func (p *pool) release(m *member, done bool) {
 func (p *pool) reap(m *member) {
 	state, err := m.process.Wait()
 	_ = m.lease.Close()
-	p.mu.Lock()
-	conn, running := m.conn, m.running
-	p.mu.Unlock()
+	conn, running := p.forget(m)
 	if err == nil && conn != nil && running {
 		_ = conn.Write(resultOf(state).frame()) // the launcher may be gone
 	}
 	p.release(m, running)
 	p.mu.Lock()
-	delete(p.waiting, m)
 	switch {
 	case !m.waited:
 		p.starting--
@@ -296,6 +293,15 @@ func (p *pool) reap(m *member) {
 	}
 	p.mu.Unlock()
 	p.fill()
+}
+
+// forget lets nobody claim a worker any more that has ended, and returns the
+// connection that it had.
+func (p *pool) forget(m *member) (conn *channel.Conn, running bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, m)
+	return m.conn, m.running
 }
 
 func resultOf(state *os.ProcessState) result {

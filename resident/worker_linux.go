@@ -61,20 +61,18 @@ func (w *worker) work() error {
 			return err
 		}
 		conn, err := channel.FromDescriptor(fd)
-		if err != nil {
-			w.log.Warn("a connection was lost", "reason", err)
-			continue
+		if err == nil {
+			var p *passed
+			if p, err = w.attend(conn); p != nil {
+				// Nothing is deferred here or above: it would be done while a panic of
+				// the program unwinds, before its trace is written.
+				w.runAlone(conn, p)
+			}
+			err = errors.Join(err, conn.Close())
 		}
-		p, err := w.attend(conn)
-		if p != nil {
-			// Nothing is deferred here or above: it would be done while a panic of
-			// the program unwinds, before its trace is written.
-			w.runAlone(conn, p)
-		}
-		if w.options.Mode == Serial {
-			err = errors.Join(err, w.lease.Tell(lease.Free, lease.NoDescriptor))
-		}
-		if err = errors.Join(err, conn.Close()); err != nil && !errors.Is(err, io.EOF) {
+		// A supervisor that leaves waits for the last of the backlog.
+		err = errors.Join(err, w.lease.Tell(lease.Free, lease.NoDescriptor))
+		if err != nil && !errors.Is(err, io.EOF) {
 			w.log.Warn("a connection ended", "reason", err)
 		}
 	}

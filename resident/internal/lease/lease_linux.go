@@ -22,7 +22,7 @@ const (
 	Ready   Message = 'R' // it waits
 	Taken   Message = 'T' // it runs this connection's request; a serial one was given it
 	Forward Message = 'F' // this connection is not for it; it goes on waiting
-	Free    Message = 'E' // a serial worker is done with what it was given, and waits again
+	Free    Message = 'E' // it is done with a connection, in a pool with one that brought no run, and waits again
 	Give    Message = 'G' // a serial worker is to serve this connection
 )
 

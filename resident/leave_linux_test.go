@@ -1,0 +1,90 @@
+package resident_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/testlauncher"
+)
+
+// silent connects and says nothing.
+func silent(t *testing.T, path string, count int) []net.Conn {
+	t.Helper()
+	var conns []net.Conn
+	for range count {
+		conn, err := net.Dial("unix", placeOf(t, path).Socket())
+		must(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		conns = append(conns, conn)
+	}
+	return conns
+}
+
+// A resident leaves though the last of its backlog brings no run.
+func TestLeavesBehindSilence(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		pid := status(t, path).ProcessID
+		silent(t, path, 9)
+		must(t, unix.Kill(pid, unix.SIGTERM))
+		awaitEnd(t, pid)
+	})
+}
+
+// Workers of a serial resident that are killed keep nobody waiting, and leave nothing
+// behind for which it would stay.
+func TestSerialWorkersKilled(t *testing.T) {
+	path := program(t, "serial")
+	run(t, testlauncher.Launch{Program: path})
+	pid := status(t, path).ProcessID
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(15 * time.Millisecond):
+				killChildren(pid)
+			}
+		}
+	}()
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for range 100 {
+				_, _ = testlauncher.Launch{Program: path}.Run() // killed, or with nothing done
+			}
+		})
+	}
+	go func() { group.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("a launcher waits for ever")
+	}
+	close(stop)
+	_ = unix.Kill(pid, unix.SIGTERM)
+	awaitEnd(t, pid)
+}
+
+// killChildren is for a process that may be gone.
+func killChildren(pid int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for _, number := range strings.Fields(string(text)) {
+			if worker, err := strconv.Atoi(number); err == nil {
+				_ = unix.Kill(worker, unix.SIGKILL)
+			}
+		}
+	}
+}
