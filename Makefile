@@ -106,8 +106,8 @@ test-go: check-go build-launcher ## Go packages, with the race detector
 test-c: build-go ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
 	@$(MAKE) -C libnearcall test test-asan test-valgrind test-tsan
 
-test-launcher: ## nearcall-run, by processes that play the resident
-	@$(MAKE) -C resident/launcher test
+test-launcher: ## nearcall-run, by processes that play the resident: plain, with sanitizers
+	@$(MAKE) -C resident/launcher test test-asan
 
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check

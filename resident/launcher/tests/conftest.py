@@ -27,6 +27,8 @@ echo plain "$@"
 exit 9
 """
 PLAIN_CODE = 9
+# Of a launcher that is built with sanitizers, when they find something.
+SANITIZER_CODE = 77
 
 
 class World:
@@ -42,6 +44,8 @@ class World:
             "PATH": os.environ["PATH"],
             "XDG_RUNTIME_DIR": str(self.runtime),
             "NEARCALL_RUN_DEBUG": "1",
+            "ASAN_OPTIONS": f"exitcode={SANITIZER_CODE}",
+            "UBSAN_OPTIONS": f"exitcode={SANITIZER_CODE}",
             "NOTE": str(self.note),
         }
         self.program = self.script("program", PLAIN)

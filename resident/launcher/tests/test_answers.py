@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import resource
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Callable
 
 import pytest
-from conftest import PLAIN_CODE, World, asleep, outcome
+from conftest import PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome
 from peer import (
     ENDING,
     EXECUTE,
@@ -27,6 +30,7 @@ from peer import (
 
 PLAIN = (PLAIN_CODE, "plain\n")
 TEXT_BYTES_MAX = 65536
+CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL, SANITIZER_CODE}
 
 
 @pytest.mark.parametrize("code", [0, 1, 125, 126, 127, 255])
@@ -173,6 +177,43 @@ def test_what_breaks_the_rules_before_the_beginning_has_done_nothing(world: Worl
     run.send(kind, 1)
     world.residents[0].accept().send(kind, 1)
     assert outcome(process)[:2] == PLAIN
+
+
+def random_answer(choice: random.Random) -> bytes:
+    """Frames with few kinds of numbers, so that many go far, and bytes that are none."""
+    numbers = [0, 0, 1, 2, 9, 64, 255, 256, 0x7FFFFFFF, 0xFFFFFFFF]
+    frames = [FRAME.pack(RUNNING, 0, 0, 0)] if choice.random() < 0.7 else []
+    for _ in range(choice.randrange(8)):
+        text = choice.choice([b"", b"", b"x\0", b"x\0\0y\0", choice.randbytes(choice.randrange(70000))])
+        kind = choice.choice([*range(1, 8), 16, 17, 99])
+        frames.append(FRAME.pack(kind, choice.choice(numbers), choice.choice(numbers), len(text)) + text)
+    return b"".join(frames) + choice.randbytes(choice.randrange(40))
+
+
+def test_whatever_comes_the_launcher_ends_by_itself(world: World) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    choice = random.Random(seed)
+    resident, answer = world.resident(), [b""]
+
+    def serve() -> None:
+        while answer:
+            connection = resident.accept()
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError, IndexError):
+                connection.socket.sendall(answer[0])
+            connection.close()
+
+    server = threading.Thread(target=serve)
+    server.start()
+    for _ in range(100):
+        answer[0] = random_answer(choice)
+        process = world.start(world.program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process.wait(WAIT_S)
+        assert process.returncode not in CRASHES
+    answer.clear()
+    world.start(world.program).wait(WAIT_S)
+    server.join(WAIT_S)
+    assert not server.is_alive()
 
 
 def test_a_resident_that_does_not_answer_is_left(world: World) -> None:
