@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
+	// With the race detector each process would linger for a second at its end.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	directory, err := os.MkdirTemp("", "resident-test-")
 	if err != nil {
 		panic(err)

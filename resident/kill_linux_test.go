@@ -23,20 +23,21 @@ func TestRunsWhileResidentsAreKilled(t *testing.T) {
 			path := program(t, mode)
 			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			stop := make(chan struct{})
+			done := make(chan struct{}, runners*runs)
 			kills := make(chan int)
-			go func() { kills <- killResidents(path, rand.New(rand.NewPCG(seed, 0)), stop, t) }()
+			go func() { kills <- killResidents(t, path, rand.New(rand.NewPCG(seed, 0)), done) }()
 			file := filepath.Join(t.TempDir(), "done")
 			var group sync.WaitGroup
 			for runner := range runners {
 				group.Go(func() {
 					for i := range runs {
 						check(t, path, file, fmt.Sprintf("%d-%d", runner, i))
+						done <- struct{}{}
 					}
 				})
 			}
 			group.Wait()
-			close(stop)
+			close(done)
 			if n := <-kills; n == 0 {
 				t.Error("no resident was killed")
 			}
@@ -68,13 +69,16 @@ func check(t *testing.T, path, file, name string) {
 	}
 }
 
-func killResidents(path string, random *rand.Rand, stop chan struct{}, t *testing.T) (kills int) {
+// killResidents kills after some runs, a moment later: residents that are killed while
+// they start do nothing, however often.
+func killResidents(t *testing.T, path string, random *rand.Rand, done chan struct{}) (kills int) {
 	for {
-		select {
-		case <-stop:
-			return kills
-		case <-time.After(time.Duration(random.IntN(30)) * time.Millisecond):
+		for range 1 + random.IntN(10) {
+			if _, more := <-done; !more {
+				return kills
+			}
 		}
+		time.Sleep(time.Duration(random.IntN(2000)) * time.Microsecond)
 		if r, err := ask(placeOf(t, path), request.Status); err == nil && unix.Kill(r.ProcessID, unix.SIGKILL) == nil {
 			kills++
 		}

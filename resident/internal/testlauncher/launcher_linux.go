@@ -101,7 +101,7 @@ func start(p place.Place, program string, environment []string) error {
 	command := exec.Command("/bin/sh", "-c", `umask 077; LISTEN_PID=$$ exec "$0" --nearcall-resident`, program)
 	command.Env = append(environment[:len(environment):len(environment)],
 		"LISTEN_FDS=1", "LISTEN_FDNAMES=nearcall-resident", "NEARCALL_RESIDENT_LOCK="+p.Lock(),
-		"GORACE=atexit_sleep_ms=0") // or each process lingers for a second at its end
+		"GORACE="+os.Getenv("GORACE"))
 	command.Dir, command.Stdout, command.Stderr, command.ExtraFiles = "/", log, log, []*os.File{socket}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
