@@ -4,7 +4,6 @@
 #include "text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,10 +14,14 @@ const char *nc_last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static int is_executable(struct program *program)
+/* 0, or why not, as execve(2) has it. */
+static int check_executable(struct program *program)
 {
-    return stat(program->found, &program->file) == 0 && S_ISREG(program->file.st_mode) &&
-           access(program->found, X_OK) == 0;
+    if (stat(program->found, &program->file) != 0)
+        return errno;
+    if (!S_ISREG(program->file.st_mode))
+        return EACCES;
+    return access(program->found, X_OK) == 0 ? 0 : errno;
 }
 
 /* An empty entry of PATH is the current directory. */
@@ -41,12 +44,10 @@ static int search(struct program *program)
     for (;; entry++) {
         size_t length = strcspn(entry, ":");
         if (join_entry(program, entry, length, name) == 0) {
-            if (is_executable(program)) {
-                if (!nc_is_launcher(program->found, &program->file))
-                    return 0;
-            } else if (errno == EACCES) {
-                seen_without_permission = 1;
-            }
+            int error = check_executable(program);
+            if (error == 0 && !nc_is_launcher(program->found, &program->file))
+                return 0;
+            seen_without_permission |= error == EACCES;
         }
         entry += length;
         if (*entry == '\0')

@@ -68,6 +68,11 @@ def test_a_program_without_permission(world: World) -> None:
     assert world.run()[:2] == (126, "")
     world.environment["PATH"] = str(world.directory)
     assert world.run("program")[:2] == (126, "")
+    (world.directory / "folder" / "program").mkdir(parents=True)
+    world.environment["PATH"] = f"{world.directory}/folder"
+    assert world.run("program")[:2] == (126, "")
+    world.environment["PATH"] = f"{world.directory}/folder/none"
+    assert world.run("program")[:2] == (127, "")
     world.script("later/program", "#!/bin/sh\necho later\n")
     world.environment["PATH"] = f"{world.directory}:{world.directory}/later"
     assert world.run("program")[:2] == (0, "later\n")
