@@ -88,8 +88,13 @@ struct nc_resident_worker {
     int connection; /* to the launcher of its run; -1: none */
 };
 
-/* Messages of a lease, from the worker; both bring a descriptor but READY. */
-enum nc_resident_lease_type { NC_RESIDENT_READY = 1, NC_RESIDENT_TAKEN = 2, NC_RESIDENT_FORWARD = 3 };
+/* Messages of a lease, from the worker. TAKEN and FORWARD bring a connection. */
+enum nc_resident_lease_type {
+    NC_RESIDENT_READY = 1,
+    NC_RESIDENT_TAKEN = 2,
+    NC_RESIDENT_FORWARD = 3,
+    NC_RESIDENT_OUTGROWN = 4 /* a caller may have more than this resident can give */
+};
 
 struct nc_resident_lease_message {
     uint32_t type;
@@ -175,6 +180,9 @@ enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOI
 /* Reads a request (resident_receive.c): 0, or -1: the connection is of no use. The
  * descriptors that came are the caller's; those that did not are -1. */
 int nc_resident_receive(nearcall_resident *resident, int connection, int fds[NC_RESIDENT_FDS]);
+
+/* Raises what is lower than the caller's: NULL, or why it may not. */
+const char *nc_resident_raise_limits(pid_t caller);
 
 /* Makes this process the launcher's (resident_apply.c): NULL, or what failed. Closes fds. */
 const char *nc_resident_apply(const struct nc_resident_request *request, pid_t caller,

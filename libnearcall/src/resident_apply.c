@@ -24,6 +24,20 @@ static int move_up(int *fd)
     return 0;
 }
 
+const char *nc_resident_raise_limits(pid_t caller)
+{
+    for (int i = 0; i < RLIMIT_NLIMITS; i++) {
+        struct rlimit theirs, ours;
+        if (prlimit(caller, (__rlimit_resource_t)i, NULL, &theirs) < 0 ||
+            getrlimit((__rlimit_resource_t)i, &ours) < 0 || theirs.rlim_max <= ours.rlim_max)
+            continue;
+        ours.rlim_max = theirs.rlim_max;
+        if (setrlimit((__rlimit_resource_t)i, &ours) < 0)
+            return "its resource limits are higher than those of the resident";
+    }
+    return NULL;
+}
+
 static const char *apply_limits(pid_t caller)
 {
     for (int i = 0; i < RLIMIT_NLIMITS; i++) {
@@ -34,7 +48,7 @@ static const char *apply_limits(pid_t caller)
             ours.rlim_max == theirs.rlim_max)
             continue;
         if (setrlimit((__rlimit_resource_t)i, &theirs) < 0)
-            return "its resource limits are higher than those of the resident";
+            return "its resource limits could not be set";
     }
     return NULL;
 }

@@ -80,8 +80,18 @@ static void close_all(int fds[NC_RESIDENT_FDS])
         nc_resident_close_fd(&fds[i]);
 }
 
-static enum nc_resident_taken take_run(nearcall_resident *resident, int connection, pid_t caller,
-                                       int fds[NC_RESIDENT_FDS])
+/* The next resident will have a launcher's limits that are higher. */
+static const char *limits_refusal(const nearcall_resident *resident, pid_t caller)
+{
+    const struct nc_resident_lease_message outgrown = {.type = NC_RESIDENT_OUTGROWN};
+    const char *refusal = nc_resident_raise_limits(caller);
+    if (refusal)
+        (void)nc_resident_lease_send(resident->lease, &outgrown, -1);
+    return refusal;
+}
+
+static const char *run_refusal(const nearcall_resident *resident, int connection, pid_t caller,
+                               const int fds[NC_RESIDENT_FDS])
 {
     const char *refusal = nc_resident_peer_refusal(&resident->self, connection, caller);
     if (!refusal)
@@ -89,6 +99,13 @@ static enum nc_resident_taken take_run(nearcall_resident *resident, int connecti
     for (int i = 0; i < NC_RESIDENT_FDS && !refusal; i++)
         if (fds[i] < 0)
             refusal = "a descriptor did not arrive";
+    return refusal ? refusal : limits_refusal(resident, caller);
+}
+
+static enum nc_resident_taken take_run(nearcall_resident *resident, int connection, pid_t caller,
+                                       int fds[NC_RESIDENT_FDS])
+{
+    const char *refusal = run_refusal(resident, connection, caller, fds);
     enum nc_resident_taken taken = refusal ? NC_RESIDENT_NOTHING : NC_RESIDENT_TOOK;
     if (!refusal && (refusal = nc_resident_apply(&resident->request, caller, fds)) != NULL)
         taken = NC_RESIDENT_SPOILED;

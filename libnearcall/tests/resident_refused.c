@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,6 +125,23 @@ static void check_missing_variable(void)
     resident_stop(&resident);
 }
 
+/* Of higher limits there will be a resident when this one has left. */
+static void check_limits(void)
+{
+    struct resident resident;
+    struct rlimit ours;
+    char name[] = "LC_ALL=C";
+    char *const environment[] = {name, NULL};
+    setenv("NCTEST_LIMIT", "1", 1);
+    resident_start(&resident, NULL);
+    unsetenv("NCTEST_LIMIT");
+    CHECK(getrlimit(RLIMIT_CORE, &ours) == 0);
+    CHECK(ours.rlim_max > 0);
+    struct attempt what = {&resident, environment, NC_RESIDENT_FDS, "limits are higher"};
+    attempt(&what);
+    CHECK_INT(resident_wait(&resident), 0);
+}
+
 int main(void)
 {
     nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
@@ -144,5 +162,6 @@ int main(void)
     check_variables(what);
     resident_stop(&resident);
     check_missing_variable();
+    check_limits();
     return 0;
 }

@@ -2,11 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,6 +105,19 @@ static int listen_at(const char *path)
     return fd;
 }
 
+/* A hard limit that root too cannot raise again. */
+static void lower_limit(void)
+{
+    const struct rlimit limit = {0, 0};
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1U << CAP_SYS_RESOURCE);
+    data[0].permitted &= ~(1U << CAP_SYS_RESOURCE);
+    CHECK(syscall(SYS_capset, &header, data) == 0);
+}
+
 static void become_resident(const struct resident *resident, int listener, const nearcall_resident_options *options)
 {
     nearcall_resident_options own = options ? *options : (nearcall_resident_options)NEARCALL_RESIDENT_OPTIONS_INIT;
@@ -120,6 +135,8 @@ static void become_resident(const struct resident *resident, int listener, const
     for (int fd = 4; fd < 256; fd++)
         close(fd);
     umask(077);
+    if (getenv("NCTEST_LIMIT"))
+        lower_limit();
     CHECK(setsid() > 0 && chdir("/") == 0);
     CHECK_INT(nearcall_resident_started("--nearcall-resident"), 1);
     CHECK_INT(nearcall_resident_started(NULL), 0);
