@@ -175,8 +175,8 @@ func closeAll(descriptors []int) {
 	}
 }
 
-// OnEnd calls f in a goroutine when the launcher ends the connection, whatever else it
-// has sent. stop, which is to be called, returns when f is not called any more. Nothing
+// OnEnd calls f in a goroutine when the launcher ends the connection in both directions,
+// whatever else it has sent. stop, which is to be called, returns when f is not called any more. Nothing
 // reads meanwhile, nor after it.
 func (c *Conn) OnEnd(f func()) (stop func()) {
 	_ = c.socket.SetReadDeadline(time.Time{})
@@ -194,9 +194,9 @@ func (c *Conn) OnEnd(f func()) (stop func()) {
 }
 
 func ended(fd uintptr) bool {
-	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	poll := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(poll, 0)
-	return n == 1 && err == nil
+	return n == 1 && err == nil && poll[0].Revents&unix.POLLHUP != 0
 }
 
 // Write sends a frame.
