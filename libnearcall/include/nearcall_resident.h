@@ -82,7 +82,9 @@ typedef struct nearcall_resident_options {
 #define NEARCALL_RESIDENT_OPTIONS_INIT { sizeof(nearcall_resident_options), 0, 0, 0, NULL, NULL }
 
 /* 1 when this process was started as a resident, by what its first argument (NULL: it has
- * none) and its environment say; else 0. */
+ * none) and its environment say; else 0. Where the environment says so and the argument
+ * does not, the program has changed its arguments before, and would do its work for
+ * nobody: then this writes why to stderr, the log, and ends the process with code 125. */
 NEARCALL_API int nearcall_resident_started(const char *first_argument);
 
 /*

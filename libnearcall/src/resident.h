@@ -34,8 +34,11 @@ uint64_t nc_resident_identity(const char *path);
 int nc_resident_watch_begin(nearcall_resident *resident);
 int nc_resident_watch_file(nearcall_resident *resident, const char *path);
 
-/* Takes the events; whether a file is no longer what it was. */
+/* Takes the events, when no file is other than it was; whether one is. */
 bool nc_resident_watch_changed(nearcall_resident *resident);
+
+/* The same for a worker, who takes no events; a system call while there are none. */
+bool nc_resident_watch_is_outdated(const nearcall_resident *resident);
 void nc_resident_watch_end(nearcall_resident *resident);
 
 /* ---- The place (resident_place.c) ---- */
@@ -66,6 +69,7 @@ struct nc_resident_self {
     size_t names_bytes;
     char *environment;   /* as this process was started with it */
     size_t environment_bytes;
+    char refusal[NC_RESIDENT_MESSAGE_BYTES];
 };
 
 int nc_resident_self_init(nearcall_resident *resident, const char *const *names);
@@ -73,7 +77,8 @@ void nc_resident_self_free(struct nc_resident_self *self);
 
 /* NULL, or why the caller must run the program itself. */
 const char *nc_resident_peer_refusal(const struct nc_resident_self *self, int connection, pid_t process_id);
-const char *nc_resident_variable_refusal(const struct nc_resident_self *self, char *const *environment);
+/* The text is valid until the next one. */
+const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *const *environment);
 
 /* ---- The supervisor ---- */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "resident.h"
+#include "utf8.h"
 
 static const char *const namespaces[NC_RESIDENT_NAMESPACES] = {"mnt", "net", "user", "pid", "uts", "ipc"};
 static const char *const always[] = {"LD_PRELOAD", "LD_LIBRARY_PATH", "TZ", NULL};
@@ -187,8 +188,26 @@ static bool has_variable(const struct nc_resident_self *self, const char *variab
     return false;
 }
 
-const char *nc_resident_variable_refusal(const struct nc_resident_self *self, char *const *environment)
+static bool is_among(const char *variable, char *const *environment)
 {
+    for (; *environment; environment++)
+        if (strcmp(*environment, variable) == 0)
+            return true;
+    return false;
+}
+
+static const char *refuse(struct nc_resident_self *self, const char *variable)
+{
+    snprintf(self->refusal, sizeof(self->refusal),
+             "the variable %.*s is read only once and has another value than at the resident's start",
+             (int)strcspn(variable, "="), variable);
+    nc_utf8_clean(self->refusal);
+    return self->refusal;
+}
+
+const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *const *environment)
+{
+    char *const *given = environment;
     const char *end = self->environment + self->environment_bytes;
     size_t theirs = 0, ours = 0;
     for (; *environment; environment++) {
@@ -196,9 +215,14 @@ const char *nc_resident_variable_refusal(const struct nc_resident_self *self, ch
             continue;
         theirs++;
         if (!has_variable(self, *environment))
-            return "a variable that the program reads only once has another value than the resident's";
+            return refuse(self, *environment);
     }
     for (const char *own = self->environment; own < end; own += strlen(own) + 1)
         ours += is_read_once(self, own);
-    return theirs == ours ? NULL : "a variable that the program reads only once is not set as the resident's";
+    if (theirs == ours)
+        return NULL;
+    for (const char *own = self->environment; own < end; own += strlen(own) + 1)
+        if (is_read_once(self, own) && !is_among(own, given))
+            return refuse(self, own);
+    return "a variable that is read only once is set twice";
 }

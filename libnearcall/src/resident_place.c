@@ -16,6 +16,8 @@
 #define LISTENER_FD 3
 #define LISTENER_NAME "nearcall-resident"
 #define FIRST_ARGUMENT "--nearcall-resident"
+/* What launchers end with when they could not start a program. */
+#define NOT_STARTED 125
 #define SUFFIX ".sock"
 #define IDENTITY_DIGITS 16
 #define LOCK_MS 1000
@@ -31,8 +33,13 @@ NEARCALL_API int nearcall_resident_started(const char *first_argument)
 {
     char self[16];
     snprintf(self, sizeof(self), "%ld", (long)getpid());
-    return first_argument && strcmp(first_argument, FIRST_ARGUMENT) == 0 && is_variable("LISTEN_FDS", "1") &&
-           is_variable("LISTEN_PID", self) && is_variable("LISTEN_FDNAMES", LISTENER_NAME);
+    if (!is_variable("LISTEN_FDS", "1") || !is_variable("LISTEN_PID", self) ||
+        !is_variable("LISTEN_FDNAMES", LISTENER_NAME))
+        return 0;
+    if (first_argument && strcmp(first_argument, FIRST_ARGUMENT) == 0)
+        return 1;
+    fputs("nearcall: arguments were read before resident { } (main(), Main): read them inside\n", stderr);
+    _exit(NOT_STARTED);
 }
 
 /* DIRECTORY/PROGRAM-IDENTITY.sock */

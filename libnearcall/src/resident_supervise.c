@@ -76,7 +76,8 @@ static struct pollfd *make_set(const nearcall_resident *resident, size_t count)
     if (!set)
         return NULL;
     *at++ = (struct pollfd){.fd = resident->signals, .events = POLLIN};
-    *at++ = (struct pollfd){.fd = resident->inotify, .events = POLLIN};
+    /* The events of a change are not taken. */
+    *at++ = (struct pollfd){.fd = resident->outdated ? -1 : resident->inotify, .events = POLLIN};
     for (const struct nc_resident_worker *worker = resident->workers; worker; worker = worker->next) {
         *at++ = (struct pollfd){.fd = worker->lease, .events = POLLIN};
         *at++ = (struct pollfd){.fd = worker->pidfd, .events = POLLIN};

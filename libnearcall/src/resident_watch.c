@@ -1,5 +1,6 @@
 /* The files that a resident was made from: it leaves when one of them changes. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,16 +112,35 @@ int nc_resident_watch_file(nearcall_resident *resident, const char *path)
     return NEARCALL_OK;
 }
 
-bool nc_resident_watch_changed(nearcall_resident *resident)
+static bool is_any_changed(const nearcall_resident *resident)
 {
-    char events[4096] __attribute__((aligned(8)));
     struct stat now;
-    while (resident->inotify >= 0 && read(resident->inotify, events, sizeof(events)) > 0)
-        ;
     for (const struct nc_resident_file *file = resident->files; file; file = file->next)
         if (stat(file->path, &now) < 0 || !is_same(file, &now))
             return true;
     return false;
+}
+
+/* Events stay where they are until it is known that they tell of nothing: they are what
+ * workers go by. */
+bool nc_resident_watch_changed(nearcall_resident *resident)
+{
+    char events[4096] __attribute__((aligned(8)));
+    if (is_any_changed(resident))
+        return true;
+    while (resident->inotify >= 0 && read(resident->inotify, events, sizeof(events)) > 0)
+        ;
+    return is_any_changed(resident);
+}
+
+bool nc_resident_watch_is_outdated(const nearcall_resident *resident)
+{
+    struct pollfd inotify = {.fd = resident->inotify, .events = POLLIN};
+    if (resident->outdated)
+        return true;
+    if (resident->inotify >= 0 && poll(&inotify, 1, 0) == 0)
+        return false;
+    return is_any_changed(resident);
 }
 
 void nc_resident_watch_end(nearcall_resident *resident)

@@ -25,7 +25,6 @@ NEARCALL_API int nearcall_resident_child(nearcall_resident *resident)
     nc_resident_close_fd(&resident->next_lease[0]);
     nc_resident_close_fd(&resident->signals);
     nc_resident_workers_free(resident);
-    nc_resident_watch_end(resident);
     (void)setsid();
     setrlimit(RLIMIT_NOFILE, &resident->descriptors);
     sigaction(SIGCHLD, &resident->child_action, NULL);
@@ -90,7 +89,7 @@ static const char *limits_refusal(const nearcall_resident *resident, pid_t calle
     return refusal;
 }
 
-static const char *run_refusal(const nearcall_resident *resident, int connection, pid_t caller,
+static const char *run_refusal(nearcall_resident *resident, int connection, pid_t caller,
                                const int fds[NC_RESIDENT_FDS])
 {
     const char *refusal = nc_resident_peer_refusal(&resident->self, connection, caller);
@@ -99,6 +98,8 @@ static const char *run_refusal(const nearcall_resident *resident, int connection
     for (int i = 0; i < NC_RESIDENT_FDS && !refusal; i++)
         if (fds[i] < 0)
             refusal = "a descriptor did not arrive";
+    if (!refusal && nc_resident_watch_is_outdated(resident))
+        refusal = "a file that the resident was made from has changed";
     return refusal ? refusal : limits_refusal(resident, caller);
 }
 
@@ -165,6 +166,7 @@ static int hand_out(nearcall_resident *resident, int connection, nearcall_reside
     nc_resident_close_fd(&resident->lease);
     nc_resident_close_fd(&resident->epoll);
     nc_resident_close_fd(&resident->listener);
+    nc_resident_watch_end(resident);
     request->arguments[0] = argument_zero(resident);
     run->arguments_count = (int)request->arguments_count;
     run->arguments = request->arguments;

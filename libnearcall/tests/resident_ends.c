@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "resident_test.h"
@@ -221,14 +222,38 @@ static void check_changed(void)
     CHECK(!exists(resident.path));
 }
 
-/* It was another file that its launcher had in mind: whoever is there is served. */
+/* Also by a worker that takes a run before the supervisor has seen it. */
+static void check_changed_unseen(bool is_served_before)
+{
+    struct resident resident;
+    struct launch launch;
+    struct frame frame;
+    resident_start(&resident, NULL);
+    if (is_served_before) {
+        launch_start(&launch, &resident, "exit", "6");
+        launch_expect(&launch, NC_RESIDENT_EXITED, 6);
+        launch_close(&launch);
+    }
+    resident_await(&resident, "\"waiting\":2");
+    CHECK(kill(resident.pid, SIGSTOP) == 0);
+    touch(resident.program);
+    launch_start(&launch, &resident, "exit", "6");
+    frame_expect(launch.connection, NC_RESIDENT_PLAINLY, &frame);
+    CHECK(strstr(frame.text, "has changed"));
+    launch_close(&launch);
+    CHECK(kill(resident.pid, SIGCONT) == 0);
+    CHECK_INT(resident_wait(&resident), 0);
+}
+
+/* It was another file that its launcher had in mind. */
 static void check_outdated_start(void)
 {
     struct resident resident;
     struct launch launch;
+    struct frame frame;
     resident_start_as(&resident, NULL, 0x1234);
     launch_start(&launch, &resident, "exit", "6");
-    launch_expect(&launch, NC_RESIDENT_EXITED, 6);
+    frame_expect(launch.connection, NC_RESIDENT_PLAINLY, &frame);
     CHECK_INT(resident_wait(&resident), 0);
     CHECK(!exists(resident.path) && !exists(resident.lock));
     launch_close(&launch);
@@ -249,6 +274,39 @@ static void check_replaced_socket(void)
 }
 
 /* ---- It does not start ---- */
+
+static void ask_without_argument(int log)
+{
+    char self[16];
+    snprintf(self, sizeof(self), "%d", (int)getpid());
+    setenv("LISTEN_FDS", "1", 1);
+    setenv("LISTEN_PID", "1", 1);
+    setenv("LISTEN_FDNAMES", "nearcall-resident", 1);
+    CHECK_INT(nearcall_resident_started("--other"), 0);
+    setenv("LISTEN_PID", self, 1);
+    CHECK_INT(nearcall_resident_started("--nearcall-resident"), 1);
+    CHECK(dup2(log, 2) == 2);
+    (void)nearcall_resident_started(NULL);
+    _exit(0);
+}
+
+/* A program that has taken its first argument away does not do its work instead. */
+static void check_arguments_gone(void)
+{
+    char said[256];
+    int log[2], status;
+    CHECK(pipe(log) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        ask_without_argument(log[1]);
+    close(log[1]);
+    read_all(log[0], said, sizeof(said));
+    close(log[0]);
+    CHECK(strstr(said, "arguments were read before"));
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 125);
+}
 
 static void check_lock(void)
 {
@@ -278,7 +336,10 @@ int main(void)
     check_idle();
     check_held_lock();
     check_changed();
+    check_changed_unseen(false);
+    check_changed_unseen(true);
     check_outdated_start();
+    check_arguments_gone();
     check_replaced_socket();
     check_lock();
     return 0;

@@ -88,9 +88,10 @@ static void check_variables(struct attempt what)
     char *const more[] = {"NCTEST_TWO=2", NULL}, *const other[] = {"LD_PRELOAD=", NULL};
     char *const fine[] = {"NCTES=1", "NCONES=1", "PATH=/", NULL};
     struct frame report;
-    what.refusal = "another value";
+    what.refusal = "the variable NCTEST_TWO is";
     what.environment = more;
     attempt(&what);
+    what.refusal = "the variable LD_PRELOAD is";
     what.environment = other;
     attempt(&what);
     resident_ask(what.resident, NC_RESIDENT_STATUS, &report);
@@ -117,10 +118,9 @@ static void check_missing_variable(void)
     char *const none[] = {home, NULL};
     options.environment = names;
     resident_start(&resident, &options);
-    struct attempt what = {&resident, none, NC_RESIDENT_FDS, "another value"};
+    struct attempt what = {&resident, none, NC_RESIDENT_FDS, "the variable PATH is"};
     attempt(&what);
     what.environment = none + 1;
-    what.refusal = "not set";
     attempt(&what);
     resident_stop(&resident);
 }

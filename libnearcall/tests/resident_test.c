@@ -139,8 +139,6 @@ static void become_resident(const struct resident *resident, int listener, const
         lower_limit();
     CHECK(setsid() > 0 && chdir("/") == 0);
     CHECK_INT(nearcall_resident_started("--nearcall-resident"), 1);
-    CHECK_INT(nearcall_resident_started(NULL), 0);
-    CHECK_INT(nearcall_resident_started("--other"), 0);
     own.program = resident->program;
     supervise(&own);
 }
