@@ -73,4 +73,4 @@ sub main {
 }
 
 # Without Nearcall this would be: exit main(@ARGV);
-resident { main(@ARGV) };
+resident { exit main(@ARGV) };

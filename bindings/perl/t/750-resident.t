@@ -26,7 +26,7 @@ sub both {
         $ENV{MINE} = 'left';
         print STDERR getppid == $loaded ? "forked\n" : "plain\n";
         print <STDIN>;
-        return 7;
+        exit 7;
 BLOCK
     my $directory = $resident->{directory};
     my $expected  = "a b c $directory mine 27\ 0\nin\n";
@@ -42,9 +42,11 @@ BLOCK
         exit 9 if $what eq 'exit';
         die "what\n" if $what eq 'die';
         kill $ARGV[0], $$ if $what eq 'kill';
-        return;
+        return 7 if $what eq 'return';
+        print '';
 BLOCK
-    both( "status of $_", $resident, "PROGRAM $_" ) for 'exit', 'die', 'return';
+    both( "status of $_", $resident, "PROGRAM $_" ) for 'exit', 'die', 'return', 'print';
+    is( ( $resident->run("PROGRAM $_") )[2], 0, "the value of a block that ends with $_ is no code" ) for 'return', 'print';
     is( ( $resident->run("PROGRAM kill $_") )[2], $_ == 9 ? 137 << 8 : ( 128 + $_ ) << 8, "ended by signal $_" ) for 9, 15;
 }
 
@@ -54,7 +56,7 @@ BLOCK
         END { print "END $$ $?\n" if $$ == getpgrp }
 BEFORE
     my ($output) = $resident->run;
-    like( $output, qr{\A\Q$resident->{program}\E [01]\nprogram\nEND \d+ 1\n\z}, 'name, END once, in the run' );
+    like( $output, qr{\A\Q$resident->{program}\E [01]\nprogram\nEND \d+ 0\n\z}, 'name, END once, in the run' );
     $resident->ask(3);
     ok( $resident->wait_gone, 'it leaves when asked' );
     unlike( $resident->log, qr/END/, 'and END is not for the supervisor' );
@@ -121,6 +123,9 @@ BEFORE
     my $resident = TestResident->new( '', 'print "@ARGV\n"; return' );
     is( ( $resident->plain('PROGRAM --no-resident --no-resident') )[0], "--no-resident\n", '--no-resident is taken away once' );
     is( ( $resident->plain('PROGRAM --nearcall-resident') )[0], "--nearcall-resident\n", 'the other is nothing of its own' );
+    $resident = TestResident->new( 'my $what = shift @ARGV;', 'print STDERR "work: $what\n"; exit 3' );
+    is_deeply( [ $resident->run_anyhow('PROGRAM one') ], [ '', "work: one\n", 3 << 8 ], 'who takes arguments away before runs plainly' );
+    is( $resident->log, "nearcall: arguments were read before resident { } (main(), Main): read them inside\n", 'and does no work as a resident' );
     $resident = TestResident->new( '', '', options => 'colour => 1' );
     like( ( $resident->plain )[1], qr/resident has no option colour; it has environment /, 'an unknown option' );
 }
@@ -143,6 +148,13 @@ BEFORE
     $module->('two');
     ok( $resident->wait_gone, 'it leaves when a module changes' );
     is( ( $resident->run )[0], "two\n", 'and the next one has the new' );
+    wait_until { $resident->ask(2)->{waiting} == 2 } or die 'nobody waits';
+    my $supervisor = $resident->ask(2)->{pid};
+    kill STOP => $supervisor;
+    $module->('three');
+    my ($output) = $resident->run_anyhow;
+    kill CONT => $supervisor;
+    is( $output, "three\n", 'nor does a run that comes first have the old' );
 }
 
 {
@@ -152,6 +164,12 @@ BEFORE
     $resident = TestResident->new( '', 'return', options => 'idle => 0.05' );
     $resident->run_anyhow;
     ok( $resident->wait_gone, 'it leaves when idle' );
+    for ( [ 'idle => 0', 600_000 ], [ '', 600_000 ], [ 'idle => -1', -1 ] ) {
+        my ( $options, $idle_ms ) = @{$_};
+        $resident = TestResident->new( '', 'return', options => $options );
+        $resident->run;
+        is( $resident->ask(2)->{idle_ms}, $idle_ms, "idle time with '$options'" );
+    }
 }
 
 done_testing;

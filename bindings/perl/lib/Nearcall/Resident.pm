@@ -29,7 +29,8 @@ sub resident (&@) {
         shift @ARGV if @ARGV && $ARGV[0] eq '--no-resident';
         $option{warm}->() if $option{warm};
     }
-    exit( $run->() // 0 );
+    $run->();
+    exit 0;
 }
 
 # Returns in children that have a run, and nowhere else.
@@ -52,7 +53,7 @@ sub _give_up {
 sub _begin {
     my ($option) = @_;
     my $idle     = $option->{idle};
-    my $idle_ms  = !defined $idle ? 0 : $idle <= 0 ? -1 : Nearcall::_timeout_ms($idle);
+    my $idle_ms  = !defined $idle ? 0 : $idle == 0 ? 0 : $idle < 0 ? -1 : Nearcall::_timeout_ms($idle);
     my @names    = ( @READ_ONCE, @{ $option->{environment} // [] } );
     my $handle   = _open( $0, $option->{workers} // 0, $idle_ms, \@names );
     my @loaded   = grep { defined && !ref && -e } values %INC, @DynaLoader::dl_shared_objects, $^X;
@@ -111,7 +112,7 @@ Nearcall::Resident - keep a Perl program ready between its runs
     use My::Fifty::Modules;    # loaded once
 
     resident {
-        return main(@ARGV);    # the exit code
+        exit main(@ARGV);
     };
 
 and to run it:
@@ -137,22 +138,23 @@ program runs plainly, as if C<resident> were not there.
 
     resident { ... } %options;
 
-Runs the block and ends the process with the number it returns, as C<exit> does; C<undef>
-is 0. As with every block that is the value of its last statement, which for C<print> is 1:
-end with C<return> or C<return 0>. C<exit> and C<die> work inside as they do without this module, and END blocks run once,
-at the end of the run. It never returns. In a plain run a first argument C<--no-resident>
-is taken from C<@ARGV>. The options:
+Runs the block and ends the process with code 0, whatever the block's value is. For another
+code call C<exit>, as in C<exit main(@ARGV)>. C<exit> and C<die> work inside as they do without
+this module, and END blocks run once, at the end of the run. It never returns. In a plain run a
+first argument C<--no-resident> is taken from C<@ARGV>. Nothing before it takes the first
+argument away: a resident that cannot see how it was started ends with code 125 and says so in
+its log. The options:
 
 =over
 
 =item warm
 
-A block of code for each child, before it has something to run: to connect to a data base,
-whose connections cannot be shared. It is called in plain runs too.
+A reference to code for each child, before it has something to run: to connect to a data base,
+whose connections cannot be shared. It is called before the block in plain runs too.
 
 =item idle
 
-After how many seconds without a run the resident leaves; 600 unless given, 0: never.
+After how many seconds without a run the resident leaves; 0 or C<undef>: 600, negative: never.
 
 =item workers
 
