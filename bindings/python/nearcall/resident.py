@@ -65,12 +65,14 @@ def main(
 
     sys.exit(), exceptions, atexit and threads work in it as in any program; the program is
     not to count on anything that stands around or behind the call of main(). In a plain run
-    a first argument ``--no-resident`` is taken from sys.argv.
+    a first argument ``--no-resident`` is taken from sys.argv. Nothing before it takes the
+    first argument away: a resident that cannot see how it was started ends with code 125
+    and says so in its log.
 
     warm: called in each child before it has something to run, and in plain runs: for data
       bases and whatever else cannot be shared.
-    idle: after how many seconds without a run the resident leaves: 600 unless given, 0:
-      never.
+    idle: after how many seconds without a run the resident leaves; 0 or None: 600,
+      negative: never.
     workers: how many children wait; 0: two. There is no limit to how many run.
     environment: names of variables that the program reads before main(), or their
       beginnings, as ``MYAPP_*``. A run where they have another value than at the
@@ -80,7 +82,7 @@ def main(
       leaves when one of them changes.
     """
     if _core.Resident.started(os.fsencode(sys.argv[1]) if len(sys.argv) > 1 else b""):
-        idle_ms = 0 if idle is None else -1 if idle <= 0 else max(1, round(idle * 1000))
+        idle_ms = 0 if not idle else -1 if idle < 0 else max(1, round(idle * 1000))
         names = tuple(os.fsencode(name) for name in (*_READ_ONCE, *environment))
         _supervise(workers, idle_ms, names, [os.fspath(path) for path in watch], warm)
     else:

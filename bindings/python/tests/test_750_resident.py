@@ -372,6 +372,20 @@ def test_it_leaves_when_a_module_changes(start: Callable[..., Resident], folder:
     assert not resident.log.exists()
 
 
+def test_no_run_has_a_module_that_was_changed(start: Callable[..., Resident], folder: Path) -> None:
+    (folder / "mymodule.py").write_text("text = 'one'\n")
+    resident = start("print(mymodule.text)", f"sys.path.insert(0, {str(folder)!r})\nimport mymodule")
+    resident.wait_waiting()
+    resident.process.send_signal(signal.SIGSTOP)
+    touch(folder / "mymodule.py")
+    connection = resident.begin()
+    frames = connection.frames()
+    connection.close()
+    resident.process.send_signal(signal.SIGCONT)
+    assert [frame[0] for frame in frames] == [PLAINLY]
+    assert resident.wait_left() == 0
+
+
 def test_it_leaves_when_a_file_changes_that_it_watches(start: Callable[..., Resident], folder: Path) -> None:
     (folder / "settings").write_text("one")
     resident = start("pass", main=f"resident.main(run, watch=[{str(folder / 'settings')!r}])\n")
@@ -384,6 +398,21 @@ def test_it_leaves_when_idle(start: Callable[..., Resident]) -> None:
     resident = start("pass", main="resident.main(run, idle=0.05, workers=1)\n")
     assert resident.wait_left() == 0
     assert "idle" in resident.log.read_text()
+
+
+@pytest.mark.parametrize(("idle", "idle_ms"), [("0", 600_000), ("None", 600_000), ("-1", -1), ("2.5", 2500)])
+def test_idle_times(start: Callable[..., Resident], idle: str, idle_ms: int) -> None:
+    resident = start("pass", main=f"resident.main(run, idle={idle})\n")
+    assert resident.ask(STATUS)["idle_ms"] == idle_ms
+
+
+def test_who_takes_arguments_away_before_does_no_work(start: Callable[..., Resident]) -> None:
+    resident = start("open('/dev/stderr', 'a').write('work')", "sys.argv.pop(1)")
+    assert resident.wait_left() == 125
+    assert resident.log.read_text() == (
+        "nearcall: arguments were read before resident { } (main(), Main): read them inside\n"
+    )
+    assert resident.lock.read_text() == "1"
 
 
 def test_what_fails_at_the_start_is_in_the_log(start: Callable[..., Resident]) -> None:
