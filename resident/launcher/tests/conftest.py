@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -52,6 +53,7 @@ class World:
         self.programs: list[str | Path] = [self.program]
         self.processes: list[subprocess.Popen[bytes]] = []
         self.residents: list[Resident] = []
+        self.groups: list[int] = []
 
     def script(self, name: str, text: str) -> Path:
         path = self.directory / name
@@ -106,6 +108,9 @@ class World:
             if process.poll() is None:
                 process.kill()
             process.communicate()
+        for group in self.groups:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
         for program in self.programs:
             for resident_process in residents_of(str(program)):
                 os.kill(resident_process, signal.SIGKILL)

@@ -19,13 +19,14 @@ ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.S
 class Group:
     """A process group that notes what it gets, as a run would be one."""
 
-    def __init__(self, directory: Path) -> None:
-        self.note = directory / "signals"
+    def __init__(self, world: World) -> None:
+        self.note = world.directory / "signals"
         os.mkfifo(self.note)
         traps = "".join(f"trap 'echo {s.name} >&3' {s.name[3:]}\n" for s in [*ENDING, signal.SIGWINCH, signal.SIGCONT])
         script = f"{traps}echo ready >&3\nwhile :; do sleep 1000 & wait $!; kill $!; done"
         command: list[str | Path] = ["/bin/bash", "-c", f'exec 3>"$0"\n{script}', self.note]
         self.process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+        world.groups.append(self.process.pid)
         self.lines = self.note.open()
         assert self.next() == "ready"
 
@@ -51,7 +52,7 @@ def begun(run: Connection, group: int = 0) -> None:
 @pytest.mark.parametrize("number", [*ENDING, signal.SIGWINCH, signal.SIGCONT])
 def test_signals_go_to_the_group(world: World, number: signal.Signals) -> None:
     process, run = world.asked()
-    group = Group(world.directory)
+    group = Group(world)
     begun(run, group.process.pid)
     process.send_signal(number)
     assert group.next() == number.name
@@ -148,7 +149,7 @@ def test_the_plain_program_has_the_signals_as_they_were(world: World) -> None:
 
 def test_a_stop_before_the_beginning_stops_the_run(world: World) -> None:
     process, run = world.asked()
-    group = Group(world.directory)
+    group = Group(world)
     process.send_signal(signal.SIGTSTP)
     taken(process)
     run.running(group.process.pid)
@@ -173,7 +174,7 @@ def test_a_stop_before_the_beginning_stops_the_plain_program(world: World) -> No
 
 def test_stopping_and_going_on(world: World) -> None:
     process, run = world.asked()
-    group = Group(world.directory)
+    group = Group(world)
     begun(run, group.process.pid)
     for _ in range(3):
         process.send_signal(signal.SIGTSTP)
