@@ -26,7 +26,8 @@ class Group:
         script = f"{traps}echo ready >&3\nwhile :; do sleep 1000 & wait $!; kill $!; done"
         command: list[str | Path] = ["/bin/bash", "-c", f'exec 3>"$0"\n{script}', self.note]
         self.process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-        world.groups.append(self.process.pid)
+        self.groups = world.groups
+        self.groups.append(self.process.pid)
         self.lines = self.note.open()
         assert self.next() == "ready"
 
@@ -38,6 +39,7 @@ class Group:
 
     def end(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
+        self.groups.remove(self.process.pid)
         self.process.wait()
         self.lines.close()
 
