@@ -1,0 +1,54 @@
+package resident_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nearcall/nearcall/tests/processes"
+)
+
+// What TestMain has found or built.
+var (
+	root     string // of the repository
+	programs string // the folder of what was built
+	launcher string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "nearcall-resident-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(folder) }()
+		programs = folder
+		err = prepare()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func prepare() (err error) {
+	if root, err = filepath.Abs(processes.Root); err != nil {
+		return err
+	}
+	launcher = filepath.Join(root, "build/bin/nearcall-run")
+	if _, err := os.Stat(launcher); err != nil {
+		return fmt.Errorf("%w: 'make build' makes it", err)
+	}
+	// The others start a process for each run, which the race detector makes slow.
+	builds := [][]string{{"program-1"}, {"program-2", "-ldflags=-X main.version=2"}, {"program-race", "-race"}}
+	for _, build := range builds {
+		command := append([]string{"go", "build", "-o", filepath.Join(programs, build[0])}, build[1:]...)
+		if err := processes.Run(append(command, "./program")...); err != nil {
+			return err
+		}
+	}
+	return processes.CloseInherited()
+}
