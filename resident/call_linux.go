@@ -3,13 +3,10 @@ package resident
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -28,21 +25,6 @@ func (r result) frame() request.Frame {
 		return request.Frame{Type: request.Killed, Value: uint32(r.killed)}
 	}
 	return request.Frame{Type: request.Exited, Value: uint32(r.code & 0xff)}
-}
-
-// afterBrokenPipe makes SIGPIPE of a failure when nobody reads the output: where the
-// output is not descriptor 1 the kernel's signal does not end the program.
-func (r *result) afterBrokenPipe(output *os.File) {
-	raw, err := output.SyscallConn()
-	if err != nil || r.code == 0 {
-		return
-	}
-	_ = raw.Control(func(fd uintptr) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-		if n, err := unix.Poll(poll, 0); n == 1 && err == nil && poll[0].Revents&unix.POLLERR != 0 {
-			r.killed = unix.SIGPIPE
-		}
-	})
 }
 
 // call runs the program in a goroutine of its own, in a process that stays.

@@ -40,13 +40,22 @@ func (inv *Invocation) Command(ctx context.Context, name string, arguments ...st
 		command.Path, command.Err = inv.lookPath(name)
 	}
 	command.Dir, command.Env = inv.directoryPath(), inv.Env
-	command.Stdin, command.Stdout, command.Stderr = inv.Stdin, inv.Stdout, inv.Stderr
+	command.Stdin, command.Stdout, command.Stderr = inv.inputOfCommands(), inv.Stdout, inv.Stderr
 	if inv.foreignUmask() && command.Err == nil {
 		script := fmt.Sprintf(`umask %04o; exec "$0" "$@"`, inv.Umask)
 		command.Args = append([]string{"sh", "-c", script, command.Path}, arguments...)
 		command.Path = "/bin/sh"
 	}
 	return command
+}
+
+// inputOfCommands is what they inherit. Not what does not block for this process
+// only: they do not expect that.
+func (inv *Invocation) inputOfCommands() *os.File {
+	if inv.passed != nil && inv.Stdin == inv.reopened {
+		return inv.passed
+	}
+	return inv.Stdin
 }
 
 // lookPath is exec.LookPath with the caller's PATH and directory.

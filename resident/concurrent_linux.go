@@ -20,7 +20,7 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 	}
 	r.activity.beginRun()
 	defer r.activity.endRun()
-	p.reopenInput()
+	input := p.reopenInput()
 	var files [streams]*os.File
 	for fd := range streams {
 		files[fd] = os.NewFile(uintptr(p.descriptors[fd]), streamName(fd))
@@ -28,6 +28,7 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 	caught, ctx := newSignals(context.Background(), false)
 	inv := p.invocation(files)
 	inv.signals, inv.concurrent = caught, true
+	inv.lend(input)
 	s := newSession(conn)
 	told := make(chan struct{})
 	finish := func(how result) {
@@ -48,11 +49,7 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 		s.signal(unix.SIGHUP)
 	}
 	go s.read()
-	go func() {
-		how := call(ctx, r.run, inv, s)
-		how.afterBrokenPipe(files[1])
-		finish(how)
-	}()
+	go func() { finish(call(ctx, r.run, inv, s)) }()
 	<-told
 }
 
@@ -69,22 +66,23 @@ func unknownSignal(s syscall.Signal) (how result, ends bool) {
 
 // reopenInput replaces a pipe or a terminal by another description of the same, that
 // can be waited for without a thread, and closed meanwhile. Its own is shared with
-// the caller's shell and stays as it is.
-func (p *passed) reopenInput() {
+// the caller's shell and stays as it is: it is returned, for programs that the run
+// starts, or nil when nothing was replaced.
+func (p *passed) reopenInput() *os.File {
 	fd := p.descriptors[0]
 	var s unix.Stat_t
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil || flags&unix.O_ACCMODE == unix.O_WRONLY || flags&unix.O_PATH != 0 || unix.Fstat(fd, &s) != nil {
-		return
+		return nil
 	}
 	_, notTerminal := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if s.Mode&unix.S_IFMT != unix.S_IFIFO && notTerminal != nil {
-		return
+		return nil
 	}
 	again, err := unix.Open(procDescriptor(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return
+		return nil
 	}
-	_ = unix.Close(fd)
 	p.descriptors[0] = again
+	return os.NewFile(uintptr(fd), streamName(0))
 }

@@ -25,7 +25,9 @@
 // A program does not fork itself; programs that a run starts have the caller's
 // descriptors 0, 1 and 2 (in mode Concurrent: those that it gives them) and nothing
 // of the resident's. Processes that a run of a Pool leaves behind stay, as after a
-// plain run, and the run is over without them. Files of an Invocation belong to it.
+// plain run, and the run is over without them. Those of a Serial run are in the
+// process group of the next one and get its signals, unless they were started with a
+// group of their own. Files of an Invocation belong to it.
 //
 // The protocol is spec/resident.md.
 package resident

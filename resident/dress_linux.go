@@ -87,6 +87,7 @@ func (p *passed) invocation(files [streams]*os.File) *Invocation {
 		Peer:      Peer{PID: int(p.peer.ProcessID), UID: p.peer.UserID, GID: p.peer.GroupID},
 		directory: os.NewFile(uintptr(p.directory()), procDescriptor(p.directory())),
 	}
+	inv.owned = append(files[:], inv.directory)
 	p.descriptors = nil
 	inv.Terminal = terminalOf(inv)
 	if p.Rows != 0 || p.Columns != 0 {
@@ -95,13 +96,22 @@ func (p *passed) invocation(files [streams]*os.File) *Invocation {
 	return inv
 }
 
+// lend has programs that the run starts inherit another input than the run's own;
+// nil: the same.
+func (inv *Invocation) lend(input *os.File) {
+	if input != nil {
+		inv.reopened, inv.passed = inv.Stdin, input
+		inv.owned = append(inv.owned, input)
+	}
+}
+
 // close closes what belongs to the run.
 func (inv *Invocation) close() {
 	inv.rootOnce.Do(func() { inv.rootErr = os.ErrClosed })
 	if inv.root != nil {
 		_ = inv.root.Close()
 	}
-	for _, file := range []*os.File{inv.Stdin, inv.Stdout, inv.Stderr, inv.directory} {
+	for _, file := range inv.owned {
 		_ = file.Close()
 	}
 }

@@ -33,7 +33,10 @@ type Invocation struct {
 	signals *signals
 
 	concurrent bool
-	directory  *os.File // nil in a plain run, where it is the process's
+	owned      []*os.File // what the resident closes, whatever the fields are by then
+	reopened   *os.File   // what Stdin was at first, when it is not what was passed
+	passed     *os.File   // that
+	directory  *os.File   // nil in a plain run, where it is the process's
 	rootOnce   sync.Once
 	root       *os.Root
 	rootErr    error
@@ -107,7 +110,8 @@ func (inv *Invocation) Root() (*os.Root, error) {
 // Signals returns the signals that the caller's process gets and passes on: HUP,
 // INT, QUIT, USR1, USR2, TERM, CONT and WINCH. From the first call on they have no
 // other effect but that INT, TERM and HUP end a context that is in use. Those that nobody
-// receives are dropped when 16 wait.
+// receives are dropped when 16 wait. TSTP is none of them: in a pool and
+// in a plain run it stops the run, otherwise only its launcher.
 func (inv *Invocation) Signals() <-chan os.Signal { return inv.signals.channel() }
 
 // Exit ends the run with a code between 0 and 255, from any depth, in the run's own

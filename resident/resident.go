@@ -2,6 +2,7 @@ package resident
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -59,6 +60,7 @@ type Options struct {
 
 	// Environment names more variables that a program of this kind reads only once:
 	// a run for which one of them differs from the resident's start is run plainly.
+	// A name that ends in a star is the beginning of names: MYAPP_*.
 	Environment []string
 
 	// Watch are the paths of more files whose change ends the resident, as that of
@@ -66,8 +68,9 @@ type Options struct {
 	Watch []string
 
 	// Warm prepares what all runs need, before the first one is taken: in each
-	// process of a pool, in the one that runs otherwise. It is not called for a plain
-	// run. After an error, which goes to the log, the process ends and takes nothing.
+	// process of a pool, in the one that runs otherwise, and before a plain run. After
+	// an error, which goes to the log, the process ends and takes nothing; a plain run
+	// writes it to its standard error and ends with code 1.
 	Warm func() error
 
 	// Serve serves functions beside the commands, as the method Serve of a
@@ -97,7 +100,8 @@ type runFunc = func(ctx context.Context, inv *Invocation) int
 // a plain run, in the resident, and in each process of a pool.
 //
 // Started as usual it makes an Invocation of the process itself and runs that. It
-// takes --no-resident away when that is the first argument. Started by a launcher
+// takes --no-resident away when that is the first argument. A program that takes the
+// first argument away before cannot be made resident: that ends with code 125. Started by a launcher
 // as a resident (Linux only), it waits for runs and calls run for each: in mode
 // Concurrent at the same time in several goroutines, otherwise one at a time in a
 // process.
@@ -110,15 +114,22 @@ type runFunc = func(ctx context.Context, inv *Invocation) int
 // returns or calls Invocation.Exit, not after os.Exit.
 //
 // A panic ends the run with code 2 and a trace on its standard error; in modes
-// Serial and Concurrent the resident stays, unless it was in another goroutine.
+// Serial and Concurrent the resident stays, unless it was in another goroutine. In
+// these modes a write to an output that nobody reads any more fails with EPIPE, and
+// SIGPIPE does not end the run: how it ends is the program's own choice.
 func Main(options Options, run func(ctx context.Context, inv *Invocation) int) {
+	first := ""
 	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case argumentResident:
-			os.Exit(reside(options, run))
-		case argumentPlainly:
-			os.Args = append(os.Args[:1:1], os.Args[2:]...)
-		}
+		first = os.Args[1]
 	}
-	os.Exit(runPlainly(run))
+	switch {
+	case first == argumentResident:
+		os.Exit(reside(options, run))
+	case argumentsWereTaken():
+		fmt.Fprintln(os.Stderr, "nearcall: arguments were read before resident { } (main(), Main): read them inside")
+		os.Exit(exitNotStarted)
+	case first == argumentPlainly:
+		os.Args = append(os.Args[:1:1], os.Args[2:]...)
+	}
+	os.Exit(runPlainly(options, run))
 }

@@ -56,11 +56,27 @@ func (w *worker) runSerially(conn *channel.Conn, p *passed) result {
 	r := call(ctx, w.run, inv, s)
 	s.end()
 	caught.stop()
-	signal.Reset()
-	r.afterBrokenPipe(files[1])
+	forgetSignals()
 	inv.close()
 	return r
 }
+
+// forgetSignals undoes what the run has done to signals. What it ignored it would go
+// on ignoring, for Reset does not undo that.
+func forgetSignals() {
+	signal.Reset()
+	for s := syscall.Signal(1); s < signalsEnd; s++ {
+		if signal.Ignored(s) {
+			defaultAction(s)
+			c := make(chan os.Signal, 1)
+			signal.Notify(c, s)
+			signal.Stop(c)
+		}
+	}
+}
+
+// signalsEnd is one more than the last signal on Linux.
+const signalsEnd = 65
 
 func streamName(fd int) string {
 	return [streams]string{"/dev/stdin", "/dev/stdout", "/dev/stderr"}[fd]

@@ -16,6 +16,7 @@ type signals struct {
 	cancel    context.CancelCauseFunc
 
 	mu       sync.Mutex
+	stopped  bool           // the run is over: its goroutines get no signal of another
 	watched  chan os.Signal // ends the context; nil until somebody uses that
 	received chan os.Signal // what Signals returned; nil until then
 	done     chan struct{}
@@ -51,7 +52,7 @@ func ends(s os.Signal) bool { return s == os.Interrupt || s == syscall.SIGTERM |
 func (s *signals) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watched != nil {
+	if s.watched != nil || s.stopped {
 		return
 	}
 	s.watched = make(chan os.Signal, 1)
@@ -74,7 +75,7 @@ func (s *signals) channel() <-chan os.Signal {
 	defer s.mu.Unlock()
 	if s.received == nil {
 		s.received = make(chan os.Signal, signalsWaiting)
-		if s.ofProcess {
+		if s.ofProcess && !s.stopped {
 			signal.Notify(s.received, passedOn()...)
 		}
 	}
@@ -115,6 +116,7 @@ func (s *signals) stop() {
 			}
 		}
 	}
+	s.stopped = true
 	close(s.done)
 	s.cancel(nil)
 }

@@ -26,12 +26,12 @@ type worker struct {
 	log     *slog.Logger
 }
 
-func newWorker(o Options, run runFunc) (*worker, error) {
+func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
 	l, err := lease.Open(descriptorLease, descriptorListener)
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(o)
+	g, err := newGuard(o, watchedBefore(o.Watch, asWatched))
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +158,11 @@ func (w *worker) runAlone(conn *channel.Conn, p *passed) {
 	runtime.KeepAlive(before) // or its finalizers close 0, 1 and 2
 }
 
-// adoptStreams makes new files of descriptors that the caller uses without blocking:
-// those of the process's start would return EAGAIN.
+// adoptStreams makes new files of the caller's descriptors: those of the process's
+// start know the modes of other files, whether they block and whether they append.
 func adoptStreams() {
 	for fd, stream := range []**os.File{&os.Stdin, &os.Stdout, &os.Stderr} {
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-		if err == nil && flags&unix.O_NONBLOCK != 0 {
-			*stream = os.NewFile(uintptr(fd), (*stream).Name())
-		}
+		*stream = os.NewFile(uintptr(fd), (*stream).Name())
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("TEST_TAKE") != "" {
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+	}
 	resident.Main(options(), func(ctx context.Context, inv *resident.Invocation) int {
 		if len(inv.Args) < 2 {
 			return report(ctx, inv)

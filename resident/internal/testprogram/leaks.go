@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/nearcall/nearcall/resident"
+)
+
+// quiet fails when its input has ended, and writes nothing.
+func quiet(_ context.Context, inv *resident.Invocation) int {
+	_, _ = io.Copy(io.Discard, inv.Stdin)
+	return 3
+}
+
+// writeAt writes at the beginning of its output.
+func writeAt(_ context.Context, inv *resident.Invocation) int {
+	if _, err := inv.Stdout.WriteAt([]byte("first"), 0); err != nil {
+		_, _ = fmt.Fprintln(inv.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// ignoreAll ignores signals and leaves it at that.
+func ignoreAll(context.Context, *resident.Invocation) int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM)
+	return 0
+}
+
+// late leaves a goroutine behind that asks for signals when the run is over, and makes
+// a file then.
+func late(ctx context.Context, inv *resident.Invocation) int {
+	made := inv.Args[2]
+	go func() {
+		for {
+			if _, err := inv.Stderr.WriteString("."); err != nil {
+				break
+			}
+		}
+		done, received := ctx.Done(), inv.Signals()
+		_ = os.WriteFile(made, nil, 0o600)
+		<-done
+		<-received
+	}()
+	return 0
+}
