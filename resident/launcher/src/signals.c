@@ -15,9 +15,10 @@ int nc_signals_open(struct signals *signals, struct reason *reason)
     for (size_t i = 0; i < PASSED; i++)
         sigaddset(&mask, passed[i]);
     sigprocmask(SIG_BLOCK, &mask, &signals->before);
-    /* What the caller blocked stays pending, as it would for the program. */
+    /* What the caller blocked stays pending, as it would for the program; children
+     * are the launcher's own. */
     for (size_t i = 0; i < PASSED; i++)
-        if (sigismember(&signals->before, passed[i]))
+        if (passed[i] != SIGCHLD && sigismember(&signals->before, passed[i]))
             sigdelset(&mask, passed[i]);
     signals->fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd >= 0)

@@ -300,6 +300,18 @@ def test_its_status_is_known_although_the_caller_ignores_children(world: World) 
     assert outcome(process)[0] == 0
 
 
+def test_its_end_is_known_although_the_caller_blocks_sigchld(world: World) -> None:
+    blocked = {signal.SIGCHLD}
+    process, run = world.asked(world.program, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, blocked))
+    run.running()
+    run.send(EXECUTE, 3, text=b"sh\0-c\0exit 5\0")
+    frame = run.receive()
+    assert frame is not None
+    assert (frame.type, frame.value) == (EXECUTED, 5 << 8)
+    run.exited(0)
+    assert outcome(process) == (0, "", "")
+
+
 def test_two_at_once_break_the_rules(world: World) -> None:
     process, run = world.asked(world.program, stdin=subprocess.PIPE)
     run.running()
