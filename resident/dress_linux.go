@@ -1,11 +1,9 @@
 package resident
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,42 +13,10 @@ import (
 
 const streams = 3 // descriptors 0, 1 and 2
 
-// limitsMax is the number of resource limits there are on Linux.
-const limitsMax = 16
-
 // enter goes to the caller's directory.
 func (p *passed) enter() error {
 	if err := unix.Fchdir(p.directory()); err != nil {
 		return plainlyError(fmt.Sprintf("the caller's directory cannot be entered: %v", err))
-	}
-	return nil
-}
-
-// limits takes the caller's resource limits over. The soft limit of files is left as
-// Go has raised it, unless the hard one differs: those who run commands get it as it
-// was. After an error that is no plainlyError some are the caller's already.
-func (p *passed) limits() error {
-	var changed [limitsMax]*syscall.Rlimit
-	for resource := range limitsMax {
-		var theirs, ours unix.Rlimit
-		err := errors.Join(unix.Prlimit(int(p.peer.ProcessID), resource, nil, &theirs), unix.Prlimit(0, resource, nil, &ours))
-		switch {
-		case err != nil:
-			return plainlyError(fmt.Sprintf("the caller's resource limits are not known: %v", err))
-		case theirs == ours, resource == unix.RLIMIT_NOFILE && theirs.Max == ours.Max:
-			continue
-		case theirs.Max > ours.Max && os.Geteuid() != 0:
-			return plainlyError(fmt.Sprintf("the caller's resource limit %d is higher than the resident's", resource))
-		}
-		changed[resource] = &syscall.Rlimit{Cur: theirs.Cur, Max: theirs.Max}
-	}
-	for resource, limit := range changed {
-		if limit == nil {
-			continue
-		}
-		if err := syscall.Setrlimit(resource, limit); err != nil {
-			return fmt.Errorf("the caller's resource limit %d cannot be set: %w", resource, err)
-		}
 	}
 	return nil
 }

@@ -20,8 +20,9 @@ func readOnce() []string {
 // A guard says which requests this process may take.
 type guard struct {
 	surroundings channel.Surroundings
-	fixed        []string // names of variables
-	start        []string // the environment at the start
+	fixed        []string        // names of variables
+	start        []string        // the environment at the start
+	limits       *resourceLimits // that runs share; nil: each has its own
 }
 
 func newGuard(o Options) (*guard, error) {
@@ -29,7 +30,11 @@ func newGuard(o Options) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ()}, nil
+	shared, err := sharedLimits(o.Mode)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ()}, nil
 }
 
 // A plainlyError is why the launcher is to run the program itself.
@@ -75,6 +80,10 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 	if why != "" {
 		p.close()
 		return nil, plainlyError(why)
+	}
+	if err := g.limits.allow(peer); err != nil {
+		p.close()
+		return nil, err
 	}
 	return p, nil
 }

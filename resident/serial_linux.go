@@ -31,6 +31,11 @@ func (w *worker) takeSerially(conn *channel.Conn, p *passed) error {
 	}
 	result := w.runSerially(conn, p)
 	own.dress()
+	if err := w.guard.limits.restore(); err != nil {
+		_ = conn.Write(result.frame()) // the launcher may be gone
+		w.log.Info("another process takes the next run", "reason", err)
+		os.Exit(0)
+	}
 	return conn.Write(result.frame())
 }
 

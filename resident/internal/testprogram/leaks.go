@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,5 +48,19 @@ func late(ctx context.Context, inv *resident.Invocation) int {
 		<-done
 		<-received
 	}()
+	return 0
+}
+
+// limit lets files be no larger than its argument says, softly or for good.
+func limit(_ context.Context, inv *resident.Invocation) int {
+	var l syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l)
+	if l.Cur = uint64(number(inv)); inv.Args[2] == "hard" {
+		l.Max = l.Cur
+	}
+	if err = errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l)); err != nil {
+		_, _ = fmt.Fprintln(inv.Stderr, err)
+		return 1
+	}
 	return 0
 }

@@ -1,0 +1,110 @@
+package resident
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/peercred"
+)
+
+// limitsCount is the number of resource limits there are on Linux.
+const limitsCount = 16
+
+// resourceLimits are those of a process, by their numbers.
+type resourceLimits [limitsCount]unix.Rlimit
+
+// limitsOf returns those of a process; 0: this one.
+func limitsOf(pid int) (l resourceLimits, err error) {
+	for resource := range l {
+		if err := unix.Prlimit(pid, resource, nil, &l[resource]); err != nil {
+			return l, os.NewSyscallError("prlimit", err)
+		}
+	}
+	return l, nil
+}
+
+// same leaves out the soft limit of files: Go has raised it, and those who run
+// commands get it as it was.
+func (l *resourceLimits) same(other *resourceLimits, resource int) bool {
+	return l[resource] == other[resource] || resource == unix.RLIMIT_NOFILE && l[resource].Max == other[resource].Max
+}
+
+// sharedLimits returns those that a process has for all its runs; nil: each has its own.
+func sharedLimits(m Mode) (*resourceLimits, error) {
+	if m == Pool {
+		return nil, nil
+	}
+	l, err := limitsOf(0)
+	return &l, err
+}
+
+// allow says why a caller with other limits than these is to run the program itself.
+// It allows nil.
+func (l *resourceLimits) allow(peer peercred.Credentials) error {
+	if l == nil {
+		return nil
+	}
+	theirs, err := limitsOf(int(peer.ProcessID))
+	if err != nil {
+		return plainlyError(fmt.Sprintf("the caller's resource limits are not known: %v", err))
+	}
+	for resource := range l {
+		if !l.same(&theirs, resource) {
+			return plainlyError(fmt.Sprintf("the caller's resource limit %d is another", resource))
+		}
+	}
+	return nil
+}
+
+// restore sets the limits of this process back to these, as far as it is allowed to.
+func (l *resourceLimits) restore() error {
+	now, err := limitsOf(0)
+	if err != nil || now == *l {
+		return err
+	}
+	for resource := range l {
+		if now[resource] == l[resource] {
+			continue
+		}
+		if err := unix.Prlimit(0, resource, &l[resource], nil); err != nil {
+			return fmt.Errorf("resource limit %d of a run cannot be set back: %w", resource, err)
+		}
+	}
+	return nil
+}
+
+// limits takes the caller's resource limits over. Those to be raised come first: only
+// that can be forbidden, and it can be undone. After an error that is no plainlyError
+// some are the caller's already.
+func (p *passed) limits() error {
+	theirs, err := limitsOf(int(p.peer.ProcessID))
+	if err != nil {
+		return plainlyError(fmt.Sprintf("the caller's resource limits are not known: %v", err))
+	}
+	ours, err := limitsOf(0)
+	if err != nil {
+		return err
+	}
+	for _, raise := range []bool{true, false} {
+		for resource := range ours {
+			if raise != (theirs[resource].Max > ours[resource].Max) || ours.same(&theirs, resource) {
+				continue
+			}
+			// Not by prlimit: package syscall is to know that Go's own limit of files is no more.
+			if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: theirs[resource].Cur, Max: theirs[resource].Max}); err != nil {
+				return refusedLimit(resource, err, ours.restore())
+			}
+		}
+	}
+	return nil
+}
+
+func refusedLimit(resource int, refused, restored error) error {
+	if restored != nil {
+		return fmt.Errorf("the caller's resource limit %d cannot be set: %w", resource, refused)
+	}
+	return plainlyError(fmt.Sprintf("the caller's resource limit %d cannot be set: %v", resource, refused))
+}
