@@ -235,9 +235,9 @@ const (
 	ResidentStartsMax = 2
 
 	// ResidentGuardMs (ms): how long a program whose starts came to nothing is run
-	// plainly. Why: long enough to cost nothing, short enough to notice that it
-	// was mended.
-	ResidentGuardMs = 60000
+	// plainly. Why: a program that is not made for it is asked seldom; one that
+	// was mended has another identity, or is forgotten by a command.
+	ResidentGuardMs = 3600000
 
 	// ResidentWorkers (processes): processes of a pool that wait. Why: one takes a
 	// run while the next one starts.

@@ -22,7 +22,7 @@
 #define NC_RESIDENT_STARTS_MAX 2
 
 /* ms: how long a program whose starts came to nothing is run plainly. */
-#define NC_RESIDENT_GUARD_MS 60000
+#define NC_RESIDENT_GUARD_MS 3600000
 
 /* processes: processes of a pool that wait. */
 #define NC_RESIDENT_WORKERS 2

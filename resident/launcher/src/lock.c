@@ -108,13 +108,18 @@ static int write_starts(int lock, unsigned starts)
     return ftruncate(lock, 0) == 0 && pwrite(lock, digits, (size_t)length, 0) == length ? 0 : -1;
 }
 
-int nc_lock_count_start(int lock, const struct place *place, struct reason *reason)
+int nc_lock_counts(int lock)
+{
+    return read_starts(lock) > 0;
+}
+
+int nc_lock_count_start(int lock, const struct place *place, unsigned starts_max, struct reason *reason)
 {
     char log[PATH_MAX], text[NC_REASON_BYTES];
     unsigned starts = read_starts(lock);
-    if (starts >= NC_RESIDENT_STARTS_MAX && is_recent(lock)) {
+    if (starts >= starts_max && is_recent(lock)) {
         nc_place_path(place, ".log", log);
-        nc_join(text, sizeof(text), "its last starts as a resident came to nothing; see ", log);
+        nc_join(text, sizeof(text), "it was started as a resident, which came to nothing; see ", log);
         return nc_because(reason, text, 0);
     }
     if (write_starts(lock, starts + 1) != 0)

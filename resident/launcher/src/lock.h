@@ -13,8 +13,11 @@ int nc_lock_take(const struct place *place, struct reason *reason);
 /* Releases it and closes the descriptor. */
 void nc_lock_release(int lock);
 
-/* Counts one start more, unless so many came to nothing lately that there must
- * be none: then -1 with the reason. */
-int nc_lock_count_start(int lock, const struct place *place, struct reason *reason);
+/* Whether the last start has come to nothing so far. */
+int nc_lock_counts(int lock);
+
+/* Counts one start more, unless starts_max came to nothing lately: then -1 with
+ * the reason. */
+int nc_lock_count_start(int lock, const struct place *place, unsigned starts_max, struct reason *reason);
 
 #endif

@@ -1,4 +1,5 @@
 #include "finish.h"
+#include "limits_gen.h"
 #include "nearcall.h"
 #include "place.h"
 #include "plain.h"
@@ -114,12 +115,12 @@ static int may_be_resident(const struct program *program, const struct terminal 
 }
 
 /* Returns when the program is to be asked for again, or run plainly. */
-static enum nc_verdict attempt(struct caller *caller, struct reason *reason)
+static enum nc_verdict attempt(struct caller *caller, unsigned starts_max, struct reason *reason)
 {
     int connection;
     enum nc_reached reached = nc_reach(caller->place, &connection, reason);
     if (reached == NC_REACHED_NOBODY)
-        reached = nc_start(caller->place, caller->program, &connection, reason);
+        reached = nc_start(caller->place, caller->program, starts_max, &connection, reason);
     if (reached == NC_REACHED_NOBODY)
         return NC_VERDICT_AGAIN;
     /* Until here signals simply end the launcher. */
@@ -136,8 +137,14 @@ static void run_by_resident(const struct program *program, struct terminal *term
     static struct place place;
     struct signals signals;
     struct caller caller = {program, &place, &signals, terminal};
-    if (nc_place_find(&place, program, reason) == 0 && attempt(&caller, reason) == NC_VERDICT_AGAIN)
-        attempt(&caller, reason);
+    if (nc_place_find(&place, program, reason) != 0)
+        return;
+    enum nc_verdict verdict = attempt(&caller, NC_RESIDENT_STARTS_MAX, reason);
+    /* No run starts a program twice that is not made for it. */
+    if (verdict == NC_VERDICT_AGAIN)
+        verdict = attempt(&caller, 1, reason);
+    if (verdict == NC_VERDICT_SILENT)
+        nc_start_give_up(&place);
 }
 
 int main(int argc, char **argv)

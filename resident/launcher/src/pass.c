@@ -3,6 +3,7 @@
 #include "frame.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A run in a group of its own cannot be stopped from a terminal that is not its
@@ -16,17 +17,34 @@ static void pass_on(const struct run *run, int number)
         nc_frame_send(run->connection, NC_FRAME_SIGNAL, (uint32_t)number, size, 0);
 }
 
-/* The launcher's caller waits for the launcher: it sees it stopped. What goes on
- * is passed on as SIGCONT, which has come then. */
+/* The kernel does not stop the processes of a group that no shell could let go on
+ * (ssh -t, docker run -it), so it is asked as for any process, not told by SIGSTOP. */
+static void stop_itself(void)
+{
+    static const struct timespec at_once;
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &only, NULL);
+    kill(getpid(), SIGTSTP);
+    sigprocmask(SIG_BLOCK, &only, NULL);
+    /* What let it go on; the run is told in any case. */
+    sigemptyset(&only);
+    sigaddset(&only, SIGCONT);
+    sigtimedwait(&only, NULL, &at_once);
+}
+
+/* The launcher's caller waits for the launcher: it sees it stopped. */
 static void stop(struct run *run)
 {
     int has_terminal = run->execution.process == 0;
     pass_on(run, SIGTSTP);
     if (has_terminal)
         nc_terminal_leave(run->caller->terminal);
-    kill(getpid(), SIGSTOP);
+    stop_itself();
     if (has_terminal)
         nc_terminal_return(run->caller->terminal);
+    pass_on(run, SIGCONT);
 }
 
 static void child_ended(struct run *run)

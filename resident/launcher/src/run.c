@@ -16,7 +16,7 @@
 /* Apart from the run, which is cleared for each: this is large. */
 static struct inbox inbox;
 
-enum progress { GOES_ON, NOT_RUN_AGAIN, NOT_RUN_PLAIN };
+enum progress { GOES_ON, NOT_RUN_AGAIN, NOT_RUN_SILENT, NOT_RUN_PLAIN };
 
 static int begins(struct run *run, const struct frame *frame)
 {
@@ -100,6 +100,12 @@ static enum progress withdraw(struct run *run, struct reason *reason, const char
     return NOT_RUN_PLAIN;
 }
 
+static enum progress give_up_waiting(struct run *run, struct reason *reason)
+{
+    enum progress progress = withdraw(run, reason, "the resident gave no answer in time (NEARCALL_RUN_ANSWER_MS)");
+    return progress == NOT_RUN_PLAIN ? NOT_RUN_SILENT : progress;
+}
+
 /* The program would have ended, and so does the launcher, unless it runs. */
 static enum progress interrupted(struct run *run, struct reason *reason, int number)
 {
@@ -144,7 +150,7 @@ static enum progress wait_once(struct run *run, struct reason *reason, long long
     };
     int ready = poll(waits, 2, run->running ? -1 : nc_remaining_ms(deadline_ms));
     if (ready == 0 && !run->running)
-        return withdraw(run, reason, "the resident gave no answer in time (NEARCALL_RUN_ANSWER_MS)");
+        return give_up_waiting(run, reason);
     if (ready <= 0)
         return GOES_ON;
     /* Frames first: a run that has ended gets no signal. */
@@ -169,5 +175,12 @@ enum nc_verdict nc_run(const struct caller *caller, int connection, struct reaso
         progress = wait_once(&run, reason, deadline_ms);
     close(connection);
     nc_pass_back(&run);
-    return progress == NOT_RUN_AGAIN ? NC_VERDICT_AGAIN : NC_VERDICT_PLAIN;
+    switch (progress) {
+    case NOT_RUN_AGAIN:
+        return NC_VERDICT_AGAIN;
+    case NOT_RUN_SILENT:
+        return NC_VERDICT_SILENT;
+    default:
+        return NC_VERDICT_PLAIN;
+    }
 }

@@ -11,7 +11,7 @@
 #include "terminal.h"
 
 /* What is left to do when the program was not run. */
-enum nc_verdict { NC_VERDICT_AGAIN, NC_VERDICT_PLAIN };
+enum nc_verdict { NC_VERDICT_AGAIN, NC_VERDICT_SILENT, NC_VERDICT_PLAIN };
 
 struct caller {
     const struct program *program;

@@ -47,8 +47,8 @@ static enum nc_reached spawn_and_reach(const struct place *place, const struct p
     return reached;
 }
 
-enum nc_reached nc_start(const struct place *place, const struct program *program, int *connection,
-                         struct reason *reason)
+enum nc_reached nc_start(const struct place *place, const struct program *program, unsigned starts_max,
+                         int *connection, struct reason *reason)
 {
     /* It finds its program itself. */
     if (nc_is_launcher(program->path, &program->file)) {
@@ -61,9 +61,22 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
     enum nc_reached reached = nc_reach(place, connection, reason);
     if (reached == NC_REACHED_NOBODY) {
         reached = NC_REACHED_PLAIN;
-        if (nc_lock_count_start(lock, place, reason) == 0)
+        if (nc_lock_count_start(lock, place, starts_max, reason) == 0)
             reached = spawn_and_reach(place, program, connection, reason);
     }
     nc_lock_release(lock);
     return reached;
+}
+
+void nc_start_give_up(const struct place *place)
+{
+    char path[PATH_MAX];
+    struct reason unused;
+    int lock = nc_lock_take(place, &unused);
+    if (lock < 0)
+        return;
+    nc_place_path(place, ".sock", path);
+    if (nc_lock_counts(lock))
+        unlink(path);
+    nc_lock_release(lock);
 }
