@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from conftest import World, outcome, taken
-from peer import EXECUTE, RUNNING, SIGNAL, WAIT_S, Connection
+from peer import EXECUTE, RUNNING, SIGNAL, WAIT_S, Connection, wait_readable
 
+# A group of its own, whose parent is in another one of the session.
+A_JOB: dict[str, object] = {"process_group": 0}
 ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
 
 
@@ -150,7 +152,7 @@ def test_the_plain_program_has_the_signals_as_they_were(world: World) -> None:
 
 
 def test_a_stop_before_the_beginning_stops_the_run(world: World) -> None:
-    process, run = world.asked()
+    process, run = world.asked(world.program, **A_JOB)
     group = Group(world)
     process.send_signal(signal.SIGTSTP)
     taken(process)
@@ -167,7 +169,7 @@ def test_a_stop_before_the_beginning_stops_the_run(world: World) -> None:
 
 def test_a_stop_before_the_beginning_stops_the_plain_program(world: World) -> None:
     world.environment["NEARCALL_RUN_ANSWER_MS"] = "300"
-    process, _ = world.asked()
+    process, _ = world.asked(world.program, **A_JOB)
     process.send_signal(signal.SIGTSTP)
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     process.send_signal(signal.SIGCONT)
@@ -175,17 +177,31 @@ def test_a_stop_before_the_beginning_stops_the_plain_program(world: World) -> No
 
 
 def test_stopping_and_going_on(world: World) -> None:
-    process, run = world.asked()
+    process, run = world.asked(world.program, **A_JOB)
     group = Group(world)
     begun(run, group.process.pid)
     for _ in range(3):
         process.send_signal(signal.SIGTSTP)
-        assert os.WSTOPSIG(os.waitpid(process.pid, os.WUNTRACED)[1]) == signal.SIGSTOP
+        assert os.WSTOPSIG(os.waitpid(process.pid, os.WUNTRACED)[1]) == signal.SIGTSTP
         os.waitid(os.P_PID, group.process.pid, os.WSTOPPED)
         process.send_signal(signal.SIGCONT)
         assert group.next() == "SIGCONT"
+    process.send_signal(signal.SIGUSR1)
+    assert group.next() == "SIGUSR1"  # each SIGCONT came once
     run.exited(0)
     assert outcome(process)[0] == 0
+    group.end()
+
+
+def test_without_job_control_a_run_goes_on(world: World) -> None:
+    process, run = world.asked(world.program, start_new_session=True)
+    group = Group(world)
+    begun(run, group.process.pid)
+    process.send_signal(signal.SIGTSTP)
+    wait_readable(group.lines.fileno())
+    assert group.next() == "SIGCONT"
+    run.exited(5)
+    assert outcome(process) == (5, "", "")
     group.end()
 
 

@@ -156,7 +156,7 @@ def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
     begun(run, run_of.pid)
     terminal.make_raw()
     terminal.type(b"\x1a")
-    terminal.expect(rf"stopped {128 + signal.SIGSTOP}\r\n")
+    terminal.expect(rf"stopped {128 + signal.SIGTSTP}\r\n")
     assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
     assert not terminal.is_raw()
     terminal.type(b"\n")
@@ -164,6 +164,17 @@ def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
     assert terminal.is_raw()
     run.exited(6)
     terminal.expect(r"ended 6\r\n")
+
+
+def test_the_stop_key_without_job_control(world: World, terminal: Terminal) -> None:
+    """As by ssh -t and docker run -it: there is nobody who could let it go on."""
+    process, run = world.asked(world.program, **on(terminal))
+    begun(run)
+    terminal.type(b"\x1a")
+    frames = [run.receive(), run.receive()]
+    assert [frame.value for frame in frames if frame] == [signal.SIGTSTP, signal.SIGCONT]
+    run.exited(6)
+    assert process.wait(WAIT_S) == 6
 
 
 def test_in_the_background_with_the_terminal_it_runs_plainly(world: World, terminal: Terminal) -> None:
