@@ -23,9 +23,10 @@ type guard struct {
 	fixed        []string        // names of variables
 	start        []string        // the environment at the start
 	limits       *resourceLimits // that runs share; nil: each has its own
+	watched      watched
 }
 
-func newGuard(o Options) (*guard, error) {
+func newGuard(o Options, w watched) (*guard, error) {
 	surroundings, err := channel.OwnSurroundings()
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func newGuard(o Options) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ()}, nil
+	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ(), watched: w}, nil
 }
 
 // A plainlyError is why the launcher is to run the program itself.
@@ -77,6 +78,9 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 	if unix.Fstat(p.directory(), &directory) != nil || directory.Mode&unix.S_IFMT != unix.S_IFDIR {
 		why = "the caller's directory is none"
 	}
+	if path := g.watched.changed(); path != "" {
+		why = path + " has changed since the resident's start"
+	}
 	if why != "" {
 		p.close()
 		return nil, plainlyError(why)
@@ -89,7 +93,7 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 }
 
 func (g *guard) variables(theirs []string) string {
-	for _, name := range g.fixed {
+	for _, name := range g.names(theirs) {
 		value, set := lookup(theirs, name)
 		ours, ourSet := lookup(g.start, name)
 		if value != ours || set != ourSet {
@@ -97,4 +101,26 @@ func (g *guard) variables(theirs []string) string {
 		}
 	}
 	return ""
+}
+
+// names returns the variables that are read once, with those here and at the start
+// that a name with a star means.
+func (g *guard) names(theirs []string) []string {
+	var names []string
+	for _, name := range g.fixed {
+		beginning, open := strings.CutSuffix(name, "*")
+		if !open {
+			names = append(names, name)
+			continue
+		}
+		for _, variables := range [][]string{theirs, g.start} {
+			for _, variable := range variables {
+				if strings.HasPrefix(variable, beginning) {
+					before, _, _ := strings.Cut(variable, "=")
+					names = append(names, before)
+				}
+			}
+		}
+	}
+	return names
 }

@@ -1,7 +1,9 @@
 package resident_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +15,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/request"
 	"github.com/nearcall/nearcall/resident/internal/testlauncher"
 )
 
@@ -27,6 +32,49 @@ func silent(t *testing.T, path string, count int) []net.Conn {
 		conns = append(conns, conn)
 	}
 	return conns
+}
+
+// Clients that say nothing, or not enough, keep no worker; one that is late is served.
+func TestSilenceIsForNobody(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		late := silent(t, path, 1)[0].(*net.UnixConn)
+		began := time.Now()
+		for i, conn := range silent(t, path, 40) {
+			if i%2 == 0 {
+				_, err := conn.Write(statusRequest(t)[:20])
+				must(t, err)
+			}
+		}
+		run(t, testlauncher.Launch{Program: path})
+		if took := time.Since(began); took > 10*wire.HelloTimeoutMs*time.Millisecond {
+			t.Errorf("a run takes %v", took)
+		}
+		must(t, testlauncher.Launch{Program: path}.Send(late))
+		frame, err := channel.ReadFrame(late)
+		if err != nil || frame.Type != request.Running {
+			t.Errorf("who is late is answered %+v, %v", frame, err)
+		}
+	})
+}
+
+// Who goes away in the midst of a header is not waited for.
+func TestHalfHeader(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		began := time.Now()
+		for _, conn := range silent(t, path, 4) {
+			_, err := conn.Write(statusRequest(t)[:20])
+			must(t, errors.Join(err, conn.(*net.UnixConn).CloseWrite()))
+			must(t, conn.SetReadDeadline(time.Now().Add(patience)))
+			if _, err := conn.Read(make([]byte, 1)); err != io.EOF && !isReset(err) {
+				t.Errorf("it was not ended: %v", err)
+			}
+		}
+		if took := time.Since(began); took > wire.HelloTimeoutMs*time.Millisecond {
+			t.Errorf("their ends were seen after %v", took)
+		}
+	})
 }
 
 // A resident leaves though the last of its backlog brings no run.

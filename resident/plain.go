@@ -3,13 +3,20 @@ package resident
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
 )
 
 // runPlainly runs the program as if there were no residents.
-func runPlainly(run runFunc) int {
+func runPlainly(o Options, run runFunc) int {
+	if o.Warm != nil {
+		if err := o.Warm(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
+			return 1
+		}
+	}
 	caught, ctx := newSignals(context.Background(), true)
 	directory, _ := os.Getwd() // empty where it has no name
 	inv := &Invocation{

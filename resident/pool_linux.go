@@ -19,6 +19,7 @@ import (
 type pool struct {
 	resident *resident
 	wanted   int
+	queue    *lease.Queue
 
 	mu       sync.Mutex
 	starting int
@@ -46,10 +47,14 @@ type member struct {
 	done    chan bool     // of a serial one: it was done with what it was given, or ended before it began
 }
 
-func newPool(r *resident) *pool {
-	p := &pool{resident: r, wanted: r.options.workers(), waiting: make(map[*member]bool)}
+func newPool(r *resident) (*pool, error) {
+	queue, err := lease.NewQueue()
+	if err != nil {
+		return nil, err
+	}
+	p := &pool{queue: queue, resident: r, wanted: r.options.workers(), waiting: make(map[*member]bool)}
 	p.free = sync.NewCond(&p.mu)
-	return p
+	return p, nil
 }
 
 func (p *pool) waits() int {
@@ -89,10 +94,11 @@ func (p *pool) fail(why string, err error) {
 // give gives a connection to a serial worker, when one is free, and returns when that
 // is done with it, or when the launcher has withdrawn: what it passed is let go of then,
 // for others wait for the end of its output. It returns false when there will be no
-// worker, or when workers of this pool are given nothing.
+// worker. Those of a pool take it when they can: it came from one, to which its request
+// did not come in time.
 func (p *pool) give(conn *channel.Conn) bool {
-	if p.resident.options.Mode != Serial {
-		return false
+	if p.resident.options.Mode == Pool {
+		return p.enqueue(conn)
 	}
 	withdrawn := false // guarded by the lock
 	defer conn.OnEnd(func() {
@@ -111,6 +117,12 @@ func (p *pool) give(conn *channel.Conn) bool {
 			return true
 		}
 	}
+}
+
+func (p *pool) enqueue(conn *channel.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.draining && !p.failed && conn.Control(p.queue.Put) == nil
 }
 
 // claim waits for a worker that waits, and makes it this connection's; nil: there
@@ -145,10 +157,10 @@ func (p *pool) start() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	names := []string{variableListenFDs + "=2", variableListenNames + "=" + namesWorker}
+	names := []string{variableListenFDs + "=3", variableListenNames + "=" + namesWorker, variableWatched + "=" + p.resident.guard.watched.text()}
 	failure := raw.Control(func(listener uintptr) {
 		process, err = startProcess(os.Args, append(p.resident.guard.start[:len(p.resident.guard.start):len(p.resident.guard.start)], names...),
-			[]uintptr{0, 1, 2, listener, theirs.Fd()})
+			[]uintptr{0, 1, 2, listener, theirs.Fd(), p.queue.Workers()})
 	})
 	if err = errors.Join(err, failure); err != nil {
 		return nil, errors.Join(err, own.Close())
@@ -318,17 +330,26 @@ func (p *pool) drain() {
 	p.mu.Unlock()
 	p.drained()
 	p.members.Wait()
+	p.close()
 	// They could not take all, or ended: the launchers run the program themselves.
 	for fd := p.resident.acceptNow(); fd >= 0; fd = p.resident.acceptNow() {
 		p.resident.attend(channel.FromDescriptor(fd))
 	}
 }
 
+// close lets go of what no worker has taken: nothing of it was done.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draining = true
+	_ = p.queue.Close()
+}
+
 // drained ends the leases when the resident leaves and nobody waits any more.
 func (p *pool) drained() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.leaving || p.resident.backlog() {
+	if !p.leaving || p.resident.backlog() || !p.queue.Empty() {
 		return
 	}
 	p.draining = true

@@ -13,5 +13,7 @@ func reside(Options, runFunc) int {
 	return exitNotStarted
 }
 
+func argumentsWereTaken() bool { return false }
+
 // borrowUmask is for residents.
 func borrowUmask(int) error { return nil }

@@ -31,7 +31,7 @@ func reside(o Options, run runFunc) int {
 	}
 	if started.worker {
 		var w *worker
-		if w, err = newWorker(o, run); err == nil {
+		if w, err = newWorker(o, run, started.watched); err == nil {
 			err = w.work()
 		}
 	} else {
@@ -108,7 +108,7 @@ func newResident(o Options, run runFunc, lock string) (*resident, error) {
 	if r.socket, err = os.Lstat(r.place.Socket()); err != nil {
 		return nil, err
 	}
-	if r.guard, err = newGuard(o); err != nil {
+	if r.guard, err = newGuard(o, watchedNow(o.Watch)); err != nil {
 		return nil, err
 	}
 	file := os.NewFile(descriptorListener, r.place.Socket())
@@ -149,7 +149,10 @@ func (r *resident) live() error {
 
 func (r *resident) begin() error {
 	if r.options.Mode != Concurrent {
-		r.pool = newPool(r)
+		var err error
+		if r.pool, err = newPool(r); err != nil {
+			return err
+		}
 		r.pool.fill()
 	}
 	switch {
@@ -290,7 +293,7 @@ func (r *resident) answer(conn *channel.Conn) error {
 	if !known {
 		return errors.Join(errStranger, conn.Close())
 	}
-	header, err := conn.Header()
+	header, err := conn.Header(channel.HelloTimeout)
 	if errors.Is(err, channel.ErrOther) && r.beside.take(conn.Socket()) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package resident
 
 import (
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,9 @@ func (r *resident) watch() {
 	if stat, watched := before[r.program]; watched && stat.Identity() != r.place.Identity {
 		r.goAway(leaving{why: r.program + " was replaced while it started", outdated: true})
 	}
+	if path := r.guard.watched.changed(); path != "" {
+		r.goAway(leaving{why: path + " has changed", outdated: true})
+	}
 	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), before)
 }
 
@@ -58,4 +62,46 @@ func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
 			}
 		}
 	}
+}
+
+// watched is what the files of Options.Watch were when the resident started: who is
+// about to take a run compares, for what watches them may be late.
+type watched struct {
+	paths []string
+	were  []string // identities; missing: there was no such file
+}
+
+const missing = "-"
+
+func watchedNow(paths []string) watched {
+	w := watched{paths: paths}
+	for _, path := range paths {
+		w.were = append(w.were, identityOf(path))
+	}
+	return w
+}
+
+// watchedBefore is for workers: text is that of their supervisor's.
+func watchedBefore(paths []string, text string) watched {
+	return watched{paths: paths, were: strings.Split(text, ",")}
+}
+
+func (w watched) text() string { return strings.Join(w.were, ",") }
+
+// changed returns the path of a file that is not what it was, or "".
+func (w watched) changed() string {
+	for i, path := range w.paths {
+		if i >= len(w.were) || w.were[i] != missing && w.were[i] != identityOf(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+func identityOf(path string) string {
+	stat, err := place.StatOf(path)
+	if err != nil {
+		return missing
+	}
+	return stat.Identity()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,7 @@ type worker struct {
 }
 
 func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
-	l, err := lease.Open(descriptorLease, descriptorListener)
+	l, err := lease.Open(descriptorLease, descriptorListener, descriptorQueue)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +79,17 @@ func (w *worker) work() error {
 	}
 }
 
+// silence is how long a worker of a pool waits for a launcher that has connected. The
+// supervisor waits longer, for any number of them.
+const silence = 10 * time.Millisecond
+
+func (w *worker) patience() time.Duration {
+	if w.options.Mode == Pool {
+		return silence
+	}
+	return channel.HelloTimeout
+}
+
 // attend serves one connection. In a pool it returns a run that this process is now
 // for; in mode Serial that is over when it returns.
 func (w *worker) attend(conn *channel.Conn) (*passed, error) {
@@ -85,8 +97,10 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 	if !known {
 		return nil, errStranger
 	}
-	header, err := conn.Header()
+	header, err := conn.Header(w.patience())
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && w.options.Mode == Pool:
+		return nil, conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
 	case errors.Is(err, request.ErrVersion):
 		return nil, conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
 	case errors.Is(err, channel.ErrOther), err == nil && header.Kind != request.Run:

@@ -78,15 +78,18 @@ func (c *Conn) Control(f func(fd int) error) error {
 }
 
 // Header returns the header of the request that comes, and leaves it where it is.
-// It fails with ErrOther when the first byte is none of a launcher's.
-func (c *Conn) Header() (request.Header, error) {
-	_ = c.socket.SetReadDeadline(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
+// It fails with ErrOther when the first byte is none of a launcher's, and with
+// os.ErrDeadlineExceeded when there is none in time.
+func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
+	_ = c.socket.SetReadDeadline(time.Now().Add(timeout))
 	var b [request.HeaderBytes]byte
 	n, failure := 0, error(nil)
 	err := c.raw.Read(func(fd uintptr) bool {
+		over := endsSoon(int(fd)) // before the peek, which does not tell of an end behind some bytes
 		n, failure = peek(int(fd), b[:])
-		return failure != unix.EAGAIN && (failure != nil || n == 0 || !request.Ours(b[0]) || n == len(b))
+		return failure != unix.EAGAIN && (failure != nil || over || n == 0 || !request.Ours(b[0]) || n == len(b))
 	})
+	_ = c.socket.SetReadDeadline(time.Now().Add(HelloTimeout)) // for the rest
 	switch {
 	case err != nil:
 		return request.Header{}, err
@@ -96,8 +99,20 @@ func (c *Conn) Header() (request.Header, error) {
 		return request.Header{}, io.EOF
 	case !request.Ours(b[0]):
 		return request.Header{}, ErrOther
+	case n < len(b):
+		return request.Header{}, io.ErrUnexpectedEOF
 	}
 	return request.ParseHeader(b[:])
+}
+
+// HelloTimeout is how long a request may take.
+const HelloTimeout = wire.HelloTimeoutMs * time.Millisecond
+
+// endsSoon tells that the other end sends no more than what has arrived.
+func endsSoon(fd int) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(poll, 0)
+	return n == 1 && err == nil && poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP) != 0
 }
 
 // peek has no room for descriptors, which the kernel would copy for it.

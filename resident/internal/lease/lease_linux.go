@@ -95,21 +95,22 @@ func descriptorOf(control []byte) int {
 
 // A Worker is the other end, with the socket on which launchers connect.
 type Worker struct {
-	lease, listener int
-	events          int // of both: an epoll descriptor
+	lease, listener, queue int
+	events                 int // of all: an epoll descriptor
 }
 
 // Open makes a worker of inherited descriptors, which it owns.
-func Open(lease, listener int) (*Worker, error) {
-	unix.CloseOnExec(lease)
-	unix.CloseOnExec(listener)
+func Open(lease, listener, queue int) (*Worker, error) {
+	for _, fd := range []int{lease, listener, queue} {
+		unix.CloseOnExec(fd)
+	}
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
 	}
-	w := &Worker{lease: lease, listener: listener, events: events}
+	w := &Worker{lease: lease, listener: listener, queue: queue, events: events}
 	// Of those that wait one is woken by a connection, not all.
-	err = errors.Join(w.watch(listener, unix.EPOLLIN|unix.EPOLLEXCLUSIVE), w.watch(lease, unix.EPOLLIN|unix.EPOLLRDHUP),
+	err = errors.Join(w.watch(listener, unix.EPOLLIN|unix.EPOLLEXCLUSIVE), w.watch(queue, unix.EPOLLIN|unix.EPOLLEXCLUSIVE), w.watch(lease, unix.EPOLLIN|unix.EPOLLRDHUP),
 		unix.SetNonblock(listener, true))
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (w *Worker) watch(fd int, events uint32) error {
 // any more. When the lease has ended it does not wait.
 func (w *Worker) Next() (int, error) {
 	for {
-		var events [2]unix.EpollEvent
+		var events [3]unix.EpollEvent
 		n, err := unix.EpollWait(w.events, events[:], -1)
 		if err != nil && err != unix.EINTR {
 			return NoDescriptor, os.NewSyscallError("epoll_wait", err)
@@ -136,6 +137,9 @@ func (w *Worker) Next() (int, error) {
 			ended = ended || int(event.Fd) == w.lease
 		}
 		fd, err := w.accept()
+		if fd == NoDescriptor && err == nil {
+			fd, err = receive(w.queue, unix.MSG_DONTWAIT)
+		}
 		if fd != NoDescriptor || err != nil || ended {
 			return fd, err
 		}
@@ -144,12 +148,19 @@ func (w *Worker) Next() (int, error) {
 
 // NextGiven waits for a connection that the supervisor gives, as Next does.
 func (w *Worker) NextGiven() (int, error) {
+	return receive(w.lease, 0)
+}
+
+// receive returns a connection that the supervisor gives, or NoDescriptor.
+func receive(from, flags int) (int, error) {
 	var b [1]byte
 	control := make([]byte, unix.CmsgSpace(4))
 	for {
-		n, controlBytes, _, _, err := unix.Recvmsg(w.lease, b[:], control, unix.MSG_CMSG_CLOEXEC)
+		n, controlBytes, _, _, err := unix.Recvmsg(from, b[:], control, unix.MSG_CMSG_CLOEXEC|flags)
 		switch {
 		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return NoDescriptor, nil
 		case err != nil:
 			return NoDescriptor, os.NewSyscallError("recvmsg", err)
 		case n == 0:
@@ -191,5 +202,5 @@ func (w *Worker) Tell(m Message, fd int) error {
 
 // Leave lets go of the launchers' socket: one run is all that this process takes.
 func (w *Worker) Leave() {
-	_, _ = unix.Close(w.events), unix.Close(w.listener)
+	_, _, _ = unix.Close(w.events), unix.Close(w.listener), unix.Close(w.queue)
 }
