@@ -214,6 +214,7 @@ int nc_resident_ask_for_fork(nearcall_resident *resident)
     }
     if (resident->leaving)
         shutdown(resident->next_lease[0], SHUT_WR);
+    fflush(NULL); /* what the child had of it, it would write once more */
     resident->retry_ns = 0;
     return NEARCALL_RESIDENT_FORK;
 }

@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include <nearcall_resident.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct core_resident {
@@ -184,6 +185,17 @@ static PyObject *resident_ending(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Ends the process as the interpreter does when it has taken itself apart: C's own
+ * functions for the end, and what its streams hold. The lock stays with this thread. */
+static PyObject *resident_exit(PyObject *Py_UNUSED(type), PyObject *args)
+{
+    int code;
+
+    if (!PyArg_ParseTuple(args, "i", &code))
+        return NULL;
+    exit(code);
+}
+
 static PyObject *resident_started(PyObject *Py_UNUSED(type), PyObject *args)
 {
     const char *first_argument;
@@ -210,6 +222,7 @@ static PyMethodDef resident_methods[] = {
     {"child", resident_child, METH_NOARGS, "child($self, /)\n--\n\n"},
     {"accept", resident_accept, METH_NOARGS, "accept($self, /)\n--\n\n"},
     {"ending", resident_ending, METH_VARARGS, "ending($self, code, /)\n--\n\n"},
+    {"exit", resident_exit, METH_VARARGS | METH_STATIC, "exit(code, /)\n--\n\n"},
     {NULL, NULL, 0, NULL},
 };
 

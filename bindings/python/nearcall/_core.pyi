@@ -1,7 +1,7 @@
 import inspect
 from collections.abc import Callable
 from socket import socket
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Any, Literal, NoReturn, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
@@ -139,3 +139,5 @@ class Resident:
     def child(self) -> None: ...
     def accept(self) -> tuple[list[bytes], list[bytes]] | None: ...
     def ending(self, code: int, /) -> None: ...
+    @staticmethod
+    def exit(code: int, /) -> NoReturn: ...

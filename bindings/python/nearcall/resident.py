@@ -42,7 +42,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 from nearcall import _core
 
@@ -108,10 +108,12 @@ def _supervise(
         _watch(handle, watch)
         coerced = _coerced_locale()
         # What was loaded is not looked at any more, and so stays shared with the children.
+        gc.unfreeze()
         gc.collect()
+        _run.inherited = _open_for_writing()
         gc.freeze()
         while handle.next():
-            _flush()
+            _flush(_run.inherited)
             if _fork(handle):
                 continue
             if _become_run(handle, warm, coerced):
@@ -133,15 +135,28 @@ def _fork(handle: _core.Resident) -> int:
     return pid
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):
+def _open_for_writing() -> list[io.IOBase]:
+    """What the children will have of the program's streams, whoever keeps them."""
+    opened = []
+    for thing in gc.get_objects():
+        # Not by isinstance(), which asks objects that stand for others to become them.
+        if issubclass(type(thing), io.IOBase):
+            with contextlib.suppress(Exception):
+                if not thing.closed and thing.writable():
+                    opened.append(thing)
+    return opened
+
+
+def _flush(streams: Iterable[io.IOBase]) -> None:
+    """What fails here fails again for those who ask, and as in any program for no one else."""
+    for stream in (*streams, sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
             stream.flush()
 
 
 def _leave(code: int) -> NoReturn:
     """Without anything that belongs to runs: atexit, destructors."""
-    _flush()
+    _flush(_run.inherited)
     os._exit(code)
 
 
@@ -172,7 +187,7 @@ class _Run:
     def __init__(self) -> None:
         self.handle: _core.Resident | None = None
         self.code = 0
-        self.former: list[TextIO] = []
+        self.inherited: list[io.IOBase] = []
 
     def execute(self, function: Callable[[], int | None]) -> int | str | None:
         """What is to be given to sys.exit(). Other exceptions are the interpreter's."""
@@ -194,10 +209,8 @@ class _Run:
 
     def tell_end(self) -> None:
         """For the launcher, in case that the supervisor is no more."""
-        for stream in self.former:
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
         if self.handle:
+            _flush(self.inherited)
             self.handle.ending(self.code & 0xFF)
 
     def end(self, code: int | str | None) -> None:
@@ -205,13 +218,14 @@ class _Run:
         takes longer than most runs, and copies what all of them share. Returns where
         something that the run has made wants to see its own end, or is not as usual."""
         if self.handle and not isinstance(code, str) and self._finish():
-            os._exit(self.code & 0xFF)
+            _core.Resident.exit(self.code & 0xFF)
         self.share_nothing()
 
     def _finish(self) -> bool:
         if "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
         atexit._run_exitfuncs()
+        _flush(self.inherited)
         try:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -240,6 +254,7 @@ def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerc
     handle.child()
     if warm:
         warm()
+    standard = _standard_streams()
     run = handle.accept()
     if run is None:
         return False
@@ -248,7 +263,8 @@ def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerc
     sys.argv[:] = [os.fsdecode(argument) for argument in arguments]
     sys.orig_argv[-2:] = sys.argv
     _set_environment(environment, coerced)
-    _renew_streams()
+    for number, stream in standard:
+        _renew(number, stream)
     return True
 
 
@@ -262,35 +278,38 @@ def _set_environment(variables: list[bytes], coerced: str | None) -> None:
         os.environ.setdefault("LC_CTYPE", coerced)
 
 
-def _renew_streams() -> None:
-    """Makes the standard streams as Python makes them when it starts: whether they are
-    terminals, and where they stand, is other than it was."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        former = getattr(sys, f"__{name}__")
-        stream = _open_stream(number, name, former)
-        if getattr(sys, name) is former:
-            setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+def _standard_streams() -> list[tuple[int, io.TextIOWrapper]]:
+    """Those that are still as Python made them: others are the program's own."""
+    standard = []
+    for number, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            if type(stream) is io.TextIOWrapper and type(_raw(stream)) is io.FileIO and stream.fileno() == number:
+                standard.append((number, stream))
+    return standard
 
 
-def _open_stream(number: int, name: str, former: TextIO) -> TextIO:
-    mode = "r" if number == 0 else "w"
-    unbuffered = getattr(former, "write_through", False)
-    is_raw = unbuffered and mode == "w"
-    binary = open(number, f"{mode}b", buffering=0 if is_raw else -1, closefd=False)  # noqa: SIM115
-    raw = binary if is_raw else binary.raw  # type: ignore[attr-defined]
-    raw.name = f"<{name}>"  # type: ignore[misc]
-    stream = io.TextIOWrapper(
+def _raw(stream: io.TextIOWrapper) -> object:
+    return getattr(stream.buffer, "raw", stream.buffer)
+
+
+def _renew(number: int, stream: io.TextIOWrapper) -> None:
+    """Makes a stream as Python makes it when it starts: whether it is a terminal, and where
+    it stands, is other than it was. It stays what it is, and so does its buffer, for
+    whoever has kept one of them, as a handler of logging."""
+    binary = stream.buffer
+    errors, unbuffered, by_line = stream.errors, stream.write_through, stream.line_buffering
+    raw = io.FileIO(number, "wb" if number else "rb", closefd=False)
+    raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
+    if isinstance(binary, io.FileIO):
+        binary = raw
+    else:
+        binary.__init__(raw, raw._blksize)  # type: ignore[misc, attr-defined]
+    io.TextIOWrapper.__init__(
+        stream,
         binary,
-        former.encoding,
-        former.errors,
+        stream.encoding,
+        errors,
         newline="\n",
-        line_buffering=not unbuffered and (number == 2 or binary.isatty()),
+        line_buffering=not unbuffered and (number == 2 or by_line or raw.isatty()),
         write_through=unbuffered,
     )
-    stream.mode = mode  # type: ignore[misc]
-    # Who has kept the former one, as a handler of logging, goes on writing by it.
-    if mode == "w" and isinstance(former, io.TextIOWrapper):
-        former.reconfigure(line_buffering=True)
-        _run.former.append(former)
-    return stream

@@ -177,6 +177,60 @@ def test_who_has_kept_a_stream_writes_to_the_caller(start: Callable[..., Residen
     assert (result.output, result.errors, result.code) == ("two\nthree\n", "one\n", 0)
 
 
+@pytest.mark.parametrize(
+    ("before", "body", "output"),
+    [
+        (
+            "import logging\nlogging.basicConfig(stream=sys.stdout, format='%(message)s')",
+            "print('one'); logging.warning('two'); print('three')",
+            "one\ntwo\nthree\n",
+        ),
+        (
+            "kept = sys.stdout.buffer",
+            "print('one', flush=True); kept.write(b'two\\n'); print('three')",
+            "one\ntwo\nthree\n",
+        ),
+        (
+            "import io\nsys.stdout = io.TextIOWrapper(sys.stdout.detach(), encoding='utf-16-le')",
+            "print('one')",
+            "o\0n\0e\0\n\0",
+        ),
+        ("sys.stdout.close()", "os.write(1, b'one')", "one"),
+        ("sys.stdout.detach()", "os.write(1, b'one')", "one"),
+        ("import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)", "print('one')", "one\n"),
+        ("sys.stdout = sys.__stdout__ = None", "print('no'); os.write(1, b'one')", "one"),
+        ("import ctypes\nc = ctypes.CDLL(None)\nc.printf(b'before')", "c.printf(b'one\\n')", "one\n"),
+    ],
+    ids=["logging", "buffer", "detached", "closed", "detached away", "codecs", "none", "c"],
+)
+def test_output_is_as_in_a_plain_run(start: Callable[..., Resident], before: str, body: str, output: str) -> None:
+    resident = start(body, before)
+    plain = subprocess.run([resident.program], capture_output=True, text=True, check=False)
+    assert plain.stdout.removeprefix("before") == output
+    for _ in range(3):
+        result = resident.run()
+        assert (result.errors, result.output, result.code) == (plain.stderr, output, plain.returncode)
+
+
+@pytest.mark.parametrize(
+    "opened", ["open({!r}, 'a')", "open({!r}, 'ab')", "os.fdopen(os.open({!r}, os.O_APPEND | 2), 'r+b')"]
+)
+def test_files_that_are_written_have_each_byte_once(start: Callable[..., Resident], folder: Path, opened: str) -> None:
+    out = folder / "out"
+    out.touch()
+    resident = start(
+        "file.write(b'run\\n' if is_binary else 'run\\n')",
+        f"""
+        file = {opened.format(str(out))}
+        is_binary = 'b' in file.mode
+        file.write(b'before\\n' if is_binary else 'before\\n')
+        """,
+    )
+    for _ in range(3):
+        assert resident.run().code == 0
+    assert out.read_text() == "before\n" + "run\n" * 3
+
+
 def test_output_before_the_fork_comes_once(start: Callable[..., Resident]) -> None:
     resident = start("sys.stdout.write('run')", "sys.stdout.write('before')")
     assert [resident.run().output for _ in range(3)] == ["run"] * 3
