@@ -55,7 +55,10 @@ int nc_lock_take(const struct place *place, struct reason *reason)
     char path[PATH_MAX];
     nc_place_path(place, ".lock", path);
     for (;;) {
+        /* A caller's umask may be one that nobody could open the file with again. */
+        mode_t before = umask(S_IRWXG | S_IRWXO);
         int fd = openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+        umask(before);
         if (fd < 0)
             return nc_because(reason, path, errno);
         if (flock(fd, LOCK_EX | LOCK_NB) != 0 && wait_for_lock(fd) != 0) {

@@ -31,7 +31,10 @@ static int check(const struct place *place, const struct stat *directory, struct
 /* 0 also when somebody else made it at the same time. */
 static int make(const struct place *place, struct stat *directory)
 {
-    if (mkdir(place->directory, S_IRWXU) != 0 && errno != EEXIST)
+    mode_t before = umask(OTHERS);
+    int result = mkdir(place->directory, S_IRWXU);
+    umask(before);
+    if (result != 0 && errno != EEXIST)
         return -1;
     return lstat(place->directory, directory);
 }

@@ -115,9 +115,9 @@ static void become_resident(const struct place *place, const char *path, int lis
     char *arguments[] = {(char *)(size_t)path, (char *)(size_t)"--nearcall-resident", NULL};
     struct additions additions;
     char **variables = environment_of(place, &additions);
+    umask(S_IRWXG | S_IRWXO); /* also for the log */
     if (variables != NULL && set_descriptors(place, listener) == 0 && chdir("/") == 0) {
         set_signals();
-        umask(S_IRWXG | S_IRWXO);
         execve(path, arguments, variables);
         nc_say(path, ": ", strerror(errno));
     }

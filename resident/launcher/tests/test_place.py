@@ -52,6 +52,15 @@ def test_it_is_made_for_the_user_alone(world: World) -> None:
     assert world.place.stat().st_mode & 0o7777 == 0o700
 
 
+@pytest.mark.parametrize("umask", [0o777, 0o200, 0o700])
+def test_a_strange_umask_of_the_first_run_does_not_matter(world: World, umask: int) -> None:
+    assert world.run(umask=umask)[:2] == PLAIN
+    assert world.place.stat().st_mode & 0o7777 == 0o700
+    modes = {path.suffix: path.stat().st_mode & 0o7777 for path in world.place.iterdir()}
+    assert modes[".lock"] == modes[".log"] == 0o600
+    assert modes[".sock"] == 0o700
+
+
 def temporary(user: int) -> Path:
     return Path(f"/tmp/nearcall-resident-{user}")
 
