@@ -155,7 +155,8 @@ int main(int argc, char **argv)
     int plainly = 0;
     if (argc < 1)
         wrong_usage("no arguments were given, not even the program's name", "");
-    program.searched = strcmp(nc_last_part(argv[0]), own_name) != 0;
+    program.by_link = strcmp(nc_last_part(argv[0]), own_name) != 0;
+    program.searched = program.by_link;
     program.arguments = argv;
     if (!program.searched) {
         program.arguments++;

@@ -34,6 +34,13 @@ static int join_entry(struct program *program, const char *entry, size_t length,
     return nc_join(program->found + length, sizeof(program->found) - length, length > 0 ? "/" : "./", name);
 }
 
+/* Launchers that cannot be read would run each other for ever, by their name. */
+static int is_launcher(const struct program *program)
+{
+    return program->by_link ? nc_may_be_launcher(program->found, &program->file)
+                            : nc_is_launcher(program->found, &program->file);
+}
+
 static int search(struct program *program)
 {
     const char *name = nc_last_part(program->name);
@@ -45,7 +52,7 @@ static int search(struct program *program)
         size_t length = strcspn(entry, ":");
         if (join_entry(program, entry, length, name) == 0) {
             int error = check_executable(program);
-            if (error == 0 && !nc_is_launcher(program->found, &program->file))
+            if (error == 0 && !is_launcher(program))
                 return 0;
             seen_without_permission |= error == EACCES;
         }

@@ -13,6 +13,7 @@ struct program {
     const char *path;  /* the file; `found` or `name` */
     struct stat file;  /* what stat says of it, symbolic links followed */
     int searched;      /* PATH was searched */
+    int by_link;       /* the launcher was started by the program's name */
     char found[PATH_MAX];
 };
 

@@ -25,7 +25,14 @@ static const struct note mark __attribute__((section(".note.nearcall"), used, al
     {0x8B, 0x4E, 0x43, 0x4C, 0xF2, 0x61, 0x05, 0xD7, 0x3A, 0x9C, 0x10, 0xE8, 0x57, 0xB4, 0x2D, 0x76},
 };
 
-int nc_is_launcher(const char *path, const struct stat *file)
+static int is_this(const struct stat *file)
+{
+    struct stat own;
+    return stat("/proc/self/exe", &own) == 0 && own.st_dev == file->st_dev && own.st_ino == file->st_ino;
+}
+
+/* `unknown` for a file that may be executed but not read. */
+static int look(const char *path, const struct stat *file, int unknown)
 {
     char head[HEAD_BYTES];
     ssize_t length;
@@ -33,8 +40,18 @@ int nc_is_launcher(const char *path, const struct stat *file)
         return 0;
     int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return is_this(file) || unknown;
     length = read(fd, head, sizeof(head));
     close(fd);
     return length > 0 && memmem(head, (size_t)length, &mark, sizeof(mark)) != NULL;
+}
+
+int nc_is_launcher(const char *path, const struct stat *file)
+{
+    return look(path, file, 0);
+}
+
+int nc_may_be_launcher(const char *path, const struct stat *file)
+{
+    return look(path, file, 1);
 }

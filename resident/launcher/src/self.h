@@ -5,7 +5,10 @@
 
 #include <sys/stat.h>
 
-/* The file is this launcher or a copy of any version. */
+/* The file is this launcher or a copy of any version, as far as it can be read. */
 int nc_is_launcher(const char *path, const struct stat *file);
+
+/* The same, and the file may be one because it cannot be read. */
+int nc_may_be_launcher(const char *path, const struct stat *file);
 
 #endif

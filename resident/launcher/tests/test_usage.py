@@ -12,6 +12,7 @@ from conftest import LAUNCHER, PLAIN_CODE, World
 
 MANUAL = Path(__file__).resolve().parents[1] / "nearcall-run.1"
 HEADER = Path(__file__).resolve().parents[3] / "libnearcall" / "include" / "nearcall.h"
+OTHER_USER = 65534
 
 
 def test_help_and_version(world: World) -> None:
@@ -144,6 +145,31 @@ def test_links_alone_are_refused(world: World) -> None:
         code, out, err = world.run(command=command)
         assert (code, out) == (127, "")
         assert "searched for in PATH" in err
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_launchers_that_nobody_may_read(world: World, copies: int) -> None:
+    paths = [world.directory / f"copies{i}" / "program" for i in range(copies)]
+    for path in paths:
+        path.parent.mkdir()
+        shutil.copy(LAUNCHER, path)
+        path.chmod(0o711)
+    world.directory.chmod(0o755)
+    world.environment |= {"PATH": ":".join(str(path.parent) for path in [*paths, world.program])}
+    world.environment |= {"NEARCALL_NO_RESIDENT": "1"}
+    for command in paths:
+        assert world.run("word", command=command, user=OTHER_USER)[:2] == (PLAIN_CODE, "plain word\n")
+
+
+def test_a_program_that_nobody_may_read(world: World) -> None:
+    world.directory.chmod(0o755)
+    true = world.directory / "unreadable"
+    shutil.copy("/bin/true", true)
+    true.chmod(0o711)
+    world.environment |= {"PATH": str(world.directory), "NEARCALL_NO_RESIDENT": "1"}
+    launcher = world.directory / "nearcall-run"
+    shutil.copy(LAUNCHER, launcher)
+    assert world.run("unreadable", command=launcher, user=OTHER_USER)[0] == 0
 
 
 def test_a_link_that_is_named_is_followed_to_its_program(world: World) -> None:
