@@ -59,7 +59,9 @@ func TestPlainRun(t *testing.T) {
 		{"exit 7", "", 7},
 		{"leave 9", "", 9},
 		{"execute sh -c exit", "0 <nil>\n", 0},
-		{"execute /nowhere/at/all", "0 fork/exec /nowhere/at/all: no such file or directory\n", 0},
+		{"execute /nowhere/at/all", "127 <nil>\n", 0},
+		{"execute notacommandatall", "127 <nil>\n", 0}, // as launchers tell it
+		{"execute /etc/passwd", "126 <nil>\n", 0},
 		{"unknown", "testprogram: there is no command \"unknown\"\n", 64},
 	} {
 		command := exec.Command("sh", append([]string{"-c", `umask 022; exec "$0" "$@"`, path}, strings.Fields(c.arguments)...)...)

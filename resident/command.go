@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Path returns the path of a file that the caller named: relative ones are relative
@@ -39,7 +40,7 @@ func (inv *Invocation) Command(ctx context.Context, name string, arguments ...st
 	if inv.Resident {
 		command.Path, command.Err = inv.lookPath(name)
 	}
-	command.Dir, command.Env = inv.directoryPath(), inv.Env
+	command.Dir, command.Env = inv.directoryPath(), firstOfEach(inv.Env)
 	command.Stdin, command.Stdout, command.Stderr = inv.inputOfCommands(), inv.Stdout, inv.Stderr
 	if inv.foreignUmask() && command.Err == nil {
 		script := fmt.Sprintf(`umask %04o; exec "$0" "$@"`, inv.Umask)
@@ -47,6 +48,21 @@ func (inv *Invocation) Command(ctx context.Context, name string, arguments ...st
 		command.Path = "/bin/sh"
 	}
 	return command
+}
+
+// firstOfEach leaves out what a plain run would not see: of variables that are there
+// twice package exec takes the last one.
+func firstOfEach(variables []string) []string {
+	seen := make(map[string]bool, len(variables))
+	kept := make([]string, 0, len(variables))
+	for _, variable := range variables {
+		name, _, _ := strings.Cut(variable, "=")
+		if !seen[name] {
+			seen[name] = true
+			kept = append(kept, variable)
+		}
+	}
+	return kept
 }
 
 // inputOfCommands is what they inherit. Not what does not block for this process

@@ -36,7 +36,7 @@ func (p *passed) dress() error {
 
 func setEnvironment(variables []string) {
 	os.Clearenv()
-	for _, variable := range variables {
+	for _, variable := range firstOfEach(variables) {
 		if name, value, found := strings.Cut(variable, "="); found && name != "" {
 			_ = os.Setenv(name, value) // fails for names without which it could not have come
 		}

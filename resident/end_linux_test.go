@@ -35,9 +35,6 @@ func TestEnds(t *testing.T) {
 			if mode == "pool" && command == "leave 4" {
 				end.stdout = "" // os.Exit
 			}
-			if mode == "pool" && command == "goexit" {
-				continue // other goroutines go on then, as in a plain run
-			}
 			if mode == "concurrent" && (strings.HasPrefix(command, "exit") || command == "kill 9") {
 				end.want = testlauncher.Outcome{Lost: true} // the process was everybody's
 			}

@@ -83,10 +83,10 @@ func (inv *Invocation) LookupEnv(name string) (string, bool) {
 	return lookup(inv.Env, name)
 }
 
-// lookup finds the last one, as programs do that os/exec starts.
+// lookup finds the first one, as a plain run does.
 func lookup(variables []string, name string) (string, bool) {
-	for i := len(variables) - 1; i >= 0; i-- {
-		if key, value, found := strings.Cut(variables[i], "="); found && key == name {
+	for _, variable := range variables {
+		if key, value, found := strings.Cut(variable, "="); found && key == name {
 			return value, true
 		}
 	}
@@ -122,7 +122,8 @@ func (inv *Invocation) Exit(code int) { inv.host.exit(code) }
 // Execute runs a program on the caller's side, with the caller's terminal,
 // directory and environment: an editor, a pager, sudo. It returns when that has
 // ended: its exit code, or 128 and the number of the signal that ended it, as
-// shells count. The first argument is the program, a path or a name in PATH.
+// shells count; 127 when there is no such program, 126 when it cannot be run. The
+// first argument is the program, a path or a name in PATH.
 //
 // When ctx ends before, Execute returns its error and the program goes on. One
 // program runs at a time; others wait.

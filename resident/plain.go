@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
@@ -55,7 +56,8 @@ func (h *plainHost) execute(ctx context.Context, arguments []string) (int, error
 			ended <- result{code: codeOf(command.ProcessState)}
 			return
 		}
-		ended <- result{err: err}
+		code, err := neverRan(err)
+		ended <- result{code, err}
 	}()
 	select {
 	case r := <-ended:
@@ -64,6 +66,24 @@ func (h *plainHost) execute(ctx context.Context, arguments []string) (int, error
 		return 0, context.Cause(ctx)
 	}
 }
+
+// neverRan tells as launchers and shells do that there is no such program, or none
+// that can be run.
+func neverRan(err error) (int, error) {
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return notFoundCode, nil
+	case errors.Is(err, fs.ErrPermission):
+		return notExecutableCode, nil
+	}
+	return 0, err
+}
+
+// Exit codes of shells for programs that are not there, and that cannot be run.
+const (
+	notExecutableCode = 126
+	notFoundCode      = 127
+)
 
 func terminalOf(inv *Invocation) Terminal {
 	t := Terminal{}

@@ -3,15 +3,24 @@ package resident
 import (
 	"encoding/json"
 	"os"
+	"time"
 
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
+
+// idleMS is as reports have it: a negative time of any size is for ever.
+func idleMS(idle time.Duration) int64 {
+	if idle < 0 {
+		return -1
+	}
+	return idle.Milliseconds()
+}
 
 // report is what status and stop are answered with.
 func (r *resident) report(leaving bool) (string, error) {
 	s := request.State{
 		Program: r.program, ProcessID: os.Getpid(), Mode: r.options.Mode.String(), StartedMS: r.started.UnixMilli(),
-		IdleMS: max(r.options.idle().Milliseconds(), -1), Leaving: leaving,
+		IdleMS: idleMS(r.options.idle()), Leaving: leaving,
 	}
 	s.Running, s.Runs = r.activity.counts()
 	if r.pool != nil {

@@ -64,7 +64,8 @@ type Options struct {
 	Environment []string
 
 	// Watch are the paths of more files whose change ends the resident, as that of
-	// the program's own file does.
+	// the program's own file does. Relative ones are relative to /, where residents
+	// start.
 	Watch []string
 
 	// Warm prepares what all runs need, before the first one is taken: in each

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 
 // reside is a process that was started as a resident, or as a worker of one.
 func reside(o Options, run runFunc) int {
+	o.Watch = absolute(o.Watch)
 	started, err := inherited()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
@@ -45,6 +47,18 @@ func reside(o Options, run runFunc) int {
 		return 1
 	}
 	return 0
+}
+
+// absolute is for the case that the program goes to another directory.
+func absolute(paths []string) []string {
+	var all []string
+	for _, path := range paths {
+		if there, err := filepath.Abs(path); err == nil {
+			path = there
+		}
+		all = append(all, path)
+	}
+	return all
 }
 
 func (o Options) logger() *slog.Logger {
@@ -87,6 +101,8 @@ type resident struct {
 	beside   *beside // nil: there are no functions
 	pool     *pool   // nil in mode Concurrent
 
+	complaints complaints
+
 	leave    chan leaving // why, of the first to say so
 	leaving  atomic.Bool
 	accepted sync.WaitGroup // connections that are being attended
@@ -101,6 +117,7 @@ type leaving struct {
 
 func newResident(o Options, run runFunc, lock string) (*resident, error) {
 	r := &resident{options: o, run: run, log: o.logger(), program: os.Args[0], started: time.Now(), leave: make(chan leaving, 1)}
+	r.complaints.log = r.log
 	var err error
 	if r.place, err = place.OfLock(lock); err != nil {
 		return nil, err
@@ -274,7 +291,7 @@ func (r *resident) acceptNow() int {
 // attend serves a connection, which it owns, in a goroutine.
 func (r *resident) attend(conn *channel.Conn, err error) {
 	if err != nil {
-		r.log.Warn("a connection was lost", "reason", err)
+		r.complaints.of("a connection was lost", err)
 		return
 	}
 	r.accepted.Add(1)
@@ -283,7 +300,7 @@ func (r *resident) attend(conn *channel.Conn, err error) {
 		defer r.accepted.Done()
 		defer r.activity.end()
 		if err := r.answer(conn); err != nil && !errors.Is(err, io.EOF) {
-			r.log.Warn("a connection ended", "reason", err)
+			r.complaints.of("a connection ended", err)
 		}
 	}()
 }

@@ -25,6 +25,8 @@ type worker struct {
 	lease   *lease.Worker
 	guard   *guard
 	log     *slog.Logger
+
+	complaints complaints
 }
 
 func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
@@ -41,7 +43,7 @@ func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
 			return nil, err
 		}
 	}
-	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger()}, nil
+	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger(), complaints: complaints{log: o.logger()}}, nil
 }
 
 // work waits for runs until the lease ends. In a pool it does not return from one.
@@ -65,7 +67,7 @@ func (w *worker) work() error {
 		if err == nil {
 			var p *passed
 			if p, err = w.attend(conn); p != nil {
-				// Nothing is deferred here or above: it would be done while a panic of
+				// Nothing else is deferred here or above: it would be done while a panic of
 				// the program unwinds, before its trace is written.
 				w.runAlone(conn, p)
 			}
@@ -74,7 +76,7 @@ func (w *worker) work() error {
 		// A supervisor that leaves waits for the last of the backlog.
 		err = errors.Join(err, w.lease.Tell(lease.Free, lease.NoDescriptor))
 		if err != nil && !errors.Is(err, io.EOF) {
-			w.log.Warn("a connection ended", "reason", err)
+			w.complaints.of("a connection ended", err)
 		}
 	}
 }
@@ -168,9 +170,31 @@ func (w *worker) runAlone(conn *channel.Conn, p *passed) {
 	s.gone = func() { hangUp(caught) }
 	inv.signals, inv.host = caught, &aloneHost{s}
 	go s.read()
+	defer exitAfterGoexit(inv.host)
 	inv.host.exit(w.run(ctx, inv))
 	runtime.KeepAlive(before) // or its finalizers close 0, 1 and 2
 }
+
+// exitAfterGoexit is deferred: other goroutines would keep a process whose run has
+// ended its own. A panic it lets pass, for its trace is not written yet.
+func exitAfterGoexit(h host) {
+	var callers [framesMax]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	for {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic":
+			return
+		case frame.Function == "runtime.Goexit":
+			h.exit(exitPanicked)
+		case !more:
+			return
+		}
+	}
+}
+
+// framesMax is more than there are between Goexit and what it calls.
+const framesMax = 16
 
 // adoptStreams makes new files of the caller's descriptors: those of the process's
 // start know the modes of other files, whether they block and whether they append.

@@ -128,18 +128,10 @@ func peek(fd int, b []byte) (int, error) {
 // Receive returns the request that Header announced, and the descriptors of a
 // request to run, which are the caller's and close-on-exec.
 func (c *Conn) Receive(h request.Header) (request.Request, []int, error) {
-	b := make([]byte, h.Bytes)
-	var got []int
-	truncated := false
-	for n := 0; n < len(b); {
-		count, descriptors, flags, err := c.receive(b[n:])
-		got = append(got, descriptors...)
-		if err != nil {
-			closeAll(got)
-			return request.Request{}, nil, err
-		}
-		truncated = truncated || flags&unix.MSG_CTRUNC != 0
-		n += count
+	b, got, truncated, err := c.receiveAll(h.Bytes)
+	if err != nil {
+		closeAll(got)
+		return request.Request{}, nil, err
 	}
 	_ = c.socket.SetReadDeadline(time.Time{})
 	r, err := h.ParseBody(b[request.HeaderBytes:])
@@ -155,6 +147,28 @@ func (c *Conn) Receive(h request.Header) (request.Request, []int, error) {
 		return request.Request{}, nil, err
 	}
 	return r, got, nil
+}
+
+// firstBytes are what there is memory for before more has come.
+const firstBytes = 64 << 10
+
+func (c *Conn) receiveAll(total int) (b []byte, got []int, truncated bool, err error) {
+	b = make([]byte, min(total, firstBytes))
+	for n := 0; n < total; {
+		count, descriptors, flags, err := c.receive(b[n:])
+		got = append(got, descriptors...)
+		if err == nil && len(got) > request.Descriptors {
+			err = request.ErrMalformed
+		}
+		if err != nil {
+			return nil, got, truncated, err
+		}
+		truncated = truncated || flags&unix.MSG_CTRUNC != 0
+		if n += count; n == len(b) && n < total {
+			b = append(b, make([]byte, min(total-n, n))...)
+		}
+	}
+	return b, got, truncated, nil
 }
 
 // receive makes descriptors close-on-exec as package net does it: MSG_CMSG_CLOEXEC.

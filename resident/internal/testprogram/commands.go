@@ -24,7 +24,7 @@ func commands() map[string]command {
 		"close": closeOutput, "goroutine": goroutine, "child": child,
 		"wait": wait, "ignore": ignore, "signals": signals, "execute": execute,
 		"command": runCommand, "umask": umask, "root": root, "limits": limits, "terminal": terminal,
-		"once": once, "quiet": quiet, "writeat": writeAt, "ignoreall": ignoreAll, "late": late, "limit": limit,
+		"once": once, "quiet": quiet, "writeat": writeAt, "ignoreall": ignoreAll, "late": late, "limit": limit, "chdir": chdir,
 	}
 }
 

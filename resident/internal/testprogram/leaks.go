@@ -64,3 +64,11 @@ func limit(_ context.Context, inv *resident.Invocation) int {
 	}
 	return 0
 }
+
+// chdir goes to another directory, which in mode Concurrent is not to be done.
+func chdir(_ context.Context, inv *resident.Invocation) int {
+	if err := os.Chdir(inv.Args[2]); err != nil {
+		return 1
+	}
+	return 0
+}

@@ -119,32 +119,41 @@ func (p *program) residentStopCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var stopped []residency
-		for _, place := range places {
-			report, err := place.Stop(ctx)
-			if errors.Is(err, inspect.ErrNotRunning) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			stopped = append(stopped, residency{place: place, state: stateLeaving, report: report})
-		}
+		stopped, failures := stopAll(ctx, places)
 		if asJSON {
-			return p.printResidencies(stopped)
+			return errors.Join(p.printResidencies(stopped), failures)
 		}
-		if len(stopped) == 0 && program != "" {
+		if len(stopped) == 0 && failures == nil && program != "" {
 			return errNoResident(program)
 		}
 		for _, r := range stopped {
 			fmt.Fprintf(p.out, "%s: process %d leaves%s\n", r.place.Name, r.report.ProcessID, whenFinished(r.report.Running))
 		}
-		return nil
+		return failures
 	})
 	cmd.Long = `Tells residents to finish what runs and to leave, and returns when they have said that
 they will. The next run starts another. Exit code 1 when a program was named of which
 no resident runs.`
 	return cmd
+}
+
+// stopAll asks all at once: one that is silent keeps the others from nothing.
+func stopAll(ctx context.Context, places []inspect.Place) (stopped []residency, failures error) {
+	reports, errs := make([]*inspect.Report, len(places)), make([]error, len(places))
+	var asked sync.WaitGroup
+	for i, place := range places {
+		asked.Go(func() { reports[i], errs[i] = place.Stop(ctx) })
+	}
+	asked.Wait()
+	for i, place := range places {
+		switch {
+		case errs[i] == nil:
+			stopped = append(stopped, residency{place: place, state: stateLeaving, report: reports[i]})
+		case !errors.Is(errs[i], inspect.ErrNotRunning):
+			failures = errors.Join(failures, fmt.Errorf("%s: %w", place.Name, errs[i]))
+		}
+	}
+	return stopped, failures
 }
 
 func whenFinished(running int) string {

@@ -187,6 +187,7 @@ func TestResidentThatIsSilent(t *testing.T) {
 	odd.set(map[string]any{"pid": "none"})
 	nearcall(t, "resident", "--timeout", "500ms", "list").expect(t, 0, "hung  silent", "page  running", "odd   silent")
 	nearcall(t, "resident", "--timeout", "500ms", "status").expect(t, 0, "hung: the resident does not answer", "odd: the resident's report cannot be read")
+	nearcall(t, "resident", "--timeout", "500ms", "stop").expect(t, 1, "page: process 4711 leaves", "hung: the resident does not answer", "odd: ")
 }
 
 // A directory that somebody else can write to is not looked into.
