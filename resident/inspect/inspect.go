@@ -28,6 +28,9 @@ type Place struct {
 	Socket   string // the paths of its files, which need not exist
 	Lock     string
 	Log      string
+	// Directory is where they are, when that is not where launchers look that are started
+	// with this environment; else empty.
+	Directory string
 }
 
 // A Report is what a resident says of itself.
@@ -49,29 +52,40 @@ type Report struct {
 // which contains a slash, that of the version that is there now. Without a program they
 // are all places of this user, in the order of names.
 //
-// They are in the directory where a launcher with the same environment looks. An error
-// says why nothing can be resident.
+// They are in the directory where a launcher with the same environment looks, and in
+// those of the user's sessions and services, which may have another. None is made. An
+// error says why nothing can be resident.
 func Places(program string) ([]Place, error) {
-	directory, err := place.Directory()
+	directories, err := place.Directories()
 	if err != nil {
 		return nil, err
 	}
-	found, err := place.Traces(directory)
-	if err != nil {
-		return nil, err
-	}
-	if strings.Contains(program, "/") {
-		now, err := place.Of(program)
+	var found []place.Place
+	for _, directory := range directories {
+		traces, err := place.Traces(directory)
 		if err != nil {
 			return nil, err
 		}
-		found = slices.DeleteFunc(found, func(p place.Place) bool { return p != now })
+		found = append(found, traces...)
+	}
+	if strings.Contains(program, "/") {
+		now, err := place.StatOf(program)
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(p place.Place) bool {
+			return p.Program != place.Named(program) || p.Identity != now.Identity()
+		})
 	} else if program != "" {
 		found = slices.DeleteFunc(found, func(p place.Place) bool { return p.Program != place.Named(program) })
 	}
 	var places []Place
 	for _, p := range found {
-		places = append(places, Place{Name: p.Program, Identity: p.Identity, Socket: p.Socket(), Lock: p.Lock(), Log: p.Log()})
+		made := Place{Name: p.Program, Identity: p.Identity, Socket: p.Socket(), Lock: p.Lock(), Log: p.Log()}
+		if !place.IsFirst(p.Directory) {
+			made.Directory = p.Directory
+		}
+		places = append(places, made)
 	}
 	return places, nil
 }
@@ -86,7 +100,9 @@ func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 	if err != nil || len(text) == 0 {
 		return 0, time.Time{}, err
 	}
-	if count, err = strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+	// More lines may follow.
+	digits, _, _ := strings.Cut(string(text), "\n")
+	if count, err = strconv.Atoi(strings.TrimSpace(digits)); err != nil {
 		return 0, time.Time{}, fmt.Errorf("%s: %w", p.Lock, err)
 	}
 	info, err := os.Stat(p.Lock)
@@ -94,6 +110,16 @@ func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 		return count, time.Time{}, err
 	}
 	return count, info.ModTime().Add(wire.ResidentGuardMs * time.Millisecond), nil
+}
+
+// ForgetStarts forgets those that came to nothing, so that the next run starts a resident
+// again.
+func (p Place) ForgetStarts() error {
+	err := os.Truncate(p.Lock, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func parseReport(text string) (*Report, error) {

@@ -142,6 +142,49 @@ func Directory() (string, error) {
 	return path, checkPrivate(path)
 }
 
+// Directories returns the directories that there are of this user's residents, and makes
+// none: first the one where a launcher with this environment looks, which is an error when
+// it is not the user's alone. The others are those of launchers of the same user's
+// sessions and services; with an XDG_RUNTIME_DIR that no session has there are none.
+func Directories() ([]string, error) {
+	base, temporary := os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/tmp/%s-%d", directoryName, os.Geteuid())
+	session := fmt.Sprintf("/run/user/%d", os.Geteuid())
+	candidates := []string{filepath.Join(base, directoryName)}
+	switch {
+	case filepath.Clean(base) == session:
+		candidates = append(candidates, temporary)
+	case !filepath.IsAbs(base):
+		candidates = []string{temporary, filepath.Join(session, directoryName)}
+	}
+	var there []string
+	for i, path := range candidates {
+		err := checkPrivate(path)
+		if err == nil {
+			there = append(there, path)
+		} else if i == 0 && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if len(there) == 0 && filepath.IsAbs(base) && checkPrivate(temporary) == nil && !isDirectory(base) {
+		there = []string{temporary} // where launchers look then
+	}
+	return there, nil
+}
+
+// IsFirst tells whether a launcher with this environment looks there.
+func IsFirst(directory string) bool {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(base) {
+		return filepath.Dir(directory) == "/tmp"
+	}
+	return directory == filepath.Join(base, directoryName)
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
 func cleaned(name string) string {
 	if len(name) > programBytesMax {
 		name = name[:programBytesMax]

@@ -42,7 +42,8 @@ func (p *program) residentCommand() *cobra.Command {
 next run. These commands show them, and stop them.
 
 They are in $XDG_RUNTIME_DIR/nearcall-resident, or where that is not set, in
-/tmp/nearcall-resident-UID. PROGRAM is a name, for every version of it that runs,
+/tmp/nearcall-resident-UID; those of your sessions and of your services may be in
+different ones of the two, and both are looked into. PROGRAM is a name, for every version of it that runs,
 or a path, for the version that is there. Without it all are meant.
 
 A resident that is stopped finishes what runs, and the next run starts another.`,
@@ -120,6 +121,10 @@ func (p *program) residentStopCommand() *cobra.Command {
 			return err
 		}
 		stopped, failures := stopAll(ctx, places)
+		if program != "" {
+			forgotten, err := forgetStarts(places)
+			stopped, failures = append(stopped, forgotten...), errors.Join(failures, err)
+		}
 		if asJSON {
 			return errors.Join(p.printResidencies(stopped), failures)
 		}
@@ -127,12 +132,17 @@ func (p *program) residentStopCommand() *cobra.Command {
 			return errNoResident(program)
 		}
 		for _, r := range stopped {
+			if r.report == nil {
+				fmt.Fprintf(p.out, "%s: its failed starts are forgotten: %d\n", r.place.Name, r.failedStarts)
+				continue
+			}
 			fmt.Fprintf(p.out, "%s: process %d leaves%s\n", r.place.Name, r.report.ProcessID, whenFinished(r.report.Running))
 		}
 		return failures
 	})
 	cmd.Long = `Tells residents to finish what runs and to leave, and returns when they have said that
-they will. The next run starts another. Exit code 1 when a program was named of which
+they will. The next run starts another. Of a program that is named and fails it forgets
+the starts that came to nothing, so that the next run tries again. Exit code 1 when a program was named of which
 no resident runs.`
 	return cmd
 }
@@ -154,6 +164,20 @@ func stopAll(ctx context.Context, places []inspect.Place) (stopped []residency, 
 		}
 	}
 	return stopped, failures
+}
+
+// forgetStarts does so for places with starts that came to nothing.
+func forgetStarts(places []inspect.Place) (forgotten []residency, failures error) {
+	for _, place := range places {
+		count, _, err := place.FailedStarts()
+		if err != nil || count > 0 {
+			err = place.ForgetStarts()
+		}
+		if failures = errors.Join(failures, err); err == nil && count > 0 {
+			forgotten = append(forgotten, residency{place: place, state: stateGone, failedStarts: count})
+		}
+	}
+	return forgotten, failures
 }
 
 func whenFinished(running int) string {

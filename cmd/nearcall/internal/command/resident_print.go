@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -13,13 +14,23 @@ import (
 
 func (p *program) printResidents(found []residency) error {
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tSTATE\tPID\tMODE\tRUNS\tRUNNING\tPROGRAM")
+	isElsewhere := func(r residency) bool { return r.place.Directory != "" }
+	more := ""
+	if slices.ContainsFunc(found, isElsewhere) {
+		more = "\tDIRECTORY"
+	}
+	fmt.Fprintln(table, "NAME\tSTATE\tPID\tMODE\tRUNS\tRUNNING\tPROGRAM"+more)
 	for _, r := range found {
+		if isElsewhere(r) {
+			more = "\t" + r.place.Directory
+		} else {
+			more = ""
+		}
 		if r.report == nil {
-			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-\n", r.place.Name, r.state)
+			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-%s\n", r.place.Name, r.state, more)
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, filepath.Clean(r.report.Program))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, filepath.Clean(r.report.Program), more)
 	}
 	return table.Flush()
 }
@@ -35,6 +46,7 @@ func (p *program) printStatus(r residency) error {
 	}
 	if r.failedStarts > 0 {
 		fmt.Fprintf(table, "  failed starts\t%d\n", r.failedStarts)
+		fmt.Fprintf(table, "  next\tmend it, then 'nearcall resident stop %s'\n", r.place.Name)
 	}
 	if !r.plainlyUntil.IsZero() {
 		fmt.Fprintf(table, "  run plainly until\t%s\n", r.plainlyUntil.Format(time.DateTime))

@@ -170,9 +170,34 @@ func TestResidentFailing(t *testing.T) {
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	must(t, os.Chtimes(lock, started, started))
 	nearcall(t, "resident", "list").expect(t, 0, "page  failing  -")
-	status := nearcall(t, "resident", "status", "page").expect(t, 0, "failing", "2026-01-02 03:05:05").out
+	status := nearcall(t, "resident", "status", "page").expect(t, 0, "failing", "2026-01-02 04:04:05").out
 	if fields := strings.Fields(status); !strings.Contains(strings.Join(fields, " "), "failed starts 2") {
 		t.Errorf("got %s", status)
+	}
+	nearcall(t, "resident", "status", "page").expect(t, 0, "mend it, then 'nearcall resident stop page'")
+	must(t, os.WriteFile(lock, []byte("2\n/opt/page"), 0o600))
+	nearcall(t, "resident", "stop").expectOut(t, "")
+	nearcall(t, "resident", "stop", "page").expectOut(t, "page: its failed starts are forgotten: 2\n")
+	nearcall(t, "resident", "stop", "page").expect(t, 1, "page: no resident runs")
+}
+
+// Of a session and of services: each may have another directory, and none is made.
+func TestResidentDirectories(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", fmt.Sprintf("/run/user/%d", os.Geteuid()))
+	directory := fmt.Sprintf("/tmp/nearcall-resident-%d", os.Geteuid())
+	must(t, os.MkdirAll(directory, 0o700))
+	lock := filepath.Join(directory, "command-directories-"+identity+".lock")
+	must(t, os.WriteFile(lock, []byte("2"), 0o600))
+	defer os.Remove(lock)
+	listed := nearcall(t, "resident", "list", "command-directories").expect(t, 0, "failing", "DIRECTORY").out
+	if !strings.HasSuffix(listed, " "+directory+"\n") {
+		t.Errorf("got %s", listed)
+	}
+	private := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", private)
+	nearcall(t, "resident", "list", "command-directories").expectOut(t, "NAME  STATE  PID  MODE  RUNS  RUNNING  PROGRAM\n")
+	if _, err := os.Lstat(filepath.Join(private, "nearcall-resident")); err == nil {
+		t.Error("it has made a directory")
 	}
 }
 
