@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 #include "limits_gen.h"
 #include "nearcall_resident.h"
@@ -44,7 +43,7 @@ void nc_resident_watch_end(nearcall_resident *resident);
 /* ---- The place (resident_place.c) ---- */
 
 struct nc_resident_place {
-    char socket[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+    char socket[4096];
     char lock[4096]; /* "": there is none */
     uint64_t identity; /* by the socket's name; 0: the name does not tell */
     dev_t device;    /* of the socket's path, to see whether it still is our own */
@@ -186,8 +185,9 @@ enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOI
  * descriptors that came are the caller's; those that did not are -1. */
 int nc_resident_receive(nearcall_resident *resident, int connection, int fds[NC_RESIDENT_FDS]);
 
-/* Raises what is lower than the caller's: NULL, or why it may not. */
-const char *nc_resident_raise_limits(pid_t caller);
+/* Raises what is lower than the caller's: NULL, or why not, and whether the caller may have
+ * more than this process. Nothing else is changed. */
+const char *nc_resident_raise_limits(pid_t caller, bool *ret_outgrown);
 
 /* Makes this process the launcher's (resident_apply.c): NULL, or what failed. Closes fds. */
 const char *nc_resident_apply(const struct nc_resident_request *request, pid_t caller,

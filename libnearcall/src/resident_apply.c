@@ -24,15 +24,18 @@ static int move_up(int *fd)
     return 0;
 }
 
-const char *nc_resident_raise_limits(pid_t caller)
+const char *nc_resident_raise_limits(pid_t caller, bool *ret_outgrown)
 {
+    *ret_outgrown = false;
     for (int i = 0; i < RLIMIT_NLIMITS; i++) {
         struct rlimit theirs, ours;
-        if (prlimit(caller, (__rlimit_resource_t)i, NULL, &theirs) < 0 ||
-            getrlimit((__rlimit_resource_t)i, &ours) < 0 || theirs.rlim_max <= ours.rlim_max)
+        if (prlimit(caller, (__rlimit_resource_t)i, NULL, &theirs) < 0)
+            return "its resource limits could not be read";
+        if (getrlimit((__rlimit_resource_t)i, &ours) < 0 || theirs.rlim_max <= ours.rlim_max)
             continue;
         ours.rlim_max = theirs.rlim_max;
-        if (setrlimit((__rlimit_resource_t)i, &ours) < 0)
+        *ret_outgrown = setrlimit((__rlimit_resource_t)i, &ours) < 0;
+        if (*ret_outgrown)
             return "its resource limits are higher than those of the resident";
     }
     return NULL;

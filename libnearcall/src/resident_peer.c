@@ -130,7 +130,11 @@ static bool has_groups(const struct nc_resident_self *self, int connection)
 {
     socklen_t bytes = (socklen_t)(((size_t)self->groups_count + 1) * sizeof(gid_t));
     gid_t *groups = malloc(bytes);
-    bool same = groups && getsockopt(connection, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0 &&
+    struct ucred peer;
+    socklen_t peer_bytes = sizeof(peer);
+    bool same = groups && getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+                peer.gid == getegid() &&
+                getsockopt(connection, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes) == 0 &&
                 bytes == (size_t)self->groups_count * sizeof(gid_t);
     if (same) {
         qsort(groups, (size_t)self->groups_count, sizeof(gid_t), compare_groups);

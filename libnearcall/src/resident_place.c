@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -19,6 +20,7 @@
 /* What launchers end with when they could not start a program. */
 #define NOT_STARTED 125
 #define SUFFIX ".sock"
+#define LOCK_SUFFIX ".lock"
 #define IDENTITY_DIGITS 16
 #define LOCK_MS 1000
 #define LOCK_PAUSE_MS 5
@@ -29,12 +31,24 @@ static bool is_variable(const char *name, const char *value)
     return is && strcmp(is, value) == 0;
 }
 
-NEARCALL_API int nearcall_resident_started(const char *first_argument)
+static bool has_listener(void)
 {
     char self[16];
     snprintf(self, sizeof(self), "%ld", (long)getpid());
-    if (!is_variable("LISTEN_FDS", "1") || !is_variable("LISTEN_PID", self) ||
-        !is_variable("LISTEN_FDNAMES", LISTENER_NAME))
+    return is_variable("LISTEN_FDS", "1") && is_variable("LISTEN_PID", self) &&
+           is_variable("LISTEN_FDNAMES", LISTENER_NAME);
+}
+
+/* The programs that are started while this one loads do not listen for it. */
+__attribute__((constructor)) static void keep_listener(void)
+{
+    if (has_listener())
+        (void)fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC);
+}
+
+NEARCALL_API int nearcall_resident_started(const char *first_argument)
+{
+    if (!has_listener())
         return 0;
     if (first_argument && strcmp(first_argument, FIRST_ARGUMENT) == 0)
         return 1;
@@ -61,22 +75,34 @@ static int is_listening_socket(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens;
 }
 
+/* The socket is beside the lock. What it was bound by is no path here, when its own was too
+ * long for an address. */
+static void name_files(struct nc_resident_place *place, const char *lock, const struct sockaddr_un *address,
+                       size_t path_bytes)
+{
+    size_t end = sizeof(LOCK_SUFFIX) - 1, bytes = lock ? strlen(lock) : 0;
+    bool is_lock = bytes > end && lock[0] == '/' && bytes < sizeof(place->lock);
+    if (is_lock)
+        memcpy(place->lock, lock, bytes + 1);
+    if (is_lock && strcmp(lock + bytes - end, LOCK_SUFFIX) == 0)
+        snprintf(place->socket, sizeof(place->socket), "%.*s%s", (int)(bytes - end), lock, SUFFIX);
+    else
+        memcpy(place->socket, address->sun_path, path_bytes);
+}
+
 int nc_resident_place_open(nearcall_resident *resident)
 {
     struct nc_resident_place *place = &resident->place;
     struct sockaddr_un address = {0};
     socklen_t bytes = sizeof(address);
     struct stat status;
-    const char *lock = getenv("NEARCALL_RESIDENT_LOCK");
     if (!is_listening_socket(LISTENER_FD) ||
         getsockname(LISTENER_FD, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX)
         return nc_resident_fail(resident, NEARCALL_E_FAILED_PRECONDITION,
                                 "descriptor 3 is no listening socket: nearcall-run starts residents, "
                                 "and the program leaves that descriptor alone");
-    memcpy(place->socket, address.sun_path, bytes - offsetof(struct sockaddr_un, sun_path));
+    name_files(place, getenv("NEARCALL_RESIDENT_LOCK"), &address, bytes - offsetof(struct sockaddr_un, sun_path));
     place->identity = identity_of(place->socket);
-    if (lock && lock[0] == '/' && strlen(lock) < sizeof(place->lock))
-        snprintf(place->lock, sizeof(place->lock), "%s", lock);
     if (stat(place->socket, &status) == 0) {
         place->device = status.st_dev;
         place->inode = status.st_ino;

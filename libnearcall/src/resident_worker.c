@@ -83,8 +83,9 @@ static void close_all(int fds[NC_RESIDENT_FDS])
 static const char *limits_refusal(const nearcall_resident *resident, pid_t caller)
 {
     const struct nc_resident_lease_message outgrown = {.type = NC_RESIDENT_OUTGROWN};
-    const char *refusal = nc_resident_raise_limits(caller);
-    if (refusal)
+    bool is_outgrown;
+    const char *refusal = nc_resident_raise_limits(caller, &is_outgrown);
+    if (is_outgrown)
         (void)nc_resident_lease_send(resident->lease, &outgrown, -1);
     return refusal;
 }

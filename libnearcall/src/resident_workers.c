@@ -106,13 +106,14 @@ void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_wor
     nc_resident_worker_hear(resident, worker); /* its last words */
     if (worker->connection >= 0 && ended > 0)
         tell_end(worker, status);
-    if (worker->state == NC_RESIDENT_BUSY)
+    if (worker->state == NC_RESIDENT_BUSY) {
         resident->runs++;
+        resident->idle_since_ns = nc_now_ns();
+    }
     if (worker->state == NC_RESIDENT_STARTING)
         resident->failures++;
     if (worker->state == NC_RESIDENT_STARTING || (worker->state == NC_RESIDENT_WAITING && !resident->leaving))
         log_failure(worker, status);
-    resident->idle_since_ns = nc_now_ns();
     worker_free(resident, worker);
 }
 

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "resident.h"
 #include "resident_test.h"
 
 static nearcall_resident_options options_of(uint32_t workers, int64_t idle_ms)
@@ -181,6 +182,32 @@ static void check_idle(void)
 }
 
 /* A launcher was stopped while it held the lock. */
+/* Reaps a process that was in a state, and tells whether the idle time began anew. */
+static bool is_renewed_by(enum nc_resident_worker_state state)
+{
+    nearcall_resident resident = {.supervisor = getpid()};
+    siginfo_t ended;
+    struct nc_resident_worker *worker = calloc(1, sizeof(*worker));
+    CHECK(worker);
+    *worker = (struct nc_resident_worker){.state = state, .pidfd = -1, .lease = -1, .connection = -1};
+    worker->process_id = fork();
+    if (worker->process_id == 0)
+        _exit(0);
+    CHECK(waitid(P_PID, (id_t)worker->process_id, &ended, WEXITED | WNOWAIT) == 0);
+    resident.workers = worker;
+    nc_resident_worker_reap(&resident, worker);
+    CHECK(!resident.workers);
+    return resident.idle_since_ns != 0;
+}
+
+/* A process that ends without a run, as who refuses one does, is no reason to stay. */
+static void check_idle_is_without_runs(void)
+{
+    CHECK(is_renewed_by(NC_RESIDENT_BUSY));
+    CHECK(!is_renewed_by(NC_RESIDENT_WAITING));
+    CHECK(!is_renewed_by(NC_RESIDENT_STARTING));
+}
+
 static void check_held_lock(void)
 {
     struct resident resident;
@@ -334,6 +361,7 @@ int main(void)
     check_killed_supervisor();
     check_drain();
     check_idle();
+    check_idle_is_without_runs();
     check_held_lock();
     check_changed();
     check_changed_unseen(false);

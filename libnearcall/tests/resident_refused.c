@@ -59,6 +59,21 @@ static void with_other_groups(void *argument)
     _exit(0);
 }
 
+static void with_other_group(void *argument)
+{
+    CHECK(setgid(12345) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+/* Who may not read the caller's limits has lost nothing by it. */
+static void with_other_real_group(void *argument)
+{
+    CHECK(setresgid(12345, (gid_t)-1, (gid_t)-1) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
 static void in_other_namespace(void *argument)
 {
     CHECK(unshare(CLONE_NEWUTS) == 0);
@@ -125,6 +140,23 @@ static void check_missing_variable(void)
     resident_stop(&resident);
 }
 
+static void check_unreadable_limits(void)
+{
+    struct resident resident;
+    char text[4096] = "";
+    char *const environment[] = {NULL};
+    setenv("NCTEST_LIMIT", "1", 1);
+    resident_start(&resident, NULL);
+    unsetenv("NCTEST_LIMIT");
+    struct attempt what = {&resident, environment, NC_RESIDENT_FDS, NULL};
+    in_child(with_other_real_group, &what, "its resource limits could not be read");
+    resident_stop(&resident);
+    int log = open(resident.log, O_RDONLY | O_CLOEXEC);
+    CHECK(log >= 0 && read(log, text, sizeof(text) - 1) > 0);
+    CHECK(!strstr(text, "while it waited for a run"));
+    close(log);
+}
+
 /* Of higher limits there will be a resident when this one has left. */
 static void check_limits(void)
 {
@@ -153,6 +185,7 @@ int main(void)
     CHECK(chmod(test_directory(), 0711) == 0 && chmod(resident.path, 0777) == 0);
     in_child(as_other_user, &what, NULL);
     in_child(with_other_groups, &what, "groups");
+    in_child(with_other_group, &what, "groups");
     in_child(in_other_namespace, &what, "namespace");
     in_child(in_other_root, &what, "root directory");
     what.fds_count = 3;
@@ -162,6 +195,7 @@ int main(void)
     check_variables(what);
     resident_stop(&resident);
     check_missing_variable();
+    check_unreadable_limits();
     check_limits();
     return 0;
 }

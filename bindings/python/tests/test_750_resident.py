@@ -115,6 +115,12 @@ def test_modules_are_imported_once(start: Callable[..., Resident]) -> None:
     assert resident.log.read_text() == "loading\n"
 
 
+def test_what_is_started_while_it_loads_does_not_listen(start: Callable[..., Resident]) -> None:
+    resident = start("pass", "print(os.get_inheritable(3), flush=True)")
+    assert resident.run().code == 0
+    assert resident.log.read_text() == "False\n"
+
+
 # ---- Streams ----
 
 SHOW_STREAMS = """
