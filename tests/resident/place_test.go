@@ -153,12 +153,22 @@ func (p *place) sockets() []string {
 }
 
 // processes are those of the place, but not the launchers.
-func (p *place) processes() (found []int) {
+func (p *place) processes() []int { return p.all(p.runs) }
+
+// launchers are those that run now.
+func (p *place) launchers() []int {
+	return p.all(func(pid int) bool {
+		line := commandLine(pid)
+		return len(line) > 1 && line[0] == launcher && line[1] == p.program
+	})
+}
+
+func (p *place) all(wanted func(pid int) bool) (found []int) {
 	entries, err := os.ReadDir("/proc")
 	must(p.t, err)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
-		if err == nil && p.runs(pid) {
+		if err == nil && wanted(pid) {
 			found = append(found, pid)
 		}
 	}

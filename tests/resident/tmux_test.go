@@ -16,6 +16,7 @@ import (
 type terminal struct {
 	p      *place
 	socket string
+	clears int
 }
 
 // prompt is what the shell says when it waits.
@@ -79,8 +80,9 @@ func (term *terminal) waitFor(pattern string) (parts []string) {
 // clear empties the screen, so that the next text is a new one.
 func (term *terminal) clear() {
 	term.p.t.Helper()
-	term.enter("clear; echo cleared")
-	term.waitFor(`\Acleared\nprompt>`)
+	term.clears++
+	term.enter(fmt.Sprintf("clear; echo cleared %d", term.clears))
+	term.waitFor(fmt.Sprintf(`\Acleared %d\nprompt> *\z`, term.clears))
 }
 
 // expectCode expects how the last command ended, as the shell says.
@@ -97,9 +99,7 @@ func (term *terminal) modes() string {
 	term.p.t.Helper()
 	term.clear()
 	term.enter("stty -a; echo modes end")
-	term.waitFor(`(?m)^modes end$`)
-	_, modes, _ := strings.Cut(term.screen(), "speed ")
-	return modes
+	return term.waitFor(`(?s)(speed .*)\nmodes end\n`)[1]
 }
 
 // A shown is a test that shows the screen when it fails.

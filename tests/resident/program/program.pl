@@ -3,6 +3,7 @@ use strict;
 use warnings;
 
 use Cwd qw(getcwd);
+use IO::Handle ();
 use JSON::PP ();
 use POSIX ();
 use Nearcall::Resident;
