@@ -142,14 +142,18 @@ static void check_missing_variable(void)
 
 static void check_unreadable_limits(void)
 {
+    nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
     struct resident resident;
+    struct frame report;
     char text[4096] = "";
     char *const environment[] = {NULL};
+    options.workers = 1;
     setenv("NCTEST_LIMIT", "1", 1);
-    resident_start(&resident, NULL);
+    resident_start(&resident, &options);
     unsetenv("NCTEST_LIMIT");
     struct attempt what = {&resident, environment, NC_RESIDENT_FDS, NULL};
     in_child(with_other_real_group, &what, "its resource limits could not be read");
+    resident_ask(&resident, NC_RESIDENT_STATUS, &report); /* by the same, or by who came after it */
     resident_stop(&resident);
     int log = open(resident.log, O_RDONLY | O_CLOEXEC);
     CHECK(log >= 0 && read(log, text, sizeof(text) - 1) > 0);
