@@ -25,10 +25,14 @@ func TestWatchedFileChangesUnseen(t *testing.T) {
 	pid := status(t, path).ProcessID
 	must(t, unix.Kill(pid, unix.SIGSTOP))
 	must(t, os.WriteFile(watched, []byte("two"), 0o600))
-	_, _, outcome = run(t, testlauncher.Launch{Program: path})
+	begun, refused, err := testlauncher.Launch{Program: path}.Start()
 	must(t, unix.Kill(pid, unix.SIGCONT))
-	if !strings.Contains(outcome.Plainly, watched+" has changed") {
-		t.Errorf("after the change: %+v", outcome)
+	must(t, err)
+	if begun != nil {
+		_, _ = begun.Wait()
+		t.Error("it ran after the change")
+	} else if !strings.Contains(refused.Plainly, watched+" has changed") {
+		t.Errorf("after the change: %+v", refused)
 	}
 	awaitEnd(t, pid)
 }
