@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -24,8 +25,7 @@ func (p Place) Status(ctx context.Context) (*Report, error) { return p.ask(ctx, 
 func (p Place) Stop(ctx context.Context) (*Report, error) { return p.ask(ctx, request.Stop) }
 
 func (p Place) ask(ctx context.Context, kind request.Kind) (*Report, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", p.Socket)
+	conn, err := dial(ctx, p.Socket)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotRunning
 	}
@@ -46,6 +46,21 @@ func (p Place) ask(ctx context.Context, kind request.Kind) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return report, nil
+}
+
+// dial connects, where a path is too long for an address by its directory's descriptor,
+// as launchers do.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var dialer net.Dialer
+	if len(path) < len(syscall.RawSockaddrUnix{}.Path) {
+		return dialer.DialContext(ctx, "unix", path)
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", directory.Fd(), filepath.Base(path)))
 }
 
 func exchange(conn net.Conn, kind request.Kind) (report string, err error) {
