@@ -84,7 +84,8 @@ func (p *program) residentListCommand() *cobra.Command {
 	cmd.Long = `Lists the residents of this user, and programs that could not be made resident.
 
 Their state is running, leaving (finishes what runs), silent (listens and gives no
-report) or failing (its last starts came to nothing; 'nearcall resident log' tells why).`
+report) or failing (its last starts came to nothing; 'nearcall resident log' tells why:
+mend it, then 'nearcall resident stop PROGRAM').`
 	cmd.Example = `  nearcall resident list
   nearcall resident list --json | jq -r '.[].report.pid'`
 	return cmd
