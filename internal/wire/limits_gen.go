@@ -225,6 +225,12 @@ const (
 	ResidentAnswerMs        = 5000
 	ResidentAnswerMsCeiling = 60000
 
+	// ResidentEndMs (ms): from a signal that is to end a run until its launcher
+	// ends by itself, when the run's process is stopped or has ended. Why: who
+	// interrupts a program that was stopped, or whose resident was, gets the
+	// prompt back.
+	ResidentEndMs = 1000
+
 	// ResidentIdleMs (ms): how long a resident stays with nothing to run. Why: ten
 	// minutes bridge a pause of somebody who works; memory is given back after
 	// that.

@@ -3,7 +3,9 @@
 #include "finish.h"
 #include "text.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { EXIT_CODE_MAX = 255 };
@@ -48,4 +50,31 @@ _Noreturn void nc_end_unknown(const struct run *run)
     else
         nc_say(name, " began and nobody said how it ended: it or its resident was killed; see ", log);
     _exit(NC_EXIT_FAILED);
+}
+
+/* 'T' for one that is stopped, 'Z' for one that has ended or that there is not. */
+static char state_of(pid_t process)
+{
+    char path[sizeof("/proc//stat") + NC_NUMBER_BYTES], number[NC_NUMBER_BYTES], text[64];
+    nc_join(path, sizeof(path), "/proc/", nc_number(number, (unsigned long long)process), "/stat");
+    int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 'Z';
+    /* The name, which may have parentheses itself, is of 15 bytes at most. */
+    ssize_t length = read(fd, text, sizeof(text));
+    close(fd);
+    const char *end = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
+    return end != NULL && end + 2 < text + length ? end[2] : 'Z';
+}
+
+void nc_end_unless_alive(struct run *run)
+{
+    run->asked_ms = 0;
+    char state = run->process > 0 ? state_of(run->process) : '?';
+    if (state != 'T' && state != 'Z' && state != 'X')
+        return;
+    nc_terminal_restore(run->caller->terminal);
+    if (run->ending)
+        _exit(run->code);
+    nc_finish_by_signal(run->asked);
 }

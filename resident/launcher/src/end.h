@@ -13,4 +13,9 @@ int nc_end_killed(const struct run *run, uint32_t number);
 /* The connection of a run that had begun ended, and nobody said how. */
 _Noreturn void nc_end_unknown(const struct run *run);
 
+/* Some time after a signal that was to end the run. Where its process is stopped or
+ * has ended, nobody may be there who says so, and the launcher ends by that signal,
+ * or with the code of ENDING. */
+void nc_end_unless_alive(struct run *run);
+
 #endif

@@ -1,6 +1,8 @@
 #include "pass.h"
 
+#include "deadline.h"
 #include "frame.h"
+#include "limits_gen.h"
 
 #include <signal.h>
 #include <time.h>
@@ -47,6 +49,16 @@ static void stop(struct run *run)
     pass_on(run, SIGCONT);
 }
 
+/* A run that was stopped goes on to its end. */
+static void expect_end(struct run *run, int number)
+{
+    if (run->group != 0)
+        kill(-run->group, SIGCONT);
+    run->asked = number;
+    if (run->asked_ms == 0)
+        run->asked_ms = nc_now_ms() + NC_RESIDENT_END_MS;
+}
+
 static void child_ended(struct run *run)
 {
     int status;
@@ -74,6 +86,8 @@ void nc_pass(struct run *run, int number)
         stop(run);
     else if (!is_childs)
         pass_on(run, number);
+    if (run->running && !is_childs && nc_signal_interrupts(number))
+        expect_end(run, number);
 }
 
 void nc_pass_delayed(struct run *run)

@@ -25,6 +25,7 @@ static int begins(struct run *run, const struct frame *frame)
         return -1;
     run->running = 1;
     run->group = (pid_t)frame->value;
+    run->process = (pid_t)frame->second;
     nc_pass_delayed(run);
     return 0;
 }
@@ -148,9 +149,12 @@ static enum progress wait_once(struct run *run, struct reason *reason, long long
         {run->connection, (short)(POLLIN | (run->request.length > 0 ? POLLOUT : 0)), 0},
         {run->caller->signals->fd, POLLIN, 0},
     };
-    int ready = poll(waits, 2, run->running ? -1 : nc_remaining_ms(deadline_ms));
+    long long until_ms = run->running ? run->asked_ms : deadline_ms;
+    int ready = poll(waits, 2, until_ms == 0 ? -1 : nc_remaining_ms(until_ms));
     if (ready == 0 && !run->running)
         return give_up_waiting(run, reason);
+    if (ready == 0)
+        nc_end_unless_alive(run);
     if (ready <= 0)
         return GOES_ON;
     /* Frames first: a run that has ended gets no signal. */

@@ -27,8 +27,11 @@ struct run {
     struct execution execution;
     int running;           /* RUNNING has come */
     pid_t group;           /* of that: what gets signals; 0: by SIGNAL */
+    pid_t process;         /* of that: what runs it */
     int ending;            /* ENDING has come */
     int code;              /* of that */
+    int asked;             /* the last signal that was to end the run, and */
+    long long asked_ms;    /* when its process is looked at because of that; 0: not */
     int shut;              /* the launcher ended the connection */
     int interrupt;         /* the signal for which it did */
     int stop_at_beginning; /* SIGTSTP came before RUNNING */

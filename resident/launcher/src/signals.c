@@ -53,6 +53,11 @@ int nc_signals_next(const struct signals *signals)
     return 0;
 }
 
+int nc_signal_interrupts(int number)
+{
+    return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
+}
+
 int nc_signal_ends(int number)
 {
     return number != SIGWINCH && number != SIGTSTP && number != SIGCONT && number != SIGCHLD;

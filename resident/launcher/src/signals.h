@@ -22,6 +22,9 @@ void nc_signals_close(struct signals *signals);
  * (nohup, jobs of a shell without job control), or 0. SIGCHLD is one of them. */
 int nc_signals_next(const struct signals *signals);
 
+/* It asks a process to end. */
+int nc_signal_interrupts(int number);
+
 /* Without one that it handles, a process ends by this signal. */
 int nc_signal_ends(int number);
 

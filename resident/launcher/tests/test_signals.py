@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from conftest import World, outcome, taken
+from peer import ENDING as ENDING_FRAME
 from peer import EXECUTE, RUNNING, SIGNAL, WAIT_S, Connection, wait_readable
 
+INTERRUPTS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]
+END_S = 1.0
 # A group of its own, whose parent is in another one of the session.
 A_JOB: dict[str, object] = {"process_group": 0}
 ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
@@ -24,9 +27,15 @@ class Group:
     def __init__(self, world: World) -> None:
         self.note = world.directory / "signals"
         os.mkfifo(self.note)
-        traps = "".join(f"trap 'echo {s.name} >&3' {s.name[3:]}\n" for s in [*ENDING, signal.SIGWINCH, signal.SIGCONT])
-        script = f"{traps}echo ready >&3\nwhile :; do sleep 1000 & wait $!; kill $!; done"
-        command: list[str | Path] = ["/bin/bash", "-c", f'exec 3>"$0"\n{script}', self.note]
+        numbers = [int(number) for number in [*ENDING, signal.SIGWINCH, signal.SIGCONT]]
+        script = f"""import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {numbers})
+note = os.open(sys.argv[1], os.O_WRONLY)
+os.write(note, b"ready\\n")
+while True:
+    os.write(note, signal.Signals(signal.sigwait({numbers})).name.encode() + b"\\n")
+"""
+        command: list[str | Path] = ["/usr/bin/python3", "-c", script, self.note]
         self.process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
         self.groups = world.groups
         self.groups.append(self.process.pid)
@@ -59,7 +68,8 @@ def test_signals_go_to_the_group(world: World, number: signal.Signals) -> None:
     group = Group(world)
     begun(run, group.process.pid)
     process.send_signal(number)
-    assert group.next() == number.name
+    names = {number.name, "SIGCONT"} if number in INTERRUPTS else {number.name}
+    assert {group.next() for _ in names} == names
     run.exited(0)
     assert outcome(process) == (0, "", "")
     group.end()
@@ -203,6 +213,59 @@ def test_without_job_control_a_run_goes_on(world: World) -> None:
     run.exited(5)
     assert outcome(process) == (5, "", "")
     group.end()
+
+
+def test_a_stopped_run_goes_on_to_its_end(world: World) -> None:
+    process, run = world.asked()
+    group = Group(world)
+    begun(run, group.process.pid)
+    os.killpg(group.process.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, group.process.pid, os.WSTOPPED)
+    process.send_signal(signal.SIGTERM)
+    assert {group.next(), group.next()} == {"SIGTERM", "SIGCONT"}
+    run.exited(0)
+    assert outcome(process) == (0, "", "")
+    group.end()
+
+
+@pytest.mark.parametrize("number", INTERRUPTS)
+@pytest.mark.parametrize("code", [None, 5])
+def test_a_run_that_ended_without_a_word(world: World, number: signal.Signals, code: int | None) -> None:
+    """Its supervisor is stopped: it neither waits for it nor ends the connection."""
+    process, run = world.asked()
+    run_of = world.start(command="/bin/true", start_new_session=True)
+    os.waitid(os.P_PID, run_of.pid, os.WEXITED | os.WNOWAIT)
+    run.send(RUNNING, run_of.pid, run_of.pid)
+    if code is not None:
+        run.send(ENDING_FRAME, code)
+    run.send(EXECUTE, 1, text=b"true\0")
+    assert run.receive() is not None
+    process.send_signal(number)
+    assert outcome(process)[0] == (-number if code is None else code)
+
+
+def test_a_resident_that_is_stopped_while_it_runs(world: World) -> None:
+    process, run = world.asked()
+    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
+    run_of.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, run_of.pid, os.WSTOPPED)
+    run.send(RUNNING, 0, run_of.pid)
+    run.send(EXECUTE, 1, text=b"true\0")
+    assert run.receive() is not None
+    process.send_signal(signal.SIGINT)
+    assert outcome(process)[0] == -signal.SIGINT
+
+
+def test_a_run_that_handles_interrupts_goes_on(world: World) -> None:
+    process, run = world.asked()
+    begun(run)
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        assert run.receive() is not None
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.5 * END_S)
+    run.exited(3)
+    assert outcome(process) == (3, "", "")
 
 
 def test_interrupts_are_for_the_program_on_the_callers_side(world: World) -> None:
