@@ -96,6 +96,17 @@ func (p *place) waitIdle() (a answer) {
 	return a
 }
 
+// waitRuns waits until so many runs have ended and none is left: who supervises them hears
+// of a run after its caller did.
+func (p *place) waitRuns(count int) (a answer) {
+	p.t.Helper()
+	processes.WaitFor(p.t, fmt.Sprintf("%d runs", count), settleTimeout, func() bool {
+		a = p.status()
+		return a.Running == 0 && a.Runs >= count
+	})
+	return a
+}
+
 // expectFiles expects what is in the residents' directory, by the ends of names.
 func (p *place) expectFiles(t *testing.T, want string) {
 	t.Helper()

@@ -52,8 +52,8 @@ func TestManyLaunchersFromCold(t *testing.T) {
 		if text, err := os.ReadFile(starts); p.kind.isGo() && string(text) != "start\n" {
 			t.Errorf("residents started: %q, %v", text, err)
 		}
-		a := p.waitIdle()
-		if want := count - plainly; a.Runs != want || residents[a.PID] != want {
+		want := count - plainly
+		if a := p.waitRuns(want); a.Runs != want || residents[a.PID] != want {
 			t.Errorf("the resident says %+v, and %v had %d runs", a, residents, want)
 		}
 		p.expectFiles(t, ".lock .log .sock")

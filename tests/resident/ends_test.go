@@ -224,7 +224,7 @@ func TestWithdrawnRun(t *testing.T) {
 		must(t, os.WriteFile(file, nil, 0o600))
 		u.wait()
 		p.expect(p.run("say", "again"), "again\n", 0)
-		if a := p.waitIdle(); a.Runs != 3 {
+		if a := p.waitRuns(3); a.Runs != 3 {
 			t.Errorf("%+v", a)
 		}
 	})

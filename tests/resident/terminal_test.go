@@ -39,9 +39,7 @@ func TestTerminalEditsLines(t *testing.T) {
 // expectResident expects that what ran was not run plainly.
 func (p *place) expectResident() {
 	p.t.Helper()
-	if a := p.waitIdle(); a.Runs < 2 {
-		p.t.Errorf("the resident had %d runs", a.Runs)
-	}
+	p.waitRuns(2)
 }
 
 // The program is told that its window has another size, and what it is.
