@@ -21,23 +21,30 @@ static void interrupt_only(int signal_number)
 
 /* A lock has no timeout, so a timer interrupts it: again and again, because the
  * first time may be before the wait begins. */
-static void set_timer(int first_ms, int next_ms)
+static void set_timer(int first_ms, int next_ms, struct itimerval *before)
 {
     struct itimerval timer = {{0, (suseconds_t)next_ms * 1000}, {first_ms / 1000, (suseconds_t)(first_ms % 1000) * 1000}};
-    setitimer(ITIMER_REAL, &timer, NULL);
+    setitimer(ITIMER_REAL, &timer, before);
 }
 
 static int wait_for_lock(int fd)
 {
     enum { AGAIN_MS = 10 };
     struct sigaction interrupt = {.sa_handler = interrupt_only}, before;
+    struct itimerval callers;
+    sigset_t alarm_only, blocked;
     int result, error;
+    sigemptyset(&alarm_only);
+    sigaddset(&alarm_only, SIGALRM);
     sigaction(SIGALRM, &interrupt, &before);
-    set_timer(nc_setting_answer_ms(), AGAIN_MS);
+    set_timer(nc_setting_answer_ms(), AGAIN_MS, &callers);
+    sigprocmask(SIG_UNBLOCK, &alarm_only, &blocked);
     result = flock(fd, LOCK_EX);
     error = errno;
-    set_timer(0, 0);
+    set_timer(0, 0, NULL);
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     sigaction(SIGALRM, &before, NULL);
+    setitimer(ITIMER_REAL, &callers, NULL);
     errno = error == EINTR ? ETIMEDOUT : error;
     return result;
 }

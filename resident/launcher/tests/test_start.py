@@ -200,6 +200,26 @@ def test_a_lock_that_nobody_releases_is_waited_for_only_so_long(world: World) ->
     assert "cannot lock" in err
 
 
+def test_the_callers_alarm_is_the_programs(world: World) -> None:
+    sleeps = world.script("sleeps", "#!/bin/sh\nexec sleep 60\n")
+    world.place.mkdir(mode=0o700)
+    world.environment["NEARCALL_RUN_ANSWER_MS"] = "100"
+    with (world.place / f"{identity(sleeps)}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = world.start(sleeps, preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 1.0))
+        assert outcome(process)[0] == -signal.SIGALRM
+
+
+def test_a_lock_is_waited_for_only_so_long_although_alarms_are_blocked(world: World) -> None:
+    world.place.mkdir(mode=0o700)
+    world.environment["NEARCALL_RUN_ANSWER_MS"] = "100"
+    blocked = {signal.SIGALRM}
+    with (world.place / f"{identity(world.program)}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = world.start(world.program, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, blocked))
+        assert outcome(process)[:2] == (PLAIN_CODE, "plain\n")
+
+
 def test_a_lock_that_was_removed_is_none(world: World) -> None:
     tiny = world.tiny()
     starts = world.directory / "starts"
