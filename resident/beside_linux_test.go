@@ -88,7 +88,7 @@ func TestPlainSignals(t *testing.T) {
 	}{
 		{[]string{"ignore"}, []syscall.Signal{syscall.SIGINT}, -1, syscall.SIGINT},
 		{[]string{"wait"}, []syscall.Signal{syscall.SIGTERM}, 4, 0},
-		{[]string{"wait", "twice"}, []syscall.Signal{syscall.SIGHUP, syscall.SIGHUP}, -1, syscall.SIGHUP},
+		{[]string{"wait", "twice"}, []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM}, -1, syscall.SIGTERM},
 	} {
 		command := exec.Command(path, c.arguments...)
 		output, err := command.StdoutPipe()
