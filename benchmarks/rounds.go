@@ -24,7 +24,7 @@ type pace struct {
 
 var (
 	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30, runsMax: 10_000}
-	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5, runsMax: 1_000}
+	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5, runsMax: 10_000}
 )
 
 // of returns the pace of a group.
