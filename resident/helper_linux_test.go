@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -44,6 +45,9 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
+	// What nohup, or a shell that puts this into the background, had ignored is not
+	// what is tested: a signal that is caught here is at its default in what is started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	// With the race detector each process would linger for a second at its end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)

@@ -3,7 +3,9 @@ package resident_test
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/nearcall/nearcall/tests/processes"
@@ -21,6 +23,9 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	// What nohup, or a shell that puts this into the background, had ignored is not
+	// what is tested: a signal that is caught here is at its default in what is started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	folder, err := os.MkdirTemp("", "nearcall-resident-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(folder) }()

@@ -18,6 +18,12 @@ BUILD = Path(os.environ.get("NEARCALL_BUILD", Path(__file__).resolve().parents[3
 LAUNCHER = BUILD / "bin" / "nearcall-run"
 TINY = BUILD / "launcher" / "tests" / "tiny_resident"
 
+# What nohup, or a shell that puts this into the background, had ignored is not what
+# is tested.
+for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
+
 # Started as a resident it ends at once; NOTE counts that.
 PLAIN = """#!/bin/sh
 if [ "$1" = --nearcall-resident ]; then
