@@ -16,6 +16,12 @@ from typing import Any
 
 from support import PATIENCE_SECONDS, wait_until
 
+# The launcher starts residents with all signals at their default, whatever nohup or a
+# shell that put the tests into the background had ignored.
+for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
+
 MAGIC = b"\x8bNCR\r\n\x1a\n"
 HEADER = struct.Struct("<8sIHHIIHHII12x")
 FRAME = struct.Struct("<IIII")
