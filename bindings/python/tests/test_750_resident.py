@@ -372,7 +372,9 @@ def test_signals_are_as_at_a_plain_start(start: Callable[..., Resident]) -> None
     # What Python does itself; what this test was started with is not the run's.
     ignored = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
     caught = 1 << (signal.SIGINT - 1)
-    assert start(body).run().output == f"{0:016x} {ignored:016x} {caught:016x}\n"
+    # 32 and 33 belong to the C library; make leaves one of them ignored.
+    of_programs = (1 << 31) - 1
+    assert [int(field, 16) & of_programs for field in start(body).run().output.split()] == [0, ignored, caught]
 
 
 def test_the_group_gets_the_launcher_s_signals(start: Callable[..., Resident]) -> None:
