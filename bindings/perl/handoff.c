@@ -78,11 +78,15 @@ void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r)
 }
 
 /* The handle is made first of all, and has the descriptor: whatever ends the program's
- * accept from here on, as a signal's handler that dies, closes it. */
+ * accept from here on, as a signal's handler that dies, closes it. It is flushed after each
+ * print, as IO::Socket's accept has it; IO::Handle's autoflush would select it for a while,
+ * and a handler that dies then may leave it selected. */
 static HV *describe(pTHX_ const nearcall_handoff_item *item)
 {
     SV *socket = ncp_new_file(aTHX_ item->fd, NULL);
     HV *what = newHV();
+
+    IoFLAGS(GvIOp((GV *)SvRV(socket))) |= IOf_FLUSH;
 
     (void)hv_stores(what, "socket", socket);
     (void)hv_stores(what, "channel", newSVuv(item->channel));

@@ -49,6 +49,7 @@ subtest 'a connection with all that belongs to it' => sub {
     is( $connection->sockport, $client->peerport,  'and the port that it asked for' );
     ok( fileno($connection) > 2, 'it has a descriptor' );
     is( $connection->pending, 5, 'bytes wait' );
+    is( do { my $selected = select $connection; my $flushed = $|; select $selected; $flushed }, 1, 'a print is sent at once' );
     is( sysread( $connection, my $bytes, 2 ), 2, 'sysread' );
     is( sysread( $connection, $bytes, 100, 2 ), 3, 'ends with the prefix' );
     is( $bytes, 'Hello', 'which is what was read' );
@@ -280,6 +281,38 @@ subtest 'an exception while a connection is accepted' => sub {
     alarm 300;
     cmp_ok( $lost, '>=', 5, "handlers died behind TAKEN in $lost of $rounds rounds" );
     is( descriptors(), $descriptors, 'no descriptor is left' );
+};
+
+# Before each statement in turn, those of the modules that it uses included.
+subtest 'an exception at any place of accept' => sub {
+    my $address = address();
+    my $program = <<'PROGRAM';
+        use TestTools qw(descriptors);
+        use Nearcall::Handoff;
+        my $listener = Nearcall::Handoff->new(shift);
+        syswrite STDOUT, "ready\n";
+        $listener->accept(20);
+        my ( $place, $died, $descriptors ) = ( 0, 1, descriptors() );
+        while ($died) {
+            syswrite STDOUT, "next\n";
+            eval { Devel::Late::arm( ++$place ); $listener->accept(20); $died = Devel::Late::disarm() };
+            die "at $place the connection is left selected" if select ne 'main::STDOUT';
+        }
+        syswrite STDOUT, "last\n";
+        1 until $listener->accept(20)->prefix eq 'last';
+        die 'a descriptor is left' if descriptors() != $descriptors;
+PROGRAM
+    my $pid = open my $run, '-|', $^X, ( map { "-I$_" } @INC ), '-d:Late', '-e', $program, $address or die "perl: $!";
+    readline $run;
+    my $giver = TestGiver->start( addresses => [$address], prefix => 4 );
+    my @clients = $giver->connect;
+    syswrite $clients[0], 'abcd';
+    while ( my $line = readline $run ) {
+        push @clients, $giver->connect;
+        syswrite $clients[-1], $line eq "last\n" ? 'last' : 'abcd';
+    }
+    cmp_ok( scalar @clients, '>', 10, @clients . ' places' );
+    ok( close $run, 'nothing is left' );
 };
 
 subtest 'the descriptor limit' => sub {

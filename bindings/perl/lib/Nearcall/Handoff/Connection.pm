@@ -19,7 +19,6 @@ sub _new {
     my ( undef, $listener, $what ) = @_;
     my $kind = $what->{local} =~ /\Atcp:/ || $what->{remote} =~ /\Atcp:/ ? 'IP' : 'UNIX';
     my $self = bless delete $what->{socket}, __PACKAGE__ . "::$kind";
-    $self->autoflush(1);    # as IO::Socket's accept does
     ${*$self}{nearcall_handoff} = { %$what, listener => $listener };
     tie *$self, 'Nearcall::Handoff::Prefix', $self, $what->{prefix} if length $what->{prefix};
     return $self;
