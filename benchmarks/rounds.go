@@ -53,7 +53,7 @@ type scene struct {
 
 // path is where a server listens.
 func (s *scene) path(name serverName) string {
-	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock"}
+	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock", sessionServer: "session.sock"}
 	return filepath.Join(s.folder, names[name])
 }
 
@@ -71,6 +71,8 @@ func (s *scene) startServers(rows []rowPlan) error {
 		spinServer: {s.built("spin_server"), s.path(spinServer)},
 		goServer:   {s.built("bareserver"), s.path(goServer)},
 		testServer: {s.built("testserver"), "-address", "unix:" + s.path(testServer)},
+
+		sessionServer: {"setsid", s.built("testserver"), "-address", "unix:" + s.path(sessionServer)},
 	}
 	s.servers = map[serverName]*process{}
 	for _, row := range rows {
@@ -236,7 +238,7 @@ func warnOfTransport(plan rowPlan, r round) {
 	case byItself:
 		wanted = transportSameProcess
 	}
-	if (plan.server == testServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
+	if (plan.server == testServer || plan.server == sessionServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
 		fmt.Fprintf(os.Stderr, "benchmarks: the calls of %s went by %s\n", plan.name, r.transport)
 	}
 }
