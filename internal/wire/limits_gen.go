@@ -225,6 +225,12 @@ const (
 	ResidentAnswerMs        = 5000
 	ResidentAnswerMsCeiling = 60000
 
+	// ResidentSendMs (ms): how long descriptors are sent again that the kernel
+	// refuses because too many of the user's are on the way (ETOOMANYREFS). Why:
+	// hundreds of launchers at once are over in a moment; what stays full is no
+	// reason to wait for.
+	ResidentSendMs = 1000
+
 	// ResidentEndMs (ms): from a signal that is to end a run until its launcher
 	// ends by itself, when the run's process is stopped or has ended. Why: who
 	// interrupts a program that was stopped, or whose resident was, gets the

@@ -4,6 +4,7 @@
 #include "end.h"
 #include "finish.h"
 #include "frame.h"
+#include "limits_gen.h"
 #include "pass.h"
 #include "request.h"
 #include "settings.h"
@@ -135,6 +136,26 @@ static enum progress on_signals(struct run *run, struct reason *reason)
     return GOES_ON;
 }
 
+static enum progress send_request(struct run *run, struct reason *reason)
+{
+    enum nc_sent sent = nc_request_send(&run->request, run->connection, reason);
+    if (sent == NC_SENT_LATER)
+        return run->send_until_ms > nc_now_ms() ? GOES_ON : NOT_RUN_PLAIN;
+    run->send_until_ms = 0;
+    if (sent == NC_SENT_ENDED)
+        return receive(run, reason);
+    return sent == NC_SENT ? GOES_ON : NOT_RUN_PLAIN;
+}
+
+/* Nobody tells when descriptors have arrived. */
+static enum progress send_again(struct run *run, struct reason *reason)
+{
+    enum { PAUSE_MS = 5 };
+    struct pollfd waits = {run->caller->signals->fd, POLLIN, 0};
+    enum progress progress = poll(&waits, 1, PAUSE_MS) > 0 ? on_signals(run, reason) : GOES_ON;
+    return progress == GOES_ON ? send_request(run, reason) : progress;
+}
+
 static enum progress on_connection(struct run *run, short events, struct reason *reason)
 {
     /* A resident that is gone is noticed by reading what it said before. */
@@ -166,15 +187,14 @@ static enum progress wait_once(struct run *run, struct reason *reason, long long
 
 enum nc_verdict nc_run(const struct caller *caller, int connection, struct reason *reason)
 {
-    struct run run = {.caller = caller, .connection = connection};
-    enum progress progress = GOES_ON;
+    struct run run = {.caller = caller, .connection = connection, .send_until_ms = nc_now_ms() + NC_RESIDENT_SEND_MS};
+    enum progress progress = NOT_RUN_PLAIN;
     inbox.length = inbox.taken = 0;
-    int sent = nc_request_send(&run.request, connection, caller->program->arguments, &caller->terminal->size, reason);
-    if (sent < 0)
-        progress = NOT_RUN_PLAIN;
+    if (nc_request_build(&run.request, caller->program->arguments, &caller->terminal->size, reason) == 0)
+        progress = send_request(&run, reason);
+    while (progress == GOES_ON && run.send_until_ms != 0)
+        progress = send_again(&run, reason);
     long long deadline_ms = nc_now_ms() + nc_setting_answer_ms();
-    if (sent > 0)
-        progress = receive(&run, reason);
     while (progress == GOES_ON)
         progress = wait_once(&run, reason, deadline_ms);
     close(connection);

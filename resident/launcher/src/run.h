@@ -24,6 +24,7 @@ struct run {
     const struct caller *caller;
     int connection;
     struct request request;
+    long long send_until_ms; /* it is sent again until then; 0: it has been sent, at least in part */
     struct execution execution;
     int running;           /* RUNNING has come */
     pid_t group;           /* of that: what gets signals; 0: by SIGNAL */
