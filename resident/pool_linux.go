@@ -112,7 +112,10 @@ func (p *pool) give(conn *channel.Conn) bool {
 		if m == nil {
 			return !wanted
 		}
-		_ = conn.Control(m.lease.Give) // when that fails it has ended
+		if err := conn.Control(m.lease.Give); errors.Is(err, unix.ETOOMANYREFS) {
+			p.freed(m) // when something else fails it has ended
+			return false
+		}
 		if <-done {
 			return true
 		}
