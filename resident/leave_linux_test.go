@@ -1,6 +1,7 @@
 package resident_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,28 @@ func TestSilenceIsForNobody(t *testing.T) {
 		frame, err := channel.ReadFrame(late)
 		if err != nil || frame.Type != request.Running {
 			t.Errorf("who is late is answered %+v, %v", frame, err)
+		}
+	})
+}
+
+// Nor do those that send a header and nothing of what it announces.
+func TestHeadersAlone(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		for _, announced := range []uint32{100, 8 << 20} {
+			began := time.Now()
+			for _, conn := range silent(t, path, 4) {
+				header := statusRequest(t)[:request.HeaderBytes]
+				binary.LittleEndian.PutUint32(header[8:], announced)
+				binary.LittleEndian.PutUint16(header[14:], uint16(request.Run))
+				binary.LittleEndian.PutUint32(header[28:], 1)
+				_, err := conn.Write(header)
+				must(t, err)
+			}
+			run(t, testlauncher.Launch{Program: path})
+			if took := time.Since(began); took > wire.HelloTimeoutMs*time.Millisecond/2 {
+				t.Errorf("a run takes %v where %d bytes were announced", took, announced)
+			}
 		}
 	})
 }
