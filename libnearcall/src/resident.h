@@ -81,7 +81,13 @@ const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *co
 
 /* ---- The supervisor ---- */
 
-enum nc_resident_worker_state { NC_RESIDENT_STARTING, NC_RESIDENT_WAITING, NC_RESIDENT_BUSY };
+/* HEARING: for one launcher, which is slow. */
+enum nc_resident_worker_state {
+    NC_RESIDENT_STARTING,
+    NC_RESIDENT_WAITING,
+    NC_RESIDENT_HEARING,
+    NC_RESIDENT_BUSY
+};
 
 struct nc_resident_worker {
     struct nc_resident_worker *next;
@@ -97,7 +103,8 @@ enum nc_resident_lease_type {
     NC_RESIDENT_READY = 1,
     NC_RESIDENT_TAKEN = 2,
     NC_RESIDENT_FORWARD = 3,
-    NC_RESIDENT_OUTGROWN = 4 /* a caller may have more than this resident can give */
+    NC_RESIDENT_OUTGROWN = 4, /* a caller may have more than this resident can give */
+    NC_RESIDENT_SLOW = 5      /* it has a connection whose request does not come; it waits for no other */
 };
 
 struct nc_resident_lease_message {
@@ -141,6 +148,7 @@ struct nearcall_resident {
     int epoll;
     bool lease_ended;
     bool waits;
+    bool slow; /* it has sent SLOW */
     int connection;
     struct nc_resident_request request;
     uint8_t *body; /* the whole request; its strings point into it */
@@ -155,6 +163,7 @@ void nc_resident_close_fd(int *fd);
 
 /* ---- Leases (resident_lease.c) ---- */
 
+/* 0, or -1 with errno. What the kernel refuses for ETOOMANYREFS is sent again for a while. */
 int nc_resident_lease_send(int lease, const struct nc_resident_lease_message *message, int fd);
 /* 1: a message, and a descriptor or -1; 0: the end; -1 with errno: EAGAIN, nothing yet. */
 int nc_resident_lease_receive(int lease, struct nc_resident_lease_message *message, int *ret_fd);

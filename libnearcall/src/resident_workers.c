@@ -39,6 +39,8 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
             resident->outdated = true;
             nc_resident_leave(resident, "a file it was made from has changed");
         }
+    } else if (message->type == NC_RESIDENT_SLOW) {
+        worker->state = NC_RESIDENT_HEARING;
     } else if (message->type == NC_RESIDENT_OUTGROWN) {
         nc_resident_leave(resident, "a caller's resource limits are higher than its own");
     } else if (message->type == NC_RESIDENT_READY) {
