@@ -231,10 +231,10 @@ const (
 	// reason to wait for.
 	ResidentSendMs = 1000
 
-	// ResidentEndMs (ms): from a signal that is to end a run until its launcher
-	// ends by itself, when the run's process is stopped or has ended. Why: who
-	// interrupts a program that was stopped, or whose resident was, gets the
-	// prompt back.
+	// ResidentEndMs (ms): from a signal that is to end a run, or the end of its
+	// process, until its launcher ends by itself where nobody says how the run
+	// ended. Why: who interrupts a program that was stopped, or whose resident
+	// was, gets the prompt back.
 	ResidentEndMs = 1000
 
 	// ResidentIdleMs (ms): how long a resident stays with nothing to run. Why: ten

@@ -4,6 +4,7 @@
 
 #include "execute.h"
 #include "place.h"
+#include "process.h"
 #include "program.h"
 #include "reason.h"
 #include "request.h"
@@ -28,7 +29,7 @@ struct run {
     struct execution execution;
     int running;           /* RUNNING has come */
     pid_t group;           /* of that: what gets signals; 0: by SIGNAL */
-    pid_t process;         /* of that: what runs it */
+    struct process process; /* of that: what runs it */
     int ending;            /* ENDING has come */
     int code;              /* of that */
     int asked;             /* the last signal that was to end the run, and */
