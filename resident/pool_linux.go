@@ -12,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/lease"
 )
 
@@ -160,7 +161,7 @@ func (p *pool) start() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	names := []string{variableListenFDs + "=3", variableListenNames + "=" + namesWorker, variableWatched + "=" + p.resident.guard.watched.text()}
+	names := []string{inheritance.ListenFDs + "=3", inheritance.ListenNames + "=" + inheritance.NamesWorker, inheritance.Watched + "=" + p.resident.guard.watched.text()}
 	failure := raw.Control(func(listener uintptr) {
 		process, err = startProcess(os.Args, append(p.resident.guard.start[:len(p.resident.guard.start):len(p.resident.guard.start)], names...),
 			[]uintptr{0, 1, 2, listener, theirs.Fd(), p.queue.Workers()})

@@ -19,6 +19,7 @@ import (
 	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/place"
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -128,7 +129,7 @@ func newResident(o Options, run runFunc, lock string) (*resident, error) {
 	if r.guard, err = newGuard(o, watchedNow(o.Watch)); err != nil {
 		return nil, err
 	}
-	file := os.NewFile(descriptorListener, r.place.Socket())
+	file := os.NewFile(inheritance.Listener, r.place.Socket())
 	defer func() { _ = file.Close() }()
 	made, err := net.FileListener(file)
 	if err != nil {
@@ -152,6 +153,7 @@ func (r *resident) live() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
+	r.activity.watch() // not sooner: what it asks is there now, and preparing is not idling
 	var l leaving
 	select {
 	case l = <-r.leave:

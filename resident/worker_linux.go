@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/lease"
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -31,7 +32,7 @@ type worker struct {
 }
 
 func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
-	l, err := lease.Open(descriptorLease, descriptorListener, descriptorQueue)
+	l, err := lease.Open(inheritance.Lease, inheritance.Listener, inheritance.Queue)
 	if err != nil {
 		return nil, err
 	}

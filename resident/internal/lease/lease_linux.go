@@ -107,9 +107,6 @@ type Worker struct {
 
 // Open makes a worker of inherited descriptors, which it owns.
 func Open(lease, listener, queue int) (*Worker, error) {
-	for _, fd := range []int{lease, listener, queue} {
-		unix.CloseOnExec(fd)
-	}
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)

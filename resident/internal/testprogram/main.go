@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/resident"
+	_ "github.com/nearcall/nearcall/resident/internal/beforemain"
 )
 
 func main() {
