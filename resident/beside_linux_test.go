@@ -18,7 +18,8 @@ import (
 // keeps the resident.
 func TestFunctionsBesideCommands(t *testing.T) {
 	t.Setenv("TEST_SERVE", "yes")
-	t.Setenv("TEST_IDLE", "100ms")
+	const idle = 2 * time.Second
+	t.Setenv("TEST_IDLE", idle.String())
 	eachMode(t, func(t *testing.T, _, path string) {
 		startResident(t, path)
 		pid := status(t, path).ProcessID
@@ -35,8 +36,8 @@ func TestFunctionsBesideCommands(t *testing.T) {
 			}
 			_, _, outcome := run(t, testlauncher.Launch{Program: path})
 			expect(t, outcome, testlauncher.Outcome{})
-			time.Sleep(150 * time.Millisecond) // longer than its idle time
 		}
+		time.Sleep(idle + idle/4)
 		if !alive(pid) {
 			t.Error("it left while a connection was open")
 		}
