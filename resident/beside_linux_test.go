@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/testlauncher"
 )
 
@@ -37,7 +38,13 @@ func TestFunctionsBesideCommands(t *testing.T) {
 			_, _, outcome := run(t, testlauncher.Launch{Program: path})
 			expect(t, outcome, testlauncher.Outcome{})
 		}
-		time.Sleep(idle + idle/4)
+		time.Sleep(max(idle, wire.HelloTimeoutMs*time.Millisecond) + 500*time.Millisecond)
+		if _, err := fmt.Fprintln(conn, "late"); err != nil {
+			t.Error(err)
+		}
+		if got, err := lines.ReadString('\n'); err != nil || atoi(t, got) != len("late") {
+			t.Errorf("after it was silent for long it is answered %q, %v", got, err)
+		}
 		if !alive(pid) {
 			t.Error("it left while a connection was open")
 		}

@@ -99,6 +99,7 @@ func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
 	case n == 0:
 		return request.Header{}, io.EOF
 	case !request.Ours(b[0]):
+		_ = c.socket.SetReadDeadline(time.Time{}) // how long it may be silent is the server's to say
 		return request.Header{}, ErrOther
 	case n < len(b):
 		return request.Header{}, io.ErrUnexpectedEOF
