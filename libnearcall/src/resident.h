@@ -28,6 +28,13 @@ struct nc_resident_file {
     char path[];
 };
 
+/* What stands above a file, as links do and directories. */
+struct nc_resident_above {
+    struct nc_resident_above *next;
+    size_t bytes;
+    char path[];
+};
+
 /* The hash of a file's identity, as in the socket's name; 0: there is no such file. */
 uint64_t nc_resident_identity(const char *path);
 int nc_resident_watch_begin(nearcall_resident *resident);
@@ -36,7 +43,7 @@ int nc_resident_watch_file(nearcall_resident *resident, const char *path);
 /* Takes the events, when no file is other than it was; whether one is. */
 bool nc_resident_watch_changed(nearcall_resident *resident);
 
-/* The same for a worker, who takes no events; a system call while there are none. */
+/* The same for a worker, who takes no events; a system call while there are none, if all is watched. */
 bool nc_resident_watch_is_outdated(const nearcall_resident *resident);
 void nc_resident_watch_end(nearcall_resident *resident);
 
@@ -126,6 +133,8 @@ struct nearcall_resident {
     int signals; /* a signalfd of SIGTERM */
     int inotify;
     struct nc_resident_file *files;
+    struct nc_resident_above *above;
+    bool looks; /* not all can be watched: the files are looked at with each run */
     int64_t process_start_ns; /* by the clock of files; 0: not asked for yet */
     struct nc_resident_worker *workers;
     int next_lease[2]; /* for the worker that is being forked; -1: none */

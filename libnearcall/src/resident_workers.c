@@ -35,7 +35,7 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
     } else if (message->type == NC_RESIDENT_TAKEN) {
         worker->state = NC_RESIDENT_BUSY;
         worker->connection = fd;
-        if (resident->inotify < 0 && nc_resident_watch_changed(resident)) {
+        if (resident->looks && nc_resident_watch_changed(resident)) {
             resident->outdated = true;
             nc_resident_leave(resident, "a file it was made from has changed");
         }

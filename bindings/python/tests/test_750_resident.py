@@ -451,6 +451,39 @@ def test_no_run_has_a_module_that_was_changed(start: Callable[..., Resident], fo
     assert resident.wait_left() == 0
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("what", ["directory", "link", "link of the file"])
+def test_it_leaves_when_something_above_a_module_changes(
+    start: Callable[..., Resident], folder: Path, what: str, stopped: bool
+) -> None:
+    """Nothing happens to the file itself."""
+    release = folder / "releases" / "one" / "lib"
+    release.mkdir(parents=True)
+    (release / "mymodule.py").write_text("text = 'one'\n")
+    (folder / "current").symlink_to(folder / "releases" / "one")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "mymodule.py").symlink_to(release / "mymodule.py")
+    place = folder / "linked" if what == "link of the file" else folder / "current" / "lib"
+    resident = start("print(mymodule.text)", f"sys.path.insert(0, {str(place)!r})\nimport mymodule")
+    resident.wait_waiting()
+    if stopped:
+        resident.process.send_signal(signal.SIGSTOP)
+    if what == "directory":
+        (folder / "releases" / "one").rename(folder / "releases" / "old")
+    elif what == "link":
+        (folder / "next").symlink_to(folder / "releases" / "two")
+        (folder / "next").rename(folder / "current")
+    else:
+        (folder / "linked" / "mymodule.py").unlink()
+    if stopped:
+        connection = resident.begin()
+        frames = connection.frames()
+        connection.close()
+        resident.process.send_signal(signal.SIGCONT)
+        assert [frame[0] for frame in frames] == [PLAINLY]
+    assert resident.wait_left() == 0
+
+
 def test_it_leaves_when_a_file_changes_that_it_watches(start: Callable[..., Resident], folder: Path) -> None:
     (folder / "settings").write_text("one")
     resident = start("pass", main=f"resident.main(run, watch=[{str(folder / 'settings')!r}])\n")
