@@ -104,6 +104,19 @@ BLOCK
 }
 
 {
+    my $resident = TestResident->new( 'use Scalar::Util qw(tainted);', <<'BLOCK', switches => '-T' );
+        print join( ' ', map { tainted($_) ? 'tainted' : 'trusted' } $ENV{PATH}, $ENV{MINE}, $ARGV[0], $0 ), "\n";
+        $ENV{PATH} = '/bin:/usr/bin' if @ARGV > 1;
+        delete @ENV{qw(IFS CDPATH ENV BASH_ENV)};
+        system 'true';
+        print "done\n";
+BLOCK
+    my @refused = both( 'what comes from outside is tainted', $resident, 'MINE= PROGRAM a' );
+    like( $refused[1], qr/\AInsecure \$ENV\{PATH\}/, 'and refused' );
+    both( 'what the program trusts is not', $resident, 'MINE=b=c PROGRAM a b' );
+}
+
+{
     my $resident = TestResident->new( <<'BEFORE', 'kill TERM => $$; sleep 5; return 4' );
         $SIG{TERM} = sub { print "handler\n"; exit 3 };
         $SIG{CHLD} = 'IGNORE';
