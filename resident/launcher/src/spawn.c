@@ -124,27 +124,8 @@ static void become_resident(const struct place *place, const char *path, int lis
     _exit(126);
 }
 
-static int absolute_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
+int nc_spawn(const struct place *place, const char *path, int listener, struct reason *reason)
 {
-    char directory[PATH_MAX];
-    const char *relative = program->path;
-    /* For those who read it in a list of processes. */
-    while (relative[0] == '.' && relative[1] == '/')
-        relative += 2 + strspn(relative + 2, "/");
-    if (*program->path == '/')
-        directory[0] = '\0';
-    else if (getcwd(directory, sizeof(directory)) == NULL)
-        return nc_because(reason, "the current directory has no name", errno);
-    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", relative) != 0)
-        return nc_because(reason, "the program's path is too long", 0);
-    return 0;
-}
-
-int nc_spawn(const struct place *place, const struct program *program, int listener, struct reason *reason)
-{
-    char path[PATH_MAX];
-    if (absolute_path(program, path, reason) != 0)
-        return -1;
     pid_t between = fork();
     if (between < 0)
         return nc_because(reason, "cannot start a process", errno);

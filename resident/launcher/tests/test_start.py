@@ -123,7 +123,7 @@ def test_a_program_whose_starts_come_to_nothing_is_left_alone(world: World) -> N
         assert (code, out) == (PLAIN_CODE, f"plain {i}\n")
         # No run starts it twice: it may be a program that is not made for it.
         assert world.starts() == min(i + 1, STARTS_MAX)
-        assert lock.read_text() == str(world.starts())
+        assert lock.read_text() == f"{world.starts()}\n{world.program}\n"
     assert "came to nothing" in err
     assert str(lock.with_suffix(".log")) in err
     # Later it is tried again, once: a program that was mended elsewhere.
