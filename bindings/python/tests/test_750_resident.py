@@ -273,6 +273,15 @@ def test_files_that_are_read_are_each_run_s_own(start: Callable[..., Resident], 
         ("sys.exit(9)", 9, ""),
         ("sys.exit()", 0, ""),
         ("sys.exit('why')", 1, "why\n"),
+        ("sys.exit(ValueError('why'))", 1, "why\n"),
+        ("sys.exit((1, 2))", 1, "(1, 2)\n"),
+        ("raise SystemExit((1,))", 1, "(1,)\n"),
+        ("sys.exit(b'why')", 1, "b'why'\n"),
+        ("sys.exit(1.5)", 1, "1.5\n"),
+        ("return [1]", 1, "[1]\n"),
+        ("return False", 0, ""),
+        ("return -1", 255, ""),
+        ("return 2**70", 255, ""),
         ("return 256 + 4", 4, ""),
         ("os._exit(5)", 5, ""),
         ("os.kill(os.getpid(), 9)", -9, ""),
@@ -280,8 +289,11 @@ def test_files_that_are_read_are_each_run_s_own(start: Callable[..., Resident], 
     ],
 )
 def test_codes(start: Callable[..., Resident], body: str, code: int, errors: str) -> None:
-    result = start(body).run()
+    resident = start(body)
+    result = resident.run()
     assert (result.code, result.errors, result.output) == (code, errors, "")
+    plain = subprocess.run([resident.program], capture_output=True, check=False, text=True)
+    assert (plain.returncode, plain.stderr) == (code, errors)
 
 
 def test_exceptions_are_the_interpreter_s(start: Callable[..., Resident]) -> None:
