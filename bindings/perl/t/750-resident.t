@@ -63,6 +63,11 @@ BEFORE
 }
 
 {
+    my $resident = TestResident->new( 'use POSIX (); END { print "END\n" }', 'print "out\n"; STDOUT->flush; POSIX::_exit(7)' );
+    is_deeply( [ $resident->run ], [ "out\n", '', 7 << 8 ], 'who needs no END says so by POSIX::_exit' );
+}
+
+{
     my $resident = TestResident->new( 'srand 1; rand;', 'print rand, "\n"; return' );
     my %numbers = map { ( $resident->run )[0] => 1 } 1 .. 4;
     is( scalar keys %numbers, 4, 'random numbers differ' );

@@ -220,6 +220,13 @@ when the launcher is gone.
 
 =item *
 
+The end of a run is perl's own, with END blocks and the destructors of all objects, those that
+modules made when they were loaded among them: with large ones that takes some milliseconds. A
+run that needs none of it any more writes out what its handles hold and calls C<POSIX::_exit>:
+the launcher ends with that code.
+
+=item *
+
 Threads do not survive the fork.
 
 =back
