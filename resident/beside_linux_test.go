@@ -2,6 +2,7 @@ package resident_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -49,6 +50,32 @@ func TestFunctionsBesideCommands(t *testing.T) {
 			t.Error("it left while a connection was open")
 		}
 		must(t, conn.Close())
+		awaitEnd(t, pid)
+	})
+}
+
+// Where functions are not served any more, their callers are told, and keep nobody.
+func TestFunctionsThatFail(t *testing.T) {
+	t.Setenv("TEST_SERVE", "fail")
+	t.Setenv("TEST_IDLE", "1s")
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		pid := status(t, path).ProcessID
+		var calls []net.Conn
+		for range 20 {
+			conn, err := net.Dial("unix", placeOf(t, path).Socket())
+			must(t, err)
+			_, err = fmt.Fprintln(conn, "one")
+			must(t, err)
+			calls = append(calls, conn)
+		}
+		for _, conn := range calls {
+			must(t, conn.SetReadDeadline(time.Now().Add(patience)))
+			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("a connection that nobody serves ends with %v", err)
+			}
+			must(t, conn.Close())
+		}
 		awaitEnd(t, pid)
 	})
 }
