@@ -287,8 +287,26 @@ func (p *pool) release(m *member, done bool) {
 	}
 }
 
+// outlive is for a worker that has become another program, which lets go of its lease as
+// its end does: nobody tells that program when its caller is gone. It returns when the
+// process has ended.
+func (p *pool) outlive(m *member) {
+	p.mu.Lock()
+	conn, running := m.conn, m.running
+	p.mu.Unlock()
+	pid := m.process.Pid
+	// A process that ends has no file any more when its descriptors are closed.
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || conn == nil || !running {
+		return
+	}
+	defer conn.OnEnd(func() { _ = unix.Kill(-pid, unix.SIGHUP) })()
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
 // reap tells the launcher how the worker ended. Descriptors are closed by then.
 func (p *pool) reap(m *member) {
+	p.outlive(m)
 	state, err := m.process.Wait()
 	_ = m.lease.Close()
 	conn, running := p.forget(m)
