@@ -15,6 +15,7 @@ var errNotInherited = errors.New(argumentResident + " is what nearcall-run start
 type start struct {
 	worker  bool
 	lock    string // a worker has none
+	socket  string // of a resident: its file, as a socketFile has it; "": not known
 	watched string // of a worker
 }
 
@@ -25,9 +26,9 @@ func argumentsWereTaken() bool { return inheritance.Resident() }
 // inherited takes the variables away, so that programs started by this one do not
 // take its descriptors for theirs.
 func inherited() (start, error) {
-	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), watched: os.Getenv(inheritance.Watched)}
+	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), socket: os.Getenv(inheritance.Socket), watched: os.Getenv(inheritance.Watched)}
 	isResident, count := inheritance.Resident() && s.lock != "", os.Getenv(inheritance.ListenFDs)
-	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Watched} {
+	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Socket, inheritance.Watched} {
 		_ = os.Unsetenv(name)
 	}
 	if !(s.worker && count == "3" || isResident && count == "1") {

@@ -36,6 +36,10 @@ func (r *resident) watch() {
 	if path := r.guard.watched.changed(); path != "" {
 		r.goAway(leaving{why: path + " has changed", outdated: true})
 	}
+	_, _ = unix.InotifyAddWatch(events, r.place.Socket(), watchedEvents)
+	if !r.isFound() {
+		r.goAway(gone())
+	}
 	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), before)
 }
 
@@ -74,6 +78,9 @@ func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
 				r.goAway(leaving{why: path + " has changed", outdated: true})
 				return
 			}
+		}
+		if !r.isFound() {
+			r.goAway(gone())
 		}
 	}
 }

@@ -59,7 +59,8 @@ struct nc_resident_place {
 
 int nc_resident_place_open(nearcall_resident *resident);
 bool nc_resident_place_is_own(const nearcall_resident *resident);
-void nc_resident_place_ready(const nearcall_resident *resident);
+/* Takes the lock and empties it; false: this resident is not found any more. */
+bool nc_resident_place_ready(const nearcall_resident *resident);
 /* Takes the lock and removes the socket; lock and log too, when it is outdated. */
 void nc_resident_place_remove(const nearcall_resident *resident);
 

@@ -46,8 +46,9 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
     } else if (message->type == NC_RESIDENT_READY) {
         worker->state = NC_RESIDENT_WAITING;
         resident->failures = 0;
-        if (!resident->ready)
-            nc_resident_place_ready(resident);
+        if (!resident->ready && !nc_resident_place_ready(resident))
+            nc_resident_leave(resident, "its socket is gone: a launcher waited in vain for it to be ready"
+                                        " (NEARCALL_RUN_ANSWER_MS), or somebody removed it");
         resident->ready = true;
     }
 }

@@ -7,12 +7,13 @@ import (
 	"syscall"
 )
 
-// The variables. Lock is that of residents, Watched that of workers.
+// The variables. Lock and Socket are those of residents, Watched that of workers.
 const (
 	ListenPID   = "LISTEN_PID"
 	ListenFDs   = "LISTEN_FDS"
 	ListenNames = "LISTEN_FDNAMES"
 	Lock        = "NEARCALL_RESIDENT_LOCK"
+	Socket      = "NEARCALL_RESIDENT_SOCKET"
 	Watched     = "NEARCALL_RESIDENT_WATCHED"
 )
 

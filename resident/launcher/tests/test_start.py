@@ -77,6 +77,7 @@ print("said", file=sys.stderr)
     )
     world.programs.append(finder)
     world.environment |= {"LISTEN_FDS": "3", "LISTEN_PID": "1", "LISTEN_FDNAMES": "a:b:c", "WORD": "word"}
+    world.environment |= {"NEARCALL_RESIDENT_SOCKET": "9:9"}
 
     def prepare() -> None:
         os.umask(0o007)
@@ -101,6 +102,8 @@ def test_a_resident_finds_what_it_was_promised(found: dict[str, object]) -> None
     environment = found["environment"]
     assert isinstance(environment, dict)
     added = {"LISTEN_FDS": "1", "LISTEN_PID": str(process), "LISTEN_FDNAMES": "nearcall-resident"}
+    socket = os.stat(f"{place}.sock")
+    added["NEARCALL_RESIDENT_SOCKET"] = f"{socket.st_dev}:{socket.st_ino}"
     assert environment.items() >= {**added, "NEARCALL_RESIDENT_LOCK": f"{place}.lock", "WORD": "word"}.items()
     descriptors = found["descriptors"]
     assert isinstance(descriptors, dict)
