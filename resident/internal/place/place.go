@@ -129,32 +129,42 @@ func (p Place) path(suffix string) string {
 // Directory makes the directory of this user's residents where there is none, and
 // fails with ErrUnsafe where it is not the user's alone.
 func Directory() (string, error) {
-	if base := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(base) {
-		path := filepath.Join(base, directoryName)
-		if err := os.Mkdir(path, 0o700); err == nil || errors.Is(err, os.ErrExist) {
-			return path, checkPrivate(path)
-		}
-	}
-	path := fmt.Sprintf("/tmp/%s-%d", directoryName, os.Geteuid())
+	path := first()
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	return path, checkPrivate(path)
 }
 
+// first is where launchers with this environment look: in XDG_RUNTIME_DIR when the
+// directory is there, or they can make it in one of this user's.
+func first() string {
+	base := os.Getenv("XDG_RUNTIME_DIR")
+	path := filepath.Join(base, directoryName)
+	if !filepath.IsAbs(base) {
+		return temporary()
+	}
+	if _, err := os.Lstat(path); err == nil || errors.Is(err, os.ErrNotExist) && canMakeIn(base) {
+		return path
+	}
+	return temporary()
+}
+
+func temporary() string { return fmt.Sprintf("/tmp/%s-%d", directoryName, os.Geteuid()) }
+
 // Directories returns the directories that there are of this user's residents, and makes
 // none: first the one where a launcher with this environment looks, which is an error when
 // it is not the user's alone. The others are those of launchers of the same user's
 // sessions and services; with an XDG_RUNTIME_DIR that no session has there are none.
 func Directories() ([]string, error) {
-	base, temporary := os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/tmp/%s-%d", directoryName, os.Geteuid())
-	session := fmt.Sprintf("/run/user/%d", os.Geteuid())
-	candidates := []string{filepath.Join(base, directoryName)}
-	switch {
-	case filepath.Clean(base) == session:
-		candidates = append(candidates, temporary)
-	case !filepath.IsAbs(base):
-		candidates = []string{temporary, filepath.Join(session, directoryName)}
+	base, session := os.Getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", os.Geteuid())
+	candidates := []string{first()}
+	if filepath.Clean(base) == session || !filepath.IsAbs(base) {
+		for _, path := range []string{temporary(), filepath.Join(session, directoryName)} {
+			if path != candidates[0] {
+				candidates = append(candidates, path)
+			}
+		}
 	}
 	var there []string
 	for i, path := range candidates {
@@ -165,25 +175,11 @@ func Directories() ([]string, error) {
 			return nil, err
 		}
 	}
-	if len(there) == 0 && filepath.IsAbs(base) && checkPrivate(temporary) == nil && !isDirectory(base) {
-		there = []string{temporary} // where launchers look then
-	}
 	return there, nil
 }
 
 // IsFirst tells whether a launcher with this environment looks there.
-func IsFirst(directory string) bool {
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	if !filepath.IsAbs(base) {
-		return filepath.Dir(directory) == "/tmp"
-	}
-	return directory == filepath.Join(base, directoryName)
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
+func IsFirst(directory string) bool { return directory == first() }
 
 func cleaned(name string) string {
 	if len(name) > programBytesMax {

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +104,51 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("with %q it is %s, %v", unusable, got, err)
 		}
 	}
+}
+
+// asNobody is for what root may do and others may not. The thread ends with it.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	const nobody = 65534
+	done := make(chan syscall.Errno)
+	go func() {
+		runtime.LockOSThread()
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody)
+		if errno == 0 {
+			f()
+		}
+		done <- errno
+	}()
+	if errno := <-done; errno != 0 {
+		t.Fatal(errno)
+	}
+}
+
+// Where a launcher could not make the directory it goes to /tmp; so does who lists.
+func TestDirectoriesWhereLaunchersLook(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	must(t, os.Chmod(filepath.Dir(base), 0o755))
+	expect := func(want bool) {
+		t.Helper()
+		made, err := place.Directory()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = os.Remove(made) }() // where somebody is resident it stays
+		listed, err := place.Directories()
+		if err != nil || len(listed) != 1 || listed[0] != made || !place.IsFirst(made) || strings.HasPrefix(made, base) != want {
+			t.Errorf("launchers make %s, and listed are %v, %v", made, listed, err)
+		}
+	}
+	expect(true)
+	must(t, os.Chown(base, 65534, -1))
+	expect(false)
+	must(t, os.Chmod(base, 0o500))
+	asNobody(t, func() { expect(false) })
+	must(t, os.Chmod(base, 0o700))
+	asNobody(t, func() { expect(true) })
 }
 
 // One holds the lock at a time, also when its file is removed by one that leaves.

@@ -31,3 +31,11 @@ func checkPrivate(path string) error {
 	}
 	return nil
 }
+
+// canMakeIn tells whether launchers would make a directory there: sudo may leave them
+// another user's.
+func canMakeIn(base string) bool {
+	var s unix.Stat_t
+	return unix.Stat(base, &s) == nil && s.Mode&unix.S_IFMT == unix.S_IFDIR && int(s.Uid) == os.Geteuid() &&
+		unix.Faccessat(unix.AT_FDCWD, base, unix.W_OK|unix.X_OK, unix.AT_EACCESS) == nil
+}

@@ -8,3 +8,5 @@ import "errors"
 func StatOf(string) (Stat, error) { return Stat{}, errors.ErrUnsupported }
 
 func checkPrivate(string) error { return errors.ErrUnsupported }
+
+func canMakeIn(string) bool { return false }
