@@ -196,8 +196,11 @@ func TestResidentFailingOfOneName(t *testing.T) {
 
 // Of a session and of services: each may have another directory, and none is made.
 func TestResidentDirectories(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", fmt.Sprintf("/run/user/%d", os.Geteuid()))
-	directory := fmt.Sprintf("/tmp/nearcall-resident-%d", os.Geteuid())
+	session, directory := fmt.Sprintf("/run/user/%d", os.Geteuid()), fmt.Sprintf("/tmp/nearcall-resident-%d", os.Geteuid())
+	t.Setenv("XDG_RUNTIME_DIR", session)
+	if err := os.Mkdir(session, 0o700); err == nil { // root has none without a session
+		defer os.Remove(session)
+	}
 	must(t, os.MkdirAll(directory, 0o700))
 	lock := filepath.Join(directory, "command-directories-"+identity+".lock")
 	must(t, os.WriteFile(lock, []byte("2"), 0o600))
