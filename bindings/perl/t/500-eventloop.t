@@ -6,7 +6,7 @@ use FindBin ();
 use lib "$FindBin::Bin/lib";
 use LyingServer qw(msgpack);
 use TestServer;
-use TestTools qw(error_of);
+use TestTools qw(error_of timed);
 
 use File::Temp ();
 use IO::Poll qw(POLLIN POLLOUT);
@@ -21,7 +21,7 @@ my $go = Nearcall->new( $server->address, timeout => 10, nonblocking => 1 );
 sub run_until {
     my ($done) = @_;
     my @finished;
-    my $end = time + 10;
+    my $end = time + 60;
     until ( $done->() ) {
         die "the loop never ended\n" if time > $end;
         my ( $read, $write ) = ( '', '' );
@@ -36,9 +36,8 @@ sub run_until {
 }
 
 subtest 'one call' => sub {
-    my $began = time;
-    my $call = $go->begin( ack => 2, 3 );
-    cmp_ok( time - $began, '<', 0.1, 'begin does not wait' );
+    my $call;
+    cmp_ok( timed { $call = $go->begin( ack => 2, 3 ) }, '<', 0.1, 'begin does not wait' );
     ok( !$call->error, 'nothing has failed' );
     run_until( sub { $call->ready } );
     is( $call->wait, 9, 'the result' );
@@ -71,12 +70,14 @@ subtest 'failures arrive as such' => sub {
 };
 
 subtest 'time' => sub {
-    my $began = time;
-    my $call = $go->with( timeout => 0.1 )->begin( sleep => 60_000 );
-    ok( defined $go->timeout, 'there is something to wait for' );
-    run_until( sub { $call->ready } );
+    my $call;
+    my $took = timed {
+        $call = $go->with( timeout => 0.1 )->begin( sleep => 60_000 );
+        ok( defined $go->timeout, 'there is something to wait for' );
+        run_until( sub { $call->ready } );
+    };
     is( $call->error->name, 'DEADLINE_EXCEEDED', 'late' );
-    cmp_ok( time - $began, '<', 0.5, 'in time' );
+    cmp_ok( $took, '<', 0.5, 'in time' );
 };
 
 subtest 'no server' => sub {
@@ -104,7 +105,7 @@ subtest 'another server while a function is looked up' => sub {
     kill 'STOP', $servers[1]{pid};
     my $began = time;
     ok( $call->ready, 'the call is over' );
-    cmp_ok( time - $began, '<', 1, 'at once' );
+    cmp_ok( time - $began, '<', 4, 'at once' );
     kill 'CONT', $servers[1]{pid};
     is( $call->error->name, 'UNAVAILABLE', 'unavailable' ) or diag $call->error;
     ok( $call->error->not_executed, 'not executed' );

@@ -11,7 +11,7 @@ use IO::Select;
 use POSIX ();
 use Socket qw(SOCK_STREAM AF_UNIX);
 use TestGiver;
-use TestTools qw(descriptors error_of in_child rss_kib wait_until);
+use TestTools qw(descriptors error_of in_child rss_kib signal_when_asleep wait_until);
 use Time::HiRes ();
 
 use Nearcall::Handoff;
@@ -91,7 +91,7 @@ subtest 'what is printed is sent at once' => sub {
         syswrite $client, 'abc';
         my $connection = $listener->accept($PATIENCE);
         print {$connection} "220 hello\n";
-        ok( IO::Select->new($client)->can_read(5), "as by any IO::Socket, with $prefix bytes before" );
+        ok( IO::Select->new($client)->can_read($PATIENCE), "as by any IO::Socket, with $prefix bytes before" );
     }
 };
 
@@ -103,14 +103,14 @@ subtest 'waiting' => sub {
     is( $! + 0, POSIX::ETIMEDOUT(), 'in time' );
     my $handled = 0;
     local $SIG{ALRM} = sub { $handled++ };
-    Time::HiRes::ualarm(20_000);
+    my @senders = signal_when_asleep('ALRM');
     ok( !defined $listener->accept, 'a signal' );
     is( $! + 0, POSIX::EINTR(), 'ends the wait' );
     is( $handled, 1, 'and its handler has run' );
     local $SIG{ALRM} = sub { die "late\n" };
-    Time::HiRes::ualarm(20_000);
+    push @senders, signal_when_asleep('ALRM');
     is( error_of { $listener->accept }, "late\n", 'a handler may die' );
-    alarm 300;
+    waitpid $_, 0 for @senders;
     ok( !$listener->refuse('busy'), 'nothing to refuse' );
 };
 
@@ -259,7 +259,7 @@ subtest 'an exception while a connection is accepted' => sub {
         is( $@, "late\n", "it dies in $place" );
         ok( !$connection, 'and nothing is accepted' );
         is( descriptors(), $descriptors + 1, 'no descriptor is left' );
-        ok( IO::Select->new($client)->can_read(2), 'and the client sees the end' );
+        ok( IO::Select->new($client)->can_read($PATIENCE), 'and the client sees the end' );
     }
     my ( $lost, $rounds ) = ( 0, 0 );
     while ( $lost < 5 && $rounds++ < 20_000 ) {

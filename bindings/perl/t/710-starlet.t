@@ -61,6 +61,7 @@ for my $prefix ( 0, 10, 40 ) {
         my $pid = start_plack( '--handoff', "unix:$directory/worker-%n.sock", '--max-workers', 3,
             '--max-keepalive-reqs', 10 );
         my @sockets = map { "unix:$directory/worker-$_.sock" } 1 .. 3;
+        ok( wait_until { !grep { !-S s/\Aunix://r } @sockets }, 'every worker listens' );
         my $giver = TestGiver->start( addresses => \@sockets, prefix => $prefix, name => 'shop' );
         my $body = "$directory/body";
         open my $out, '>', $body or die "$body: $!";

@@ -94,7 +94,7 @@ subtest 'children share the state' => sub {
 use constant ROUNDS => 100;
 
 # Sends the signal that often, each time when the one before was handled; ends sooner
-# if one is not within 10 seconds.
+# if one is not within a minute.
 sub sender_of {
     my ( $name, $answers ) = @_;
     my $target = $$;
@@ -102,7 +102,7 @@ sub sender_of {
     return $sender if $sender;
     for ( 1 .. ROUNDS ) {
         kill $name => $target or POSIX::_exit(1);
-        IO::Select->new($answers)->can_read(10) or POSIX::_exit(1);
+        IO::Select->new($answers)->can_read(60) or POSIX::_exit(1);
         sysread $answers, my $byte, 1 or POSIX::_exit(1);
     }
     POSIX::_exit(0);

@@ -9,7 +9,7 @@ use Exporter 'import';
 use Test::More ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT_OK = qw(error_of descriptors rss_kib wait_until in_child);
+our @EXPORT_OK = qw(error_of descriptors rss_kib wait_until in_child timed signal_when_asleep);
 
 # The exception that a block throws; fails the test when there is none.
 sub error_of(&) {
@@ -35,15 +35,64 @@ sub rss_kib {
     return $kib;
 }
 
-# Polls a condition that nothing announces, for 10 seconds at most.
+# Polls a condition that nothing announces, for a minute at most.
 sub wait_until(&) {
     my ($condition) = @_;
-    my $end = time + 10;
+    my $end = time + 60;
     while ( time < $end ) {
         return 1 if $condition->();
         sleep 0.002;
     }
     return 0;
+}
+
+# How long a block takes, but for what the machine adds: a process that only slept
+# meanwhile was woken late too, and the block may be woken several times.
+sub timed(&) {
+    my ($block) = @_;
+    pipe my $end,    my $going  or die "pipe: $!";
+    pipe my $answer, my $writer or die "pipe: $!";
+    my $pid = fork // die "fork: $!";
+    if ( !$pid ) {
+        close $going;
+        my ( $late, $nap ) = ( 0, 0.002 );
+        my $is_over;
+        until ($is_over) {
+            my $began = time;
+            $is_over = select my $ready = _bits($end), undef, undef, $nap;
+            $late = time - $began - $nap if $late < time - $began - $nap;
+        }
+        syswrite $writer, $late;
+        require POSIX;
+        POSIX::_exit(0);
+    }
+    close $_ for $end, $writer;
+    my $began = time;
+    $block->();
+    my $took = time - $began;
+    close $going;
+    my $late = do { local $/; readline $answer };
+    waitpid $pid, 0;
+    return $took - 4 * $late;
+}
+
+sub _bits { my ($handle) = @_; vec( my $bits = '', fileno $handle, 1 ) = 1; return $bits }
+
+# Sends this process a signal as soon as it sleeps, which until then it must not do but in
+# what is tested. Returns the process that does, to be waited for.
+sub signal_when_asleep {
+    my ($name) = @_;
+    my $target = $$;
+    my $pid = fork // die "fork: $!";
+    return $pid if $pid;
+    my $state = '';
+    while ( $state ne 'S' ) {
+        open my $status, '<', "/proc/$target/stat" or last;
+        ($state) = readline($status) =~ /\) (\S)/;
+    }
+    kill $name, $target;
+    require POSIX;
+    POSIX::_exit(0);
 }
 
 # Runs a block in a child that ends without cleaning up; returns what the block
