@@ -17,6 +17,7 @@ type start struct {
 	lock    string // a worker has none
 	socket  string // of a resident: its file, as a socketFile has it; "": not known
 	watched string // of a worker
+	files   string // of a worker: the soft limit of files it was started with; "": not known
 }
 
 // argumentsWereTaken tells that this process was started as a resident, when its
@@ -26,9 +27,9 @@ func argumentsWereTaken() bool { return inheritance.Resident() }
 // inherited takes the variables away, so that programs started by this one do not
 // take its descriptors for theirs.
 func inherited() (start, error) {
-	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), socket: os.Getenv(inheritance.Socket), watched: os.Getenv(inheritance.Watched)}
+	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), socket: os.Getenv(inheritance.Socket), watched: os.Getenv(inheritance.Watched), files: os.Getenv(inheritance.Files)}
 	isResident, count := inheritance.Resident() && s.lock != "", os.Getenv(inheritance.ListenFDs)
-	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Socket, inheritance.Watched} {
+	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Socket, inheritance.Watched, inheritance.Files} {
 		_ = os.Unsetenv(name)
 	}
 	if !(s.worker && count == "3" || isResident && count == "1") {

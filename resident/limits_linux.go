@@ -3,6 +3,8 @@ package resident
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,8 +28,7 @@ func limitsOf(pid int) (l resourceLimits, err error) {
 	return l, nil
 }
 
-// same leaves out the soft limit of files: Go has raised it, and those who run
-// commands get it as it was.
+// same leaves out the soft limit of files: Go has raised it.
 func (l *resourceLimits) same(other *resourceLimits, resource int) bool {
 	return l[resource] == other[resource] || resource == unix.RLIMIT_NOFILE && l[resource].Max == other[resource].Max
 }
@@ -76,10 +77,22 @@ func (l *resourceLimits) restore() error {
 	return nil
 }
 
+// filesAtStart returns the soft limit of files that this process was started with, and
+// "" when that is not known: package syscall has raised it by now, and tells the other one
+// only those that it starts, who get it.
+func filesAtStart() string {
+	soft, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(soft))
+}
+
 // limits takes the caller's resource limits over. Those to be raised come first: only
 // that can be forbidden, and it can be undone. After an error that is no plainlyError
-// some are the caller's already.
-func (p *passed) limits() error {
+// some are the caller's already. files is what filesAtStart said: a caller who has the
+// same leaves Go's own limit of files where a plain start has it.
+func (p *passed) limits(files string) error {
 	theirs, err := limitsOf(int(p.peer.ProcessID))
 	if err != nil {
 		return plainlyError(fmt.Sprintf("the caller's resource limits are not known: %v", err))
@@ -90,7 +103,11 @@ func (p *passed) limits() error {
 	}
 	for _, raise := range []bool{true, false} {
 		for resource := range ours {
-			if raise != (theirs[resource].Max > ours[resource].Max) || ours.same(&theirs, resource) {
+			same := ours.same(&theirs, resource)
+			if resource == unix.RLIMIT_NOFILE {
+				same = same && files == fmt.Sprint(theirs[resource].Cur)
+			}
+			if same || raise != (theirs[resource].Max > ours[resource].Max) {
 				continue
 			}
 			// Not by prlimit: package syscall is to know that Go's own limit of files is no more.

@@ -20,6 +20,7 @@ import (
 type pool struct {
 	resident *resident
 	wanted   int
+	files    string // as filesAtStart has it
 	queue    *lease.Queue
 
 	mu       sync.Mutex
@@ -55,6 +56,9 @@ func newPool(r *resident) (*pool, error) {
 	}
 	p := &pool{queue: queue, resident: r, wanted: r.options.workers(), waiting: make(map[*member]bool)}
 	p.free = sync.NewCond(&p.mu)
+	if r.options.Mode == Pool {
+		p.files = filesAtStart()
+	}
 	return p, nil
 }
 
@@ -161,7 +165,7 @@ func (p *pool) start() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	names := []string{inheritance.ListenFDs + "=3", inheritance.ListenNames + "=" + inheritance.NamesWorker, inheritance.Watched + "=" + p.resident.guard.watched.text()}
+	names := []string{inheritance.ListenFDs + "=3", inheritance.ListenNames + "=" + inheritance.NamesWorker, inheritance.Watched + "=" + p.resident.guard.watched.text(), inheritance.Files + "=" + p.files}
 	failure := raw.Control(func(listener uintptr) {
 		process, err = startProcess(os.Args, append(p.resident.guard.start[:len(p.resident.guard.start):len(p.resident.guard.start)], names...),
 			[]uintptr{0, 1, 2, listener, theirs.Fd(), p.queue.Workers()})

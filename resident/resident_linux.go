@@ -34,7 +34,7 @@ func reside(o Options, run runFunc) int {
 	}
 	if started.worker {
 		var w *worker
-		if w, err = newWorker(o, run, started.watched); err == nil {
+		if w, err = newWorker(o, run, started); err == nil {
 			err = w.work()
 		}
 	} else {

@@ -27,16 +27,17 @@ type worker struct {
 	lease   *lease.Worker
 	guard   *guard
 	log     *slog.Logger
+	files   string // the soft limit of files that programs have which it starts; "": not known
 
 	complaints complaints
 }
 
-func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
+func newWorker(o Options, run runFunc, started start) (*worker, error) {
 	l, err := lease.Open(inheritance.Lease, inheritance.Listener, inheritance.Queue)
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(o, watchedBefore(o.Watch, asWatched))
+	g, err := newGuard(o, watchedBefore(o.Watch, started.watched))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
 			return nil, err
 		}
 	}
-	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger(), complaints: complaints{log: o.logger()}}, nil
+	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger(), files: started.files, complaints: complaints{log: o.logger()}}, nil
 }
 
 // work waits for runs until the lease ends. In a pool it does not return from one.
@@ -133,7 +134,7 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 // take commits this process to a run, and makes it the caller's. Before RUNNING
 // nothing was done for which the launcher could not run the program itself.
 func (w *worker) take(conn *channel.Conn, p *passed) error {
-	if err := p.limits(); err != nil {
+	if err := p.limits(w.files); err != nil {
 		var why plainlyError
 		if !errors.As(err, &why) {
 			_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})

@@ -49,6 +49,7 @@ func scripts() []script {
 		{"descriptors", own, `ulimit -n 99; $run limits files`, "99\n", 1},
 		{"bytes", own, `ulimit -f 8; $run limits bytes; $run write 100000 >file; echo $?; wc -c <file`, "", 2},
 		{"limits of another", own, `(ulimit -n 99; $run limits files); $run limits files`, "", 2},
+		{"descriptors of commands", ownGo, `$run files own; $run files child; (ulimit -Sn 77; $run files child); (ulimit -n 999; $run files own; $run files child); $run files child`, "", 6},
 		{"time", all, `{ time -p $run leave 3; } 2>/dev/null; echo $?`, "3\n", 1},
 		{"many arguments", all, `$run say $(seq 5000) | md5sum; echo ${PIPESTATUS[*]}`, "", 1},
 		{"long environment", all, `LONG=$(seq 5000 | head -c 100000) $run report 0 </dev/null | grep -o '"LONG"'`, "\"LONG\"\n", 1},

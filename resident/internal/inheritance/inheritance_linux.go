@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// The variables. Lock and Socket are those of residents, Watched that of workers.
+// The variables. Lock and Socket are those of residents, Watched and
+// Files those of workers.
 const (
 	ListenPID   = "LISTEN_PID"
 	ListenFDs   = "LISTEN_FDS"
@@ -15,6 +16,7 @@ const (
 	Lock        = "NEARCALL_RESIDENT_LOCK"
 	Socket      = "NEARCALL_RESIDENT_SOCKET"
 	Watched     = "NEARCALL_RESIDENT_WATCHED"
+	Files       = "NEARCALL_RESIDENT_FILES"
 )
 
 // What ListenNames has in a resident and in a worker.

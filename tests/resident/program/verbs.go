@@ -25,6 +25,7 @@ func verbs() map[string]verb {
 		"ledger":  ledger,
 		"change":  change,
 		"limits":  limits,
+		"files":   files,
 		"exit":    exit,
 		"leave":   leave,
 		"panic":   func(context.Context, *run) int { panic("as it was told") },
@@ -103,6 +104,22 @@ func limits(_ context.Context, r *run) int {
 		}
 	}
 	return r.broken("no such limit")
+}
+
+// files prints how many the process may have open, or a command that it starts.
+func files(ctx context.Context, r *run) int {
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
+		return r.broken(err.Error())
+	}
+	if r.arguments[0] == "own" {
+		return r.printf("%d\n", own.Cur)
+	}
+	text, err := exec.CommandContext(ctx, "sh", "-c", "ulimit -Sn").Output()
+	if err != nil {
+		return r.broken(err.Error())
+	}
+	return r.printf("%s", text)
 }
 
 func exit(_ context.Context, r *run) int {
