@@ -3,6 +3,7 @@
 #include "deadline.h"
 #include "frame.h"
 #include "limits_gen.h"
+#include "text.h"
 
 #include <signal.h>
 #include <time.h>
@@ -20,30 +21,43 @@ static void pass_on(const struct run *run, int number)
 }
 
 /* The kernel does not stop the processes of a group that no shell could let go on
- * (ssh -t, docker run -it), so it is asked as for any process, not told by SIGSTOP. */
-static void stop_itself(void)
+ * (ssh -t, docker run -it), so it is asked as for any process, not told by SIGSTOP.
+ * Returns whether it was stopped, and let go on. */
+static int stop_itself(int number)
 {
     static const struct timespec at_once;
     sigset_t only;
     sigemptyset(&only);
-    sigaddset(&only, SIGTSTP);
+    sigaddset(&only, number);
     sigprocmask(SIG_UNBLOCK, &only, NULL);
-    kill(getpid(), SIGTSTP);
+    kill(getpid(), number);
     sigprocmask(SIG_BLOCK, &only, NULL);
     /* What let it go on; the run is told in any case. */
     sigemptyset(&only);
     sigaddset(&only, SIGCONT);
-    sigtimedwait(&only, NULL, &at_once);
+    return sigtimedwait(&only, NULL, &at_once) == SIGCONT;
 }
 
-/* The launcher's caller waits for the launcher: it sees it stopped. */
-static void stop(struct run *run)
+/* Whether the run could take what is typed for others: the kernel keeps the jobs of
+ * the terminal's session from that, and a run is of another. */
+static int would_steal(const struct run *run)
+{
+    return run->group != 0 && nc_terminal_is_behind(run->caller->terminal);
+}
+
+/* The launcher's caller waits for the launcher: it sees it stopped. In the background
+ * it stays so, as a program that reads from the terminal does. */
+static void stop(struct run *run, int number)
 {
     int has_terminal = run->execution.process == 0;
     pass_on(run, SIGTSTP);
     if (has_terminal)
         nc_terminal_leave(run->caller->terminal);
-    stop_itself();
+    while (stop_itself(number) && would_steal(run)) {
+        nc_say(run->caller->program->name, " stays stopped in the background, for its standard input is the terminal;"
+                                           " fg lets it go on");
+        number = SIGTTIN;
+    }
     if (has_terminal)
         nc_terminal_return(run->caller->terminal);
     pass_on(run, SIGCONT);
@@ -82,8 +96,8 @@ void nc_pass(struct run *run, int number)
         child_ended(run);
     else if (!run->running)
         keep(run, number);
-    else if (number == SIGTSTP)
-        stop(run);
+    else if (number == SIGTSTP || (number == SIGCONT && would_steal(run)))
+        stop(run, number == SIGTSTP ? SIGTSTP : SIGTTIN);
     else if (!is_childs)
         pass_on(run, number);
     if (run->running && !is_childs && nc_signal_interrupts(number))
@@ -95,7 +109,7 @@ void nc_pass_delayed(struct run *run)
     if (run->size_changed)
         pass_on(run, SIGWINCH);
     if (run->stop_at_beginning)
-        stop(run);
+        stop(run, SIGTSTP);
     run->size_changed = run->stop_at_beginning = 0;
 }
 

@@ -145,6 +145,12 @@ def asleep(process: subprocess.Popen[bytes]) -> None:
     until(lambda: status.read_text().rpartition(")")[2].split()[0] == "S")
 
 
+def stopped(process_id: int) -> None:
+    """Until it is stopped."""
+    status = Path(f"/proc/{process_id}/stat")
+    until(lambda: status.read_text().rpartition(")")[2].split()[0] == "T")
+
+
 def taken(process: subprocess.Popen[bytes]) -> None:
     """Until it has taken every signal that was sent to it."""
     status = Path(f"/proc/{process.pid}/status")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import LAUNCHER, World, outcome, taken
+from conftest import LAUNCHER, World, outcome, stopped, taken
 from peer import EXECUTE, KILLED, SIGNAL, WAIT_S, Connection
 
 ROWS, COLUMNS = 31, 97
@@ -162,6 +162,53 @@ def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
     terminal.type(b"\n")
     assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED) is not None
     assert terminal.is_raw()
+    run.exited(6)
+    terminal.expect(r"ended 6\r\n")
+
+
+def test_the_stop_key_and_bg(world: World, terminal: Terminal) -> None:
+    """What is typed then is the shell's: the run is of another session, and would get it."""
+    resident = world.resident()
+    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
+    shell(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
+    run = resident.accept()
+    begun(run, run_of.pid)
+    terminal.type(b"\x1a")
+    terminal.expect(r"stays stopped in the background")
+    assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
+    stopped(run.process)
+    assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED | os.WNOHANG) is None
+    terminal.type(b"\n")
+    assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED) is not None
+    run.exited(6)
+    terminal.expect(r"ended 6\r\n")
+
+
+def test_bg_without_the_terminal(world: World, terminal: Terminal) -> None:
+    resident = world.resident()
+    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
+    shell(world, terminal, '"$RUN" "$PROGRAM" </dev/null; read line; bg; wait; echo "ended $?"')
+    run = resident.accept()
+    begun(run, run_of.pid)
+    terminal.type(b"\x1a")
+    assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
+    terminal.type(b"\n")
+    assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED) is not None
+    run.exited(0)
+    terminal.expect(r"ended 0\r\n")
+
+
+def test_one_that_was_stopped_by_force_is_stopped_in_the_background(world: World, terminal: Terminal) -> None:
+    """The launcher could not tell the run: it does when it goes on there."""
+    resident = world.resident()
+    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
+    shell(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
+    run = resident.accept()
+    begun(run, run_of.pid)
+    os.kill(run.process, signal.SIGSTOP)
+    assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
+    terminal.type(b"\n")
+    assert os.waitid(os.P_PID, run_of.pid, os.WCONTINUED) is not None
     run.exited(6)
     terminal.expect(r"ended 6\r\n")
 
