@@ -151,12 +151,13 @@ subtest 'a handler that calls' => sub {
 
 subtest 'a handler that closes, or lets go' => sub {
     my $handle = Nearcall->new( $server->address, timeout => 10 );
+    $handle->sleep(0);    # it sleeps in no other call
     local $SIG{ALRM} = sub { $handle->close };
     my @senders = signal_when_asleep('ALRM');
     is( error_of { $handle->sleep(60_000) }->name, 'CANCELLED', 'close' );
 
     $handle = Nearcall->new( $server->address, timeout => 10 );
-    $handle->sleep(0);    # it sleeps in no other call
+    $handle->sleep(0);
     $SIG{ALRM} = sub { undef $handle };
     push @senders, signal_when_asleep('ALRM');
     is( $handle->sleep(2000), 2000, 'the object lives until its call is over' );

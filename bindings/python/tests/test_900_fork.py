@@ -326,8 +326,8 @@ def test_fork_in_a_signal_handler_during_a_call(client: Client) -> None:
 
     former = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert client.sleep(300) == 300
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        assert client.sleep(2000) == 2000
     finally:
         signal.signal(signal.SIGALRM, former)
     assert answers == [0]
@@ -343,9 +343,9 @@ def test_child_that_returns_into_its_parent_s_call(client: Client) -> None:
 
     former = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
         try:
-            result: Any = client.sleep(300)
+            result: Any = client.sleep(2000)
         except nearcall.NearcallError as error:
             result = error
         if os.getpid() != parent:
@@ -355,7 +355,7 @@ def test_child_that_returns_into_its_parent_s_call(client: Client) -> None:
             finally:
                 os.write(writer, b"good" if good else repr(result).encode())
                 os._exit(0)
-        assert result == 300
+        assert result == 2000
     finally:
         if os.getpid() == parent:
             signal.signal(signal.SIGALRM, former)

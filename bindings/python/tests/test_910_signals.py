@@ -14,7 +14,7 @@ import pytest
 
 import nearcall
 from nearcall import Client
-from support import Server, read_line, run_python, wait_until_in_call
+from support import PATIENCE_SECONDS, Server, read_line, ring_during, run_python, wait_until_in_call
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_handlers_run_during_a_call(client: Client, on_alarm: Any, use: str) -> 
     assert USES[use](client, 2000) == 2000
     assert len(seen) >= 4
     assert seen[0] - start < 1.5
-    assert 1.99 < time.monotonic() - start < 4
+    assert 1.99 < time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("use", USES)
@@ -69,9 +69,8 @@ def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: s
     client.one()
     for _ in range(3):
         start = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(Alarm):
-            USES[use](client, 20_000)
+            ring_during(0.3, lambda: USES[use](client, 20_000))
         assert time.monotonic() - start < 5
         assert client.ack(2, 3) == 9
 
@@ -79,9 +78,8 @@ def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: s
 def test_keyboard_interrupt_leaves_the_client_usable(client: Client, on_alarm: Any, interrupt: Any) -> None:
     on_alarm(interrupt)
     for _ in range(5):
-        signal.setitimer(signal.ITIMER_REAL, 0.03)
         with pytest.raises(KeyboardInterrupt):
-            client.sleep(20_000)
+            ring_during(0.03, lambda: client.sleep(20_000))
         assert client.ack(2, 3) == 9
         assert client.call_raw("echo", b"x") == b"x"
 
@@ -91,9 +89,8 @@ def test_interrupt_while_connecting(own_server: Server, on_alarm: Any, interrupt
     own_server.pause()
     with Client(own_server.address) as client:
         for use in (client.connect, client.ping, client.one, lambda: client.begin("one"), lambda: client.one.__doc__):
-            signal.setitimer(signal.ITIMER_REAL, 0.03)
             with pytest.raises(KeyboardInterrupt):
-                use()
+                ring_during(0.03, use)
         own_server.resume()
         assert client.one() == 1
 
@@ -105,9 +102,8 @@ def test_interrupt_while_sending(own_server: Server, on_alarm: Any, interrupt: A
         data = bytearray(3_000_000)
         for _ in range(3):
             own_server.pause()
-            signal.setitimer(signal.ITIMER_REAL, 0.03)
             with pytest.raises(KeyboardInterrupt):
-                client.call_raw("echo", data)
+                ring_during(0.03, lambda: client.call_raw("echo", data))
             # Its memory is the caller's again.
             data.extend(b"x")
             own_server.resume()
@@ -121,24 +117,24 @@ def test_signals_do_not_stretch_the_deadline(client: Client, on_alarm: Any) -> N
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
     start = time.monotonic()
     with pytest.raises(nearcall.DeadlineExceeded):
-        client.block(1_000, timeout=0.3)
-    assert 0.29 < time.monotonic() - start < 0.9
+        client.block(5_000, timeout=0.3)
+    assert 0.29 < time.monotonic() - start < 4
 
 
 def test_handler_that_calls_the_same_client(client: Client, on_alarm: Any) -> None:
     answers: list[Any] = []
     on_alarm(lambda: answers.append((client.ack(2, 3), client.begin("one").wait(), client.call_raw("echo", b"x"))))
     client.one()
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    assert client.sleep(300) == 300
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    assert client.sleep(2000) == 2000
     assert answers == [(9, 1, b"x")]
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    assert client.begin("sleep", 300).wait() == 300
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    assert client.begin("sleep", 2000).wait() == 2000
     assert len(answers) == 2
 
 
 def test_handler_that_waits_for_the_same_call_is_told(client: Client, on_alarm: Any) -> None:
-    call = client.begin("sleep", 300)
+    call = client.begin("sleep", 2000)
     errors: list[BaseException] = []
 
     def handler() -> None:
@@ -148,20 +144,20 @@ def test_handler_that_waits_for_the_same_call_is_told(client: Client, on_alarm: 
             errors.append(error)
 
     on_alarm(handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    assert call.wait() == 300
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    assert call.wait() == 2000
     assert "another wait uses this call's connection" in str(errors[0])
 
 
 def test_handler_that_cancels_the_call(client: Client, on_alarm: Any) -> None:
     call = client.begin("sleep", 20_000)
     on_alarm(call.cancel)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
     # It ends by its cancellation, not by its deadline 20 seconds from now.
     start = time.monotonic()
     with pytest.raises(nearcall.Cancelled):
         call.wait()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 15
     assert client.one() == 1
 
 
@@ -169,8 +165,8 @@ def test_handler_that_closes_the_client(address: str, on_alarm: Any) -> None:
     client = Client(address)
     client.one()
     on_alarm(client.close)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    assert client.sleep(300) == 300
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    assert client.sleep(2000) == 2000
     with pytest.raises(nearcall.FailedPrecondition):
         client.one()
 
@@ -190,7 +186,7 @@ client.sleep(60_000)
         assert read_line(process) == "ready"
         wait_until_in_call(process.pid, process.pid)
         process.terminate()
-        assert process.wait(5) == 7
+        assert process.wait(PATIENCE_SECONDS) == 7
 
 
 def test_sigpipe_is_not_raised(own_server: Server) -> None:
