@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds every wait for something that must happen.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A peer is a server that does what the test says, on a real socket.
 type peer struct {

@@ -31,7 +31,7 @@ const (
 	silentEach      = 50
 	slowEach        = 10
 	slowMax         = 20 * time.Millisecond
-	settleTimeout   = 10 * time.Second
+	settleTimeout   = time.Minute
 )
 
 // A cast is all processes of a run, and what became of them.

@@ -17,7 +17,7 @@ import (
 	"github.com/nearcall/nearcall/tests/processes"
 )
 
-const settleTimeout = 20 * time.Second
+const settleTimeout = time.Minute
 
 // A kind is a way to be resident.
 type kind struct {

@@ -109,7 +109,7 @@ func TestProgramIsReplacedWhileItRuns(t *testing.T) {
 
 // The resident leaves when nothing ran for its time, and not before.
 func TestIdle(t *testing.T) {
-	const idle = 300 * time.Millisecond
+	const idle = 1500 * time.Millisecond
 	eachKind(t, isGo, func(t *testing.T, p *place) {
 		p.env = append(p.env, "PROGRAM_IDLE="+idle.String())
 		pid := p.report().Resident
