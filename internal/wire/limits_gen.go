@@ -246,9 +246,15 @@ const (
 	// program is run plainly. Why: one may be bad luck.
 	ResidentStartsMax = 2
 
+	// ResidentGuardFirstMs (ms): how long a program is run plainly after
+	// resident_starts_max starts that came to nothing; after each one more twice
+	// as long. Why: the cause may have been the caller, as its environment or
+	// limits, and others are not to wait long for it.
+	ResidentGuardFirstMs = 30000
+
 	// ResidentGuardMs (ms): how long a program whose starts came to nothing is run
-	// plainly. Why: a program that is not made for it is asked seldom; one that
-	// was mended has another identity, or is forgotten by a command.
+	// plainly at most. Why: a program that is not made for it is asked seldom; one
+	// that was mended has another identity, or is forgotten by a command.
 	ResidentGuardMs = 3600000
 
 	// ResidentWorkers (processes): processes of a pool that wait. Why: one takes a

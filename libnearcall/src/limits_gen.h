@@ -173,7 +173,10 @@
 /* starts: starts in a row that come to nothing, before a program is run plainly. */
 #define NC_RESIDENT_STARTS_MAX 2
 
-/* ms: how long a program whose starts came to nothing is run plainly. */
+/* ms: how long a program is run plainly after resident_starts_max starts that came to nothing; after each one more twice as long. */
+#define NC_RESIDENT_GUARD_FIRST_MS 30000
+
+/* ms: how long a program whose starts came to nothing is run plainly at most. */
 #define NC_RESIDENT_GUARD_MS 3600000
 
 /* processes: processes of a pool that wait. */

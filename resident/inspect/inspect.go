@@ -109,7 +109,17 @@ func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 	if err != nil || count < wire.ResidentStartsMax {
 		return count, time.Time{}, err
 	}
-	return count, info.ModTime().Add(wire.ResidentGuardMs * time.Millisecond), nil
+	return count, info.ModTime().Add(guard(count)), nil
+}
+
+// guard is twice as long with each start that came to nothing.
+func guard(starts int) time.Duration {
+	const longest = wire.ResidentGuardMs * time.Millisecond
+	d := wire.ResidentGuardFirstMs * time.Millisecond
+	for ; starts > wire.ResidentStartsMax && d < longest; starts-- {
+		d *= 2
+	}
+	return min(d, longest)
 }
 
 // FailedProgram returns the path of the program whose last start came to nothing, so far

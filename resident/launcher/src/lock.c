@@ -97,8 +97,18 @@ static unsigned read_starts(int lock)
     return starts;
 }
 
+/* Twice as long with each start: the first may have failed for the sake of who asked
+ * for them. In a run that has tried once, it is the longest. */
+static long long guard_ms(unsigned starts, unsigned starts_max)
+{
+    long long ms = starts_max < NC_RESIDENT_STARTS_MAX ? NC_RESIDENT_GUARD_MS : NC_RESIDENT_GUARD_FIRST_MS;
+    for (; starts > NC_RESIDENT_STARTS_MAX && ms < NC_RESIDENT_GUARD_MS; starts--)
+        ms *= 2;
+    return ms < NC_RESIDENT_GUARD_MS ? ms : NC_RESIDENT_GUARD_MS;
+}
+
 /* A file of the future is one from before the clock was set: it counts as old. */
-static int is_recent(int lock)
+static int is_younger(int lock, long long ms)
 {
     struct stat status;
     struct timespec now;
@@ -107,16 +117,7 @@ static int is_recent(int lock)
     clock_gettime(CLOCK_REALTIME, &now);
     long long age_ms = ((long long)now.tv_sec - status.st_mtim.tv_sec) * 1000 +
                        (now.tv_nsec - status.st_mtim.tv_nsec) / 1000000;
-    return age_ms > -1000 && age_ms < NC_RESIDENT_GUARD_MS;
-}
-
-/* The path is for people: names of files do not tell two programs of one name apart. */
-static int write_starts(int lock, unsigned starts, const char *path)
-{
-    char buffer[NC_NUMBER_BYTES], text[NC_NUMBER_BYTES + PATH_MAX + 2];
-    nc_join(text, sizeof(text), nc_number(buffer, starts), "\n", path, "\n");
-    ssize_t length = (ssize_t)strlen(text);
-    return ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)length, 0) == length ? 0 : -1;
+    return age_ms > -1000 && age_ms < ms;
 }
 
 int nc_lock_counts(int lock)
@@ -124,17 +125,34 @@ int nc_lock_counts(int lock)
     return read_starts(lock) > 0;
 }
 
-int nc_lock_count_start(int lock, const struct place *place, const char *path, unsigned starts_max,
-                        struct reason *reason)
+int nc_lock_starts(int lock, const struct place *place, unsigned starts_max, struct reason *reason)
 {
     char log[PATH_MAX], text[NC_REASON_BYTES];
     unsigned starts = read_starts(lock);
-    if (starts >= starts_max && is_recent(lock)) {
-        nc_place_path(place, ".log", log);
-        nc_join(text, sizeof(text), "it was started as a resident, which came to nothing; see ", log);
-        return nc_because(reason, text, 0);
-    }
-    if (write_starts(lock, starts + 1, path) != 0)
-        return nc_because(reason, "cannot write the lock file", errno);
-    return 0;
+    if (starts < starts_max || !is_younger(lock, guard_ms(starts, starts_max)))
+        return (int)starts;
+    nc_place_path(place, ".log", log);
+    nc_join(text, sizeof(text), "it was started as a resident, which came to nothing; see ", log);
+    return nc_because(reason, text, 0);
+}
+
+/* What a caller may not write (ulimit -f 0) would end it by SIGXFSZ. */
+static int write_whole(int lock, const char *text)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    ssize_t length = (ssize_t)strlen(text);
+    sigaction(SIGXFSZ, &ignore, &before);
+    ssize_t written = pwrite(lock, text, (size_t)length, 0);
+    int error = errno;
+    sigaction(SIGXFSZ, &before, NULL);
+    errno = error;
+    return written == length && ftruncate(lock, (off_t)length) == 0 ? 0 : -1;
+}
+
+int nc_lock_write(int lock, unsigned starts, const char *path, struct reason *reason)
+{
+    char buffer[NC_NUMBER_BYTES], text[NC_NUMBER_BYTES + PATH_MAX + 2];
+    /* The path is for people: names of files do not tell two programs of one name apart. */
+    nc_join(text, sizeof(text), nc_number(buffer, starts), "\n", path, "\n");
+    return write_whole(lock, text) == 0 ? 0 : nc_because(reason, "cannot write the lock file", errno);
 }

@@ -16,9 +16,11 @@ void nc_lock_release(int lock);
 /* Whether the last start has come to nothing so far. */
 int nc_lock_counts(int lock);
 
-/* Counts one start more of the program with this path, unless starts_max came to
- * nothing lately: then -1 with the reason. */
-int nc_lock_count_start(int lock, const struct place *place, const char *path, unsigned starts_max,
-                        struct reason *reason);
+/* How many starts in a row came to nothing, unless that are starts_max, and lately:
+ * then -1 with the reason. */
+int nc_lock_starts(int lock, const struct place *place, unsigned starts_max, struct reason *reason);
+
+/* Writes how many there are, with the path of the program. 0, or -1 with the reason. */
+int nc_lock_write(int lock, unsigned starts, const char *path, struct reason *reason);
 
 #endif

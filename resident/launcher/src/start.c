@@ -12,6 +12,13 @@
 /* The kernel takes the lower one of this and net.core.somaxconn. */
 enum { BACKLOG = 4096 };
 
+static void unlink_socket(const struct place *place)
+{
+    char path[PATH_MAX];
+    nc_place_path(place, ".sock", path);
+    unlink(path);
+}
+
 /* Under the lock, so that what is at the path belongs to nobody. */
 static int listen_at(const struct place *place, struct reason *reason)
 {
@@ -19,30 +26,51 @@ static int listen_at(const struct place *place, struct reason *reason)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return nc_because(reason, "cannot make a socket", errno);
-    nc_place_path(place, ".sock", path);
-    unlink(path);
+    unlink_socket(place);
     mode_t before = umask(S_IRWXG | S_IRWXO);
     int result = bind(fd, (const struct sockaddr *)&place->address, sizeof(place->address));
     umask(before);
     if (result != 0 || listen(fd, BACKLOG) != 0) {
-        nc_because(reason, path, errno);
+        int error = errno;
+        nc_place_path(place, ".sock", path);
+        nc_because(reason, path, error);
         close(fd);
         return -1;
     }
     return fd;
 }
 
+/* Counted before it begins, so that it is when the launcher is killed; not counted
+ * where there was no process: that is the launcher's own failure. */
+static int spawn_counted(int lock, unsigned starts, const struct place *place, const char *path, int listener,
+                         struct reason *reason)
+{
+    struct reason unused;
+    struct stat before;
+    if (fstat(lock, &before) != 0 || nc_lock_write(lock, starts + 1, path, reason) != 0)
+        return -1;
+    if (nc_spawn(place, path, listener, reason) == 0)
+        return 0;
+    const struct timespec times[] = {before.st_atim, before.st_mtim};
+    if (nc_lock_write(lock, starts, path, &unused) == 0)
+        futimens(lock, times);
+    return -1;
+}
+
 /* The connection waits in the backlog before the resident can have ended and
  * taken the socket with it. */
-static enum nc_reached spawn_and_reach(const struct place *place, const char *path, int *connection,
-                                       struct reason *reason)
+static enum nc_reached spawn_and_reach(int lock, const struct place *place, const char *path, unsigned starts_max,
+                                       int *connection, struct reason *reason)
 {
-    int listener = listen_at(place, reason);
+    int starts = nc_lock_starts(lock, place, starts_max, reason);
+    int listener = starts < 0 ? -1 : listen_at(place, reason);
     if (listener < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = NC_REACHED_PLAIN;
-    if (nc_spawn(place, path, listener, reason) == 0)
+    if (spawn_counted(lock, (unsigned)starts, place, path, listener, reason) == 0)
         reached = nc_reach(place, connection, reason);
+    else
+        unlink_socket(place);
     close(listener);
     return reached;
 }
@@ -60,24 +88,19 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
     if (lock < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = nc_reach(place, connection, reason);
-    if (reached == NC_REACHED_NOBODY) {
-        reached = NC_REACHED_PLAIN;
-        if (nc_lock_count_start(lock, place, path, starts_max, reason) == 0)
-            reached = spawn_and_reach(place, path, connection, reason);
-    }
+    if (reached == NC_REACHED_NOBODY)
+        reached = spawn_and_reach(lock, place, path, starts_max, connection, reason);
     nc_lock_release(lock);
     return reached;
 }
 
 void nc_start_give_up(const struct place *place)
 {
-    char path[PATH_MAX];
     struct reason unused;
     int lock = nc_lock_take(place, &unused);
     if (lock < 0)
         return;
-    nc_place_path(place, ".sock", path);
     if (nc_lock_counts(lock))
-        unlink(path);
+        unlink_socket(place);
     nc_lock_release(lock);
 }

@@ -5,17 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import PLAIN_CODE, World, asleep, outcome
 from peer import WAIT_S, identity, residents_of, wait_readable
 
-STARTS_MAX, GUARD_S, LOG_BYTES_MAX = 2, 3600, 1 << 20
+STARTS_MAX, GUARD_FIRST_S, GUARD_S, LOG_BYTES_MAX = 2, 30, 3600, 1 << 20
 LAUNCHERS = 200
+NOBODY = 65534
 
 
 def only_resident(program: Path) -> int:
@@ -130,12 +133,64 @@ def test_a_program_whose_starts_come_to_nothing_is_left_alone(world: World) -> N
     assert "came to nothing" in err
     assert str(lock.with_suffix(".log")) in err
     # Later it is tried again, once: a program that was mended elsewhere.
-    past = time.time() - GUARD_S - 1
+    past = time.time() - GUARD_FIRST_S - 1
     os.utime(lock, (past, past))
     assert world.run()[:2] == (PLAIN_CODE, "plain\n")
     assert world.starts() == STARTS_MAX + 1
     assert world.run()[:2] == (PLAIN_CODE, "plain\n")
     assert world.starts() == STARTS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    ("starts", "guard_s"),
+    [(STARTS_MAX, GUARD_FIRST_S), (STARTS_MAX + 3, 8 * GUARD_FIRST_S), (STARTS_MAX + 8, GUARD_S), (999, GUARD_S)],
+)
+def test_each_start_that_comes_to_nothing_doubles_the_time_without(world: World, starts: int, guard_s: int) -> None:
+    world.place.mkdir(mode=0o700)
+    lock = world.place / f"{identity(world.program)}.lock"
+    lock.write_text(str(starts))
+    for age_s, started in ((guard_s - 5, 0), (guard_s + 5, 1)):
+        past = time.time() - age_s
+        os.utime(lock, (past, past))
+        assert world.run()[:2] == (PLAIN_CODE, "plain\n")
+        assert world.starts() == started
+
+
+def fewer_processes() -> None:
+    """None at all, of a user who has one."""
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+
+
+def few_files() -> None:
+    """For the lock, and not for a socket."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+
+
+def no_bytes_of_files() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+@pytest.mark.parametrize("starts", [0, STARTS_MAX])
+@pytest.mark.parametrize("limit", [fewer_processes, few_files, no_bytes_of_files])
+def test_what_a_caller_may_not_do_is_no_start(world: World, limit: Callable[[], None], starts: int) -> None:
+    """Others are not to run plainly for it; nor does it end by SIGXFSZ."""
+    tiny, begun = world.tiny(), world.directory / "begun"
+    world.environment["TINY_START"] = str(begun)
+    os.chown(tiny, NOBODY, NOBODY)
+    world.place.mkdir(mode=0o700)
+    lock = world.place / f"{identity(tiny)}.lock"
+    lock.write_text(str(starts))
+    for path in (world.directory, world.runtime, world.place, lock):
+        os.chown(path, NOBODY, NOBODY)
+    past = time.time() - GUARD_FIRST_S - 1
+    os.utime(lock, (past, past))
+    for _ in range(STARTS_MAX + 1):
+        options = {"preexec_fn": limit, "user": NOBODY, "group": NOBODY, "extra_groups": []}
+        assert world.run(tiny, "word", **options)[:2] == (7, "ran word\n")
+    assert not begun.exists()
+    assert int(lock.read_text().split()[0]) == starts
+    assert abs(lock.stat().st_mtime - past) < 1
+    assert not lock.with_suffix(".sock").exists()
 
 
 def test_a_program_that_hangs_when_it_is_started_as_a_resident(world: World) -> None:
