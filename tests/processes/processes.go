@@ -188,6 +188,21 @@ func StartServer(t testing.TB, log *Log, path string, command ...string) *Proces
 	return p
 }
 
+// Delayed returns how long the process has waited in all for a processor that it could
+// have used; of one with several threads, its first.
+func (p *Process) Delayed(t testing.TB) time.Duration {
+	t.Helper()
+	var ran, waited int64
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", p.Process.Pid))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &ran, &waited)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(waited)
+}
+
 // Kill kills the process and waits for its end.
 func (p *Process) Kill() {
 	p.Process.Kill()
