@@ -12,19 +12,26 @@
  *     nearcall_resident *resident;
  *     nearcall_resident_run what;
  *     int r = nearcall_resident_open(&resident, NULL);
- *     while (r >= 0 && (r = nearcall_resident_next(resident)) == NEARCALL_RESIDENT_FORK) {
- *         pid_t pid = fork();
+ *     while (r == NEARCALL_OK || r == NEARCALL_E_INTERRUPTED) {
+ *         r = nearcall_resident_next(resident);
+ *         pid_t pid = r == NEARCALL_RESIDENT_FORK ? fork() : -1;
  *         if (pid == 0) {
  *             nearcall_resident_child(resident);
- *             if (nearcall_resident_accept(resident, &what) != NEARCALL_RESIDENT_RUN)
+ *             while ((r = nearcall_resident_accept(resident, &what)) == NEARCALL_E_INTERRUPTED)
+ *                 ;
+ *             if (r != NEARCALL_RESIDENT_RUN)
  *                 _exit(0);
  *             environ = what.environment;
- *             return run(what.arguments_count, what.arguments);
+ *             int code = run(what.arguments_count, what.arguments);
+ *             nearcall_resident_ending(resident, code);
+ *             return code;
  *         }
- *         nearcall_resident_forked(resident, pid);
+ *         if (r == NEARCALL_RESIDENT_FORK)
+ *             r = nearcall_resident_forked(resident, pid);
  *     }
- *     fprintf(stderr, "%s\n", nearcall_resident_error_message(resident));
- *     _exit(r == NEARCALL_RESIDENT_LEAVE ? 0 : 1);
+ *     if (r < 0)
+ *         fprintf(stderr, "%s\n", nearcall_resident_error_message(resident));
+ *     _exit(r < 0);
  *
  * The process that was started is the supervisor. It is not in the way of a run: children
  * accept from the launchers' socket themselves. It forks them, tells launchers how the
@@ -113,7 +120,7 @@ NEARCALL_API void nearcall_resident_close(nearcall_resident *resident);
 
 /* Waits until there is something to do, and returns NEARCALL_RESIDENT_FORK,
  * NEARCALL_RESIDENT_LEAVE, or an error: NEARCALL_E_INTERRUPTED (a signal arrived: call it
- * again); NEARCALL_E_ABORTED, when children end again and again before they wait. */
+ * again); NEARCALL_E_ABORTED, when children end again and again before they take a run. */
 NEARCALL_API int nearcall_resident_next(nearcall_resident *resident);
 
 /* Says which process was forked; -1: it failed, and errno says why. */

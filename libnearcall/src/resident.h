@@ -140,6 +140,7 @@ struct nearcall_resident {
     struct nc_resident_worker *workers;
     int next_lease[2]; /* for the worker that is being forked; -1: none */
     unsigned failures; /* workers in a row that ended before they waited */
+    unsigned lost;     /* workers in a row that ended while they waited */
     int64_t retry_ns;  /* no fork before it; 0: at once */
     int64_t idle_since_ns;
     int64_t started_ms; /* since 1970 */

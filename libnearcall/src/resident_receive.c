@@ -110,9 +110,10 @@ static int receive_header(struct reading *reading, uint8_t *data, size_t *ret_ha
             return -1;
         *ret_have = NC_RESIDENT_HEADER_BYTES;
     }
-    if (nc_resident_header_decode(request, data, &fault) < 0 || *ret_have > request->bytes)
-        return -1;
-    return 0;
+    int r = nc_resident_header_decode(request, data, &fault);
+    if (r == NC_RESIDENT_OTHER_VERSION)
+        (void)nc_resident_send_frame(reading->connection, NC_RESIDENT_PLAINLY, 0, 0, fault);
+    return r < 0 || *ret_have > request->bytes ? -1 : 0;
 }
 
 /* Room for a request of FIRST_BYTES, until its header says more. */

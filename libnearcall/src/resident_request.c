@@ -27,12 +27,9 @@ static void put(uint8_t *data, uint32_t value)
         data[i] = (uint8_t)(value >> 8 * i);
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes)
+static bool is_of_other_version(const uint8_t *header)
 {
-    for (size_t i = 0; i < bytes; i++)
-        if (data[i])
-            return false;
-    return true;
+    return get(header + 12, 2) != VERSION;
 }
 
 static const char *header_fault(const struct nc_resident_request *request, const uint8_t *header)
@@ -40,16 +37,16 @@ static const char *header_fault(const struct nc_resident_request *request, const
     bool runs = request->kind == NC_RESIDENT_RUN;
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return "it is no request to a resident";
-    if (get(header + 12, 2) != VERSION)
-        return "it is of another version";
+    if (is_of_other_version(header))
+        return "its request is of another version than the resident's";
     if (request->bytes < NC_RESIDENT_HEADER_BYTES)
         return "it is shorter than its header";
     if (request->bytes > NC_RESIDENT_REQUEST_BYTES_MAX)
         return "it is too long";
     if (request->kind < NC_RESIDENT_RUN || request->kind > NC_RESIDENT_STOP)
         return "it is of no kind that there is";
-    if (!is_zero(header + 36, 12))
-        return "its reserved field is not 0";
+    if (runs && request->umask > 0777)
+        return "its umask is none";
     if (runs ? request->arguments_count == 0 : request->arguments_count > 0 || request->environment_count > 0)
         return "it has arguments, or lacks them";
     return NULL;
@@ -68,9 +65,11 @@ int nc_resident_header_decode(struct nc_resident_request *request, const uint8_t
         .environment_count = get(header + 32, 4),
     };
     const char *fault = header_fault(request, header);
-    if (fault)
-        *ret_fault = fault;
-    return fault ? -1 : 0;
+    if (!fault)
+        return 0;
+    *ret_fault = fault;
+    return memcmp(header, magic, sizeof(magic)) == 0 && is_of_other_version(header) ? NC_RESIDENT_OTHER_VERSION
+                                                                                    : NC_RESIDENT_NO_REQUEST;
 }
 
 static size_t count_strings(const char *body, size_t bytes)

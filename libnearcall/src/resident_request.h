@@ -12,6 +12,8 @@
 /* Standard input, output and error, and the directory. */
 #define NC_RESIDENT_FDS 4
 
+enum { NC_RESIDENT_NO_REQUEST = -1, NC_RESIDENT_OTHER_VERSION = -2 };
+
 enum nc_resident_kind { NC_RESIDENT_RUN = 1, NC_RESIDENT_STATUS = 2, NC_RESIDENT_STOP = 3 };
 
 enum nc_resident_frame {
@@ -37,7 +39,8 @@ struct nc_resident_request {
     char **environment;
 };
 
-/* 0, or -1 and why not. */
+/* 0, or why not: NC_RESIDENT_NO_REQUEST, or NC_RESIDENT_OTHER_VERSION, which is to be
+ * answered PLAINLY. */
 int nc_resident_header_decode(struct nc_resident_request *request, const uint8_t *header,
                               const char **ret_fault);
 

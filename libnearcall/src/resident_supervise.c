@@ -114,6 +114,14 @@ static void look_at_time(nearcall_resident *resident)
         nc_resident_leave(resident, "nothing ran for its idle time");
 }
 
+static int fail_of_workers(nearcall_resident *resident)
+{
+    bool is_lost = resident->lost > NC_RESIDENT_WORKERS_CEILING;
+    return nc_resident_fail(resident, NEARCALL_E_ABORTED, "%u processes in a row ended %s a run",
+                            is_lost ? resident->lost : resident->failures,
+                            is_lost ? "while they waited for" : "before they waited for");
+}
+
 NEARCALL_API int nearcall_resident_next(nearcall_resident *resident)
 {
     if (!resident || resident->supervisor != getpid() || resident->signals < 0)
@@ -121,10 +129,8 @@ NEARCALL_API int nearcall_resident_next(nearcall_resident *resident)
     for (;;) {
         if (resident->outdated && resident->ready)
             nc_resident_leave(resident, "a file it was made from has changed");
-        if (resident->failures > NC_RESIDENT_STARTS_MAX)
-            return nc_resident_fail(resident, NEARCALL_E_ABORTED,
-                                    "%u processes in a row ended before they waited for a run",
-                                    resident->failures);
+        if (resident->failures > NC_RESIDENT_STARTS_MAX || resident->lost > NC_RESIDENT_WORKERS_CEILING)
+            return fail_of_workers(resident);
         if (nc_resident_wants_worker(resident)) {
             int r = nc_resident_ask_for_fork(resident);
             if (r != NEARCALL_OK)

@@ -35,6 +35,7 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
     } else if (message->type == NC_RESIDENT_TAKEN) {
         worker->state = NC_RESIDENT_BUSY;
         worker->connection = fd;
+        resident->lost = 0;
         if (resident->looks && nc_resident_watch_changed(resident)) {
             resident->outdated = true;
             nc_resident_leave(resident, "a file it was made from has changed");
@@ -113,9 +114,10 @@ void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_wor
         resident->runs++;
         resident->idle_since_ns = nc_now_ns();
     }
-    if (worker->state == NC_RESIDENT_STARTING)
-        resident->failures++;
-    if (worker->state == NC_RESIDENT_STARTING || (worker->state == NC_RESIDENT_WAITING && !resident->leaving))
+    bool is_lost = worker->state == NC_RESIDENT_WAITING && !resident->leaving;
+    resident->failures += worker->state == NC_RESIDENT_STARTING;
+    resident->lost += is_lost;
+    if (worker->state == NC_RESIDENT_STARTING || is_lost)
         log_failure(worker, status);
     worker_free(resident, worker);
 }

@@ -367,6 +367,21 @@ static void check_given_up(void)
     CHECK(exists(resident.path));
 }
 
+/* It does not fork for ever. */
+static void check_lost(void)
+{
+    struct resident resident;
+    char said[65536];
+    setenv("NCTEST_LOST", "1", 1);
+    resident_start(&resident, NULL);
+    unsetenv("NCTEST_LOST");
+    CHECK_INT(resident_wait(&resident), 1);
+    int log = open(resident.log, O_RDONLY | O_CLOEXEC);
+    read_all(log, said, sizeof(said));
+    close(log);
+    CHECK(strstr(said, "processes in a row ended while they waited for a run"));
+}
+
 int main(void)
 {
     test_begin();
@@ -385,6 +400,7 @@ int main(void)
     check_arguments_gone();
     check_replaced_socket();
     check_lock();
+    check_lost();
     check_given_up();
     return 0;
 }

@@ -44,7 +44,6 @@ static void check_headers(const struct resident *resident)
     check_byte(resident, 8, 47);    /* shorter than its header */
     check_byte(resident, 8, 49);    /* and than its strings */
     check_byte(resident, 11, 0x7F); /* too long */
-    check_byte(resident, 12, 2);    /* version */
     check_byte(resident, 14, 0);    /* kind */
     check_byte(resident, 14, 4);
     check_byte(resident, 14, 2); /* status with arguments */
@@ -53,7 +52,28 @@ static void check_headers(const struct resident *resident)
     check_byte(resident, 28, 2);
     check_byte(resident, 31, 0xFF);
     check_byte(resident, 32, 1);
-    check_byte(resident, 47, 1); /* reserved */
+    check_byte(resident, 21, 2); /* umask 01000 */
+}
+
+/* What later versions may send is no attack. */
+static void check_later(const struct resident *resident)
+{
+    struct frame frame;
+    uint8_t data[BYTES];
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    for (int is_version = 0; is_version < 2; is_version++) {
+        size_t bytes = valid(resident, data);
+        data[is_version ? 12 : 47] = 2; /* or a reserved field */
+        int connection = resident_connect(resident);
+        request_send(connection, data, bytes, fds, NC_RESIDENT_FDS);
+        frame_expect(connection, is_version ? NC_RESIDENT_PLAINLY : NC_RESIDENT_RUNNING, &frame);
+        CHECK(!is_version || strstr(frame.text, "version"));
+        if (!is_version)
+            frame_expect(connection, NC_RESIDENT_EXITED, &frame);
+        CHECK_INT(frame_next(connection, &frame), 0);
+        close(connection);
+    }
+    close(fds[3]);
 }
 
 static void check_cut(const struct resident *resident)
@@ -133,10 +153,11 @@ int main(void)
     check_silence(&resident, 0);
     check_silence(&resident, NC_RESIDENT_HEADER_BYTES);
     check_late(&resident);
+    check_later(&resident);
     launch_start(&launch, &resident, "exit", "7");
     launch_expect(&launch, NC_RESIDENT_EXITED, 7);
     launch_close(&launch);
-    resident_await(&resident, "\"runs\":4,\"running\":0,\"waiting\":2");
+    resident_await(&resident, "\"runs\":5,\"running\":0,\"waiting\":2");
     /* Not more; the first count may have one that a report was just written on. */
     CHECK(descriptors_of(resident.pid) <= before + 1);
     resident_stop(&resident);

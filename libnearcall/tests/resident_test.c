@@ -85,6 +85,8 @@ static void supervise(const nearcall_resident_options *options)
             nearcall_resident_child(resident);
             if (getenv("NCTEST_CRASH"))
                 _exit(9);
+            if (getenv("NCTEST_LOST"))
+                ualarm(50000, 0);
             if (nearcall_resident_accept(resident, &run) != NEARCALL_RESIDENT_RUN)
                 _exit(0);
             _exit(run_program(resident, &run));
