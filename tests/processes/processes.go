@@ -5,6 +5,7 @@ package processes
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -189,11 +190,14 @@ func StartServer(t testing.TB, log *Log, path string, command ...string) *Proces
 }
 
 // Delayed returns how long the process has waited in all for a processor that it could
-// have used; of one with several threads, its first.
+// have used; of one with several threads, its first. 0 where the kernel does not tell.
 func (p *Process) Delayed(t testing.TB) time.Duration {
 	t.Helper()
 	var ran, waited int64
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", p.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
 	if err == nil {
 		_, err = fmt.Sscan(string(text), &ran, &waited)
 	}
