@@ -1,6 +1,7 @@
 package resident
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -119,9 +120,10 @@ func (p *passed) limits(files string) error {
 	return nil
 }
 
+// refusedLimit is EPERM where this process has not enough of the limit to give it.
 func refusedLimit(resource int, refused, restored error) error {
 	if restored != nil {
 		return fmt.Errorf("the caller's resource limit %d cannot be set: %w", resource, refused)
 	}
-	return plainlyError(fmt.Sprintf("the caller's resource limit %d cannot be set: %v", resource, refused))
+	return errors.Join(plainlyError(fmt.Sprintf("the caller's resource limit %d cannot be set: %v", resource, refused)), refused)
 }

@@ -203,6 +203,8 @@ func (p *pool) attend(m *member) {
 			p.freed(m)
 		case lease.Forward:
 			p.resident.attend(channel.FromDescriptor(fd))
+		case lease.Outgrown:
+			p.resident.goAway(leaving{why: "a caller's resource limits are higher than its own"})
 		}
 		p.drained()
 	}

@@ -135,6 +135,9 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 // nothing was done for which the launcher could not run the program itself.
 func (w *worker) take(conn *channel.Conn, p *passed) error {
 	if err := p.limits(w.files); err != nil {
+		if errors.Is(err, unix.EPERM) {
+			_ = w.lease.Tell(lease.Outgrown, lease.NoDescriptor) // who starts the next one has the limits
+		}
 		var why plainlyError
 		if !errors.As(err, &why) {
 			_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})

@@ -22,11 +22,12 @@ type Message byte
 // The messages of a worker, and Give, which is the supervisor's. Those with a
 // connection come with a copy of its descriptor.
 const (
-	Ready   Message = 'R' // it waits
-	Taken   Message = 'T' // it runs this connection's request; a serial one was given it
-	Forward Message = 'F' // this connection is not for it; it goes on waiting
-	Free    Message = 'E' // it is done with a connection, in a pool with one that brought no run, and waits again
-	Give    Message = 'G' // a serial worker is to serve this connection
+	Ready    Message = 'R' // it waits
+	Taken    Message = 'T' // it runs this connection's request; a serial one was given it
+	Forward  Message = 'F' // this connection is not for it; it goes on waiting
+	Free     Message = 'E' // it is done with a connection, in a pool with one that brought no run, and waits again
+	Outgrown Message = 'O' // a caller may have more than this resident can give
+	Give     Message = 'G' // a serial worker is to serve this connection
 )
 
 // NoDescriptor is in place of one.
