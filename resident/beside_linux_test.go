@@ -57,7 +57,7 @@ func TestFunctionsBesideCommands(t *testing.T) {
 // Where functions are not served any more, their callers are told, and keep nobody.
 func TestFunctionsThatFail(t *testing.T) {
 	t.Setenv("TEST_SERVE", "fail")
-	t.Setenv("TEST_IDLE", "1s")
+	t.Setenv("TEST_IDLE", "2s")
 	eachMode(t, func(t *testing.T, _, path string) {
 		startResident(t, path)
 		pid := status(t, path).ProcessID

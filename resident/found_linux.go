@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/place"
 )
 
 // A socketFile is the file that a socket was bound to: another socket may be at its
@@ -39,9 +41,10 @@ func (r *resident) isFound() bool {
 // ready tells launchers that this start came to something, unless they have given it
 // up: under their lock, for they look there whether they may.
 func (r *resident) ready() {
-	lock, err := r.place.TakeLock()
-	if err == nil {
-		defer func() { _ = lock.Release() }()
+	lock, err := r.place.TakeLockSoon()
+	defer func() { _ = lock.Release() }()
+	if errors.Is(err, place.ErrLocked) {
+		err = nil
 	}
 	if !r.isFound() {
 		r.goAway(gone())

@@ -61,6 +61,22 @@ func TestSocketIsRemoved(t *testing.T) {
 	})
 }
 
+// A launcher that was stopped while it held the lock keeps nobody from leaving.
+func TestLockIsHeld(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		pid := status(t, path).ProcessID
+		lock, err := placeOf(t, path).TakeLock()
+		must(t, err)
+		defer func() { must(t, lock.Release()) }()
+		must(t, unix.Kill(pid, unix.SIGTERM))
+		awaitEnd(t, pid)
+		if _, err := os.Lstat(placeOf(t, path).Socket()); err == nil {
+			t.Error("its socket is still there")
+		}
+	})
+}
+
 func expectCounted(t *testing.T, path string) {
 	t.Helper()
 	if text, err := os.ReadFile(placeOf(t, path).Lock()); err != nil || !strings.HasPrefix(string(text), "1\n") {

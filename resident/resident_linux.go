@@ -209,19 +209,21 @@ func (r *resident) idle() bool {
 	return true
 }
 
-// withdraw lets no launcher find this resident any more.
+// withdraw lets no launcher find this resident any more. Without the lock it is right too
+// as long as this process listens.
 func (r *resident) withdraw(l leaving) error {
-	lock, err := r.place.TakeLock()
-	if err != nil {
+	lock, err := r.place.TakeLockSoon()
+	if err != nil && !errors.Is(err, place.ErrLocked) {
 		return err
 	}
 	defer func() { _ = lock.Release() }()
+	err = nil
 	if r.isFound() {
 		err = os.Remove(r.place.Socket())
 	}
 	if l.outdated {
 		_ = os.Remove(r.place.Log())
-		err = errors.Join(err, lock.Remove())
+		err = errors.Join(err, os.Remove(r.place.Lock()))
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // somebody removed it before

@@ -1,7 +1,9 @@
 package place
 
 import (
+	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,14 +14,43 @@ type Lock struct {
 	file *os.File
 }
 
+// ErrLocked is returned where somebody else has the lock for long.
+var ErrLocked = errors.New("somebody holds the resident's lock, as a launcher does that was stopped")
+
 // TakeLock waits until nobody else has it.
 func (p Place) TakeLock() (*Lock, error) {
+	return p.takeLock(func(file *os.File) error { return flock(file, unix.LOCK_EX) })
+}
+
+// TakeLockSoon waits for it for a second, which is longer than anybody needs it who goes on.
+func (p Place) TakeLockSoon() (*Lock, error) {
+	until := time.Now().Add(lockPatience)
+	return p.takeLock(func(file *os.File) error {
+		for {
+			err := flock(file, unix.LOCK_EX|unix.LOCK_NB)
+			if !errors.Is(err, unix.EWOULDBLOCK) {
+				return err
+			}
+			if time.Now().After(until) {
+				return ErrLocked
+			}
+			time.Sleep(lockPause)
+		}
+	})
+}
+
+const (
+	lockPatience = time.Second
+	lockPause    = 5 * time.Millisecond // nobody tells when a lock is free
+)
+
+func (p Place) takeLock(wait func(*os.File) error) (*Lock, error) {
 	for {
 		file, err := os.OpenFile(p.Lock(), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(file); err != nil {
+		if err := wait(file); err != nil {
 			_ = file.Close()
 			return nil, err
 		}
@@ -31,9 +62,9 @@ func (p Place) TakeLock() (*Lock, error) {
 	}
 }
 
-func flock(file *os.File) error {
+func flock(file *os.File, how int) error {
 	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX)
+		err := unix.Flock(int(file.Fd()), how)
 		if err != unix.EINTR {
 			return os.NewSyscallError("flock", err)
 		}
@@ -55,5 +86,10 @@ func (l *Lock) File() *os.File { return l.file }
 // Remove removes the file; the lock is to be released as well.
 func (l *Lock) Remove() error { return os.Remove(l.path) }
 
-// Release lets the next one in.
-func (l *Lock) Release() error { return l.file.Close() }
+// Release lets the next one in. It allows nil.
+func (l *Lock) Release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
