@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 const (
@@ -170,7 +172,8 @@ func TestResidentFailing(t *testing.T) {
 	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	must(t, os.Chtimes(lock, started, started))
 	nearcall(t, "resident", "list").expect(t, 0, "page  failing  -")
-	status := nearcall(t, "resident", "status", "page").expect(t, 0, "failing", "2026-01-02 04:04:05").out
+	until := started.Add(wire.ResidentGuardFirstMs * time.Millisecond).Format(time.DateTime)
+	status := nearcall(t, "resident", "status", "page").expect(t, 0, "failing", until).out
 	if fields := strings.Fields(status); !strings.Contains(strings.Join(fields, " "), "failed starts 2") {
 		t.Errorf("got %s", status)
 	}
