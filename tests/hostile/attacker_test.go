@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	attackTimeout   = 5 * time.Second
+	behaveTimeout   = time.Minute
+	attackTimeout   = 5 * time.Second // whoever is not answered any more
 	callsPerLifeMax = 400
 	behavedCalls    = 8
 	callsUnanswered = 64
@@ -70,7 +71,7 @@ func (a *attacker) attack(stop <-chan struct{}) error {
 
 func (a *attacker) live() error {
 	a.lives++
-	caller, err := memorytest.ConnectWithMemory(a.path, attackTimeout)
+	caller, err := memorytest.ConnectWithMemory(a.path, behaveTimeout)
 	if err != nil {
 		return err
 	}
@@ -82,6 +83,9 @@ func (a *attacker) live() error {
 	}
 	l.callerRegion, l.serverRegion = raw.Caller, raw.Server
 	if err := l.behave(); err != nil {
+		return errors.Join(err, raw.Close(), caller.Close())
+	}
+	if err := caller.Conn.SetDeadline(time.Now().Add(attackTimeout)); err != nil {
 		return errors.Join(err, raw.Close(), caller.Close())
 	}
 	l.run()

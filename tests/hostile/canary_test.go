@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	canaryTimeout = 10 * time.Second
+	canaryTimeout = time.Minute
 	canaryLooks   = 2000
 	// disturbedBound is for a caller beside attackers that keep all CPUs busy.
 	disturbedBound = 500 * time.Millisecond
