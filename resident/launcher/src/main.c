@@ -1,4 +1,5 @@
 #include "finish.h"
+#include "inherited.h"
 #include "limits_gen.h"
 #include "nearcall.h"
 #include "place.h"
@@ -87,16 +88,6 @@ static int take_no_resident(char **arguments)
     return 1;
 }
 
-/* Descriptors beyond the standard ones are not sent: what names them, as a
- * shell's <(...) does, would be another file in the resident. */
-static int names_descriptor(char **arguments)
-{
-    for (; *arguments != NULL; arguments++)
-        if (strstr(*arguments, "/dev/fd/") != NULL || strstr(*arguments, "/proc/self/") != NULL)
-            return 1;
-    return 0;
-}
-
 /* 0, or -1 with the reason why there is no need to ask a resident. */
 static int may_be_resident(const struct program *program, const struct terminal *terminal, int plainly,
                            struct reason *reason)
@@ -107,8 +98,9 @@ static int may_be_resident(const struct program *program, const struct terminal 
         return nc_because(reason, "NEARCALL_NO_RESIDENT is set", 0);
     if (getauxval(AT_SECURE) != 0 || getauxval(AT_UID) != getauxval(AT_EUID))
         return nc_because(reason, "the launcher has other rights than its caller", 0);
-    if (names_descriptor(program->arguments + 1))
-        return nc_because(reason, "an argument names a descriptor of the caller", 0);
+    const char *inherited = nc_inherited(program->arguments + 1);
+    if (inherited != NULL)
+        return nc_because(reason, inherited, 0);
     if (nc_terminal_is_behind(terminal))
         return nc_because(reason, "it is in the background and its standard input is the terminal", 0);
     return 0;

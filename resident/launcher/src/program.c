@@ -25,20 +25,37 @@ static int check_executable(struct program *program)
 }
 
 /* An empty entry of PATH is the current directory. */
-static int join_entry(struct program *program, const char *entry, size_t length, const char *name)
+static int join_entry(char path[PATH_MAX], const char *entry, size_t length, const char *name)
 {
-    if (length >= sizeof(program->found))
+    if (length >= PATH_MAX)
         return -1;
-    memcpy(program->found, entry, length);
-    program->found[length] = '\0';
-    return nc_join(program->found + length, sizeof(program->found) - length, length > 0 ? "/" : "./", name);
+    memcpy(path, entry, length);
+    path[length] = '\0';
+    return nc_join(path + length, PATH_MAX - length, length > 0 ? "/" : "./", name);
 }
 
-/* Launchers that cannot be read would run each other for ever, by their name. */
-static int is_launcher(const struct program *program)
+/* Whether this launcher is in one of these entries of PATH. */
+static int is_this_in(const char *entry, const char *name)
 {
-    return program->by_link ? nc_may_be_launcher(program->found, &program->file)
-                            : nc_is_launcher(program->found, &program->file);
+    char path[PATH_MAX];
+    struct stat file;
+    for (;; entry++) {
+        size_t length = strcspn(entry, ":");
+        if (join_entry(path, entry, length, name) == 0 && stat(path, &file) == 0 && nc_is_this(&file))
+            return 1;
+        entry += length;
+        if (*entry == '\0')
+            return 0;
+    }
+}
+
+/* Launchers that cannot be read would run each other for ever, by their name: each
+ * runs only one that stands behind itself. */
+static int is_launcher(struct program *program, const char *entry)
+{
+    enum nc_kind kind = nc_kind_of(program->found, &program->file);
+    program->unreadable = program->by_link && kind == NC_KIND_UNREADABLE;
+    return kind == NC_KIND_LAUNCHER || (program->unreadable && is_this_in(entry, nc_last_part(program->name)));
 }
 
 static int search(struct program *program)
@@ -50,9 +67,9 @@ static int search(struct program *program)
         entry = "/usr/local/bin:/bin:/usr/bin";
     for (;; entry++) {
         size_t length = strcspn(entry, ":");
-        if (join_entry(program, entry, length, name) == 0) {
+        if (join_entry(program->found, entry, length, name) == 0) {
             int error = check_executable(program);
-            if (error == 0 && !is_launcher(program))
+            if (error == 0 && !is_launcher(program, entry))
                 return 0;
             seen_without_permission |= error == EACCES;
         }
@@ -80,6 +97,10 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason)
     }
     if (!S_ISREG(program->file.st_mode)) {
         nc_because(reason, "it is not a regular file", 0);
+        return NC_FOUND_PLAIN;
+    }
+    if (program->unreadable) {
+        nc_because(reason, "it cannot be read, and may be a launcher itself", 0);
         return NC_FOUND_PLAIN;
     }
     if (program->file.st_mode & (S_ISUID | S_ISGID)) {

@@ -14,6 +14,7 @@ struct program {
     struct stat file;  /* what stat says of it, symbolic links followed */
     int searched;      /* PATH was searched */
     int by_link;       /* the launcher was started by the program's name */
+    int unreadable;    /* it may be a launcher */
     char found[PATH_MAX];
 };
 

@@ -25,33 +25,22 @@ static const struct note mark __attribute__((section(".note.nearcall"), used, al
     {0x8B, 0x4E, 0x43, 0x4C, 0xF2, 0x61, 0x05, 0xD7, 0x3A, 0x9C, 0x10, 0xE8, 0x57, 0xB4, 0x2D, 0x76},
 };
 
-static int is_this(const struct stat *file)
+int nc_is_this(const struct stat *file)
 {
     struct stat own;
     return stat("/proc/self/exe", &own) == 0 && own.st_dev == file->st_dev && own.st_ino == file->st_ino;
 }
 
-/* `unknown` for a file that may be executed but not read. */
-static int look(const char *path, const struct stat *file, int unknown)
+enum nc_kind nc_kind_of(const char *path, const struct stat *file)
 {
     char head[HEAD_BYTES];
     ssize_t length;
     if (file->st_size > LAUNCHER_BYTES_MAX)
-        return 0;
+        return NC_KIND_PROGRAM;
     int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return is_this(file) || unknown;
+        return nc_is_this(file) ? NC_KIND_LAUNCHER : NC_KIND_UNREADABLE;
     length = read(fd, head, sizeof(head));
     close(fd);
-    return length > 0 && memmem(head, (size_t)length, &mark, sizeof(mark)) != NULL;
-}
-
-int nc_is_launcher(const char *path, const struct stat *file)
-{
-    return look(path, file, 0);
-}
-
-int nc_may_be_launcher(const char *path, const struct stat *file)
-{
-    return look(path, file, 1);
+    return length > 0 && memmem(head, (size_t)length, &mark, sizeof(mark)) != NULL ? NC_KIND_LAUNCHER : NC_KIND_PROGRAM;
 }

@@ -5,10 +5,13 @@
 
 #include <sys/stat.h>
 
-/* The file is this launcher or a copy of any version, as far as it can be read. */
-int nc_is_launcher(const char *path, const struct stat *file);
+/* A launcher is this one or a copy of any version. What is small and cannot be read
+ * may be one. */
+enum nc_kind { NC_KIND_PROGRAM, NC_KIND_LAUNCHER, NC_KIND_UNREADABLE };
 
-/* The same, and the file may be one because it cannot be read. */
-int nc_may_be_launcher(const char *path, const struct stat *file);
+enum nc_kind nc_kind_of(const char *path, const struct stat *file);
+
+/* The file is that of this process. */
+int nc_is_this(const struct stat *file);
 
 #endif

@@ -79,7 +79,7 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
                          int *connection, struct reason *reason)
 {
     /* It finds its program itself. */
-    if (nc_is_launcher(program->path, &program->file)) {
+    if (nc_kind_of(program->path, &program->file) == NC_KIND_LAUNCHER) {
         nc_because(reason, "it is a launcher itself", 0);
         return NC_REACHED_PLAIN;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -170,6 +171,63 @@ def test_a_program_that_nobody_may_read(world: World) -> None:
     launcher = world.directory / "nearcall-run"
     shutil.copy(LAUNCHER, launcher)
     assert world.run("unreadable", command=launcher, user=OTHER_USER)[0] == 0
+
+
+def test_a_link_to_a_program_that_nobody_may_read(world: World) -> None:
+    """It is found, as a shell finds it."""
+    world.directory.chmod(0o755)
+    for name in ("links", "more"):
+        (world.directory / name).mkdir()
+    echo = world.directory / "more" / "unreadable"
+    shutil.copy("/bin/echo", echo)
+    echo.chmod(0o711)
+    launcher, link = world.directory / "nearcall-run", world.directory / "links" / "unreadable"
+    shutil.copy(LAUNCHER, launcher)
+    link.symlink_to(launcher)
+    world.environment["PATH"] = f"{link.parent}:{echo.parent}"
+    assert world.run("word", command=link, user=OTHER_USER)[:2] == (0, "word\n")
+
+
+@pytest.mark.parametrize("descriptors", ["auth=50,51", "fds=50,51", "auth=7,8 --jobserver-auth=50,51"])
+def test_the_jobs_of_make(world: World, descriptors: str) -> None:
+    """Its descriptors are the program's where they are open."""
+    world.resident()
+    world.environment["MAKEFLAGS"] = f" -j8 --jobserver-{descriptors}"
+    with open("/dev/null") as null:
+        for fd in (50, 51):
+            os.dup2(null.fileno(), fd)
+        try:
+            code, out, err = world.run(world.program, "word", pass_fds=(50, 51))
+        finally:
+            os.close(50)
+            os.close(51)
+    assert (code, out) == (PLAIN_CODE, "plain word\n")
+    assert "make shares its jobs" in err
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "-j8", "-j8 --jobserver-auth=50,51", "-j --jobserver-auth=-2,-2", "--jobserver-auth=fifo:/tmp/x,1"]
+)
+def test_jobs_of_make_that_it_has_not(world: World, flags: str) -> None:
+    world.environment["MAKEFLAGS"] = flags
+    process, run = world.asked()
+    run.running()
+    run.exited(0)
+    assert process.wait(20) == 0
+
+
+def test_sockets_that_are_passed(world: World) -> None:
+    """As systemd passes them, and not those that somebody before was passed."""
+    world.resident()
+    script = 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$1" word'
+    code, out, err = world.run("-c", script, LAUNCHER, world.program, command="/bin/sh")
+    assert (code, out) == (PLAIN_CODE, "plain word\n")
+    assert "it is passed sockets" in err
+    world.environment |= {"LISTEN_FDS": "1", "LISTEN_PID": "1"}
+    process, run = world.asked()
+    run.running()
+    run.exited(0)
+    assert process.wait(20) == 0
 
 
 def test_a_link_that_is_named_is_followed_to_its_program(world: World) -> None:
