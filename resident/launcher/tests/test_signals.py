@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from conftest import World, outcome, taken
+from conftest import LAUNCHER, World, outcome, taken, until
 from peer import ENDING as ENDING_FRAME
 from peer import EXECUTE, RUNNING, SIGNAL, WAIT_S, Connection, wait_readable
 
 INTERRUPTS = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM]
 END_S = 1.0
+# The system call, by its number.
+SHUTDOWN = {"x86_64": 48, "aarch64": 210}[os.uname().machine]
 # A group of its own, whose parent is in another one of the session.
 A_JOB: dict[str, object] = {"process_group": 0}
 ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM]
@@ -322,3 +325,18 @@ def test_running_is_not_lost_in_the_last_moment(world: World) -> None:
         except BrokenPipeError:
             assert outcome(process)[:2] == (9, "plain\n")
     print(f"{began} of 60 began")
+
+
+def test_a_run_that_begins_while_the_launcher_withdraws_is_interrupted(world: World) -> None:
+    """Between its last look and the end of the connection, which is held up here."""
+    resident = world.resident()
+    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
+    held_up = ["-o", world.directory / "trace", "-e", "inject=shutdown:delay_enter=2000000"]
+    process = world.start(*held_up, LAUNCHER, world.program, command=str(shutil.which("strace")))
+    run = resident.accept()
+    os.kill(run.process, signal.SIGTERM)
+    calls = Path(f"/proc/{run.process}/syscall")
+    until(lambda: calls.read_text().startswith(f"{SHUTDOWN} "))
+    run.running(run_of.pid)
+    assert process.wait(WAIT_S) == -signal.SIGTERM
+    assert run_of.wait(WAIT_S) == -signal.SIGTERM

@@ -321,3 +321,13 @@ def test_a_relative_path_is_made_absolute(world: World) -> None:
     tiny = world.tiny()
     assert world.run(".//./tiny", "word") == (7, "ran word\n", "")
     only_resident(tiny)
+
+
+def test_a_lock_that_is_a_link_is_none(world: World) -> None:
+    """What it leads to is not written to."""
+    target = world.directory / "target"
+    target.write_text("mine")
+    world.place.mkdir(mode=0o700)
+    (world.place / f"{identity(world.program)}.lock").symlink_to(target)
+    assert world.run()[:2] == (PLAIN_CODE, "plain\n")
+    assert (target.read_text(), world.starts()) == ("mine", 0)
