@@ -34,6 +34,9 @@ const codePlainly = 99
 // patience is for what needs no time at all on a machine that is not busy.
 const patience = 30 * time.Second
 
+// readOnce are variables with which a run is run plainly when they have another value.
+var readOnce = []string{"TZ", "LD_PRELOAD", "LD_LIBRARY_PATH", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
+
 // built is the test program.
 var built string
 
@@ -48,6 +51,12 @@ func testMain(m *testing.M) int {
 	// What nohup, or a shell that puts this into the background, had ignored is not
 	// what is tested: a signal that is caught here is at its default in what is started.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Nor are the variables that programs read only once and these tests set.
+	for _, name := range readOnce {
+		if err := os.Unsetenv(name); err != nil {
+			panic(err)
+		}
+	}
 	// With the race detector each process would linger for a second at its end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
