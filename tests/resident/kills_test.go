@@ -29,16 +29,20 @@ type victim struct {
 	kind func(k kind) bool
 	// choose returns a process of the resident's, 0: none.
 	choose func(p *place, random *rand.Rand) int
-	// lost tells whether a run may be lost with the process.
-	lost bool
+	// lost is how many runs may be lost with the process.
+	lost int
+	// plainly is how many may be run plainly for a kill: two of them have to meet a
+	// launcher that finds nobody, or one of a process that all share.
+	plainly float64
 }
 
 func victims() []victim {
 	return []victim{
 		// Runs of a pool live on, and say themselves how they ended.
-		{"supervisor", own, supervisor, false},
-		{"any", own, anyProcess, true},
-		{"resident", shared, supervisor, true},
+		{"supervisor", own, supervisor, 0, 0.5},
+		{"any", own, anyProcess, 1, 0.5},
+		{"serial", func(k kind) bool { return shared(k) && supervised(k) }, supervisor, 1, 1},
+		{"concurrent", concurrent, supervisor, callers, 2},
 	}
 }
 
@@ -111,7 +115,7 @@ func (p *place) judge(v victim, results []result, kills int) {
 	for number, r := range results {
 		right := r.code == number%100 && r.signal == 0 && r.output == fmt.Sprintln(number) && executed[number] == 1
 		told := (r.code == codeKilled || r.signal == syscall.SIGKILL) && executed[number] <= 1
-		if !right && told && v.lost {
+		if !right && told && v.lost > 0 {
 			lost++
 		} else if !right {
 			p.t.Errorf("run %d was executed %d times: %s", number, executed[number], r)
@@ -121,8 +125,7 @@ func (p *place) judge(v victim, results []result, kills int) {
 	if kills < len(results)/killEach/4 {
 		p.t.Errorf("only %d kills in %d runs", kills, len(results))
 	}
-	// Whom a kill can meet are those that run at the time.
-	if lost > kills*callers || plainly > kills*callers {
+	if lost > kills*v.lost || float64(plainly) > float64(kills)*v.plainly {
 		p.t.Errorf("%d kills are too few for %d lost runs and %d plain ones", kills, lost, plainly)
 	}
 }
