@@ -40,8 +40,8 @@ func (f filter) groups(all []group) []group {
 	return wanted
 }
 
-// compare computes the comparisons. Only a filter, or a group that was left out, may
-// be why a row is missing.
+// compare computes the comparisons. Those that a filter or a group that was left out
+// has taken a row from are none; one of a row that failed says so.
 func (f filter) compare(all []result.Comparison, rows []measuredRow, leftOut []result.LeftOut) ([]result.Comparison, error) {
 	var done []result.Comparison
 	for _, comparison := range all {

@@ -22,7 +22,8 @@ func (t tools) measureIdleMemory(folder string) ([]result.Measure, error) {
 	row.plan.processes = idleMemoryClients
 	defer s.stopServers()
 	defer row.stop()
-	if err := s.startServers([]rowPlan{row.plan}); err != nil {
+	s.servers = map[serverName]*process{}
+	if err := s.startServer(row.plan); err != nil {
 		return nil, err
 	}
 	if err := s.startCallers(&row); err != nil {

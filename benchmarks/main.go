@@ -126,23 +126,20 @@ func (o options) measureAll() (*result.Result, error) {
 			Pinning: "none, but for floor-c-spin and one-cpu", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}
-	rows, err := o.measureRows(r, only, folder, p)
-	if err != nil {
-		return nil, err
-	}
+	rows := o.measureRows(r, only, folder, p)
 	for _, row := range rows {
 		r.Rows = append(r.Rows, row.reduced())
 	}
 	if r.Comparisons, err = only.compare(comparisons(), rows, r.LeftOut); err != nil {
 		return nil, err
 	}
-	r.Measures, err = o.measureRest(only, folder, p, rows)
-	return r, err
+	o.measureRest(r, only, folder, p, rows)
+	return r, nil
 }
 
 // measureRows measures all groups; those that this machine cannot are noted in the
-// result.
-func (o options) measureRows(r *result.Result, only filter, folder string, p pace) ([]measuredRow, error) {
+// result, and so is what failed: the run goes on without it.
+func (o options) measureRows(r *result.Result, only filter, folder string, p pace) []measuredRow {
 	var rows []measuredRow
 	for _, group := range only.groups(o.groups()) {
 		measured, err := o.runGroup(group, folder, p)
@@ -150,17 +147,22 @@ func (o options) measureRows(r *result.Result, only filter, folder string, p pac
 			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: group.name, Why: err.Error()})
 			continue
 		}
+		for i := range measured {
+			if err != nil && len(measured[i].rounds) == 0 && measured[i].failed == "" {
+				measured[i].fail(err)
+			}
+		}
 		if err != nil {
-			return nil, err
+			fmt.Fprintf(os.Stderr, "benchmarks: %s: %v\n", group.name, err)
 		}
 		rows = append(rows, measured...)
 	}
-	return rows, nil
+	return rows
 }
 
-// measureRest measures what is not a time.
-func (o options) measureRest(only filter, folder string, p pace, rows []measuredRow) ([]result.Measure, error) {
-	var all []result.Measure
+// measureRest measures what is not a time. A part that fails is noted, and the run
+// goes on without it.
+func (o options) measureRest(r *result.Result, only filter, folder string, p pace, rows []measuredRow) {
 	for _, part := range []struct {
 		name    string
 		measure func() ([]result.Measure, error)
@@ -181,9 +183,10 @@ func (o options) measureRest(only filter, folder string, p pace, rows []measured
 		}
 		measures, err := part.measure()
 		if err != nil {
-			return nil, err
+			fmt.Fprintf(os.Stderr, "benchmarks: %s failed: %v\n", part.name, err)
+			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: part.name, Why: err.Error(), Failed: true})
+			continue
 		}
-		all = append(all, measures...)
+		r.Measures = append(r.Measures, measures...)
 	}
-	return all, nil
 }

@@ -62,6 +62,9 @@ type rowPlan struct {
 	callers   int     // calls in flight at a time; as reported
 	processes int     // callers that are processes of their own, all at once
 	perSecond int     // 0: as fast as it can
+	// Told by the result, where the row is about them.
+	engine     string
+	goMaxProcs int
 }
 
 // plan returns a row with one caller that calls as fast as it can.
