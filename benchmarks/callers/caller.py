@@ -103,14 +103,14 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcal
     if mode == "raw":
         payload = bytes((i * 31 + 7) & 255 for i in range(payload_bytes))
         return go, checked(lambda: call("echo", payload), payload)
-    function, arguments, expected = KNOWN[mode]
-    # As a program writes it: unpacking a list is not what is measured.
-    ways: dict[int, Call] = {
-        0: lambda: call(function),
-        1: lambda: call(function, arguments[0]),
-        2: lambda: call(function, arguments[0], arguments[1]),
+    # As a program writes it: to unpack a list is not what is measured.
+    ways: dict[str, Call] = {
+        "typed": lambda: call("ack", 0, 1),
+        "one": lambda: call("one"),
+        "ack": lambda: call("ack", 3, 4),
+        "md5": lambda: call("md5", "hoge"),
     }
-    return go, checked(ways[len(arguments)], expected)
+    return go, checked(ways[mode], KNOWN[mode][2])
 
 
 def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client | None, Call]:
