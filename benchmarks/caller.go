@@ -54,7 +54,8 @@ type round struct {
 	serverCPU   time.Duration
 	allocations uint64
 	transport   transport // of the caller that has least
-	samples     []uint64  // ns, in ascending order; nil once they are counted
+	kernel      kernelWork
+	samples     []uint64 // ns, in ascending order; nil once they are counted
 }
 
 // reportTimeout is how long after its run a caller may report; a call ends within 30

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,7 +51,7 @@ const (
 )
 
 func (t tools) groups() []group {
-	groups := []group{t.small(), t.embedded(), t.embeddedChildren(), t.fromPerl(), t.goroutines(), t.simple(), t.pipelined()}
+	groups := []group{t.small(), t.embedded(), t.embeddedChildren(), t.fromPerl(), t.fromElsewhere(), t.goroutines(), t.simple(), t.pipelined()}
 	for _, size := range largeBytes {
 		groups = append(groups, t.large(size))
 	}
@@ -61,6 +62,8 @@ func (t tools) groups() []group {
 		groups = append(groups, t.paced(period))
 	}
 	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
+	groups = append(groups, t.unixAgainstTCP())
+	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	quota := t.both("half-cpu")

@@ -142,6 +142,9 @@ func (o options) measureAll() (*result.Result, error) {
 func (o options) measureRows(r *result.Result, only filter, folder string, p pace) []measuredRow {
 	var rows []measuredRow
 	for _, group := range only.groups(o.groups()) {
+		if group.onlyFull != nil && o.quick && only.pattern == nil {
+			continue
+		}
 		measured, err := o.runGroup(group, folder, p)
 		if errors.Is(err, errNotHere) {
 			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: group.name, Why: err.Error()})
@@ -175,6 +178,7 @@ func (o options) measureRest(r *result.Result, only filter, folder string, p pac
 		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
 		{"handoffs", func() ([]result.Measure, error) { return o.measureHandoffs(folder) }},
 		{"residents", func() ([]result.Measure, error) { return o.measureResidents(folder, p.runsMax) }},
+		{"perf_counters", func() ([]result.Measure, error) { return perfCounters(rows) }},
 		{"linked", o.measureLinked},
 		{"go_itself", measureItself},
 	} {
@@ -184,7 +188,7 @@ func (o options) measureRest(r *result.Result, only filter, folder string, p pac
 		measures, err := part.measure()
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "benchmarks: %s failed: %v\n", part.name, err)
-			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: part.name, Why: err.Error(), Failed: true})
+			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: part.name, Why: err.Error(), Failed: !errors.Is(err, errNotHere)})
 			continue
 		}
 		r.Measures = append(r.Measures, measures...)

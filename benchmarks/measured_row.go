@@ -78,6 +78,7 @@ func (m measuredRow) reduced() result.Row {
 	}
 	m.addRounds(&row)
 	m.addSummary(&row)
+	m.addKernelWork(&row)
 	return row
 }
 

@@ -63,6 +63,8 @@ type rowPlan struct {
 	processes int     // callers that are processes of their own, all at once
 	perSecond int     // 0: as fast as it can
 	// Told by the result, where the row is about them.
+	wants      transport // how its calls have to go; unknown: any
+	counted    bool      // the kernel's work for it is counted
 	engine     string
 	goMaxProcs int
 }
@@ -81,6 +83,9 @@ type group struct {
 	length      time.Duration // of a round, at least
 	quickRounds int           // how many, in a quick run
 	slices      int           // so many times shorter, and more of them
+	// onlyFull is its own pace; a quick run leaves it out unless it is asked for. nil: it
+	// is in every run.
+	onlyFull *pace
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// readyWord begins the first line of what is ready.
+const readyWord = "ready"
+
 const readyTimeout = 15 * time.Second
 
 // A process is a server or a caller that runs beside this program. Both say
@@ -22,6 +25,7 @@ type process struct {
 	out     *bufio.Reader
 	pipe    *os.File
 	behind  *process // what works for this one; nil: nothing does
+	said    string   // its first line
 }
 
 // startProcess starts a program and waits until it is ready.
@@ -69,7 +73,7 @@ func (p *process) awaitReady() error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(line, "ready") {
+	if p.said = line; !strings.HasPrefix(line, readyWord) {
 		return fmt.Errorf("it said %q", line)
 	}
 	return p.pipe.SetReadDeadline(time.Time{})

@@ -25,6 +25,9 @@ var (
 
 // of returns the pace of a group.
 func (p pace) of(g group) pace {
+	if g.onlyFull != nil {
+		return p.ofOnlyFull(*g.onlyFull)
+	}
 	p.length = max(p.length, g.length)
 	if g.quickRounds > 0 && p.rounds == quickPace.rounds {
 		p.rounds = g.quickRounds
@@ -34,6 +37,15 @@ func (p pace) of(g group) pace {
 		p.rounds *= g.slices
 	}
 	return p
+}
+
+// ofOnlyFull returns the pace of a group that is in full runs only. A quick run that
+// names it is for seeing that it works.
+func (p pace) ofOnlyFull(own pace) pace {
+	if p.rounds == quickPace.rounds {
+		own.rounds, own.length, own.warmUp = min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
+	}
+	return own
 }
 
 // A scene is where the processes of one group run.
@@ -103,6 +115,8 @@ func (s *scene) starter(row rowPlan) func() error {
 		return func() error { return s.startWeb(row.server) }
 	case row.server == residentServer:
 		return s.startResident
+	case s.endpoint(row.server) != nil:
+		return func() error { return s.startEndpoint(row.server) }
 	}
 	return nil
 }
@@ -147,6 +161,9 @@ func (s *scene) address(plan rowPlan) string {
 	}
 	if plan.server == residentServer {
 		return s.resident + string(plan.route)
+	}
+	if s.endpoint(plan.server) != nil {
+		return s.endpointAddress(plan)
 	}
 	switch plan.server {
 	case testLibrary:
@@ -239,5 +256,13 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 	if row.plan.route == byParent {
 		server = row.callers[0] // the process that was started, whose child calls
 	}
-	return measure(row.callers, server, length, row.plan.perSecond)
+	run := func() (round, error) { return measure(row.callers, server, length, row.plan.perSecond) }
+	if row.plan.counted {
+		return counted(append([]*process{server}, row.callers...), run)
+	}
+	r, err := run()
+	if wanted := row.plan.wants; err == nil && wanted != transportUnknown && r.transport != wanted {
+		err = fmt.Errorf("its calls went by %s", r.transport)
+	}
+	return r, err
 }

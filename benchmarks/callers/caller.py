@@ -3,7 +3,7 @@
     caller.py MODE ADDRESS PAYLOAD_BYTES
 
 MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
-handle; alone-ack, alone-md5: Python itself; simple-one, simple-ack, simple-md5: the
+handle; alone-one, alone-ack, alone-md5: Python itself; simple-one, simple-ack, simple-md5: the
 simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 
 What it prints and what is timed is as in caller.c; allocations are not counted.
@@ -45,7 +45,11 @@ def ack(m: int, n: int) -> int:
     return ack(m - 1, 1 if n == 0 else ack(m, n - 1))
 
 
-ALONE: dict[str, Call] = {"ack": lambda: ack(3, 4), "md5": lambda: hashlib.md5(b"hoge").hexdigest()}
+def one() -> int:
+    return 1
+
+
+ALONE: dict[str, Call] = {"one": one, "ack": lambda: ack(3, 4), "md5": lambda: hashlib.md5(b"hoge").hexdigest()}
 
 
 def connected(path: str) -> socket.socket:

@@ -36,7 +36,8 @@ type Row struct {
 
 	CallerCPU float64 `json:"caller_cpu_s_per_million"`
 	ServerCPU float64 `json:"server_cpu_s_per_million"`
-	// Of the whole machine, where the row counts them.
+	// Where the row counts them: those of both processes, and the softirqs of the
+	// network, which the kernel tells only of the whole machine.
 	ContextSwitchesPerCall *float64 `json:"context_switches_per_call,omitempty"`
 	SoftirqsPerCall        *float64 `json:"softirqs_per_call,omitempty"`
 
