@@ -187,7 +187,7 @@ func (o options) measureRest(r *result.Result, only filter, folder string, p pac
 		}
 		measures, err := part.measure()
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "benchmarks: %s failed: %v\n", part.name, err)
+			fmt.Fprintf(os.Stderr, "benchmarks: %s: %v\n", part.name, err)
 			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: part.name, Why: err.Error(), Failed: !errors.Is(err, errNotHere)})
 			continue
 		}
