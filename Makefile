@@ -65,6 +65,9 @@ bench: deps build build-perl build-python ## all measurements; README and report
 bench-quick: deps build build-perl build-python ## under three minutes; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
+bench-compare: deps ## fails when calls are over 5 % slower than in the revision BASE
+	@tools/bench-compare '$(BASE)'
+
 soak: deps build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
 	@$(MAKE) -C libnearcall test-programs
 	@go build -o build/conformance/runner ./conformance/runner
@@ -173,5 +176,5 @@ lint-python: ## ruff and mypy
 check-go:
 	@tools/check-go
 
-.PHONY: help demo build install deps test lint generate fuzz bench bench-quick soak clean \
+.PHONY: help demo build install deps test lint generate fuzz bench bench-quick bench-compare soak clean \
 	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go

@@ -19,6 +19,7 @@ import (
 type options struct {
 	tools
 	quick        bool
+	rounds       int
 	updateReadme bool
 	check        bool
 	only         string
@@ -34,6 +35,7 @@ func main() {
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
 	flag.BoolVar(&o.quick, "quick", false, "finish within three minutes; the result is kept as latest.json only")
+	flag.IntVar(&o.rounds, "rounds", 0, "so many rounds, `N`, instead of the usual number")
 	flag.BoolVar(&o.updateReadme, "update-readme", false, "measure nothing; write the README's figures from latest.json")
 	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when the README's figures are not those of latest.json")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and measures whose name matches this `regexp`; the result is printed, and kept only in -out")
@@ -107,6 +109,9 @@ func (o options) measureAll() (*result.Result, error) {
 	p := fullPace
 	if o.quick {
 		p = quickPace
+	}
+	if o.rounds > 0 {
+		p.rounds = o.rounds
 	}
 	only, err := newFilter(o.only)
 	if err != nil {
