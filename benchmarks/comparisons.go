@@ -168,6 +168,17 @@ func never10PercentWorse(suffix, figure string) []result.Comparison {
 	}
 }
 
+// compareAll computes the comparisons whose rows were measured, or have failed.
+func compareAll(all []result.Comparison, rows []measuredRow) []result.Comparison {
+	var done []result.Comparison
+	for _, comparison := range all {
+		if computed, err := compared(comparison, rows); err == nil {
+			done = append(done, computed)
+		}
+	}
+	return done
+}
+
 // compared computes and judges a comparison: of each round, then the median of these.
 // A row that failed leaves it without a value, and its goal not met.
 func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error) {

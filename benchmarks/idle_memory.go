@@ -30,10 +30,12 @@ func (t tools) measureIdleMemory(folder string) ([]result.Measure, error) {
 		return nil, err
 	}
 	called, err := s.measure(&row, idleMemoryCalls)
+	if err == nil {
+		err = wrongTransport(row.plan, called)
+	}
 	if err != nil {
 		return nil, err
 	}
-	warnOfTransport(row.plan, called)
 	used, err := useWhileIdle(append([]*process{s.servers[testServer]}, row.callers...), idleMemoryLength)
 	if err != nil {
 		return nil, err

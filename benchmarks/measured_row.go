@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
@@ -41,7 +40,6 @@ func (m *measuredRow) attempt(part string, do func() error) {
 func (m *measuredRow) fail(err error) {
 	m.stop()
 	m.rounds, m.all, m.summary, m.failed = nil, sample.Distribution{}, sample.Summary{}, err.Error()
-	fmt.Fprintf(os.Stderr, "benchmarks: %s failed: %s\n", m.plan.name, m.failed)
 }
 
 // keep adds a round. Its samples are counted and forgotten.

@@ -78,10 +78,13 @@ func plan(name string, size int, server serverName, by route, program []string) 
 type group struct {
 	name string
 	rows []rowPlan
+	// quick is whether a quick run has it too.
+	quick bool
 	// What it takes to see what the group is for, where the pace's rounds are not
 	// right for it; 0: they are.
 	length      time.Duration // of a round, at least
-	quickRounds int           // how many, in a quick run
+	rounds      int           // how many, in a full run
+	quickRounds int           // and in a quick one
 	slices      int           // so many times shorter, and more of them
 	// onlyFull is its own pace; a quick run leaves it out unless it is asked for. nil: it
 	// is in every run.

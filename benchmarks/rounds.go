@@ -11,16 +11,15 @@ import (
 
 // pace is how long everything takes.
 type pace struct {
-	rounds      int
-	length      time.Duration // of one row in one round
-	warmUp      time.Duration
-	idleSeconds int
-	runsMax     int // of a program, one after the other
+	quick  bool
+	rounds int
+	length time.Duration // of one row in one round
+	warmUp time.Duration
 }
 
 var (
-	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30, runsMax: 10_000}
-	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5, runsMax: 10_000}
+	fullPace  = pace{rounds: 15, length: 250 * time.Millisecond, warmUp: 400 * time.Millisecond}
+	quickPace = pace{quick: true, rounds: 7, length: 40 * time.Millisecond, warmUp: 40 * time.Millisecond}
 )
 
 // of returns the pace of a group.
@@ -29,8 +28,12 @@ func (p pace) of(g group) pace {
 		return p.ofOnlyFull(*g.onlyFull)
 	}
 	p.length = max(p.length, g.length)
-	if g.quickRounds > 0 && p.rounds == quickPace.rounds {
-		p.rounds = g.quickRounds
+	rounds := g.rounds
+	if p.quick {
+		rounds = g.quickRounds
+	}
+	if rounds > 0 {
+		p.rounds = rounds
 	}
 	if g.slices > 0 {
 		p.length /= time.Duration(g.slices)
@@ -42,7 +45,7 @@ func (p pace) of(g group) pace {
 // ofOnlyFull returns the pace of a group that is in full runs only. A quick run that
 // names it is for seeing that it works.
 func (p pace) ofOnlyFull(own pace) pace {
-	if p.rounds == quickPace.rounds {
+	if p.quick {
 		own.rounds, own.length, own.warmUp = min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
 	}
 	return own
@@ -51,10 +54,11 @@ func (p pace) ofOnlyFull(own pace) pace {
 // A scene is where the processes of one group run.
 type scene struct {
 	tools
-	folder  string   // of the sockets
-	prefix  []string // what commands are started with
-	servers map[serverName]*process
-	web     *web // where rows go to one
+	progress *progress
+	folder   string   // of the sockets
+	prefix   []string // what commands are started with
+	servers  map[serverName]*process
+	web      *web // where rows go to one
 	// resident is where functions of a resident command are called.
 	resident string
 }
@@ -176,12 +180,12 @@ func (s *scene) address(plan rowPlan) string {
 
 // runGroup measures a group with servers of its own, confined as it wants. Its rows
 // are there also after an error; those without rounds have failed.
-func (t tools) runGroup(g group, folder string, p pace) (rows []measuredRow, err error) {
+func (t tools) runGroup(g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
 	rows = make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
 		rows[i] = measuredRow{group: g.name, plan: plan}
 	}
-	s := &scene{tools: t, folder: filepath.Join(folder, g.name)}
+	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return rows, err
 	}
@@ -206,6 +210,7 @@ func (t tools) runGroup(g group, folder string, p pace) (rows []measuredRow, err
 func (s *scene) takeTurns(rows []measuredRow, p pace) {
 	for i := range rows {
 		defer rows[i].stop()
+		s.progress.row(rows[i].plan.name)
 		rows[i].attempt("warm-up", func() error {
 			if err := s.startCallers(&rows[i]); err != nil {
 				return err
@@ -213,6 +218,7 @@ func (s *scene) takeTurns(rows []measuredRow, p pace) {
 			_, err := s.measure(&rows[i], p.warmUp)
 			return err
 		})
+		s.progress.add(p.startOf(rows[i].plan))
 	}
 	for n := range p.rounds {
 		for turn := range rows {
@@ -220,6 +226,7 @@ func (s *scene) takeTurns(rows []measuredRow, p pace) {
 			if n%2 == 1 {
 				i = len(rows) - 1 - turn
 			}
+			s.progress.row(rows[i].plan.name)
 			rows[i].attempt(fmt.Sprintf("round %d", n+1), func() error {
 				measured, err := s.measure(&rows[i], p.length)
 				if err == nil {
@@ -227,18 +234,23 @@ func (s *scene) takeTurns(rows []measuredRow, p pace) {
 				}
 				return err
 			})
+			s.progress.add(p.turnOf(rows[i].plan))
 		}
 	}
 	for i := range rows {
 		rows[i].summarise()
-		if rows[i].failed == "" {
-			warnOfTransport(rows[i].plan, rows[i].rounds[len(rows[i].rounds)-1])
+		if rows[i].failed != "" {
+			s.progress.say("%s failed: %s", rows[i].plan.name, rows[i].failed)
+			continue
+		}
+		if err := wrongTransport(rows[i].plan, rows[i].rounds[len(rows[i].rounds)-1]); err != nil {
+			s.progress.say("%s: %v", rows[i].plan.name, err)
 		}
 	}
 }
 
-// warnOfTransport says when the calls of a row did not go the way its name says.
-func warnOfTransport(plan rowPlan, r round) {
+// wrongTransport says when the calls of a row did not go the way its name says.
+func wrongTransport(plan rowPlan, r round) error {
 	wanted := transportSharedMemory
 	switch plan.route {
 	case bySocket:
@@ -247,8 +259,9 @@ func warnOfTransport(plan rowPlan, r round) {
 		wanted = transportSameProcess
 	}
 	if (plan.server == testServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
-		fmt.Fprintf(os.Stderr, "benchmarks: the calls of %s went by %s\n", plan.name, r.transport)
+		return fmt.Errorf("the calls went by %s", r.transport)
 	}
+	return nil
 }
 
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {

@@ -56,11 +56,22 @@ func fakeRow(t *testing.T, name, behaviour string) rowPlan {
 
 const fakeRounds = 3
 
+// discard is a file that forgets what is written to it.
+func discard(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
 // measureFakes measures rows of fake callers.
 func measureFakes(t *testing.T, plans ...rowPlan) []measuredRow {
 	t.Helper()
 	t.Setenv(asCaller, "1")
-	rows, err := tools{}.runGroup(group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond})
+	rows, err := tools{}.runGroup(group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, newProgress(discard(t), time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

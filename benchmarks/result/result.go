@@ -28,6 +28,15 @@ type Result struct {
 	Comparisons []Comparison `json:"comparisons"`
 	Measures    []Measure    `json:"measures"`
 	LeftOut     []LeftOut    `json:"left_out,omitempty"`
+	Peers       []Peer       `json:"peers,omitempty"`
+}
+
+// A Peer is another way to call that was measured beside, and how it was set up.
+type Peer struct {
+	Name          string `json:"name"` // as in its rows
+	Version       string `json:"version"`
+	Configuration string `json:"configuration"`
+	Documentation string `json:"documentation"` // where that is recommended
 }
 
 // A LeftOut is a group of rows or a part that was not measured: this machine cannot,
