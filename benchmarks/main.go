@@ -79,11 +79,19 @@ func (o options) reportAgain() error {
 	if err != nil {
 		return err
 	}
+	inFolder, inReadme := report.Write, report.UpdateReadme
 	if o.check {
-		return errors.Join(report.CheckReadme(o.readme(), r), report.Check(o.results(), r))
+		inFolder, inReadme = report.Check, report.CheckReadme
 	}
-	return errors.Join(report.UpdateReadme(o.readme(), r), report.Write(o.results(), r))
+	err = inFolder(o.results(), r)
+	if o.ofReadme() {
+		err = errors.Join(err, inReadme(o.readme(), r))
+	}
+	return err
 }
+
+// ofReadme reports whether the README's figures are those of this run.
+func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
 
 const latestName = "latest.json"
 
@@ -127,7 +135,7 @@ func (o options) keep(r *result.Result) error {
 		return err
 	}
 	fmt.Println("wrote", filepath.Join(folder, report.PageName))
-	if o.quick || o.only != "" || o.out != "" {
+	if !o.ofReadme() {
 		return nil
 	}
 	return report.UpdateReadme(o.readme(), r)

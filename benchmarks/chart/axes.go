@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // newPlot returns an empty plot in our fonts and colours.
@@ -15,7 +16,7 @@ func newPlot() *plot.Plot {
 	p.BackgroundColor = nil
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle = style(textSize, muted)
-		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign = -0.5, -1
+		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign = draw.XCenter, draw.YBottom
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = muted, muted
 		axis.Tick.Label.Font, axis.Tick.Label.Color, axis.Tick.Label.Handler = style(textSize, ink).Font, ink, style(textSize, ink).Handler
 		axis.Tick.Length = vg.Points(tickLength)

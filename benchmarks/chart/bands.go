@@ -18,7 +18,8 @@ type Band struct {
 }
 
 // Bands are distributions one above the other, against one logarithmic axis of time.
-// Each is as high as its fullest class.
+// A class is as high as the logarithm of its samples, so that the tail is seen beside the
+// crowd; the fullest of each distribution is as high as that of any other.
 type Bands struct {
 	Says  string
 	Bands []Band
@@ -76,10 +77,10 @@ func (b drawnBand) Plot(to draw.Canvas, p *plot.Plot) {
 	colour := series[b.number%len(series)]
 	base := y(b.base)
 	to.StrokeLine2(draw.LineStyle{Color: colour, Width: vg.Points(1)}, x(shown(b.Min)), base, x(shown(b.Max)), base)
-	most := float64(slices.Max(b.Counts))
+	most := math.Log1p(float64(slices.Max(b.Counts)))
 	outline := []vg.Point{{X: x(b.lower(0)), Y: base}}
 	for i, count := range b.Counts {
-		top := y(b.base + fill*float64(count)/most)
+		top := y(b.base + fill*math.Log1p(float64(count))/most)
 		outline = append(outline, vg.Point{X: x(b.lower(i)), Y: top}, vg.Point{X: x(b.lower(i + 1)), Y: top})
 	}
 	outline = append(outline, vg.Point{X: x(b.lower(len(b.Counts))), Y: base})

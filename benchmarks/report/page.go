@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +53,8 @@ type pageView struct {
 	Machine   []fact
 	Method    []fact
 	Goals     []goal
-	Met       int
+	NotMet    []goal
+	Kept      []goal
 	Gaps      []gap
 	Ways      []wayRow
 	Main      []chart.Chart
@@ -83,19 +83,11 @@ func page(r *result.Result) ([]byte, error) {
 	}
 	for _, goal := range view.Goals {
 		if goal.Met {
-			view.Met++
+			view.Kept = append(view.Kept, goal)
+		} else {
+			view.NotMet = append(view.NotMet, goal)
 		}
 	}
-	// What is not met is what a reader looks for.
-	slices.SortStableFunc(view.Goals, func(a, b goal) int {
-		switch {
-		case a.Met == b.Met:
-			return 0
-		case b.Met:
-			return -1
-		}
-		return 1
-	})
 	if drawn, ok := mainDistribution(r); ok {
 		view.Main = append(view.Main, drawn)
 	}
@@ -139,7 +131,7 @@ func waysOf(r *result.Result) []wayRow {
 	var all []wayRow
 	for _, first := range firstRows {
 		if row, found := firstRow(r, first.name); found {
-			all = append(all, wayRow{first.says, row})
+			all = append(all, wayRow{strings.ReplaceAll(first.says, "*", ""), row})
 		}
 	}
 	return all
