@@ -38,8 +38,15 @@ func (m *measuredRow) attempt(part string, do func() error) {
 
 // fail gives a row up: what was measured before is no longer comparable.
 func (m *measuredRow) fail(err error) {
+	callers := m.callers
 	m.stop()
 	m.rounds, m.all, m.summary, m.failed = nil, sample.Distribution{}, sample.Summary{}, err.Error()
+	for _, caller := range callers {
+		if said := caller.complaints.suffix(); said != "" {
+			m.failed += said
+			return // the others say the same
+		}
+	}
 }
 
 // keep adds a round. Its samples are counted and forgotten.

@@ -62,6 +62,8 @@ type rowPlan struct {
 	callers   int     // calls in flight at a time; as reported
 	processes int     // callers that are processes of their own, all at once
 	perSecond int     // 0: as fast as it can
+	// about is how long a turn takes in a full run, where that is not a round's length; 0: it is.
+	about time.Duration
 	// Told by the result, where the row is about them.
 	wants      transport // how its calls have to go; unknown: any
 	counted    bool      // the kernel's work for it is counted

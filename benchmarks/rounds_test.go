@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -34,7 +35,7 @@ func callerMain(behaviour string) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for n := 0; lines.Scan(); n++ {
 		if behaviour == "dies" && n == 2 { // after the warm-up and a round
-			return nil
+			return errors.New("the caller had enough")
 		}
 		head := reportHead{Calls: uint64(len(fakeTimes)), ElapsedNS: 1000, CPUNS: 1000, Samples: uint64(len(fakeTimes))}
 		if err := binary.Write(os.Stdout, binary.NativeEndian, head); err != nil {
@@ -84,7 +85,7 @@ func TestRowThatFailsDoesNotEndTheRun(t *testing.T) {
 	if row := rows[1].reduced(); row.Failed != "" || row.Rounds != fakeRounds {
 		t.Errorf("the row beside those that failed: %+v", row)
 	}
-	for i, want := range map[int]string{0: "round 2: no report", 2: "/nonexistent"} {
+	for i, want := range map[int]string{0: "round 2: no report: EOF: the caller had enough", 2: "/nonexistent"} {
 		if row := rows[i].reduced(); !strings.Contains(row.Failed, want) || row.P50NS != 0 || row.Rounds != 0 || row.Histogram != nil {
 			t.Errorf("a row that failed (%q): %+v", want, row)
 		}

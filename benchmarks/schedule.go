@@ -58,9 +58,13 @@ func (p pace) startOf(row rowPlan) time.Duration {
 
 // turnOf is how long one turn of a row takes.
 func (p pace) turnOf(row rowPlan) time.Duration {
-	turn := p.length + roundEnds + time.Duration(row.processes)*togetherPerCaller
+	length := p.length
+	if !p.quick {
+		length = max(length, row.about)
+	}
+	turn := length + roundEnds + time.Duration(row.processes)*togetherPerCaller
 	if row.perSecond == 0 {
-		turn += time.Duration(samplesShare * float64(p.length))
+		turn += time.Duration(samplesShare * float64(length))
 	}
 	return turn
 }

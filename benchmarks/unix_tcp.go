@@ -12,6 +12,8 @@ const (
 	transportConnections  = 500
 	transportPayloadBytes = 6
 	transportCallsPerMS   = 5 // of each connection, for a round's length
+	// A million round trips take about this, on two CPUs.
+	transportTurn = 8 * time.Second
 )
 
 var transportPace = pace{rounds: 5, length: 400 * time.Millisecond, warmUp: 20 * time.Millisecond}
@@ -29,7 +31,7 @@ func (t tools) unixAgainstTCP() group {
 
 func (t tools) transportRow(name string, server serverName, by route, mode string) rowPlan {
 	row := plan(name+"-"+strconv.Itoa(transportConnections), transportPayloadBytes, server, by, t.golang(mode))
-	row.callers, row.counted = transportConnections, true
+	row.callers, row.counted, row.about = transportConnections, true, transportTurn
 	row.arguments = []string{strconv.Itoa(transportConnections), strconv.Itoa(transportCallsPerMS)}
 	return row
 }
