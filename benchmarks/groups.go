@@ -39,6 +39,7 @@ const (
 	// In this time each of 64 processes has the CPU more than once.
 	manyProcesses       = 16
 	manyProcessesLength = 200 * time.Millisecond
+	manyProcessesRounds = 4 // of a quick run
 	// In this a caller and a server that rested are at their ease again.
 	coldLength      = 300 * time.Millisecond
 	coldQuickRounds = 3
@@ -213,7 +214,7 @@ func (t tools) processes(count int) group {
 	}
 	group.quick = true
 	if count >= manyProcesses {
-		group.length = manyProcessesLength
+		group.length, group.quickRounds = manyProcessesLength, manyProcessesRounds
 	}
 	return group
 }

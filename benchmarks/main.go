@@ -111,7 +111,8 @@ func (o options) results() string {
 }
 
 // keep writes the result and what is made of it. That of a full run is also kept
-// under its date and machine, and the README's figures are its own.
+// under its date and machine, and the README's figures are its own. Of a part there is
+// the result alone.
 func (o options) keep(r *result.Result) error {
 	folder := o.results()
 	if folder == "" {
@@ -121,7 +122,7 @@ func (o options) keep(r *result.Result) error {
 		return err
 	}
 	names := []string{latestName}
-	if !o.quick {
+	if !o.quick && o.only == "" {
 		names = append(names, r.Date.Format(time.DateOnly)+"-"+r.Machine.Slug()+".json")
 	}
 	for _, name := range names {
@@ -130,6 +131,9 @@ func (o options) keep(r *result.Result) error {
 			return err
 		}
 		fmt.Println("wrote", path)
+	}
+	if o.only != "" {
+		return nil // of a part there is no report
 	}
 	if err := report.Write(folder, r); err != nil {
 		return err

@@ -23,6 +23,7 @@ type progress struct {
 }
 
 func newProgress(to *os.File, total time.Duration) *progress {
+	total = max(total, time.Millisecond) // of nothing there is no bar
 	p := &progress{to: to, began: time.Now(), total: total}
 	if term.IsTerminal(int(to.Fd())) {
 		p.bar = progressbar.NewOptions64(total.Milliseconds(), progressbar.OptionSetWriter(to), progressbar.OptionSetWidth(barWidth),

@@ -123,7 +123,7 @@ func methodFacts(r *result.Result) []fact {
 		{"Waiting", fmt.Sprintf("spinning is %s; GOMAXPROCS %d", m.SpinSettings, m.GoMaxProcs)},
 		{"Ratios", "are taken in each round, and their median is reported; rows that are compared take turns in one run"},
 		{"CPU", "of caller and server from their process clocks around each round: what was fast because it burned a processor shows"},
-		{"Failures", "what failed or was not measured says so, and nothing stands in for it"},
+		{"Failures", "what failed or is missing says so, and nothing stands in for it"},
 	}
 }
 

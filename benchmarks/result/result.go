@@ -142,7 +142,7 @@ func (r *Result) Row(name string, size int) (Row, bool) {
 func Read(path string) (*Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; `make bench-quick` writes it", err)
+		return nil, fmt.Errorf("%w; `make bench` writes it", err)
 	}
 	var r Result
 	if err := json.Unmarshal(text, &r); err != nil {
