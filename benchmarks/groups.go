@@ -137,9 +137,16 @@ func (t tools) fromPerl() group {
 			plan("perl-embed-child-"+function, 0, testLibrary, byParent, t.perlCaller("child-"+function)),
 			plan("perl-shm-"+function, 0, testServer, byMemory, t.perlCaller(function)),
 			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
-			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)))
+			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)),
+			onEventLoop(plan("perl-simple-reconnect-eventloop-"+function, 0, eventServer, "", t.perlCaller("simple-"+function))))
 	}
 	return group{name: "from-perl", length: coldLength, rows: rows}
+}
+
+// onEventLoop returns a row whose result says that its server has an event loop.
+func onEventLoop(row rowPlan) rowPlan {
+	row.engine = eventLoop
+	return row
 }
 
 // goRow is a row of the Go caller with that many goroutines.

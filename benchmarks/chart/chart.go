@@ -29,8 +29,8 @@ type Chart interface {
 }
 
 const (
-	width      = 370
-	pngDPI     = 144
+	width      = 345
+	pngDPI     = 155
 	titleSize  = 11
 	textSize   = 9
 	titleHigh  = titleSize * 1.3

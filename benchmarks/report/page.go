@@ -140,12 +140,14 @@ func waysOf(r *result.Result) []wayRow {
 // groupsOf returns the rows by their groups, in the order in which they ran.
 func groupsOf(r *result.Result) []groupOf {
 	var all []groupOf
+	at := map[string]int{}
 	for _, row := range r.Rows {
-		if len(all) == 0 || all[len(all)-1].Name != row.Group {
+		if _, known := at[row.Group]; !known {
+			at[row.Group] = len(all)
 			all = append(all, groupOf{Name: row.Group})
 		}
-		last := &all[len(all)-1]
-		last.Rows = append(last.Rows, row)
+		group := &all[at[row.Group]]
+		group.Rows = append(group.Rows, row)
 	}
 	for i := range all {
 		all[i].Charts = distributions(all[i].Name, all[i].Rows)

@@ -39,9 +39,12 @@ func everything() *result.Result {
 		add("large-4096", name, 4096, 1, int64(300+1000*i*i))
 	}
 	for _, function := range report.PublishedFunctions {
-		for i, way := range []string{"alone", "embed", "embed-child", "shm", "socket", "simple-reconnect"} {
+		for i, way := range []string{"alone", "embed", "embed-child", "shm", "socket", "simple", "simple-reconnect", "simple-reconnect-eventloop"} {
 			add("from-perl", "perl-"+way+"-"+function, 0, 1, int64(200*(i+1)))
+			add("from-elsewhere", "python-"+way+"-"+function, 0, 1, int64(200*(i+1)))
 		}
+		add("from-elsewhere", "c-embed-"+function, 0, 1, 100)
+		add("from-elsewhere", "cgo-out-"+function, 0, 1, 50)
 		r.Measures = append(r.Measures, result.Measure{Name: "go_itself_" + function, Value: 1.5, Unit: "ns"})
 		for i, server := range []string{"shm", "socket", "eventloop"} {
 			for _, callers := range report.ManyCallers {

@@ -148,5 +148,5 @@ func pollerTable(f figures) table {
 // publishedTables are all sets of published figures, each beside ours.
 func publishedTables(r *result.Result) []table {
 	f := figuresOf(r)
-	return []table{callsTable(f), transportsTable(f), handoffsTable(f), residentsTable(f), crossingsTable(f), pollerTable(f)}
+	return []table{callsTable(f), otherCallsTable(f), transportsTable(f), handoffsTable(f), residentsTable(f), crossingsTable(f), pollerTable(f)}
 }

@@ -3,9 +3,11 @@
 package result
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 )
 
@@ -154,12 +156,19 @@ func Read(path string) (*Result, error) {
 	return &r, nil
 }
 
+// numbers are lists of them over several lines. No string has a line break as such.
+var numbers = regexp.MustCompile(`\[\n[\s\d.,eE+-]*\]`)
+
+// inOneLine takes out line breaks and spaces.
+func inOneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
+
 // Write writes a result's file as a whole or not at all.
 func (r *Result) Write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
+	text = numbers.ReplaceAllFunc(text, inOneLine)
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
 		return err

@@ -2,8 +2,10 @@ package result_test
 
 import (
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +49,7 @@ func TestFileKeepsWhatWasWritten(t *testing.T) {
 		Rows: []result.Row{
 			{Name: "floor-c-socket", Group: "small", Size: 64, Callers: 1, P50NS: 9, MaxNS: 99, PerSRounds: []float64{1},
 				Histogram: &result.Histogram{LowerNS: []int64{8, 10}, Counts: []int64{1, 2}}},
-			{Name: "nearcall-c-shm", Group: "small", Failed: "no report"},
+			{Name: "nearcall-c-shm", Group: "small", Failed: "no report [\n1, 2\n]"},
 		},
 		Comparisons: []result.Comparison{{
 			Kind: result.KindDifference, Of: result.Figure{Row: "a", Size: 64, Figure: result.FigureP50},
@@ -65,6 +67,10 @@ func TestFileKeepsWhatWasWritten(t *testing.T) {
 	}
 	if !reflect.DeepEqual(*read, written) {
 		t.Errorf("read %+v, wrote %+v", *read, written)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `"lower_ns": [8,10],`) {
+		t.Errorf("a list of numbers is not in one line; %v", err)
 	}
 }
 
