@@ -46,7 +46,7 @@ func (p pace) of(g group) pace {
 // names it is for seeing that it works.
 func (p pace) ofOnlyFull(own pace) pace {
 	if p.quick {
-		own.rounds, own.length, own.warmUp = min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
+		own.quick, own.rounds, own.length, own.warmUp = true, min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
 	}
 	return own
 }
