@@ -108,6 +108,7 @@ const sizesSay = "Cost of a call by the size of its payload, which travels both 
 func sizeCharts(r *result.Result) []chart.Chart {
 	var all kept
 	all.add(lines(r.Rows, sizesSay, bySize, showsP50, sizeSeries))
+	all.add(lines(r.Rows, "The slowest of a hundred calls, by the size of their payload", bySize, showsP99, sizeSeries))
 	return all
 }
 

@@ -29,20 +29,34 @@ func goals(r *result.Result) []goal {
 	return all
 }
 
-// A gap is something that was not measured, and why.
+// A gap is what was not measured for one reason.
 type gap struct {
-	Name, Why string
-	Failed    bool // or else this machine cannot
+	Names  []string
+	Why    string
+	Failed bool // or else this machine cannot
 }
 
+// Name lists what it is.
+func (g gap) Name() string { return strings.Join(g.Names, ", ") }
+
+// notMeasured returns what is missing, by reasons.
 func notMeasured(r *result.Result) []gap {
 	var all []gap
+	add := func(name, why string, failed bool) {
+		for i := range all {
+			if all[i].Why == why && all[i].Failed == failed {
+				all[i].Names = append(all[i].Names, name)
+				return
+			}
+		}
+		all = append(all, gap{[]string{name}, why, failed})
+	}
 	for _, left := range r.LeftOut {
-		all = append(all, gap{left.Group, left.Why, left.Failed})
+		add(left.Group, left.Why, left.Failed)
 	}
 	for _, row := range r.Rows {
 		if row.Failed != "" {
-			all = append(all, gap{row.Name, row.Failed, true})
+			add(row.Name, row.Failed, true)
 		}
 	}
 	return all

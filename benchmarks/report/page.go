@@ -56,6 +56,7 @@ type pageView struct {
 	NotMet    []goal
 	Kept      []goal
 	Gaps      []gap
+	Missing   int
 	Ways      []wayRow
 	Main      []chart.Chart
 	Groups    []groupOf
@@ -80,6 +81,9 @@ func page(r *result.Result) ([]byte, error) {
 		Result: r, Day: r.Date.Format(time.DateOnly), Machine: machineFacts(r), Method: methodFacts(r), Goals: goals(r), Gaps: notMeasured(r),
 		Ways: waysOf(r), Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
 		Many: section{table: callersTable(f), ID: "many"},
+	}
+	for _, gap := range view.Gaps {
+		view.Missing += len(gap.Names)
 	}
 	for _, goal := range view.Goals {
 		if goal.Met {

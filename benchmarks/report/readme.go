@@ -107,7 +107,7 @@ func readmeGoals(r *result.Result) string {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", goal.Name, goal.Bytes, goal.Bound, goal.Measured, verdict)
 	}
 	for _, failed := range notMeasured(r) {
-		fmt.Fprintf(&out, "\nNot measured: %s, %s.\n", failed.Name, failed.Why)
+		fmt.Fprintf(&out, "\nNot measured: %s, %s.\n", failed.Name(), failed.Why)
 	}
 	out.WriteString("\n</details>\n")
 	return out.String()
