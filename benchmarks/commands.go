@@ -100,9 +100,13 @@ func (s *scene) residents() (environment string, err error) {
 	return "XDG_RUNTIME_DIR=" + folder, nil
 }
 
-// residentCalls are calls of a resident's functions, beside those of a server.
+// residentCalls are calls of a resident's functions, beside those of a server that is
+// in a session of its own as a resident is.
 func (t tools) residentCalls() group {
 	g := t.both("resident")
+	for i := range g.rows {
+		g.rows[i].server = sessionServer
+	}
 	for _, row := range []struct {
 		name string
 		by   route

@@ -23,6 +23,9 @@ const (
 	spinServer serverName = "C spin"
 	goServer   serverName = "Go echo"
 	testServer serverName = "testserver"
+	// The same in a session of its own, where services and residents are: the
+	// scheduler gives every session a group, and waking one of another costs more.
+	sessionServer serverName = "testserver, its own session"
 	// A resident command that serves functions beside its runs.
 	residentServer serverName = "resident"
 	// Libraries that callers load; the parent serves a caller that is its child.

@@ -65,7 +65,7 @@ type scene struct {
 
 // path is where a server listens.
 func (s *scene) path(name serverName) string {
-	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock"}
+	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock", sessionServer: "session.sock"}
 	return filepath.Join(s.folder, names[name])
 }
 
@@ -93,6 +93,8 @@ func (s *scene) startServer(row rowPlan) error {
 		spinServer: {s.built("spin_server"), s.path(spinServer)},
 		goServer:   {s.built("bareserver"), s.path(goServer)},
 		testServer: {s.built("testserver"), "-address", "unix:" + s.path(testServer)},
+
+		sessionServer: {"setsid", s.built("testserver"), "-address", "unix:" + s.path(sessionServer)},
 	}
 	if s.servers[row.server] != nil {
 		return nil
@@ -258,7 +260,7 @@ func wrongTransport(plan rowPlan, r round) error {
 	case byItself:
 		wanted = transportSameProcess
 	}
-	if (plan.server == testServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
+	if (plan.server == testServer || plan.server == sessionServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
 		return fmt.Errorf("the calls went by %s", r.transport)
 	}
 	return nil

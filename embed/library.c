@@ -34,7 +34,8 @@ static _Thread_local volatile int inside __attribute__((tls_model("initial-exec"
 static _Thread_local int is_known __attribute__((tls_model("initial-exec")));
 
 /* No handler of the host's runs on this thread until leave_go(), and its mask is then
- * what it was. For what is rare: calls have no time for it. */
+ * what it was. For what is rare: calls have no time for it. A thread that the runtime
+ * comes to know has SIGCHLD unblocked by it, see block_children_here(). */
 static void enter_go(sigset_t *ret_former)
 {
     sigset_t all;
@@ -44,6 +45,8 @@ static void enter_go(sigset_t *ret_former)
     for (size_t i = 0; i < RUNTIME_SIGNALS; i++)
         sigdelset(&all, runtime_signals[i]);
     pthread_sigmask(SIG_SETMASK, &all, ret_former);
+    if (!is_known)
+        pthread_kill(pthread_self(), SIGSTKFLT);
     inside++;
 }
 
@@ -146,7 +149,8 @@ static void give_signals_back(void)
  * then the kernel may choose one for a handler of the host's, which does not ask for
  * the alternate stack. So each thread begins with SIGSTKFLT waiting for it: no machine
  * raises that, and it is among those others, so that its handler runs the moment they
- * are unblocked, before one with a higher number. */
+ * are unblocked, before one with a higher number, which it blocks from its first
+ * instruction on. */
 static void block_children_here(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)info;
@@ -280,6 +284,7 @@ __attribute__((constructor(101))) static void before_the_runtime(void)
     for (size_t i = 0; i < RUNTIME_SIGNALS; i++)
         sigaction(runtime_signals[i], NULL, &before_runtime[i]);
     struct sigaction block = {.sa_sigaction = block_children_here, .sa_flags = SA_ONSTACK | SA_SIGINFO};
+    sigaddset(&block.sa_mask, SIGCHLD);
     sigaction(SIGSTKFLT, &block, NULL);
     sem_init(&opening, 0, 1);
     pthread_atfork(nearcall_embed_begin_opening, nearcall_embed_end_opening, become_child);

@@ -288,7 +288,7 @@ func (a *attacker) ping(pings int) (answered int) {
 	a.send(bytes.Repeat(f.Append(nil), pings))
 	raw, err := a.socket.SyscallConn()
 	must(a.t, err)
-	const quiet = 200 * time.Millisecond
+	const quiet = 2 * time.Second
 	for since := time.Now(); answered < pings && time.Since(since) < quiet; time.Sleep(time.Millisecond) {
 		var unread int
 		must(a.t, raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCINQ) }))
@@ -316,7 +316,7 @@ func TestCloseWaitsForAllAtOnce(t *testing.T) {
 	begin := time.Now()
 	must(t, l.Close())
 	took, one := time.Since(begin), time.Duration(wire.HandoffRecallMs)*time.Millisecond
-	if took < one/2 || took > 2*one {
+	if took < one/2 || took > givers*one-one/2 {
 		t.Errorf("it took %v, and each giver may take %v", took, one)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,7 @@ func TestPeekTLSEndsByDeadline(t *testing.T) {
 // One byte a second is slower than any deadline that a front has.
 func TestPeekTLSOfASlowClient(t *testing.T) {
 	hello := clientHello(t, &helloConfig)
+	few := regexp.MustCompile(`after [1-3] bytes`) // two, if the machine is on time
 	client, served := tcpPair(t)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -126,7 +128,7 @@ func TestPeekTLSOfASlowClient(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	if _, err := handoff.PeekTLS(ctx, served); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "after 2 bytes") {
+	if _, err := handoff.PeekTLS(ctx, served); !errors.Is(err, context.DeadlineExceeded) || !few.MatchString(err.Error()) {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -21,10 +21,20 @@ type activity struct {
 func newActivity(idle time.Duration, expired func() bool) *activity {
 	a := &activity{idle: idle, expired: expired}
 	a.quiet = sync.NewCond(&a.mu)
-	if idle >= 0 {
-		a.timer = time.AfterFunc(idle, a.expire)
-	}
 	return a
+}
+
+// watch begins to count idle time.
+func (a *activity) watch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.idle < 0 {
+		return
+	}
+	a.timer = time.AfterFunc(a.idle, a.expire)
+	if a.busy > 0 {
+		a.timer.Stop()
+	}
 }
 
 func (a *activity) expire() {

@@ -41,7 +41,8 @@ func (r *resident) serveBeside() {
 	}()
 }
 
-// take gives a connection to Accept, or returns false.
+// take gives a connection to Accept, or returns false. What comes into the queue when it
+// has been emptied for good is closed at once.
 func (b *beside) take(socket *net.UnixConn) bool {
 	if b == nil {
 		return false
@@ -51,10 +52,15 @@ func (b *beside) take(socket *net.UnixConn) bool {
 	b.mu.Unlock()
 	select {
 	case b.queue <- socket:
-		return true
 	case <-b.closed:
 		return false
 	}
+	select {
+	case <-b.closed:
+		b.empty()
+	default:
+	}
+	return true
 }
 
 // open tells whether a connection is still open.
@@ -104,16 +110,21 @@ func (b *beside) Accept() (net.Conn, error) {
 func (b *beside) Close() error {
 	b.once.Do(func() {
 		close(b.closed)
-		for {
-			select {
-			case socket := <-b.queue:
-				_ = socket.Close()
-			default:
-				return
-			}
-		}
+		b.empty()
 	})
 	return nil
+}
+
+// empty closes what nobody will accept.
+func (b *beside) empty() {
+	for {
+		select {
+		case socket := <-b.queue:
+			_ = socket.Close()
+		default:
+			return
+		}
+	}
 }
 
 // Addr is the address of the resident's socket.

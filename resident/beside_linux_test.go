@@ -2,6 +2,7 @@ package resident_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/testlauncher"
 )
 
@@ -18,7 +20,8 @@ import (
 // keeps the resident.
 func TestFunctionsBesideCommands(t *testing.T) {
 	t.Setenv("TEST_SERVE", "yes")
-	t.Setenv("TEST_IDLE", "100ms")
+	const idle = 2 * time.Second
+	t.Setenv("TEST_IDLE", idle.String())
 	eachMode(t, func(t *testing.T, _, path string) {
 		startResident(t, path)
 		pid := status(t, path).ProcessID
@@ -35,12 +38,44 @@ func TestFunctionsBesideCommands(t *testing.T) {
 			}
 			_, _, outcome := run(t, testlauncher.Launch{Program: path})
 			expect(t, outcome, testlauncher.Outcome{})
-			time.Sleep(150 * time.Millisecond) // longer than its idle time
+		}
+		time.Sleep(max(idle, wire.HelloTimeoutMs*time.Millisecond) + 500*time.Millisecond)
+		if _, err := fmt.Fprintln(conn, "late"); err != nil {
+			t.Error(err)
+		}
+		if got, err := lines.ReadString('\n'); err != nil || atoi(t, got) != len("late") {
+			t.Errorf("after it was silent for long it is answered %q, %v", got, err)
 		}
 		if !alive(pid) {
 			t.Error("it left while a connection was open")
 		}
 		must(t, conn.Close())
+		awaitEnd(t, pid)
+	})
+}
+
+// Where functions are not served any more, their callers are told, and keep nobody.
+func TestFunctionsThatFail(t *testing.T) {
+	t.Setenv("TEST_SERVE", "fail")
+	t.Setenv("TEST_IDLE", "1s")
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		pid := status(t, path).ProcessID
+		var calls []net.Conn
+		for range 20 {
+			conn, err := net.Dial("unix", placeOf(t, path).Socket())
+			must(t, err)
+			_, err = fmt.Fprintln(conn, "one")
+			must(t, err)
+			calls = append(calls, conn)
+		}
+		for _, conn := range calls {
+			must(t, conn.SetReadDeadline(time.Now().Add(patience)))
+			if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("a connection that nobody serves ends with %v", err)
+			}
+			must(t, conn.Close())
+		}
 		awaitEnd(t, pid)
 	})
 }

@@ -2,7 +2,9 @@ package resident_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,4 +118,41 @@ func TestOutputIsClosedBeforeTheEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A run that becomes another program ends as that does, and hears of its caller's end.
+func TestRunThatBecomesAnotherProgram(t *testing.T) {
+	for _, mode := range []string{"pool", "serial"} {
+		t.Run(mode, func(t *testing.T) {
+			path := program(t, mode)
+			become := func(script string) testlauncher.Launch {
+				return testlauncher.Launch{Program: path, Args: []string{"become", "/bin/sh", "-c", script}}
+			}
+			_, _, outcome := run(t, become("exit 7"))
+			expect(t, outcome, testlauncher.Outcome{Code: 7})
+			b := begin(t, become("echo waiting; exec sleep 1000"))
+			b.line()
+			defer func() { _ = unix.Kill(b.ProcessID, unix.SIGKILL) }()
+			must(t, b.Conn.Close())
+			awaitEnd(t, b.ProcessID)
+		})
+	}
+}
+
+// A run has each stream once: what it closes is closed.
+func TestStreamsAreThereOnce(t *testing.T) {
+	path := program(t, "pool")
+	b := begin(t, testlauncher.Launch{Program: path, Args: []string{"twice"}})
+	b.line()
+	output, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", b.ProcessID))
+	must(t, err)
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", b.ProcessID))
+	must(t, err)
+	for _, file := range files {
+		if target, err := os.Readlink(file); err == nil && target == output && filepath.Base(file) != "1" {
+			t.Errorf("descriptor %s is the output too", filepath.Base(file))
+		}
+	}
+	must(t, b.input.Close())
+	b.wait()
 }

@@ -1,6 +1,8 @@
 package resident_test
 
 import (
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/resident/internal/beforemain"
 	"github.com/nearcall/nearcall/resident/internal/testlauncher"
 )
 
@@ -53,6 +56,38 @@ func TestSignalsOfTheLastRun(t *testing.T) {
 			b.signal(s)
 			expect(t, b.wait(), testlauncher.Outcome{Signal: s})
 		}
+	}
+}
+
+// What a package of the program starts when it is initialized has nothing of the
+// resident: it keeps neither launchers nor the end of a run waiting.
+func TestProgramsStartedBeforeMain(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		started := filepath.Join(t.TempDir(), "started")
+		t.Setenv(beforemain.Variable, started)
+		t.Cleanup(func() { killAll(t, started) })
+		b := begin(t, testlauncher.Launch{Program: path, Args: []string{"wait"}})
+		resident := status(t, path).ProcessID
+		must(t, syscall.Kill(b.ProcessID, syscall.SIGKILL))
+		b.wait()
+		_ = syscall.Kill(resident, syscall.SIGKILL) // it may be who had the run
+		awaitEnd(t, resident)
+		await(t, "the end of the address", func() bool {
+			conn, err := net.Dial("unix", placeOf(t, path).Socket())
+			if err == nil {
+				must(t, conn.Close())
+			}
+			return errors.Is(err, syscall.ECONNREFUSED)
+		})
+	})
+}
+
+// killAll kills the processes whose numbers are in a file.
+func killAll(t *testing.T, path string) {
+	text, err := os.ReadFile(path)
+	must(t, err)
+	for _, number := range strings.Fields(string(text)) {
+		_ = syscall.Kill(atoi(t, number), syscall.SIGKILL)
 	}
 }
 

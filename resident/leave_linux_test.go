@@ -1,6 +1,7 @@
 package resident_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,28 @@ func TestSilenceIsForNobody(t *testing.T) {
 	})
 }
 
+// Nor do those that send a header and nothing of what it announces.
+func TestHeadersAlone(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		run(t, testlauncher.Launch{Program: path})
+		for _, announced := range []uint32{100, 8 << 20} {
+			began := time.Now()
+			for _, conn := range silent(t, path, 12) {
+				header := statusRequest(t)[:request.HeaderBytes]
+				binary.LittleEndian.PutUint32(header[8:], announced)
+				binary.LittleEndian.PutUint16(header[14:], uint16(request.Run))
+				binary.LittleEndian.PutUint32(header[28:], 1)
+				_, err := conn.Write(header)
+				must(t, err)
+			}
+			run(t, testlauncher.Launch{Program: path})
+			if took := time.Since(began); took > 3*wire.HelloTimeoutMs*time.Millisecond {
+				t.Errorf("a run takes %v where %d bytes were announced", took, announced)
+			}
+		}
+	})
+}
+
 // Who goes away in the midst of a header is not waited for.
 func TestHalfHeader(t *testing.T) {
 	eachMode(t, func(t *testing.T, _, path string) {
@@ -71,7 +94,7 @@ func TestHalfHeader(t *testing.T) {
 				t.Errorf("it was not ended: %v", err)
 			}
 		}
-		if took := time.Since(began); took > wire.HelloTimeoutMs*time.Millisecond {
+		if took := time.Since(began); took > 3*wire.HelloTimeoutMs*time.Millisecond {
 			t.Errorf("their ends were seen after %v", took)
 		}
 	})

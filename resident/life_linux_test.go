@@ -119,6 +119,16 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// Idle time begins when the resident does: what it asks then is there.
+func TestNoIdleTimeAtAll(t *testing.T) {
+	t.Setenv("TEST_SERVE", "yes")
+	t.Setenv("TEST_IDLE", "1ns")
+	eachMode(t, func(t *testing.T, _, path string) {
+		startResident(t, path)
+		awaitGone(t, placeOf(t, path).Socket())
+	})
+}
+
 // A resident that waits uses no time.
 func TestIdleCostsNothing(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode, path string) {

@@ -1,12 +1,17 @@
 package resident_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/testlauncher"
 )
 
@@ -70,5 +75,47 @@ func TestLimitsOfTheLastRun(t *testing.T) {
 				t.Errorf("power %v, after %s limits files have at most %q blocks: %s %+v", power, kind, got, stderr, outcome)
 			}
 		}
+	}
+}
+
+// crowd puts more descriptors of this user on the way than whoever has filesMost may
+// send, until the end that it returns is closed.
+func crowd(t *testing.T) (end func()) {
+	t.Helper()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	for range 2 {
+		must(t, unix.Sendmsg(ends[0], []byte{0}, unix.UnixRights(many(ends[0], filesMost)...), nil, 0))
+	}
+	return func() { _, _ = unix.Close(ends[0]), unix.Close(ends[1]) }
+}
+
+// filesMost is more than other tests have on the way: the kernel counts those of a user
+// together. One message carries so many.
+const filesMost = 250
+
+// What the kernel refuses to carry between the processes of a resident is tried again,
+// and a run of which the supervisor would not know is none.
+func TestTooManyDescriptorsOnTheWay(t *testing.T) {
+	for _, mode := range []string{"pool", "serial"} {
+		t.Run(mode, func(t *testing.T) {
+			path := program(t, mode)
+			limited := func(program string, arguments ...string) *exec.Cmd {
+				return exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", filesMost), program}, arguments...)...)
+			}
+			first := limited("setpriv", "--bounding-set=-sys_resource,-sys_admin", os.Args[0], "pid")
+			if got, code := launchWith(t, first, path, nil); code != 0 {
+				t.Fatalf("code %d, %q", code, got)
+			}
+			end := crowd(t)
+			time.AfterFunc(wire.ResidentSendMs*time.Millisecond/4, end)
+			if got, code := launchWith(t, limited(os.Args[0], "exit", "7"), path, nil); code != 7 {
+				t.Errorf("for a while there are too many: code %d, %q", code, got)
+			}
+			defer crowd(t)()
+			if got, code := launchWith(t, limited(os.Args[0], "exit", "7"), path, nil); code != codePlainly {
+				t.Errorf("there are too many: code %d, %q", code, got)
+			}
+		})
 	}
 }

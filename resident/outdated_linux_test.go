@@ -37,6 +37,29 @@ func TestWatchedFileChangesUnseen(t *testing.T) {
 	awaitEnd(t, pid)
 }
 
+// A directory that is renamed, and a link that leads elsewhere, tell nothing to the files below.
+func TestChangesAboveWatchedFiles(t *testing.T) {
+	for _, what := range []string{"directory", "link"} {
+		t.Run(what, func(t *testing.T) {
+			folder := t.TempDir()
+			release, current := filepath.Join(folder, "release"), filepath.Join(folder, "current")
+			must(t, os.MkdirAll(filepath.Join(release, "etc"), 0o700))
+			must(t, os.WriteFile(filepath.Join(release, "etc", "settings"), nil, 0o600))
+			must(t, os.Symlink(release, current))
+			t.Setenv("TEST_WATCH", filepath.Join(current, "etc", "settings"))
+			path := program(t, "pool")
+			run(t, testlauncher.Launch{Program: path})
+			pid := status(t, path).ProcessID
+			if what == "directory" {
+				must(t, os.Rename(release, release+".old"))
+			} else {
+				must(t, os.Remove(current))
+			}
+			awaitEnd(t, pid)
+		})
+	}
+}
+
 // A program that has taken its first argument away does not take the start of a
 // resident for a run.
 func TestArgumentsWereTaken(t *testing.T) {

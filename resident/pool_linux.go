@@ -12,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/lease"
 )
 
@@ -112,7 +113,10 @@ func (p *pool) give(conn *channel.Conn) bool {
 		if m == nil {
 			return !wanted
 		}
-		_ = conn.Control(m.lease.Give) // when that fails it has ended
+		if err := conn.Control(m.lease.Give); errors.Is(err, unix.ETOOMANYREFS) {
+			p.freed(m) // when something else fails it has ended
+			return false
+		}
 		if <-done {
 			return true
 		}
@@ -157,7 +161,7 @@ func (p *pool) start() (*member, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	names := []string{variableListenFDs + "=3", variableListenNames + "=" + namesWorker, variableWatched + "=" + p.resident.guard.watched.text()}
+	names := []string{inheritance.ListenFDs + "=3", inheritance.ListenNames + "=" + inheritance.NamesWorker, inheritance.Watched + "=" + p.resident.guard.watched.text()}
 	failure := raw.Control(func(listener uintptr) {
 		process, err = startProcess(os.Args, append(p.resident.guard.start[:len(p.resident.guard.start):len(p.resident.guard.start)], names...),
 			[]uintptr{0, 1, 2, listener, theirs.Fd(), p.queue.Workers()})
@@ -283,8 +287,26 @@ func (p *pool) release(m *member, done bool) {
 	}
 }
 
+// outlive is for a worker that has become another program, which lets go of its lease as
+// its end does: nobody tells that program when its caller is gone. It returns when the
+// process has ended.
+func (p *pool) outlive(m *member) {
+	p.mu.Lock()
+	conn, running := m.conn, m.running
+	p.mu.Unlock()
+	pid := m.process.Pid
+	// A process that ends has no file any more when its descriptors are closed.
+	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || conn == nil || !running {
+		return
+	}
+	defer conn.OnEnd(func() { _ = unix.Kill(-pid, unix.SIGHUP) })()
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
 // reap tells the launcher how the worker ended. Descriptors are closed by then.
 func (p *pool) reap(m *member) {
+	p.outlive(m)
 	state, err := m.process.Wait()
 	_ = m.lease.Close()
 	conn, running := p.forget(m)

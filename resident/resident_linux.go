@@ -19,6 +19,7 @@ import (
 	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/place"
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -38,7 +39,7 @@ func reside(o Options, run runFunc) int {
 		}
 	} else {
 		var r *resident
-		if r, err = newResident(o, run, started.lock); err == nil {
+		if r, err = newResident(o, run, started); err == nil {
 			err = r.live()
 		}
 	}
@@ -93,7 +94,7 @@ type resident struct {
 	log      *slog.Logger
 	place    place.Place
 	program  string // its path
-	socket   os.FileInfo
+	socket   socketFile
 	started  time.Time
 	listener *net.UnixListener
 	guard    *guard
@@ -115,20 +116,20 @@ type leaving struct {
 	err      error // nil: all is well
 }
 
-func newResident(o Options, run runFunc, lock string) (*resident, error) {
+func newResident(o Options, run runFunc, started start) (*resident, error) {
 	r := &resident{options: o, run: run, log: o.logger(), program: os.Args[0], started: time.Now(), leave: make(chan leaving, 1)}
 	r.complaints.log = r.log
 	var err error
-	if r.place, err = place.OfLock(lock); err != nil {
+	if r.place, err = place.OfLock(started.lock); err != nil {
 		return nil, err
 	}
-	if r.socket, err = os.Lstat(r.place.Socket()); err != nil {
+	if r.socket, err = ownSocket(started.socket, r.place.Socket()); err != nil {
 		return nil, err
 	}
 	if r.guard, err = newGuard(o, watchedNow(o.Watch)); err != nil {
 		return nil, err
 	}
-	file := os.NewFile(descriptorListener, r.place.Socket())
+	file := os.NewFile(inheritance.Listener, r.place.Socket())
 	defer func() { _ = file.Close() }()
 	made, err := net.FileListener(file)
 	if err != nil {
@@ -152,6 +153,7 @@ func (r *resident) live() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
+	r.activity.watch() // not sooner: what it asks is there now, and preparing is not idling
 	var l leaving
 	select {
 	case l = <-r.leave:
@@ -191,13 +193,6 @@ func (r *resident) begin() error {
 	return nil
 }
 
-// ready tells launchers that this start came to something.
-func (r *resident) ready() {
-	if err := os.Truncate(r.place.Lock(), 0); err != nil {
-		r.log.Warn("the lock file was not emptied", "reason", err)
-	}
-}
-
 // goAway makes the resident leave.
 func (r *resident) goAway(l leaving) {
 	select {
@@ -221,8 +216,7 @@ func (r *resident) withdraw(l leaving) error {
 		return err
 	}
 	defer func() { _ = lock.Release() }()
-	there, err := os.Lstat(r.place.Socket())
-	if err == nil && os.SameFile(there, r.socket) {
+	if r.isFound() {
 		err = os.Remove(r.place.Socket())
 	}
 	if l.outdated {

@@ -101,7 +101,7 @@ func undress() (*undressed, error) {
 	u := &undressed{files: [streams]*os.File{os.Stdin, os.Stdout, os.Stderr}, arguments: os.Args, environment: os.Environ()}
 	for fd := range streams {
 		var err error
-		if u.descriptors[fd], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, descriptorListener); err != nil {
+		if u.descriptors[fd], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, streams); err != nil {
 			closeDescriptors(u.descriptors[:fd])
 			return nil, os.NewSyscallError("fcntl", err)
 		}

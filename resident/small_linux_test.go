@@ -39,11 +39,12 @@ func TestVariableTwice(t *testing.T) {
 	})
 }
 
-// Who sends too many descriptors is not waited for.
+// Who sends too many descriptors is not waited for, nor for the rest of what belongs to them.
 func TestTooManyDescriptorsAtOnce(t *testing.T) {
 	eachMode(t, func(t *testing.T, _, path string) {
 		run(t, testlauncher.Launch{Program: path})
-		b, err := request.Request{Header: request.Header{Kind: request.Run}, Directory: "/", Arguments: []string{"program"}}.Append(nil)
+		b, err := request.Request{Header: request.Header{Kind: request.Run}, Directory: "/",
+			Arguments: []string{"program", strings.Repeat("x", 64<<10)}}.Append(nil)
 		must(t, err)
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		must(t, err)

@@ -2,6 +2,7 @@ package resident
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,10 @@ func (r *resident) watch() {
 	if path := r.guard.watched.changed(); path != "" {
 		r.goAway(leaving{why: path + " has changed", outdated: true})
 	}
+	_, _ = unix.InotifyAddWatch(events, r.place.Socket(), watchedEvents)
+	if !r.isFound() {
+		r.goAway(gone())
+	}
 	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), before)
 }
 
@@ -45,7 +50,20 @@ func watchFile(events int, path string) (place.Stat, error) {
 			return place.Stat{}, &os.PathError{Op: "inotify_add_watch", Path: path, Err: err}
 		}
 	}
+	watchAbove(events, path)
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		watchAbove(events, target)
+	}
 	return place.StatOf(path) // after it, so that no change is missed
+}
+
+// watchAbove is for what a file is not told: a directory that is renamed, a link that
+// leads elsewhere. What may not be watched there is noticed by who takes a run.
+func watchAbove(events int, path string) {
+	for path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+		_, _ = unix.InotifyAddWatch(events, path, unix.IN_MOVE_SELF|unix.IN_DELETE_SELF|unix.IN_DONT_FOLLOW|unix.IN_MASK_ADD)
+	}
 }
 
 func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
@@ -60,6 +78,9 @@ func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
 				r.goAway(leaving{why: path + " has changed", outdated: true})
 				return
 			}
+		}
+		if !r.isFound() {
+			r.goAway(gone())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package resident
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
 	"github.com/nearcall/nearcall/resident/internal/lease"
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -30,7 +32,7 @@ type worker struct {
 }
 
 func newWorker(o Options, run runFunc, asWatched string) (*worker, error) {
-	l, err := lease.Open(descriptorLease, descriptorListener, descriptorQueue)
+	l, err := lease.Open(inheritance.Lease, inheritance.Listener, inheritance.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,10 @@ func (w *worker) take(conn *channel.Conn, p *passed) error {
 		}
 		return err
 	}
-	w.announce(conn)
+	if err := w.announce(conn); err != nil {
+		_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
+		os.Exit(0)
+	}
 	pid := unix.Getpid()
 	if err := conn.Write(request.Frame{Type: request.Running, Value: uint32(pid), Second: uint32(pid)}); err != nil {
 		os.Exit(0) // withdrawn; this process is the caller's already, so another takes its place
@@ -155,8 +160,12 @@ func (w *worker) take(conn *channel.Conn, p *passed) error {
 
 // announce gives the supervisor its copy of the connection. Without a supervisor the
 // run goes on: it tells its end itself.
-func (w *worker) announce(conn *channel.Conn) {
-	_ = conn.Control(func(fd int) error { return w.lease.Tell(lease.Taken, fd) })
+func (w *worker) announce(conn *channel.Conn) error {
+	err := conn.Control(func(fd int) error { return w.lease.Tell(lease.Taken, fd) })
+	if errors.Is(err, unix.ETOOMANYREFS) {
+		return fmt.Errorf("too many descriptors of this user are on the way: %w", err)
+	}
+	return nil
 }
 
 // runAlone runs the program and ends the process.

@@ -18,7 +18,8 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-const testTimeout = 10 * time.Second
+// testTimeout is for what ends at once, and for whole connections.
+const testTimeout = time.Minute
 
 // start serves s on a socket of its own until the test ends, and checks that it
 // then stops cleanly.

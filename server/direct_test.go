@@ -21,7 +21,7 @@ func newDirect(t *testing.T) *server.Direct {
 	s.Register("limited", func(data []byte) []byte { return data }, server.MaxConcurrency(1))
 	s.Register("panic", func([]byte) []byte { panic("no") })
 	s.Register("deadline", func(ctx context.Context, data []byte) ([]byte, error) {
-		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) <= 0 || time.Until(deadline) > time.Second {
+		if deadline, bounded := ctx.Deadline(); !bounded || time.Until(deadline) <= 0 || time.Until(deadline) > testTimeout {
 			return nil, status.Errorf(status.FailedPrecondition, "no deadline")
 		}
 		call, _ := server.CallFromContext(ctx)
@@ -55,7 +55,7 @@ func TestDirect(t *testing.T) {
 	if reply, code := runDirect(t, d, "echo", "hello", 0); reply != "hello" || code != status.OK {
 		t.Errorf("got %q, %v", reply, code)
 	}
-	if reply, code := runDirect(t, d, "deadline", "", time.Second); reply != "deadline" || code != status.OK {
+	if reply, code := runDirect(t, d, "deadline", "", testTimeout); reply != "deadline" || code != status.OK {
 		t.Errorf("got %q, %v", reply, code)
 	}
 	if _, code := runDirect(t, d, "deadline", "", 0); code != status.FailedPrecondition {

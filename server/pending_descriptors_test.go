@@ -16,7 +16,7 @@ import (
 // pendingMax is how many calls may be in flight where replies with files wait.
 const pendingMax = 3
 
-const refusalTimeout = 300 * time.Millisecond
+const refusalTimeout = 2 * time.Second
 
 // serveFilesOfReplies serves "open", whose replies fill any socket, to calls that run
 // apart; runs counts them.

@@ -68,12 +68,17 @@ void ncp_resident_child(pTHX_ nearcall_resident *handle)
     PL_srand_called = FALSE;
 }
 
+/* Tainted under -T, as what perl was started with is. */
 static AV *new_list(pTHX_ char *const *strings, size_t count)
 {
     AV *list = newAV();
 
-    for (size_t i = 0; i < count; i++)
-        av_push(list, newSVpv(strings[i], 0));
+    for (size_t i = 0; i < count; i++) {
+        SV *string = newSVpv(strings[i], 0);
+
+        SvTAINTED_on(string);
+        av_push(list, string);
+    }
     return list;
 }
 

@@ -225,10 +225,16 @@ const (
 	ResidentAnswerMs        = 5000
 	ResidentAnswerMsCeiling = 60000
 
-	// ResidentEndMs (ms): from a signal that is to end a run until its launcher
-	// ends by itself, when the run's process is stopped or has ended. Why: who
-	// interrupts a program that was stopped, or whose resident was, gets the
-	// prompt back.
+	// ResidentSendMs (ms): how long descriptors are sent again that the kernel
+	// refuses because too many of the user's are on the way (ETOOMANYREFS). Why:
+	// hundreds of launchers at once are over in a moment; what stays full is no
+	// reason to wait for.
+	ResidentSendMs = 1000
+
+	// ResidentEndMs (ms): from a signal that is to end a run, or the end of its
+	// process, until its launcher ends by itself where nobody says how the run
+	// ended. Why: who interrupts a program that was stopped, or whose resident
+	// was, gets the prompt back.
 	ResidentEndMs = 1000
 
 	// ResidentIdleMs (ms): how long a resident stays with nothing to run. Why: ten

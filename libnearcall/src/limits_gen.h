@@ -161,7 +161,10 @@
 #define NC_RESIDENT_ANSWER_MS 5000
 #define NC_RESIDENT_ANSWER_MS_CEILING 60000
 
-/* ms: from a signal that is to end a run until its launcher ends by itself, when the run's process is stopped or has ended. */
+/* ms: how long descriptors are sent again that the kernel refuses because too many of the user's are on the way (ETOOMANYREFS). */
+#define NC_RESIDENT_SEND_MS 1000
+
+/* ms: from a signal that is to end a run, or the end of its process, until its launcher ends by itself where nobody says how the run ended. */
 #define NC_RESIDENT_END_MS 1000
 
 /* ms: how long a resident stays with nothing to run. */

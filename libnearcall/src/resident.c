@@ -195,7 +195,7 @@ bool nc_resident_wants_worker(const nearcall_resident *resident)
 {
     unsigned starting = nc_resident_count(resident, NC_RESIDENT_STARTING);
     unsigned waiting = nc_resident_count(resident, NC_RESIDENT_WAITING);
-    unsigned busy = nc_resident_count(resident, NC_RESIDENT_BUSY);
+    unsigned busy = nc_resident_count(resident, NC_RESIDENT_BUSY) + nc_resident_count(resident, NC_RESIDENT_HEARING);
     if (resident->retry_ns > nc_now_ns() || starting + waiting + busy >= resident->workers_max)
         return false;
     if (resident->leaving)

@@ -28,6 +28,13 @@ struct nc_resident_file {
     char path[];
 };
 
+/* What stands above a file, as links do and directories. */
+struct nc_resident_above {
+    struct nc_resident_above *next;
+    size_t bytes;
+    char path[];
+};
+
 /* The hash of a file's identity, as in the socket's name; 0: there is no such file. */
 uint64_t nc_resident_identity(const char *path);
 int nc_resident_watch_begin(nearcall_resident *resident);
@@ -36,7 +43,7 @@ int nc_resident_watch_file(nearcall_resident *resident, const char *path);
 /* Takes the events, when no file is other than it was; whether one is. */
 bool nc_resident_watch_changed(nearcall_resident *resident);
 
-/* The same for a worker, who takes no events; a system call while there are none. */
+/* The same for a worker, who takes no events; a system call while there are none, if all is watched. */
 bool nc_resident_watch_is_outdated(const nearcall_resident *resident);
 void nc_resident_watch_end(nearcall_resident *resident);
 
@@ -52,7 +59,8 @@ struct nc_resident_place {
 
 int nc_resident_place_open(nearcall_resident *resident);
 bool nc_resident_place_is_own(const nearcall_resident *resident);
-void nc_resident_place_ready(const nearcall_resident *resident);
+/* Takes the lock and empties it; false: this resident is not found any more. */
+bool nc_resident_place_ready(const nearcall_resident *resident);
 /* Takes the lock and removes the socket; lock and log too, when it is outdated. */
 void nc_resident_place_remove(const nearcall_resident *resident);
 
@@ -81,7 +89,13 @@ const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *co
 
 /* ---- The supervisor ---- */
 
-enum nc_resident_worker_state { NC_RESIDENT_STARTING, NC_RESIDENT_WAITING, NC_RESIDENT_BUSY };
+/* HEARING: for one launcher, which is slow. */
+enum nc_resident_worker_state {
+    NC_RESIDENT_STARTING,
+    NC_RESIDENT_WAITING,
+    NC_RESIDENT_HEARING,
+    NC_RESIDENT_BUSY
+};
 
 struct nc_resident_worker {
     struct nc_resident_worker *next;
@@ -97,7 +111,8 @@ enum nc_resident_lease_type {
     NC_RESIDENT_READY = 1,
     NC_RESIDENT_TAKEN = 2,
     NC_RESIDENT_FORWARD = 3,
-    NC_RESIDENT_OUTGROWN = 4 /* a caller may have more than this resident can give */
+    NC_RESIDENT_OUTGROWN = 4, /* a caller may have more than this resident can give */
+    NC_RESIDENT_SLOW = 5      /* it has a connection whose request does not come; it waits for no other */
 };
 
 struct nc_resident_lease_message {
@@ -119,6 +134,8 @@ struct nearcall_resident {
     int signals; /* a signalfd of SIGTERM */
     int inotify;
     struct nc_resident_file *files;
+    struct nc_resident_above *above;
+    bool looks; /* not all can be watched: the files are looked at with each run */
     int64_t process_start_ns; /* by the clock of files; 0: not asked for yet */
     struct nc_resident_worker *workers;
     int next_lease[2]; /* for the worker that is being forked; -1: none */
@@ -141,6 +158,7 @@ struct nearcall_resident {
     int epoll;
     bool lease_ended;
     bool waits;
+    bool slow; /* it has sent SLOW */
     int connection;
     struct nc_resident_request request;
     uint8_t *body; /* the whole request; its strings point into it */
@@ -155,6 +173,7 @@ void nc_resident_close_fd(int *fd);
 
 /* ---- Leases (resident_lease.c) ---- */
 
+/* 0, or -1 with errno. What the kernel refuses for ETOOMANYREFS is sent again for a while. */
 int nc_resident_lease_send(int lease, const struct nc_resident_lease_message *message, int fd);
 /* 1: a message, and a descriptor or -1; 0: the end; -1 with errno: EAGAIN, nothing yet. */
 int nc_resident_lease_receive(int lease, struct nc_resident_lease_message *message, int *ret_fd);

@@ -1,14 +1,34 @@
 /* What a supervisor and a worker tell each other. Its end, by whatever cause, is the other's end. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "resident.h"
+
+#define CROWD_PAUSE_MS 5
 
 union control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
 };
+
+/* Nobody tells when there are fewer descriptors of this user on the way. */
+static int send_patiently(int lease, const struct msghdr *message)
+{
+    int64_t until_ns = nc_after_ms(nc_now_ns(), NC_RESIDENT_SEND_MS);
+    while (sendmsg(lease, message, MSG_NOSIGNAL) < 0) {
+        int error = errno;
+        if (error == ETOOMANYREFS && nc_now_ns() < until_ns)
+            (void)poll(NULL, 0, CROWD_PAUSE_MS);
+        else if (error != EINTR) {
+            errno = error;
+            return -1;
+        }
+    }
+    return 0;
+}
 
 int nc_resident_lease_send(int lease, const struct nc_resident_lease_message *message, int fd)
 {
@@ -25,11 +45,7 @@ int nc_resident_lease_send(int lease, const struct nc_resident_lease_message *me
         rights->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(rights), &fd, sizeof(int));
     }
-    ssize_t sent;
-    do
-        sent = sendmsg(lease, &header, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent < 0 ? -1 : 0;
+    return send_patiently(lease, &header);
 }
 
 int nc_resident_lease_receive(int lease, struct nc_resident_lease_message *message, int *ret_fd)

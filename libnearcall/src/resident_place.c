@@ -90,12 +90,25 @@ static void name_files(struct nc_resident_place *place, const char *lock, const 
         memcpy(place->socket, address->sun_path, path_bytes);
 }
 
+/* What the launcher bound; another socket may be at the path by now. */
+static void keep_file(struct nc_resident_place *place, const char *told)
+{
+    unsigned long long device, inode;
+    struct stat status;
+    if (told && sscanf(told, "%llu:%llu", &device, &inode) == 2) {
+        place->device = device;
+        place->inode = inode;
+    } else if (stat(place->socket, &status) == 0) {
+        place->device = status.st_dev;
+        place->inode = status.st_ino;
+    }
+}
+
 int nc_resident_place_open(nearcall_resident *resident)
 {
     struct nc_resident_place *place = &resident->place;
     struct sockaddr_un address = {0};
     socklen_t bytes = sizeof(address);
-    struct stat status;
     if (!is_listening_socket(LISTENER_FD) ||
         getsockname(LISTENER_FD, (struct sockaddr *)&address, &bytes) < 0 || address.sun_family != AF_UNIX)
         return nc_resident_fail(resident, NEARCALL_E_FAILED_PRECONDITION,
@@ -103,10 +116,7 @@ int nc_resident_place_open(nearcall_resident *resident)
                                 "and the program leaves that descriptor alone");
     name_files(place, getenv("NEARCALL_RESIDENT_LOCK"), &address, bytes - offsetof(struct sockaddr_un, sun_path));
     place->identity = identity_of(place->socket);
-    if (stat(place->socket, &status) == 0) {
-        place->device = status.st_dev;
-        place->inode = status.st_ino;
-    }
+    keep_file(place, getenv("NEARCALL_RESIDENT_SOCKET"));
     /* Workers wait with epoll, and only one of those that are woken can accept. */
     int flags = fcntl(LISTENER_FD, F_GETFL);
     if (fcntl(LISTENER_FD, F_SETFD, FD_CLOEXEC) < 0 || fcntl(LISTENER_FD, F_SETFL, flags | O_NONBLOCK) < 0)
@@ -120,13 +130,6 @@ bool nc_resident_place_is_own(const nearcall_resident *resident)
     struct stat status;
     return stat(resident->place.socket, &status) == 0 && status.st_dev == resident->place.device &&
            status.st_ino == resident->place.inode;
-}
-
-/* Starts are counted in the lock file. */
-void nc_resident_place_ready(const nearcall_resident *resident)
-{
-    if (resident->place.lock[0] && truncate(resident->place.lock, 0) < 0)
-        fprintf(stderr, "nearcall: %s: %s\n", resident->place.lock, strerror(errno));
 }
 
 static void remove_beside(const char *socket, const char *suffix)
@@ -148,12 +151,31 @@ static void lock_for_a_while(int lock)
         (void)poll(NULL, 0, LOCK_PAUSE_MS);
 }
 
-void nc_resident_place_remove(const nearcall_resident *resident)
+/* A descriptor, or -1: there is no lock. */
+static int take_lock(const struct nc_resident_place *place)
 {
-    const struct nc_resident_place *place = &resident->place;
     int lock = place->lock[0] ? open(place->lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (lock >= 0)
         lock_for_a_while(lock);
+    return lock;
+}
+
+/* Starts are counted in the lock file. Launchers look there, under the lock, before they
+ * give one up. */
+bool nc_resident_place_ready(const nearcall_resident *resident)
+{
+    int lock = take_lock(&resident->place);
+    bool is_own = nc_resident_place_is_own(resident);
+    if (is_own && lock >= 0 && ftruncate(lock, 0) < 0)
+        fprintf(stderr, "nearcall: %s: %s\n", resident->place.lock, strerror(errno));
+    nc_resident_close_fd(&lock);
+    return is_own;
+}
+
+void nc_resident_place_remove(const nearcall_resident *resident)
+{
+    const struct nc_resident_place *place = &resident->place;
+    int lock = take_lock(place);
     if (nc_resident_place_is_own(resident)) {
         unlink(place->socket);
         if (resident->outdated) {

@@ -1,5 +1,6 @@
 /* The files that a resident was made from: it leaves when one of them changes. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #define START_SLACK_NS (20 * NC_NS_PER_MS)
 
 #define EVENTS (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+#define ABOVE_EVENTS (IN_MOVE_SELF | IN_DELETE_SELF | IN_DONT_FOLLOW | IN_MASK_ADD)
 
 static uint64_t hash(uint64_t state, uint64_t number)
 {
@@ -46,19 +48,57 @@ static bool is_same(const struct nc_resident_file *file, const struct stat *now)
            memcmp(&file->changed, &now->st_ctim, sizeof(file->changed)) == 0;
 }
 
-/* Where there are no more watches, the files are looked at with each run instead. */
-static void add_watch(nearcall_resident *resident, const char *path)
+/* Where there are no more watches, or something may not be watched, the files are looked
+ * at with each run instead. */
+static void add_watch(nearcall_resident *resident, const char *path, uint32_t events)
 {
-    if (resident->inotify < 0)
-        return;
-    if (inotify_add_watch(resident->inotify, path, EVENTS) < 0)
-        nc_resident_close_fd(&resident->inotify);
+    if (resident->inotify < 0 || inotify_add_watch(resident->inotify, path, events) < 0)
+        resident->looks = true;
+}
+
+static bool is_above(const nearcall_resident *resident, const char *path, size_t bytes)
+{
+    for (const struct nc_resident_above *above = resident->above; above; above = above->next)
+        if (above->bytes == bytes && memcmp(above->path, path, bytes) == 0)
+            return true;
+    return false;
+}
+
+/* A file is told nothing of what happens above it: of a directory that is renamed, of a
+ * link that leads elsewhere. The last of the path may be such a link. */
+static void watch_above(nearcall_resident *resident, const char *path)
+{
+    for (size_t bytes = strlen(path); bytes > 0 && !is_above(resident, path, bytes);) {
+        struct nc_resident_above *above = calloc(1, sizeof(*above) + bytes + 1);
+        if (!above) {
+            resident->looks = true;
+            return;
+        }
+        memcpy(above->path, path, bytes);
+        add_watch(resident, above->path, ABOVE_EVENTS);
+        above->bytes = bytes;
+        above->next = resident->above;
+        resident->above = above;
+        while (bytes > 0 && path[bytes - 1] != '/')
+            bytes--;
+        while (bytes > 0 && path[bytes - 1] == '/')
+            bytes--;
+    }
+}
+
+static void watch_path(nearcall_resident *resident, const char *path)
+{
+    char real[PATH_MAX];
+    add_watch(resident, path, EVENTS);
+    watch_above(resident, path);
+    if (realpath(path, real))
+        watch_above(resident, real);
 }
 
 int nc_resident_watch_begin(nearcall_resident *resident)
 {
     resident->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    add_watch(resident, resident->place.socket);
+    add_watch(resident, resident->place.socket, EVENTS);
     return nc_resident_watch_file(resident, resident->program);
 }
 
@@ -93,7 +133,7 @@ int nc_resident_watch_file(nearcall_resident *resident, const char *path)
     if (!file)
         return nc_resident_fail(resident, NEARCALL_E_RESOURCE_EXHAUSTED, "no memory for a file's name");
     memcpy(file->path, path, bytes);
-    add_watch(resident, path);
+    watch_path(resident, path);
     if (stat(path, &now) < 0) {
         free(file);
         return nc_resident_fail(resident, NEARCALL_E_NOT_FOUND, "%.300s: %s", path, strerror(errno));
@@ -138,7 +178,7 @@ bool nc_resident_watch_is_outdated(const nearcall_resident *resident)
     struct pollfd inotify = {.fd = resident->inotify, .events = POLLIN};
     if (resident->outdated)
         return true;
-    if (resident->inotify >= 0 && poll(&inotify, 1, 0) == 0)
+    if (!resident->looks && poll(&inotify, 1, 0) == 0)
         return false;
     return is_any_changed(resident);
 }
@@ -149,6 +189,11 @@ void nc_resident_watch_end(nearcall_resident *resident)
         struct nc_resident_file *file = resident->files;
         resident->files = file->next;
         free(file);
+    }
+    while (resident->above) {
+        struct nc_resident_above *above = resident->above;
+        resident->above = above->next;
+        free(above);
     }
     nc_resident_close_fd(&resident->inotify);
 }

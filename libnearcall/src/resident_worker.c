@@ -68,7 +68,12 @@ static bool commit(nearcall_resident *resident, int connection)
 {
     const struct nc_resident_lease_message taken = {.type = NC_RESIDENT_TAKEN};
     uint32_t self = (uint32_t)getpid();
-    (void)nc_resident_lease_send(resident->lease, &taken, connection);
+    /* Without a supervisor the run goes on, and tells its end itself. */
+    if (nc_resident_lease_send(resident->lease, &taken, connection) < 0 && errno == ETOOMANYREFS) {
+        (void)nc_resident_send_frame(connection, NC_RESIDENT_PLAINLY, 0, 0,
+                                     "too many descriptors of this user are on the way (ETOOMANYREFS)");
+        return false;
+    }
     return hang_up_with(connection) &&
            nc_resident_send_frame(connection, NC_RESIDENT_RUNNING, self, self, NULL) == 0;
 }
@@ -214,8 +219,8 @@ static int accept_run(nearcall_resident *resident, nearcall_resident_run *run)
         if (taken == NC_RESIDENT_TOOK)
             return hand_out(resident, connection, run);
         close(connection);
-        if (taken == NC_RESIDENT_SPOILED)
-            return NEARCALL_RESIDENT_LEAVE;
+        if (taken == NC_RESIDENT_SPOILED || resident->slow)
+            return NEARCALL_RESIDENT_LEAVE; /* another one waits in its place */
     }
 }
 

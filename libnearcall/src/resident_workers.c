@@ -35,17 +35,20 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
     } else if (message->type == NC_RESIDENT_TAKEN) {
         worker->state = NC_RESIDENT_BUSY;
         worker->connection = fd;
-        if (resident->inotify < 0 && nc_resident_watch_changed(resident)) {
+        if (resident->looks && nc_resident_watch_changed(resident)) {
             resident->outdated = true;
             nc_resident_leave(resident, "a file it was made from has changed");
         }
+    } else if (message->type == NC_RESIDENT_SLOW) {
+        worker->state = NC_RESIDENT_HEARING;
     } else if (message->type == NC_RESIDENT_OUTGROWN) {
         nc_resident_leave(resident, "a caller's resource limits are higher than its own");
     } else if (message->type == NC_RESIDENT_READY) {
         worker->state = NC_RESIDENT_WAITING;
         resident->failures = 0;
-        if (!resident->ready)
-            nc_resident_place_ready(resident);
+        if (!resident->ready && !nc_resident_place_ready(resident))
+            nc_resident_leave(resident, "its socket is gone: a launcher waited in vain for it to be ready"
+                                        " (NEARCALL_RUN_ANSWER_MS), or somebody removed it");
         resident->ready = true;
     }
 }

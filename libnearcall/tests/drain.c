@@ -123,6 +123,7 @@ static bool says_not_executed_in_time(void)
     nearcall_reply reply;
     script_start(&script, play_late, NULL);
     nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_connect(client, 5000), NEARCALL_OK);
     CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 100, &reply),
                NEARCALL_E_DEADLINE_EXCEEDED);
     bool in_time = nearcall_error_outcome(client) == NEARCALL_OUTCOME_NOT_EXECUTED;

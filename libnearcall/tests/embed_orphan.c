@@ -48,7 +48,7 @@ static void orphan(int said, int heard)
     CHECK_CALL(client, nearcall_call(client, "echo", "", 0, 5000, &reply), NEARCALL_E_UNAVAILABLE);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
     CHECK(strstr(nearcall_error_message(client), "has ended") != NULL);
-    CHECK(test_now_ms() - begun < 1000 * test_slowness());
+    CHECK(test_now_ms() - begun < 4000 * test_slowness());
     say(said, 'w');
     hear(heard, 'n'); /* there is a new one */
     embed_echo(client, 64);
@@ -68,7 +68,7 @@ static void loader(int said, int heard)
         orphan(said, heard);
     for (int i = 0; i < 3; i++)
         if (fork() == 0) {
-            alarm(20); /* longer than all else here */
+            alarm(120); /* longer than all else here */
             for (;;)
                 pause();
         }
@@ -113,7 +113,7 @@ int main(void)
     kill(first, SIGKILL);
     waitpid(first, NULL, 0);
     hear(from[0], 'e');
-    CHECK(test_now_ms() - killed < 1000 * test_slowness());
+    CHECK(test_now_ms() - killed < 4000 * test_slowness());
     hear(from[0], 'w');
     pid_t second = fork();
     if (second == 0)

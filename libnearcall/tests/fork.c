@@ -280,7 +280,7 @@ int main(void)
     a_signal_handler_forks();
     not_one_byte_on_the_parents_connection();
     long forks = test_parameter("NEARCALL_TEST_FORKS", 2000);
-    alarm((unsigned)(60 + (double)forks / 50 * test_slowness()));
+    alarm((unsigned)(300 + (double)forks / 50 * test_slowness()));
     many_forks(forks);
     no_violations();
     nearcall_close(client);

@@ -352,6 +352,21 @@ static void check_lock(void)
     CHECK_INT(status.st_size, 1);
 }
 
+/* A launcher has given up the start, and another one listens: that is left alone, and the
+ * start goes on to count. */
+static void check_given_up(void)
+{
+    struct resident resident;
+    struct stat status;
+    setenv("NEARCALL_RESIDENT_SOCKET", "1:1", 1);
+    resident_start(&resident, NULL);
+    unsetenv("NEARCALL_RESIDENT_SOCKET");
+    CHECK_INT(resident_wait(&resident), 0);
+    CHECK(stat(resident.lock, &status) == 0);
+    CHECK_INT(status.st_size, 1);
+    CHECK(exists(resident.path));
+}
+
 int main(void)
 {
     test_begin();
@@ -370,5 +385,6 @@ int main(void)
     check_arguments_gone();
     check_replaced_socket();
     check_lock();
+    check_given_up();
     return 0;
 }

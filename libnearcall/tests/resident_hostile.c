@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "limits_gen.h"
 #include "resident_test.h"
 
 enum { BYTES = 4096 };
@@ -67,16 +69,42 @@ static void check_cut(const struct resident *resident)
     expect_end(resident, data, bytes + 1);
 }
 
-/* Both that wait are kept from it, for as long as a hello may take. */
-static void check_silence(const struct resident *resident)
+/* Who says nothing, or not all, keeps nobody from it: there are more than wait. */
+static void check_silence(const struct resident *resident, size_t bytes_sent)
 {
+    enum { SILENT = 5 };
     struct launch launch;
-    int silent[] = {resident_connect(resident), resident_connect(resident)};
+    uint8_t data[BYTES];
+    int silent[SILENT];
+    int64_t began_ns = nc_now_ns();
+    (void)valid(resident, data);
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = resident_connect(resident);
+        CHECK(send(silent[i], data, bytes_sent, MSG_NOSIGNAL) == (ssize_t)bytes_sent);
+    }
     launch_start(&launch, resident, "exit", "5");
     launch_expect(&launch, NC_RESIDENT_EXITED, 5);
+    CHECK(nc_now_ns() - began_ns < NC_HELLO_TIMEOUT_MS / 2 * NC_NS_PER_MS);
     launch_close(&launch);
-    close(silent[0]);
-    close(silent[1]);
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+}
+
+/* And is heard when it says the rest. */
+static void check_late(const struct resident *resident)
+{
+    struct frame frame;
+    uint8_t data[BYTES];
+    size_t bytes = valid(resident, data);
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    int connection = resident_connect(resident);
+    request_send(connection, data, NC_RESIDENT_HEADER_BYTES, fds, NC_RESIDENT_FDS);
+    resident_await(resident, "\"running\":0,\"waiting\":2");
+    request_send(connection, data + NC_RESIDENT_HEADER_BYTES, bytes - NC_RESIDENT_HEADER_BYTES, NULL, 0);
+    frame_expect(connection, NC_RESIDENT_RUNNING, &frame);
+    frame_expect(connection, NC_RESIDENT_EXITED, &frame);
+    close(connection);
+    close(fds[3]);
 }
 
 static int descriptors_of(pid_t pid)
@@ -102,11 +130,13 @@ int main(void)
     int before = descriptors_of(resident.pid);
     check_headers(&resident);
     check_cut(&resident);
-    check_silence(&resident);
+    check_silence(&resident, 0);
+    check_silence(&resident, NC_RESIDENT_HEADER_BYTES);
+    check_late(&resident);
     launch_start(&launch, &resident, "exit", "7");
     launch_expect(&launch, NC_RESIDENT_EXITED, 7);
     launch_close(&launch);
-    resident_await(&resident, "\"runs\":2,\"running\":0,\"waiting\":2");
+    resident_await(&resident, "\"runs\":4,\"running\":0,\"waiting\":2");
     /* Not more; the first count may have one that a report was just written on. */
     CHECK(descriptors_of(resident.pid) <= before + 1);
     resident_stop(&resident);

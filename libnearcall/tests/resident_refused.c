@@ -178,6 +178,47 @@ static void check_limits(void)
     CHECK_INT(resident_wait(&resident), 0);
 }
 
+/* More descriptors of this user are on the way than a process with few may send. */
+static void send_crowd(int socket)
+{
+    enum { AT_ONCE = 200 };
+    union { struct cmsghdr header; char bytes[CMSG_SPACE(AT_ONCE * sizeof(int))]; } control;
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    memset(&control, 0, sizeof(control));
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(AT_ONCE * sizeof(int));
+    CHECK(sendmsg(socket, &message, MSG_NOSIGNAL) == 1);
+}
+
+/* A run of which the supervisor would not know is none. */
+static void with_few_files(void *argument)
+{
+    const struct rlimit limit = {RESIDENT_TEST_FILES, RESIDENT_TEST_FILES};
+    int ends[2];
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    send_crowd(ends[0]);
+    attempt(argument);
+    _exit(0);
+}
+
+static void check_crowd(void)
+{
+    struct resident resident;
+    char name[] = "LC_ALL=C";
+    char *const environment[] = {name, NULL};
+    setenv("NCTEST_FILES", "1", 1);
+    resident_start(&resident, NULL);
+    unsetenv("NCTEST_FILES");
+    struct attempt what = {&resident, environment, NC_RESIDENT_FDS, NULL};
+    in_child(with_few_files, &what, "too many descriptors");
+    resident_await(&resident, "\"waiting\":2");
+    resident_stop(&resident);
+}
+
 int main(void)
 {
     nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
@@ -201,5 +242,6 @@ int main(void)
     check_missing_variable();
     check_unreadable_limits();
     check_limits();
+    check_crowd();
     return 0;
 }

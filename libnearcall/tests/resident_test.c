@@ -109,17 +109,31 @@ static int listen_at(const char *path)
     return fd;
 }
 
+static void drop(int capability)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1U << capability);
+    data[0].permitted &= ~(1U << capability);
+    CHECK(syscall(SYS_capset, &header, data) == 0);
+}
+
 /* A hard limit that root too cannot raise again. */
 static void lower_limit(void)
 {
     const struct rlimit limit = {0, 0};
-    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct data[2];
     CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
-    CHECK(syscall(SYS_capget, &header, data) == 0);
-    data[0].effective &= ~(1U << CAP_SYS_RESOURCE);
-    data[0].permitted &= ~(1U << CAP_SYS_RESOURCE);
-    CHECK(syscall(SYS_capset, &header, data) == 0);
+    drop(CAP_SYS_RESOURCE);
+}
+
+/* May have few descriptors on the way though it is root. */
+static void lower_files(void)
+{
+    const struct rlimit limit = {RESIDENT_TEST_FILES, RESIDENT_TEST_FILES};
+    drop(CAP_SYS_ADMIN);
+    drop(CAP_SYS_RESOURCE);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
 static void become_resident(const struct resident *resident, int listener, const nearcall_resident_options *options)
@@ -141,6 +155,8 @@ static void become_resident(const struct resident *resident, int listener, const
     umask(077);
     if (getenv("NCTEST_LIMIT"))
         lower_limit();
+    if (getenv("NCTEST_FILES"))
+        lower_files();
     CHECK(setsid() > 0 && chdir("/") == 0);
     CHECK_INT(nearcall_resident_started("--nearcall-resident"), 1);
     own.program = resident->program;

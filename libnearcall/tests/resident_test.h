@@ -8,6 +8,7 @@
 #include "test.h"
 
 #define PATIENCE_MS 20000
+#define RESIDENT_TEST_FILES 128
 
 struct resident {
     pid_t pid;
@@ -24,7 +25,7 @@ struct resident {
  *   fork       leave a child behind that writes "left" when its standard input ends
  *   ending N   say ENDING, write "ready", wait for the end of standard input, exit N
  * With NCTEST_CRASH set its children end before they wait; with NCTEST_LIMIT it may not
- * write cores. */
+ * write cores, with NCTEST_FILES it has few descriptors. */
 void resident_start(struct resident *resident, const nearcall_resident_options *options);
 /* The name of its program, with an identity that is that of a file or not. */
 void resident_start_as(struct resident *resident, const nearcall_resident_options *options, uint64_t identity);

@@ -52,6 +52,10 @@ double test_now_ms(void);
 /* Whether took_ms is within 50 ms after timeout_ms; fails when it is before. */
 bool test_in_time(double took_ms, double timeout_ms);
 
+/* Whether a call that missed its deadline has the outcome that it is expected to have, as
+ * far as the server is to tell it: false when there was no answer within the grace. */
+bool test_answered_in_time(nearcall_client *client, int expected);
+
 /* How much slower this run may be: 1, more under valgrind and sanitizers. */
 double test_slowness(void);
 

@@ -112,6 +112,18 @@ func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 	return count, info.ModTime().Add(wire.ResidentGuardMs * time.Millisecond), nil
 }
 
+// FailedProgram returns the path of the program whose last start came to nothing, so far
+// as it is known; else "".
+func (p Place) FailedProgram() string {
+	text, err := os.ReadFile(p.Lock)
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(text), "\n")
+	path, _, _ := strings.Cut(rest, "\n")
+	return path
+}
+
 // ForgetStarts forgets those that came to nothing, so that the next run starts a resident
 // again.
 func (p Place) ForgetStarts() error {

@@ -195,6 +195,32 @@ func TestSupervisorIsKilled(t *testing.T) {
 	})
 }
 
+// The supervisor of a run is stopped: who has ended is not waited for.
+func TestSupervisorIsStopped(t *testing.T) {
+	eachKind(t, supervised, func(t *testing.T, p *place) {
+		p.run("say")
+		supervisor := p.waitIdle().PID
+		for _, number := range []syscall.Signal{syscall.SIGKILL, 0} {
+			file := p.path("go on " + number.String())
+			u := p.begin(p.command("linger", "7", file))
+			must(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+			processes.WaitFor(t, "the supervisor to be stopped", settleTimeout, func() bool { return stateOf(t, supervisor) == "T" })
+			want := 0
+			if number == 0 {
+				want = 7
+				must(t, os.WriteFile(file, nil, 0o600))
+			} else {
+				must(t, syscall.Kill(u.pid, number))
+			}
+			r := ended(t, u.command.Wait(), u.command)
+			must(t, syscall.Kill(supervisor, syscall.SIGCONT))
+			if r.signal != number || r.code != want && number == 0 {
+				t.Errorf("%s, not signal %d or code %d", r, number, want)
+			}
+		}
+	})
+}
+
 // waitAnother runs the program until another resident than the one that was killed takes it.
 // Before, processes that it left behind may.
 func (p *place) waitAnother(killed int) {

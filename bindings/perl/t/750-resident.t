@@ -63,6 +63,11 @@ BEFORE
 }
 
 {
+    my $resident = TestResident->new( 'use POSIX (); END { print "END\n" }', 'print "out\n"; STDOUT->flush; POSIX::_exit(7)' );
+    is_deeply( [ $resident->run ], [ "out\n", '', 7 << 8 ], 'who needs no END says so by POSIX::_exit' );
+}
+
+{
     my $resident = TestResident->new( 'srand 1; rand;', 'print rand, "\n"; return' );
     my %numbers = map { ( $resident->run )[0] => 1 } 1 .. 4;
     is( scalar keys %numbers, 4, 'random numbers differ' );
@@ -101,6 +106,19 @@ BLOCK
     both( 'arguments in UTF-8', $resident, "PROGRAM \xC3\xA4" );
     $resident = TestResident->new( '', 'print length($ARGV[0]), "\n"; return' );
     both( 'arguments in bytes', $resident, "PROGRAM \xC3\xA4" );
+}
+
+{
+    my $resident = TestResident->new( 'use Scalar::Util qw(tainted);', <<'BLOCK', switches => '-T' );
+        print join( ' ', map { tainted($_) ? 'tainted' : 'trusted' } $ENV{PATH}, $ENV{MINE}, $ARGV[0], $0 ), "\n";
+        $ENV{PATH} = '/bin:/usr/bin' if @ARGV > 1;
+        delete @ENV{qw(IFS CDPATH ENV BASH_ENV)};
+        system 'true';
+        print "done\n";
+BLOCK
+    my @refused = both( 'what comes from outside is tainted', $resident, 'MINE= PROGRAM a' );
+    like( $refused[1], qr/\AInsecure \$ENV\{PATH\}/, 'and refused' );
+    both( 'what the program trusts is not', $resident, 'MINE=b=c PROGRAM a b' );
 }
 
 {

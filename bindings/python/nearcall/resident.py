@@ -28,8 +28,10 @@ other way the program runs plainly.
 What stands before main() sees the arguments, environment, directory (``/``) and streams (a
 log) of the resident, not those of a run. What was opened there is shared by the runs,
 but for files that are read; data bases are for ``warm``. Threads that were started there do
-not exist in a run. ``/dev/tty`` cannot be opened in a run, whose process has no
-controlling terminal.
+not exist in a run. Hashes of text are the same in all runs of a resident, and with them the
+order of sets; the functions of ``random`` are seeded anew, but other generators that were
+seeded there give all runs the same numbers: seed them in ``warm`` or in the run.
+``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def main(
             warm()
     code = _run.execute(function)
     _run.end(code)
-    sys.exit(code)
+    raise SystemExit(code)
 
 
 # ---- The supervisor ----
@@ -189,18 +191,19 @@ class _Run:
         self.code = 0
         self.inherited: list[io.IOBase] = []
 
-    def execute(self, function: Callable[[], int | None]) -> int | str | None:
-        """What is to be given to sys.exit(). Other exceptions are the interpreter's."""
+    def execute(self, function: Callable[[], int | None]) -> object:
+        """What SystemExit is to have. Other exceptions are the interpreter's."""
         self.code = 1
+        code: object = None
         try:
-            returned: int | str | None = function()
+            sys.exit(function())
         except SystemExit as end:
-            returned = end.code
+            code = end.code
         except BaseException:
             self.share_nothing()
             raise
-        self.code = returned if isinstance(returned, int) else int(returned is not None)
-        return returned
+        self.code = _exit_code(code)
+        return code
 
     def share_nothing(self) -> None:
         """From here on the interpreter may take everything apart."""
@@ -211,14 +214,14 @@ class _Run:
         """For the launcher, in case that the supervisor is no more."""
         if self.handle:
             _flush(self.inherited)
-            self.handle.ending(self.code & 0xFF)
+            self.handle.ending(self.code)
 
-    def end(self, code: int | str | None) -> None:
+    def end(self, code: object) -> None:
         """Ends a run as the interpreter does, but does not take the modules apart: that
         takes longer than most runs, and copies what all of them share. Returns where
         something that the run has made wants to see its own end, or is not as usual."""
-        if self.handle and not isinstance(code, str) and self._finish():
-            _core.Resident.exit(self.code & 0xFF)
+        if self.handle and (code is None or isinstance(code, int)) and self._finish():
+            _core.Resident.exit(self.code)
         self.share_nothing()
 
     def _finish(self) -> bool:
@@ -233,6 +236,15 @@ class _Run:
             return False
         gc.collect()
         return not _has_finalizers()
+
+
+def _exit_code(code: object) -> int:
+    """What the interpreter makes of it; everything that is no number it writes to stderr."""
+    if code is None:
+        return 0
+    if not isinstance(code, int):
+        return 1
+    return code & 0xFF if -sys.maxsize <= code <= sys.maxsize else 0xFF
 
 
 def _has_finalizers() -> bool:

@@ -273,6 +273,15 @@ def test_files_that_are_read_are_each_run_s_own(start: Callable[..., Resident], 
         ("sys.exit(9)", 9, ""),
         ("sys.exit()", 0, ""),
         ("sys.exit('why')", 1, "why\n"),
+        ("sys.exit(ValueError('why'))", 1, "why\n"),
+        ("sys.exit((1, 2))", 1, "(1, 2)\n"),
+        ("raise SystemExit((1,))", 1, "(1,)\n"),
+        ("sys.exit(b'why')", 1, "b'why'\n"),
+        ("sys.exit(1.5)", 1, "1.5\n"),
+        ("return [1]", 1, "[1]\n"),
+        ("return False", 0, ""),
+        ("return -1", 255, ""),
+        ("return 2**70", 255, ""),
         ("return 256 + 4", 4, ""),
         ("os._exit(5)", 5, ""),
         ("os.kill(os.getpid(), 9)", -9, ""),
@@ -280,8 +289,11 @@ def test_files_that_are_read_are_each_run_s_own(start: Callable[..., Resident], 
     ],
 )
 def test_codes(start: Callable[..., Resident], body: str, code: int, errors: str) -> None:
-    result = start(body).run()
+    resident = start(body)
+    result = resident.run()
     assert (result.code, result.errors, result.output) == (code, errors, "")
+    plain = subprocess.run([resident.program], capture_output=True, check=False, text=True)
+    assert (plain.returncode, plain.stderr) == (code, errors)
 
 
 def test_exceptions_are_the_interpreter_s(start: Callable[..., Resident]) -> None:
@@ -448,6 +460,39 @@ def test_no_run_has_a_module_that_was_changed(start: Callable[..., Resident], fo
     connection.close()
     resident.process.send_signal(signal.SIGCONT)
     assert [frame[0] for frame in frames] == [PLAINLY]
+    assert resident.wait_left() == 0
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("what", ["directory", "link", "link of the file"])
+def test_it_leaves_when_something_above_a_module_changes(
+    start: Callable[..., Resident], folder: Path, what: str, stopped: bool
+) -> None:
+    """Nothing happens to the file itself."""
+    release = folder / "releases" / "one" / "lib"
+    release.mkdir(parents=True)
+    (release / "mymodule.py").write_text("text = 'one'\n")
+    (folder / "current").symlink_to(folder / "releases" / "one")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "mymodule.py").symlink_to(release / "mymodule.py")
+    place = folder / "linked" if what == "link of the file" else folder / "current" / "lib"
+    resident = start("print(mymodule.text)", f"sys.path.insert(0, {str(place)!r})\nimport mymodule")
+    resident.wait_waiting()
+    if stopped:
+        resident.process.send_signal(signal.SIGSTOP)
+    if what == "directory":
+        (folder / "releases" / "one").rename(folder / "releases" / "old")
+    elif what == "link":
+        (folder / "next").symlink_to(folder / "releases" / "two")
+        (folder / "next").rename(folder / "current")
+    else:
+        (folder / "linked" / "mymodule.py").unlink()
+    if stopped:
+        connection = resident.begin()
+        frames = connection.frames()
+        connection.close()
+        resident.process.send_signal(signal.SIGCONT)
+        assert [frame[0] for frame in frames] == [PLAINLY]
     assert resident.wait_left() == 0
 
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,6 +130,7 @@ func TestSleepAndWake(t *testing.T) {
 				select {
 				case wakes <- struct{}{}:
 				default:
+					runtime.Gosched()
 				}
 			case put(caller, id, nil):
 				id++
@@ -136,10 +138,11 @@ func TestSleepAndWake(t *testing.T) {
 				if caller.MustWake() {
 					wakes <- struct{}{}
 				}
+			default:
+				runtime.Gosched() // the ring is full
 			}
 		}
 	}()
-	timeout := time.After(time.Minute)
 	for want := uint64(0); want < frames; {
 		if id, _, found := take(t, server); found {
 			if id != want {
@@ -149,7 +152,7 @@ func TestSleepAndWake(t *testing.T) {
 		} else if server.FallAsleep() {
 			select {
 			case <-wakes:
-			case <-timeout:
+			case <-time.After(time.Minute):
 				t.Fatalf("asleep for ever: %d sent, %d taken", sent.Load(), want)
 			}
 			server.Awake()

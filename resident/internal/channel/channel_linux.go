@@ -77,8 +77,9 @@ func (c *Conn) Control(f func(fd int) error) error {
 	return errors.Join(err, failure)
 }
 
-// Header returns the header of the request that comes, and leaves it where it is.
-// It fails with ErrOther when the first byte is none of a launcher's, and with
+// Header returns the header of the request that comes, and leaves it where it is. It
+// waits for what belongs to it too, as far as a launcher sends that in one piece: who
+// receives the request then need not wait for somebody who sends a header alone. It fails with ErrOther when the first byte is none of a launcher's, and with
 // os.ErrDeadlineExceeded when there is none in time.
 func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
 	_ = c.socket.SetReadDeadline(time.Now().Add(timeout))
@@ -87,7 +88,7 @@ func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
 	err := c.raw.Read(func(fd uintptr) bool {
 		over := endsSoon(int(fd)) // before the peek, which does not tell of an end behind some bytes
 		n, failure = peek(int(fd), b[:])
-		return failure != unix.EAGAIN && (failure != nil || over || n == 0 || !request.Ours(b[0]) || n == len(b))
+		return failure != unix.EAGAIN && (failure != nil || over || n == 0 || !request.Ours(b[0]) || n == len(b) && arrived(int(fd), b[:]))
 	})
 	_ = c.socket.SetReadDeadline(time.Now().Add(HelloTimeout)) // for the rest
 	switch {
@@ -98,11 +99,26 @@ func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
 	case n == 0:
 		return request.Header{}, io.EOF
 	case !request.Ours(b[0]):
+		_ = c.socket.SetReadDeadline(time.Time{}) // how long it may be silent is the server's to say
 		return request.Header{}, ErrOther
 	case n < len(b):
 		return request.Header{}, io.ErrUnexpectedEOF
 	}
 	return request.ParseHeader(b[:])
+}
+
+// pieceBytes are sent at once: the kernel makes one buffer of so much. Longer requests
+// are received while they are sent.
+const pieceBytes = 32 << 10
+
+// arrived tells that the request of a header is there, or its first piece.
+func arrived(fd int, header []byte) bool {
+	h, err := request.ParseHeader(header)
+	if err != nil {
+		return true
+	}
+	there, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	return err != nil || there >= min(h.Bytes, pieceBytes)
 }
 
 // HelloTimeout is how long a request may take.

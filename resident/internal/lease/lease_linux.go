@@ -9,8 +9,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A Message is what a worker says.
@@ -59,10 +62,13 @@ func (l *Lease) End() error { return l.socket.CloseWrite() }
 // Close closes the lease.
 func (l *Lease) Close() error { return l.socket.Close() }
 
-// Give gives a copy of a connection to a serial worker that waits.
+// Give gives a copy of a connection to a serial worker that waits. It fails with
+// ETOOMANYREFS as Tell does.
 func (l *Lease) Give(fd int) error {
-	_, _, err := l.socket.WriteMsgUnix([]byte{byte(Give)}, unix.UnixRights(fd), nil)
-	return err
+	return patiently(func() error {
+		_, _, err := l.socket.WriteMsgUnix([]byte{byte(Give)}, unix.UnixRights(fd), nil)
+		return err
+	})
 }
 
 // Receive returns the worker's next message, and io.EOF when it has none any more.
@@ -101,9 +107,6 @@ type Worker struct {
 
 // Open makes a worker of inherited descriptors, which it owns.
 func Open(lease, listener, queue int) (*Worker, error) {
-	for _, fd := range []int{lease, listener, queue} {
-		unix.CloseOnExec(fd)
-	}
 	events, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -186,16 +189,33 @@ func (w *Worker) accept() (int, error) {
 	}
 }
 
-// Tell sends a message, with a copy of a descriptor or NoDescriptor.
+// Tell sends a message, with a copy of a descriptor or NoDescriptor. It fails with
+// ETOOMANYREFS when too many descriptors of this user stay on the way.
 func (w *Worker) Tell(m Message, fd int) error {
 	var control []byte
 	if fd != NoDescriptor {
 		control = unix.UnixRights(fd)
 	}
+	return patiently(func() error {
+		return os.NewSyscallError("sendmsg", unix.Sendmsg(w.lease, []byte{byte(m)}, control, nil, unix.MSG_NOSIGNAL))
+	})
+}
+
+// crowdPause is between two attempts: nobody tells when descriptors have arrived.
+const crowdPause = 5 * time.Millisecond
+
+// patiently sends again what is interrupted, and for a while what the kernel refuses
+// because too many descriptors of this user are on the way.
+func patiently(send func() error) error {
+	until := time.Now().Add(wire.ResidentSendMs * time.Millisecond)
 	for {
-		err := unix.Sendmsg(w.lease, []byte{byte(m)}, control, nil, unix.MSG_NOSIGNAL)
-		if err != unix.EINTR {
-			return os.NewSyscallError("sendmsg", err)
+		err := send()
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ETOOMANYREFS) && time.Now().Before(until):
+			time.Sleep(crowdPause)
+		default:
+			return err
 		}
 	}
 }

@@ -25,6 +25,7 @@ func commands() map[string]command {
 		"wait": wait, "ignore": ignore, "signals": signals, "execute": execute,
 		"command": runCommand, "umask": umask, "root": root, "limits": limits, "terminal": terminal,
 		"once": once, "quiet": quiet, "writeat": writeAt, "ignoreall": ignoreAll, "late": late, "limit": limit, "chdir": chdir,
+		"become": become,
 	}
 }
 
@@ -189,6 +190,12 @@ func runCommand(ctx context.Context, inv *resident.Invocation) int {
 		return 1
 	}
 	return 0
+}
+
+// become makes the process another program's.
+func become(_ context.Context, inv *resident.Invocation) int {
+	_, _ = fmt.Fprintln(inv.Stderr, syscall.Exec(inv.Args[2], inv.Args[2:], os.Environ()))
+	return 1
 }
 
 // umask makes a file, and asks a command for its umask.

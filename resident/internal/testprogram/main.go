@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/resident"
+	_ "github.com/nearcall/nearcall/resident/internal/beforemain"
 )
 
 func main() {
@@ -50,7 +51,11 @@ func options() resident.Options {
 	if path := os.Getenv("TEST_WARM"); path != "" {
 		o.Warm = func() error { return warm(path) }
 	}
-	if os.Getenv("TEST_SERVE") != "" {
+	switch os.Getenv("TEST_SERVE") {
+	case "":
+	case "fail":
+		o.Serve = func(context.Context, net.Listener) error { return errors.New("deliberately") }
+	default:
 		o.Serve = serve
 	}
 	return o

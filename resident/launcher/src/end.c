@@ -3,9 +3,8 @@
 #include "finish.h"
 #include "text.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_CODE_MAX = 255 };
@@ -52,29 +51,33 @@ _Noreturn void nc_end_unknown(const struct run *run)
     _exit(NC_EXIT_FAILED);
 }
 
-/* 'T' for one that is stopped, 'Z' for one that has ended or that there is not. */
-static char state_of(pid_t process)
+/* Ends as the process did, where the kernel still knows, or as ENDING has it. */
+static void end_if_known(const struct run *run, int status)
 {
-    char path[sizeof("/proc//stat") + NC_NUMBER_BYTES], number[NC_NUMBER_BYTES], text[64];
-    nc_join(path, sizeof(path), "/proc/", nc_number(number, (unsigned long long)process), "/stat");
-    int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 'Z';
-    /* The name, which may have parentheses itself, is of 15 bytes at most. */
-    ssize_t length = read(fd, text, sizeof(text));
-    close(fd);
-    const char *end = length > 0 ? memrchr(text, ')', (size_t)length) : NULL;
-    return end != NULL && end + 2 < text + length ? end[2] : 'Z';
+    nc_terminal_restore(run->caller->terminal);
+    if (status >= 0 && WIFSIGNALED(status))
+        nc_finish_by_signal(WTERMSIG(status));
+    if (status >= 0)
+        _exit(WEXITSTATUS(status));
+    if (run->ending)
+        _exit(run->code);
 }
 
 void nc_end_unless_alive(struct run *run)
 {
+    int status = -1;
     run->asked_ms = 0;
-    char state = run->process > 0 ? state_of(run->process) : '?';
+    char state = run->process.id > 0 ? nc_process_state(run->process.id, &status) : '?';
     if (state != 'T' && state != 'Z' && state != 'X')
         return;
-    nc_terminal_restore(run->caller->terminal);
-    if (run->ending)
-        _exit(run->code);
+    end_if_known(run, status);
     nc_finish_by_signal(run->asked);
+}
+
+_Noreturn void nc_end_without_word(const struct run *run)
+{
+    int status;
+    (void)nc_process_state(run->process.id, &status);
+    end_if_known(run, status);
+    nc_end_unknown(run);
 }

@@ -14,8 +14,12 @@ int nc_end_killed(const struct run *run, uint32_t number);
 _Noreturn void nc_end_unknown(const struct run *run);
 
 /* Some time after a signal that was to end the run. Where its process is stopped or
- * has ended, nobody may be there who says so, and the launcher ends by that signal,
- * or with the code of ENDING. */
+ * has ended, nobody may be there who says so, and the launcher ends as the process
+ * has, if that is known, or else by that signal. */
 void nc_end_unless_alive(struct run *run);
+
+/* The process of the run ended some time ago, and nobody says how: who should may be
+ * stopped. The launcher ends as the process has, if that is known. */
+_Noreturn void nc_end_without_word(const struct run *run);
 
 #endif

@@ -110,12 +110,13 @@ static int is_recent(int lock)
     return age_ms > -1000 && age_ms < NC_RESIDENT_GUARD_MS;
 }
 
-static int write_starts(int lock, unsigned starts)
+/* The path is for people: names of files do not tell two programs of one name apart. */
+static int write_starts(int lock, unsigned starts, const char *path)
 {
-    char buffer[NC_NUMBER_BYTES];
-    const char *digits = nc_number(buffer, starts);
-    ssize_t length = (ssize_t)strlen(digits);
-    return ftruncate(lock, 0) == 0 && pwrite(lock, digits, (size_t)length, 0) == length ? 0 : -1;
+    char buffer[NC_NUMBER_BYTES], text[NC_NUMBER_BYTES + PATH_MAX + 2];
+    nc_join(text, sizeof(text), nc_number(buffer, starts), "\n", path, "\n");
+    ssize_t length = (ssize_t)strlen(text);
+    return ftruncate(lock, 0) == 0 && pwrite(lock, text, (size_t)length, 0) == length ? 0 : -1;
 }
 
 int nc_lock_counts(int lock)
@@ -123,7 +124,8 @@ int nc_lock_counts(int lock)
     return read_starts(lock) > 0;
 }
 
-int nc_lock_count_start(int lock, const struct place *place, unsigned starts_max, struct reason *reason)
+int nc_lock_count_start(int lock, const struct place *place, const char *path, unsigned starts_max,
+                        struct reason *reason)
 {
     char log[PATH_MAX], text[NC_REASON_BYTES];
     unsigned starts = read_starts(lock);
@@ -132,7 +134,7 @@ int nc_lock_count_start(int lock, const struct place *place, unsigned starts_max
         nc_join(text, sizeof(text), "it was started as a resident, which came to nothing; see ", log);
         return nc_because(reason, text, 0);
     }
-    if (write_starts(lock, starts + 1) != 0)
+    if (write_starts(lock, starts + 1, path) != 0)
         return nc_because(reason, "cannot write the lock file", errno);
     return 0;
 }

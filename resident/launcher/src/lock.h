@@ -16,8 +16,9 @@ void nc_lock_release(int lock);
 /* Whether the last start has come to nothing so far. */
 int nc_lock_counts(int lock);
 
-/* Counts one start more, unless starts_max came to nothing lately: then -1 with
- * the reason. */
-int nc_lock_count_start(int lock, const struct place *place, unsigned starts_max, struct reason *reason);
+/* Counts one start more of the program with this path, unless starts_max came to
+ * nothing lately: then -1 with the reason. */
+int nc_lock_count_start(int lock, const struct place *place, const char *path, unsigned starts_max,
+                        struct reason *reason);
 
 #endif

@@ -88,3 +88,19 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason)
     }
     return NC_FOUND;
 }
+
+int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
+{
+    char directory[PATH_MAX];
+    const char *relative = program->path;
+    /* For those who read it in a list of processes. */
+    while (relative[0] == '.' && relative[1] == '/')
+        relative += 2 + strspn(relative + 2, "/");
+    if (*program->path == '/')
+        directory[0] = '\0';
+    else if (getcwd(directory, sizeof(directory)) == NULL)
+        return nc_because(reason, "the current directory has no name", errno);
+    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", relative) != 0)
+        return nc_because(reason, "the program's path is too long", 0);
+    return 0;
+}

@@ -25,6 +25,9 @@ enum nc_found { NC_FOUND, NC_FOUND_PLAIN, NC_FOUND_NONE };
  * run plainly, for the reason; NC_FOUND_NONE: there is none, errno says why. */
 enum nc_found nc_program_find(struct program *program, struct reason *reason);
 
+/* The program's absolute path, as it was said. 0, or -1 with the reason. */
+int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason);
+
 /* The part of a path after its last slash. */
 const char *nc_last_part(const char *path);
 

@@ -67,7 +67,7 @@ static void fill_header(char *header, const struct winsize *size, const struct l
     nc_put32(header + AT_VARIABLES, variables->count);
 }
 
-static int build(struct request *request, char **strings, const struct winsize *size, struct reason *reason)
+static int fill(struct request *request, char **strings, const struct winsize *size, struct reason *reason)
 {
     char directory[PATH_MAX];
     struct list arguments = measure(strings), variables = measure(environ);
@@ -85,13 +85,26 @@ static int build(struct request *request, char **strings, const struct winsize *
     nc_put32(bytes + AT_TOTAL, (uint32_t)total);
     char *at = stpcpy(bytes + HEADER_BYTES, directory) + 1;
     append(append(at, &arguments), &variables);
-    *request = (struct request){bytes, total};
+    request->bytes = bytes;
+    request->length = total;
     return 0;
 }
 
-static ssize_t send_with_descriptors(const struct request *request, int connection, int directory)
+int nc_request_build(struct request *request, char **arguments, const struct winsize *size, struct reason *reason)
 {
-    const int descriptors[DESCRIPTORS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, directory};
+    int directory = openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return nc_because(reason, "cannot open the current directory", errno);
+    request->directory = directory;
+    if (fill(request, arguments, size, reason) == 0)
+        return 0;
+    close(directory);
+    return -1;
+}
+
+static ssize_t send_with_descriptors(const struct request *request, int connection)
+{
+    const int descriptors[DESCRIPTORS] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, request->directory};
     union {
         char bytes[CMSG_SPACE(sizeof(descriptors))];
         struct cmsghdr align;
@@ -117,25 +130,23 @@ static void advance(struct request *request, ssize_t sent)
     request->length -= (size_t)sent;
 }
 
-int nc_request_send(struct request *request, int connection, char **arguments, const struct winsize *size,
-                    struct reason *reason)
+enum nc_sent nc_request_send(struct request *request, int connection, struct reason *reason)
 {
-    int directory = openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0)
-        return nc_because(reason, "cannot open the current directory", errno);
-    if (build(request, arguments, size, reason) != 0) {
-        close(directory);
-        return -1;
+    ssize_t sent = send_with_descriptors(request, connection);
+    if (sent >= 0) {
+        advance(request, sent);
+        return NC_SENT;
     }
-    ssize_t sent = send_with_descriptors(request, connection, directory);
-    int error = errno;
-    if (sent < 0) {
-        close(directory);
-        return is_end(error) ? 1 : nc_because(reason, "cannot send the request", error);
+    if (is_end(errno))
+        return NC_SENT_ENDED;
+    if (errno != ETOOMANYREFS) {
+        nc_because(reason, "cannot send the request", errno);
+        return NC_SENT_PLAIN;
     }
-    /* Open until the process ends: closing it would be a system call more. */
-    advance(request, sent);
-    return 0;
+    /* The library has no text for it. */
+    nc_because(reason, "too many descriptors of this user are on the way (ETOOMANYREFS);"
+                       " a higher limit of open files (ulimit -n) lets more be", 0);
+    return NC_SENT_LATER;
 }
 
 int nc_request_continue(struct request *request, int connection)

@@ -4,6 +4,7 @@
 #include "end.h"
 #include "finish.h"
 #include "frame.h"
+#include "limits_gen.h"
 #include "pass.h"
 #include "request.h"
 #include "settings.h"
@@ -25,7 +26,7 @@ static int begins(struct run *run, const struct frame *frame)
         return -1;
     run->running = 1;
     run->group = (pid_t)frame->value;
-    run->process = (pid_t)frame->second;
+    nc_process_watch(&run->process, (pid_t)frame->second);
     nc_pass_delayed(run);
     return 0;
 }
@@ -135,6 +136,26 @@ static enum progress on_signals(struct run *run, struct reason *reason)
     return GOES_ON;
 }
 
+static enum progress send_request(struct run *run, struct reason *reason)
+{
+    enum nc_sent sent = nc_request_send(&run->request, run->connection, reason);
+    if (sent == NC_SENT_LATER)
+        return run->send_until_ms > nc_now_ms() ? GOES_ON : NOT_RUN_PLAIN;
+    run->send_until_ms = 0;
+    if (sent == NC_SENT_ENDED)
+        return receive(run, reason);
+    return sent == NC_SENT ? GOES_ON : NOT_RUN_PLAIN;
+}
+
+/* Nobody tells when descriptors have arrived. */
+static enum progress send_again(struct run *run, struct reason *reason)
+{
+    enum { PAUSE_MS = 5 };
+    struct pollfd waits = {run->caller->signals->fd, POLLIN, 0};
+    enum progress progress = poll(&waits, 1, PAUSE_MS) > 0 ? on_signals(run, reason) : GOES_ON;
+    return progress == GOES_ON ? send_request(run, reason) : progress;
+}
+
 static enum progress on_connection(struct run *run, short events, struct reason *reason)
 {
     /* A resident that is gone is noticed by reading what it said before. */
@@ -143,20 +164,40 @@ static enum progress on_connection(struct run *run, short events, struct reason 
     return events & (POLLIN | POLLHUP | POLLERR) ? receive(run, reason) : GOES_ON;
 }
 
+/* The first of the times at which something is to be done; 0: there is none. */
+static long long next_ms(const struct run *run, long long deadline_ms)
+{
+    long long look_ms = run->process.look_ms, asked_ms = run->asked_ms;
+    if (!run->running)
+        return deadline_ms;
+    return look_ms == 0 || (asked_ms != 0 && asked_ms < look_ms) ? asked_ms : look_ms;
+}
+
+/* The time has come, or the process of the run has ended, and nobody has said anything. */
+static enum progress on_silence(struct run *run, struct reason *reason)
+{
+    if (!run->running)
+        return give_up_waiting(run, reason);
+    if (run->asked_ms != 0 && nc_now_ms() >= run->asked_ms)
+        nc_end_unless_alive(run);
+    if (nc_process_is_long_gone(&run->process))
+        nc_end_without_word(run);
+    return GOES_ON;
+}
+
 static enum progress wait_once(struct run *run, struct reason *reason, long long deadline_ms)
 {
     struct pollfd waits[] = {
         {run->connection, (short)(POLLIN | (run->request.length > 0 ? POLLOUT : 0)), 0},
         {run->caller->signals->fd, POLLIN, 0},
+        {run->process.fd, POLLIN, 0},
     };
-    long long until_ms = run->running ? run->asked_ms : deadline_ms;
-    int ready = poll(waits, 2, until_ms == 0 ? -1 : nc_remaining_ms(until_ms));
-    if (ready == 0 && !run->running)
-        return give_up_waiting(run, reason);
-    if (ready == 0)
-        nc_end_unless_alive(run);
-    if (ready <= 0)
+    long long until_ms = next_ms(run, deadline_ms);
+    int ready = poll(waits, 3, until_ms == 0 ? -1 : nc_remaining_ms(until_ms));
+    if (ready < 0)
         return GOES_ON;
+    if (waits[0].revents == 0 && waits[1].revents == 0)
+        return on_silence(run, reason);
     /* Frames first: a run that has ended gets no signal. */
     enum progress progress = waits[0].revents ? on_connection(run, waits[0].revents, reason) : GOES_ON;
     if (progress == GOES_ON && waits[1].revents)
@@ -166,15 +207,15 @@ static enum progress wait_once(struct run *run, struct reason *reason, long long
 
 enum nc_verdict nc_run(const struct caller *caller, int connection, struct reason *reason)
 {
-    struct run run = {.caller = caller, .connection = connection};
-    enum progress progress = GOES_ON;
+    struct run run = {.caller = caller, .connection = connection, .process.fd = -1,
+                      .send_until_ms = nc_now_ms() + NC_RESIDENT_SEND_MS};
+    enum progress progress = NOT_RUN_PLAIN;
     inbox.length = inbox.taken = 0;
-    int sent = nc_request_send(&run.request, connection, caller->program->arguments, &caller->terminal->size, reason);
-    if (sent < 0)
-        progress = NOT_RUN_PLAIN;
+    if (nc_request_build(&run.request, caller->program->arguments, &caller->terminal->size, reason) == 0)
+        progress = send_request(&run, reason);
+    while (progress == GOES_ON && run.send_until_ms != 0)
+        progress = send_again(&run, reason);
     long long deadline_ms = nc_now_ms() + nc_setting_answer_ms();
-    if (sent > 0)
-        progress = receive(&run, reason);
     while (progress == GOES_ON)
         progress = wait_once(&run, reason, deadline_ms);
     close(connection);

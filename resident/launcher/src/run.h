@@ -4,6 +4,7 @@
 
 #include "execute.h"
 #include "place.h"
+#include "process.h"
 #include "program.h"
 #include "reason.h"
 #include "request.h"
@@ -24,10 +25,11 @@ struct run {
     const struct caller *caller;
     int connection;
     struct request request;
+    long long send_until_ms; /* it is sent again until then; 0: it has been sent, at least in part */
     struct execution execution;
     int running;           /* RUNNING has come */
     pid_t group;           /* of that: what gets signals; 0: by SIGNAL */
-    pid_t process;         /* of that: what runs it */
+    struct process process; /* of that: what runs it */
     int ending;            /* ENDING has come */
     int code;              /* of that */
     int asked;             /* the last signal that was to end the run, and */

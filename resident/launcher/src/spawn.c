@@ -23,9 +23,11 @@ enum { LISTENER = 3 }; /* where the convention of systemd has it */
 struct additions {
     char process[sizeof("LISTEN_PID=") + NC_NUMBER_BYTES];
     char lock[sizeof("NEARCALL_RESIDENT_LOCK=") + PATH_MAX];
+    char socket[sizeof("NEARCALL_RESIDENT_SOCKET=:") + 2 * NC_NUMBER_BYTES];
 };
 
-static const char *const names[] = {"LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK="};
+static const char *const names[] = {"LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK=",
+                                    "NEARCALL_RESIDENT_SOCKET="};
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
 static int is_added(const char *variable)
@@ -36,9 +38,18 @@ static int is_added(const char *variable)
     return 0;
 }
 
-static char **environment_of(const struct place *place, struct additions *additions)
+static void fill_additions(struct additions *additions, const struct place *place, const struct stat *bound)
 {
-    char number[NC_NUMBER_BYTES], path[PATH_MAX];
+    char number[NC_NUMBER_BYTES], inode[NC_NUMBER_BYTES], path[PATH_MAX];
+    nc_place_path(place, ".lock", path);
+    nc_join(additions->process, sizeof(additions->process), "LISTEN_PID=", nc_number(number, (unsigned)getpid()));
+    nc_join(additions->lock, sizeof(additions->lock), "NEARCALL_RESIDENT_LOCK=", path);
+    nc_join(additions->socket, sizeof(additions->socket), "NEARCALL_RESIDENT_SOCKET=",
+            nc_number(number, bound->st_dev), ":", nc_number(inode, bound->st_ino));
+}
+
+static char **environment_of(struct additions *additions)
+{
     size_t count = 0, at = 0;
     while (environ[count] != NULL)
         count++;
@@ -48,13 +59,11 @@ static char **environment_of(const struct place *place, struct additions *additi
     for (size_t i = 0; i < count; i++)
         if (!is_added(environ[i]))
             variables[at++] = environ[i];
-    nc_place_path(place, ".lock", path);
-    nc_join(additions->process, sizeof(additions->process), "LISTEN_PID=", nc_number(number, (unsigned)getpid()));
-    nc_join(additions->lock, sizeof(additions->lock), "NEARCALL_RESIDENT_LOCK=", path);
     variables[at++] = (char *)(size_t)"LISTEN_FDS=1";
     variables[at++] = (char *)(size_t)"LISTEN_FDNAMES=nearcall-resident";
     variables[at++] = additions->process;
     variables[at++] = additions->lock;
+    variables[at++] = additions->socket;
     return variables;
 }
 
@@ -110,11 +119,12 @@ static void set_signals(void)
 }
 
 /* Never returns. The log tells of a program that cannot be run. */
-static void become_resident(const struct place *place, const char *path, int listener)
+static void become_resident(const struct place *place, const char *path, int listener, const struct stat *bound)
 {
     char *arguments[] = {(char *)(size_t)path, (char *)(size_t)"--nearcall-resident", NULL};
     struct additions additions;
-    char **variables = environment_of(place, &additions);
+    fill_additions(&additions, place, bound);
+    char **variables = environment_of(&additions);
     umask(S_IRWXG | S_IRWXO); /* also for the log */
     if (variables != NULL && set_descriptors(place, listener) == 0 && chdir("/") == 0) {
         set_signals();
@@ -124,27 +134,14 @@ static void become_resident(const struct place *place, const char *path, int lis
     _exit(126);
 }
 
-static int absolute_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
+int nc_spawn(const struct place *place, const char *path, int listener, struct reason *reason)
 {
-    char directory[PATH_MAX];
-    const char *relative = program->path;
-    /* For those who read it in a list of processes. */
-    while (relative[0] == '.' && relative[1] == '/')
-        relative += 2 + strspn(relative + 2, "/");
-    if (*program->path == '/')
-        directory[0] = '\0';
-    else if (getcwd(directory, sizeof(directory)) == NULL)
-        return nc_because(reason, "the current directory has no name", errno);
-    if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", relative) != 0)
-        return nc_because(reason, "the program's path is too long", 0);
-    return 0;
-}
-
-int nc_spawn(const struct place *place, const struct program *program, int listener, struct reason *reason)
-{
-    char path[PATH_MAX];
-    if (absolute_path(program, path, reason) != 0)
-        return -1;
+    char socket_path[PATH_MAX];
+    struct stat bound;
+    /* Now, under the lock: another socket may be there when the program looks. */
+    nc_place_path(place, ".sock", socket_path);
+    if (lstat(socket_path, &bound) != 0)
+        return nc_because(reason, socket_path, errno);
     pid_t between = fork();
     if (between < 0)
         return nc_because(reason, "cannot start a process", errno);
@@ -154,7 +151,7 @@ int nc_spawn(const struct place *place, const struct program *program, int liste
         pid_t resident = fork();
         if (resident == 0) {
             setsid();
-            become_resident(place, path, listener);
+            become_resident(place, path, listener, &bound);
         }
         _exit(resident < 0 ? 126 : 0);
     }

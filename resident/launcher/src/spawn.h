@@ -10,6 +10,6 @@
  * the program, when it is run plainly after all, must not find one. 0, or -1
  * with the reason. Whether the program itself could be run is not known here:
  * if not, the socket's end tells. */
-int nc_spawn(const struct place *place, const struct program *program, int listener, struct reason *reason);
+int nc_spawn(const struct place *place, const char *path, int listener, struct reason *reason);
 
 #endif

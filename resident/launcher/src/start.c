@@ -34,14 +34,14 @@ static int listen_at(const struct place *place, struct reason *reason)
 
 /* The connection waits in the backlog before the resident can have ended and
  * taken the socket with it. */
-static enum nc_reached spawn_and_reach(const struct place *place, const struct program *program, int *connection,
+static enum nc_reached spawn_and_reach(const struct place *place, const char *path, int *connection,
                                        struct reason *reason)
 {
     int listener = listen_at(place, reason);
     if (listener < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = NC_REACHED_PLAIN;
-    if (nc_spawn(place, program, listener, reason) == 0)
+    if (nc_spawn(place, path, listener, reason) == 0)
         reached = nc_reach(place, connection, reason);
     close(listener);
     return reached;
@@ -55,14 +55,15 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
         nc_because(reason, "it is a launcher itself", 0);
         return NC_REACHED_PLAIN;
     }
-    int lock = nc_lock_take(place, reason);
+    char path[PATH_MAX];
+    int lock = nc_program_path(program, path, reason) == 0 ? nc_lock_take(place, reason) : -1;
     if (lock < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = nc_reach(place, connection, reason);
     if (reached == NC_REACHED_NOBODY) {
         reached = NC_REACHED_PLAIN;
-        if (nc_lock_count_start(lock, place, starts_max, reason) == 0)
-            reached = spawn_and_reach(place, program, connection, reason);
+        if (nc_lock_count_start(lock, place, path, starts_max, reason) == 0)
+            reached = spawn_and_reach(place, path, connection, reason);
     }
     nc_lock_release(lock);
     return reached;

@@ -10,10 +10,11 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
-from conftest import PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome
+from conftest import PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome, until
 from peer import (
     ENDING,
     EXECUTE,
@@ -319,3 +320,57 @@ def test_two_at_once_break_the_rules(world: World) -> None:
     run.send(EXECUTE, 1, text=b"cat\0")
     process.wait(WAIT_S)
     assert process.returncode == 125
+
+
+def ended(world: World, script: str, *, reaped: bool) -> int:
+    """The process of a run that has ended, and whose parent may not know yet."""
+    process = world.start("-c", script, command="/bin/sh", start_new_session=True)
+    if reaped:
+        process.wait(WAIT_S)
+    else:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    return process.pid
+
+
+# The supervisor of these runs is stopped: it says nothing, and keeps the connection.
+@pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -SEGV $$", -signal.SIGSEGV)])
+def test_who_has_ended_is_not_waited_for(world: World, script: str, code: int) -> None:
+    process, run = world.asked()
+    pid = ended(world, script, reaped=False)
+    run.send(RUNNING, pid, pid)
+    run.send(ENDING, 5)  # it said so, and then came to another end
+    assert outcome(process) == (code, "", "")
+
+
+def test_who_has_ended_and_is_no_more(world: World) -> None:
+    process, run = world.asked()
+    pid = ended(world, "exit 7", reaped=True)
+    run.send(RUNNING, pid, pid)
+    run.send(ENDING, 5)
+    assert outcome(process) == (5, "", "")
+    process, run = world.asked()
+    run.send(RUNNING, pid, pid)
+    code, out, err = outcome(process)
+    assert (code, out) == (125, "")
+    assert "nobody said how it ended" in err
+
+
+def test_who_ends_after_a_while_is_not_waited_for(world: World) -> None:
+    process, run = world.asked()
+    run_of = world.start("-c", "read line; exit 6", command="/bin/sh", stdin=subprocess.PIPE, start_new_session=True)
+    run.send(RUNNING, run_of.pid, run_of.pid)
+    watches = [f"/proc/{process.pid}/fd/{number}" for number in range(20)]
+    until(lambda: any("pidfd" in os.readlink(path) for path in watches if os.path.lexists(path)))
+    assert run_of.stdin is not None
+    run_of.stdin.write(b"\n")
+    run_of.stdin.flush()
+    assert outcome(process) == (6, "", "")
+
+
+def test_a_word_that_comes_late_counts(world: World) -> None:
+    process, run = world.asked()
+    pid = ended(world, "exit 7", reaped=False)
+    run.send(RUNNING, pid, pid)
+    time.sleep(1.5)  # of two seconds
+    run.exited(3)
+    assert outcome(process) == (3, "", "")

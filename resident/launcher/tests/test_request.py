@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
+import signal
 import socket
 import tempfile
+from collections.abc import Iterator
 
 import pytest
-from conftest import LAUNCHER, PLAIN_CODE, World, outcome
-from peer import MAGIC
+from conftest import LAUNCHER, PLAIN_CODE, World, asleep, outcome
+from peer import DESCRIPTORS, MAGIC, Connection
 
 
 def allow_large_environments() -> None:
@@ -158,3 +162,58 @@ def test_a_file_that_was_touched_is_another_program(world: World) -> None:
     assert outcome(process)[0] == 0
     with pytest.raises(BlockingIOError):
         first.listener.accept()
+
+
+DESCRIPTORS_ON_THE_WAY = 200
+PR_CAPBSET_DROP, CAP_SYS_ADMIN, CAP_SYS_RESOURCE = 24, 21, 24
+
+
+@contextlib.contextmanager
+def crowd() -> Iterator[None]:
+    """Descriptors of this user that nobody receives while it lasts."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.send_fds(ours, [b"x"], [ours.fileno()] * DESCRIPTORS_ON_THE_WAY)
+        yield
+
+
+def be_limited() -> None:
+    """The kernel lets root, and who has many files, send as many as they want."""
+    libc = ctypes.CDLL(None)
+    for capability in (CAP_SYS_ADMIN, CAP_SYS_RESOURCE):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS_ON_THE_WAY // 2,) * 2)
+
+
+def test_too_many_descriptors_on_the_way_are_waited_for(world: World) -> None:
+    listener = world.resident().listener
+    with crowd():
+        process = world.start(world.program, preexec_fn=be_limited)
+        connection, _ = listener.accept()
+        asleep(process)
+        connection.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            connection.recv(1)
+    run = Connection(connection)
+    assert len(run.descriptors) == DESCRIPTORS
+    run.running()
+    run.exited(3)
+    assert outcome(process) == (3, "", "")
+
+
+def test_descriptors_that_stay_too_many_are_not_waited_for_long(world: World) -> None:
+    world.resident()
+    with crowd():
+        code, out, err = world.run(world.program, preexec_fn=be_limited)
+    assert (code, out) == (PLAIN_CODE, "plain\n")
+    assert "too many descriptors" in err
+
+
+def test_an_interrupt_ends_who_waits_to_send(world: World) -> None:
+    listener = world.resident().listener
+    with crowd():
+        process = world.start(world.program, preexec_fn=be_limited)
+        with listener.accept()[0]:
+            asleep(process)
+            process.send_signal(signal.SIGTERM)
+            assert outcome(process)[:2] == (-signal.SIGTERM, "")

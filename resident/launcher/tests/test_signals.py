@@ -234,7 +234,7 @@ def test_a_run_that_ended_without_a_word(world: World, number: signal.Signals, c
     """Its supervisor is stopped: it neither waits for it nor ends the connection."""
     process, run = world.asked()
     run_of = world.start(command="/bin/true", start_new_session=True)
-    os.waitid(os.P_PID, run_of.pid, os.WEXITED | os.WNOWAIT)
+    run_of.wait(WAIT_S)
     run.send(RUNNING, run_of.pid, run_of.pid)
     if code is not None:
         run.send(ENDING_FRAME, code)

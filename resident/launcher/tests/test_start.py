@@ -77,6 +77,7 @@ print("said", file=sys.stderr)
     )
     world.programs.append(finder)
     world.environment |= {"LISTEN_FDS": "3", "LISTEN_PID": "1", "LISTEN_FDNAMES": "a:b:c", "WORD": "word"}
+    world.environment |= {"NEARCALL_RESIDENT_SOCKET": "9:9"}
 
     def prepare() -> None:
         os.umask(0o007)
@@ -101,6 +102,8 @@ def test_a_resident_finds_what_it_was_promised(found: dict[str, object]) -> None
     environment = found["environment"]
     assert isinstance(environment, dict)
     added = {"LISTEN_FDS": "1", "LISTEN_PID": str(process), "LISTEN_FDNAMES": "nearcall-resident"}
+    socket = os.stat(f"{place}.sock")
+    added["NEARCALL_RESIDENT_SOCKET"] = f"{socket.st_dev}:{socket.st_ino}"
     assert environment.items() >= {**added, "NEARCALL_RESIDENT_LOCK": f"{place}.lock", "WORD": "word"}.items()
     descriptors = found["descriptors"]
     assert isinstance(descriptors, dict)
@@ -123,7 +126,7 @@ def test_a_program_whose_starts_come_to_nothing_is_left_alone(world: World) -> N
         assert (code, out) == (PLAIN_CODE, f"plain {i}\n")
         # No run starts it twice: it may be a program that is not made for it.
         assert world.starts() == min(i + 1, STARTS_MAX)
-        assert lock.read_text() == str(world.starts())
+        assert lock.read_text() == f"{world.starts()}\n{world.program}\n"
     assert "came to nothing" in err
     assert str(lock.with_suffix(".log")) in err
     # Later it is tried again, once: a program that was mended elsewhere.

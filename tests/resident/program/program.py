@@ -154,11 +154,16 @@ def linger(code: str, name: str) -> int:
 
 
 def size() -> None:
-    def show(_number: int, _frame: FrameType | None) -> None:
-        print("resized", *reversed(os.get_terminal_size()), flush=True)
+    # Not by print, in which a handler that prints may begin.
+    def show(word: str) -> None:
+        columns, lines = os.get_terminal_size()
+        os.write(1, f"{word} {lines} {columns}\n".encode())
 
-    signal.signal(signal.SIGWINCH, show)
-    print("size", *reversed(os.get_terminal_size()), flush=True)
+    def show_again(_number: int, _frame: FrameType | None) -> None:
+        show("resized")
+
+    signal.signal(signal.SIGWINCH, show_again)
+    show("size")
     while True:
         signal.pause()
 

@@ -78,9 +78,22 @@ sub _work {
     ## no critic (RequireLocalizedPunctuationVars)
     $0    = $name;
     @ARGV = _decodes_arguments() ? map { utf8::decode($_); $_ } @arguments : @arguments;
-    %ENV  = map { /\A([^=]+)=(.*)\z/s ? ( $1 => $2 ) : () } @{ $what->{environment} };
     $^T   = time;
+    _set_environment( $what->{environment} );
     _name($name);
+    $! = 0;    # what was looked for meanwhile, as the directories of PATH under -T, is nothing of the run's
+    return;
+}
+
+# Under -T names are to be trusted, else what is assigned to them later is not; values are not.
+sub _set_environment {
+    my ($variables) = @_;
+    ## no critic (RequireLocalizedPunctuationVars)
+    %ENV = ();
+    for my $variable ( @{$variables} ) {
+        my ($name) = $variable =~ /\A([^=]+)=/ or next;
+        $ENV{$name} = substr $variable, 1 + length $name;
+    }
     return;
 }
 
@@ -204,6 +217,13 @@ wrong: use L<warm|/resident>.
 The process is a session leader without a controlling terminal: F</dev/tty> cannot be opened.
 The streams are the terminal, where they are one. Signals that the launcher gets it gets too, and SIGHUP
 when the launcher is gone.
+
+=item *
+
+The end of a run is perl's own, with END blocks and the destructors of all objects, those that
+modules made when they were loaded among them: with large ones that takes some milliseconds. A
+run that needs none of it any more writes out what its handles hold and calls C<POSIX::_exit>:
+the launcher ends with that code.
 
 =item *
 

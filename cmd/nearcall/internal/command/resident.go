@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type residency struct {
 	report       *inspect.Report
 	problem      error // why it has no report though it runs
 	failedStarts int
+	program      string // its path; of one that gives no report what is known
 	plainlyUntil time.Time
 }
 
@@ -134,7 +136,7 @@ func (p *program) residentStopCommand() *cobra.Command {
 		}
 		for _, r := range stopped {
 			if r.report == nil {
-				fmt.Fprintf(p.out, "%s: its failed starts are forgotten: %d\n", r.place.Name, r.failedStarts)
+				fmt.Fprintf(p.out, "%s: its failed starts are forgotten: %d\n", cmp.Or(printable(r.program), r.place.Name), r.failedStarts)
 				continue
 			}
 			fmt.Fprintf(p.out, "%s: process %d leaves%s\n", r.place.Name, r.report.ProcessID, whenFinished(r.report.Running))
@@ -171,11 +173,12 @@ func stopAll(ctx context.Context, places []inspect.Place) (stopped []residency, 
 func forgetStarts(places []inspect.Place) (forgotten []residency, failures error) {
 	for _, place := range places {
 		count, _, err := place.FailedStarts()
+		program := place.FailedProgram()
 		if err != nil || count > 0 {
 			err = place.ForgetStarts()
 		}
 		if failures = errors.Join(failures, err); err == nil && count > 0 {
-			forgotten = append(forgotten, residency{place: place, state: stateGone, failedStarts: count})
+			forgotten = append(forgotten, residency{place: place, state: stateGone, failedStarts: count, program: program})
 		}
 	}
 	return forgotten, failures
@@ -263,7 +266,7 @@ func ask(ctx context.Context, place inspect.Place) residency {
 	case errors.Is(r.problem, inspect.ErrNotRunning):
 		r.state = stateGone
 		if r.failedStarts, r.plainlyUntil, r.problem = place.FailedStarts(); r.failedStarts > 0 {
-			r.state = stateFailing
+			r.state, r.program = stateFailing, place.FailedProgram()
 		}
 	default:
 		r.state = stateSilent

@@ -1,13 +1,16 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/nearcall/nearcall/resident/inspect"
 )
@@ -27,7 +30,7 @@ func (p *program) printResidents(found []residency) error {
 			more = ""
 		}
 		if r.report == nil {
-			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t-%s\n", r.place.Name, r.state, more)
+			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t-\t%s%s\n", r.place.Name, r.state, cmp.Or(printable(r.program), "-"), more)
 			continue
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\t%d\t%s%s\n", r.place.Name, r.state, r.report.ProcessID, r.report.Mode, r.report.Runs, r.report.Running, filepath.Clean(r.report.Program), more)
@@ -44,6 +47,9 @@ func (p *program) printStatus(r residency) error {
 	if r.problem != nil {
 		fmt.Fprintf(table, "  problem\t%v\n", r.problem)
 	}
+	if r.program != "" {
+		fmt.Fprintf(table, "  program\t%s\n", printable(r.program))
+	}
 	if r.failedStarts > 0 {
 		fmt.Fprintf(table, "  failed starts\t%d\n", r.failedStarts)
 		fmt.Fprintf(table, "  next\tmend it, then 'nearcall resident stop %s'\n", r.place.Name)
@@ -54,6 +60,16 @@ func (p *program) printStatus(r residency) error {
 	fmt.Fprintf(table, "  socket\t%s\n", r.place.Socket)
 	fmt.Fprintf(table, "  log\t%s\n", r.place.Log)
 	return table.Flush()
+}
+
+// printable keeps a path from being anything else to a terminal or a table.
+func printable(path string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, path)
 }
 
 func printReport(out io.Writer, report *inspect.Report) {
@@ -79,12 +95,13 @@ func (p *program) printResidencies(found []residency) error {
 		Socket       string          `json:"socket"`
 		Log          string          `json:"log"`
 		FailedStarts int             `json:"failed_starts"`
+		Program      string          `json:"program,omitempty"` // of one without a report
 		Problem      string          `json:"problem,omitempty"`
 		Report       json.RawMessage `json:"report,omitempty"`
 	}
 	objects := []object{}
 	for _, r := range found {
-		o := object{Name: r.place.Name, Identity: r.place.Identity, State: r.state, Socket: r.place.Socket, Log: r.place.Log, FailedStarts: r.failedStarts}
+		o := object{Name: r.place.Name, Identity: r.place.Identity, State: r.state, Socket: r.place.Socket, Log: r.place.Log, FailedStarts: r.failedStarts, Program: r.program}
 		if r.report != nil {
 			o.Report = r.report.Text
 		}

@@ -175,10 +175,23 @@ func TestResidentFailing(t *testing.T) {
 		t.Errorf("got %s", status)
 	}
 	nearcall(t, "resident", "status", "page").expect(t, 0, "mend it, then 'nearcall resident stop page'")
-	must(t, os.WriteFile(lock, []byte("2\n/opt/page"), 0o600))
 	nearcall(t, "resident", "stop").expectOut(t, "")
 	nearcall(t, "resident", "stop", "page").expectOut(t, "page: its failed starts are forgotten: 2\n")
 	nearcall(t, "resident", "stop", "page").expect(t, 1, "page: no resident runs")
+}
+
+// Two programs of one name are told apart by their paths.
+func TestResidentFailingOfOneName(t *testing.T) {
+	directory := residentDirectory(t)
+	for i, path := range []string{"/opt/one/page", "/opt/\x1b\ttwo/page"} {
+		lock := filepath.Join(directory, fmt.Sprintf("page-%016x.lock", i))
+		must(t, os.WriteFile(lock, []byte("2\n"+path+"\nmore"), 0o600))
+	}
+	nearcall(t, "resident", "list").expect(t, 0, "page  failing  -    -     -     -        /opt/one/page\n", "/opt/??two/page\n")
+	nearcall(t, "resident", "status", "page").expect(t, 0, "/opt/one/page\n", "/opt/??two/page\n")
+	nearcall(t, "resident", "list", "--json").expect(t, 0, `"program": "/opt/one/page"`)
+	nearcall(t, "resident", "stop", "page").expectOut(t, "/opt/one/page: its failed starts are forgotten: 2\n"+
+		"/opt/??two/page: its failed starts are forgotten: 2\n")
 }
 
 // Of a session and of services: each may have another directory, and none is made.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -185,6 +186,7 @@ func (c *Caller) Take() (frame wire.Frame, err error) {
 			_, err = parser.Next(record, &frame)
 			return frame, err
 		}
+		runtime.Gosched() // the server may be of this process
 	}
 }
 
