@@ -97,8 +97,11 @@ func page(r *result.Result) ([]byte, error) {
 	}
 	for i, t := range publishedTables(r) {
 		s := section{table: t, ID: fmt.Sprintf("published-%d", i+1)}
-		if strings.HasPrefix(t.Title, "OneShot") {
+		switch t.Title {
+		case pollerTitle:
 			s.Charts = pollerCharts(r)
+		case crossingsTitle:
+			s.Charts = crossingCharts(r)
 		}
 		view.Published = append(view.Published, s)
 	}

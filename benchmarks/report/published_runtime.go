@@ -5,7 +5,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nearcall/nearcall/benchmarks/chart"
 	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// The tables that have charts.
+const (
+	crossingsTitle = "What a C call costs in Go"
+	pollerTitle    = "OneShot and Persistent, by GOMAXPROCS"
 )
 
 // publishedBusy are how many of 40 processors of the scheduler spun.
@@ -24,14 +31,14 @@ var publishedCrossings = []struct {
 		{"201", "470", "200", "224", "346", "369", "393"},
 		{"58182", "65798", "59543", "58243", "55700", "66620", "59600"},
 		{"972", "870", "1011", "909", "1005", "975", "937"},
-	}, "0.26 to 0.36 %"},
+	}, "all 0.26 to 0.36 %"},
 	{"later call", "cgo-later", [5][7]string{
 		{"1123", "1126", "1137", "1172", "1250", "1283", "1313"},
 		{"1086", "1076", "1080", "1086", "1099", "1117", "1123"},
 		{"183", "212", "226", "300", "433", "456", "492"},
 		{"68461", "73383", "53756", "49751", "50581", "47844", "86258"},
 		{"391", "354", "364", "348", "313", "340", "351"},
-	}, "0.06 to 0.16 %"},
+	}, "all 0.06 to 0.16 %"},
 	{"call through shared memory", "shm-call", [5][7]string{}, ""},
 }
 
@@ -64,7 +71,7 @@ func crossingName(row string, busy int) string { return fmt.Sprintf("%s-busy-%d"
 
 func crossingsTable(f figures) table {
 	t := table{
-		Title: "What a C call costs in Go",
+		Title: crossingsTitle,
 		Notes: []string{
 			"Published: an author, 2015, on a 48-core Xeon E5-2697 v2 with 40 processors of the scheduler, some of them busy; 100,000 calls of an empty function. Nanoseconds.",
 			"Here as many processors are busy as this machine has and fewer.",
@@ -85,16 +92,31 @@ func crossingsTable(f figures) table {
 				l.Cells = append(l.Cells, f.row(crossingName(p.row, busy), "", figure.of))
 			}
 			for n := range publishedBusy {
-				text := p.outliers
+				published := cell{}
 				if i < len(p.theirs) {
-					text = p.theirs[i][n]
+					published.Theirs = p.theirs[i][n]
+				} else if n == 0 {
+					published.Theirs = p.outliers
 				}
-				l.Cells = append(l.Cells, cell{Theirs: text})
+				l.Cells = append(l.Cells, published)
 			}
 			t.Lines = append(t.Lines, l)
 		}
 	}
 	return t
+}
+
+// crossingCharts are the distributions of those calls.
+func crossingCharts(r *result.Result) []chart.Chart {
+	var of []result.Row
+	for _, p := range publishedCrossings {
+		for _, row := range r.Rows {
+			if strings.HasPrefix(row.Name, p.row+"-busy-") {
+				of = append(of, row)
+			}
+		}
+	}
+	return distributions("an empty C function in Go, and one through shared memory, with busy processors", of)
 }
 
 // Processors are the values of GOMAXPROCS that the poller's benchmarks run with.
@@ -121,7 +143,7 @@ var pollerWays = []struct{ name, row string }{
 
 func pollerTable(f figures) table {
 	t := table{
-		Title: "OneShot and Persistent, by GOMAXPROCS",
+		Title: pollerTitle,
 		Notes: []string{
 			"Published: the change that gave the Go runtime its integrated network poller, 2013, machine not named; TCP.",
 			"Nanoseconds of the whole run for each exchange, many of which go on at once. OneShot connects, exchanges a little and closes; Persistent has one connection for many exchanges; Timeout sets deadlines.",
@@ -145,7 +167,8 @@ func pollerTable(f figures) table {
 	return t
 }
 
-// publishedTables are all sets of published figures, each beside ours.
+// publishedTables are all sets of published figures, each beside ours, but for many
+// callers.
 func publishedTables(r *result.Result) []table {
 	f := figuresOf(r)
 	return []table{callsTable(f), otherCallsTable(f), transportsTable(f), handoffsTable(f), residentsTable(f), crossingsTable(f), pollerTable(f)}
