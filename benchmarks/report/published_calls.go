@@ -25,7 +25,7 @@ var publishedWays = []struct {
 	{"Go calling itself", "go-itself", [3]string{"0.22 ns", "31.1 us", "128 ns"}},
 	{"Perl itself", "perl-alone", [3]string{"", "883/s", "5,938,536/s"}},
 	{"Go library in the Perl process", "perl-embed", [3]string{"8,025,350/s", "32,787/s", "2,022,398/s"}},
-	{"forked child, by cgo and a socket to its parent", "perl-embed-child", [3]string{"11,508/s", "8,080/s", "11,355/s"}},
+	{"forked child, to its parent", "perl-embed-child", [3]string{"11,508/s", "8,080/s", "11,355/s"}},
 	{"another process, shared memory", "perl-shm", [3]string{}},
 	{"another process, socket", "perl-socket", [3]string{}},
 	{"another process, JSON, a connection per call", "perl-simple-reconnect", [3]string{"11,525/s", "7,435/s", "11,503/s"}},
@@ -37,7 +37,7 @@ func callsTable(f figures) table {
 	t := table{
 		Title: "Calling Go from Perl",
 		Notes: []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
-			"In a forked child its library hangs as soon as a function needs a goroutine, hence the socket; here the child's handle finds its parent by itself, through shared memory."},
+			"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent; here the child's handle finds the parent by itself, through shared memory."},
 		Head: []string{"calling Go from Perl", "one()", "ack(3, 4)", "md5"},
 	}
 	for _, way := range publishedWays {
