@@ -14,8 +14,8 @@ var manyCounts = []int{100, 500, 1000}
 // In a round of this length callers are forked several times where they are few.
 var manyPace = pace{rounds: 5, length: 300 * time.Millisecond, warmUp: time.Millisecond}
 
-// manyCallerTakes is about what one of them takes, from its fork to its end.
-const manyCallerTakes = 600 * time.Microsecond
+// manyStart is how long each of them takes to be forked and to connect, about.
+const manyStart = 600 * time.Microsecond
 
 // manyCallers are processes that connect, wait for each other, and make one call
 // each at the same moment.
@@ -34,7 +34,7 @@ func (t tools) manyCallers(function string, count int) group {
 func (t tools) manyRow(name string, server serverName, by route, function string, count int) rowPlan {
 	row := plan(name, 0, server, by, []string{t.built("many")})
 	row.callers, row.arguments = count, []string{function, strconv.Itoa(count)}
-	row.about = time.Duration(count) * manyCallerTakes
+	row.about = time.Duration(count) * manyStart
 	return row
 }
 
