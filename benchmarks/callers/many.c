@@ -9,10 +9,10 @@
  * call of a process, from just before to just after it; elapsed is from the moment at
  * which all begin to the end of the last call; CPU is that of the calls alone.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <nearcall.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
