@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "the `folder` for results")
 	flag.StringVar(&o.only, "only", "^(small|embed|pipelined)$", "the groups and rows that count, as the benchmarks' own flag")
 	flag.IntVar(&o.turns, "turns", 10, "how often each side is measured")
-	flag.IntVar(&o.rounds, "rounds", 2, "rounds in each of these")
+	flag.IntVar(&o.rounds, "rounds", 4, "rounds in each of these")
 	flag.BoolVar(&o.judge, "judge", false, "measure nothing; judge what was measured before")
 	flag.Parse()
 	err := o.run()
