@@ -44,6 +44,18 @@ func TestChanceDoesNotFail(t *testing.T) {
 	}
 }
 
+// Recorded on the same machine: in head every function that takes values spins for
+// 20 us first.
+func TestRecordedSlowDownFails(t *testing.T) {
+	verdict, err := gate.Judge(read(t, "testdata/slower-base.txt"), read(t, "testdata/slower-head.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !verdict.Worse() {
+		t.Errorf("%v", verdict)
+	}
+}
+
 func TestSameResultsPass(t *testing.T) {
 	times := read(t, "testdata/loaded-base.txt")
 	verdict, err := gate.Judge(times, times)
