@@ -142,7 +142,9 @@ func TestBenchIsStopped(t *testing.T) {
 	run.Stdout, run.Stderr = &out, &failure
 	must(t, run.Start())
 	called := func() bool {
-		var stats struct{ Functions map[string]struct{ Calls int } }
+		var stats struct {
+			Functions map[string]struct{ Calls int }
+		}
 		must(t, json.Unmarshal([]byte(nearcall(t, "stats", "--json", address).expect(t, 0).out), &stats))
 		return stats.Functions["one"].Calls > 0
 	}
