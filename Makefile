@@ -59,11 +59,14 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (20)
 
-bench: deps build build-perl build-python ## all measurements; README and report use them
+bench: deps build build-perl build-python ## all measurements, in 40 minutes at most; README and report show them
 	@benchmarks/run
 
-bench-quick: deps build build-perl build-python ## under three minutes; writes benchmarks/results/latest.json
-	@benchmarks/run --quick
+bench-quick: deps build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
+	@benchmarks/run -quick
+
+bench-compare: deps ## fails when calls are over 5 % slower than in the revision BASE
+	@tools/bench-compare '$(BASE)'
 
 soak: deps build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts
 	@$(MAKE) -C libnearcall test-programs
@@ -152,7 +155,7 @@ lint-layers: check-go ## nothing imports what is above it
 lint-size: check-go ## functions of at most 70 lines, files of at most 600
 	@go run -C tools ./checksize -root ..
 
-lint-figures: check-go ## README's figures are those of the last measurement
+lint-figures: check-go ## README's figures, pictures and report are those of the last measurement
 	@go run -C benchmarks . -root .. -check
 
 lint-go: check-go ## gofmt, go vet, staticcheck
@@ -173,5 +176,5 @@ lint-python: ## ruff and mypy
 check-go:
 	@tools/check-go
 
-.PHONY: help demo build install deps test lint generate fuzz bench bench-quick soak clean \
+.PHONY: help demo build install deps test lint generate fuzz bench bench-quick bench-compare soak clean \
 	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go

@@ -34,6 +34,9 @@ func libraryAllocations(rows []measuredRow) ([]result.Measure, error) {
 		if err != nil {
 			continue // a filter left it out
 		}
+		if row.failed != "" {
+			return nil, fmt.Errorf("%s failed: %s", of.row, row.failed)
+		}
 		var allocations, calls uint64
 		for _, r := range row.rounds {
 			if r.allocations == notCounted {

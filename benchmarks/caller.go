@@ -54,6 +54,8 @@ type round struct {
 	serverCPU   time.Duration
 	allocations uint64
 	transport   transport // of the caller that has least
+	kernel      kernelWork
+	samples     []uint64 // ns, in ascending order; nil once they are counted
 }
 
 // reportTimeout is how long after its run a caller may report; a call ends within 30
@@ -100,6 +102,7 @@ func measure(callers []*process, server *process, length time.Duration, perSecon
 	slices.Sort(samples)
 	r := together(heads)
 	r.serverCPU = after - before
+	r.samples = samples
 	r.p50 = float64(sample.Percentile(samples, 0.50))
 	r.p99 = float64(sample.Percentile(samples, 0.99))
 	return r, nil

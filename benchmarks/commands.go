@@ -14,7 +14,8 @@ const (
 	// some of them.
 	commandsLength      = 300 * time.Millisecond
 	heavyLength         = time.Second
-	commandsQuickRounds = 7
+	heavyRounds         = 9
+	commandsQuickRounds = 3
 	// So many runs in a second leave time to start another process between them.
 	pacedCommandsPerSecond = 20
 	// said is the argument of the small programs, and what they print.
@@ -49,7 +50,7 @@ func (t tools) run(name string, c command, resident bool) rowPlan {
 // commands are whole runs of small programs: spawned, and by the launcher from their
 // residents.
 func (t tools) commands() group {
-	return group{name: "commands", length: commandsLength, quickRounds: commandsQuickRounds, rows: []rowPlan{
+	return group{name: "commands", quick: true, length: commandsLength, quickRounds: commandsQuickRounds, rows: []rowPlan{
 		t.run("run-true", command{"", []string{"/bin/true"}}, false),
 		t.run("run-go", saying(t.built("empty")), false),
 		t.run("run-go-resident", saying(t.built("empty")), true),
@@ -60,7 +61,7 @@ func (t tools) commands() group {
 // pacedCommands are runs with pauses between them, as somebody at a terminal makes
 // them: a pool has started its next process then.
 func (t tools) pacedCommands() group {
-	g := group{name: "paced-commands", length: heavyLength, quickRounds: commandsQuickRounds}
+	g := group{name: "paced-commands", length: heavyLength, rounds: heavyRounds}
 	for _, row := range []rowPlan{
 		t.run("run-true-paced", command{"", []string{"/bin/true"}}, false),
 		t.run("run-go-paced", saying(t.built("empty")), false),
@@ -76,7 +77,7 @@ func (t tools) pacedCommands() group {
 // heavyCommands are whole runs of programs that take long to start.
 func (t tools) heavyCommands() group {
 	page := command{"<!doctype html>", []string{t.built("page"), "html", filepath.Join(t.root, "benchmarks/commands/page.md")}}
-	g := group{name: "heavy-commands", length: heavyLength, quickRounds: commandsQuickRounds}
+	g := group{name: "heavy-commands", length: heavyLength, rounds: heavyRounds}
 	for _, program := range []struct {
 		name    string
 		command command

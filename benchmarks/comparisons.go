@@ -168,36 +168,50 @@ func never10PercentWorse(suffix, figure string) []result.Comparison {
 	}
 }
 
-// compared computes and judges a comparison: of each round, then the median of these.
-func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error) {
-	values, err := figuresOf(c.Of, rows)
-	if err != nil {
-		return c, err
+// compareAll computes the comparisons whose rows were measured, or have failed.
+func compareAll(all []result.Comparison, rows []measuredRow) []result.Comparison {
+	var done []result.Comparison
+	for _, comparison := range all {
+		if computed, err := compared(comparison, rows); err == nil {
+			done = append(done, computed)
+		}
 	}
-	if c.With != nil {
-		with, err := figuresOf(*c.With, rows)
+	return done
+}
+
+// compared computes and judges a comparison: of each round, then the median of these.
+// A row that failed leaves it without a value, and its goal not met.
+func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error) {
+	var figures [][]float64
+	for _, figure := range []*result.Figure{&c.Of, c.With} {
+		if figure == nil {
+			continue
+		}
+		row, err := find(rows, figure.Row, figure.Size)
 		if err != nil {
 			return c, err
 		}
+		if row.failed != "" {
+			c.NotMeasured = figure.Row + " failed: " + row.failed
+			return c, nil
+		}
+		figures = append(figures, row.figures(figureIn[figure.Figure]))
+	}
+	values := figures[0]
+	if c.With != nil {
 		combine := sample.Ratios
 		if c.Kind == result.KindDifference {
 			combine = sample.Differences
 		}
-		values = combine(values, with)
+		values = combine(values, figures[1])
 	}
 	c.Value = rounded(sample.Median(values), 3)
 	c.Goal = c.Goal.Judged(c.Value)
 	return c, nil
 }
 
-func figuresOf(f result.Figure, rows []measuredRow) ([]float64, error) {
-	figures := map[string]func(round) float64{result.FigureP50: p50, result.FigureP99: p99, result.FigurePerS: perSecond}
-	row, err := find(rows, f.Row, f.Size)
-	if err != nil {
-		return nil, err
-	}
-	return row.figures(figures[f.Figure]), nil
-}
+// figureIn is where a round has its figures.
+var figureIn = map[string]func(round) float64{result.FigureP50: p50, result.FigureP99: p99, result.FigurePerS: perSecond}
 
 func find(rows []measuredRow, name string, size int) (measuredRow, error) {
 	for _, row := range rows {

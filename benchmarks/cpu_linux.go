@@ -8,25 +8,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/cputime"
 )
 
-// The kernel's CLOCK of a process is its complemented id and what to count
-// (man 3 clock_getcpuclockid).
-const (
-	cpuClockShift = 3
-	cpuClockSched = 2
-)
-
-// processCPU returns the CPU time a process has used, all threads together,
-// those that ended included.
-func processCPU(pid int) (time.Duration, error) {
-	var t unix.Timespec
-	clock := int32(^pid<<cpuClockShift | cpuClockSched)
-	if err := unix.ClockGettime(clock, &t); err != nil {
-		return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
-	}
-	return time.Duration(t.Nano()), nil
-}
+// processCPU returns the CPU time a process has used.
+func processCPU(pid int) (time.Duration, error) { return cputime.Of(pid) }
 
 // childrenOf returns the processes that a process has started and that live.
 func childrenOf(pid int) ([]int, error) {

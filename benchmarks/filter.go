@@ -1,10 +1,6 @@
 package main
 
-import (
-	"regexp"
-
-	"github.com/nearcall/nearcall/benchmarks/result"
-)
+import "regexp"
 
 // A filter picks what is measured, by name. The zero filter picks all.
 type filter struct{ pattern *regexp.Regexp }
@@ -38,20 +34,4 @@ func (f filter) groups(all []group) []group {
 		}
 	}
 	return wanted
-}
-
-// compare computes the comparisons. Only a filter, or a group that was left out, may
-// be why a row is missing.
-func (f filter) compare(all []result.Comparison, rows []measuredRow, leftOut []result.LeftOut) ([]result.Comparison, error) {
-	var done []result.Comparison
-	for _, comparison := range all {
-		computed, err := compared(comparison, rows)
-		if err != nil && f.pattern == nil && len(leftOut) == 0 {
-			return nil, err
-		}
-		if err == nil {
-			done = append(done, computed)
-		}
-	}
-	return done, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,16 +19,15 @@ var processCounts = []int{1, 2, 4, 16, 64}
 
 // A period is the time from one call of a paced caller to the next.
 type period struct {
-	name        string
-	perSecond   int
-	length      time.Duration // of a round, for enough calls in it
-	quickRounds int
+	name      string
+	perSecond int
+	length    time.Duration // of a round, for enough calls in it
 }
 
 var periods = []period{
-	{"100us", 10_000, 0, 0},
-	{"1ms", 1_000, 0, 0},
-	{"10ms", 100, 400 * time.Millisecond, 9},
+	{"100us", 10_000, 0},
+	{"1ms", 1_000, 0},
+	{"10ms", 100, 400 * time.Millisecond},
 }
 
 // What groups need that cannot do with the pace's rounds.
@@ -36,21 +36,19 @@ const (
 	// four times as near to each other as two of different cores. Rows that are
 	// compared through memory have to follow each other closely.
 	smallSlices = 3
-	// The tail of many processes on few CPUs is the scheduler's, and differs much.
-	processesQuickRounds = 25
 	// In this time each of 64 processes has the CPU more than once.
 	manyProcesses       = 16
 	manyProcessesLength = 200 * time.Millisecond
+	manyProcessesRounds = 4 // of a quick run
 	// In this a caller and a server that rested are at their ease again.
 	coldLength      = 300 * time.Millisecond
-	coldQuickRounds = 5
+	coldQuickRounds = 3
 	// And in this a quota has run out more than once.
-	quotaLength      = 700 * time.Millisecond
-	quotaQuickRounds = 7
+	quotaLength = 700 * time.Millisecond
 )
 
 func (t tools) groups() []group {
-	groups := []group{t.small(), t.embedded(), t.embeddedChildren(), t.fromPerl(), t.goroutines(), t.simple(), t.pipelined()}
+	groups := []group{t.small(), t.embedded(), t.embeddedChildren(), t.fromPerl(), t.fromElsewhere(), t.goroutines(), t.simple(), t.pipelined()}
 	for _, size := range largeBytes {
 		groups = append(groups, t.large(size))
 	}
@@ -61,10 +59,12 @@ func (t tools) groups() []group {
 		groups = append(groups, t.paced(period))
 	}
 	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
+	groups = append(groups, t.unixAgainstTCP())
+	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	quota := t.both("half-cpu")
-	quota.confined, quota.length, quota.quickRounds = &quotaGroup{}, quotaLength, quotaQuickRounds
+	quota.confined, quota.length = &quotaGroup{}, quotaLength
 	return append(groups, oneCPU, quota)
 }
 
@@ -97,12 +97,12 @@ func (t tools) small() group {
 				plan("floor-go-socket", smallBytes, goServer, "", t.c("bare")))
 		}
 	}
-	return group{name: "small", rows: rows, slices: smallSlices}
+	return group{name: "small", quick: true, rows: rows, slices: smallSlices}
 }
 
 // embedded is functions in the process of the caller, or in its parent.
 func (t tools) embedded() group {
-	return group{name: "embed", slices: smallSlices, rows: []rowPlan{
+	return group{name: "embed", quick: true, slices: smallSlices, rows: []rowPlan{
 		plan("floor-c-cgo", 0, emptyLibrary, byItself, t.c("cgo")),
 		plan("nearcall-c-embed", smallBytes, testLibrary, byItself, t.c("raw")),
 		plan("nearcall-c-embed-typed", typedBytes, testLibrary, byItself, t.c("typed")),
@@ -117,7 +117,7 @@ func (t tools) embedded() group {
 // embeddedChildren call the parent of each. Every row has a server of its own, which
 // has rested since its last round: both sides have to find to two CPUs again.
 func (t tools) embeddedChildren() group {
-	return group{name: "embed-child", length: coldLength, quickRounds: coldQuickRounds, rows: []rowPlan{
+	return group{name: "embed-child", quick: true, length: coldLength, quickRounds: coldQuickRounds, rows: []rowPlan{
 		plan("nearcall-c-embed-child", smallBytes, testLibrary, byParent, t.c("child-raw")),
 		plan("nearcall-perl-embed-child", smallBytes, testLibrary, byParent, t.perlCaller("child-raw")),
 		plan("nearcall-perl-embed-child-typed", typedBytes, testLibrary, byParent, t.perlCaller("child-typed")),
@@ -137,9 +137,16 @@ func (t tools) fromPerl() group {
 			plan("perl-embed-child-"+function, 0, testLibrary, byParent, t.perlCaller("child-"+function)),
 			plan("perl-shm-"+function, 0, testServer, byMemory, t.perlCaller(function)),
 			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
-			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)))
+			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)),
+			onEventLoop(plan("perl-simple-reconnect-eventloop-"+function, 0, eventServer, "", t.perlCaller("simple-"+function))))
 	}
-	return group{name: "from-perl", length: coldLength, quickRounds: coldQuickRounds, rows: rows}
+	return group{name: "from-perl", length: coldLength, rows: rows}
+}
+
+// onEventLoop returns a row whose result says that its server has an event loop.
+func onEventLoop(row rowPlan) rowPlan {
+	row.engine = eventLoop
+	return row
 }
 
 // goRow is a row of the Go caller with that many goroutines.
@@ -150,7 +157,7 @@ func (t tools) goRow(name string, server serverName, by route, mode string, call
 }
 
 func (t tools) goroutines() group {
-	return group{name: "goroutines", rows: []rowPlan{
+	return group{name: "goroutines", quick: true, rows: []rowPlan{
 		t.goRow("floor-go-64-connections", goServer, "", "bare", goroutines),
 		t.goRow("nearcall-go-64-shared", testServer, bySocket, "shared", goroutines),
 		t.goRow("nearcall-go-64-shared-shm", testServer, byMemory, "shared", goroutines),
@@ -158,7 +165,7 @@ func (t tools) goroutines() group {
 }
 
 func (t tools) simple() group {
-	return group{name: "simple", rows: []rowPlan{
+	return group{name: "simple", quick: true, rows: []rowPlan{
 		plan("simple-json", smallBytes, testServer, "", t.c("simple")),
 		plan("simple-json-reconnect", smallBytes, testServer, "", t.c("simple-reconnect")),
 	}}
@@ -167,6 +174,7 @@ func (t tools) simple() group {
 // pipelined is as many calls in flight as a handle of libnearcall holds.
 func (t tools) pipelined() group {
 	group := t.bothBy("pipelined", t.c("pipelined"))
+	group.quick = true
 	for i := range group.rows {
 		group.rows[i].callers = pipelinedInFlight
 	}
@@ -178,7 +186,7 @@ const pipelinedInFlight = 64
 // shortConnections are connect, GET, 200, close: to the server itself, to a front that
 // hands the connection to it, and to a proxy.
 func (t tools) shortConnections() group {
-	return group{name: "short-connections", slices: smallSlices, rows: []rowPlan{
+	return group{name: "short-connections", quick: true, slices: smallSlices, rows: []rowPlan{
 		plan("web-direct", 0, webServer, byWeb, t.c("http")),
 		plan("web-handed-over", 0, frontServer, byWeb, t.c("http")),
 		plan("web-nginx-proxy", 0, proxyServer, byWeb, t.c("http")),
@@ -187,7 +195,7 @@ func (t tools) shortConnections() group {
 }
 
 func (t tools) large(size int) group {
-	return group{name: fmt.Sprintf("large-%d", size), rows: []rowPlan{
+	return group{name: fmt.Sprintf("large-%d", size), quick: true, rows: []rowPlan{
 		plan("memcpy", size, noServer, "", t.c("memcpy")),
 		plan("floor-c-socket", size, cServer, "", t.c("bare")),
 		plan("floor-go-socket", size, goServer, "", t.c("bare")),
@@ -211,9 +219,9 @@ func (t tools) processes(count int) group {
 	for i := range group.rows {
 		group.rows[i].callers, group.rows[i].processes = count, count
 	}
-	group.quickRounds = processesQuickRounds
+	group.quick = true
 	if count >= manyProcesses {
-		group.length = manyProcessesLength
+		group.length, group.quickRounds = manyProcessesLength, manyProcessesRounds
 	}
 	return group
 }
@@ -224,6 +232,6 @@ func (t tools) paced(p period) group {
 	for i := range group.rows {
 		group.rows[i].perSecond = p.perSecond
 	}
-	group.length, group.quickRounds = p.length, p.quickRounds
+	group.length = p.length
 	return group
 }

@@ -22,17 +22,20 @@ func (t tools) measureIdleMemory(folder string) ([]result.Measure, error) {
 	row.plan.processes = idleMemoryClients
 	defer s.stopServers()
 	defer row.stop()
-	if err := s.startServers([]rowPlan{row.plan}); err != nil {
+	s.servers = map[serverName]*process{}
+	if err := s.startServer(row.plan); err != nil {
 		return nil, err
 	}
 	if err := s.startCallers(&row); err != nil {
 		return nil, err
 	}
 	called, err := s.measure(&row, idleMemoryCalls)
+	if err == nil {
+		err = wrongTransport(row.plan, called)
+	}
 	if err != nil {
 		return nil, err
 	}
-	warnOfTransport(row.plan, called)
 	used, err := useWhileIdle(append([]*process{s.servers[testServer]}, row.callers...), idleMemoryLength)
 	if err != nil {
 		return nil, err

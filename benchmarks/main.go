@@ -18,11 +18,13 @@ import (
 
 type options struct {
 	tools
-	quick        bool
-	updateReadme bool
-	check        bool
-	only         string
-	out          string
+	quick  bool
+	rounds int
+	plan   bool
+	render bool
+	check  bool
+	only   string
+	out    string
 }
 
 func main() {
@@ -33,11 +35,13 @@ func main() {
 	flag.StringVar(&o.root, "root", ".", "the repository")
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
-	flag.BoolVar(&o.quick, "quick", false, "finish within three minutes; the result is kept as latest.json only")
-	flag.BoolVar(&o.updateReadme, "update-readme", false, "measure nothing; write the README's figures from latest.json")
-	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when the README's figures are not those of latest.json")
+	flag.BoolVar(&o.quick, "quick", false, "finish within a minute: fewer groups, in few short rounds; the README is left as it is")
+	flag.IntVar(&o.rounds, "rounds", 0, "so many rounds, `N`, instead of the usual number")
+	flag.BoolVar(&o.plan, "plan", false, "measure nothing; print what would be measured, and how long it would take")
+	flag.BoolVar(&o.render, "render", false, "measure nothing; write the README's figures, the pictures and the report from latest.json")
+	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when -render would change anything")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and measures whose name matches this `regexp`; the result is printed, and kept only in -out")
-	flag.StringVar(&o.out, "out", "", "the `folder` that result and plot are written to (default benchmarks/results; with -only none)")
+	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
 	flag.Parse()
 	if o.python == "" {
 		o.python = filepath.Join(o.root, "build/venv/bin/python")
@@ -49,18 +53,15 @@ func main() {
 }
 
 func (o options) run() error {
-	results := filepath.Join(o.root, "benchmarks/results")
-	latest := filepath.Join(results, latestName)
-	readme := filepath.Join(o.root, "README.md")
-	if o.check || o.updateReadme {
-		r, err := result.Read(latest)
-		if err != nil {
-			return err
-		}
-		if o.check {
-			return errors.Join(report.CheckReadme(readme, r), report.CheckPlot(results, r))
-		}
-		return errors.Join(report.UpdateReadme(readme, r), report.WritePlot(results, r))
+	if o.check || o.render {
+		return o.reportAgain()
+	}
+	planned, err := o.schedule("")
+	if err != nil {
+		return err
+	}
+	if o.plan {
+		return planned.print(os.Stdout)
 	}
 	r, err := o.measureAll()
 	if err != nil {
@@ -69,29 +70,60 @@ func (o options) run() error {
 	if err := report.Print(os.Stdout, r); err != nil {
 		return err
 	}
-	switch {
-	case o.out != "":
-		return o.keep(r, o.out)
-	case o.only != "":
-		return nil
-	}
-	if err := o.keep(r, results); err != nil {
+	return errors.Join(o.keep(r), failures(r))
+}
+
+// reportAgain writes or checks what is made of the last full run.
+func (o options) reportAgain() error {
+	r, err := result.Read(filepath.Join(o.results(), latestName))
+	if err != nil {
 		return err
 	}
-	return report.UpdateReadme(readme, r)
+	inFolder, inReadme := report.Write, report.UpdateReadme
+	if o.check {
+		inFolder, inReadme = report.Check, report.CheckReadme
+	}
+	err = inFolder(o.results(), r)
+	if o.ofReadme() {
+		err = errors.Join(err, inReadme(o.readme(), r))
+	}
+	return err
 }
+
+// ofReadme reports whether the README's figures are those of this run.
+func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
 
 const latestName = "latest.json"
 
-// keep writes the result and its plot; the result of a full run also under its date
-// and machine.
-func (o options) keep(r *result.Result, folder string) error {
-	names := []string{latestName}
-	if !o.quick {
-		names = append(names, r.Date.Format(time.DateOnly)+"-"+r.Machine.Slug()+".json")
+func (o options) readme() string { return filepath.Join(o.root, "README.md") }
+
+// results is where a run leaves its result; "" for nowhere.
+func (o options) results() string {
+	switch {
+	case o.out != "":
+		return o.out
+	case o.only != "":
+		return ""
+	case o.quick:
+		return filepath.Join(o.root, "build/benchmarks/results")
+	}
+	return filepath.Join(o.root, "benchmarks/results")
+}
+
+// keep writes the result and what is made of it. That of a full run is also kept
+// under its date and machine, and the README's figures are its own. Of a part there is
+// the result alone.
+func (o options) keep(r *result.Result) error {
+	folder := o.results()
+	if folder == "" {
+		return nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
+	}
+	names := []string{latestName}
+	if !o.quick && o.only == "" {
+		names = append(names, r.Date.Format(time.DateOnly)+"-"+r.Machine.Slug()+".json")
 	}
 	for _, name := range names {
 		path := filepath.Join(folder, name)
@@ -100,90 +132,34 @@ func (o options) keep(r *result.Result, folder string) error {
 		}
 		fmt.Println("wrote", path)
 	}
-	return report.WritePlot(folder, r)
+	if o.only != "" {
+		return nil // of a part there is no report
+	}
+	if err := report.Write(folder, r); err != nil {
+		return err
+	}
+	fmt.Println("wrote", filepath.Join(folder, report.PageName))
+	if !o.ofReadme() {
+		return nil
+	}
+	return report.UpdateReadme(o.readme(), r)
 }
 
-func (o options) measureAll() (*result.Result, error) {
-	p := fullPace
-	if o.quick {
-		p = quickPace
-	}
-	only, err := newFilter(o.only)
-	if err != nil {
-		return nil, err
-	}
-	folder, err := os.MkdirTemp("", "nearcall-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(folder)
-	r := &result.Result{
-		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,
-		Machine: result.ThisMachine(), Versions: result.ThisSoftware(o.root, o.perl, o.python),
-		Method: result.Method{
-			Rounds: p.rounds, RoundMS: int(p.length.Milliseconds()), WarmUpMS: int(p.warmUp.Milliseconds()),
-			Order:   "rows in turns, every second round backwards; some groups have shorter or longer rounds",
-			Pinning: "none, but for floor-c-spin and one-cpu", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
-		},
-	}
-	rows, err := o.measureRows(r, only, folder, p)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		r.Rows = append(r.Rows, row.reduced())
-	}
-	if r.Comparisons, err = only.compare(comparisons(), rows, r.LeftOut); err != nil {
-		return nil, err
-	}
-	r.Measures, err = o.measureRest(only, folder, p, rows)
-	return r, err
-}
-
-// measureRows measures all groups; those that this machine cannot are noted in the
-// result.
-func (o options) measureRows(r *result.Result, only filter, folder string, p pace) ([]measuredRow, error) {
-	var rows []measuredRow
-	for _, group := range only.groups(o.groups()) {
-		measured, err := o.runGroup(group, folder, p)
-		if errors.Is(err, errNotHere) {
-			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: group.name, Why: err.Error()})
-			continue
+// failures is an error where something of a result has failed. All else is there.
+func failures(r *result.Result) error {
+	failed := 0
+	for _, row := range r.Rows {
+		if row.Failed != "" {
+			failed++
 		}
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, measured...)
 	}
-	return rows, nil
-}
-
-// measureRest measures what is not a time.
-func (o options) measureRest(only filter, folder string, p pace, rows []measuredRow) ([]result.Measure, error) {
-	var all []result.Measure
-	for _, part := range []struct {
-		name    string
-		measure func() ([]result.Measure, error)
-	}{
-		{"libnearcall_allocations", func() ([]result.Measure, error) { return libraryAllocations(rows) }},
-		{"server_allocations", func() ([]result.Measure, error) { return goAllocations(folder) }},
-		{"idle", func() ([]result.Measure, error) {
-			return o.measureIdle(folder, time.Duration(p.idleSeconds)*time.Second)
-		}},
-		{"idle_memory", func() ([]result.Measure, error) { return o.measureIdleMemory(folder) }},
-		{"handoffs", func() ([]result.Measure, error) { return o.measureHandoffs(folder) }},
-		{"residents", func() ([]result.Measure, error) { return o.measureResidents(folder, p.runsMax) }},
-		{"linked", o.measureLinked},
-		{"go_itself", measureItself},
-	} {
-		if !only.wants(part.name) {
-			continue
+	for _, left := range r.LeftOut {
+		if left.Failed {
+			failed++
 		}
-		measures, err := part.measure()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, measures...)
 	}
-	return all, nil
+	if failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d rows or parts failed; the report says why", failed)
 }

@@ -65,6 +65,13 @@ type rowPlan struct {
 	callers   int     // calls in flight at a time; as reported
 	processes int     // callers that are processes of their own, all at once
 	perSecond int     // 0: as fast as it can
+	// about is how long a turn takes in a full run, where that is not a round's length; 0: it is.
+	about time.Duration
+	// Told by the result, where the row is about them.
+	wants      transport // how its calls have to go; unknown: any
+	counted    bool      // the kernel's work for it is counted
+	engine     string
+	goMaxProcs int
 }
 
 // plan returns a row with one caller that calls as fast as it can.
@@ -76,11 +83,17 @@ func plan(name string, size int, server serverName, by route, program []string) 
 type group struct {
 	name string
 	rows []rowPlan
+	// quick is whether a quick run has it too.
+	quick bool
 	// What it takes to see what the group is for, where the pace's rounds are not
 	// right for it; 0: they are.
 	length      time.Duration // of a round, at least
-	quickRounds int           // how many, in a quick run
+	rounds      int           // how many, in a full run
+	quickRounds int           // and in a quick one
 	slices      int           // so many times shorter, and more of them
+	// onlyFull is its own pace; a quick run leaves it out unless it is asked for. nil: it
+	// is in every run.
+	onlyFull *pace
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
 }

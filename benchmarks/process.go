@@ -12,16 +12,25 @@ import (
 	"time"
 )
 
-const readyTimeout = 15 * time.Second
+// readyWord begins the first line of what is ready.
+const readyWord = "ready"
+
+const (
+	readyTimeout = 15 * time.Second
+	// complaintsDelay is how long a process that has ended may be heard.
+	complaintsDelay = 100 * time.Millisecond
+)
 
 // A process is a server or a caller that runs beside this program. Both say
 // "ready" on their first line.
 type process struct {
-	command *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	pipe    *os.File
-	behind  *process // what works for this one; nil: nothing does
+	command    *exec.Cmd
+	in         io.WriteCloser
+	out        *bufio.Reader
+	pipe       *os.File
+	behind     *process // what works for this one; nil: nothing does
+	complaints complaints
+	said       string // its first line
 }
 
 // startProcess starts a program and waits until it is ready.
@@ -32,7 +41,7 @@ func startProcess(name string, args ...string) (*process, error) {
 	}
 	if err := p.awaitReady(); err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%s did not get ready: %w", strings.Join(p.command.Args, " "), err)
+		return nil, fmt.Errorf("%s did not get ready: %w%s", strings.Join(p.command.Args, " "), err, p.complaints.suffix())
 	}
 	return p, nil
 }
@@ -40,7 +49,9 @@ func startProcess(name string, args ...string) (*process, error) {
 // startUnready starts a program that does not say when it is ready.
 func startUnready(name string, args ...string) (*process, error) {
 	p := &process{command: exec.Command(name, args...)}
-	p.command.Stderr = os.Stderr
+	p.command.Stderr = &p.complaints
+	// What it has started may keep its standard error, and stay.
+	p.command.WaitDelay = complaintsDelay
 	// Whatever becomes of this program, the processes end with it.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	read, write, err := os.Pipe()
@@ -69,7 +80,7 @@ func (p *process) awaitReady() error {
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(line, "ready") {
+	if p.said = line; !strings.HasPrefix(line, readyWord) {
 		return fmt.Errorf("it said %q", line)
 	}
 	return p.pipe.SetReadDeadline(time.Time{})

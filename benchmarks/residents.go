@@ -22,8 +22,8 @@ type residence struct {
 }
 
 // measureResidents makes runs of a program of cobra that prints its flag, in each
-// way. So many runs at the most.
-func (t tools) measureResidents(folder string, runsMax int) (all []result.Measure, err error) {
+// way.
+func (t tools) measureResidents(folder string) (all []result.Measure, err error) {
 	r := &residence{t, filepath.Join(folder, residentsFolder)}
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return nil, err
@@ -38,9 +38,6 @@ func (t tools) measureResidents(folder string, runsMax int) (all []result.Measur
 		report.LaunchFromCold: r.fromCold(r.launchEach),
 	}
 	for _, runs := range report.PublishedRuns {
-		if runs > runsMax {
-			continue
-		}
 		for _, way := range report.PublishedWays() {
 			if err := r.ready(); err != nil {
 				return nil, err

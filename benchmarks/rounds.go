@@ -3,35 +3,37 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"github.com/nearcall/nearcall/benchmarks/result"
-	"github.com/nearcall/nearcall/benchmarks/sample"
 )
 
 // pace is how long everything takes.
 type pace struct {
-	rounds      int
-	length      time.Duration // of one row in one round
-	warmUp      time.Duration
-	idleSeconds int
-	runsMax     int // of a program, one after the other
+	quick  bool
+	rounds int
+	length time.Duration // of one row in one round
+	warmUp time.Duration
 }
 
 var (
-	fullPace  = pace{rounds: 21, length: 500 * time.Millisecond, warmUp: time.Second, idleSeconds: 30, runsMax: 10_000}
-	quickPace = pace{rounds: 13, length: 90 * time.Millisecond, warmUp: 90 * time.Millisecond, idleSeconds: 5, runsMax: 10_000}
+	fullPace  = pace{rounds: 15, length: 250 * time.Millisecond, warmUp: 400 * time.Millisecond}
+	quickPace = pace{quick: true, rounds: 7, length: 40 * time.Millisecond, warmUp: 40 * time.Millisecond}
 )
 
 // of returns the pace of a group.
 func (p pace) of(g group) pace {
+	if g.onlyFull != nil {
+		return p.ofOnlyFull(*g.onlyFull)
+	}
 	p.length = max(p.length, g.length)
-	if g.quickRounds > 0 && p.rounds == quickPace.rounds {
-		p.rounds = g.quickRounds
+	rounds := g.rounds
+	if p.quick {
+		rounds = g.quickRounds
+	}
+	if rounds > 0 {
+		p.rounds = rounds
 	}
 	if g.slices > 0 {
 		p.length /= time.Duration(g.slices)
@@ -40,13 +42,23 @@ func (p pace) of(g group) pace {
 	return p
 }
 
+// ofOnlyFull returns the pace of a group that is in full runs only. A quick run that
+// names it is for seeing that it works.
+func (p pace) ofOnlyFull(own pace) pace {
+	if p.quick {
+		own.quick, own.rounds, own.length, own.warmUp = true, min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
+	}
+	return own
+}
+
 // A scene is where the processes of one group run.
 type scene struct {
 	tools
-	folder  string   // of the sockets
-	prefix  []string // what commands are started with
-	servers map[serverName]*process
-	web     *web // where rows go to one
+	progress *progress
+	folder   string   // of the sockets
+	prefix   []string // what commands are started with
+	servers  map[serverName]*process
+	web      *web // where rows go to one
 	// resident is where functions of a resident command are called.
 	resident string
 }
@@ -63,9 +75,19 @@ func (s *scene) start(command ...string) (*process, error) {
 	return startProcess(command[0], command[1:]...)
 }
 
-// startServers starts every server that the rows call. The caller stops them, also
-// those that an error left.
-func (s *scene) startServers(rows []rowPlan) error {
+// startServers starts every server that the rows call; rows whose server does not
+// start fail. The caller stops them, also those that an error left.
+func (s *scene) startServers(rows []measuredRow) {
+	s.servers = map[serverName]*process{}
+	for i := range rows {
+		if err := s.startServer(rows[i].plan); err != nil {
+			rows[i].fail(err)
+		}
+	}
+}
+
+// startServer starts the server of a row, unless it runs.
+func (s *scene) startServer(row rowPlan) error {
 	commands := map[serverName][]string{
 		cServer:    {s.built("echo_server"), s.path(cServer)},
 		spinServer: {s.built("spin_server"), s.path(spinServer)},
@@ -74,26 +96,20 @@ func (s *scene) startServers(rows []rowPlan) error {
 
 		sessionServer: {"setsid", s.built("testserver"), "-address", "unix:" + s.path(sessionServer)},
 	}
-	s.servers = map[serverName]*process{}
-	for _, row := range rows {
-		if s.servers[row.server] != nil {
-			continue
-		}
-		if start := s.starter(row); start != nil {
-			if err := start(); err != nil {
-				return err
-			}
-			continue
-		}
-		if commands[row.server] == nil {
-			continue
-		}
-		server, err := s.start(commands[row.server]...)
-		if err != nil {
-			return err
-		}
-		s.servers[row.server] = server
+	if s.servers[row.server] != nil {
+		return nil
 	}
+	if start := s.starter(row); start != nil {
+		return start()
+	}
+	if commands[row.server] == nil {
+		return nil
+	}
+	server, err := s.start(commands[row.server]...)
+	if err != nil {
+		return err
+	}
+	s.servers[row.server] = server
 	return nil
 }
 
@@ -105,6 +121,8 @@ func (s *scene) starter(row rowPlan) func() error {
 		return func() error { return s.startWeb(row.server) }
 	case row.server == residentServer:
 		return s.startResident
+	case s.endpoint(row.server) != nil:
+		return func() error { return s.startEndpoint(row.server) }
 	}
 	return nil
 }
@@ -150,6 +168,9 @@ func (s *scene) address(plan rowPlan) string {
 	if plan.server == residentServer {
 		return s.resident + string(plan.route)
 	}
+	if s.endpoint(plan.server) != nil {
+		return s.endpointAddress(plan)
+	}
 	switch plan.server {
 	case testLibrary:
 		return "embed:" + s.built("libtestlibrary.so")
@@ -159,78 +180,79 @@ func (s *scene) address(plan rowPlan) string {
 	return "unix:" + s.path(plan.server) + string(plan.route)
 }
 
-// A measuredRow is a row with what its rounds were.
-type measuredRow struct {
-	plan    rowPlan
-	callers []*process
-	rounds  []round
-}
-
-func (m *measuredRow) stop() {
-	for _, caller := range m.callers {
-		caller.stop()
+// runGroup measures a group with servers of its own, confined as it wants. Its rows
+// are there also after an error; those without rounds have failed.
+func (t tools) runGroup(g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
+	rows = make([]measuredRow, len(g.rows))
+	for i, plan := range g.rows {
+		rows[i] = measuredRow{group: g.name, plan: plan}
 	}
-	m.callers = nil
-}
-
-// runGroup measures a group with servers of its own, confined as it wants.
-func (t tools) runGroup(g group, folder string, p pace) (rows []measuredRow, err error) {
-	s := &scene{tools: t, folder: filepath.Join(folder, g.name)}
+	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
-		return nil, err
+		return rows, err
 	}
 	if g.confined != nil {
 		prefix, leave, err := g.confined.enter()
 		if err != nil {
-			return nil, err
+			return rows, err
 		}
 		s.prefix = prefix
 		defer func() { err = errors.Join(err, leave()) }()
 	}
 	defer func() { err = errors.Join(err, s.stopResidents()) }()
 	defer s.stopServers()
-	if err := s.startServers(g.rows); err != nil {
-		return nil, err
-	}
-	return s.takeTurns(g.rows, p.of(g))
+	s.startServers(rows)
+	s.takeTurns(rows, p.of(g))
+	return rows, nil
 }
 
 // takeTurns measures the rows of a group in turns, so that drift of the machine hits
 // all alike. Every second round runs backwards, so that nobody always follows the
-// same neighbour.
-func (s *scene) takeTurns(plans []rowPlan, p pace) ([]measuredRow, error) {
-	rows := make([]measuredRow, len(plans))
-	for i, plan := range plans {
-		rows[i].plan = plan
+// same neighbour. A row that fails takes no more turns.
+func (s *scene) takeTurns(rows []measuredRow, p pace) {
+	for i := range rows {
 		defer rows[i].stop()
-		if err := s.startCallers(&rows[i]); err != nil {
-			return nil, err
-		}
-		if _, err := s.measure(&rows[i], p.warmUp); err != nil {
-			return nil, fmt.Errorf("%s, warm-up: %w", plan.name, err)
-		}
+		s.progress.row(rows[i].plan.name)
+		rows[i].attempt("warm-up", func() error {
+			if err := s.startCallers(&rows[i]); err != nil {
+				return err
+			}
+			_, err := s.measure(&rows[i], p.warmUp)
+			return err
+		})
+		s.progress.add(p.startOf(rows[i].plan))
 	}
 	for n := range p.rounds {
-		for turn := range plans {
+		for turn := range rows {
 			i := turn
 			if n%2 == 1 {
-				i = len(plans) - 1 - turn
+				i = len(rows) - 1 - turn
 			}
-			measured, err := s.measure(&rows[i], p.length)
-			if err != nil {
-				return nil, fmt.Errorf("%s, round %d: %w", plans[i].name, n+1, err)
-			}
-			rows[i].rounds = append(rows[i].rounds, measured)
+			s.progress.row(rows[i].plan.name)
+			rows[i].attempt(fmt.Sprintf("round %d", n+1), func() error {
+				measured, err := s.measure(&rows[i], p.length)
+				if err == nil {
+					rows[i].keep(measured)
+				}
+				return err
+			})
+			s.progress.add(p.turnOf(rows[i].plan))
 		}
 	}
-	for _, row := range rows {
-		warnOfTransport(row.plan, row.rounds[len(row.rounds)-1])
+	for i := range rows {
+		rows[i].summarise()
+		if rows[i].failed != "" {
+			s.progress.say("%s failed: %s", rows[i].plan.name, rows[i].failed)
+			continue
+		}
+		if err := wrongTransport(rows[i].plan, rows[i].rounds[len(rows[i].rounds)-1]); err != nil {
+			s.progress.say("%s: %v", rows[i].plan.name, err)
+		}
 	}
-	return rows, nil
 }
 
-// warnOfTransport says when the calls of a row did not go the way its name says.
-func warnOfTransport(plan rowPlan, r round) {
+// wrongTransport says when the calls of a row did not go the way its name says.
+func wrongTransport(plan rowPlan, r round) error {
 	wanted := transportSharedMemory
 	switch plan.route {
 	case bySocket:
@@ -239,8 +261,9 @@ func warnOfTransport(plan rowPlan, r round) {
 		wanted = transportSameProcess
 	}
 	if (plan.server == testServer || plan.server == sessionServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
-		fmt.Fprintf(os.Stderr, "benchmarks: the calls of %s went by %s\n", plan.name, r.transport)
+		return fmt.Errorf("the calls went by %s", r.transport)
 	}
+	return nil
 }
 
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
@@ -248,50 +271,13 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 	if row.plan.route == byParent {
 		server = row.callers[0] // the process that was started, whose child calls
 	}
-	return measure(row.callers, server, length, row.plan.perSecond)
-}
-
-// figures returns one figure of all rounds.
-func (m measuredRow) figures(of func(round) float64) []float64 {
-	values := make([]float64, len(m.rounds))
-	for i, r := range m.rounds {
-		values[i] = of(r)
+	run := func() (round, error) { return measure(row.callers, server, length, row.plan.perSecond) }
+	if row.plan.counted {
+		return counted(append([]*process{server}, row.callers...), run)
 	}
-	return values
-}
-
-func p50(r round) float64       { return r.p50 }
-func p99(r round) float64       { return r.p99 }
-func perSecond(r round) float64 { return r.perSecond }
-
-// reduced returns the row that is reported.
-func (m measuredRow) reduced() result.Row {
-	var calls, serverCPU, callerCPU float64
-	for _, r := range m.rounds {
-		calls += float64(r.calls)
-		callerCPU += r.callerCPU.Seconds()
-		serverCPU += r.serverCPU.Seconds()
+	r, err := run()
+	if wanted := row.plan.wants; err == nil && wanted != transportUnknown && r.transport != wanted {
+		err = fmt.Errorf("its calls went by %s", r.transport)
 	}
-	return result.Row{
-		Name: m.plan.name, Size: m.plan.size, Callers: m.plan.callers,
-		P50NS:  int64(sample.Median(m.figures(p50))),
-		P99NS:  int64(sample.Median(m.figures(p99))),
-		PerS:   math.Round(sample.Median(m.figures(perSecond))),
-		Calls:  int64(calls),
-		Rounds: len(m.rounds),
-
-		Transport: m.rounds[len(m.rounds)-1].transport.String(),
-
-		CallerCPU: rounded(callerCPU/calls*1e6, 2),
-		ServerCPU: rounded(serverCPU/calls*1e6, 2),
-
-		P50NSRounds: m.figures(p50),
-		P99NSRounds: m.figures(p99),
-		PerSRounds:  m.figures(func(r round) float64 { return math.Round(r.perSecond) }),
-	}
-}
-
-func rounded(value float64, digits int) float64 {
-	scale := math.Pow10(digits)
-	return math.Round(value*scale) / scale
+	return r, err
 }

@@ -1,8 +1,8 @@
 // Command bareserver is the floor that Go sets: it echoes length-prefixed
-// messages on a Unix socket with package net and one goroutine a connection,
-// and does nothing else.
+// messages on a socket with package net and one goroutine a connection, and does
+// nothing else.
 //
-//	bareserver PATH
+//	bareserver PATH|tcp:HOST:PORT
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: bareserver PATH")
+		fmt.Fprintln(os.Stderr, "usage: bareserver PATH|tcp:HOST:PORT")
 		os.Exit(2)
 	}
 	fmt.Fprintln(os.Stderr, "bareserver:", serve(os.Args[1]))
@@ -29,12 +30,16 @@ func main() {
 }
 
 // serve returns only when it cannot go on.
-func serve(path string) error {
-	listener, err := net.Listen("unix", path)
+func serve(address string) error {
+	network, target := "unix", address
+	if port, isTCP := strings.CutPrefix(address, "tcp:"); isTCP {
+		network, target = "tcp", port
+	}
+	listener, err := net.Listen(network, target)
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready", "unix:"+path)
+	fmt.Println("ready", network+":"+listener.Addr().String())
 	for {
 		connection, err := listener.Accept()
 		if err != nil {

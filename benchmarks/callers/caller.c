@@ -195,7 +195,7 @@ int main(int argc, char **argv)
     static const struct subject *const subjects[] = {
         &subject_bare, &subject_spin, &subject_memcpy, &subject_simple, &subject_simple_reconnect,
         &subject_raw, &subject_typed, &subject_pipelined, &subject_cgo, &subject_http, &subject_run, &subject_goroutine,
-        &subject_child_raw, &subject_child_goroutine};
+        &subject_child_raw, &subject_child_goroutine, &subject_one, &subject_ack, &subject_md5};
     const struct subject *subject = NULL;
     void *state;
 
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
             subject = subjects[i];
     }
     if (subject == NULL) {
-        fprintf(stderr, "usage: caller bare|spin|memcpy|simple|simple-reconnect|raw|typed|pipelined|cgo|goroutine|child-raw|child-goroutine ADDRESS PAYLOAD_BYTES\n");
+        fprintf(stderr, "usage: caller bare|spin|memcpy|simple|simple-reconnect|raw|typed|pipelined|cgo|goroutine|child-raw|child-goroutine|one|ack|md5 ADDRESS PAYLOAD_BYTES\n");
         return 2;
     }
     /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */

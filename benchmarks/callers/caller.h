@@ -43,6 +43,10 @@ extern const struct subject subject_child_raw;      /* as raw, from a child of w
 extern const struct subject subject_child_goroutine;
 extern const struct subject subject_pipelined;      /* libnearcall, 64 calls of echo() in flight */
 
+extern const struct subject subject_one;            /* libnearcall, functions of the published account */
+extern const struct subject subject_ack;
+extern const struct subject subject_md5;
+
 /* Heap allocations of this process so far (allocations.c). */
 uint64_t allocations_count(void);
 

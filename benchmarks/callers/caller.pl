@@ -6,7 +6,7 @@
 #
 # MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
 # handle; alone-ack, alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the
-# simple protocol, with a connection per call.
+# simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 use v5.26;
 use warnings;
 no warnings 'recursion'; # of ack()
@@ -34,12 +34,18 @@ sub ack {
 
 my %alone = (ack => sub { ack(3, 4) }, md5 => sub { Digest::MD5::md5_hex('hoge') });
 
+sub connected {
+    my ($path) = @_;
+    return IO::Socket::UNIX->new(Peer => $path) || die "$path: $!\n";
+}
+
 sub simple {
-    my ($address, $function, $arguments) = @_;
+    my ($address, $function, $arguments, $kept) = @_;
     my $path = $address =~ s/\Aunix://r;
     my $request = pack 'N/a*', JSON::PP::encode_json({f => $function, a => $arguments});
+    $kept &&= connected($path);
     return sub {
-        my $socket = IO::Socket::UNIX->new(Peer => $path) or die "$path: $!\n";
+        my $socket = $kept || connected($path);
         print {$socket} $request;
         $socket->flush;
         $socket->read(my $length, 4) == 4 or die "$path was closed\n";
@@ -70,9 +76,9 @@ sub subject {
     if ($mode =~ /\Aalone-(.*)/) {
         return (undef, checked($alone{$1}, $known{$1}[2]));
     }
-    if ($mode =~ /\Asimple-(.*)/) {
-        my ($function, $arguments, $expected) = $known{$1}->@*;
-        return (undef, checked(simple($address, $function, $arguments), $expected));
+    if ($mode =~ /\A(simple|kept)-(.*)/) {
+        my ($function, $arguments, $expected) = $known{$2}->@*;
+        return (undef, checked(simple($address, $function, $arguments, $1 eq 'kept'), $expected));
     }
     my $go = Nearcall->new($address);
     become_child() if $mode =~ s/\Achild-//;

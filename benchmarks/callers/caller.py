@@ -1,14 +1,24 @@
 """The Python caller: measures one way to call, when it is told to.
 
-    caller.py raw|typed ADDRESS PAYLOAD_BYTES
+    caller.py MODE ADDRESS PAYLOAD_BYTES
+
+MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
+handle; alone-one, alone-ack, alone-md5: Python itself; simple-one, simple-ack, simple-md5: the
+simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 
 What it prints and what is timed is as in caller.c; allocations are not counted.
 """
 
+import hashlib
+import json
+import os
+import socket
+import struct
 import sys
 from array import array
 from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
+from typing import Any
 
 import nearcall
 
@@ -18,23 +28,105 @@ NS_PER_MS = 1_000_000
 # How the calls went, as a report tells it.
 TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3}
 
+# What the functions are given, and have to answer.
+KNOWN: dict[str, tuple[str, list[Any], Any]] = {
+    "typed": ("ack", [0, 1], 2),
+    "one": ("one", [], 1),
+    "ack": ("ack", [3, 4], 125),
+    "md5": ("md5", ["hoge"], "ea703e7aa1efda0064eaa507d9e8ab7e"),
+}
 
-def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client, Callable[[], object]]:
+Call = Callable[[], object]
+
+
+def ack(m: int, n: int) -> int:
+    if m == 0:
+        return n + 1
+    return ack(m - 1, 1 if n == 0 else ack(m, n - 1))
+
+
+def one() -> int:
+    return 1
+
+
+ALONE: dict[str, Call] = {"one": one, "ack": lambda: ack(3, 4), "md5": lambda: hashlib.md5(b"hoge").hexdigest()}
+
+
+def connected(path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    return connection
+
+
+def exchange(connection: socket.socket, request: bytes) -> object:
+    connection.sendall(request)
+    (length,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
+    return json.loads(connection.recv(length, socket.MSG_WAITALL))["r"]
+
+
+def simple(address: str, name: str, kept: bool) -> Call:
+    function, arguments, _ = KNOWN[name]
+    path = address.removeprefix("unix:")
+    text = json.dumps({"f": function, "a": arguments}).encode()
+    request = struct.pack("!I", len(text)) + text
+    if kept:
+        connection = connected(path)
+        return lambda: exchange(connection, request)
+
+    def call() -> object:
+        with connected(path) as connection:
+            return exchange(connection, request)
+
+    return call
+
+
+def become_child() -> None:
+    """This process goes on as the one that serves; its child calls."""
+    child = os.fork()
+    if child == 0:
+        return
+    os.close(0)
+    os.close(1)
+    _, status = os.waitpid(child, 0)
+    os._exit(status != 0)
+
+
+def checked(call: Call, expected: object) -> Call:
+    answer = call()
+    if answer != expected:
+        sys.exit(f"answered {answer!r} instead of {expected!r}")
+    return call
+
+
+def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client, Call]:
     go = nearcall.Client(address)
     call = go.call
+    if mode.startswith("child-"):
+        become_child()
+        mode = mode.removeprefix("child-")
     if mode == "raw":
         payload = bytes((i * 31 + 7) & 255 for i in range(payload_bytes))
-        if call("echo", payload) != payload:
-            sys.exit("echo differs")
-        return go, lambda: call("echo", payload)
-    if mode != "typed":
-        sys.exit("usage: caller.py raw|typed ADDRESS PAYLOAD_BYTES")
-    if call("ack", 0, 1) != 2:
-        sys.exit("ack(0, 1) is not 2")
-    return go, lambda: call("ack", 0, 1)
+        return go, checked(lambda: call("echo", payload), payload)
+    # As a program writes it: to unpack a list is not what is measured.
+    ways: dict[str, Call] = {
+        "typed": lambda: call("ack", 0, 1),
+        "one": lambda: call("one"),
+        "ack": lambda: call("ack", 3, 4),
+        "md5": lambda: call("md5", "hoge"),
+    }
+    return go, checked(ways[mode], KNOWN[mode][2])
 
 
-def run(go: nearcall.Client, call: Callable[[], object], run_ms: int) -> bytes:
+def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client | None, Call]:
+    kind, _, name = mode.partition("-")
+    if kind == "alone":
+        return None, checked(ALONE[name], KNOWN[name][2])
+    if kind in ("simple", "kept"):
+        return None, checked(simple(address, name, kind == "kept"), KNOWN[name][2])
+    return client_subject(mode, address, payload_bytes)
+
+
+def run(go: nearcall.Client | None, call: Call, run_ms: int) -> bytes:
     samples = array("Q")
     begin_cpu = process_time_ns()
     begin = perf_counter_ns()
@@ -46,14 +138,14 @@ def run(go: nearcall.Client, call: Callable[[], object], run_ms: int) -> bytes:
         end = perf_counter_ns()
         samples.append(end - start)
     cpu = process_time_ns() - begin_cpu
-    transport = TRANSPORTS.get(go.transport(), 0)
+    transport = TRANSPORTS.get(go.transport(), 0) if go else 0
     head = array("Q", [len(samples), end - begin, cpu, NOT_COUNTED, len(samples), transport])
     return head.tobytes() + samples.tobytes()
 
 
 def main() -> None:
     if len(sys.argv) != 4:
-        sys.exit("usage: caller.py raw|typed ADDRESS PAYLOAD_BYTES")
+        sys.exit("usage: caller.py MODE ADDRESS PAYLOAD_BYTES")
     go, call = subject(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     print("ready", flush=True)
     for line in sys.stdin:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "caller.h"
+#include "functions.h"
 
 enum { IN_FLIGHT = 64 };
 
@@ -168,11 +169,7 @@ static int transport(const void *state)
 {
     const struct near *near = state;
 
-    const char *name = nearcall_transport(near->client);
-
-    if (strcmp(name, "same process") == 0)
-        return TRANSPORT_SAME_PROCESS;
-    return strcmp(name, "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
+    return transport_of(near->client);
 }
 
 static int call_goroutine(void *state)

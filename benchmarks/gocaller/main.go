@@ -2,29 +2,27 @@
 // to. Commands, report and what is timed are those of callers/caller.c, which
 // also says how; allocations are not counted.
 //
-//	gocaller bare|shared ADDRESS PAYLOAD_BYTES CALLERS
+//	gocaller MODE ADDRESS PAYLOAD_BYTES CALLERS [CALLS_PER_MS]
 //
-// With "shared" the callers are goroutines that share one client, with "bare" each
-// has a connection of its own to an echo server with a length prefix.
+// The callers are goroutines. With "shared" they share one client, with "each" each
+// has a client of its own, with "bare" a connection of its own to an echo server with
+// a length prefix. With "oneshot" each call has a client of its own, with
+// "persistent" each caller has; "oneshot-timeout" and "persistent-timeout" are these with
+// a deadline.
+//
+// With CALLS_PER_MS every caller makes so many calls for every millisecond of a run,
+// however long that takes: the same work for all.
 package main
 
 import (
-	"bufio"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-)
-
-// What a report says where this caller cannot tell.
-const (
-	notCounted       = ^uint64(0)
-	transportUnknown = 0
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
 // A subject makes one call. Each caller has its own.
@@ -38,40 +36,33 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("usage: gocaller bare|shared ADDRESS PAYLOAD_BYTES CALLERS")
+	if len(args) != 4 && len(args) != 5 {
+		return fmt.Errorf("usage: gocaller MODE ADDRESS PAYLOAD_BYTES CALLERS [CALLS_PER_MS]")
 	}
-	payloadBytes, err := strconv.Atoi(args[2])
-	if err != nil {
-		return err
-	}
-	callers, err := strconv.Atoi(args[3])
-	if err != nil {
-		return err
-	}
-	subjects, err := openSubjects(args[0], args[1], payloadBytes, callers)
-	if err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	commands := bufio.NewScanner(os.Stdin)
-	for commands.Scan() {
-		fields := strings.Fields(commands.Text())
-		if len(fields) < 2 || fields[0] != "run" {
-			return fmt.Errorf("expected \"run MILLISECONDS\", got %q", commands.Text())
-		}
-		milliseconds, err := strconv.Atoi(fields[1])
-		if err != nil {
-			return err
-		}
-		if err := runAndReport(subjects, time.Duration(milliseconds)*time.Millisecond); err != nil {
+	var numbers [3]int
+	for i, arg := range args[2:] {
+		var err error
+		if numbers[i], err = strconv.Atoi(arg); err != nil {
 			return err
 		}
 	}
-	return commands.Err()
+	all, err := openSubjects(args[0], args[1], numbers[0], numbers[1])
+	if err != nil {
+		return err
+	}
+	return protocol.Serve(func(length time.Duration) (protocol.Report, error) {
+		return all.measure(length, numbers[2]*int(length.Milliseconds()))
+	})
 }
 
-func openSubjects(mode, address string, payloadBytes, callers int) ([]subject, error) {
+// subjects are the callers of this process.
+type subjects struct {
+	calls []subject
+	// transport tells how the calls went; nil where nothing can.
+	transport func() string
+}
+
+func openSubjects(mode, address string, payloadBytes, callers int) (subjects, error) {
 	payload := make([]byte, payloadBytes)
 	for i := range payload {
 		payload[i] = byte(i*31 + 7)
@@ -81,34 +72,50 @@ func openSubjects(mode, address string, payloadBytes, callers int) ([]subject, e
 		return openBare(address, payload, callers)
 	case "shared":
 		return openShared(address, payload, callers)
+	case "each":
+		return openEach(address, payload, callers, withDeadline)
+	case "persistent":
+		return openEach(address, payload, callers, noDeadline)
+	case "persistent-timeout":
+		return openEach(address, payload, callers, withDeadline)
+	case "oneshot":
+		return openOneShot(address, payload, callers, noDeadline)
+	case "oneshot-timeout":
+		return openOneShot(address, payload, callers, withDeadline)
 	}
-	return nil, fmt.Errorf("mode %q; there are bare and shared", mode)
+	return subjects{}, fmt.Errorf("mode %q; see gocaller/main.go", mode)
 }
 
-func runAndReport(subjects []subject, length time.Duration) error {
-	samples := make([][]uint64, len(subjects))
-	failures := make([]error, len(subjects))
-	cpu, err := ownCPU()
+// measure lets all call: until length has passed, or, with count, so often each.
+func (all subjects) measure(length time.Duration, count int) (protocol.Report, error) {
+	samples := make([][]uint64, len(all.calls))
+	failures := make([]error, len(all.calls))
+	cpu, err := protocol.OwnCPU()
 	if err != nil {
-		return err
+		return protocol.Report{}, err
 	}
 	begin := time.Now()
 	var callers sync.WaitGroup
-	for i, call := range subjects {
-		callers.Go(func() { samples[i], failures[i] = callUntil(call, begin.Add(length)) })
+	for i, call := range all.calls {
+		callers.Go(func() {
+			if count > 0 {
+				samples[i], failures[i] = callTimes(call, count)
+			} else {
+				samples[i], failures[i] = callUntil(call, begin.Add(length))
+			}
+		})
 	}
 	callers.Wait()
 	elapsed := time.Since(begin)
-	cpuAfter, err := ownCPU()
-	if err != nil {
-		return err
+	cpuAfter, err := protocol.OwnCPU()
+	if err := errors.Join(append(failures, err)...); err != nil {
+		return protocol.Report{}, err
 	}
-	for _, failure := range failures {
-		if failure != nil {
-			return failure
-		}
+	r := protocol.Report{Samples: samples, Elapsed: elapsed, CPU: cpuAfter - cpu}
+	if all.transport != nil {
+		r.Transport = protocol.TransportOf(all.transport())
 	}
-	return writeReport(samples, elapsed, cpuAfter-cpu)
+	return r, nil
 }
 
 func callUntil(call subject, until time.Time) ([]uint64, error) {
@@ -126,26 +133,14 @@ func callUntil(call subject, until time.Time) ([]uint64, error) {
 	}
 }
 
-func writeReport(samples [][]uint64, elapsed, cpu time.Duration) error {
-	var calls uint64
-	for _, s := range samples {
-		calls += uint64(len(s))
-	}
-	out := bufio.NewWriterSize(os.Stdout, 1<<16)
-	head := []uint64{calls, uint64(elapsed), uint64(cpu), notCounted, calls, transportUnknown}
-	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
-		return err
-	}
-	for _, s := range samples {
-		if err := binary.Write(out, binary.NativeEndian, s); err != nil {
-			return err
+func callTimes(call subject, count int) ([]uint64, error) {
+	samples := make([]uint64, count)
+	for i := range samples {
+		begin := time.Now()
+		if err := call(); err != nil {
+			return nil, err
 		}
+		samples[i] = uint64(time.Since(begin))
 	}
-	return out.Flush()
-}
-
-func ownCPU() (time.Duration, error) {
-	var t unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
-	return time.Duration(t.Nano()), err
+	return samples, nil
 }

@@ -16,45 +16,56 @@ import (
 var errDiffers = errors.New("the echo differs")
 
 // openShared returns callers that share one client.
-func openShared(address string, payload []byte, callers int) ([]subject, error) {
+func openShared(address string, payload []byte, callers int) (subjects, error) {
 	c, err := client.New(address)
 	if err != nil {
-		return nil, err
+		return subjects{}, err
 	}
+	calls := make([]subject, callers)
+	for i := range calls {
+		calls[i] = echoCall(c, payload)
+	}
+	return subjects{calls, c.Transport}, compareEcho(c, payload)
+}
+
+// echoCall checks an answer by its length.
+func echoCall(c *client.Client, payload []byte) subject {
 	ctx := context.Background()
-	subjects := make([]subject, callers)
-	for i := range subjects {
-		answer := make([]byte, 0, len(payload))
-		subjects[i] = func() error {
-			var err error
-			answer, err = c.CallRaw(ctx, "echo", payload, answer[:0])
-			if err == nil && len(answer) != len(payload) {
-				err = errDiffers
-			}
-			return err
+	answer := make([]byte, 0, len(payload))
+	return func() error {
+		var err error
+		answer, err = c.CallRaw(ctx, "echo", payload, answer[:0])
+		if err == nil && len(answer) != len(payload) {
+			err = errDiffers
 		}
+		return err
 	}
-	answer, err := c.CallRaw(ctx, "echo", payload, nil)
+}
+
+// compareEcho makes one call and checks the answer in full.
+func compareEcho(c *client.Client, payload []byte) error {
+	answer, err := c.CallRaw(context.Background(), "echo", payload, nil)
 	if err == nil && !bytes.Equal(answer, payload) {
 		err = errDiffers
 	}
-	return subjects, err
+	return err
 }
 
 // openBare returns callers with a connection each.
-func openBare(address string, payload []byte, callers int) ([]subject, error) {
-	subjects := make([]subject, callers)
-	for i := range subjects {
-		connection, err := net.Dial("unix", strings.TrimPrefix(address, "unix:"))
+func openBare(address string, payload []byte, callers int) (subjects, error) {
+	network, target, _ := strings.Cut(address, ":")
+	calls := make([]subject, callers)
+	for i := range calls {
+		connection, err := net.Dial(network, target)
 		if err != nil {
-			return nil, err
+			return subjects{}, err
 		}
-		subjects[i] = bareCall(connection, payload)
-		if err := subjects[i](); err != nil {
-			return nil, err
+		calls[i] = bareCall(connection, payload)
+		if err := calls[i](); err != nil {
+			return subjects{}, err
 		}
 	}
-	return subjects, nil
+	return subjects{calls: calls}, nil
 }
 
 func bareCall(connection net.Conn, payload []byte) subject {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
@@ -15,10 +16,12 @@ import (
 const (
 	beginMark = "<!-- figures of benchmarks/results/latest.json: begin -->\n"
 	endMark   = "<!-- figures of benchmarks/results/latest.json: end -->\n"
+	// resultsFolder is where the README finds pictures and page.
+	resultsFolder = "benchmarks/results"
 )
 
 // ErrStale means that the README's figures are not those of the result.
-var ErrStale = errors.New("its figures are not those of benchmarks/results/latest.json; run: benchmarks/run -update-readme")
+var ErrStale = errors.New("its figures are not those of benchmarks/results/latest.json; run: benchmarks/run -render")
 
 // UpdateReadme replaces the figures in the file.
 func UpdateReadme(path string, r *result.Result) error {
@@ -60,44 +63,51 @@ func withFigures(text []byte, r *result.Result) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	out.Write(text[:begin+len(beginMark)])
-	out.WriteString("\n" + figures(r) + "\n")
+	out.WriteString("\n" + readmeFigures(r) + "\n")
 	out.Write(text[end:])
 	return out.Bytes(), nil
 }
 
-// figures writes the tables as Markdown.
-func figures(r *result.Result) string {
+// readmeFigures writes the tables as Markdown.
+func readmeFigures(r *result.Result) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms, or as many as their group needs, in turns.\n\n",
-		r.Date.Format("2006-01-02"), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS)
-	if hasPlot(r) {
-		out.WriteString("![Throughput and p99 against the number of processes that call at once](benchmarks/results/" + PlotName + ")\n\n")
+	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms, or as many as their group needs, in turns.\n"+
+		"All of it, with distributions and what others have published: [report.html](%s/%s), a page to open from a clone.\n\n",
+		r.Date.Format(time.DateOnly), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS, resultsFolder, PageName)
+	for _, picture := range pictures(r) {
+		fmt.Fprintf(&out, "![%s](%s/%s)\n\n", picture.chart.Title(), resultsFolder, picture.name)
 	}
-	if hasPublished(r) {
-		out.WriteString(publishedTable(r) + "\n")
-	}
-	out.WriteString(handoffsTable(r))
-	out.WriteString(residentsTable(r))
-	fmt.Fprintf(&out, "%s\n<details><summary>Every row, every goal</summary>\n\n", summary(r))
-	out.WriteString("| row | bytes | callers | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|---:|---:|\n")
-	for _, row := range r.Rows {
-		fmt.Fprintf(&out, "| %s | %s | %d | %s | %s | %s | %.2f + %.2f |\n", row.Name, thousands(float64(row.Size)), row.Callers,
-			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
-	}
-	out.WriteString("\n| goal | bytes | bound | measured | |\n|---|---:|---:|---:|---|\n")
-	for _, c := range r.Comparisons {
-		if c.Goal != nil {
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", comparison(c), thousands(float64(c.Of.Size)),
-				bound(c.Goal, func(v float64) string { return value(c, v) }), value(c, c.Value), verdict(c.Goal))
+	fmt.Fprintf(&out, "%s\n", summary(r))
+	f := figuresOf(r)
+	for _, published := range []table{callsTable(f), handoffsTable(f), residentsTable(f)} {
+		if text := published.markdown(); text != "" {
+			fmt.Fprintf(&out, "%s\n\n%s\n", strings.Join(published.Notes, " "), text)
 		}
 	}
-	for _, measure := range r.Measures {
-		if measure.Goal != nil {
-			fmt.Fprintf(&out, "| %s | | %s | %s | %s |\n", strings.ReplaceAll(measure.Name, "_", " "), boundOf(measure), quantity(measure), verdict(measure.Goal))
+	out.WriteString(readmeGoals(r))
+	return out.String()
+}
+
+// readmeGoals writes every goal, and what was not measured.
+func readmeGoals(r *result.Result) string {
+	var out strings.Builder
+	all := goals(r)
+	met := 0
+	for _, goal := range all {
+		if goal.Met {
+			met++
 		}
 	}
-	for _, left := range r.LeftOut {
-		fmt.Fprintf(&out, "\nNot measured: %s, %s.\n", left.Group, left.Why)
+	fmt.Fprintf(&out, "<details><summary>Goals: %d of %d are met</summary>\n\n| goal | bytes | bound | measured | |\n|---|---:|---:|---:|---|\n", met, len(all))
+	for _, goal := range all {
+		verdict := "met"
+		if !goal.Met {
+			verdict = "**not met**"
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", goal.Name, goal.Bytes, goal.Bound, goal.Measured, verdict)
+	}
+	for _, failed := range notMeasured(r) {
+		fmt.Fprintf(&out, "\nNot measured: %s, %s.\n", failed.Name(), failed.Why)
 	}
 	out.WriteString("\n</details>\n")
 	return out.String()
@@ -105,44 +115,50 @@ func figures(r *result.Result) string {
 
 // firstRows are what a stranger wants to know first, by their names.
 var firstRows = []struct{ name, says string }{
-	{"nearcall-c-embed", "Nearcall from C, Go in the same process"},
-	{"nearcall-perl-embed-typed", "from Perl, typed"},
-	{"nearcall-python-embed-typed", "from Python, typed"},
-	{"nearcall-perl-embed-child-typed", "from a forked child of it, in Perl, typed"},
-	{"floor-c-cgo", "an empty Go function, called from C"},
-	{"nearcall-c-shm", "Nearcall from C, shared memory"},
-	{"nearcall-perl-shm-typed", "from Perl, typed"},
-	{"nearcall-python-shm-typed", "from Python, typed"},
-	{"nearcall-go-shm", "from Go"},
-	{"floor-c-spin", "two C processes that bounce 64 bytes through memory"},
-	{"nearcall-c-socket", "Nearcall from C, socket"},
-	{"nearcall-perl-socket-typed", "from Perl, typed"},
-	{"nearcall-python-socket-typed", "from Python, typed"},
-	{"nearcall-go-socket", "from Go"},
-	{"floor-go-socket", "a bare echo server in Go, called from C"},
-	{"nearcall-c-shm-pipelined", "64 calls in flight from one C process; p50 of all 64"},
-	{"nearcall-go-64-shared", "64 goroutines on one connection"},
-	{"floor-go-64-connections", "the bare server, 64 connections"},
-	{"simple-json", "the simple protocol"},
+	{"nearcall-c-embed", "C, Go in the same process"},
+	{"nearcall-perl-embed-typed", "Perl, typed, Go in the same process"},
+	{"nearcall-python-embed-typed", "Python, typed, Go in the same process"},
+	{"nearcall-perl-embed-child-typed", "Perl, typed, from a forked child of that process"},
+	{"floor-c-cgo", "*floor*: an empty Go function, called from C"},
+	{"nearcall-c-shm", "C, shared memory"},
+	{"nearcall-perl-shm-typed", "Perl, typed, shared memory"},
+	{"nearcall-python-shm-typed", "Python, typed, shared memory"},
+	{"nearcall-go-shm", "Go, shared memory"},
+	{"floor-c-spin", "*floor*: two C processes that bounce 64 bytes through memory"},
+	{"nearcall-c-socket", "C, socket"},
+	{"nearcall-perl-socket-typed", "Perl, typed, socket"},
+	{"nearcall-python-socket-typed", "Python, typed, socket"},
+	{"nearcall-go-socket", "Go, socket"},
+	{"floor-go-socket", "*floor*: a bare echo server in Go, called from C"},
+	{"nearcall-c-shm-pipelined", "C, shared memory, 64 calls in flight; times of all 64"},
+	{"nearcall-go-64-shared", "Go, socket, 64 goroutines on one connection"},
+	{"floor-go-64-connections", "*floor*: the bare server, 64 connections"},
+	{"simple-json", "C, the simple protocol"},
 }
 
 // summary is the table of the first rows.
 func summary(r *result.Result) string {
 	var out strings.Builder
-	out.WriteString("| one call of 64 bytes or less | p50 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|\n")
+	out.WriteString("| one call of 64 bytes or less | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|\n")
 	for _, first := range firstRows {
-		for _, row := range r.Rows {
-			if row.Name == first.name && row.Size <= 64 {
-				fmt.Fprintf(&out, "| %s | %s | %s | %.2f + %.2f |\n", first.says, microseconds(row.P50NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
-			}
+		row, found := firstRow(r, first.name)
+		switch {
+		case !found:
+		case row.Failed != "":
+			fmt.Fprintf(&out, "| %s | failed | | | |\n", first.says)
+		default:
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %.2f + %.2f |\n", first.says, duration(row.P50NS), duration(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
 		}
 	}
 	return out.String()
 }
 
-func verdict(g *result.Goal) string {
-	if g.Met {
-		return "met"
+// firstRow is the first row of a name whose payload is small.
+func firstRow(r *result.Result, name string) (result.Row, bool) {
+	for _, row := range r.Rows {
+		if row.Name == name && row.Size <= 64 {
+			return row, true
+		}
 	}
-	return "**not met**"
+	return result.Row{}, false
 }

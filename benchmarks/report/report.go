@@ -1,4 +1,5 @@
-// Package report writes a result for people: on a terminal and in the README.
+// Package report writes a result for people: on a terminal, in the README, and as a page
+// with its pictures.
 package report
 
 import (
@@ -17,14 +18,9 @@ func Print(to io.Writer, r *result.Result) error {
 		r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Machine.Virtualisation, r.Machine.IdleDriver)
 	fmt.Fprintf(to, "median of %d rounds of %d ms, %s; pinning %s\n\n", r.Method.Rounds, r.Method.RoundMS, r.Method.Order, r.Method.Pinning)
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "row\tbytes\tcallers\tp50\tp99\tcalls/s\tCPU s per million calls: caller\tserver")
-	for _, row := range r.Rows {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\t%.2f\t%.2f\n", row.Name, row.Size, row.Callers,
-			microseconds(row.P50NS), microseconds(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
-	}
-	fmt.Fprintln(table)
+	printRows(table, r)
 	for _, c := range r.Comparisons {
-		fmt.Fprintf(table, "%s\t%d\t\t%s\t%s\n", comparison(c), c.Of.Size, value(c, c.Value), judgement(c))
+		fmt.Fprintf(table, "%s\t%d\t\t%s\t%s\n", comparison(c), c.Of.Size, valueOf(c), judgement(c))
 	}
 	fmt.Fprintln(table)
 	for _, measure := range r.Measures {
@@ -33,11 +29,36 @@ func Print(to io.Writer, r *result.Result) error {
 	for _, left := range r.LeftOut {
 		fmt.Fprintf(table, "%s: %s\n", left.Group, left.Why)
 	}
-	if err := table.Flush(); err != nil || !hasPublished(r) {
+	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "\n%s", publishedTable(r))
-	return err
+	for _, published := range publishedTables(r) {
+		if text := published.markdown(); text != "" {
+			fmt.Fprintf(to, "\n%s\n\n%s", strings.Join(published.Notes, " "), text)
+		}
+	}
+	return nil
+}
+
+func printRows(to io.Writer, r *result.Result) {
+	fmt.Fprintln(to, "row\tbytes\tcallers\tp50\tp99\tp99.9\tcalls/s\tCPU s per million calls: caller\tserver")
+	for _, row := range r.Rows {
+		if row.Failed != "" {
+			fmt.Fprintf(to, "%s\t%d\t%d\tfailed: %s\n", row.Name, row.Size, row.Callers, row.Failed)
+			continue
+		}
+		fmt.Fprintf(to, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%.2f\t%.2f\n", row.Name, row.Size, row.Callers,
+			duration(row.P50NS), duration(row.P99NS), duration(row.P999NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
+	}
+	fmt.Fprintln(to)
+}
+
+// valueOf writes what a comparison came to.
+func valueOf(c result.Comparison) string {
+	if c.NotMeasured != "" {
+		return "not measured: " + c.NotMeasured
+	}
+	return value(c, c.Value)
 }
 
 // comparison says what is compared.
@@ -63,7 +84,7 @@ func value(c result.Comparison, v float64) string {
 	case c.Of.Figure == result.FigurePerS:
 		return thousands(v) + " calls/s"
 	}
-	return microseconds(int64(v))
+	return duration(int64(v))
 }
 
 // judgement says a comparison's goal and whether it was kept; nothing when there is
@@ -112,29 +133,4 @@ func quantity(m result.Measure) string {
 		return mebibytes(m.Value)
 	}
 	return number(m.Value) + " " + m.Unit
-}
-
-func number(value float64) string { return strconv.FormatFloat(value, 'f', -1, 64) }
-
-func mebibytes(value float64) string { return fmt.Sprintf("%.1f MiB", value/(1<<20)) }
-
-// microseconds writes a time with a tenth, one below 10 us with a hundredth.
-func microseconds(ns int64) string {
-	if ns > -10_000 && ns < 10_000 {
-		return fmt.Sprintf("%.2f us", float64(ns)/1000)
-	}
-	return fmt.Sprintf("%.1f us", float64(ns)/1000)
-}
-
-// thousands writes a whole number with a comma before each group of three digits.
-func thousands(value float64) string {
-	digits := strconv.FormatFloat(value, 'f', 0, 64)
-	var out strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			out.WriteByte(',')
-		}
-		out.WriteRune(digit)
-	}
-	return out.String()
 }

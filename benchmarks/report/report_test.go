@@ -24,8 +24,10 @@ func example() *result.Result {
 	perS := result.Figure{Row: "c", Size: 64, Figure: result.FigurePerS}
 	return &result.Result{
 		Schema: result.Schema,
-		Rows: []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567,
-			CallerCPU: 4.25, ServerCPU: 5.5}},
+		Rows: []result.Row{
+			{Name: "floor-go-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567, CallerCPU: 4.25, ServerCPU: 5.5},
+			{Name: "nearcall-go-socket", Size: 64, Callers: 1, Failed: "no report"},
+		},
 		Comparisons: []result.Comparison{
 			compared(result.KindRatio, p50("a"), &b, 1.08, result.AtMost(1.15)),
 			compared(result.KindRatio, result.Figure{Row: "a", Size: 64, Figure: result.FigureP99}, &same, 5.25, result.AtMost(5)),
@@ -47,7 +49,7 @@ func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
 	// The columns are as wide as their widest cell; here one space each.
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"9.88 us", "1,234,567", "4.25 5.50", "100.0 MiB", "half-cpu: not root",
+		"9.88 us", "1,234,567", "4.25 5.50", "100.0 MiB", "half-cpu: not root", "nearcall-go-socket 64 1 failed: no report",
 		"a / b, p50_ns 64 1.08 goal <= 1.15 met",
 		"a, p99_ns / p50_ns 64 5.25 goal <= 5.00 NOT met",
 		"a - b, p50_ns 64 1.23 us goal <= 1.50 us met",
@@ -70,17 +72,20 @@ func TestReadmeSaysGoalsAndCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 4.25 + 5.50 |",
+		"| *floor*: a bare echo server in Go, called from C | 9.88 us | 20.0 us | 1,234,567 | 4.25 + 5.50 |",
+		"| Go, socket | failed | | | |",
 		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
 		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
 		"Not measured: half-cpu, not root.",
+		"Not measured: nearcall-go-socket, no report.",
+		"Goals: 4 of 6 are met",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
 	}
-	if strings.Contains(string(text), report.PlotName) {
-		t.Error("a plot is shown for which there are no rows")
+	if strings.Contains(string(text), ".png") {
+		t.Error("a picture is shown for which there are no rows")
 	}
 }
 

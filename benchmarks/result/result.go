@@ -3,14 +3,20 @@
 package result
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 )
 
-// Schema is the version of the file's form.
-const Schema = 2
+// Schema is the version of the file's form. Files of the one before lack what rows
+// tell of all samples; they are read too.
+const (
+	Schema       = 3
+	schemaOldest = 2
+)
 
 // A Result is one run.
 type Result struct {
@@ -24,12 +30,23 @@ type Result struct {
 	Comparisons []Comparison `json:"comparisons"`
 	Measures    []Measure    `json:"measures"`
 	LeftOut     []LeftOut    `json:"left_out,omitempty"`
+	Peers       []Peer       `json:"peers,omitempty"`
 }
 
-// A LeftOut is a group of rows that this machine cannot measure.
+// A Peer is another way to call that was measured beside, and how it was set up.
+type Peer struct {
+	Name          string `json:"name"` // as in its rows
+	Version       string `json:"version"`
+	Configuration string `json:"configuration"`
+	Documentation string `json:"documentation"` // where that is recommended
+}
+
+// A LeftOut is a group of rows or a part that was not measured: this machine cannot,
+// or it failed.
 type LeftOut struct {
-	Group string `json:"group"`
-	Why   string `json:"why"`
+	Group  string `json:"group"`
+	Why    string `json:"why"`
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // Method says how the rows were measured.
@@ -41,29 +58,6 @@ type Method struct {
 	Pinning      string `json:"pinning"`
 	GoMaxProcs   int    `json:"gomaxprocs"`
 	SpinSettings string `json:"spin_settings"`
-}
-
-// A Row is one way to call. Figures are the median over all rounds.
-type Row struct {
-	Name    string  `json:"name"`
-	Size    int     `json:"size"`    // payload of a request in bytes
-	Callers int     `json:"callers"` // calls in flight at a time
-	P50NS   int64   `json:"p50_ns"`
-	P99NS   int64   `json:"p99_ns"`
-	PerS    float64 `json:"per_s"`
-	// How the calls went, as the caller said after the last round; empty where it
-	// cannot tell or has no choice.
-	Transport string `json:"transport,omitempty"`
-	Calls     int64  `json:"calls"` // over all rounds
-	Rounds    int    `json:"rounds"`
-
-	CallerCPU float64 `json:"caller_cpu_s_per_million"`
-	ServerCPU float64 `json:"server_cpu_s_per_million"`
-
-	// The rounds' own figures, in the order in which they ran.
-	P50NSRounds []float64 `json:"p50_ns_rounds"`
-	P99NSRounds []float64 `json:"p99_ns_rounds"`
-	PerSRounds  []float64 `json:"per_s_rounds"`
 }
 
 // The kinds of comparison.
@@ -87,6 +81,8 @@ type Comparison struct {
 	With  *Figure `json:"with,omitempty"` // nil when Of stands alone
 	Value float64 `json:"value"`
 	Goal  *Goal   `json:"goal,omitempty"`
+	// NotMeasured says why there is no value; the goal is not met then.
+	NotMeasured string `json:"not_measured,omitempty"`
 }
 
 // A Figure is one of a row.
@@ -148,17 +144,23 @@ func (r *Result) Row(name string, size int) (Row, bool) {
 func Read(path string) (*Result, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; `make bench-quick` writes it", err)
+		return nil, fmt.Errorf("%w; `make bench` writes it", err)
 	}
 	var r Result
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.Schema != Schema {
-		return nil, fmt.Errorf("%s: has schema %d, this program reads %d; measure again", path, r.Schema, Schema)
+	if r.Schema < schemaOldest || r.Schema > Schema {
+		return nil, fmt.Errorf("%s: has schema %d, this program reads %d to %d; measure again", path, r.Schema, schemaOldest, Schema)
 	}
 	return &r, nil
 }
+
+// numbers are lists of them over several lines. No string has a line break as such.
+var numbers = regexp.MustCompile(`\[\n[\s\d.,eE+-]*\]`)
+
+// inOneLine takes out line breaks and spaces.
+func inOneLine(list []byte) []byte { return bytes.Join(bytes.Fields(list), nil) }
 
 // Write writes a result's file as a whole or not at all.
 func (r *Result) Write(path string) error {
@@ -166,6 +168,7 @@ func (r *Result) Write(path string) error {
 	if err != nil {
 		return err
 	}
+	text = numbers.ReplaceAllFunc(text, inOneLine)
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
 		return err

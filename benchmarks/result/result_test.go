@@ -2,8 +2,10 @@ package result_test
 
 import (
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +46,11 @@ func TestGoalIsJudged(t *testing.T) {
 func TestFileKeepsWhatWasWritten(t *testing.T) {
 	written := result.Result{
 		Schema: result.Schema, Date: time.Unix(1, 0).UTC(),
-		Rows: []result.Row{{Name: "floor-c-socket", Size: 64, Callers: 1, P50NS: 9, PerSRounds: []float64{1}}},
+		Rows: []result.Row{
+			{Name: "floor-c-socket", Group: "small", Size: 64, Callers: 1, P50NS: 9, MaxNS: 99, PerSRounds: []float64{1},
+				Histogram: &result.Histogram{LowerNS: []int64{8, 10}, Counts: []int64{1, 2}}},
+			{Name: "nearcall-c-shm", Group: "small", Failed: "no report [\n1, 2\n]"},
+		},
 		Comparisons: []result.Comparison{{
 			Kind: result.KindDifference, Of: result.Figure{Row: "a", Size: 64, Figure: result.FigureP50},
 			With: &result.Figure{Row: "b", Size: 3, Figure: result.FigureP99}, Value: 2, Goal: result.Under(1).Judged(2),
@@ -62,15 +68,21 @@ func TestFileKeepsWhatWasWritten(t *testing.T) {
 	if !reflect.DeepEqual(*read, written) {
 		t.Errorf("read %+v, wrote %+v", *read, written)
 	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `"lower_ns": [8,10],`) {
+		t.Errorf("a list of numbers is not in one line; %v", err)
+	}
 }
 
-func TestUnknownSchemaIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "latest.json")
-	if err := (&result.Result{Schema: 99}).Write(path); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := result.Read(path); err == nil {
-		t.Error("a file of schema 99 was read")
+func TestSchemas(t *testing.T) {
+	for schema, readable := range map[int]bool{1: false, 2: true, result.Schema: true, result.Schema + 1: false} {
+		path := filepath.Join(t.TempDir(), "latest.json")
+		if err := (&result.Result{Schema: schema}).Write(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := result.Read(path); (err == nil) != readable {
+			t.Errorf("a file of schema %d: %v", schema, err)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ var arrows = []layer{
 	{"internal/address", nil},
 	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
+	{"internal/cputime", []string{systemCalls}},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -64,11 +65,11 @@ var arrows = []layer{
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/schema",
-		"internal/codec", "internal/demo", anything}},
+		"internal/codec", "internal/demo", "internal/cputime", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/demo", anything}},
+	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/demo", "internal/cputime", anything}},
 	{"examples", []string{"status", "server", "client", "handoff", "resident", "embed", anything}},
 	{"tools", []string{anything}},
 }

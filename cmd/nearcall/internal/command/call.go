@@ -91,18 +91,27 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 }
 
 func (c *calling) runRaw(ctx context.Context, server *client.Client, function string, texts []string) error {
-	if len(texts) > 1 {
-		return usageError{errors.New("--raw sends one argument")}
-	}
-	payload, err := c.readDashes(texts)
+	payload, err := c.rawArgument(texts)
 	if err != nil {
 		return err
 	}
-	reply, err := server.CallRaw(ctx, function, []byte(payload[0]), nil)
+	reply, err := server.CallRaw(ctx, function, payload, nil)
 	if err == nil {
 		_, err = c.out.Write(reply)
 	}
 	return err
+}
+
+// rawArgument is the one argument of a raw call; none is empty.
+func (c *calling) rawArgument(texts []string) ([]byte, error) {
+	if len(texts) > 1 {
+		return nil, usageError{errors.New("--raw sends one argument")}
+	}
+	payload, err := c.readDashes(texts)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(payload[0]), nil
 }
 
 // encode makes the arguments. What does not fit is an error of the call, with

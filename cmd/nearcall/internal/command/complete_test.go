@@ -9,7 +9,7 @@ import (
 // Function names come from the server that the command line names.
 func TestCompleteFunctionNames(t *testing.T) {
 	address := serveDemo(t)
-	for _, command := range []string{"call", "describe"} {
+	for _, command := range []string{"call", "bench", "describe"} {
 		nearcall(t, "__complete", command, address, "").expect(t, 0, "greet\tGreets a person.\n", "ack\t")
 	}
 	nearcall(t, "__complete", "call", "").expect(t, 0, "unix:/")

@@ -72,7 +72,7 @@ it from standard input.
 	flags.BoolVar(&p.abstract, "abstract", false, "accept unix:@name, a name that any user of the machine can take")
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log connections on standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(),
+	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(), p.benchCommand(),
 		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand(),
 		p.residentCommand())
 	return root

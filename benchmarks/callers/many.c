@@ -1,0 +1,328 @@
+/*
+ * Many callers: forks processes which connect, wait for each other, and make one
+ * call each at the same moment.
+ *
+ *     many ADDRESS PAYLOAD_BYTES FUNCTION CALLERS
+ *
+ * Commands and report are those of caller.c; PAYLOAD_BYTES counts for nothing. A run
+ * forks its callers anew as often as there is time, at least once. A sample is the one
+ * call of a process, from just before to just after it; elapsed is from the moment at
+ * which all begin to the end of the last call; CPU is that of the calls alone.
+ */
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <nearcall.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "functions.h"
+
+/* A server gives shared memory to who has called some times. */
+enum { NS_PER_MS = 1000 * 1000, CALLS_UNTIL_MEMORY_MAX = 256, CHECK_MS = 100 };
+
+static const uint64_t ns_per_s = 1000 * 1000 * 1000;
+
+struct outcome {
+    uint64_t ns;
+    uint64_t cpu_ns;
+    uint64_t end_ns;
+    int transport;
+};
+
+/* What parent and children share. */
+struct burst {
+    _Atomic uint32_t ready; /* children that wait */
+    _Atomic uint32_t begun; /* 1: they may call */
+    struct outcome outcomes[];
+};
+
+struct many {
+    const char *address;
+    const struct known_function *known;
+    size_t callers;
+    int wants_memory;
+    struct burst *burst;
+    pid_t *children;
+};
+
+/* Of all bursts of a run. */
+struct totals {
+    uint64_t *ns;
+    size_t count;
+    size_t capacity;
+    uint64_t elapsed_ns;
+    uint64_t cpu_ns;
+    int transport;
+};
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t while_value)
+{
+    struct timespec timeout = {.tv_nsec = CHECK_MS * NS_PER_MS};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, while_value, &timeout, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Calls until the server has given shared memory. */
+static int reach_memory(nearcall_client *client)
+{
+    const struct known_function *one = known_function("one");
+    nearcall_function *function;
+    nearcall_reply reply = {0};
+
+    if (nearcall_find(client, "one", strlen("one"), 0, &function) != NEARCALL_OK)
+        return -1;
+    for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX; i++) {
+        if (transport_of(client) == TRANSPORT_SHARED_MEMORY)
+            return 0;
+        if (known_function_call(one, client, function, &reply) != 0)
+            return -1;
+    }
+    return 0; /* the report tells what it goes by */
+}
+
+/* What a child does before all begin. */
+static int prepare(const struct many *many, nearcall_client **ret_client, nearcall_function **ret_function)
+{
+    const char *name = known_function_name(many->known);
+
+    if (nearcall_open(ret_client, many->address, NULL) == NEARCALL_OK && nearcall_connect(*ret_client, 0) == NEARCALL_OK &&
+        nearcall_find(*ret_client, name, strlen(name), 0, ret_function) == NEARCALL_OK &&
+        (!many->wants_memory || reach_memory(*ret_client) == 0))
+        return 0;
+    fprintf(stderr, "caller: %s: %s\n", many->address, nearcall_error_message(*ret_client));
+    return -1;
+}
+
+/* One caller; returns the child's exit status. */
+static int call_once(const struct many *many, struct outcome *outcome)
+{
+    struct burst *burst = many->burst;
+    nearcall_client *client = NULL;
+    nearcall_function *function;
+    nearcall_reply reply = {0};
+    uint64_t begin_ns, begin_cpu_ns;
+
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prepare(many, &client, &function) != 0)
+        return 1;
+    if (atomic_fetch_add(&burst->ready, 1) + 1 == many->callers)
+        futex_wake_all(&burst->ready);
+    while (atomic_load(&burst->begun) == 0)
+        futex_wait(&burst->begun, 0);
+    begin_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    begin_ns = now_ns(CLOCK_MONOTONIC);
+    if (known_function_call(many->known, client, function, &reply) != 0)
+        return 1;
+    outcome->end_ns = now_ns(CLOCK_MONOTONIC);
+    outcome->cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
+    outcome->ns = outcome->end_ns - begin_ns;
+    outcome->transport = transport_of(client);
+    return 0;
+}
+
+static int fork_callers(struct many *many)
+{
+    for (size_t i = 0; i < many->callers; i++) {
+        pid_t child = fork();
+
+        if (child < 0) {
+            perror("caller: fork");
+            return -1;
+        }
+        if (child == 0)
+            _exit(call_once(many, &many->burst->outcomes[i]));
+        many->children[i] = child;
+    }
+    return 0;
+}
+
+/* Waits until all children wait; one that ends before that has failed. */
+static int await_ready(struct many *many)
+{
+    uint32_t ready;
+
+    while ((ready = atomic_load(&many->burst->ready)) < many->callers) {
+        siginfo_t ended = {0};
+
+        if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+            return -1;
+        futex_wait(&many->burst->ready, ready);
+    }
+    return 0;
+}
+
+static int reap(struct many *many)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < many->callers; i++) {
+        int status = 0;
+
+        if (many->children[i] > 0 && (waitpid(many->children[i], &status, 0) < 0 || status != 0))
+            result = -1;
+    }
+    return result;
+}
+
+static void kill_all(const struct many *many)
+{
+    for (size_t i = 0; i < many->callers; i++) {
+        if (many->children[i] > 0)
+            kill(many->children[i], SIGKILL);
+    }
+}
+
+static int reserve(struct totals *totals, size_t more)
+{
+    size_t capacity = 2 * (totals->count + more);
+    uint64_t *ns;
+
+    if (totals->count + more <= totals->capacity)
+        return 0;
+    ns = realloc(totals->ns, capacity * sizeof *ns);
+    if (ns == NULL) {
+        perror("caller");
+        return -1;
+    }
+    totals->ns = ns;
+    totals->capacity = capacity;
+    return 0;
+}
+
+static int add_up(const struct many *many, uint64_t begin_ns, struct totals *totals)
+{
+    uint64_t end_ns = begin_ns;
+
+    if (reserve(totals, many->callers) != 0)
+        return -1;
+    for (size_t i = 0; i < many->callers; i++) {
+        const struct outcome *outcome = &many->burst->outcomes[i];
+
+        totals->ns[totals->count++] = outcome->ns;
+        totals->cpu_ns += outcome->cpu_ns;
+        if (outcome->end_ns > end_ns)
+            end_ns = outcome->end_ns;
+        if (outcome->transport < totals->transport)
+            totals->transport = outcome->transport;
+    }
+    totals->elapsed_ns += end_ns - begin_ns;
+    return 0;
+}
+
+static int run_burst(struct many *many, struct totals *totals)
+{
+    uint64_t begin_ns = 0;
+    int failed;
+
+    atomic_store(&many->burst->ready, 0);
+    atomic_store(&many->burst->begun, 0);
+    memset(many->children, 0, many->callers * sizeof *many->children);
+    failed = fork_callers(many) != 0 || await_ready(many) != 0;
+    if (failed) {
+        kill_all(many);
+    } else {
+        begin_ns = now_ns(CLOCK_MONOTONIC);
+        atomic_store(&many->burst->begun, 1);
+        futex_wake_all(&many->burst->begun);
+    }
+    if (reap(many) != 0 || failed) {
+        fprintf(stderr, "caller: a process of many failed\n");
+        return -1;
+    }
+    return add_up(many, begin_ns, totals);
+}
+
+static int report(const struct totals *totals)
+{
+    const uint64_t head[6] = {totals->count, totals->elapsed_ns, totals->cpu_ns, UINT64_MAX, totals->count,
+                              (uint64_t)totals->transport};
+
+    if (fwrite(head, sizeof head, 1, stdout) != 1 ||
+        fwrite(totals->ns, sizeof *totals->ns, totals->count, stdout) != totals->count || fflush(stdout) != 0) {
+        perror("caller");
+        return -1;
+    }
+    return 0;
+}
+
+static int run_and_report(struct many *many, uint64_t run_ms, struct totals *totals)
+{
+    uint64_t until_ns = now_ns(CLOCK_MONOTONIC) + run_ms * NS_PER_MS;
+
+    totals->count = 0;
+    totals->elapsed_ns = totals->cpu_ns = 0;
+    totals->transport = TRANSPORT_SAME_PROCESS;
+    do {
+        if (run_burst(many, totals) != 0)
+            return -1;
+    } while (now_ns(CLOCK_MONOTONIC) < until_ns);
+    return report(totals);
+}
+
+static int open_many(struct many *many, char **argv)
+{
+    many->address = argv[1];
+    many->wants_memory = strstr(argv[1], "shm=off") == NULL;
+    many->known = known_function(argv[3]);
+    many->callers = (size_t)strtoul(argv[4], NULL, 10);
+    if (many->known == NULL || many->callers == 0)
+        return -1;
+    many->children = calloc(many->callers, sizeof *many->children);
+    many->burst = mmap(NULL, sizeof *many->burst + many->callers * sizeof many->burst->outcomes[0], PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (many->children == NULL || many->burst == MAP_FAILED) {
+        perror("caller");
+        return -1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct many many = {0};
+    struct totals totals = {0};
+    char line[128];
+
+    if (argc != 5) {
+        fprintf(stderr, "usage: many ADDRESS PAYLOAD_BYTES one|ack|md5 CALLERS\n");
+        return 2;
+    }
+    if (open_many(&many, argv) != 0)
+        return 1;
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        uint64_t run_ms;
+
+        if (sscanf(line, "run %" SCNu64, &run_ms) != 1) {
+            fprintf(stderr, "caller: expected \"run MILLISECONDS\", got %s", line);
+            return 1;
+        }
+        if (run_and_report(&many, run_ms, &totals) != 0)
+            return 1;
+    }
+    free(totals.ns);
+    return 0;
+}

@@ -1,0 +1,121 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// newPlot returns an empty plot in our fonts and colours.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle = style(textSize, muted)
+		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign = draw.XCenter, draw.YBottom
+		axis.LineStyle.Color, axis.Tick.LineStyle.Color = muted, muted
+		axis.Tick.Label.Font, axis.Tick.Label.Color, axis.Tick.Label.Handler = style(textSize, ink).Font, ink, style(textSize, ink).Handler
+		axis.Tick.Length = vg.Points(tickLength)
+		axis.Padding = vg.Points(2)
+	}
+	return p
+}
+
+// logarithmic gives an axis a logarithmic scale that holds all values, which are
+// more than 0, with labels at round ones.
+func logarithmic(axis *plot.Axis, values []float64, label func(float64) string) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, value := range values {
+		low, high = min(low, value), max(high, value)
+	}
+	var ticks []plot.Tick
+	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
+	few := math.Log10(high/low) < 1.5
+	for power := first; power <= last; power++ {
+		for digit := 1.0; digit < 10; digit++ {
+			tick := plot.Tick{Value: digit * math.Pow(10, power)}
+			if digit == 1 || few && (digit == 2 || digit == 5) {
+				tick.Label = label(tick.Value)
+			}
+			ticks = append(ticks, tick)
+		}
+	}
+	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
+	axis.Min, axis.Max = ends(ticks, low, high)
+}
+
+// ends returns the ticks next to the lowest and the highest value.
+func ends(ticks []plot.Tick, low, high float64) (first, last float64) {
+	first, last = ticks[0].Value, ticks[len(ticks)-1].Value
+	for _, tick := range ticks {
+		if tick.Value <= low {
+			first = tick.Value
+		}
+		if tick.Value >= high {
+			last = tick.Value
+			break
+		}
+	}
+	if first == last {
+		last *= 2
+	}
+	return first, last
+}
+
+// at gives a logarithmic axis labels at these values only.
+func at(axis *plot.Axis, values []float64, label func(float64) string) {
+	ticks := make([]plot.Tick, len(values))
+	low, high := math.Inf(1), math.Inf(-1)
+	for i, value := range values {
+		ticks[i] = plot.Tick{Value: value, Label: label(value)}
+		low, high = min(low, value), max(high, value)
+	}
+	const room = 0.06 // of the axis, on both sides
+	spare := math.Pow(max(high/low, 2), room)
+	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
+	axis.Min, axis.Max = low/spare, high*spare
+}
+
+func short(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }
+
+// Time writes nanoseconds in the unit that suits them.
+func Time(ns float64) string {
+	switch {
+	case ns >= 1e9:
+		return short(ns/1e9) + " s"
+	case ns >= 1e6:
+		return short(ns/1e6) + " ms"
+	case ns >= 1e3:
+		return short(ns/1e3) + " us"
+	}
+	return short(ns) + " ns"
+}
+
+// Rate writes how many there are per second.
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond >= 1e6:
+		return short(perSecond/1e6) + " M/s"
+	case perSecond >= 1e3:
+		return short(perSecond/1e3) + " k/s"
+	}
+	return short(perSecond) + "/s"
+}
+
+// Bytes writes a size in binary units; a size a little below a unit is rounded to it.
+func Bytes(size float64) string {
+	switch {
+	case size >= 1<<20:
+		return short(math.Round(size/(1<<20))) + " MiB"
+	case size >= 1<<10:
+		return short(math.Round(size/(1<<10))) + " KiB"
+	}
+	return short(size) + " B"
+}
+
+// Count writes a number.
+func Count(n float64) string { return fmt.Sprintf("%.0f", n) }

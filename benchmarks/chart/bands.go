@@ -1,0 +1,131 @@
+package chart
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A Band is the distribution of one way's times, in ns: how many samples are in each
+// class, and the least of each class.
+type Band struct {
+	Name                     string
+	Lower, Counts            []int64
+	Min, P50, P99, P999, Max int64
+}
+
+// Bands are distributions one above the other, against one logarithmic axis of time.
+// A class is as high as the logarithm of its samples, so that the tail is seen beside the
+// crowd; the fullest of each distribution is as high as that of any other.
+type Bands struct {
+	Says  string
+	Bands []Band
+}
+
+func (b Bands) Title() string { return b.Says }
+
+const (
+	bandHigh = 24
+	axisHigh = 24
+	// fill is how much of a band its fullest class takes.
+	fill = 0.8
+)
+
+func (b Bands) size() (vg.Length, vg.Length) {
+	return width, headHigh(b.Says, bandMarks()) + vg.Length(len(b.Bands)*bandHigh) + axisHigh + 2*margin
+}
+
+// What takes no measurable time is shown at 1 ns.
+func shown(ns int64) float64 { return float64(max(ns, 1)) }
+
+func (b Bands) draw(to draw.Canvas) error {
+	to = draw.Crop(to, margin, -margin, margin, -margin)
+	rest := drawLegend(drawTitle(to, b.Says), bandMarks())
+	p := newPlot()
+	var times []float64
+	names := make([]plot.Tick, len(b.Bands))
+	for i, band := range b.Bands {
+		times = append(times, shown(band.Min), shown(band.Max))
+		// The first is on top.
+		names[i] = plot.Tick{Value: float64(len(b.Bands) - 1 - i), Label: band.Name}
+	}
+	logarithmic(&p.X, times, Time)
+	p.Y.Min, p.Y.Max = -0.15, float64(len(b.Bands))
+	p.Y.Tick.Marker, p.Y.Tick.Length = plot.ConstantTicks(names), 0
+	p.Y.LineStyle.Width = 0
+	p.Y.Tick.Label.YAlign = -0.2
+	p.Add(verticals{})
+	for i, band := range b.Bands {
+		p.Add(drawnBand{band, float64(len(b.Bands) - 1 - i), i})
+	}
+	p.Draw(rest)
+	return nil
+}
+
+// drawnBand draws a band with its base at a height.
+type drawnBand struct {
+	Band
+	base   float64
+	number int
+}
+
+func (b drawnBand) Plot(to draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&to)
+	colour := series[b.number%len(series)]
+	base := y(b.base)
+	to.StrokeLine2(draw.LineStyle{Color: colour, Width: vg.Points(1)}, x(shown(b.Min)), base, x(shown(b.Max)), base)
+	most := math.Log1p(float64(slices.Max(b.Counts)))
+	outline := []vg.Point{{X: x(b.lower(0)), Y: base}}
+	for i, count := range b.Counts {
+		top := y(b.base + fill*math.Log1p(float64(count))/most)
+		outline = append(outline, vg.Point{X: x(b.lower(i)), Y: top}, vg.Point{X: x(b.lower(i + 1)), Y: top})
+	}
+	outline = append(outline, vg.Point{X: x(b.lower(len(b.Counts))), Y: base})
+	to.FillPolygon(colour, outline)
+	for _, mark := range []struct {
+		at    int64
+		style draw.GlyphStyle
+	}{{b.P50, markP50}, {b.P99, markP99}, {b.P999, markP999}} {
+		to.DrawGlyph(mark.style, vg.Point{X: x(shown(mark.at)), Y: base})
+	}
+}
+
+// lower is where a class begins; the last ends at the longest time.
+func (b drawnBand) lower(class int) float64 {
+	if class == len(b.Lower) {
+		return max(shown(b.Max), shown(b.Lower[class-1]))
+	}
+	return math.Max(shown(b.Lower[class]), shown(b.Min))
+}
+
+var (
+	markP50  = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.6), Shape: draw.CircleGlyph{}}
+	markP99  = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.6), Shape: draw.RingGlyph{}}
+	markP999 = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.6), Shape: draw.PlusGlyph{}}
+)
+
+func bandMarks() []entry {
+	mark := func(name string, style draw.GlyphStyle) entry {
+		return entry{name, func(to draw.Canvas, left, right, y vg.Length) {
+			to.DrawGlyph(style, vg.Point{X: (left + right) / 2, Y: y})
+		}}
+	}
+	return []entry{mark("p50", markP50), mark("p99", markP99), mark("p99.9", markP999), {"least to longest", func(to draw.Canvas, left, right, y vg.Length) {
+		to.StrokeLine2(draw.LineStyle{Color: muted, Width: vg.Points(1)}, left, y, right, y)
+	}}}
+}
+
+// verticals are a line at each label of the X axis.
+type verticals struct{}
+
+func (verticals) Plot(to draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&to)
+	for _, tick := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+		if !tick.IsMinor() && tick.Value >= p.X.Min && tick.Value <= p.X.Max {
+			to.StrokeLine2(gridStyle, x(tick.Value), to.Min.Y, x(tick.Value), to.Max.Y)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package chart_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"image/png"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/chart"
+)
+
+func lines() chart.Lines {
+	return chart.Lines{
+		Says: "Calls per second <& more>", X: "callers", Y: "calls/s", XLabel: chart.Count, YLabel: chart.Rate,
+		Lines: []chart.Line{
+			{Name: "shared memory", X: []float64{1, 4, 64}, Y: []float64{2e6, 7e5, 2e5}},
+			{Name: "socket", X: []float64{1, 4, 64}, Y: []float64{4e4, 1e5, 1.3e5}},
+		},
+	}
+}
+
+func bands() chart.Bands {
+	return chart.Bands{Says: "Distributions", Bands: []chart.Band{
+		{Name: "fast", Lower: []int64{100, 126, 158}, Counts: []int64{5, 90, 3}, Min: 110, P50: 130, P99: 160, P999: 190, Max: 199},
+		{Name: "no time at all", Lower: []int64{0}, Counts: []int64{1}},
+	}}
+}
+
+func TestChartsAreTheSameEachTime(t *testing.T) {
+	for _, c := range []chart.Chart{lines(), bands()} {
+		first, err := chart.PNG(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := chart.PNG(c); err != nil || !bytes.Equal(first, again) {
+			t.Errorf("%s: the image differs when it is drawn again; %v", c.Title(), err)
+		}
+		picture, err := png.Decode(bytes.NewReader(first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, g, b, a := picture.At(0, 0).RGBA(); r&g&b&a != 0xFFFF {
+			t.Errorf("%s: its ground is not white", c.Title())
+		}
+		svg, err := chart.SVG(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := chart.SVG(c); err != nil || svg != again {
+			t.Errorf("%s: the SVG differs when it is drawn again; %v", c.Title(), err)
+		}
+	}
+}
+
+func TestChartsShowTheirData(t *testing.T) {
+	other := lines()
+	other.Lines[0].Y[1] *= 1.1
+	before, errBefore := chart.PNG(lines())
+	after, errAfter := chart.PNG(other)
+	if err := errors.Join(errBefore, errAfter); err != nil || bytes.Equal(before, after) {
+		t.Errorf("another figure does not show; %v", err)
+	}
+}
+
+func TestSVGIsWellFormedAndInThePagesColours(t *testing.T) {
+	for _, c := range []chart.Chart{lines(), bands()} {
+		svg, err := chart.SVG(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := xml.NewDecoder(strings.NewReader(svg))
+		for err == nil {
+			_, err = decoder.Token()
+		}
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %v", c.Title(), err)
+		}
+		for _, want := range []string{`<svg viewBox="`, `role="img"><title>` + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(c.Title()), "var(--ink,", "var(--series-2,"} {
+			if !strings.Contains(svg, want) {
+				t.Errorf("%s: %q is not in it", c.Title(), want)
+			}
+		}
+		if bare := strings.Count(svg, "#") - strings.Count(svg, ",#"); bare != 0 {
+			t.Errorf("%s: %d colours are not the page's", c.Title(), bare)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{chart.Time(0), "0 ns"}, {chart.Time(1500), "1.5 us"}, {chart.Time(2e6), "2 ms"}, {chart.Time(1e9), "1 s"},
+		{chart.Rate(5), "5/s"}, {chart.Rate(2e4), "20 k/s"}, {chart.Rate(3e6), "3 M/s"},
+		{chart.Bytes(64), "64 B"}, {chart.Bytes(4096), "4 KiB"}, {chart.Bytes(4190208), "4 MiB"}, {chart.Count(64), "64"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestBusyCounts(t *testing.T) {
+	for _, test := range []struct {
+		cpus, processors int
+		busy             []int
+	}{
+		{1, 1, []int{0, 1}},
+		{2, 2, []int{0, 1, 2}},
+		{16, 16, []int{0, 2, 4, 6, 8, 10, 12, 14, 16}},
+		{48, 40, []int{0, 5, 10, 15, 20, 25, 30, 35}},
+	} {
+		processors, busy := busyCounts(test.cpus)
+		if processors != test.processors || !slices.Equal(busy, test.busy) {
+			t.Errorf("%d CPUs: %d processors, busy %v", test.cpus, processors, busy)
+		}
+	}
+}
+
+// A row that is asked for by name has to be one.
+func TestRowNamesDiffer(t *testing.T) {
+	type row struct {
+		name string
+		size int
+	}
+	seen := map[row]string{}
+	for _, g := range (tools{}).groups() {
+		for _, plan := range g.rows {
+			key := row{plan.name, plan.size}
+			if other, found := seen[key]; found {
+				t.Errorf("%s of %d bytes is in %s and in %s", plan.name, plan.size, other, g.name)
+			}
+			seen[key] = g.name
+		}
+	}
+}
+
+func TestPaceOfOnlyFull(t *testing.T) {
+	own := pace{rounds: 5, length: time.Second, warmUp: 30 * time.Millisecond}
+	if got := fullPace.of(group{onlyFull: &own}); got != own {
+		t.Errorf("a full run has %v", got)
+	}
+	if got := quickPace.of(group{onlyFull: &own}); got.rounds != 2 || got.length != quickPace.length || got.warmUp != 20*time.Millisecond {
+		t.Errorf("a quick run has %v", got)
+	}
+}
+
+// Every wait of a thread is a switch.
+func TestContextSwitches(t *testing.T) {
+	const sleeps = 20
+	before, err := contextSwitches(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range sleeps {
+		time.Sleep(time.Millisecond)
+	}
+	after, err := contextSwitches(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after < before+sleeps {
+		t.Errorf("%d switches for %d waits", after-before, sleeps)
+	}
+}

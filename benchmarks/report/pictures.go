@@ -1,0 +1,102 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nearcall/nearcall/benchmarks/chart"
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// PageName is the page in the folder of the results.
+const PageName = "report.html"
+
+// The pictures that the README shows, in the same folder.
+const (
+	DistributionsName = "distributions.png"
+	CallersName       = "callers.png"
+	SizesName         = "sizes.png"
+)
+
+// ErrFileStale means that a picture or the page does not show the result.
+var ErrFileStale = errors.New("it does not show benchmarks/results/latest.json; run: benchmarks/run -render")
+
+// A picture is a chart with a file of its own.
+type picture struct {
+	name  string
+	chart chart.Chart
+}
+
+// pictures returns those that the result has rows for.
+func pictures(r *result.Result) []picture {
+	var all []picture
+	if drawn, ok := mainDistribution(r); ok {
+		all = append(all, picture{DistributionsName, drawn})
+	}
+	if drawn, ok := lines(r.Rows, processesSay, byCallers, showsRate, processSeries); ok {
+		all = append(all, picture{CallersName, drawn})
+	}
+	if drawn, ok := lines(r.Rows, sizesSay, bySize, showsP50, sizeSeries); ok {
+		all = append(all, picture{SizesName, drawn})
+	}
+	return all
+}
+
+// files returns the page and the pictures of a result by their names; nil for those
+// that it has no rows for.
+func files(r *result.Result) (map[string][]byte, error) {
+	page, err := page(r)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{PageName: page, DistributionsName: nil, CallersName: nil, SizesName: nil}
+	for _, picture := range pictures(r) {
+		if all[picture.name], err = chart.PNG(picture.chart); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Write writes the page and the pictures of a result into a folder, and removes
+// pictures of another that this one has no rows for.
+func Write(folder string, r *result.Result) error {
+	all, err := files(r)
+	if err != nil {
+		return err
+	}
+	for name, content := range all {
+		path := filepath.Join(folder, name)
+		if content != nil {
+			err = errors.Join(err, os.WriteFile(path, content, 0o644))
+		} else if removed := os.Remove(path); !errors.Is(removed, os.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	return err
+}
+
+// Check returns ErrFileStale when Write would change the folder.
+func Check(folder string, r *result.Result) error {
+	all, err := files(r)
+	if err != nil {
+		return err
+	}
+	for name, want := range all {
+		path := filepath.Join(folder, name)
+		content, readErr := os.ReadFile(path)
+		if want == nil && errors.Is(readErr, os.ErrNotExist) {
+			continue
+		}
+		if readErr == nil && !bytes.Equal(content, want) || want == nil || errors.Is(readErr, os.ErrNotExist) {
+			readErr = ErrFileStale
+		}
+		if readErr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", path, readErr))
+		}
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// perlAccount is where the published figures of this file come from.
+const perlAccount = "Published: a company that calls Go from a forking Perl server, 2024, on a Xeon W-11955M."
+
+// PublishedFunctions are the functions of that account: one() is 1, ack is
+// Ackermann's of 3 and 4, md5 that of "hoge" in hexadecimal.
+var PublishedFunctions = []string{"one", "ack", "md5"}
+
+// publishedWays are its ways of calling, beside the rows that are their counterparts
+// here. An empty cell was not published.
+var publishedWays = []struct {
+	way    string
+	row    string // its name ends with that of the function
+	theirs [3]string
+}{
+	{"Go calling itself", "go-itself", [3]string{"0.22 ns", "31.1 us", "128 ns"}},
+	{"Perl itself", "perl-alone", [3]string{"", "883/s", "5,938,536/s"}},
+	{"Go library in the Perl process", "perl-embed", [3]string{"8,025,350/s", "32,787/s", "2,022,398/s"}},
+	{"forked child, to its parent", "perl-embed-child", [3]string{"11,508/s", "8,080/s", "11,355/s"}},
+	{"another process, shared memory", "perl-shm", [3]string{}},
+	{"another process, socket", "perl-socket", [3]string{}},
+	{"another process, JSON, a connection per call", "perl-simple-reconnect", [3]string{"11,525/s", "7,435/s", "11,503/s"}},
+	{"the same to a server on an event loop", "perl-simple-reconnect-eventloop", [3]string{"9,142/s", "7,124/s", "9,389/s"}},
+}
+
+// callsTable is calling Go from Perl.
+func callsTable(f figures) table {
+	t := table{
+		Title: "Calling Go from Perl",
+		Notes: []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
+			"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent; here the child's handle finds the parent by itself, through shared memory."},
+		Head: []string{"calling Go from Perl", "one()", "ack(3, 4)", "md5"},
+	}
+	for _, way := range publishedWays {
+		l := line{Name: way.way}
+		for i, function := range PublishedFunctions {
+			l.Cells = append(l.Cells, callsCell(f, way.row, function, way.theirs[i]))
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
+}
+
+// otherWays are the same functions by ways that were not published.
+var otherWays = []struct{ way, row string }{
+	{"Perl, another process, JSON, one connection", "perl-simple"},
+	{"Python itself", "python-alone"},
+	{"Go library in the Python process", "python-embed"},
+	{"forked child of it", "python-embed-child"},
+	{"Python, another process, shared memory", "python-shm"},
+	{"Python, another process, socket", "python-socket"},
+	{"Python, another process, JSON, one connection", "python-simple"},
+	{"Python, another process, JSON, a connection per call", "python-simple-reconnect"},
+	{"Go library in a C process", "c-embed"},
+	{"C functions, called from Go by cgo", "cgo-out"},
+}
+
+func otherCallsTable(f figures) table {
+	t := table{
+		Title: "The same functions by other ways",
+		Notes: []string{"From Python and C, by the simple protocol, and the other way around."},
+		Head:  []string{"calling", "one()", "ack(3, 4)", "md5"},
+	}
+	for _, way := range otherWays {
+		l := line{Name: way.way}
+		for _, function := range PublishedFunctions {
+			l.Cells = append(l.Cells, callsCell(f, way.row, function, ""))
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
+}
+
+// Calling a function of the same language takes no time worth measuring.
+var trivial = []string{"perl-alone-one", "python-alone-one"}
+
+func callsCell(f figures, row, function, theirs string) cell {
+	if _, known := f.rows[row+"-"+function]; !known && slices.Contains(trivial, row+"-"+function) {
+		return cell{Theirs: theirs}
+	}
+	if row == "go-itself" {
+		return f.measure(strings.ReplaceAll(row+"-"+function, "-", "_"), theirs, func(m result.Measure) string {
+			return number(m.Value) + " " + m.Unit
+		})
+	}
+	return f.row(row+"-"+function, theirs, func(row result.Row) string { return thousands(row.PerS) + "/s" })
+}
+
+// publishedCallers are minimum, mean, maximum, p95 and standard deviation in
+// microseconds, for 100, 500 and 1000 callers.
+var publishedCallers = []struct {
+	server, function string
+	theirs           [3]string
+}{
+	{"socket", "md5", [3]string{"272 / 2193 / 14618 / 8421 / 2647", "213 / 949 / 4536 / 1854 / 577", "207 / 1019 / 6189 / 2871 / 864"}},
+	{"eventloop", "md5", [3]string{"274 / 2035 / 9475 / 7568 / 2148", "212 / 1111 / 7914 / 2460 / 984", "194 / 890 / 4695 / 1791 / 500"}},
+	{"shm", "md5", [3]string{}},
+	{"socket", "ack", [3]string{"298 / 1392 / 6515 / 2897 / 1010", "249 / 1314 / 10154 / 3544 / 1315", "253 / 1245 / 10133 / 3854 / 1162"}},
+	{"eventloop", "ack", [3]string{"273 / 1507 / 4077 / 3723 / 970", "252 / 1119 / 5777 / 2064 / 741", "236 / 1038 / 7544 / 1996 / 729"}},
+	{"shm", "ack", [3]string{}},
+	{"socket", "one", [3]string{"236 / 1477 / 7669 / 3558 / 1270", "205 / 1111 / 7069 / 3000 / 995", "216 / 943 / 6026 / 1994 / 688"}},
+	{"eventloop", "one", [3]string{"295 / 1392 / 3681 / 2757 / 840", "190 / 1039 / 6561 / 2096 / 801", "180 / 928 / 5766 / 1839 / 589"}},
+	{"shm", "one", [3]string{}},
+}
+
+// ManyCallers are how many forked callers there are at once.
+var ManyCallers = []int{100, 500, 1000}
+
+var serverNames = map[string]string{"socket": "socket, goroutines", "eventloop": "socket, event loop", "shm": "shared memory, goroutines"}
+
+// manyName is the row of that many forked callers.
+func manyName(server, function string, callers int) string {
+	return fmt.Sprintf("many-%s-%s-%d", server, function, callers)
+}
+
+func callersTable(f figures) table {
+	t := table{
+		Title: "Many forked callers",
+		Notes: []string{perlAccount, "Least / mean / longest / p95 / standard deviation, in microseconds. Published: one call from each, over a new connection."},
+		Head:  []string{"server, function"},
+	}
+	for _, callers := range ManyCallers {
+		t.Head = append(t.Head, fmt.Sprintf("%d callers", callers))
+	}
+	for _, p := range publishedCallers {
+		l := line{Name: serverNames[p.server] + ", " + p.function}
+		for i, callers := range ManyCallers {
+			l.Cells = append(l.Cells, f.row(manyName(p.server, p.function, callers), p.theirs[i], func(row result.Row) string {
+				return strings.Join([]string{microseconds(row.MinNS), microseconds(row.MeanNS), microseconds(row.MaxNS),
+					microseconds(row.P95NS), microseconds(row.StdDevNS)}, " / ")
+			}))
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
+}
+
+// publishedTransports are of 500 connections with 10,000 round trips each. The last
+// two were published as totals: 12,807 and 922, 35,903 and 2,001,527.
+var publishedTransports = []struct {
+	name, row string
+	theirs    [7]string
+}{
+	{"Unix socket", "transport-unix-500", [7]string{"2.3", "280", "15.6", "19.9", "20.3", "0.00256", "0.000184"}},
+	{"TCP on the loopback", "transport-tcp-500", [7]string{"3.7", "296", "26.2", "34.0", "34.5", "0.00718", "0.4"}},
+}
+
+func transportsTable(f figures) table {
+	t := table{
+		Title: "Unix socket against TCP",
+		Notes: []string{perlAccount, "500 connections, 10,000 round trips of 10 bytes on each; times in microseconds. Context switches and soft interrupts are for one round trip."},
+		Head:  []string{"500 connections", "least", "mean", "p50", "p95", "p99", "context switches", "soft interrupts"},
+	}
+	columns := []func(result.Row) string{
+		func(r result.Row) string { return microseconds(r.MinNS) },
+		func(r result.Row) string { return microseconds(r.MeanNS) },
+		func(r result.Row) string { return microseconds(r.P50NS) },
+		func(r result.Row) string { return microseconds(r.P95NS) },
+		func(r result.Row) string { return microseconds(r.P99NS) },
+		func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) },
+		func(r result.Row) string { return perCall(r.SoftirqsPerCall) },
+	}
+	for _, p := range publishedTransports {
+		l := line{Name: p.name}
+		for i, says := range columns {
+			l.Cells = append(l.Cells, f.row(p.row, p.theirs[i], says))
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
+}

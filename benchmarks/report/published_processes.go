@@ -1,0 +1,92 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// publishedHandoffs is connect, GET, 200, close, beside ours.
+var publishedHandoffs = []struct{ way, row, theirs string }{
+	{"to the server itself", "web-direct", "60.4 us"},
+	{"handed to it by another process", "web-handed-over", "111.1 us"},
+	{"through nginx as a proxy, connections to the server kept", "web-nginx-proxy", ""},
+	{"through nginx as a proxy, a connection to the server for each", "web-nginx-proxy-plain", ""},
+}
+
+func handoffsTable(f figures) table {
+	t := table{
+		Title: "Handing connections over",
+		Notes: []string{
+			"Published: the author of a Go library that passes connections, 2020, on an i7-8550U; both ends in one process. On Windows it was 214 us and 369 us.",
+			"Here the front, the server and the client are three processes.",
+		},
+		Head: []string{"connect, GET, 200, close", "p50", "p99", "per second"},
+	}
+	for _, p := range publishedHandoffs {
+		t.Lines = append(t.Lines, line{p.way, []cell{
+			f.row(p.row, p.theirs, func(r result.Row) string { return duration(r.P50NS) }),
+			f.row(p.row, "", func(r result.Row) string { return duration(r.P99NS) }),
+			f.row(p.row, "", func(r result.Row) string { return thousands(r.PerS) }),
+		}})
+	}
+	return t
+}
+
+// PublishedRuns are how many runs were made one after the other.
+var PublishedRuns = []int{100, 1_000, 10_000}
+
+// The ways to run a program many times.
+const (
+	SpawnEach      = "spawn_each"
+	StartDialEach  = "start_dial_each"
+	StartDialOnce  = "start_dial_once"
+	DialOnce       = "dial_once"
+	LaunchFromCold = "launch_from_cold"
+	LaunchEach     = "launch_each"
+)
+
+// publishedResidents is ns for each run, beside ours. The last two have no
+// counterpart there: what is run is a whole program, and not a call.
+var publishedResidents = []struct {
+	text, way string
+	theirs    [3]string
+}{
+	{"a new process each time", SpawnEach, [3]string{"4,433,338", "5,761,057", "5,112,125"}},
+	{"start the server, dial each time", StartDialEach, [3]string{"10,198,513", "1,105,874", "205,253"}},
+	{"start the server, dial once", StartDialOnce, [3]string{"10,109,449", "1,026,624", "113,940"}},
+	{"the server runs, dial once", DialOnce, [3]string{"101,352", "14,375", "13,312"}},
+	{"the launcher each time, which starts the resident", LaunchFromCold, [3]string{}},
+	{"the launcher each time, the resident runs", LaunchEach, [3]string{}},
+}
+
+// PublishedWays are those ways, in their order.
+func PublishedWays() []string {
+	var ways []string
+	for _, row := range publishedResidents {
+		ways = append(ways, row.way)
+	}
+	return ways
+}
+
+// ResidentMeasure is the name of what one way took.
+func ResidentMeasure(way string, runs int) string { return fmt.Sprintf("runs_%s_%d", way, runs) }
+
+func residentsTable(f figures) table {
+	t := table{
+		Title: "Spawning a command, and keeping it resident",
+		Notes: []string{"Published: an author, 2022, machine not named: a program of cobra that prints its flag. Nanoseconds for each run."},
+		Head:  []string{"running a program of cobra"},
+	}
+	for _, runs := range PublishedRuns {
+		t.Head = append(t.Head, thousands(float64(runs))+" runs")
+	}
+	for _, p := range publishedResidents {
+		l := line{Name: p.text}
+		for i, runs := range PublishedRuns {
+			l.Cells = append(l.Cells, f.measure(ResidentMeasure(p.way, runs), p.theirs[i], func(m result.Measure) string { return thousands(m.Value) }))
+		}
+		t.Lines = append(t.Lines, l)
+	}
+	return t
+}

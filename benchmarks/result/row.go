@@ -1,0 +1,55 @@
+package result
+
+// A Row is one way to call.
+type Row struct {
+	Name    string `json:"name"`
+	Group   string `json:"group"`   // of the rows it took turns with
+	Size    int    `json:"size"`    // payload of a request in bytes
+	Callers int    `json:"callers"` // calls in flight at a time
+
+	// Failed is why the row could not be measured; then there are no figures.
+	Failed string `json:"failed,omitempty"`
+
+	// Medians over all rounds.
+	P50NS int64   `json:"p50_ns"`
+	P99NS int64   `json:"p99_ns"`
+	PerS  float64 `json:"per_s"`
+
+	// Of every sample of all rounds.
+	MinNS         int64      `json:"min_ns"`
+	MeanNS        int64      `json:"mean_ns"`
+	P95NS         int64      `json:"p95_ns"`
+	P999NS        int64      `json:"p999_ns"`
+	MaxNS         int64      `json:"max_ns"`
+	StdDevNS      int64      `json:"stddev_ns"`
+	OutliersShare float64    `json:"outliers_share"` // beyond mean + 3 stddev
+	Histogram     *Histogram `json:"histogram,omitempty"`
+
+	// How the calls went, as the caller said after the last round; empty where it
+	// cannot tell or has no choice.
+	Transport string `json:"transport,omitempty"`
+	// What moved the server's bytes: "" is a goroutine for each connection.
+	Engine     string `json:"engine,omitempty"`
+	GoMaxProcs int    `json:"gomaxprocs,omitempty"` // where the row sets it
+	Calls      int64  `json:"calls"`                // over all rounds
+	Rounds     int    `json:"rounds"`
+
+	CallerCPU float64 `json:"caller_cpu_s_per_million"`
+	ServerCPU float64 `json:"server_cpu_s_per_million"`
+	// Where the row counts them: those of both processes, and the softirqs of the
+	// network, which the kernel tells only of the whole machine.
+	ContextSwitchesPerCall *float64 `json:"context_switches_per_call,omitempty"`
+	SoftirqsPerCall        *float64 `json:"softirqs_per_call,omitempty"`
+
+	// The rounds' own figures, in the order in which they ran.
+	P50NSRounds []float64 `json:"p50_ns_rounds"`
+	P99NSRounds []float64 `json:"p99_ns_rounds"`
+	PerSRounds  []float64 `json:"per_s_rounds"`
+}
+
+// A Histogram is how many of a row's samples are in each logarithmic class: ten
+// classes a decade, from the first that is not empty to the last.
+type Histogram struct {
+	LowerNS []int64 `json:"lower_ns"` // the least of each class
+	Counts  []int64 `json:"counts"`
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// As a caller of its own the test's program calls nothing, and reports what its last
+// argument says.
+const asCaller = "NEARCALL_BENCHMARKS_TEST_CALLER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCaller) == "" {
+		os.Exit(m.Run())
+	}
+	if err := callerMain(os.Args[len(os.Args)-1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// fakeTimes are the samples of each round of a caller in these tests, in ns.
+var fakeTimes = []uint64{300, 100, 200, 400}
+
+func callerMain(behaviour string) error {
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for n := 0; lines.Scan(); n++ {
+		if behaviour == "dies" && n == 2 { // after the warm-up and a round
+			return errors.New("the caller had enough")
+		}
+		head := reportHead{Calls: uint64(len(fakeTimes)), ElapsedNS: 1000, CPUNS: 1000, Samples: uint64(len(fakeTimes))}
+		if err := binary.Write(os.Stdout, binary.NativeEndian, head); err != nil {
+			return err
+		}
+		if err := binary.Write(os.Stdout, binary.NativeEndian, fakeTimes); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func fakeRow(t *testing.T, name, behaviour string) rowPlan {
+	t.Helper()
+	row := plan(name, smallBytes, noServer, "", []string{os.Args[0]})
+	row.arguments = []string{behaviour}
+	return row
+}
+
+const fakeRounds = 3
+
+// discard is a file that forgets what is written to it.
+func discard(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// measureFakes measures rows of fake callers.
+func measureFakes(t *testing.T, plans ...rowPlan) []measuredRow {
+	t.Helper()
+	t.Setenv(asCaller, "1")
+	rows, err := tools{}.runGroup(group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, newProgress(discard(t), time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestRowThatFailsDoesNotEndTheRun(t *testing.T) {
+	missing := plan("missing", smallBytes, noServer, "", []string{"/nonexistent"})
+	rows := measureFakes(t, fakeRow(t, "dies", "dies"), fakeRow(t, "lives", ""), missing)
+	if row := rows[1].reduced(); row.Failed != "" || row.Rounds != fakeRounds {
+		t.Errorf("the row beside those that failed: %+v", row)
+	}
+	for i, want := range map[int]string{0: "round 2: no report: EOF: the caller had enough", 2: "/nonexistent"} {
+		if row := rows[i].reduced(); !strings.Contains(row.Failed, want) || row.P50NS != 0 || row.Rounds != 0 || row.Histogram != nil {
+			t.Errorf("a row that failed (%q): %+v", want, row)
+		}
+	}
+}
+
+func TestRowTellsAllSamples(t *testing.T) {
+	row := measureFakes(t, fakeRow(t, "lives", ""))[0].reduced()
+	if row.Group != "fakes" || row.MinNS != 100 || row.MeanNS != 250 || row.MaxNS != 400 || row.P95NS != 400 || row.P999NS != 400 || row.StdDevNS != 117 {
+		t.Errorf("got %+v", row)
+	}
+	counted := int64(0)
+	for _, count := range row.Histogram.Counts {
+		counted += count
+	}
+	if counted != row.Calls || row.Calls != int64(fakeRounds*len(fakeTimes)) {
+		t.Errorf("%d samples are counted, %d calls were made", counted, row.Calls)
+	}
+}
+
+func TestComparisonWithRowThatFailedSaysSo(t *testing.T) {
+	rows := []measuredRow{{plan: fakeRow(t, "b", ""), rounds: []round{{p50: 2}}}, {plan: fakeRow(t, "a", ""), failed: "it died"}}
+	got, err := compared(ratio(small("b", result.FigureP50), small("a", result.FigureP50), result.AtMost(1)), rows)
+	if err != nil || got.NotMeasured != "a failed: it died" || got.Goal.Met {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// scheduled is what a run would measure, all groups that this machine can make.
+func scheduled(t *testing.T, o options) schedule {
+	t.Helper()
+	s, err := o.schedule(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestRunsAreInTime(t *testing.T) {
+	for _, run := range []struct {
+		name string
+		o    options
+		most time.Duration
+	}{{"full", options{}, 40 * time.Minute}, {"quick", options{quick: true}, time.Minute}} {
+		s := scheduled(t, run.o)
+		if got := s.length(); got > run.most || got < run.most/10 {
+			t.Errorf("a %s run would take %s, and has %s", run.name, got, run.most)
+		}
+		if len(s.groups) == 0 || len(s.parts) == 0 {
+			t.Errorf("a %s run measures %d groups and %d parts", run.name, len(s.groups), len(s.parts))
+		}
+	}
+}
+
+func TestLengthIsThatOfAllTurns(t *testing.T) {
+	p := pace{rounds: 3, length: 100 * time.Millisecond, warmUp: 10 * time.Millisecond}
+	row := rowPlan{processes: 1, perSecond: 100}
+	want := serversStart + 2*(callerStart+10*time.Millisecond+3*(100*time.Millisecond+roundEnds+togetherPerCaller))
+	if got := p.lengthOf(group{rows: []rowPlan{row, row}}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// Slices are more and shorter; what ends a round is there more often.
+	sliced := p.lengthOf(group{rows: []rowPlan{row, row}, slices: 2})
+	if more := 2 * 3 * (roundEnds + togetherPerCaller); sliced != want+more {
+		t.Errorf("in slices %s, want %s", sliced, want+more)
+	}
+	long := rowPlan{processes: 1, perSecond: 100, about: time.Second}
+	if got := p.turnOf(long); got < time.Second {
+		t.Errorf("a long turn takes %s", got)
+	}
+}
+
+func TestComparisonsNameRowsThatTakeTurns(t *testing.T) {
+	in := map[result.Figure][]string{} // groups by their rows
+	for _, group := range (tools{}).groups() {
+		for _, row := range group.rows {
+			key := figureOf(row.name, row.size, "")
+			in[key] = append(in[key], group.name)
+		}
+	}
+	for _, c := range comparisons() {
+		of := in[figureOf(c.Of.Row, c.Of.Size, "")]
+		if len(of) == 0 {
+			t.Errorf("no group has the row %s of %d bytes", c.Of.Row, c.Of.Size)
+		}
+		if c.With == nil {
+			continue
+		}
+		with := in[figureOf(c.With.Row, c.With.Size, "")]
+		if len(with) == 0 {
+			t.Errorf("no group has the row %s of %d bytes", c.With.Row, c.With.Size)
+		}
+		together := slices.ContainsFunc(of, func(name string) bool { return slices.Contains(with, name) })
+		if !together {
+			t.Errorf("%s (in %s) and %s (in %s) do not take turns", c.Of.Row, strings.Join(of, ", "), c.With.Row, strings.Join(with, ", "))
+		}
+	}
+}
+
+func TestOnlyChoosesAlsoWhatQuickRunsLeaveOut(t *testing.T) {
+	s := scheduled(t, options{quick: true, only: "^(one-cpu|idle)$"})
+	if len(s.groups) != 1 || s.groups[0].name != "one-cpu" || len(s.parts) != 1 || s.parts[0].name != "idle" {
+		t.Errorf("chosen are %d groups and %d parts", len(s.groups), len(s.parts))
+	}
+}
+
+func TestPlanSaysWhatAndHowLong(t *testing.T) {
+	var out strings.Builder
+	s := scheduled(t, options{quick: true})
+	if err := s.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"small", "server_allocations", "in all, " + s.length().Round(time.Second).String()} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package command_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+// benchResult is what `nearcall bench --json` prints.
+type benchResult struct {
+	Address, Function, Transport string
+	Callers                      int
+	Shared                       bool
+	Calls, Failed                uint64
+	PerS                         float64 `json:"per_s"`
+	ElapsedNs                    int64   `json:"elapsed_ns"`
+	MinNs                        int64   `json:"min_ns"`
+	P50Ns                        int64   `json:"p50_ns"`
+	P90Ns                        int64   `json:"p90_ns"`
+	P99Ns                        int64   `json:"p99_ns"`
+	P999Ns                       int64   `json:"p999_ns"`
+	MaxNs                        int64   `json:"max_ns"`
+	CallerCPUNs                  int64   `json:"caller_cpu_ns_per_call"`
+	ServerCPUNs                  *int64  `json:"server_cpu_ns_per_call"`
+}
+
+func bench(t *testing.T, args ...string) benchResult {
+	t.Helper()
+	got := nearcall(t, append([]string{"bench", "--json", "--warm-up", "10ms", "--duration", "200ms"}, args...)...).expect(t, 0)
+	var r benchResult
+	must(t, json.Unmarshal([]byte(got.out), &r))
+	if r.Calls == 0 || r.Failed != 0 || r.PerS <= 0 || r.CallerCPUNs <= 0 ||
+		r.MinNs > r.P50Ns || r.P50Ns > r.P90Ns || r.P90Ns > r.P99Ns || r.P99Ns > r.P999Ns || r.P999Ns > r.MaxNs {
+		t.Fatalf("got %s", got.out)
+	}
+	return r
+}
+
+func TestBench(t *testing.T) {
+	address := serveDemo(t)
+	got := nearcall(t, "bench", "-d", "100ms", "--warm-up", "0", address, "ack", "2", "3").expect(t, 0,
+		"ack by ", "1 caller, 100ms after 0s of warm-up", "p99.9", "CPU, caller", "CPU, server")
+	if got.err != "" {
+		t.Errorf("on standard error: %q", got.err)
+	}
+	r := bench(t, address+"?shm=off", "md5", "hoge")
+	if r.Transport != "unix socket" || r.Function != "md5" || r.Callers != 1 || r.ServerCPUNs == nil || *r.ServerCPUNs <= 0 {
+		t.Errorf("got %+v", r)
+	}
+	if r := bench(t, "--callers", "3", "--shared", address, "one"); r.Callers != 3 || !r.Shared {
+		t.Errorf("got %+v", r)
+	}
+	if r := bench(t, "--raw", "--callers", "2", address, "echo", "text"); r.Shared {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// Callers have connections of their own, unless they are to share one.
+func TestBenchConnections(t *testing.T) {
+	address := serveDemo(t)
+	count := func(args ...string) int {
+		nearcall(t, append([]string{"bench", "-d", "50ms", "--warm-up", "0"}, append(args, address, "one")...)...).expect(t, 0)
+		var stats struct {
+			Total int `json:"connections_total"`
+		}
+		must(t, json.Unmarshal([]byte(nearcall(t, "stats", "--json", address).expect(t, 0).out), &stats))
+		return stats.Total
+	}
+	before := count("--callers", "4", "--shared")
+	if own := count("--callers", "4") - before; own < 4 {
+		t.Errorf("four callers opened %d connections", own)
+	}
+}
+
+// At a rate every caller waits for its turn, and a call that stalls delays those
+// that are due: all of them tell it.
+func TestBenchRate(t *testing.T) {
+	var calls atomic.Int64
+	address := serve(t, func(s *server.Server) {
+		s.Register("stalls", func() {
+			if calls.Add(1) == 20 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	})
+	r := bench(t, "--rate", "200", address, "stalls")
+	if r.Calls > 42 {
+		t.Errorf("%d calls in 200 ms where 40 were due", r.Calls)
+	}
+	if r.MaxNs < int64(100*time.Millisecond) || r.P90Ns < int64(30*time.Millisecond) {
+		t.Errorf("a stall of 100 ms shows as %+v", r)
+	}
+}
+
+func TestBenchFailures(t *testing.T) {
+	address := serveDemo(t)
+	nearcall(t, "bench", address, "fail", "5", "x").expect(t, 69, "NOT_FOUND")
+	nearcall(t, "bench", "--json", address, "fail", "5", "x").expect(t, 69, `"name":"NOT_FOUND"`)
+	nearcall(t, "bench", address, "ack", "three", "4").expect(t, 67)
+	nearcall(t, "bench", address, "no_such_function").expect(t, 76)
+	nearcall(t, "bench", "unix:/no/such/socket", "one").expect(t, 78)
+	nearcall(t, "bench", address).expect(t, 2)
+	for _, flag := range []string{"--callers=0", "--callers=10001", "--duration=0", "--warm-up=-1s", "--rate=-1", "--rate=NaN", "--rate=x"} {
+		nearcall(t, "bench", flag, address, "one").expect(t, 2)
+	}
+	nearcall(t, "bench", "--raw", address, "echo", "one", "two").expect(t, 2)
+}
+
+// Calls that fail on the way are counted, and the exit code is theirs.
+func TestBenchCountsFailures(t *testing.T) {
+	var calls atomic.Int64
+	address := serve(t, func(s *server.Server) {
+		s.Register("tires", func() error {
+			if calls.Add(1)%2 == 0 {
+				return status.Errorf(status.ResourceExhausted, "tired")
+			}
+			return nil
+		})
+	})
+	got := nearcall(t, "bench", "--json", "-d", "50ms", "--warm-up", "0", address, "tires").expect(t, 72, "tired")
+	var r benchResult
+	must(t, json.Unmarshal([]byte(got.out), &r))
+	if r.Failed == 0 || r.Calls == 0 {
+		t.Errorf("got %s", got.out)
+	}
+}
+
+// Who stops it sees what was measured until then.
+func TestBenchIsStopped(t *testing.T) {
+	address := serveDemo(t)
+	run := exec.Command(binary, "bench", "--duration", "1h", "--warm-up", "0", address, "one")
+	var out, failure strings.Builder
+	run.Stdout, run.Stderr = &out, &failure
+	must(t, run.Start())
+	called := func() bool {
+		var stats struct {
+			Functions map[string]struct{ Calls int }
+		}
+		must(t, json.Unmarshal([]byte(nearcall(t, "stats", "--json", address).expect(t, 0).out), &stats))
+		return stats.Functions["one"].Calls > 0
+	}
+	for deadline := time.Now().Add(10 * time.Second); !called(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it never called")
+		}
+	}
+	must(t, run.Process.Signal(syscall.SIGINT))
+	_ = run.Wait()
+	if code := run.ProcessState.ExitCode(); code != 65 || !strings.Contains(out.String(), "p99.9") || !strings.Contains(failure.String(), "stopped after") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), failure.String())
+	}
+}
+
+// A terminal gets a progress bar, which is gone at the end; nothing else gets one.
+func TestBenchProgress(t *testing.T) {
+	address := serveDemo(t)
+	script := exec.Command("script", "-qec", binary+" bench --duration 300ms --warm-up 0 "+address+" one", "/dev/null")
+	script.Env = append(os.Environ(), "NO_COLOR=1", "TERM=xterm")
+	out, err := script.Output()
+	must(t, err)
+	if !strings.Contains(string(out), "calling") || !regexp.MustCompile(`\r *\r+one by `).Match(out) {
+		t.Errorf("got %q", out)
+	}
+}
+
+const benchmarkGuide = root + "/docs/guides/benchmark.md"
+
+var (
+	numbers   = regexp.MustCompile(`\d+(\.\d+)?`)
+	spaces    = regexp.MustCompile(` +`)
+	transport = regexp.MustCompile(`by (unix socket|shared memory)`)
+)
+
+// The guide shows what the command prints, but for the figures.
+func TestGuideBenchmark(t *testing.T) {
+	address := serveDemo(t)
+	shape := func(text string) string {
+		text = strings.ReplaceAll(text, address, "unix:/tmp/demo.sock")
+		text = transport.ReplaceAllString(text, "by TRANSPORT")
+		return strings.TrimSpace(spaces.ReplaceAllString(numbers.ReplaceAllString(text, "N"), " "))
+	}
+	examples := guideExamples(t, benchmarkGuide)
+	if len(examples) < 4 {
+		t.Fatalf("the guide has %d examples", len(examples))
+	}
+	for _, example := range examples {
+		shell := exec.Command("bash", "-c", "exec 2>&1; "+strings.ReplaceAll(example.command, "unix:/tmp/demo.sock", address))
+		shell.Env = append(os.Environ(), "PATH="+strings.TrimSuffix(binary, "/nearcall")+":"+os.Getenv("PATH"))
+		out, err := shell.Output()
+		must(t, err)
+		if got, want := shape(string(out)), shape(example.output); got != want {
+			t.Errorf("%s\nprints\n%s\nand in the guide\n%s", example.command, got, want)
+		}
+	}
+}
