@@ -39,7 +39,10 @@ type schedule struct {
 func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 	s := schedule{pace: p}
 	for _, group := range f.groups(groups) {
-		if group.quick || !p.quick || f.pattern != nil {
+		if p.quick && f.pattern == nil {
+			group = group.inQuick()
+		}
+		if len(group.rows) > 0 {
 			s.groups = append(s.groups, group)
 		}
 	}
