@@ -55,12 +55,13 @@ var (
 )
 
 const (
-	peersPrefix       = "peers-"
+	peersPrefix       = "peers-" // of groups
+	peerPrefix        = "peer-"  // of their rows
 	heavyBytesAtOnce  = 16 << 20
 	pacedPeersPerS    = 1000
-	pacedPeersSuffix  = "paced"
-	coldCallerSuffix  = "cold-caller"
-	coldServerSuffix  = "cold-server"
+	pacedPeersSuffix  = "-paced"
+	coldCallerSuffix  = "-cold-caller"
+	coldServerSuffix  = "-cold-server"
 	peerServerPrefix  = "peer "
 	bareName          = "bare"
 	nearcallShm       = "nearcall-go-shm"
@@ -81,7 +82,7 @@ func (t tools) peerGroups() []group {
 }
 
 func (t tools) peersCalling(size, callers int) group {
-	g := group{name: fmt.Sprintf("%s%d-%d", peersPrefix, size, callers), onlyFull: &peersPace}
+	g := group{name: "peers" + bySizeAndCallers(size, callers), onlyFull: &peersPace}
 	if size*callers >= heavyBytesAtOnce {
 		g.onlyFull = &heavyPeersPace
 	}
@@ -94,17 +95,19 @@ func (t tools) peersCalling(size, callers int) group {
 		why := fmt.Sprintf("%s takes too long with %d bytes at once", peer.name, size*callers)
 		g.leftOut = append(g.leftOut, result.LeftOut{Group: g.name + ", " + peer.name, Why: why})
 	}
-	g.rows = t.peerRows(able, strconv.Itoa(callers), size, callers)
+	g.rows = t.peerRows(able, bySizeAndCallers(size, callers), size, callers)
 	if size != smallBytes || callers > 1 {
 		leaveOutOfQuick(g.rows)
 	}
 	return g
 }
 
+func bySizeAndCallers(size, callers int) string { return fmt.Sprintf("-%d-%d", size, callers) }
+
 // peerRows are a row for each peer, after those of Nearcall and of a bare socket.
 func (t tools) peerRows(of []peer, suffix string, size, callers int) []rowPlan {
 	beside := func(name string, server serverName, by route, mode string) rowPlan {
-		row := t.goRow(peersPrefix+name+"-"+suffix, server, by, mode, callers)
+		row := t.goRow(peerPrefix+name+suffix, server, by, mode, callers)
 		row.size, row.inQuick = size, true
 		return row
 	}
@@ -114,7 +117,7 @@ func (t tools) peerRows(of []peer, suffix string, size, callers int) []rowPlan {
 		beside(bareName, goServer, "", "bare"),
 	}
 	for _, peer := range of {
-		row := plan(peersPrefix+peer.name+"-"+suffix, size, peerServerPrefix+serverName(peer.name), "", []string{t.peerProgram(peer.name), "call"})
+		row := plan(peerPrefix+peer.name+suffix, size, peerServerPrefix+serverName(peer.name), "", []string{t.peerProgram(peer.name), "call"})
 		row.callers, row.arguments = callers, []string{strconv.Itoa(callers)}
 		row.inQuick, row.notMeasured = peer.light, t.whyNotBuilt(peer.name)
 		if peer.processes {
@@ -131,7 +134,7 @@ func (t tools) pacedPeers() group {
 	for i := range rows {
 		rows[i].perSecond = pacedPeersPerS
 	}
-	return group{name: peersPrefix + pacedPeersSuffix, onlyFull: &peersPace, rows: rows}
+	return group{name: "peers" + pacedPeersSuffix, onlyFull: &peersPace, rows: rows}
 }
 
 // coldPeers are starts of a caller with the server running, and of both.
@@ -139,9 +142,9 @@ func (t tools) coldPeers() group {
 	cold := t.built("coldcaller")
 	var rows []rowPlan
 	add := func(name string, server serverName, caller, starts []string) {
-		running := plan(peersPrefix+name+"-"+coldCallerSuffix, smallBytes, server, "", []string{cold, "caller"})
+		running := plan(peerPrefix+name+coldCallerSuffix, smallBytes, server, "", []string{cold, "caller"})
 		running.arguments = caller
-		both := plan(peersPrefix+name+"-"+coldServerSuffix, smallBytes, noServer, "", []string{cold, "server"})
+		both := plan(peerPrefix+name+coldServerSuffix, smallBytes, noServer, "", []string{cold, "server"})
 		both.arguments = append(append(caller[:len(caller):len(caller)], "--"), starts...)
 		running.notMeasured = t.whyNotBuilt(name)
 		both.notMeasured = running.notMeasured
@@ -153,7 +156,7 @@ func (t tools) coldPeers() group {
 		program := t.peerProgram(peer.name)
 		add(peer.name, peerServerPrefix+serverName(peer.name), []string{program, "call"}, []string{program, "serve", "unix:{path}"})
 	}
-	return group{name: peersPrefix + "cold", onlyFull: &coldPeersPace, rows: rows}
+	return group{name: "peers-cold", onlyFull: &coldPeersPace, rows: rows}
 }
 
 func (t tools) peerProgram(name string) string { return filepath.Join(t.built("peers"), name) }
@@ -183,6 +186,18 @@ func leaveOutOfQuick(rows []rowPlan) {
 	for i := range rows {
 		rows[i].inQuick = false
 	}
+}
+
+// ofPeers are how often as long as a call of Nearcall one of each peer takes.
+func ofPeers() []result.Comparison {
+	suffix := bySizeAndCallers(smallBytes, 1)
+	var all []result.Comparison
+	for _, peer := range peers {
+		if peer.light {
+			all = append(all, ratio(small(peerPrefix+peer.name+suffix, result.FigureP50), small(peerPrefix+nearcallShm+suffix, result.FigureP50), nil))
+		}
+	}
+	return all
 }
 
 // describePeers returns how those peers are set up that rows are about; those that

@@ -17,8 +17,9 @@ import struct
 import sys
 from typing import Any
 
-import nearcall
 from calling import Call, obey, payload_of
+
+import nearcall
 
 # How the calls went, as a report tells it.
 TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3}
@@ -30,6 +31,7 @@ KNOWN: dict[str, tuple[str, list[Any], Any]] = {
     "ack": ("ack", [3, 4], 125),
     "md5": ("md5", ["hoge"], "ea703e7aa1efda0064eaa507d9e8ab7e"),
 }
+
 
 def ack(m: int, n: int) -> int:
     if m == 0:

@@ -3,8 +3,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -59,7 +60,9 @@ func (p *peer) Serve(path string) (string, error) {
 func (p *peer) startBus(path string) (string, error) {
 	p.bus = exec.Command("dbus-daemon", "--session", "--nofork", "--nopidfile", "--print-address", "--address=unix:path="+path)
 	p.bus.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.bus.Stderr = os.Stderr
+	// It warns of limits that only root can raise; that matters only when it fails.
+	var said bytes.Buffer
+	p.bus.Stderr = &said
 	output, err := p.bus.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -68,7 +71,10 @@ func (p *peer) startBus(path string) (string, error) {
 		return "", err
 	}
 	address, err := bufio.NewReader(output).ReadString('\n')
-	return strings.TrimSpace(address), err
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("dbus-daemon tells no address: %w", err), p.bus.Wait(), errors.New(said.String()))
+	}
+	return strings.TrimSpace(address), nil
 }
 
 // Close ends the bus; how it ends does not matter.

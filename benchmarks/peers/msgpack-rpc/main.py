@@ -12,10 +12,10 @@ from socket import socket
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "callers"))
 
-import msgpackrpc  # noqa: E402
-from calling import Call, obey, payload_of  # noqa: E402
-from msgpackrpc.transport import tcp  # noqa: E402
-from tornado.netutil import bind_sockets  # noqa: E402
+import msgpackrpc
+from calling import Call, obey, payload_of
+from msgpackrpc.transport import tcp
+from tornado.netutil import bind_sockets
 
 DESCRIPTION = {
     "version": version("msgpack-rpc-python"),

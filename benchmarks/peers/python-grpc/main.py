@@ -18,7 +18,10 @@ from calling import Call, obey, payload_of  # noqa: E402
 
 DESCRIPTION = {
     "version": grpc.__version__,
-    "configuration": "the server is the gRPC peer's, in Go; Unix socket, insecure channel; all callers, which are threads, share one channel and stub",
+    "configuration": (
+        "the server is the gRPC peer's, in Go; Unix socket, insecure channel;"
+        " all callers, which are threads, share one channel and stub"
+    ),
     "documentation": "https://grpc.io/docs/guides/performance/",
 }
 
