@@ -4,7 +4,6 @@ What it is used for is in ../README.md.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -40,16 +39,13 @@ def open_callers(address: str, size: int, callers: int) -> list[Call]:
 
 
 def main() -> None:
-    # The first argument is the program of the gRPC peer.
     match sys.argv[1:]:
-        case [server, "serve", address]:
-            os.execv(server, [server, "serve", address])
-        case [_, "call", address, size, callers]:
+        case ["call", address, size, callers]:
             obey(open_callers(address, int(size), int(callers)))
-        case [_, "describe"]:
+        case ["describe"]:
             print(json.dumps(DESCRIPTION))
         case _:
-            sys.exit("usage: main.py SERVER serve ADDRESS, call ADDRESS PAYLOAD_BYTES CALLERS, or describe")
+            sys.exit("usage: main.py call ADDRESS PAYLOAD_BYTES CALLERS, or describe; the server is the gRPC peer's")
 
 
 if __name__ == "__main__":
