@@ -24,6 +24,8 @@ type peer struct {
 	// bytesAtOnceMax is how much callers may send at the same time if a round is to
 	// end; 0: any.
 	bytesAtOnceMax int
+	// startsIn is about what a caller takes to start, where that is long.
+	startsIn time.Duration
 }
 
 // peers are in the order in which reports show them.
@@ -40,8 +42,8 @@ var peers = []peer{
 	{name: "dbus", light: true, bytesAtOnceMax: mebibyte},
 	{name: "zeromq", processes: true},
 	{name: "nng", processes: true},
-	{name: "python-grpc"},
-	{name: "msgpack-rpc"},
+	{name: "python-grpc", startsIn: 500 * time.Millisecond},
+	{name: "msgpack-rpc", startsIn: 500 * time.Millisecond},
 }
 
 var (
@@ -58,6 +60,7 @@ const (
 	peersPrefix       = "peers-" // of groups
 	peerPrefix        = "peer-"  // of their rows
 	heavyBytesAtOnce  = 16 << 20
+	peerBytesPerS     = 200 << 20 // what a slower peer carries, about
 	pacedPeersPerS    = 1000
 	pacedPeersSuffix  = "-paced"
 	coldCallerSuffix  = "-cold-caller"
@@ -120,6 +123,7 @@ func (t tools) peerRows(of []peer, suffix string, size, callers int) []rowPlan {
 		row := plan(peerPrefix+peer.name+suffix, size, peerServerPrefix+serverName(peer.name), "", []string{t.peerProgram(peer.name), "call"})
 		row.callers, row.arguments = callers, []string{strconv.Itoa(callers)}
 		row.inQuick, row.notMeasured = peer.light, t.whyNotBuilt(peer.name)
+		row.startsIn, row.about = peer.startsIn, time.Duration(size*callers)*time.Second/peerBytesPerS
 		if peer.processes {
 			row.processes, row.arguments = callers, []string{"1"}
 		}
@@ -141,20 +145,22 @@ func (t tools) pacedPeers() group {
 func (t tools) coldPeers() group {
 	cold := t.built("coldcaller")
 	var rows []rowPlan
-	add := func(name string, server serverName, caller, starts []string) {
+	add := func(name string, server serverName, caller, starts []string, startsIn time.Duration) {
 		running := plan(peerPrefix+name+coldCallerSuffix, smallBytes, server, "", []string{cold, "caller"})
 		running.arguments = caller
 		both := plan(peerPrefix+name+coldServerSuffix, smallBytes, noServer, "", []string{cold, "server"})
 		both.arguments = append(append(caller[:len(caller):len(caller)], "--"), starts...)
 		running.notMeasured = t.whyNotBuilt(name)
 		both.notMeasured = running.notMeasured
+		running.startsIn, running.about = startsIn, startsIn
+		both.startsIn, both.about = startsIn, startsIn
 		rows = append(rows, running, both)
 	}
-	add("nearcall-go", testServer, []string{t.built("gocaller"), "shared"}, []string{t.built("testserver"), "-address", "unix:{path}"})
-	add(bareName, goServer, []string{t.built("gocaller"), "bare"}, []string{t.built("bareserver"), "{path}"})
+	add("nearcall-go", testServer, []string{t.built("gocaller"), "shared"}, []string{t.built("testserver"), "-address", "unix:{path}"}, 0)
+	add(bareName, goServer, []string{t.built("gocaller"), "bare"}, []string{t.built("bareserver"), "{path}"}, 0)
 	for _, peer := range peers {
 		program := t.peerProgram(peer.name)
-		add(peer.name, peerServerPrefix+serverName(peer.name), []string{program, "call"}, []string{program, "serve", "unix:{path}"})
+		add(peer.name, peerServerPrefix+serverName(peer.name), []string{program, "call"}, []string{program, "serve", "unix:{path}"}, peer.startsIn)
 	}
 	return group{name: "peers-cold", onlyFull: &coldPeersPace, rows: rows}
 }

@@ -76,6 +76,8 @@ type rowPlan struct {
 	goMaxProcs int
 	// notMeasured is why the row is known to have no figures; "": it has.
 	notMeasured string
+	// startsIn is about what its callers take to start, beyond what most take.
+	startsIn time.Duration
 	// inQuick is whether a quick run has the row although it has not the whole group.
 	inQuick bool
 }

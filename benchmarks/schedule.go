@@ -56,7 +56,7 @@ func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 
 // startOf is how long a row's callers take to start and to warm up.
 func (p pace) startOf(row rowPlan) time.Duration {
-	return callerStart + time.Duration(row.processes-1)*nextCallerStart + p.warmUp
+	return callerStart + time.Duration(row.processes-1)*nextCallerStart + row.startsIn + p.warmUp
 }
 
 // turnOf is how long one turn of a row takes.
