@@ -48,6 +48,9 @@ deps: ## install the Debian packages that builds and tests need, or say which
 	@tools/check-go
 	@tools/install-debian-packages
 
+deps-bench: ## the same for the benchmarks' peers; what is missing is told, and not measured
+	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
+
 test: deps ## every test there is, about 30 minutes on two processors
 	@tools/run-parts test build $(TEST_PARTS)
 
@@ -59,10 +62,10 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (20)
 
-bench: deps build build-perl build-python ## all measurements, in 40 minutes at most; README and report show them
+bench: deps deps-bench build build-perl build-python ## all measurements, in 40 minutes at most; README and report show them
 	@benchmarks/run
 
-bench-quick: deps build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
+bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
 	@benchmarks/run -quick
 
 bench-compare: deps ## fails when calls are over 5 % slower than in the revision BASE
@@ -79,8 +82,8 @@ clean: ## remove all that was built
 
 ##@ Parts of build
 
-build-go: check-go ## every Go module, build/bin/nearcall, what tests start
-	@for module in $$(tools/go-modules); do go build -C "$$module" -o /dev/null ./...; done
+build-go: check-go ## every Go module but the benchmarks' peers, build/bin/nearcall, what tests start
+	@for module in $$(tools/go-modules benchmarks/peers); do go build -C "$$module" -o /dev/null ./...; done
 	@go build -o build/testserver ./internal/testserver
 	@go build -o build/testgiver ./internal/testgiver
 	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
@@ -138,6 +141,9 @@ test-faults: build build-perl build-python ## forks, kills, stops, bad input, fa
 	@$(MAKE) -C libnearcall test-programs
 	@tests/forks
 
+test-peers: check-go deps-bench ## the benchmarks' peers echo; not in `make test`, which needs none of them
+	@go test -C benchmarks/peers -count 1 .
+
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
 
@@ -176,5 +182,5 @@ lint-python: ## ruff and mypy
 check-go:
 	@tools/check-go
 
-.PHONY: help demo build install deps test lint generate fuzz bench bench-quick bench-compare soak clean \
-	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
+.PHONY: help demo build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
+	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) test-peers fuzz-go fuzz-c $(LINT_PARTS) check-go

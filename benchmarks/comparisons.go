@@ -48,6 +48,7 @@ func comparisons() []result.Comparison {
 	all = append(all, ofHandoffs()...)
 	all = append(all, ofCommands()...)
 	all = append(all, ofSizes()...)
+	all = append(all, ofPeers()...)
 	for _, count := range processCounts {
 		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
 	}

@@ -42,7 +42,7 @@ func (s *scene) endpoint(name serverName) []string {
 	case manyServer:
 		return []string{s.built("testserver"), "-address", local, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes)}
 	}
-	return nil
+	return s.peerServer(name, local)
 }
 
 func (s *scene) startEndpoint(name serverName) error {

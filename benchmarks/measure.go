@@ -66,6 +66,7 @@ func (o options) measureAll() (*result.Result, error) {
 	for _, row := range rows {
 		r.Rows = append(r.Rows, row.reduced())
 	}
+	r.Peers = o.describePeers(rows, r.Versions.Nearcall)
 	r.Comparisons = compareAll(comparisons(), rows)
 	measureParts(r, append(s.parts, o.ofRows(rows)...), watch)
 	return r, nil
@@ -85,6 +86,7 @@ func (t tools) measureRows(r *result.Result, s schedule, folder string, watch *p
 	var rows []measuredRow
 	for _, group := range s.groups {
 		watch.begin(group.name, s.pace.lengthOf(group))
+		r.LeftOut = append(r.LeftOut, group.leftOut...)
 		measured, err := t.runGroup(group, folder, s.pace, watch)
 		if errors.Is(err, errNotHere) {
 			watch.add(s.pace.lengthOf(group))

@@ -3,6 +3,8 @@ package main
 import (
 	"path/filepath"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
 // Sizes of payloads in bytes. typedBytes is ack(0, 1) as MessagePack.
@@ -72,6 +74,12 @@ type rowPlan struct {
 	counted    bool      // the kernel's work for it is counted
 	engine     string
 	goMaxProcs int
+	// notMeasured is why the row is known to have no figures; "": it has.
+	notMeasured string
+	// startsIn is about what its callers take to start, beyond what most take.
+	startsIn time.Duration
+	// inQuick is whether a quick run has the row although it has not the whole group.
+	inQuick bool
 }
 
 // plan returns a row with one caller that calls as fast as it can.
@@ -94,6 +102,8 @@ type group struct {
 	// onlyFull is its own pace; a quick run leaves it out unless it is asked for. nil: it
 	// is in every run.
 	onlyFull *pace
+	// leftOut are rows that are not measured, as planned.
+	leftOut []result.LeftOut
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
 }
@@ -116,4 +126,19 @@ func (t tools) perlCaller(mode string) []string {
 
 func (t tools) pythonCaller(mode string) []string {
 	return []string{t.python, filepath.Join(t.root, "benchmarks/callers/caller.py"), mode}
+}
+
+// inQuick returns the group with the rows that a quick run has.
+func (g group) inQuick() group {
+	if g.quick {
+		return g
+	}
+	rows := g.rows
+	g.rows = nil
+	for _, row := range rows {
+		if row.inQuick {
+			g.rows = append(g.rows, row)
+		}
+	}
+	return g
 }

@@ -80,6 +80,10 @@ func (s *scene) start(command ...string) (*process, error) {
 func (s *scene) startServers(rows []measuredRow) {
 	s.servers = map[serverName]*process{}
 	for i := range rows {
+		if why := rows[i].plan.notMeasured; why != "" {
+			rows[i].fail(errors.New(why))
+			continue
+		}
 		if err := s.startServer(rows[i].plan); err != nil {
 			rows[i].fail(err)
 		}

@@ -39,7 +39,10 @@ type schedule struct {
 func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 	s := schedule{pace: p}
 	for _, group := range f.groups(groups) {
-		if group.quick || !p.quick || f.pattern != nil {
+		if p.quick && f.pattern == nil {
+			group = group.inQuick()
+		}
+		if len(group.rows) > 0 {
 			s.groups = append(s.groups, group)
 		}
 	}
@@ -53,7 +56,7 @@ func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 
 // startOf is how long a row's callers take to start and to warm up.
 func (p pace) startOf(row rowPlan) time.Duration {
-	return callerStart + time.Duration(row.processes-1)*nextCallerStart + p.warmUp
+	return callerStart + time.Duration(row.processes-1)*nextCallerStart + row.startsIn + p.warmUp
 }
 
 // turnOf is how long one turn of a row takes.

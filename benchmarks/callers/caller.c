@@ -190,21 +190,20 @@ static int obey(const struct subject *subject, void *state)
     return 0;
 }
 
-int main(int argc, char **argv)
+int caller_main(int argc, char **argv, const struct subject *const *subjects, size_t count)
 {
-    static const struct subject *const subjects[] = {
-        &subject_bare, &subject_spin, &subject_memcpy, &subject_simple, &subject_simple_reconnect,
-        &subject_raw, &subject_typed, &subject_pipelined, &subject_cgo, &subject_http, &subject_run, &subject_goroutine,
-        &subject_child_raw, &subject_child_goroutine, &subject_one, &subject_ack, &subject_md5};
     const struct subject *subject = NULL;
     void *state;
 
-    for (size_t i = 0; argc == 4 && i < sizeof subjects / sizeof subjects[0]; i++) {
+    for (size_t i = 0; argc == 4 && i < count; i++) {
         if (strcmp(argv[1], subjects[i]->name) == 0)
             subject = subjects[i];
     }
     if (subject == NULL) {
-        fprintf(stderr, "usage: caller bare|spin|memcpy|simple|simple-reconnect|raw|typed|pipelined|cgo|goroutine|child-raw|child-goroutine|one|ack|md5 ADDRESS PAYLOAD_BYTES\n");
+        fputs("usage: caller MODE ADDRESS PAYLOAD_BYTES; modes are", stderr);
+        for (size_t i = 0; i < count; i++)
+            fprintf(stderr, " %s", subjects[i]->name);
+        fputc('\n', stderr);
         return 2;
     }
     /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */

@@ -47,6 +47,9 @@ extern const struct subject subject_one;            /* libnearcall, functions of
 extern const struct subject subject_ack;
 extern const struct subject subject_md5;
 
+/* The whole program of a caller that has these modes; returns its exit code. */
+int caller_main(int argc, char **argv, const struct subject *const *subjects, size_t count);
+
 /* Heap allocations of this process so far (allocations.c). */
 uint64_t allocations_count(void);
 

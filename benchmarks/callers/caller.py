@@ -6,7 +6,7 @@ MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened 
 handle; alone-one, alone-ack, alone-md5: Python itself; simple-one, simple-ack, simple-md5: the
 simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 
-What it prints and what is timed is as in caller.c; allocations are not counted.
+What it prints and what is timed is as in calling.py.
 """
 
 import hashlib
@@ -15,15 +15,11 @@ import os
 import socket
 import struct
 import sys
-from array import array
-from collections.abc import Callable
-from time import perf_counter_ns, process_time_ns
 from typing import Any
 
-import nearcall
+from calling import Call, obey, payload_of
 
-NOT_COUNTED = 2**64 - 1
-NS_PER_MS = 1_000_000
+import nearcall
 
 # How the calls went, as a report tells it.
 TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3}
@@ -35,8 +31,6 @@ KNOWN: dict[str, tuple[str, list[Any], Any]] = {
     "ack": ("ack", [3, 4], 125),
     "md5": ("md5", ["hoge"], "ea703e7aa1efda0064eaa507d9e8ab7e"),
 }
-
-Call = Callable[[], object]
 
 
 def ack(m: int, n: int) -> int:
@@ -105,7 +99,7 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcal
         become_child()
         mode = mode.removeprefix("child-")
     if mode == "raw":
-        payload = bytes((i * 31 + 7) & 255 for i in range(payload_bytes))
+        payload = payload_of(payload_bytes)
         return go, checked(lambda: call("echo", payload), payload)
     # As a program writes it: to unpack a list is not what is measured.
     ways: dict[str, Call] = {
@@ -126,34 +120,11 @@ def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Clien
     return client_subject(mode, address, payload_bytes)
 
 
-def run(go: nearcall.Client | None, call: Call, run_ms: int) -> bytes:
-    samples = array("Q")
-    begin_cpu = process_time_ns()
-    begin = perf_counter_ns()
-    until = begin + run_ms * NS_PER_MS
-    end = begin
-    while end < until:
-        start = perf_counter_ns()
-        call()
-        end = perf_counter_ns()
-        samples.append(end - start)
-    cpu = process_time_ns() - begin_cpu
-    transport = TRANSPORTS.get(go.transport(), 0) if go else 0
-    head = array("Q", [len(samples), end - begin, cpu, NOT_COUNTED, len(samples), transport])
-    return head.tobytes() + samples.tobytes()
-
-
 def main() -> None:
     if len(sys.argv) != 4:
         sys.exit("usage: caller.py MODE ADDRESS PAYLOAD_BYTES")
     go, call = subject(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    print("ready", flush=True)
-    for line in sys.stdin:
-        command, run_ms, *_ = line.split()
-        if command != "run":
-            sys.exit(f'expected "run MILLISECONDS", got {line}')
-        sys.stdout.buffer.write(run(go, call, int(run_ms)))
-        sys.stdout.buffer.flush()
+    obey([call], lambda: TRANSPORTS.get(go.transport(), 0) if go else 0)
 
 
 if __name__ == "__main__":

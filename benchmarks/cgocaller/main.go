@@ -73,14 +73,14 @@ func open(mode, address string, payloadBytes int) (machine, error) {
 	return machine{}, fmt.Errorf("mode %q; see cgocaller/main.go", mode)
 }
 
-func (m machine) measure(length time.Duration) (protocol.Report, error) {
+func (m machine) measure(c protocol.Command) (protocol.Report, error) {
 	cpu, err := protocol.OwnCPU()
 	if err != nil {
 		return protocol.Report{}, err
 	}
 	stop := spin(m.busy)
 	begin := time.Now()
-	samples, err := m.callUntil(begin.Add(length))
+	samples, err := m.callUntil(begin.Add(c.Length))
 	elapsed := time.Since(begin)
 	stop()
 	cpuAfter, cpuErr := protocol.OwnCPU()

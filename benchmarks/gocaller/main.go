@@ -15,18 +15,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"sync"
-	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
-
-// A subject makes one call. Each caller has its own.
-type subject func() error
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -50,23 +45,20 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	return protocol.Serve(func(length time.Duration) (protocol.Report, error) {
-		return all.measure(length, numbers[2]*int(length.Milliseconds()))
+	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) {
+		return all.measure(c, numbers[2]*int(c.Length.Milliseconds()))
 	})
 }
 
 // subjects are the callers of this process.
 type subjects struct {
-	calls []subject
+	calls []calling.Call
 	// transport tells how the calls went; nil where nothing can.
 	transport func() string
 }
 
 func openSubjects(mode, address string, payloadBytes, callers int) (subjects, error) {
-	payload := make([]byte, payloadBytes)
-	for i := range payload {
-		payload[i] = byte(i*31 + 7)
-	}
+	payload := calling.Payload(payloadBytes)
 	switch mode {
 	case "bare":
 		return openBare(address, payload, callers)
@@ -86,61 +78,11 @@ func openSubjects(mode, address string, payloadBytes, callers int) (subjects, er
 	return subjects{}, fmt.Errorf("mode %q; see gocaller/main.go", mode)
 }
 
-// measure lets all call: until length has passed, or, with count, so often each.
-func (all subjects) measure(length time.Duration, count int) (protocol.Report, error) {
-	samples := make([][]uint64, len(all.calls))
-	failures := make([]error, len(all.calls))
-	cpu, err := protocol.OwnCPU()
-	if err != nil {
-		return protocol.Report{}, err
-	}
-	begin := time.Now()
-	var callers sync.WaitGroup
-	for i, call := range all.calls {
-		callers.Go(func() {
-			if count > 0 {
-				samples[i], failures[i] = callTimes(call, count)
-			} else {
-				samples[i], failures[i] = callUntil(call, begin.Add(length))
-			}
-		})
-	}
-	callers.Wait()
-	elapsed := time.Since(begin)
-	cpuAfter, err := protocol.OwnCPU()
-	if err := errors.Join(append(failures, err)...); err != nil {
-		return protocol.Report{}, err
-	}
-	r := protocol.Report{Samples: samples, Elapsed: elapsed, CPU: cpuAfter - cpu}
-	if all.transport != nil {
+// measure lets all call: as the command has it or, with count, so often each.
+func (all subjects) measure(c protocol.Command, count int) (protocol.Report, error) {
+	r, err := calling.Measure(all.calls, c, count)
+	if err == nil && all.transport != nil {
 		r.Transport = protocol.TransportOf(all.transport())
 	}
-	return r, nil
-}
-
-func callUntil(call subject, until time.Time) ([]uint64, error) {
-	samples := make([]uint64, 0, 1<<14)
-	for {
-		begin := time.Now()
-		if err := call(); err != nil {
-			return nil, err
-		}
-		end := time.Now()
-		samples = append(samples, uint64(end.Sub(begin)))
-		if end.After(until) {
-			return samples, nil
-		}
-	}
-}
-
-func callTimes(call subject, count int) ([]uint64, error) {
-	samples := make([]uint64, count)
-	for i := range samples {
-		begin := time.Now()
-		if err := call(); err != nil {
-			return nil, err
-		}
-		samples[i] = uint64(time.Since(begin))
-	}
-	return samples, nil
+	return r, err
 }

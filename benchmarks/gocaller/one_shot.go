@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/client"
 )
 
@@ -19,7 +20,7 @@ const callsUntilMemoryMax = 256
 
 // openEach returns callers with a client each, that is a connection each.
 func openEach(address string, payload []byte, callers int, timeout time.Duration) (subjects, error) {
-	all := subjects{calls: make([]subject, callers)}
+	all := subjects{calls: make([]calling.Call, callers)}
 	for i := range all.calls {
 		c, err := client.New(address, client.WithTimeout(timeout))
 		if err != nil {
@@ -48,7 +49,7 @@ func reachMemory(c *client.Client, payload []byte, may bool) error {
 
 // openOneShot returns callers that connect, call once and close: each of these times.
 func openOneShot(address string, payload []byte, callers int, timeout time.Duration) (subjects, error) {
-	calls := make([]subject, callers)
+	calls := make([]calling.Call, callers)
 	for i := range calls {
 		calls[i] = func() error {
 			c, err := client.New(address, client.WithTimeout(timeout))

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/client"
 )
 
@@ -21,7 +22,7 @@ func openShared(address string, payload []byte, callers int) (subjects, error) {
 	if err != nil {
 		return subjects{}, err
 	}
-	calls := make([]subject, callers)
+	calls := make([]calling.Call, callers)
 	for i := range calls {
 		calls[i] = echoCall(c, payload)
 	}
@@ -29,7 +30,7 @@ func openShared(address string, payload []byte, callers int) (subjects, error) {
 }
 
 // echoCall checks an answer by its length.
-func echoCall(c *client.Client, payload []byte) subject {
+func echoCall(c *client.Client, payload []byte) calling.Call {
 	ctx := context.Background()
 	answer := make([]byte, 0, len(payload))
 	return func() error {
@@ -54,7 +55,7 @@ func compareEcho(c *client.Client, payload []byte) error {
 // openBare returns callers with a connection each.
 func openBare(address string, payload []byte, callers int) (subjects, error) {
 	network, target, _ := strings.Cut(address, ":")
-	calls := make([]subject, callers)
+	calls := make([]calling.Call, callers)
 	for i := range calls {
 		connection, err := net.Dial(network, target)
 		if err != nil {
@@ -68,7 +69,7 @@ func openBare(address string, payload []byte, callers int) (subjects, error) {
 	return subjects{calls: calls}, nil
 }
 
-func bareCall(connection net.Conn, payload []byte) subject {
+func bareCall(connection net.Conn, payload []byte) calling.Call {
 	message := binary.BigEndian.AppendUint32(nil, uint32(len(payload)))
 	message = append(message, payload...)
 	answer := make([]byte, len(message))

@@ -7,8 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,21 +44,24 @@ type Report struct {
 	Transport Transport
 }
 
+// A Command is one run.
+type Command struct {
+	Length    time.Duration
+	PerSecond int   // 0: as fast as callers can
+	BeginNS   int64 // of CLOCK_MONOTONIC; 0: at once
+}
+
 // Serve says that the caller is ready and answers every command by a report, until
 // standard input ends.
-func Serve(run func(length time.Duration) (Report, error)) error {
+func Serve(run func(Command) (Report, error)) error {
 	fmt.Println("ready")
-	commands := bufio.NewScanner(os.Stdin)
-	for commands.Scan() {
-		fields := strings.Fields(commands.Text())
-		if len(fields) < 2 || fields[0] != "run" {
-			return fmt.Errorf("expected \"run MILLISECONDS\", got %q", commands.Text())
-		}
-		milliseconds, err := strconv.Atoi(fields[1])
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		command, err := parse(lines.Text())
 		if err != nil {
 			return err
 		}
-		report, err := run(time.Duration(milliseconds) * time.Millisecond)
+		report, err := run(command)
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,17 @@ func Serve(run func(length time.Duration) (Report, error)) error {
 			return err
 		}
 	}
-	return commands.Err()
+	return lines.Err()
+}
+
+func parse(line string) (Command, error) {
+	var milliseconds, perSecond, beginNS int64
+	// What is left out is 0.
+	_, err := fmt.Sscanf(line+" 0 0", "run %d %d %d", &milliseconds, &perSecond, &beginNS)
+	if err != nil || milliseconds <= 0 || perSecond < 0 {
+		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %q", line)
+	}
+	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS}, nil
 }
 
 func (r Report) write() error {
@@ -89,9 +100,15 @@ func (r Report) write() error {
 	return out.Flush()
 }
 
-// OwnCPU returns the CPU time that this process has used.
+// OwnCPU returns the CPU time that this process has used, and the programs it ran.
 func OwnCPU() (time.Duration, error) {
-	var t unix.Timespec
-	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
-	return time.Duration(t.Nano()), err
+	var own unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &own); err != nil {
+		return 0, err
+	}
+	var children unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &children); err != nil {
+		return 0, err
+	}
+	return time.Duration(own.Nano() + children.Utime.Nano() + children.Stime.Nano()), nil
 }

@@ -62,10 +62,6 @@ func peersOf(r *result.Result) peersView {
 func peerRows(rows []result.Row) ([]peerRow, bool) {
 	var all []peerRow
 	for _, row := range rows {
-		if says := ownInPeer[row.Name]; says != "" {
-			all = append(all, peerRow{says, row.Size, row.Callers, row})
-			continue
-		}
 		parts := peerName.FindStringSubmatch(row.Name)
 		if parts == nil {
 			return nil, false
@@ -75,7 +71,11 @@ func peerRows(rows []result.Row) ([]peerRow, bool) {
 		if sizeErr != nil || callersErr != nil {
 			return nil, false
 		}
-		all = append(all, peerRow{parts[1], size, callers, row})
+		way := parts[1]
+		if says := ownInPeer[way]; says != "" {
+			way = says
+		}
+		all = append(all, peerRow{way, size, callers, row})
 	}
 	return all, true
 }

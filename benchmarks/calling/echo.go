@@ -1,0 +1,36 @@
+package calling
+
+import (
+	"bytes"
+	"errors"
+)
+
+// ErrDiffers is an echo that is not what was sent.
+var ErrDiffers = errors.New("the echo differs")
+
+// An Echo sends a request and returns the answer, which may be overwritten by the next
+// call of the same Echo. Each caller has its own.
+type Echo func(request []byte) (answer []byte, err error)
+
+// Echoing returns callers that send the payload. Each has made one call whose answer was
+// compared in full; from then on the length is.
+func Echoing(echoes []Echo, payload []byte) ([]Call, error) {
+	calls := make([]Call, len(echoes))
+	for i, echo := range echoes {
+		answer, err := echo(payload)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(answer, payload) {
+			return nil, ErrDiffers
+		}
+		calls[i] = func() error {
+			answer, err := echo(payload)
+			if err == nil && len(answer) != len(payload) {
+				err = ErrDiffers
+			}
+			return err
+		}
+	}
+	return calls, nil
+}

@@ -1,0 +1,6 @@
+// What the Thrift peer serves. Generated from it by ../generate.
+namespace go echo
+
+service Echo {
+  binary Echo(1: binary data)
+}
