@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/server/eventloop"
 )
@@ -30,14 +31,28 @@ func connectIdle(t *testing.T, path string) idleCaller {
 	return idleCaller(descriptor)
 }
 
-// say sends and waits for an answer.
-func (c idleCaller) say(t *testing.T, data []byte) {
+// say sends and reads an answer into reply.
+func (c idleCaller) say(t *testing.T, data, reply []byte) []byte {
 	t.Helper()
 	if _, err := unix.Write(int(c), data); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(int(c), make([]byte, 1024)); n <= 0 || err != nil {
+	n, err := unix.Read(int(c), reply)
+	if n <= 0 || err != nil {
 		t.Fatalf("read: %d, %v", n, err)
+	}
+	return reply[:n]
+}
+
+// call sends a request, which may be changed, with this id and checks the reply.
+func (c idleCaller) call(t *testing.T, request []byte, id uint64, reply []byte) {
+	t.Helper()
+	header := wire.ParseHeader(request)
+	header.CallID = id
+	header.Put(request)
+	got := wire.ParseHeader(c.say(t, request, reply))
+	if got.Type != wire.Reply || got.CallID != id {
+		t.Fatalf("%s %d, want the reply to %d", got.Type, got.CallID, id)
 	}
 }
 
@@ -64,11 +79,12 @@ func idle(t *testing.T, s *server.Server) (goroutines int, bytesEach int) {
 	r.connect().wantEcho("warm")
 	before := used(t)
 	request := (&caller{TB: t}).request("echo", []byte("x"))
+	reply := make([]byte, 1024)
 	callers := make([]idleCaller, idleConnections)
 	for i := range callers {
 		callers[i] = connectIdle(t, r.address.String())
-		callers[i].say(t, hello())
-		callers[i].say(t, request)
+		callers[i].say(t, hello(), reply)
+		callers[i].call(t, request, 1, reply)
 	}
 	var now usage
 	waitFor(t, func() bool {
@@ -78,7 +94,7 @@ func idle(t *testing.T, s *server.Server) (goroutines int, bytesEach int) {
 	})
 	// All of them are still served.
 	for _, c := range callers {
-		c.say(t, request)
+		c.call(t, request, 2, reply)
 		unix.Close(int(c))
 	}
 	waitFor(t, func() bool { return s.Statistics().Connections == 1 })

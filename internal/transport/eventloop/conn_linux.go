@@ -110,7 +110,7 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 func (c *conn) receive(b []byte) (n int, more bool, err error) {
 	n, controlBytes, flags, err := c.recvmsg(b)
 	switch {
-	case errors.Is(err, unix.EAGAIN):
+	case err == unix.EAGAIN:
 		return 0, false, nil
 	case err != nil:
 		return 0, true, c.failed("read", err)
@@ -140,9 +140,13 @@ func (c *conn) recvmsg(b []byte) (n, controlBytes, flags int, err error) {
 	}
 	defer c.socket.leave()
 	for {
-		n, controlBytes, flags, _, err = unix.Recvmsg(c.socket.number, b, c.control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-		if err != unix.EINTR {
-			return n, controlBytes, flags, err
+		n, controlBytes, flags, failure := recvmsg(c.socket.number, b, c.control)
+		switch failure {
+		case unix.EINTR:
+		case 0:
+			return n, controlBytes, flags, nil
+		default:
+			return 0, 0, 0, failure
 		}
 	}
 }
