@@ -82,7 +82,7 @@ func WithLogger(logger *slog.Logger) Option {
 type Engine interface{ transport.Engine }
 
 // WithEngine sets what waits for connections. By default each has a goroutine of its
-// own, which is fastest while there are not thousands of them: see the guide
+// own, which answers soonest: for thousands of idle ones see the guide
 // docs/guides/event-loop.md.
 func WithEngine(engine Engine) Option {
 	return func(c *config) { c.engine = engine }
