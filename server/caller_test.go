@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,20 +33,39 @@ func start(t testing.TB, s *server.Server) (path string) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, listener) }()
+	serving := &firstAccept{Listener: listener, seen: make(chan struct{})}
+	go func() { served <- s.Serve(ctx, serving) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
 	})
+	select {
+	case <-serving.seen:
+	case err := <-served:
+		served <- err
+	}
 	return path
+}
+
+// A firstAccept tells when the server has all it needs: tests count that.
+type firstAccept struct {
+	net.Listener
+	once sync.Once
+	seen chan struct{}
+}
+
+func (f *firstAccept) Accept() (net.Conn, error) {
+	f.once.Do(func() { close(f.seen) })
+	return f.Listener.Accept()
 }
 
 // newServer returns a server that logs to the test.
 func newServer(t testing.TB, options ...server.Option) *server.Server {
 	t.Helper()
-	return server.New(append([]server.Option{server.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
+	made := append(engineOptions(), server.WithLogger(slog.New(slog.DiscardHandler)))
+	return server.New(append(made, options...)...)
 }
 
 func register(t testing.TB, s *server.Server, name string, fn any, options ...server.FunctionOption) {

@@ -32,6 +32,8 @@ type connection struct {
 	peer    Peer
 	user    *user // nil: not admitted
 	out     output
+	parking transport.ParkingConn // conn, nil where a goroutine waits for it
+	onReady func()                // resume
 
 	// Set by the handshake, immutable afterwards.
 	sharedClock   bool
@@ -84,6 +86,8 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 		server: v.server, service: v, conn: conn, peer: peer, user: u,
 		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
 	}
+	c.parking, _ = conn.(transport.ParkingConn)
+	c.onReady = c.resume
 	c.inline = &execution{server: c.server, connection: c}
 	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
 	c.role.init(c.watch)
@@ -134,47 +138,69 @@ func (c *connection) end() {
 }
 
 // read is the reader: it processes what is there, sends what that produced,
-// and waits for more. It returns when another goroutine has become the reader;
-// the one that still is when the connection ends gives everything back.
+// and waits for more. It returns when another goroutine has become the reader, or
+// none is because the connection is parked; the one that still is when the
+// connection ends gives everything back.
 func (c *connection) read() {
-	if c.readFrames() {
+	switch c.readFrames() {
+	case readerParked:
+		// The reader that follows takes the place of this one among the running.
+	case readerEnded:
 		c.running.Done()
 		c.end()
-		return
+	case readerReplaced:
+		c.running.Done()
 	}
-	c.running.Done()
 }
 
-// readFrames reports whether this goroutine was the reader to the end.
-func (c *connection) readFrames() bool {
+// What has become of a reader.
+type readerEnd int
+
+const (
+	readerReplaced readerEnd = iota
+	readerParked
+	readerEnded
+)
+
+// readFrames reads as long as this goroutine is the reader.
+func (c *connection) readFrames() readerEnd {
 	for {
 		goOn, err := c.processBuffered()
 		if goOn && err == nil {
 			goOn, err = c.processMemory()
 		}
 		if !goOn {
-			return false
+			return readerReplaced
 		}
+		parked := false
 		if err == nil {
-			err = c.await()
+			parked, err = c.await()
+		}
+		if parked {
+			return readerParked
 		}
 		if err != nil {
 			c.readerEnds(err)
-			return true
+			return readerEnded
 		}
 	}
 }
 
-// await sends what has been produced and waits until there is more to process.
-func (c *connection) await() error {
+// await sends what has been produced and waits until there is more to process, or
+// parks the connection.
+func (c *connection) await() (parked bool, err error) {
 	c.out.flush()
 	if c.memoryDue {
 		c.giveMemory()
 	}
 	if sleep, err := c.awaitMemory(); !sleep || err != nil {
-		return err
+		return false, err
 	}
-	return c.receive(c.parser.Need(c.in.unread()))
+	need := c.parser.Need(c.in.unread())
+	if c.parking != nil {
+		return c.receiveOrPark(need)
+	}
+	return false, c.receive(need)
 }
 
 // processBuffered handles every complete frame that has been read. goOn is
@@ -200,18 +226,27 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 // one that has begun has a deadline.
 func (c *connection) receive(need int) error {
 	c.in.makeRoom(need)
-	if err := c.boundWait(); err != nil {
+	if ready, err := c.fallAsleep(); !ready {
 		return err
+	}
+	former := len(c.in.unread())
+	return c.wakeUp(former, c.in.fill(c.conn))
+}
+
+// fallAsleep prepares to wait for the socket; it reports whether that may be.
+func (c *connection) fallAsleep() (bool, error) {
+	if err := c.boundWait(); err != nil {
+		return false, err
 	}
 	// A drain that came before the deadline above was set must not be missed.
 	if c.draining.Load() {
-		return os.ErrDeadlineExceeded
+		return false, os.ErrDeadlineExceeded
 	}
-	if !c.memory.fallAsleep(c.server.buffers) {
-		return nil
-	}
-	former := len(c.in.unread())
-	err := c.in.fill(c.conn)
+	return c.memory.fallAsleep(c.server.buffers), nil
+}
+
+// wakeUp follows a read that was waited for. err is what the read returned.
+func (c *connection) wakeUp(former int, err error) error {
 	c.memory.awake()
 	if err == nil {
 		err = c.noteArrivals(former)

@@ -5,8 +5,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/nearcall/nearcall/internal/transport"
 )
 
 const (
@@ -29,6 +27,7 @@ type input struct {
 	renew      bool      // it was set for a message that has been taken since
 	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
+	lent       *readBuffer // that data or own is, of a connection that is not parked
 }
 
 func newInput(pool *bufferPool) *input {
@@ -132,8 +131,11 @@ func (in *input) fill(conn io.Reader) error {
 	return err
 }
 
+// A nowReader reads without waiting.
+type nowReader interface{ ReadNow(b []byte) (int, error) }
+
 // fillNow is fill without waiting.
-func (in *input) fillNow(conn transport.LocalConn) error {
+func (in *input) fillNow(conn nowReader) error {
 	n, err := conn.ReadNow(in.data[in.end:])
 	in.end += n
 	return err

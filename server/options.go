@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -13,6 +14,7 @@ import (
 type Option func(*config)
 
 type config struct {
+	engine       Engine // nil: a goroutine for each connection
 	logger       *slog.Logger
 	interceptors []Interceptor
 	software     string
@@ -73,6 +75,17 @@ func defaultConfig() config {
 // starting and stopping, never payloads.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) { c.logger = logger }
+}
+
+// An Engine is what waits for connections. Package server/eventloop makes one; others
+// can not, because what engines are asked to do may change.
+type Engine interface{ transport.Engine }
+
+// WithEngine sets what waits for connections. By default each has a goroutine of its
+// own, which answers soonest: for thousands of idle ones see the guide
+// docs/guides/event-loop.md.
+func WithEngine(engine Engine) Option {
+	return func(c *config) { c.engine = engine }
 }
 
 // WithInterceptor adds a function that runs around every call, the first added

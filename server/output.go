@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 )
@@ -153,6 +154,9 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.waiting.Store(false)
 	o.vector = append(o.vector[:0], taken, payload)
 	o.unlockAndWrite(func() error {
+		if gathering, ok := o.conn.(transport.GatheringConn); ok {
+			return gathering.WriteBuffers(o.vector)
+		}
 		rest := o.vector
 		_, err := rest.WriteTo(o.conn)
 		return err

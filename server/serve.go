@@ -86,12 +86,16 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 		server: s, table: table, transport: transportOf(network),
 		connections: make(map[*connection]struct{}),
 	}
+	closeEngine, err := service.useEngine()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	service.setMemory(listener)
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	s.config.logger.Log(ctx, level, "serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
 	err = service.accept(ctx, listener)
-	err = errors.Join(err, service.drain())
+	err = errors.Join(err, service.drain(), closeEngine())
 	s.config.logger.Log(ctx, level, "stopped", "address", listener.Addr().String())
 	return err
 }
@@ -112,6 +116,19 @@ type service struct {
 	// mu protects connections.
 	mu          sync.Mutex
 	connections map[*connection]struct{}
+}
+
+// useEngine puts the engine that the options name on top of the transport.
+func (v *service) useEngine() (closeEngine func() error, err error) {
+	if v.server.config.engine == nil {
+		return func() error { return nil }, nil
+	}
+	opened, err := v.server.config.engine.Open(v.transport)
+	if err != nil {
+		return nil, fmt.Errorf("nearcall: the engine does not start: %w", err)
+	}
+	v.transport = opened
+	return opened.Close, nil
 }
 
 // setMemory decides by the options, and by the address if it is known.

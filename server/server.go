@@ -34,6 +34,9 @@ type Server struct {
 	counters counters
 	buffers  *bufferPool
 
+	// readBuffers are lent to connections that are not parked.
+	readBuffers *readBuffers
+
 	// spinLimit measures, once, for how long spinning pays on this machine.
 	spinLimit func() time.Duration
 	// memoryReported: the log has a reason why there was no shared memory.
@@ -58,7 +61,7 @@ type functionTable struct {
 
 // New returns a server without functions.
 func New(options ...Option) *Server {
-	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), spinLimit: sync.OnceValue(sharedmemory.SpinLimit), names: make(map[string]struct{})}
+	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), readBuffers: new(readBuffers), spinLimit: sync.OnceValue(sharedmemory.SpinLimit), names: make(map[string]struct{})}
 	for _, option := range options {
 		option(&s.config)
 	}

@@ -41,6 +41,7 @@ var arrows = []layer{
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
 	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", systemCalls}},
+	{"internal/transport/eventloop", []string{"internal/address", "internal/transport", anything}},
 
 	// From a decoded request to the user's function.
 	{"internal/dispatch", []string{"status", "internal/wire", "internal/monotonic", "internal/msgpack", "internal/schema",
@@ -49,6 +50,7 @@ var arrows = []layer{
 	// What users import. Server and client do not know each other.
 	{"server", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
+	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
 	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
@@ -59,6 +61,7 @@ var arrows = []layer{
 	// Servers that the command, the tests and the benchmarks share.
 	{"internal/demo", []string{"status", "server"}},
 	{"internal/testserver", []string{"status", "server", "internal/demo", "internal/wire"}},
+	{"server/eventloop/eventserver", []string{"server", "internal/testserver"}},
 	{"internal/testgiver", []string{"handoff"}},
 	{"internal/testlibrary", []string{"server", "embed", "internal/demo"}},
 

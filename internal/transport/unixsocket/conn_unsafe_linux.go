@@ -85,7 +85,7 @@ func (c *conn) ExpectDescriptors(count int) {
 		c.header.SetControllen(0)
 		return
 	}
-	c.control = make([]uint64, unix.CmsgSpace(count*descriptorBytes)/wordBytes)
+	c.control = make([]uint64, unix.CmsgSpace(count*transport.DescriptorBytes)/wordBytes)
 	c.header.Control = (*byte)(unsafe.Pointer(unsafe.SliceData(c.control)))
 }
 
@@ -124,7 +124,7 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 func (c *conn) keepReceived() {
 	control := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.control))), len(c.control)*wordBytes)
 	c.received = transport.Descriptors{
-		Files:     filesOf(control[:c.header.Controllen]),
+		Files:     transport.FilesOf(control[:c.header.Controllen]),
 		Truncated: c.header.Flags&unix.MSG_CTRUNC != 0,
 	}
 }

@@ -1,0 +1,110 @@
+// Package program is the server that the tests of every language start as a
+// process of its own, whatever engine it has. Beside the functions of package demo it
+// has some that only tests want: they write to a ledger that outlives the server, and
+// end it.
+//
+// It prints "ready ADDRESS" when it listens, and leaves on SIGTERM.
+package program
+
+import (
+	"context"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+)
+
+// Main is the whole program; options come before those of its command line.
+func Main(options ...server.Option) {
+	address := flag.String("address", "", "address to serve, such as unix:/path")
+	ledger := flag.String("ledger", "", "pipe or file that ledger() appends keys to")
+	verbose := flag.Bool("verbose", false, "log at debug level")
+	helloTimeout := flag.Duration("hello-timeout", 2*time.Second, "see server.WithHelloTimeout")
+	frameTimeout := flag.Duration("frame-timeout", 10*time.Second, "see server.WithFrameTimeout")
+	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
+	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
+	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
+	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
+	flag.Parse()
+
+	level := slog.LevelWarn
+	if *verbose {
+		level = slog.LevelDebug
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	options = append(options,
+		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout),
+		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
+		server.WithSharedMemoryAfter(*memoryAfter),
+	)
+	if *memoryPerUser >= 0 {
+		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))
+	}
+	if *files {
+		options = append(options, server.WithFileDescriptors(nil))
+	}
+	s := server.New(options...)
+	demo.Register(s)
+	if *files {
+		registerFileFunctions(s)
+	}
+	if err := registerTestFunctions(s, *ledger); err != nil {
+		fail(err)
+	}
+	if err := serve(s, *address); err != nil {
+		fail(err)
+	}
+}
+
+func serve(s *server.Server, address string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	listener, err := s.Listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	if listener.Addr().Network() == "tcp" {
+		address = "tcp:" + listener.Addr().String()
+	}
+	fmt.Println("ready", address)
+	return s.Serve(ctx, listener)
+}
+
+func registerTestFunctions(s *server.Server, path string) error {
+	var ledger *os.File
+	if path != "" {
+		var err error
+		if ledger, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			return err
+		}
+	}
+	// One write of eight bytes is atomic on pipes and on files opened to append.
+	record := func(key uint64) (uint64, error) {
+		_, err := ledger.Write(binary.LittleEndian.AppendUint64(nil, key))
+		return key, err
+	}
+	s.Register("ledger", record, server.Params("key"))
+	s.Register("ledger_slow", func(key uint64, durationMs int64) (uint64, error) {
+		if _, err := record(key); err != nil {
+			return 0, err
+		}
+		time.Sleep(time.Duration(durationMs) * time.Millisecond)
+		return key, nil
+	}, server.Params("key", "duration_ms"))
+	s.Register("exit", func(code int64) { os.Exit(int(code)) }, server.Params("code"))
+	return nil
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+	os.Exit(1)
+}

@@ -1,0 +1,79 @@
+package eventloop
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+)
+
+// processorsPerSet is what one poller serves, by netpoll's own rule.
+const processorsPerSet = 20
+
+// Engine implements transport.Engine.
+type Engine struct{}
+
+// Open starts to wait for connections. It fails with what the kernel says when
+// there are no descriptors left.
+func (Engine) Open(under transport.Transport) (transport.ParkingTransport, error) {
+	t := &eventTransport{Transport: under}
+	for range runtime.GOMAXPROCS(0)/processorsPerSet + 1 {
+		made, err := newSet()
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.sets = append(t.sets, made)
+	}
+	return t, nil
+}
+
+// An eventTransport makes connections of another transport wait in its sets.
+type eventTransport struct {
+	transport.Transport
+	sets []*set
+	next atomic.Uint64
+}
+
+// Dial connects.
+func (t *eventTransport) Dial(ctx context.Context, a address.Address) (net.Conn, error) {
+	conn, err := t.Transport.Dial(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return t.Wrap(conn), nil
+}
+
+// Wrap takes the socket of a *net.TCPConn or *net.UnixConn over; other connections
+// are wrapped as the transport below does it.
+func (t *eventTransport) Wrap(conn net.Conn) net.Conn {
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	case transport.ParkingConn:
+		return conn
+	default:
+		return t.Transport.Wrap(conn)
+	}
+	taken, err := t.pick().takeOver(conn)
+	if err != nil {
+		return t.Transport.Wrap(conn)
+	}
+	return taken
+}
+
+// pick returns the sets in turn.
+func (t *eventTransport) pick() *set {
+	return t.sets[t.next.Add(1)%uint64(len(t.sets))]
+}
+
+// Close closes the connections that are left and stops waiting.
+func (t *eventTransport) Close() error {
+	var failures []error
+	for _, s := range t.sets {
+		failures = append(failures, s.close())
+	}
+	return errors.Join(failures...)
+}

@@ -1,0 +1,57 @@
+package eventloop
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/transport"
+)
+
+// A localConn is a conn on a local socket, which can be given descriptors.
+type localConn struct{ *conn }
+
+// ExpectDescriptors sets how many may come along with a read.
+func (c localConn) ExpectDescriptors(count int) {
+	c.control = nil
+	if count > 0 {
+		c.control = make([]byte, unix.CmsgSpace(count*transport.DescriptorBytes))
+	}
+}
+
+// Received returns what came along with the last read.
+func (c localConn) Received() transport.Descriptors {
+	received := c.received
+	c.received = transport.Descriptors{}
+	return received
+}
+
+// SendDescriptors writes all of b with the descriptors attached to its first byte.
+func (c localConn) SendDescriptors(b []byte, descriptors ...int) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	defer c.unwatch()
+	rights := unix.UnixRights(descriptors...)
+	n, err := c.send(func(descriptor int) (int, error) {
+		return unix.SendmsgN(descriptor, b, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	if transport.NothingSent(err) {
+		return fmt.Errorf("%w: %w", transport.ErrNotSent, err)
+	}
+	if err == nil {
+		_, err = c.write(b[n:])
+	}
+	return err
+}
+
+// HungUp reports whether the peer has closed the connection altogether, as opposed
+// to having ended only its own direction. It does not wait.
+func (c localConn) HungUp() bool {
+	if err := c.socket.use(); err != nil {
+		return true
+	}
+	defer c.socket.leave()
+	watched := []unix.PollFd{{Fd: int32(c.socket.number)}}
+	n, err := unix.Poll(watched, 0)
+	return err == nil && n > 0 && watched[0].Revents&unix.POLLHUP != 0
+}

@@ -1,0 +1,309 @@
+package eventloop_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+)
+
+const timeout = 10 * time.Second
+
+// A pair is a connection of the engine and its peer of package net.
+type pair struct {
+	*testing.T
+	conn transport.ParkingConn
+	peer *net.UnixConn
+}
+
+func newPair(t *testing.T) pair {
+	t.Helper()
+	made := open(t, unixsocket.Transport{})
+	a, err := address.Parse(unixAddress(t), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := made.Listen(t.Context(), a, transport.ListenOptions{GroupID: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	peer, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: a.Target, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := made.Wrap(accepted).(transport.ParkingConn)
+	t.Cleanup(func() {
+		conn.Close()
+		peer.Close()
+	})
+	peer.SetDeadline(time.Now().Add(timeout))
+	return pair{t, conn, peer}
+}
+
+// park parks the connection; the channel has a value when it is resumed.
+func (p pair) park() <-chan struct{} {
+	p.Helper()
+	resumed := make(chan struct{}, 1)
+	if !p.conn.Park(func() { resumed <- struct{}{} }) {
+		p.Fatal("not parked: there is something to read")
+	}
+	return resumed
+}
+
+// parkIdle parks it after events that told of nothing.
+func (p pair) parkIdle() <-chan struct{} {
+	p.Helper()
+	if n, err := p.conn.ReadNow(make([]byte, 1)); n != 0 || err != nil {
+		p.Fatalf("ReadNow: %d, %v, want nothing", n, err)
+	}
+	return p.park()
+}
+
+func (p pair) wantResumed(resumed <-chan struct{}) {
+	p.Helper()
+	select {
+	case <-resumed:
+	case <-time.After(timeout):
+		p.Fatal("the connection was not resumed")
+	}
+}
+
+func (p pair) send(data string) {
+	p.Helper()
+	if _, err := p.peer.Write([]byte(data)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p pair) wantRead(want string, bytes int) {
+	p.Helper()
+	got := make([]byte, bytes)
+	n, err := p.conn.ReadNow(got)
+	if err != nil || string(got[:n]) != want {
+		p.Fatalf("read %q, %v, want %q", got[:n], err, want)
+	}
+}
+
+func TestParkedUntilBytesCome(t *testing.T) {
+	p := newPair(t)
+	for range 1000 {
+		resumed := p.parkIdle()
+		p.send("x")
+		p.wantResumed(resumed)
+		p.wantRead("x", 100)
+	}
+}
+
+func TestParkedUntilThePeerEnds(t *testing.T) {
+	p := newPair(t)
+	resumed := p.parkIdle()
+	p.peer.Close()
+	p.wantResumed(resumed)
+	for range 2 {
+		if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("ReadNow: %v, want the end", err)
+		}
+	}
+	if p.conn.Park(func() { t.Error("resumed") }) {
+		t.Error("parked at the end of the stream")
+	}
+}
+
+// TestEndAfterBytes: what the peer sent before it ended is read, and the end then
+// is not missed.
+func TestEndAfterBytes(t *testing.T) {
+	p := newPair(t)
+	resumed := p.parkIdle()
+	p.send("last")
+	p.peer.Close()
+	p.wantResumed(resumed)
+	if data, err := io.ReadAll(p.conn); err != nil || string(data) != "last" {
+		t.Errorf("read %q, %v", data, err)
+	}
+}
+
+func TestParkedUntilTheDeadline(t *testing.T) {
+	for name, set := range map[string]func(pair) <-chan struct{}{
+		"set before": func(p pair) <-chan struct{} {
+			p.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			return p.parkIdle()
+		},
+		"set after": func(p pair) <-chan struct{} {
+			resumed := p.parkIdle()
+			p.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			return resumed
+		},
+		"in the past": func(p pair) <-chan struct{} {
+			resumed := p.parkIdle()
+			p.conn.SetReadDeadline(time.Unix(1, 0))
+			return resumed
+		},
+		"brought forward": func(p pair) <-chan struct{} {
+			p.conn.SetReadDeadline(time.Now().Add(time.Hour))
+			resumed := p.parkIdle()
+			p.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			return resumed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t)
+			p.wantResumed(set(p))
+			if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("ReadNow: %v, want the deadline", err)
+			}
+			if p.conn.Park(func() { t.Error("resumed") }) {
+				t.Error("parked after the deadline")
+			}
+		})
+	}
+}
+
+// TestLiftedDeadline: a deadline that was lifted or put off resumes nobody.
+func TestLiftedDeadline(t *testing.T) {
+	p := newPair(t)
+	p.conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
+	early := p.parkIdle()
+	p.conn.SetReadDeadline(time.Time{})
+	select {
+	case <-early:
+		t.Error("resumed by a deadline that was lifted")
+	case <-time.After(60 * time.Millisecond):
+	}
+	p.send("x")
+	p.wantResumed(early)
+	p.wantRead("x", 100)
+}
+
+func TestParkedUntilClosed(t *testing.T) {
+	p := newPair(t)
+	resumed := p.parkIdle()
+	p.conn.Close()
+	p.wantResumed(resumed)
+	if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("ReadNow: %v, want net.ErrClosed", err)
+	}
+	if p.conn.Park(func() { t.Error("resumed") }) {
+		t.Error("parked although it is closed")
+	}
+}
+
+// TestMoreThanWasAskedFor: what a read left behind is not forgotten.
+func TestMoreThanWasAskedFor(t *testing.T) {
+	p := newPair(t)
+	p.send("abc")
+	p.wantRead("a", 1)
+	if p.conn.Park(func() { t.Error("resumed") }) {
+		t.Fatal("parked although there is more")
+	}
+	p.wantRead("bc", 100)
+}
+
+// TestDescriptorsEndARead: the kernel ends a read after descriptors; what lies
+// behind them is not forgotten either.
+func TestDescriptorsEndARead(t *testing.T) {
+	p := newPair(t)
+	local := p.conn.(transport.LocalConn)
+	local.ExpectDescriptors(1)
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, _, err := p.peer.WriteMsgUnix([]byte("with"), unix.UnixRights(int(file.Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	p.send("behind")
+	p.wantRead("with", 100)
+	received := local.Received()
+	defer received.Close()
+	if len(received.Files) != 1 || received.Truncated {
+		t.Errorf("received %v", received)
+	}
+	if p.conn.Park(func() { t.Error("resumed") }) {
+		t.Fatal("parked although there is more")
+	}
+	p.wantRead("behind", 100)
+}
+
+func TestDescriptorsThatNobodyExpects(t *testing.T) {
+	p := newPair(t)
+	if _, _, err := p.peer.WriteMsgUnix([]byte("with"), unix.UnixRights(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.conn.Read(make([]byte, 100)); !errors.Is(err, transport.ErrDescriptors) {
+		t.Errorf("Read: %v, want ErrDescriptors", err)
+	}
+}
+
+// TestResumedOnce: however much happens at once, one goroutine goes on.
+func TestResumedOnce(t *testing.T) {
+	p := newPair(t)
+	var resumptions atomic.Int64
+	resumed := make(chan struct{}, 10)
+	if !p.conn.Park(func() { resumptions.Add(1); resumed <- struct{}{} }) {
+		t.Fatal("not parked")
+	}
+	go p.conn.SetReadDeadline(time.Unix(1, 0))
+	p.send("x")
+	p.peer.Close()
+	p.conn.Close()
+	p.wantResumed(resumed)
+	if n := resumptions.Load(); n != 1 {
+		t.Errorf("resumed %d times", n)
+	}
+}
+
+// TestCloseWhileWriting: a writer that waits for a peer that does not read is woken.
+func TestCloseWhileWriting(t *testing.T) {
+	p := newPair(t)
+	written := make(chan error, 1)
+	go func() {
+		_, err := p.conn.Write(make([]byte, 64<<20))
+		written <- err
+	}()
+	// It is in the middle of it.
+	if _, err := io.ReadFull(p.peer, make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	p.conn.Close()
+	if err := <-written; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Write: %v, want net.ErrClosed", err)
+	}
+}
+
+// TestBuffersInPieces: buffers that the socket does not take at once are written in
+// their order.
+func TestBuffersInPieces(t *testing.T) {
+	p := newPair(t)
+	buffers := net.Buffers{make([]byte, 100), nil, make([]byte, 3<<20), make([]byte, 7)}
+	var want []byte
+	for i, buffer := range buffers {
+		for j := range buffer {
+			buffer[j] = byte(i + j*7)
+		}
+		want = append(want, buffer...)
+	}
+	written := make(chan error, 1)
+	go func() { written <- p.conn.(transport.GatheringConn).WriteBuffers(buffers) }()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(p.peer, got); err != nil || string(got) != string(want) {
+		t.Errorf("what was read is not what was written: %v", err)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,45 @@
+package eventloop
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// takeOver makes a connection of the socket of one of package net, and closes that:
+// the runtime's poller, which would wake up for it too, then knows it no more.
+func (s *set) takeOver(from net.Conn) (net.Conn, error) {
+	raw, err := from.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	descriptor := -1
+	var failure error
+	err = raw.Control(func(fd uintptr) {
+		descriptor, failure = duplicate(int(fd))
+	})
+	if err = errors.Join(err, failure); err != nil {
+		return nil, err
+	}
+	made, err := newConn(s, descriptor, from)
+	if err != nil {
+		return nil, errors.Join(err, os.NewSyscallError("close", unix.Close(descriptor)))
+	}
+	// The socket lives on under its other number.
+	_ = from.Close()
+	return made, nil
+}
+
+func duplicate(descriptor int) (int, error) {
+	made, err := unix.FcntlInt(uintptr(descriptor), unix.F_DUPFD_CLOEXEC, 0)
+	return made, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
+}
+
+// refuseCredentials undoes what a service manager may have set on the listener
+// (PassCredentials=): credentials with every read would look like descriptors.
+func refuseCredentials(descriptor int) error {
+	return os.NewSyscallError("setsockopt(SO_PASSCRED)", unix.SetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_PASSCRED, 0))
+}

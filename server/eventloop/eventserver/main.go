@@ -1,0 +1,11 @@
+// Command eventserver is testserver with the event loop: the same functions, flags
+// and output, for the same tests and measurements.
+package main
+
+import (
+	"github.com/nearcall/nearcall/internal/testserver/program"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/server/eventloop"
+)
+
+func main() { program.Main(server.WithEngine(eventloop.New())) }
