@@ -48,7 +48,7 @@ deps: ## install the Debian packages that builds and tests need, or say which
 	@tools/check-go
 	@tools/install-debian-packages
 
-test: deps ## every test there is, about 30 minutes on two processors
+test: deps ## every test there is, about 40 minutes on two processors
 	@tools/run-parts test build $(TEST_PARTS)
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files
@@ -62,7 +62,7 @@ fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (20)
 bench: deps build build-perl build-python ## all measurements; README and report use them
 	@benchmarks/run
 
-bench-quick: deps build build-perl build-python ## under three minutes; writes benchmarks/results/latest.json
+bench-quick: deps build build-perl build-python ## about seven minutes; writes benchmarks/results/latest.json
 	@benchmarks/run --quick
 
 soak: deps build build-perl build-python ## what CI runs, in larger numbers (times SOAK); keeps the counts

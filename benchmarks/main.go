@@ -33,7 +33,7 @@ func main() {
 	flag.StringVar(&o.root, "root", ".", "the repository")
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
-	flag.BoolVar(&o.quick, "quick", false, "finish within three minutes; the result is kept as latest.json only")
+	flag.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds, about seven minutes in all; the result is kept as latest.json only")
 	flag.BoolVar(&o.updateReadme, "update-readme", false, "measure nothing; write the README's figures from latest.json")
 	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when the README's figures are not those of latest.json")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and measures whose name matches this `regexp`; the result is printed, and kept only in -out")
