@@ -51,7 +51,7 @@ deps: ## install the Debian packages that builds and tests need, or say which
 deps-bench: ## the same for the benchmarks' peers; what is missing is told, and not measured
 	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
 
-test: deps ## every test there is, about 30 minutes on two processors
+test: deps ## every test there is, about 40 minutes on two processors
 	@tools/run-parts test build $(TEST_PARTS)
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files

@@ -190,7 +190,7 @@ func TestDeadlineReachesTheContext(t *testing.T) {
 	c.begin("wait", deadlineIn(100*time.Millisecond))
 	_, _, failure := c.result()
 	wantFailure(t, failure, status.DeadlineExceeded, status.OutcomeExecuted)
-	if took := time.Since(started); took < 90*time.Millisecond || took > testTimeout/2 {
+	if took := time.Since(started); took < 90*time.Millisecond || took > 5*time.Second { // a busy machine may be late
 		t.Errorf("ended after %v, want 100ms", took)
 	}
 }

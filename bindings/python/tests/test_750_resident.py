@@ -439,9 +439,23 @@ def touch(path: Path) -> None:
         file.write("\n")
 
 
-def test_it_leaves_when_a_module_changes(start: Callable[..., Resident], folder: Path) -> None:
+def is_plain_when_it_goes_on(resident: Resident) -> None:
+    """A run that came while it was stopped is answered PLAINLY."""
+    connection = resident.begin()
+    frames = connection.frames()
+    connection.close()
+    resident.process.send_signal(signal.SIGCONT)
+    assert [frame[0] for frame in frames] == [PLAINLY]
+
+
+def with_module(start: Callable[..., Resident], folder: Path) -> Resident:
+    """One that has loaded a module from the folder."""
     (folder / "mymodule.py").write_text("text = 'one'\n")
-    resident = start("print(mymodule.text)", f"sys.path.insert(0, {str(folder)!r})\nimport mymodule")
+    return start("print(mymodule.text)", f"sys.path.insert(0, {str(folder)!r})\nimport mymodule")
+
+
+def test_it_leaves_when_a_module_changes(start: Callable[..., Resident], folder: Path) -> None:
+    resident = with_module(start, folder)
     assert resident.run().output == "one\n"
     touch(folder / "mymodule.py")
     assert resident.wait_left() == 0
@@ -450,16 +464,11 @@ def test_it_leaves_when_a_module_changes(start: Callable[..., Resident], folder:
 
 
 def test_no_run_has_a_module_that_was_changed(start: Callable[..., Resident], folder: Path) -> None:
-    (folder / "mymodule.py").write_text("text = 'one'\n")
-    resident = start("print(mymodule.text)", f"sys.path.insert(0, {str(folder)!r})\nimport mymodule")
+    resident = with_module(start, folder)
     resident.wait_waiting()
     resident.process.send_signal(signal.SIGSTOP)
     touch(folder / "mymodule.py")
-    connection = resident.begin()
-    frames = connection.frames()
-    connection.close()
-    resident.process.send_signal(signal.SIGCONT)
-    assert [frame[0] for frame in frames] == [PLAINLY]
+    is_plain_when_it_goes_on(resident)
     assert resident.wait_left() == 0
 
 
@@ -488,11 +497,7 @@ def test_it_leaves_when_something_above_a_module_changes(
     else:
         (folder / "linked" / "mymodule.py").unlink()
     if stopped:
-        connection = resident.begin()
-        frames = connection.frames()
-        connection.close()
-        resident.process.send_signal(signal.SIGCONT)
-        assert [frame[0] for frame in frames] == [PLAINLY]
+        is_plain_when_it_goes_on(resident)
     assert resident.wait_left() == 0
 
 

@@ -64,6 +64,15 @@ static int number_at(const char *text)
     return number;
 }
 
+/* To who may not look into a process the kernel tells 0 for its status. It asks the same
+ * of who reads this link. */
+static int may_look(pid_t id)
+{
+    char path[sizeof("/proc//ns/user") + NC_NUMBER_BYTES], number[NC_NUMBER_BYTES], text[1];
+    nc_join(path, sizeof(path), "/proc/", nc_number(number, (unsigned long long)id), "/ns/user");
+    return readlink(path, text, sizeof(text)) >= 0;
+}
+
 char nc_process_state(pid_t id, int *ret_status)
 {
     char path[sizeof("/proc//stat") + NC_NUMBER_BYTES], number[NC_NUMBER_BYTES], text[STAT_BYTES];
@@ -83,7 +92,7 @@ char nc_process_state(pid_t id, int *ret_status)
     for (int i = STATE_FIELD; i < STATUS_FIELD && field != NULL; i++)
         if ((field = strchr(field, ' ')) != NULL)
             field++;
-    if (state == 'Z' && field != NULL)
+    if (state == 'Z' && field != NULL && may_look(id))
         *ret_status = number_at(field);
     return state;
 }

@@ -18,7 +18,7 @@ void nc_process_watch(struct process *process, pid_t id);
 int nc_process_is_long_gone(struct process *process);
 
 /* 'T' for one that is stopped, 'Z' for one that has ended or that there is not.
- * The wait status of one that has ended and still is there, otherwise -1. */
+ * The wait status of one that has ended, still is there and lets us look, otherwise -1. */
 char nc_process_state(pid_t id, int *ret_status);
 
 #endif

@@ -10,11 +10,10 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
-from conftest import PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome, until
+from conftest import LAUNCHER, PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome, until
 from peer import (
     ENDING,
     EXECUTE,
@@ -342,6 +341,15 @@ def test_who_has_ended_is_not_waited_for(world: World, script: str, code: int) -
     assert outcome(process) == (code, "", "")
 
 
+def test_who_has_ended_and_may_not_be_looked_into(world: World) -> None:
+    """To who has fewer privileges the kernel tells 0 for every status."""
+    process, run = world.asked("--bounding-set=-sys_ptrace", LAUNCHER, world.program, command="setpriv")
+    pid = ended(world, "exit 7", reaped=False)
+    run.send(RUNNING, pid, pid)
+    run.send(ENDING, 5)
+    assert outcome(process) == (5, "", "")
+
+
 def test_who_has_ended_and_is_no_more(world: World) -> None:
     process, run = world.asked()
     pid = ended(world, "exit 7", reaped=True)
@@ -355,22 +363,35 @@ def test_who_has_ended_and_is_no_more(world: World) -> None:
     assert "nobody said how it ended" in err
 
 
-def test_who_ends_after_a_while_is_not_waited_for(world: World) -> None:
+def watches(launcher: subprocess.Popen[bytes]) -> bool:
+    """Whether it waits for the end of its run's process itself."""
+    for number in range(20):
+        with contextlib.suppress(FileNotFoundError):
+            if "pidfd" in os.readlink(f"/proc/{launcher.pid}/fd/{number}"):
+                return True
+    return False
+
+
+def watched(world: World) -> tuple[subprocess.Popen[bytes], Connection, Callable[[], int]]:
+    """A launcher that watches its run, and what ends the run's process with 6."""
     process, run = world.asked()
     run_of = world.start("-c", "read line; exit 6", command="/bin/sh", stdin=subprocess.PIPE, start_new_session=True)
     run.send(RUNNING, run_of.pid, run_of.pid)
-    watches = [f"/proc/{process.pid}/fd/{number}" for number in range(20)]
-    until(lambda: any("pidfd" in os.readlink(path) for path in watches if os.path.lexists(path)))
+    until(lambda: watches(process))
     assert run_of.stdin is not None
-    run_of.stdin.write(b"\n")
-    run_of.stdin.flush()
+    number = run_of.stdin.fileno()
+    return process, run, lambda: os.write(number, b"\n")
+
+
+def test_who_ends_after_a_while_is_not_waited_for(world: World) -> None:
+    process, _, end = watched(world)
+    end()
     assert outcome(process) == (6, "", "")
 
 
 def test_a_word_that_comes_late_counts(world: World) -> None:
-    process, run = world.asked()
-    pid = ended(world, "exit 7", reaped=False)
-    run.send(RUNNING, pid, pid)
-    time.sleep(1.5)  # of two seconds
+    process, run, end = watched(world)
+    end()
+    until(lambda: not watches(process))
     run.exited(3)
     assert outcome(process) == (3, "", "")

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 from collections.abc import Iterator
@@ -147,13 +148,19 @@ def shell(world: World, terminal: Terminal, script: str) -> None:
     world.start("--norc", "-mc", script, command="/bin/bash", **settings)
 
 
-def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
-    """The job stops with all of its run, the shell has its modes, and back."""
+def job(world: World, terminal: Terminal, script: str) -> tuple[Connection, subprocess.Popen[bytes]]:
+    """The run of a script's launcher, and its process, which is of another session."""
     resident = world.resident()
     run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
-    shell(world, terminal, '"$RUN" "$PROGRAM"; echo "stopped $?"; read line; fg; echo "ended $?"')
+    shell(world, terminal, script)
     run = resident.accept()
     begun(run, run_of.pid)
+    return run, run_of
+
+
+def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
+    """The job stops with all of its run, the shell has its modes, and back."""
+    run, run_of = job(world, terminal, '"$RUN" "$PROGRAM"; echo "stopped $?"; read line; fg; echo "ended $?"')
     terminal.make_raw()
     terminal.type(b"\x1a")
     terminal.expect(rf"stopped {128 + signal.SIGTSTP}\r\n")
@@ -168,11 +175,7 @@ def test_the_stop_key_and_fg(world: World, terminal: Terminal) -> None:
 
 def test_the_stop_key_and_bg(world: World, terminal: Terminal) -> None:
     """What is typed then is the shell's: the run is of another session, and would get it."""
-    resident = world.resident()
-    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
-    shell(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
-    run = resident.accept()
-    begun(run, run_of.pid)
+    run, run_of = job(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
     terminal.type(b"\x1a")
     terminal.expect(r"stays stopped in the background")
     assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
@@ -185,11 +188,7 @@ def test_the_stop_key_and_bg(world: World, terminal: Terminal) -> None:
 
 
 def test_bg_without_the_terminal(world: World, terminal: Terminal) -> None:
-    resident = world.resident()
-    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
-    shell(world, terminal, '"$RUN" "$PROGRAM" </dev/null; read line; bg; wait; echo "ended $?"')
-    run = resident.accept()
-    begun(run, run_of.pid)
+    run, run_of = job(world, terminal, '"$RUN" "$PROGRAM" </dev/null; read line; bg; wait; echo "ended $?"')
     terminal.type(b"\x1a")
     assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
     terminal.type(b"\n")
@@ -200,11 +199,7 @@ def test_bg_without_the_terminal(world: World, terminal: Terminal) -> None:
 
 def test_one_that_was_stopped_by_force_is_stopped_in_the_background(world: World, terminal: Terminal) -> None:
     """The launcher could not tell the run: it does when it goes on there."""
-    resident = world.resident()
-    run_of = world.start("1000", command="/bin/sleep", start_new_session=True)
-    shell(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
-    run = resident.accept()
-    begun(run, run_of.pid)
+    run, run_of = job(world, terminal, '"$RUN" "$PROGRAM"; bg; read line; fg; echo "ended $?"')
     os.kill(run.process, signal.SIGSTOP)
     assert os.waitid(os.P_PID, run_of.pid, os.WSTOPPED) is not None
     terminal.type(b"\n")

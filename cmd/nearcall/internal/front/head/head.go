@@ -131,10 +131,10 @@ func isControl(b byte) bool { return b < ' ' || b == 0x7f }
 // itself, and then counts.
 func split(method, target, host string) (Request, error) {
 	switch {
-	case target[0] == '/' || target == "*":
+	case target[0] == '/' || target == "*" && method != http.MethodConnect:
 		return Request{Host: host, Path: target}, nil
 	case method == http.MethodConnect:
-		return Request{Host: target}, hostError(target)
+		return Request{Host: target}, targetHostError(target)
 	}
 	scheme, rest, _ := strings.Cut(target, "://")
 	if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
@@ -150,11 +150,12 @@ func split(method, target, host string) (Request, error) {
 	if host == "" {
 		return Request{}, ErrMalformed
 	}
-	return Request{Host: host, Path: path}, hostError(host)
+	return Request{Host: host, Path: path}, targetHostError(host)
 }
 
-func hostError(host string) error {
-	if !isHost(host) {
+// targetHostError refuses also what net/http decodes in a target's host, or cuts from it.
+func targetHostError(host string) error {
+	if !isHost(host) || strings.ContainsAny(host, "%?#") {
 		return ErrMalformed
 	}
 	return nil

@@ -20,6 +20,7 @@ func TestParse(t *testing.T) {
 		"GET http://b.example:1/x HTTP/1.1\r\nHost: a\r\n\r\n":                  {Host: "b.example:1", Path: "/x"},
 		"GET HTTP://b.example?q HTTP/1.1\r\nHost: a\r\n\r\n":                    {Host: "b.example", Path: "/?q"},
 		"CONNECT b.example:443 HTTP/1.1\r\nHost: a\r\n\r\n":                     {Host: "b.example:443"},
+		"CONNECT * HTTP/1.0\r\nHost: a\r\n\r\n":                                 {Host: "*"},
 		"GET / HTTP/1.1\r\nHost: [::1]:80\r\nX-Host: b\r\nHosts: c\r\n\r\nHost": {Host: "[::1]:80", Path: "/"},
 	} {
 		if got, err := head.Parse([]byte(text)); err != nil || got != want {
@@ -42,6 +43,9 @@ func TestRefused(t *testing.T) {
 		"GET http://a b/ HTTP/1.1\r\n\r\n":             head.ErrMalformed,
 		"GET a:b HTTP/1.1\r\n\r\n":                     head.ErrMalformed, "GET http://u@a/ HTTP/1.1\r\n\r\n": head.ErrMalformed, "GET ftp://a/ HTTP/1.1\r\n\r\n": head.ErrMalformed,
 		"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n":      head.ErrMalformed,
+		"GET http://a%C3/ HTTP/1.1\r\n\r\n":              head.ErrMalformed,
+		"GET http://[fe80::1%25e]/ HTTP/1.1\r\n\r\n":     head.ErrMalformed,
+		"CONNECT a?b HTTP/1.1\r\n\r\n":                   head.ErrMalformed,
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n":               head.ErrVersion,
 		"\x80\x2e\x01\x03\x01 HTTP/1.1\r\nHost: a\r\n\n": head.ErrMalformed,
 	} {
@@ -92,6 +96,7 @@ func FuzzScanner(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "GET http://b/x HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT b:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+		"CONNECT * HTTP/1.1\r\nHost: a\r\n\r\n", "CONNECT a?b HTTP/1.1\r\n\r\n", "GET http://a%C3/ HTTP/1.1\r\n\r\n", "GET http://[::1%25e] HTTP/1.1\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.0\r\n\r\n", "GET //x HTTP/1.1\r\nHost: a\n\n", "GET /%41 HTTP/1.1\r\nHost:a\r\n\r\n",
 	} {
 		f.Add([]byte(text))
