@@ -17,6 +17,7 @@ type measuredRow struct {
 	all     sample.Distribution // until it is summarised
 	summary sample.Summary
 	failed  string
+	pace    pace // that of its group
 }
 
 func (m *measuredRow) stop() {
@@ -95,13 +96,13 @@ func (m measuredRow) addRounds(row *result.Row) {
 		callerCPU += r.callerCPU.Seconds()
 		serverCPU += r.serverCPU.Seconds()
 	}
-	row.P50NS = int64(sample.Median(m.figures(p50)))
-	row.P99NS = int64(sample.Median(m.figures(p99)))
+	row.MedianOfRounds = result.Percentiles{P50NS: int64(sample.Median(m.figures(p50))), P99NS: int64(sample.Median(m.figures(p99)))}
 	row.PerS = math.Round(sample.Median(m.figures(perSecond)))
 	row.Calls, row.Rounds = int64(calls), len(m.rounds)
+	row.RoundMS, row.WarmUpMS = int(m.pace.length.Milliseconds()), int(m.pace.warmUp.Milliseconds())
 	row.Transport = m.rounds[len(m.rounds)-1].transport.String()
-	row.CallerCPU = rounded(callerCPU/calls*1e6, 2)
-	row.ServerCPU = rounded(serverCPU/calls*1e6, 2)
+	row.CallerCPU = new(rounded(callerCPU/calls*1e6, 2))
+	row.ServerCPU = new(rounded(serverCPU/calls*1e6, 2))
 	row.P50NSRounds, row.P99NSRounds = m.figures(p50), m.figures(p99)
 	row.PerSRounds = m.figures(func(r round) float64 { return math.Round(r.perSecond) })
 }
@@ -111,7 +112,7 @@ func (m measuredRow) addSummary(row *result.Row) {
 	s := m.summary
 	row.MinNS, row.MaxNS = int64(s.Min), int64(s.Max)
 	row.MeanNS, row.StdDevNS = int64(math.Round(s.Mean)), int64(math.Round(s.StdDev))
-	row.P95NS, row.P999NS = int64(s.P95), int64(s.P999)
+	row.P50NS, row.P95NS, row.P99NS, row.P999NS = int64(s.P50), int64(s.P95), int64(s.P99), int64(s.P999)
 	row.OutliersShare = rounded(s.OutliersShare, 6)
 	row.Histogram = &result.Histogram{LowerNS: s.Lower, Counts: s.Counts}
 }

@@ -189,7 +189,7 @@ func (s *scene) address(plan rowPlan) string {
 func (t tools) runGroup(g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
 	rows = make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
-		rows[i] = measuredRow{group: g.name, plan: plan}
+		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g)}
 	}
 	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {

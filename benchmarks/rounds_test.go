@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func measureFakes(t *testing.T, plans ...rowPlan) []measuredRow {
 func TestRowThatFailsDoesNotEndTheRun(t *testing.T) {
 	missing := plan("missing", smallBytes, noServer, "", []string{"/nonexistent"})
 	rows := measureFakes(t, fakeRow(t, "dies", "dies"), fakeRow(t, "lives", ""), missing)
-	if row := rows[1].reduced(); row.Failed != "" || row.Rounds != fakeRounds {
+	if row := rows[1].reduced(); row.Failed != "" || row.Rounds != fakeRounds || row.RoundMS != 1 || row.WarmUpMS != 1 {
 		t.Errorf("the row beside those that failed: %+v", row)
 	}
 	for i, want := range map[int]string{0: "round 2: no report: EOF: the caller had enough", 2: "/nonexistent"} {
@@ -96,6 +97,9 @@ func TestRowTellsAllSamples(t *testing.T) {
 	row := measureFakes(t, fakeRow(t, "lives", ""))[0].reduced()
 	if row.Group != "fakes" || row.MinNS != 100 || row.MeanNS != 250 || row.MaxNS != 400 || row.P95NS != 400 || row.P999NS != 400 || row.StdDevNS != 117 {
 		t.Errorf("got %+v", row)
+	}
+	if order := []int64{row.MinNS, row.P50NS, row.P95NS, row.P99NS, row.P999NS, row.MaxNS}; !slices.IsSorted(order) || row.P50NS != 200 {
+		t.Errorf("percentiles are not in order: %v", order)
 	}
 	counted := int64(0)
 	for _, count := range row.Histogram.Counts {

@@ -41,8 +41,8 @@ func benchmarkOf(row result.Row) *benchfmt.Result {
 		Name:  benchfmt.Name(fmt.Sprintf("Call/row=%s/bytes=%d", row.Name, row.Size)),
 		Iters: int(row.Calls),
 		Values: []benchfmt.Value{
-			{Value: float64(row.P50NS), Unit: "ns/op"},
-			{Value: float64(row.P99NS), Unit: "p99-ns/op"},
+			{Value: float64(row.MedianOfRounds.P50NS), Unit: "ns/op"},
+			{Value: float64(row.MedianOfRounds.P99NS), Unit: "p99-ns/op"},
 		},
 	}
 }

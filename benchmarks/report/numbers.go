@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
 func number(value float64) string { return strconv.FormatFloat(value, 'f', -1, 64) }
@@ -48,6 +50,26 @@ func thousands(value float64) string {
 		out.WriteRune(digit)
 	}
 	return out.String()
+}
+
+// notCounted stands for CPU that nothing could measure.
+const notCounted = "not counted"
+
+// cpu writes CPU seconds per million calls.
+func cpu(seconds *float64) string {
+	if seconds == nil {
+		return notCounted
+	}
+	return strconv.FormatFloat(*seconds, 'f', 2, 64)
+}
+
+// bothCPU writes those of both sides together.
+func bothCPU(row result.Row) string {
+	if row.CallerCPU == nil || row.ServerCPU == nil {
+		return notCounted
+	}
+	sum := *row.CallerCPU + *row.ServerCPU
+	return cpu(&sum)
 }
 
 // perCall writes how often something happens in a call.

@@ -16,7 +16,7 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"duration": duration, "thousands": thousands, "picture": inPage, "distributed": func(r result.Row) bool { return r.Histogram != nil },
+	"duration": duration, "cpu": cpu, "thousands": thousands, "picture": inPage, "distributed": func(r result.Row) bool { return r.Histogram != nil },
 	"whole": func(n int) string { return thousands(float64(n)) },
 }).Parse(pageText))
 
@@ -124,7 +124,7 @@ func methodFacts(r *result.Result) []fact {
 	return []fact{
 		{"Rounds", fmt.Sprintf("%d of %d ms for each row, or as many as its group needs; %s", m.Rounds, m.RoundMS, m.Order)},
 		{"Warm-up", fmt.Sprintf("each row runs for %d ms before anything counts", m.WarmUpMS)},
-		{"Percentiles", "from the time of every single call, taken by the caller; p50, p99 and calls per second are the median over the rounds, all else is of every call of all rounds"},
+		{"Percentiles", "from the time of every single call, taken by the caller; they are of every call of all rounds; calls per second are the median over the rounds"},
 		{"Pacing", "a caller waits for an answer before it calls again, so a stall is one slow call; rows named paced call at fixed times, and time a call from when it was due"},
 		{"Affinity", m.Pinning},
 		{"Waiting", fmt.Sprintf("spinning is %s; GOMAXPROCS %d", m.SpinSettings, m.GoMaxProcs)},

@@ -20,7 +20,7 @@ func measuredRow(group, name string, size, callers int, ns int64) result.Row {
 	return result.Row{
 		Name: name, Group: group, Size: size, Callers: callers, P50NS: ns, P99NS: 2 * ns, PerS: float64(callers) * 1e9 / float64(ns), Calls: 100, Rounds: 5,
 		MinNS: ns / 2, MeanNS: ns + ns/10, P95NS: ns + ns/2, P999NS: 3 * ns, MaxNS: 9 * ns, StdDevNS: ns / 3, OutliersShare: 0.0123,
-		CallerCPU: 1.25, ServerCPU: 2.5, ContextSwitchesPerCall: &times, SoftirqsPerCall: &times,
+		CallerCPU: new(1.25), ServerCPU: new(2.5), ContextSwitchesPerCall: &times, SoftirqsPerCall: &times,
 		Histogram: &result.Histogram{LowerNS: []int64{ns / 2, ns, 2 * ns}, Counts: []int64{10, 80, 10}},
 	}
 }

@@ -131,7 +131,7 @@ func peerCells(rows []peerRow, way string, size, callers int) []cell {
 			return slices.Repeat([]cell{{Missing: true, Why: p.row.Failed}}, 4)
 		}
 		return []cell{{Here: duration(p.row.P50NS)}, {Here: duration(p.row.P99NS)}, {Here: thousands(p.row.PerS)},
-			{Here: fmt.Sprintf("%.2f", p.row.CallerCPU+p.row.ServerCPU)}}
+			{Here: bothCPU(p.row)}}
 	}
 	return slices.Repeat([]cell{{Missing: true}}, 4)
 }

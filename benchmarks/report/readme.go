@@ -147,7 +147,7 @@ func summary(r *result.Result) string {
 		case row.Failed != "":
 			fmt.Fprintf(&out, "| %s | failed | | | |\n", first.says)
 		default:
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %.2f + %.2f |\n", first.says, duration(row.P50NS), duration(row.P99NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
+			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s + %s |\n", first.says, duration(row.P50NS), duration(row.P99NS), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
 		}
 	}
 	return out.String()

@@ -47,8 +47,8 @@ func printRows(to io.Writer, r *result.Result) {
 			fmt.Fprintf(to, "%s\t%d\t%d\tfailed: %s\n", row.Name, row.Size, row.Callers, row.Failed)
 			continue
 		}
-		fmt.Fprintf(to, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%.2f\t%.2f\n", row.Name, row.Size, row.Callers,
-			duration(row.P50NS), duration(row.P99NS), duration(row.P999NS), thousands(row.PerS), row.CallerCPU, row.ServerCPU)
+		fmt.Fprintf(to, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Size, row.Callers,
+			duration(row.P50NS), duration(row.P99NS), duration(row.P999NS), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
 	}
 	fmt.Fprintln(to)
 }

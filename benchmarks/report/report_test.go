@@ -25,7 +25,7 @@ func example() *result.Result {
 	return &result.Result{
 		Schema: result.Schema,
 		Rows: []result.Row{
-			{Name: "floor-go-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567, CallerCPU: 4.25, ServerCPU: 5.5},
+			{Name: "floor-go-socket", Size: 64, Callers: 1, P50NS: 9_876, P99NS: 20_000, PerS: 1_234_567, CallerCPU: new(4.25), ServerCPU: new(5.5)},
 			{Name: "nearcall-go-socket", Size: 64, Callers: 1, Failed: "no report"},
 		},
 		Comparisons: []result.Comparison{

@@ -10,32 +10,38 @@ type Row struct {
 	// Failed is why the row could not be measured; then there are no figures.
 	Failed string `json:"failed,omitempty"`
 
-	// Medians over all rounds.
-	P50NS int64   `json:"p50_ns"`
-	P99NS int64   `json:"p99_ns"`
-	PerS  float64 `json:"per_s"`
+	// Median over all rounds.
+	PerS float64 `json:"per_s"`
+	// The same of the rounds' percentiles: what is set against other rows, because drift
+	// of the machine hits rounds that follow each other alike.
+	MedianOfRounds Percentiles `json:"median_of_rounds"`
 
 	// Of every sample of all rounds.
 	MinNS         int64      `json:"min_ns"`
 	MeanNS        int64      `json:"mean_ns"`
+	P50NS         int64      `json:"p50_ns"`
 	P95NS         int64      `json:"p95_ns"`
+	P99NS         int64      `json:"p99_ns"`
 	P999NS        int64      `json:"p999_ns"`
 	MaxNS         int64      `json:"max_ns"`
 	StdDevNS      int64      `json:"stddev_ns"`
 	OutliersShare float64    `json:"outliers_share"` // beyond mean + 3 stddev
 	Histogram     *Histogram `json:"histogram,omitempty"`
 
-	// How the calls went, as the caller said after the last round; empty where it
-	// cannot tell or has no choice.
+	// How the calls went, as the callers said after each round; with ", " between them
+	// where they went in several ways. Empty where they cannot tell or have no choice.
 	Transport string `json:"transport,omitempty"`
 	// What moved the server's bytes: "" is a goroutine for each connection.
 	Engine     string `json:"engine,omitempty"`
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"` // where the row sets it
 	Calls      int64  `json:"calls"`                // over all rounds
 	Rounds     int    `json:"rounds"`
+	RoundMS    int    `json:"round_ms"`   // how long each was to be
+	WarmUpMS   int    `json:"warm_up_ms"` // before the first
 
-	CallerCPU float64 `json:"caller_cpu_s_per_million"`
-	ServerCPU float64 `json:"server_cpu_s_per_million"`
+	// CPU seconds per million calls. nil: not counted; 0 where there is no server.
+	CallerCPU *float64 `json:"caller_cpu_s_per_million,omitempty"`
+	ServerCPU *float64 `json:"server_cpu_s_per_million,omitempty"`
 	// Where the row counts them: those of both processes, and the softirqs of the
 	// network, which the kernel tells only of the whole machine.
 	ContextSwitchesPerCall *float64 `json:"context_switches_per_call,omitempty"`
@@ -45,6 +51,12 @@ type Row struct {
 	P50NSRounds []float64 `json:"p50_ns_rounds"`
 	P99NSRounds []float64 `json:"p99_ns_rounds"`
 	PerSRounds  []float64 `json:"per_s_rounds"`
+}
+
+// Percentiles are those of the calls of a round, or a median of such.
+type Percentiles struct {
+	P50NS int64 `json:"p50_ns"`
+	P99NS int64 `json:"p99_ns"`
 }
 
 // A Histogram is how many of a row's samples are in each logarithmic class: ten

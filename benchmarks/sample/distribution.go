@@ -32,8 +32,8 @@ func (d *Distribution) Add(sorted []uint64) {
 
 // A Summary is what a distribution looks like. Times are in the samples' unit.
 type Summary struct {
-	Min, P95, P999, Max uint64 // nearest ranks: values that were measured
-	Mean, StdDev        float64
+	Min, P50, P95, P99, P999, Max uint64 // nearest ranks: values that were measured
+	Mean, StdDev                  float64
 	// OutliersShare is how many of all samples, 0 to 1, are beyond the mean and three
 	// standard deviations.
 	OutliersShare float64
@@ -53,7 +53,8 @@ func (d *Distribution) Summary() Summary {
 	values := slices.Sorted(maps.Keys(d.counts))
 	s := Summary{
 		Min: values[0], Max: values[len(values)-1],
-		P95: d.percentile(values, 0.95), P999: d.percentile(values, 0.999),
+		P50: d.percentile(values, 0.50), P95: d.percentile(values, 0.95),
+		P99: d.percentile(values, 0.99), P999: d.percentile(values, 0.999),
 	}
 	s.Mean, s.StdDev = d.moments(values)
 	var outliers uint64

@@ -32,6 +32,7 @@ func TestSummaryIsThatOfAllSamples(t *testing.T) {
 		got, want uint64
 	}{
 		{"min", got.Min, values[0]}, {"max", got.Max, values[len(values)-1]},
+		{"p50", got.P50, sample.Percentile(values, 0.50)}, {"p99", got.P99, sample.Percentile(values, 0.99)},
 		{"p95", got.P95, sample.Percentile(values, 0.95)}, {"p99.9", got.P999, sample.Percentile(values, 0.999)},
 	} {
 		if c.got != c.want {
@@ -79,5 +80,18 @@ func TestClassesAreTenADecade(t *testing.T) {
 	}
 	if got := distributionOf([]uint64{0, 1}, 2).Summary(); !slices.Equal(got.Lower, []int64{0, 1}) {
 		t.Errorf("what took no time is in a class from %v", got.Lower)
+	}
+}
+
+func TestPercentilesAreInOrder(t *testing.T) {
+	// Rounds that differ: a median over them would put the 99th below the 95th.
+	quick, slow := slices.Repeat([]uint64{10}, 1_000), slices.Repeat([]uint64{5_000}, 1_000)
+	var d sample.Distribution
+	for _, round := range [][]uint64{quick, quick, slow} {
+		d.Add(round)
+	}
+	s := d.Summary()
+	if order := []uint64{s.Min, s.P50, s.P95, s.P99, s.P999, s.Max}; !slices.IsSorted(order) || s.P99 != 5_000 {
+		t.Errorf("got %v", order)
 	}
 }
