@@ -233,11 +233,11 @@ func (t tools) describePeers(rows []measuredRow, nearcall string) []result.Peer 
 func besidePeers(nearcall string) []result.Peer {
 	const documentation = "https://github.com/nearcall/nearcall"
 	return []result.Peer{
-		{Name: nearcallShm, Version: nearcall, Documentation: documentation,
+		{Name: nearcallShm, Version: nearcall, Documentation: documentation, Language: "Go", Connections: "one for all callers",
 			Configuration: "package client and server, raw bytes called by name; Unix socket, shared memory allowed; all callers share one client"},
-		{Name: nearcallSocket, Version: nearcall, Documentation: documentation,
+		{Name: nearcallSocket, Version: nearcall, Documentation: documentation, Language: "Go", Connections: "one for all callers",
 			Configuration: "the same with ?shm=off"},
-		{Name: bareName, Documentation: "https://pkg.go.dev/net",
+		{Name: bareName, Documentation: "https://pkg.go.dev/net", Language: "Go", Connections: "one each",
 			Configuration: "Unix socket, a 4-byte length before each message, a goroutine a connection; each caller has its own connection; no dispatch, no codec"},
 	}
 }

@@ -37,6 +37,8 @@ type Result struct {
 type Peer struct {
 	Name          string `json:"name"` // as in its rows
 	Version       string `json:"version"`
+	Language      string `json:"language"`    // of the caller, and of the server where that differs
+	Connections   string `json:"connections"` // which several callers have, such as "one for all callers" or "one each"
 	Configuration string `json:"configuration"`
 	Documentation string `json:"documentation"` // where that is recommended
 }
