@@ -85,10 +85,3 @@ func TestSchemas(t *testing.T) {
 		}
 	}
 }
-
-func TestThisMachineIsDescribed(t *testing.T) {
-	machine := result.ThisMachine()
-	if machine.CPUs < 1 || machine.CPU == "" || machine.Kernel == "" || machine.Slug() == "" {
-		t.Errorf("got %+v", machine)
-	}
-}

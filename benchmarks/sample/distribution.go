@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/nearcall/nearcall/internal/decades"
 )
 
 // A Distribution is every sample of many rounds, each counted and none kept twice.
@@ -97,12 +99,8 @@ func (d *Distribution) moments(values []uint64) (mean, deviation float64) {
 	return mean, math.Sqrt(squares / float64(d.total-1))
 }
 
-// ClassesPerDecade is how many classes of a histogram lie between 1 and 10, 10 and 100
-// and so on; fewer below 10, for samples are whole numbers.
-const ClassesPerDecade = 10
-
 func (d *Distribution) classes(values []uint64) (lower, counts []int64) {
-	all := classBounds(values[len(values)-1])
+	all := decades.Bounds(values[len(values)-1])
 	class := func(value uint64) int {
 		at, found := slices.BinarySearch(all, int64(value))
 		if !found {
@@ -117,16 +115,4 @@ func (d *Distribution) classes(values []uint64) (lower, counts []int64) {
 		counts[class(value)-first] += int64(d.counts[value])
 	}
 	return lower, counts
-}
-
-// classBounds returns where classes begin, up to the first that lies beyond most.
-func classBounds(most uint64) []int64 {
-	bounds := []int64{0}
-	for n := 0; bounds[len(bounds)-1] <= int64(most); n++ {
-		bound := int64(math.Round(math.Pow(10, float64(n)/ClassesPerDecade)))
-		if bound > bounds[len(bounds)-1] {
-			bounds = append(bounds, bound)
-		}
-	}
-	return bounds
 }

@@ -31,6 +31,8 @@ var arrows = []layer{
 	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
 	{"internal/cputime", []string{systemCalls}},
+	{"internal/machine", nil},
+	{"internal/decades", nil},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -68,11 +70,13 @@ var arrows = []layer{
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/schema",
-		"internal/codec", "internal/demo", "internal/cputime", "internal/peercred", anything}},
+		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
+		"internal/decades", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/demo", "internal/cputime", anything}},
+	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/demo",
+		"internal/cputime", "internal/machine", "internal/decades", anything}},
 	{"examples", []string{"status", "server", "client", "handoff", "resident", "embed", anything}},
 	{"tools", []string{anything}},
 }
