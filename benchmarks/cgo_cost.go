@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"strconv"
 	"time"
 )
@@ -43,7 +42,7 @@ func busyCounts(cpus int) (processors int, busy []int) {
 // cgoCosts are calls of an empty C function, and for comparison calls through shared
 // memory, while processors spin.
 func (t tools) cgoCosts() []group {
-	processors, busy := busyCounts(runtime.NumCPU())
+	processors, busy := busyCounts(t.processors())
 	var groups []group
 	for _, n := range busy {
 		rows := []rowPlan{

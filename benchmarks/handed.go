@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,7 @@ const (
 
 // measureHandoffs measures what connections cost that are not short: downloads, and
 // many that do nothing.
-func (t tools) measureHandoffs(folder string) ([]result.Measure, error) {
+func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Measure, error) {
 	s := &scene{tools: t, folder: filepath.Join(folder, "handoffs"), servers: map[serverName]*process{}}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return nil, err
@@ -40,20 +41,29 @@ func (t tools) measureHandoffs(folder string) ([]result.Measure, error) {
 	if err := s.startWeb(frontServer); err != nil {
 		return nil, err
 	}
-	downloads, err := s.measureDownloads()
+	downloads, err := s.measureDownloads(ctx)
 	if err != nil {
 		return nil, err
 	}
-	idle, err := s.measureIdleHanded()
+	idle, err := s.measureIdleHanded(ctx)
 	return append(downloads, idle...), err
 }
 
 // measureDownloads takes turns between a connection that was accepted by the server
 // and one that was handed to it.
-func (s *scene) measureDownloads() ([]result.Measure, error) {
+func (s *scene) measureDownloads(ctx context.Context) ([]result.Measure, error) {
 	var direct, handed []float64
 	var frontCPU time.Duration
+	// The first of each way is for the page cache and for code that never ran.
+	for _, from := range []serverName{webServer, frontServer} {
+		if _, _, err := s.download(from); err != nil {
+			return nil, err
+		}
+	}
 	for n := range 2 * downloadRounds {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		from, times := webServer, &direct
 		if isHanded := n%4 == 1 || n%4 == 2; isHanded { // neither always follows the other
 			from, times = frontServer, &handed
@@ -125,8 +135,8 @@ type holding struct{ descriptors, threads, bytes, goroutines int }
 
 // measureIdleHanded keeps many connections that have been answered once: first the
 // server's own, then as many that were handed to it.
-func (s *scene) measureIdleHanded() ([]result.Measure, error) {
-	if err := s.keepAndClose(frontServer, handedConnections); err != nil { // what it grows to
+func (s *scene) measureIdleHanded(ctx context.Context) ([]result.Measure, error) {
+	if err := s.keepAndClose(ctx, frontServer, handedConnections); err != nil { // what it grows to
 		return nil, err
 	}
 	front, web := s.servers[frontServer], s.servers[webServer]
@@ -134,11 +144,11 @@ func (s *scene) measureIdleHanded() ([]result.Measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := s.keep(webServer, handedConnections, web)
+	plain, err := s.keep(ctx, webServer, handedConnections, web)
 	if err != nil {
 		return nil, err
 	}
-	handed, err := s.keep(frontServer, handedConnections, web, front)
+	handed, err := s.keep(ctx, frontServer, handedConnections, web, front)
 	if err != nil {
 		return nil, err
 	}
@@ -165,22 +175,25 @@ func (s *scene) measureIdleHanded() ([]result.Measure, error) {
 	return measures, nil
 }
 
-func (s *scene) keepAndClose(from serverName, count int) error {
-	_, err := s.keep(from, count)
+func (s *scene) keepAndClose(ctx context.Context, from serverName, count int) error {
+	_, err := s.keep(ctx, from, count)
 	return err
 }
 
 // keep opens connections, each answered once, and returns what processes hold while
 // they are open.
-func (s *scene) keep(from serverName, count int, of ...*process) ([]holding, error) {
+func (s *scene) keep(ctx context.Context, from serverName, count int, of ...*process) ([]holding, error) {
 	for n := range count {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		c, _, err := s.get(from, "/")
 		if err != nil {
 			return nil, fmt.Errorf("connection %d of %d: %w", n+1, count, err)
 		}
 		defer c.Close()
 	}
-	if err := settle(of); err != nil {
+	if err := settle(ctx, of); err != nil {
 		return nil, err
 	}
 	holdings := make([]holding, len(of))

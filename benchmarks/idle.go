@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ const (
 
 // measureIdle opens connections with a full hello to a fresh server, says
 // nothing more, and looks at what the server uses.
-func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measure, error) {
+func (t tools) measureIdle(ctx context.Context, folder string, length time.Duration) ([]result.Measure, error) {
 	if err := allowDescriptors(idleConnections + descriptorsSpare); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measur
 		}
 		defer connection.Close()
 	}
-	used, err := useWhileIdle([]*process{server}, length)
+	used, err := useWhileIdle(ctx, []*process{server}, length)
 	if err != nil {
 		return nil, err
 	}
@@ -63,15 +64,19 @@ func (t tools) measureIdle(folder string, length time.Duration) ([]result.Measur
 }
 
 // useWhileIdle returns what each process uses while nobody asks anything of it.
-func useWhileIdle(processes []*process, length time.Duration) ([]use, error) {
-	if err := settle(processes); err != nil {
+func useWhileIdle(ctx context.Context, processes []*process, length time.Duration) ([]use, error) {
+	if err := settle(ctx, processes); err != nil {
 		return nil, err
 	}
 	before, err := useOf(processes)
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(length)
+	select {
+	case <-time.After(length):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	after, err := useOf(processes)
 	if err != nil {
 		return nil, err
@@ -83,10 +88,10 @@ func useWhileIdle(processes []*process, length time.Duration) ([]use, error) {
 }
 
 // settle waits until processes have done what was left to do.
-func settle(processes []*process) error {
+func settle(ctx context.Context, processes []*process) error {
 	deadline := time.Now().Add(settleTimeout)
 	before, err := useOf(processes)
-	for err == nil && time.Now().Before(deadline) {
+	for err == nil && ctx.Err() == nil && time.Now().Before(deadline) {
 		time.Sleep(settlePeriod)
 		var now []use
 		now, err = useOf(processes)

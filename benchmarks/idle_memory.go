@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 
 // measureIdleMemory looks at what a server and clients that have called through
 // shared memory use when they have nothing more to say.
-func (t tools) measureIdleMemory(folder string) ([]result.Measure, error) {
+func (t tools) measureIdleMemory(ctx context.Context, folder string) ([]result.Measure, error) {
 	s := &scene{tools: t, folder: folder}
 	row := measuredRow{plan: plan("idle", smallBytes, testServer, byMemory, t.c("raw"))}
 	row.plan.processes = idleMemoryClients
@@ -36,7 +37,7 @@ func (t tools) measureIdleMemory(folder string) ([]result.Measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := useWhileIdle(append([]*process{s.servers[testServer]}, row.callers...), idleMemoryLength)
+	used, err := useWhileIdle(ctx, append([]*process{s.servers[testServer]}, row.callers...), idleMemoryLength)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,18 +14,18 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/report"
-	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
 type options struct {
 	tools
-	quick  bool
-	rounds int
-	plan   bool
-	render bool
-	check  bool
-	only   string
-	out    string
+	quick   bool
+	rounds  int
+	plan    bool
+	render  bool
+	check   bool
+	only    string
+	out     string
+	builtIn time.Duration
 }
 
 func main() {
@@ -36,23 +37,27 @@ func main() {
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
 	flag.BoolVar(&o.quick, "quick", false, "finish within a minute: fewer groups, in few short rounds; the README is left as it is")
-	flag.IntVar(&o.rounds, "rounds", 0, "so many rounds, `N`, instead of the usual number")
+	flag.IntVar(&o.rounds, "rounds", 0, "so many rounds, `N`, instead of the usual number; where a group cuts its rounds into slices each of them counts")
 	flag.BoolVar(&o.plan, "plan", false, "measure nothing; print what would be measured, and how long it would take")
 	flag.BoolVar(&o.render, "render", false, "measure nothing; write the README's figures, the pictures and the report from latest.json")
-	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when -render would change anything")
-	flag.StringVar(&o.only, "only", "", "measure only groups, rows and measures whose name matches this `regexp`; the result is printed, and kept only in -out")
+	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when -render would change anything, or latest.json is not all that a full run measures")
+	flag.StringVar(&o.only, "only", "", "measure only groups, rows and parts whose name matches this `regexp`; the result is printed, and kept only in -out")
 	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
+	flag.DurationVar(&o.builtIn, "built-in", 0, "how long `building` took, which is in the time that a full run has; the script run tells")
 	flag.Parse()
 	if o.python == "" {
 		o.python = filepath.Join(o.root, "build/venv/bin/python")
 	}
-	if err := o.run(); err != nil {
+	ctx, release := untilSignal()
+	err := o.run(ctx)
+	release()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
-		os.Exit(1)
 	}
+	os.Exit(exitCode(err))
 }
 
-func (o options) run() error {
+func (o options) run(ctx context.Context) error {
 	if o.check || o.render {
 		return o.reportAgain()
 	}
@@ -63,103 +68,52 @@ func (o options) run() error {
 	if o.plan {
 		return planned.print(os.Stdout)
 	}
-	r, err := o.measureAll()
+	if o.rounds > 0 && o.ofReadme() {
+		return errors.New("with -rounds a run is none that the README may show: add -out FOLDER, -only or -quick")
+	}
+	return o.measureAndKeep(ctx)
+}
+
+// measureAndKeep measures, and keeps the result; or, when the context ends, what there is.
+func (o options) measureAndKeep(ctx context.Context) error {
+	began := time.Now()
+	if err := os.Remove(o.partialPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	kept := false
+	defer func() { // also when the program breaks
+		if _, err := os.Stat(o.partialPath()); err == nil && !kept {
+			fmt.Fprintln(os.Stderr, "benchmarks: not all was measured; what was is in", o.partialPath())
+		}
+	}()
+	r, err := o.measureAll(ctx)
 	if err != nil {
 		return err
 	}
-	if err := report.Print(os.Stdout, r); err != nil {
+	took := time.Since(began)
+	if err := errors.Join(report.Print(os.Stdout, r), o.keep(r)); err != nil {
 		return err
 	}
-	return errors.Join(o.keep(r), failures(r))
+	kept = true
+	return errors.Join(os.Remove(o.partialPath()), failures(r), o.late(took))
 }
 
-// reportAgain writes or checks what is made of the last full run.
-func (o options) reportAgain() error {
-	r, err := result.Read(filepath.Join(o.results(), latestName))
-	if err != nil {
-		return err
+// What a run may take, building included in a full one.
+const (
+	fullLimit  = 40 * time.Minute
+	quickLimit = time.Minute
+)
+
+// late is an error where a run took longer than it may.
+func (o options) late(took time.Duration) error {
+	limit := fullLimit
+	if o.quick {
+		limit = quickLimit
+	} else {
+		took += o.builtIn
 	}
-	inFolder, inReadme := report.Write, report.UpdateReadme
-	if o.check {
-		inFolder, inReadme = report.Check, report.CheckReadme
-	}
-	err = inFolder(o.results(), r)
-	if o.ofReadme() {
-		err = errors.Join(err, inReadme(o.readme(), r))
-	}
-	return err
-}
-
-// ofReadme reports whether the README's figures are those of this run.
-func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
-
-const latestName = "latest.json"
-
-func (o options) readme() string { return filepath.Join(o.root, "README.md") }
-
-// results is where a run leaves its result; "" for nowhere.
-func (o options) results() string {
-	switch {
-	case o.out != "":
-		return o.out
-	case o.only != "":
-		return ""
-	case o.quick:
-		return filepath.Join(o.root, "build/benchmarks/results")
-	}
-	return filepath.Join(o.root, "benchmarks/results")
-}
-
-// keep writes the result and what is made of it. That of a full run is also kept
-// under its date and machine, and the README's figures are its own. Of a part there is
-// the result alone.
-func (o options) keep(r *result.Result) error {
-	folder := o.results()
-	if folder == "" {
+	if o.only != "" || took <= limit {
 		return nil
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	names := []string{latestName}
-	if !o.quick && o.only == "" {
-		names = append(names, r.Date.Format(time.DateOnly)+"-"+r.Machine.Slug()+".json")
-	}
-	for _, name := range names {
-		path := filepath.Join(folder, name)
-		if err := r.Write(path); err != nil {
-			return err
-		}
-		fmt.Println("wrote", path)
-	}
-	if o.only != "" {
-		return nil // of a part there is no report
-	}
-	if err := report.Write(folder, r); err != nil {
-		return err
-	}
-	fmt.Println("wrote", filepath.Join(folder, report.PageName))
-	if !o.ofReadme() {
-		return nil
-	}
-	return report.UpdateReadme(o.readme(), r)
-}
-
-// failures is an error where something of a result has failed. All else is there.
-func failures(r *result.Result) error {
-	failed := 0
-	for _, row := range r.Rows {
-		if row.Failed != "" {
-			failed++
-		}
-	}
-	for _, left := range r.LeftOut {
-		if left.Failed {
-			failed++
-		}
-	}
-	if failed == 0 {
-		return nil
-	}
-	return fmt.Errorf("%d rows or parts failed; the report says why", failed)
+	return fmt.Errorf("it took %s, and has %s: what else runs on this machine, or what was added?", took.Round(time.Second), limit)
 }

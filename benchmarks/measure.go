@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -22,26 +25,47 @@ func (o options) schedule(folder string) (schedule, error) {
 	if o.quick {
 		p = quickPace
 	}
-	if o.rounds > 0 {
-		p.rounds = o.rounds
+	p.asked = o.rounds
+	s := only.schedule(p, o.groups(), o.parts(folder), rowParts())
+	if len(s.groups)+len(s.parts) == 0 {
+		return schedule{}, fmt.Errorf("-only %q matches no group, row or part that is measured; -plan shows groups and parts", o.only)
 	}
-	return only.schedule(p, o.groups(), o.parts(folder)), nil
+	return s, nil
 }
 
 // parts are those that look at nothing the rows have done.
 func (t tools) parts(folder string) []part {
 	return []part{
-		{"server_allocations", true, 2 * time.Second, func() ([]result.Measure, error) { return goAllocations(folder) }},
-		{"idle", false, (idleSeconds + 6) * time.Second, func() ([]result.Measure, error) { return t.measureIdle(folder, idleSeconds*time.Second) }},
-		{"idle_memory", false, idleMemoryLength + 4*time.Second, func() ([]result.Measure, error) { return t.measureIdleMemory(folder) }},
-		{"handoffs", false, 25 * time.Second, func() ([]result.Measure, error) { return t.measureHandoffs(folder) }},
-		{"residents", false, 70 * time.Second, func() ([]result.Measure, error) { return t.measureResidents(folder) }},
-		{"linked", true, 2 * time.Second, t.measureLinked},
-		{"go_itself", false, 6 * time.Second, measureItself},
+		{"server_allocations", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return goAllocations(folder) }},
+		{"idle", false, (idleSeconds + 6) * time.Second, func(ctx context.Context) ([]result.Measure, error) {
+			return t.measureIdle(ctx, folder, idleSeconds*time.Second)
+		}},
+		{"idle_memory", false, idleMemoryLength + 4*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleMemory(ctx, folder) }},
+		{"handoffs", false, 25 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureHandoffs(ctx, folder) }},
+		{"residents", false, 70 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureResidents(ctx, folder) }},
+		{"linked", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return t.measureLinked() }},
+		{"go_itself", false, 6 * time.Second, func(context.Context) ([]result.Measure, error) { return measureItself() }},
 	}
 }
 
-func (o options) measureAll() (*result.Result, error) {
+// rowParts are those that look at what was measured with rows.
+func rowParts() []rowPart {
+	return []rowPart{{"libnearcall_allocations", libraryAllocations}, {"perf_counters", perfCounters}}
+}
+
+// A measuring is a run under way.
+type measuring struct {
+	options
+	planned schedule
+	folder  string // of sockets and whatever else is needed until the end
+	watch   *progress
+	rows    []measuredRow
+	result  *result.Result
+}
+
+// measureAll measures what the options choose. When the context ends before, what was
+// measured is in the partial result, and the context's cause is returned.
+func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	folder, err := os.MkdirTemp("", "nearcall-bench-")
 	if err != nil {
 		return nil, err
@@ -51,7 +75,8 @@ func (o options) measureAll() (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &result.Result{
+	m := &measuring{options: o, planned: s, folder: folder}
+	m.result = &result.Result{
 		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,
 		Machine: result.ThisMachine(), Versions: result.ThisSoftware(o.root, o.perl, o.python),
 		Method: result.Method{
@@ -60,64 +85,80 @@ func (o options) measureAll() (*result.Result, error) {
 			Pinning: "none, but for floor-c-spin and one-cpu", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}
-	watch := newProgress(os.Stderr, s.length())
-	defer watch.end()
-	rows := o.measureRows(r, s, folder, watch)
-	for _, row := range rows {
-		r.Rows = append(r.Rows, row.reduced())
+	if err := m.unsuitable(m.result); err != nil {
+		return nil, err
 	}
-	r.Peers = o.describePeers(rows, r.Versions.Nearcall)
-	r.Comparisons = compareAll(comparisons(), rows)
-	measureParts(r, append(s.parts, o.ofRows(rows)...), watch)
-	return r, nil
-}
-
-// ofRows are the parts that look at what was measured with rows.
-func (o options) ofRows(rows []measuredRow) []part {
-	return []part{
-		{name: "libnearcall_allocations", measure: func() ([]result.Measure, error) { return libraryAllocations(rows) }},
-		{name: "perf_counters", measure: func() ([]result.Measure, error) { return perfCounters(rows) }},
-	}
+	m.watch = newProgress(os.Stderr, s.length())
+	defer m.watch.end()
+	m.measureRows(ctx)
+	m.result.Peers = o.describePeers(m.rows, m.result.Versions.Nearcall)
+	m.measureParts(ctx)
+	return m.result, context.Cause(ctx)
 }
 
 // measureRows measures all groups; those that this machine cannot are noted in the
 // result, and so is what failed: the run goes on without it.
-func (t tools) measureRows(r *result.Result, s schedule, folder string, watch *progress) []measuredRow {
-	var rows []measuredRow
-	for _, group := range s.groups {
-		watch.begin(group.name, s.pace.lengthOf(group))
-		r.LeftOut = append(r.LeftOut, group.leftOut...)
-		measured, err := t.runGroup(group, folder, s.pace, watch)
-		if errors.Is(err, errNotHere) {
-			watch.add(s.pace.lengthOf(group))
-			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: group.name, Why: err.Error()})
-			continue
+func (m *measuring) measureRows(ctx context.Context) {
+	for _, group := range m.planned.groups {
+		if ctx.Err() != nil {
+			return
 		}
+		m.watch.begin(group.name, m.planned.pace.lengthOf(group))
+		m.result.LeftOut = append(m.result.LeftOut, group.leftOut...)
+		measured, err := m.runGroup(ctx, group, m.folder, m.planned.pace, m.watch)
+		m.watch.finish()
 		if err != nil {
-			watch.say("%s: %v", group.name, err)
+			m.leaveOut(group.name, err)
 		}
-		for i := range measured {
-			if err != nil && len(measured[i].rounds) == 0 && measured[i].failed == "" {
-				measured[i].fail(err)
-			}
-		}
-		rows = append(rows, measured...)
+		// What has no rounds was not begun: the group failed before, or the run has ended.
+		m.rows = append(m.rows, slices.DeleteFunc(measured, func(row measuredRow) bool { return len(row.rounds) == 0 && row.failed == "" })...)
+		m.reduce()
+		m.keepPartial()
 	}
-	return rows
+}
+
+// leaveOut notes that something of a group or a part, or all of it, is not there.
+func (m *measuring) leaveOut(name string, err error) {
+	m.watch.say("%s: %v", name, err)
+	m.result.LeftOut = append(m.result.LeftOut, result.LeftOut{Group: name, Why: err.Error(), Failed: !errors.Is(err, errNotHere)})
+}
+
+// reduce makes rows and comparisons of what was measured so far.
+func (m *measuring) reduce() {
+	m.result.Rows = nil
+	for _, row := range m.rows {
+		m.result.Rows = append(m.result.Rows, row.reduced())
+	}
+	m.result.Comparisons = compareAll(comparisons(), m.rows)
+	m.result.FailInfinite()
 }
 
 // measureParts measures what is not a time. A part that fails is noted, and the run
 // goes on without it.
-func measureParts(r *result.Result, parts []part, watch *progress) {
+func (m *measuring) measureParts(ctx context.Context) {
+	parts := slices.Clone(m.planned.parts)
+	for _, of := range m.planned.rowParts {
+		parts = append(parts, part{name: of.name, measure: func(context.Context) ([]result.Measure, error) { return of.measure(m.rows) }})
+	}
 	for _, part := range parts {
-		watch.begin(part.name, part.length)
-		measures, err := part.measure()
-		watch.add(part.length)
+		if ctx.Err() != nil {
+			return
+		}
+		m.watch.begin(part.name, part.length)
+		measures, err := part.measure(ctx)
+		m.watch.finish()
+		if err != nil && ctx.Err() != nil {
+			return // it was not let finish
+		}
 		if err != nil {
-			watch.say("%s: %v", part.name, err)
-			r.LeftOut = append(r.LeftOut, result.LeftOut{Group: part.name, Why: err.Error(), Failed: !errors.Is(err, errNotHere)})
+			m.leaveOut(part.name, err)
 			continue
 		}
-		r.Measures = append(r.Measures, measures...)
+		for _, measure := range measures {
+			measure.Part = part.name
+			m.result.Measures = append(m.result.Measures, measure)
+		}
+		m.result.FailInfinite()
+		m.keepPartial()
 	}
 }

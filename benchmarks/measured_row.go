@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -25,16 +24,6 @@ func (m *measuredRow) stop() {
 		caller.stop()
 	}
 	m.callers = nil
-}
-
-// attempt does the next part of measuring a row, unless one before has failed.
-func (m *measuredRow) attempt(part string, do func() error) {
-	if m.failed != "" {
-		return
-	}
-	if err := do(); err != nil {
-		m.fail(fmt.Errorf("%s: %w", part, err))
-	}
 }
 
 // fail gives a row up: what was measured before is no longer comparable.

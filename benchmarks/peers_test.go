@@ -24,7 +24,7 @@ func TestPeersThatAreNotThereAreFailedRows(t *testing.T) {
 	group := here.peersCalling(smallBytes, 1)
 	t.Setenv(asCaller, "1")
 	group.rows = append(group.rows, fakeRow(t, "fake", ""))
-	rows, err := here.runGroup(group, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
+	rows, err := here.runGroup(t.Context(), group, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -58,7 +59,7 @@ type rowPlan struct {
 	name   string
 	size   int
 	server serverName
-	route  route // matters only with testServer and residentServer
+	route  route
 	// program starts a caller; the server's address and size are appended, and what
 	// arguments holds.
 	program   []string
@@ -112,6 +113,14 @@ type group struct {
 type tools struct {
 	root         string
 	perl, python string
+	cpus         int // of the machine that is measured; 0: of this one
+}
+
+func (t tools) processors() int {
+	if t.cpus > 0 {
+		return t.cpus
+	}
+	return runtime.NumCPU()
 }
 
 func (t tools) built(name string) string { return filepath.Join(t.root, "build/benchmarks", name) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -30,7 +31,8 @@ type process struct {
 	pipe       *os.File
 	behind     *process // what works for this one; nil: nothing does
 	complaints complaints
-	said       string // its first line
+	said       string        // its first line
+	ended      chan struct{} // closed when it has
 }
 
 // startProcess starts a program and waits until it is ready.
@@ -48,12 +50,15 @@ func startProcess(name string, args ...string) (*process, error) {
 
 // startUnready starts a program that does not say when it is ready.
 func startUnready(name string, args ...string) (*process, error) {
-	p := &process{command: exec.Command(name, args...)}
+	p := &process{command: exec.Command(name, args...), ended: make(chan struct{})}
 	p.command.Stderr = &p.complaints
 	// What it has started may keep its standard error, and stay.
 	p.command.WaitDelay = complaintsDelay
-	// Whatever becomes of this program, the processes end with it.
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// Whatever becomes of this program, the processes end with it. Until then they are
+	// its own to end: a terminal's signal goes to a whole group of processes, and these
+	// are in others. setsid leaves its group itself, and is another process if it leads
+	// one.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: name != "setsid"}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -69,7 +74,21 @@ func startUnready(name string, args ...string) (*process, error) {
 		read.Close()
 		return nil, err
 	}
+	go func() {
+		p.command.Wait() // its state tells more than the error
+		close(p.ended)
+	}()
 	return p, nil
+}
+
+// end returns how the process has ended and what it said; nil while it runs.
+func (p *process) end() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s has ended: %s%s", filepath.Base(p.command.Path), p.command.ProcessState, p.complaints.suffix())
+	case <-time.After(complaintsDelay): // who notices an end may be faster than its news
+		return nil
+	}
 }
 
 func (p *process) awaitReady() error {
@@ -96,7 +115,7 @@ func (p *process) stop() {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
 	}
 	timer := time.AfterFunc(readyTimeout, func() { p.command.Process.Kill() })
-	p.command.Wait()
+	<-p.ended
 	timer.Stop()
 	p.pipe.Close()
 }

@@ -23,7 +23,7 @@ type residence struct {
 
 // measureResidents makes runs of a program of cobra that prints its flag, in each
 // way.
-func (t tools) measureResidents(folder string) (all []result.Measure, err error) {
+func (t tools) measureResidents(ctx context.Context, folder string) (all []result.Measure, err error) {
 	r := &residence{t, filepath.Join(folder, residentsFolder)}
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return nil, err
@@ -39,6 +39,9 @@ func (t tools) measureResidents(folder string) (all []result.Measure, err error)
 	}
 	for _, runs := range report.PublishedRuns {
 		for _, way := range report.PublishedWays() {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			if err := r.ready(); err != nil {
 				return nil, err
 			}

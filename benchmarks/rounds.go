@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 // pace is how long everything takes.
 type pace struct {
 	quick  bool
+	asked  int // rounds that somebody asked for; 0: as usual
 	rounds int
 	length time.Duration // of one row in one round
 	warmUp time.Duration
@@ -25,7 +27,7 @@ var (
 // of returns the pace of a group.
 func (p pace) of(g group) pace {
 	if g.onlyFull != nil {
-		return p.ofOnlyFull(*g.onlyFull)
+		return p.ofOnlyFull(*g.onlyFull).withAsked(p.asked)
 	}
 	p.length = max(p.length, g.length)
 	rounds := g.rounds
@@ -35,9 +37,18 @@ func (p pace) of(g group) pace {
 	if rounds > 0 {
 		p.rounds = rounds
 	}
+	p = p.withAsked(p.asked)
 	if g.slices > 0 {
 		p.length /= time.Duration(g.slices)
 		p.rounds *= g.slices
+	}
+	return p
+}
+
+// withAsked returns the pace with as many rounds as somebody asked for, if anybody did.
+func (p pace) withAsked(rounds int) pace {
+	if rounds > 0 {
+		p.rounds = rounds
 	}
 	return p
 }
@@ -81,11 +92,11 @@ func (s *scene) startServers(rows []measuredRow) {
 	s.servers = map[serverName]*process{}
 	for i := range rows {
 		if why := rows[i].plan.notMeasured; why != "" {
-			rows[i].fail(errors.New(why))
+			s.fail(&rows[i], errors.New(why))
 			continue
 		}
 		if err := s.startServer(rows[i].plan); err != nil {
-			rows[i].fail(err)
+			s.fail(&rows[i], err)
 		}
 	}
 }
@@ -186,7 +197,7 @@ func (s *scene) address(plan rowPlan) string {
 
 // runGroup measures a group with servers of its own, confined as it wants. Its rows
 // are there also after an error; those without rounds have failed.
-func (t tools) runGroup(g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
+func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
 	rows = make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
 		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g)}
@@ -196,9 +207,9 @@ func (t tools) runGroup(g group, folder string, p pace, progress *progress) (row
 		return rows, err
 	}
 	if g.confined != nil {
-		prefix, leave, err := g.confined.enter()
-		if err != nil {
-			return rows, err
+		prefix, leave, failed := g.confined.enter()
+		if failed != nil {
+			return rows, failed
 		}
 		s.prefix = prefix
 		defer func() { err = errors.Join(err, leave()) }()
@@ -206,18 +217,22 @@ func (t tools) runGroup(g group, folder string, p pace, progress *progress) (row
 	defer func() { err = errors.Join(err, s.stopResidents()) }()
 	defer s.stopServers()
 	s.startServers(rows)
-	s.takeTurns(rows, p.of(g))
+	s.takeTurns(ctx, rows, p.of(g))
 	return rows, nil
 }
 
 // takeTurns measures the rows of a group in turns, so that drift of the machine hits
 // all alike. Every second round runs backwards, so that nobody always follows the
-// same neighbour. A row that fails takes no more turns.
-func (s *scene) takeTurns(rows []measuredRow, p pace) {
+// same neighbour. A row that fails takes no more turns, and nobody does when the
+// context has ended.
+func (s *scene) takeTurns(ctx context.Context, rows []measuredRow, p pace) {
 	for i := range rows {
+		if ctx.Err() != nil {
+			break
+		}
 		defer rows[i].stop()
 		s.progress.row(rows[i].plan.name)
-		rows[i].attempt("warm-up", func() error {
+		s.attempt(&rows[i], "warm-up", func() error {
 			if err := s.startCallers(&rows[i]); err != nil {
 				return err
 			}
@@ -228,12 +243,15 @@ func (s *scene) takeTurns(rows []measuredRow, p pace) {
 	}
 	for n := range p.rounds {
 		for turn := range rows {
+			if ctx.Err() != nil {
+				break
+			}
 			i := turn
 			if n%2 == 1 {
 				i = len(rows) - 1 - turn
 			}
 			s.progress.row(rows[i].plan.name)
-			rows[i].attempt(fmt.Sprintf("round %d", n+1), func() error {
+			s.attempt(&rows[i], fmt.Sprintf("round %d", n+1), func() error {
 				measured, err := s.measure(&rows[i], p.length)
 				if err == nil {
 					rows[i].keep(measured)
@@ -245,9 +263,8 @@ func (s *scene) takeTurns(rows []measuredRow, p pace) {
 	}
 	for i := range rows {
 		rows[i].summarise()
-		if rows[i].failed != "" {
-			s.progress.say("%s failed: %s", rows[i].plan.name, rows[i].failed)
-			continue
+		if len(rows[i].rounds) == 0 {
+			continue // it has failed, or the run has ended
 		}
 		if err := wrongTransport(rows[i].plan, rows[i].rounds[len(rows[i].rounds)-1]); err != nil {
 			s.progress.say("%s: %v", rows[i].plan.name, err)
@@ -268,6 +285,27 @@ func wrongTransport(plan rowPlan, r round) error {
 		return fmt.Errorf("the calls went by %s", r.transport)
 	}
 	return nil
+}
+
+// attempt does the next part of measuring a row, unless one before has failed.
+func (s *scene) attempt(row *measuredRow, part string, do func() error) {
+	if row.failed != "" {
+		return
+	}
+	if err := do(); err != nil {
+		s.fail(row, fmt.Errorf("%s: %w", part, err))
+	}
+}
+
+// fail gives a row up and says why: what the server said before it ended belongs to it.
+func (s *scene) fail(row *measuredRow, err error) {
+	for server := s.servers[row.plan.server]; server != nil; server = server.behind {
+		if end := server.end(); end != nil {
+			err = fmt.Errorf("%w; its server %w", err, end)
+		}
+	}
+	row.fail(err)
+	s.progress.say("%s failed: %s", row.plan.name, row.failed)
 }
 
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {

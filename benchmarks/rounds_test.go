@@ -73,7 +73,7 @@ func discard(t *testing.T) *os.File {
 func measureFakes(t *testing.T, plans ...rowPlan) []measuredRow {
 	t.Helper()
 	t.Setenv(asCaller, "1")
-	rows, err := tools{}.runGroup(group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, newProgress(discard(t), time.Second))
+	rows, err := tools{}.runGroup(t.Context(), group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, newProgress(discard(t), time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

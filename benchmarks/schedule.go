@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -24,7 +25,13 @@ type part struct {
 	name    string
 	quick   bool          // whether a quick run has it too
 	length  time.Duration // about
-	measure func() ([]result.Measure, error)
+	measure func(context.Context) ([]result.Measure, error)
+}
+
+// A rowPart looks at what was measured with rows, in no time.
+type rowPart struct {
+	name    string
+	measure func([]measuredRow) ([]result.Measure, error)
 }
 
 // A schedule is what a run measures.
@@ -32,11 +39,13 @@ type schedule struct {
 	pace   pace
 	groups []group
 	parts  []part
+	// rowParts look at the rows of these groups.
+	rowParts []rowPart
 }
 
-// schedule returns what a run with that pace and filter measures. parts are all there
-// are.
-func (f filter) schedule(p pace, groups []group, parts []part) schedule {
+// schedule returns what a run with that pace and filter measures. parts and rowParts are
+// all there are.
+func (f filter) schedule(p pace, groups []group, parts []part, rowParts []rowPart) schedule {
 	s := schedule{pace: p}
 	for _, group := range f.groups(groups) {
 		if p.quick && f.pattern == nil {
@@ -49,6 +58,11 @@ func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 	for _, part := range parts {
 		if f.wants(part.name) && (part.quick || !p.quick || f.pattern != nil) {
 			s.parts = append(s.parts, part)
+		}
+	}
+	for _, part := range rowParts {
+		if f.wants(part.name) && len(s.groups) > 0 {
+			s.rowParts = append(s.rowParts, part)
 		}
 	}
 	return s
@@ -103,6 +117,9 @@ func (s schedule) print(to io.Writer) error {
 	}
 	for _, part := range s.parts {
 		fmt.Fprintf(table, "\t\t\t%.1f\t  %s\n", part.length.Seconds(), part.name)
+	}
+	for _, part := range s.rowParts {
+		fmt.Fprintf(table, "\t\t\t\t  %s, of the rows\n", part.name)
 	}
 	fmt.Fprintf(table, "\t\t\t%.1f\t  in all, %s\n", s.length().Seconds(), s.length().Round(time.Second))
 	return table.Flush()

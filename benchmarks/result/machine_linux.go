@@ -27,7 +27,7 @@ func ThisMachine() Machine { return machine.This() }
 // root.
 func ThisSoftware(source, perl, python string) Versions {
 	return Versions{
-		Nearcall: commandText("git", "-C", source, "describe", "--always", "--dirty"),
+		Nearcall: revision(source),
 		Go:       runtime.Version(),
 		C:        commandText("gcc", "-dumpfullversion"),
 		Perl:     commandText(perl, "-e", "print $^V"),

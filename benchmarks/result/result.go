@@ -97,6 +97,7 @@ type Figure struct {
 // A Measure is a figure that is not a time.
 type Measure struct {
 	Name  string  `json:"name"`
+	Part  string  `json:"part,omitempty"` // of the program that measured it
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 	Goal  *Goal   `json:"goal,omitempty"`

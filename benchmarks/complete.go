@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// complete fails when a full run on the machine of the result would measure what the
+// result says nothing of: something was added or named otherwise since.
+func (o options) complete(r *result.Result) error {
+	full := options{tools: o.tools}
+	full.cpus = r.Machine.CPUs
+	planned, err := full.schedule("")
+	if err != nil {
+		return err
+	}
+	missing := missingRows(planned, r)
+	for _, part := range planned.partNames() {
+		if !leftOut(r, part) && !slices.ContainsFunc(r.Measures, func(m result.Measure) bool { return m.Part == part }) {
+			missing = append(missing, part)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s says nothing of %d rows and parts that are measured now; run: make bench\n  %s", latestName, len(missing), strings.Join(missing, "\n  "))
+}
+
+// missingRows are the planned rows that a result has neither with figures nor with a
+// reason to have none.
+func missingRows(planned schedule, r *result.Result) []string {
+	type key struct {
+		group, name string
+		size        int
+	}
+	there := map[key]bool{}
+	for _, row := range r.Rows {
+		there[key{row.Group, row.Name, row.Size}] = true
+	}
+	var missing []string
+	for _, group := range planned.groups {
+		for _, row := range group.rows {
+			if !there[key{group.name, row.name, row.size}] && !leftOut(r, group.name) && !leftOut(r, row.name) {
+				missing = append(missing, fmt.Sprintf("%s of %d bytes, in %s", row.name, row.size, group.name))
+			}
+		}
+	}
+	return missing
+}
+
+// leftOut reports whether a result says why it lacks something.
+func leftOut(r *result.Result, name string) bool {
+	return slices.ContainsFunc(r.LeftOut, func(left result.LeftOut) bool { return left.Group == name })
+}
+
+// partNames are those of all parts of a schedule.
+func (s schedule) partNames() []string {
+	var names []string
+	for _, part := range s.parts {
+		names = append(names, part.name)
+	}
+	for _, part := range s.rowParts {
+		names = append(names, part.name)
+	}
+	return names
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+const latestName = "latest.json"
+
+func (o options) readme() string { return filepath.Join(o.root, "README.md") }
+
+// ofReadme reports whether the README's figures are those of this run.
+func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
+
+// results is where a run leaves its result; "" for nowhere.
+func (o options) results() string {
+	switch {
+	case o.out != "":
+		return o.out
+	case o.only != "":
+		return ""
+	case o.quick:
+		return filepath.Join(o.root, "build/benchmarks/results")
+	}
+	return filepath.Join(o.root, "benchmarks/results")
+}
+
+// datedName is the file beside latest.json that keeps a full run for ever.
+func datedName(r *result.Result) string {
+	return r.Date.Format(time.DateOnly) + "-" + r.Machine.Slug() + ".json"
+}
+
+// keep writes the result and what is made of it. That of a full run is also kept
+// under its date and machine, and the README's figures are its own. Of a part there is
+// the result alone.
+func (o options) keep(r *result.Result) error {
+	folder := o.results()
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	names := []string{latestName}
+	if !o.quick && o.only == "" {
+		names = append(names, datedName(r))
+	}
+	for _, name := range names {
+		path := filepath.Join(folder, name)
+		if err := r.Write(path); err != nil {
+			return err
+		}
+		fmt.Println("wrote", path)
+	}
+	if o.only != "" {
+		return nil // of a part there is no report
+	}
+	if err := report.Write(folder, r); err != nil {
+		return err
+	}
+	fmt.Println("wrote", filepath.Join(folder, report.PageName))
+	if !o.ofReadme() {
+		return nil
+	}
+	return report.UpdateReadme(o.readme(), r)
+}
+
+// reportAgain writes or checks what is made of the last full run.
+func (o options) reportAgain() error {
+	latest := filepath.Join(o.results(), latestName)
+	r, err := result.Read(latest)
+	if err != nil {
+		return err
+	}
+	if err := o.unsuitable(r); err != nil {
+		return fmt.Errorf("%s: %w", latest, err)
+	}
+	inFolder, inReadme := report.Write, report.UpdateReadme
+	if o.check {
+		inFolder, inReadme = report.Check, report.CheckReadme
+	}
+	err = inFolder(o.results(), r)
+	if o.ofReadme() {
+		err = errors.Join(err, inReadme(o.readme(), r))
+	}
+	if o.ofReadme() && o.check {
+		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r))
+	}
+	return err
+}
+
+// errUnsuitable means that a result is not what the README may show.
+var errUnsuitable = errors.New("the README shows full runs of a revision only")
+
+// unsuitable is why the README may not show a result, if it is to.
+func (o options) unsuitable(r *result.Result) error {
+	if !o.ofReadme() {
+		return nil
+	}
+	switch revision := r.Versions.Nearcall; {
+	case r.Schema != result.Schema:
+		return fmt.Errorf("%w, and this file has schema %d of %d; run: make bench", errUnsuitable, r.Schema, result.Schema)
+	case r.Quick:
+		return fmt.Errorf("%w, and this one is quick; run: make bench", errUnsuitable)
+	case revision == "" || revision == result.Unknown:
+		return fmt.Errorf("%w, and there is none: measure in a clone of the repository, or with -out FOLDER", errUnsuitable)
+	case strings.HasSuffix(revision, result.Dirty):
+		return fmt.Errorf("%w, and this is %s: commit what was changed, or measure with -out FOLDER", errUnsuitable, revision)
+	}
+	return nil
+}
+
+// sameFiles fails when the second file is not there or does not hold what the first does.
+func sameFiles(one, other string) error {
+	wanted, err := os.ReadFile(one)
+	if err != nil {
+		return err
+	}
+	held, err := os.ReadFile(other)
+	if err != nil {
+		return fmt.Errorf("%w; a full run writes it beside %s", err, latestName)
+	}
+	if !bytes.Equal(held, wanted) {
+		return fmt.Errorf("%s is not %s, as it has to be for the last full run", other, one)
+	}
+	return nil
+}
+
+// partialPath is where a run under way keeps what it has.
+func (o options) partialPath() string { return filepath.Join(o.root, "build/benchmarks/partial.json") }
+
+// keepPartial keeps what was measured so far, if the run should end before all is.
+func (m *measuring) keepPartial() {
+	path := m.partialPath()
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = m.result.Write(path)
+	}
+	if err != nil {
+		m.watch.say("what was measured so far cannot be kept: %v", err)
+	}
+}
+
+// failures is an error where something of a result has failed. All else is there.
+func failures(r *result.Result) error {
+	var failed []string
+	for _, row := range r.Rows {
+		if row.Failed != "" {
+			failed = append(failed, fmt.Sprintf("%s of %s: %s", row.Name, row.Group, row.Failed))
+		}
+	}
+	for _, left := range r.LeftOut {
+		if left.Failed {
+			failed = append(failed, left.Group+": "+left.Why)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d failed:\n  %s", len(failed), strings.Join(failed, "\n  "))
+}
