@@ -31,7 +31,7 @@ type web struct {
 }
 
 // newWeb reserves ports by asking for free ones. Somebody else may take one before
-// it is listened on; then that program says so, and the run ends.
+// it is listened on; then that program says so, and the rows that call it fail.
 func newWeb(t tools, folder string) (*web, error) {
 	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
 	for _, name := range []serverName{webServer, frontServer, metricsServer, proxyServer, plainProxy} {
@@ -92,6 +92,9 @@ func (w *web) configured(name, text string, command ...string) ([]string, error)
 	return append(command, path), os.WriteFile(path, []byte(text), 0o600)
 }
 
+// All servers listen with the same options: a connection comes to them with its first
+// bytes (TCP_DEFER_ACCEPT), and as many wait as the kernel allows.
+
 // frontConfig takes the front's address, the backend's socket, and where metrics are.
 const frontConfig = `
 [[listen]]
@@ -138,7 +141,7 @@ http {
         %[4]s
     }
     server {
-        listen %[3]s;
+        listen %[3]s deferred backlog=65535;
         location / {
             proxy_pass http://web;
             %[5]s
@@ -168,23 +171,31 @@ func (s *scene) startWeb(name serverName) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := server.awaitPort(s.web.hostPort(name)); err != nil {
+		server.stop()
+		return err
+	}
 	server.behind = s.servers[webServer] // none, for the webserver itself
 	s.servers[name] = server
-	return awaitPort(s.web.hostPort(name))
+	return nil
 }
 
-// awaitPort waits until a program that does not say when it is ready listens.
-func awaitPort(hostPort string) error {
-	deadline := time.Now().Add(readyTimeout)
+// awaitPort waits until a program that does not say when it is ready listens, or has
+// ended.
+func (p *process) awaitPort(hostPort string) error {
+	deadline := time.After(readyTimeout)
 	for {
 		c, err := net.Dial("tcp", hostPort)
 		if err == nil {
 			return c.Close()
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("nobody listens after %v: %w", readyTimeout, err)
+		select {
+		case <-p.ended:
+			return p.end()
+		case <-deadline:
+			return fmt.Errorf("nobody listens after %v: %w%s", readyTimeout, err, p.complaints.suffix())
+		case <-time.After(portPeriod):
 		}
-		time.Sleep(portPeriod)
 	}
 }
 

@@ -27,7 +27,7 @@ func main() {
 
 // serve returns only when it cannot go on.
 func serve(address, hostPort, file string) error {
-	direct, err := net.Listen("tcp", hostPort)
+	direct, err := listen(hostPort)
 	if err != nil {
 		return err
 	}
