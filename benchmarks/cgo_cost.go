@@ -13,11 +13,9 @@ const (
 	publishedBusyStep   = 5
 )
 
-// A full run makes 100,000 calls, where there is time for them: with all processors
-// busy the scheduler lets a call wait for milliseconds.
-var cgoPace = pace{rounds: 5, length: time.Second, warmUp: 20 * time.Millisecond}
-
-const cgoCallsPerRound = 20_000
+// With all processors busy the scheduler lets a caller wait for ten milliseconds after
+// each ten: a round has some of both.
+var cgoPace = pace{rounds: 15, length: 250 * time.Millisecond, warmUp: 20 * time.Millisecond}
 
 // busyCounts returns how many processors Go's scheduler has, and how many of
 // them are kept busy in turn. The published ones need as many CPUs: with fewer, threads
@@ -47,6 +45,7 @@ func (t tools) cgoCosts() []group {
 	for _, n := range busy {
 		rows := []rowPlan{
 			t.cgoRow("cgo-first", noServer, 0, "first", n),
+			t.cgoRow("cgo-first-alone", noServer, 0, "first-alone", n),
 			t.cgoRow("cgo-later", noServer, 0, "later", n),
 			t.cgoRow("shm-call", testServer, smallBytes, "memory", n),
 		}
@@ -60,7 +59,7 @@ func (t tools) cgoCosts() []group {
 
 func (t tools) cgoRow(name string, server serverName, size int, mode string, busy int) rowPlan {
 	row := plan(fmt.Sprintf("%s-busy-%d", name, busy), size, server, "", t.cgo(mode))
-	row.arguments = []string{strconv.Itoa(busy), strconv.Itoa(cgoCallsPerRound)}
+	row.arguments = []string{strconv.Itoa(busy)}
 	return row
 }
 

@@ -7,8 +7,6 @@ import "C"
 import (
 	"runtime"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // zero is what times are counted from: a difference reads one clock, not two.
@@ -21,31 +19,43 @@ func laterCall() (uint64, bool, error) {
 	return uint64(time.Since(zero) - begin), true, nil
 }
 
-// threads are those that have called.
-type threads struct{ seen map[int]bool }
+// A firstCall is a C call on a thread that has never called before.
+type firstCall struct {
+	started  time.Duration // just before the statement that starts its goroutine
+	entered  time.Duration // just before the call, on that thread
+	returned time.Duration
+	isFirst  bool // for the thread
+}
 
-func newThreads() *threads { return &threads{map[int]bool{}} }
-
-// firstCall is a C call from a goroutine on a thread of its own: both end together,
-// so that the runtime has to make another for the next. A call on a thread that has
-// called before does not count.
-func (t *threads) firstCall() (uint64, bool, error) {
-	type ended struct {
-		at     time.Duration
-		thread int
-	}
-	returned := make(chan ended)
+// makeFirstCall calls from a goroutine on a thread of its own: both end together, so
+// that the next has another thread, made for it where none has been left idle.
+func makeFirstCall() firstCall {
+	returned := make(chan firstCall)
 	// The caller keeps its own thread too, or the goroutine would run on it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	begin := time.Since(zero)
+	started := time.Since(zero)
 	go func() {
 		runtime.LockOSThread()
+		entered := time.Since(zero)
 		C.empty()
-		returned <- ended{time.Since(zero), unix.Gettid()}
+		returned <- firstCall{started, entered, time.Since(zero), !threadHasCalled()}
 	}()
-	end := <-returned
-	isNew := !t.seen[end.thread]
-	t.seen[end.thread] = true
-	return uint64(end.at - begin), isNew, nil
+	return <-returned
+}
+
+// threadHasCalled reports whether the goroutine's thread has asked before. The thread
+// knows it, not its number: the kernel soon gives that to another.
+func threadHasCalled() bool { return C.has_called() != 0 }
+
+// firstCallFromStart times a first call with all that it takes to have a thread.
+func firstCallFromStart() (uint64, bool, error) {
+	first := makeFirstCall()
+	return uint64(first.returned - first.started), first.isFirst, nil
+}
+
+// firstCallAlone times a first call where the thread is there.
+func firstCallAlone() (uint64, bool, error) {
+	first := makeFirstCall()
+	return uint64(first.returned - first.entered), first.isFirst, nil
 }

@@ -8,6 +8,15 @@ void empty(void)
 {
 }
 
+int has_called(void)
+{
+    static __thread int called;
+    int before = called;
+
+    called = 1;
+    return before;
+}
+
 int64_t one(void)
 {
     return 1;

@@ -8,6 +8,10 @@
 enum { MD5_HEX_BYTES = 32 };
 
 void empty(void);
+
+/* Whether this thread has called this function before. */
+int has_called(void);
+
 int64_t one(void);
 int64_t ack(int64_t m, int64_t n);
 

@@ -1,20 +1,21 @@
 // Command cgocaller measures what it costs Go to call C. Commands, report and what
 // is timed are those of ../callers/caller.c; allocations are not counted.
 //
-//	cgocaller MODE ADDRESS PAYLOAD_BYTES [BUSY CALLS_MAX]
+//	cgocaller MODE ADDRESS PAYLOAD_BYTES [BUSY]
 //
 // With "out-one", "out-ack" and "out-md5" Go calls the functions of the published
-// account, written in C. The others measure while BUSY goroutines spin, and make at
-// most CALLS_MAX calls in a run: "later" calls an empty function of C; "first" does so
-// from a goroutine on a thread that has never called before, and times from the
-// goroutine's start to its return; "memory" calls echo() of the server at ADDRESS through
-// shared memory.
+// account, written in C. The others measure while BUSY goroutines spin: "later" calls an
+// empty function of C; "first" does so from a new goroutine on a thread that has never
+// called before, and times from before the goroutine is started to the function's return;
+// "first-alone" times the function only; "memory" calls echo() of the server at ADDRESS
+// through shared memory.
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,12 +26,12 @@ import (
 // included. ok is false where the call was not of the kind that is measured.
 type subject func() (ns uint64, ok bool, err error)
 
-// A machine is what one mode measures, and under which load.
-type machine struct {
+// A mode is what is measured, and under which load.
+type mode struct {
 	call      subject
 	busy      int
-	callsMax  int // 0: no bound
 	transport protocol.Transport
+	samples   []uint64 // of the last run; its memory is used again
 }
 
 func main() {
@@ -41,10 +42,10 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 3 && len(args) != 5 {
-		return errors.New("usage: cgocaller MODE ADDRESS PAYLOAD_BYTES [BUSY CALLS_MAX]")
+	if len(args) != 3 && len(args) != 4 {
+		return errors.New("usage: cgocaller MODE ADDRESS PAYLOAD_BYTES [BUSY]")
 	}
-	var numbers [3]int
+	var numbers [2]int
 	for i, arg := range args[2:] {
 		var err error
 		if numbers[i], err = strconv.Atoi(arg); err != nil {
@@ -55,51 +56,71 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	m.busy, m.callsMax = numbers[1], numbers[2]
+	m.busy = numbers[1]
 	return protocol.Serve(m.measure)
 }
 
-func open(mode, address string, payloadBytes int) (machine, error) {
-	switch mode {
+func open(name, address string, payloadBytes int) (mode, error) {
+	switch name {
 	case "out-one", "out-ack", "out-md5":
-		return openOut(mode)
+		return openOut(name)
 	case "later":
-		return machine{call: laterCall}, nil
+		return mode{call: laterCall}, nil
 	case "first":
-		return machine{call: newThreads().firstCall}, nil
+		return mode{call: firstCallFromStart}, nil
+	case "first-alone":
+		return mode{call: firstCallAlone}, nil
 	case "memory":
 		return openMemory(address, payloadBytes)
 	}
-	return machine{}, fmt.Errorf("mode %q; see cgocaller/main.go", mode)
+	return mode{}, fmt.Errorf("mode %q; see cgocaller/main.go", name)
 }
 
-func (m machine) measure(c protocol.Command) (protocol.Report, error) {
+func (m *mode) measure(c protocol.Command) (protocol.Report, error) {
+	// More than there can be: what grows while calls are made would copy megabytes.
+	m.samples = slices.Grow(m.samples[:0], int(c.Length/leastTime)+1)
+	load := spin(m.busy)
+	defer load.stop()
 	cpu, err := protocol.OwnCPU()
 	if err != nil {
 		return protocol.Report{}, err
 	}
-	stop := spin(m.busy)
-	begin := time.Now()
-	samples, err := m.callUntil(begin.Add(c.Length))
-	elapsed := time.Since(begin)
-	stop()
-	cpuAfter, cpuErr := protocol.OwnCPU()
-	return protocol.Report{Samples: [][]uint64{samples}, Elapsed: elapsed, CPU: cpuAfter - cpu, Transport: m.transport}, errors.Join(err, cpuErr)
+	begin := time.Since(zero)
+	if err := m.callUntil(begin + c.Length); err != nil {
+		return protocol.Report{}, err
+	}
+	elapsed := time.Since(zero) - begin
+	cpuAfter, err := protocol.OwnCPU()
+	report := protocol.Report{Samples: [][]uint64{m.samples}, Elapsed: elapsed, CPU: cpuAfter - cpu, Transport: m.transport}
+	if m.busy > 0 {
+		// That of the load is in it, on the same threads.
+		report.CPU = protocol.CPUNotCounted
+	}
+	return report, err
 }
 
-func (m machine) callUntil(until time.Time) ([]uint64, error) {
-	samples := make([]uint64, 0, max(m.callsMax, 1<<16))
-	for m.callsMax == 0 || len(samples) < m.callsMax {
+// leastTime is less than a call takes with all that is around it: four readings of a
+// clock.
+const leastTime = 30 * time.Nanosecond
+
+var errNoCall = errors.New("none of the calls was of the kind that is measured")
+
+// callUntil makes calls until that time, and one at least.
+func (m *mode) callUntil(until time.Duration) error {
+	for {
 		ns, ok, err := m.call()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if ok {
-			samples = append(samples, ns)
+			m.samples = append(m.samples, ns)
 		}
-		if time.Now().After(until) && len(samples) > 0 {
+		if time.Since(zero) > until {
 			break
 		}
 	}
-	return samples, nil
+	if len(m.samples) == 0 {
+		return errNoCall
+	}
+	return nil
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/client"
 )
@@ -12,30 +14,36 @@ import (
 // callsUntilMemory is more than any server wants before it gives shared memory.
 const callsUntilMemory = 1024
 
-// openMemory returns a call through shared memory.
-func openMemory(address string, payloadBytes int) (machine, error) {
+// openMemory returns a call through shared memory. Answers are compared in full until
+// there is memory and once through it, then by their length.
+func openMemory(address string, payloadBytes int) (mode, error) {
 	c, err := client.New(address)
 	if err != nil {
-		return machine{}, err
+		return mode{}, err
 	}
-	payload, answer := make([]byte, payloadBytes), make([]byte, 0, payloadBytes)
+	payload := calling.Payload(payloadBytes)
+	answer := make([]byte, 0, payloadBytes)
 	call := func() (uint64, bool, error) {
 		begin := time.Since(zero)
 		var err error
 		answer, err = c.CallRaw(context.Background(), "echo", payload, answer[:0])
 		ns := uint64(time.Since(zero) - begin)
 		if err == nil && len(answer) != len(payload) {
-			err = errors.New("the echo differs")
+			err = calling.ErrDiffers
 		}
 		return ns, true, err
 	}
-	for range callsUntilMemory {
+	for inMemory, n := false, 0; n < callsUntilMemory; n++ {
 		if _, _, err := call(); err != nil {
-			return machine{}, err
+			return mode{}, err
 		}
-		if c.Transport() == "shared memory" {
-			return machine{call: call, transport: protocol.SharedMemory}, nil
+		if !bytes.Equal(answer, payload) {
+			return mode{}, calling.ErrDiffers
 		}
+		if inMemory {
+			return mode{call: call, transport: protocol.SharedMemory}, nil
+		}
+		inMemory = c.Transport() == "shared memory"
 	}
-	return machine{}, errors.New(address + " gives no shared memory")
+	return mode{}, errors.New(address + " gives no shared memory")
 }

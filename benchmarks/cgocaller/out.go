@@ -13,7 +13,7 @@ import (
 const hoge = "ea703e7aa1efda0064eaa507d9e8ab7e"
 
 // openOut returns calls of functions in C, their answers checked.
-func openOut(mode string) (machine, error) {
+func openOut(name string) (mode, error) {
 	text := C.CString("hoge") // as long as the process
 	hex := (*C.char)(C.malloc(C.MD5_HEX_BYTES))
 	call, found := map[string]func() bool{
@@ -23,16 +23,16 @@ func openOut(mode string) (machine, error) {
 			C.md5(text, 4, hex)
 			return C.GoStringN(hex, C.MD5_HEX_BYTES) == hoge
 		},
-	}[mode]
+	}[name]
 	if !found {
-		return machine{}, fmt.Errorf("mode %q", mode)
+		return mode{}, fmt.Errorf("mode %q", name)
 	}
-	return machine{call: func() (uint64, bool, error) {
+	return mode{call: func() (uint64, bool, error) {
 		begin := time.Since(zero)
 		good := call()
 		ns := uint64(time.Since(zero) - begin)
 		if !good {
-			return 0, false, errors.New(mode + " answered what it never does")
+			return 0, false, errors.New(name + " answered what it never does")
 		}
 		return ns, true, nil
 	}}, nil

@@ -12,8 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NotCounted is what a report says of allocations.
+// NotCounted is what a report says of allocations, or of CPU time, that it cannot tell.
 const NotCounted = ^uint64(0)
+
+// CPUNotCounted is the CPU of a Report that cannot tell it.
+const CPUNotCounted time.Duration = -1
 
 // A Transport is how calls went.
 type Transport uint64
