@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -68,5 +69,22 @@ func TestContextSwitches(t *testing.T) {
 	}
 	if after < before+sleeps {
 		t.Errorf("%d switches for %d waits", after-before, sleeps)
+	}
+}
+
+// Who calls once has no shared memory: a row that says so would show the socket.
+func TestOneShotsHaveNoMemory(t *testing.T) {
+	for _, g := range (tools{}).oneShotGroups() {
+		if len(g.rows) != 20 {
+			t.Errorf("%s has %d rows", g.name, len(g.rows))
+		}
+		for _, row := range g.rows {
+			if strings.HasPrefix(row.name, "oneshot-") && row.route == byMemory && row.server == manyServer {
+				t.Errorf("%s would not go through shared memory", row.name)
+			}
+		}
+		if len(g.leftOut) != 1 || !strings.HasPrefix(g.leftOut[0].Group, g.name) || g.leftOut[0].Why == "" {
+			t.Errorf("%s does not say what it leaves out: %v", g.name, g.leftOut)
+		}
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
 // Go's own benchmarks of TCP (net.BenchmarkTCP4OneShot and their like), over
@@ -15,9 +18,6 @@ const (
 	oneShotCallersPerProcessor = 2
 )
 
-// Processors of the scheduler, of the server as of the caller, as they were published.
-var oneShotProcessors = []int{1, 2, 4, 8, 16, 32}
-
 // There are many rows.
 var oneShotPace = pace{rounds: 5, length: 150 * time.Millisecond, warmUp: 40 * time.Millisecond}
 
@@ -27,19 +27,24 @@ var oneShotWays = []struct {
 	server, eventLoop serverName
 	by                route
 	wants             transport // of clients that stay
+	onlyStays         bool      // whether clients that call once cannot go this way
 }{
-	{"tcp", testServerTCP, eventServerTCP, "", transportUnknown},
-	{"unix", manyServer, eventServer, bySocket, transportSocket},
-	{"shm", manyServer, eventServer, byMemory, transportSharedMemory},
+	{"tcp", testServerTCP, eventServerTCP, "", transportUnknown, false},
+	{"unix", manyServer, eventServer, bySocket, transportSocket, false},
+	{"shm", manyServer, eventServer, byMemory, transportSharedMemory, true},
 }
 
 // oneShots are clients that connect, call once and close, and clients that stay; with
-// a deadline for each call, and without. A server gives memory to who has called some
-// times: a client that calls once has none, allowed or not.
+// a deadline for each call, and without.
 func (t tools) oneShots(processors int) group {
 	g := group{name: fmt.Sprintf("oneshot-%d", processors), onlyFull: &oneShotPace, confined: onGoProcessors(processors)}
+	g.leftOut = []result.LeftOut{{Group: g.name + ", calls once through shared memory", Why: noMemoryForOneCall}}
 	for _, mode := range []string{"oneshot", "oneshot-timeout", "persistent", "persistent-timeout"} {
+		stays := strings.HasPrefix(mode, "persistent")
 		for _, way := range oneShotWays {
+			if way.onlyStays && !stays {
+				continue
+			}
 			for _, engine := range []struct {
 				name, told string
 				server     serverName
@@ -47,7 +52,7 @@ func (t tools) oneShots(processors int) group {
 				row := plan(fmt.Sprintf("%s-%s-%s-%d", mode, way.name, engine.name, processors), oneShotBytes, engine.server, way.by, t.golang(mode))
 				row.engine, row.goMaxProcs, row.callers = engine.told, processors, oneShotCallersPerProcessor*processors
 				row.arguments = []string{strconv.Itoa(row.callers)}
-				if strings.HasPrefix(mode, "persistent") {
+				if stays {
 					row.wants = way.wants
 				}
 				g.rows = append(g.rows, row)
@@ -57,9 +62,11 @@ func (t tools) oneShots(processors int) group {
 	return g
 }
 
+const noMemoryForOneCall = "a server gives shared memory to a client that has called some times: who calls once goes by the socket, allowed or not"
+
 func (t tools) oneShotGroups() []group {
 	var groups []group
-	for _, processors := range oneShotProcessors {
+	for _, processors := range report.Processors {
 		groups = append(groups, t.oneShots(processors))
 	}
 	return groups

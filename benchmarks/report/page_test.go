@@ -61,7 +61,7 @@ func everything() *result.Result {
 		}
 	}
 	for busy := range 3 {
-		for i, name := range []string{"cgo-first", "cgo-later", "shm-call"} {
+		for i, name := range []string{"cgo-first", "cgo-first-alone", "cgo-later", "shm-call"} {
 			add("cgo", fmt.Sprintf("%s-busy-%d", name, busy), 0, 1, int64(100*(i+1)))
 		}
 	}
@@ -73,6 +73,9 @@ func everything() *result.Result {
 func addPoller(add func(group, name string, size, callers int, ns int64)) {
 	for i, name := range []string{"oneshot", "oneshot-timeout", "persistent", "persistent-timeout"} {
 		for n, way := range []string{"tcp", "unix", "shm"} {
+			if way == "shm" && strings.HasPrefix(name, "oneshot") {
+				continue // it has none
+			}
 			for m, engine := range []string{"goroutine", "eventloop"} {
 				for _, processors := range report.Processors {
 					add("oneshot", fmt.Sprintf("%s-%s-%s-%d", name, way, engine, processors), 0, 1, int64(1_000*(i+1)*(n+1)*(m+1)*processors))
