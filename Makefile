@@ -14,7 +14,7 @@ export CGO_ENABLED := 1
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 12
 SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
@@ -60,7 +60,7 @@ lint: deps ## formats, static analysis, layers, sizes, stale generated files
 generate: check-go ## write the constants of every language from spec/*.json
 	@go run -C tools ./generate -root ..
 
-fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (20)
+fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (12)
 
 bench: deps deps-bench build build-perl build-python ## all measurements, in 40 minutes at most; README and report show them
 	@benchmarks/run
