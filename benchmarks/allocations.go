@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nearcall/nearcall/benchmarks/frames"
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -39,7 +40,7 @@ func libraryAllocations(rows []measuredRow) ([]result.Measure, error) {
 		}
 		var allocations, calls uint64
 		for _, r := range row.rounds {
-			if r.allocations == notCounted {
+			if r.allocations == protocol.NotCounted {
 				return nil, fmt.Errorf("the caller of %s did not count allocations", of.row)
 			}
 			allocations += r.allocations

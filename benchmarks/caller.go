@@ -4,56 +4,24 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
-
-// notCounted stands for allocations where the caller cannot count them.
-const notCounted = math.MaxUint64
-
-// reportHead is how a caller's report begins; one uint64 of ns per sample follows.
-type reportHead struct {
-	Calls, ElapsedNS, CPUNS, Allocations, Samples uint64
-	Transport                                     transport
-}
-
-// A transport is how a caller's calls went, as it says itself.
-type transport uint64
-
-const (
-	transportUnknown transport = iota
-	transportSocket
-	transportSharedMemory
-	transportSameProcess
-)
-
-// String returns the name that a result has for it; none when it is not known.
-func (t transport) String() string {
-	switch t {
-	case transportSocket:
-		return "unix socket"
-	case transportSharedMemory:
-		return "shared memory"
-	case transportSameProcess:
-		return "same process"
-	}
-	return ""
-}
 
 // A round is what the callers of one row did in one round, all together.
 type round struct {
 	calls       uint64
 	p50, p99    float64 // ns
 	perSecond   float64
-	callerCPU   time.Duration
-	serverCPU   time.Duration
+	callerCPU   *time.Duration // nil: not counted
+	serverCPU   *time.Duration
 	allocations uint64
-	transport   transport // of the caller that has least
+	transports  []protocol.Transport // of each caller that differs, in ascending order
 	kernel      kernelWork
 	samples     []uint64 // ns, in ascending order; nil once they are counted
 }
@@ -69,16 +37,16 @@ const (
 )
 
 // measure lets callers call for a while, all at once, and reduces their reports.
-// perSecond 0 means as fast as they can. server may be nil.
-func measure(callers []*process, server *process, length time.Duration, perSecond int) (round, error) {
-	before, err := cpuOf(server)
+// perSecond 0 means as fast as they can. server is the clock of who answers.
+func measure(callers []*process, server cpuClock, length time.Duration, perSecond int) (round, error) {
+	before, err := server()
 	if err != nil {
 		return round{}, err
 	}
 	if err := tellCallers(callers, length, perSecond); err != nil {
 		return round{}, err
 	}
-	heads := make([]reportHead, len(callers))
+	heads := make([]protocol.Head, len(callers))
 	deadline := time.Now().Add(length + reportTimeout)
 	for i, caller := range callers {
 		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
@@ -88,7 +56,7 @@ func measure(callers []*process, server *process, length time.Duration, perSecon
 			return round{}, fmt.Errorf("no report: %w", err)
 		}
 	}
-	after, err := cpuOf(server)
+	after, err := server()
 	if err != nil {
 		return round{}, err
 	}
@@ -101,7 +69,7 @@ func measure(callers []*process, server *process, length time.Duration, perSecon
 	}
 	slices.Sort(samples)
 	r := together(heads)
-	r.serverCPU = after - before
+	r.serverCPU = spent(before, after)
 	r.samples = samples
 	r.p50 = float64(sample.Percentile(samples, 0.50))
 	r.p99 = float64(sample.Percentile(samples, 0.99))
@@ -127,15 +95,25 @@ func tellCallers(callers []*process, length time.Duration, perSecond int) error 
 }
 
 // together adds up what callers did at the same time.
-func together(heads []reportHead) round {
-	r := round{transport: transportSameProcess}
+func together(heads []protocol.Head) round {
+	r := round{callerCPU: new(time.Duration(0))}
 	for _, head := range heads {
 		r.calls += head.Calls
 		r.perSecond += float64(head.Calls) / time.Duration(head.ElapsedNS).Seconds()
-		r.callerCPU += time.Duration(head.CPUNS)
-		r.allocations += head.Allocations
-		r.transport = min(r.transport, head.Transport)
+		r.transports = append(r.transports, head.Transport)
+		if head.CPUNS == protocol.NotCounted {
+			r.callerCPU = nil
+		} else if r.callerCPU != nil {
+			*r.callerCPU += time.Duration(head.CPUNS)
+		}
+		if head.Allocations == protocol.NotCounted {
+			r.allocations = protocol.NotCounted
+		} else if r.allocations != protocol.NotCounted {
+			r.allocations += head.Allocations
+		}
 	}
+	slices.Sort(r.transports)
+	r.transports = slices.Compact(r.transports)
 	return r
 }
 
@@ -150,28 +128,4 @@ func appendSamples(samples []uint64, from io.Reader, count uint64) ([]uint64, er
 		return nil, fmt.Errorf("the report breaks off: %w", err)
 	}
 	return samples, nil
-}
-
-// cpuOf returns the CPU time that a process, its children and what works for it have
-// used; none for no process.
-func cpuOf(p *process) (time.Duration, error) {
-	if p == nil {
-		return 0, nil
-	}
-	used, err := cpuOf(p.behind)
-	if err != nil {
-		return 0, err
-	}
-	children, err := childrenOf(p.pid())
-	if err != nil {
-		return 0, err
-	}
-	for _, pid := range append(children, p.pid()) {
-		own, err := processCPU(pid)
-		if err != nil {
-			return 0, err
-		}
-		used += own
-	}
-	return used, nil
 }

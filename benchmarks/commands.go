@@ -29,17 +29,19 @@ const (
 type command struct {
 	expected string
 	words    []string
+	resident string // the program whose resident runs it; "": none does
 }
 
 // address is that as the caller reads it.
 func (c command) address() string { return "run:" + c.expected + ":" + strings.Join(c.words, " ") }
 
 // saying is a program that prints its argument.
-func saying(program string) command { return command{said, []string{program, said}} }
+func saying(program string) command { return command{expected: said, words: []string{program, said}} }
 
 // run returns the row of a command; resident tells whether the launcher runs it.
 func (t tools) run(name string, c command, resident bool) rowPlan {
 	if resident {
+		c.resident = c.words[0]
 		c.words = append([]string{filepath.Join(t.root, "build/bin/nearcall-run")}, c.words...)
 	}
 	row := plan(name, 0, noServer, byRun, t.c("run"))
@@ -51,7 +53,7 @@ func (t tools) run(name string, c command, resident bool) rowPlan {
 // residents.
 func (t tools) commands() group {
 	return group{name: "commands", quick: true, length: commandsLength, quickRounds: commandsQuickRounds, rows: []rowPlan{
-		t.run("run-true", command{"", []string{"/bin/true"}}, false),
+		t.run("run-true", command{words: []string{"/bin/true"}}, false),
 		t.run("run-go", saying(t.built("empty")), false),
 		t.run("run-go-resident", saying(t.built("empty")), true),
 		t.run("run-go-resident-pool", saying(t.built("empty-pool")), true),
@@ -63,7 +65,7 @@ func (t tools) commands() group {
 func (t tools) pacedCommands() group {
 	g := group{name: "paced-commands", length: heavyLength, rounds: heavyRounds}
 	for _, row := range []rowPlan{
-		t.run("run-true-paced", command{"", []string{"/bin/true"}}, false),
+		t.run("run-true-paced", command{words: []string{"/bin/true"}}, false),
 		t.run("run-go-paced", saying(t.built("empty")), false),
 		t.run("run-go-resident-paced", saying(t.built("empty")), true),
 		t.run("run-go-resident-pool-paced", saying(t.built("empty-pool")), true),
@@ -76,7 +78,7 @@ func (t tools) pacedCommands() group {
 
 // heavyCommands are whole runs of programs that take long to start.
 func (t tools) heavyCommands() group {
-	page := command{"<!doctype html>", []string{t.built("page"), "html", filepath.Join(t.root, "benchmarks/commands/page.md")}}
+	page := command{expected: "<!doctype html>", words: []string{t.built("page"), "html", filepath.Join(t.root, "benchmarks/commands/page.md")}}
 	g := group{name: "heavy-commands", length: heavyLength, rounds: heavyRounds}
 	for _, program := range []struct {
 		name    string

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,19 +18,73 @@ import (
 // processCPU returns the CPU time a process has used.
 func processCPU(pid int) (time.Duration, error) { return cputime.Of(pid) }
 
-// childrenOf returns the processes that a process has started and that live.
+// cpuOf returns the CPU time that a process, all that come from it and what works for it
+// have used; none for no process.
+func cpuOf(p *process) (time.Duration, error) {
+	if p == nil {
+		return 0, nil
+	}
+	behind, err := cpuOf(p.behind)
+	if err != nil {
+		return 0, err
+	}
+	used, err := treeCPU(p.pid())
+	return behind + used, err
+}
+
+// treeCPU returns the CPU time that a process and all that come from it have used, those
+// that have ended included. Who ends meanwhile may be missed, and is not counted twice:
+// the next look has it.
+func treeCPU(pid int) (time.Duration, error) {
+	used, err := processCPU(pid)
+	if err != nil {
+		return 0, err
+	}
+	_, ended, err := cpuTicks(pid)
+	if err != nil {
+		return 0, err
+	}
+	used += time.Duration(ended) * tick
+	children, err := childrenOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, child := range children {
+		below, err := treeCPU(child)
+		if err != nil && !hasEnded(err) {
+			return 0, err
+		}
+		used += below
+	}
+	return used, nil
+}
+
+// hasEnded reports whether an error is that a process is no more.
+func hasEnded(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
+}
+
+// childrenOf returns the processes that a process has started, from any of its threads,
+// and that live.
 func childrenOf(pid int) ([]int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	folder := fmt.Sprintf("/proc/%d/task", pid)
+	threads, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
 	var children []int
-	for field := range strings.FieldsSeq(string(text)) {
-		child, err := strconv.Atoi(field)
-		if err != nil {
+	for _, thread := range threads {
+		text, err := os.ReadFile(filepath.Join(folder, thread.Name(), "children"))
+		if err != nil && !hasEnded(err) {
 			return nil, err
 		}
-		children = append(children, child)
+		for field := range strings.FieldsSeq(string(text)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, child)
+		}
 	}
 	return children, nil
 }
@@ -47,25 +104,30 @@ func residentBytes(pid int) (int64, error) {
 	return 0, fmt.Errorf("process %d tells no VmRSS", pid)
 }
 
-// cpuTicks returns the clock ticks a process has used, as ps and top see it.
-func cpuTicks(pid int) (int64, error) {
+// tick is the unit of the times in /proc/PID/stat: sysconf(_SC_CLK_TCK), which is 100 on
+// all that Go runs on.
+const tick = 10 * time.Millisecond
+
+// cpuTicks returns the clock ticks a process has used, as ps and top see it, and those
+// of its children that have ended.
+func cpuTicks(pid int) (own, ended int64, err error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	// The name in brackets may hold anything; utime and stime are the 12th and
-	// 13th field after it.
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	// The name in brackets may hold anything; the 12th to 15th field after it are
+	// utime and stime, and cutime and cstime.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 15 {
+		return 0, 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
+	var ticks [4]int64
+	for i := range ticks {
+		if ticks[i], err = strconv.ParseInt(fields[11+i], 10, 64); err != nil {
+			return 0, 0, err
+		}
 	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return user + system, err
+	return ticks[0] + ticks[1], ticks[2] + ticks[3], nil
 }
 
 // allowDescriptors raises this process's limit of open files, and with it that

@@ -59,7 +59,7 @@ func (s *scene) startEndpoint(name serverName) error {
 
 // endpointAddress is where such a server said that it listens.
 func (s *scene) endpointAddress(plan rowPlan) string {
-	return strings.TrimSpace(strings.TrimPrefix(s.servers[plan.server].said, readyWord)) + string(plan.route)
+	return strings.TrimSpace(strings.TrimPrefix(s.servers[plan.server].said, readyWord)) + plan.route.parameter()
 }
 
 // onGoProcessors runs the Go programs of a group with so many processors of the

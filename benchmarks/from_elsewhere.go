@@ -19,9 +19,9 @@ func (t tools) fromElsewhere() group {
 			plan("python-embed-child-"+function, 0, testLibrary, byParent, t.pythonCaller("child-"+function)),
 			plan("python-shm-"+function, 0, testServer, byMemory, t.pythonCaller(function)),
 			plan("python-socket-"+function, 0, testServer, bySocket, t.pythonCaller(function)),
-			plan("python-simple-"+function, 0, testServer, "", t.pythonCaller("kept-"+function)),
-			plan("python-simple-reconnect-"+function, 0, testServer, "", t.pythonCaller("simple-"+function)),
-			plan("perl-simple-"+function, 0, testServer, "", t.perlCaller("kept-"+function)),
+			plan("python-simple-"+function, 0, testServer, bySimple, t.pythonCaller("kept-"+function)),
+			plan("python-simple-reconnect-"+function, 0, testServer, bySimple, t.pythonCaller("simple-"+function)),
+			plan("perl-simple-"+function, 0, testServer, bySimple, t.perlCaller("kept-"+function)),
 			plan("c-embed-"+function, 0, testLibrary, byItself, t.c(function)),
 			plan("cgo-out-"+function, 0, noServer, "", t.cgo("out-"+function)))
 	}

@@ -63,8 +63,10 @@ func (t tools) groups() []group {
 	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups(), t.peerGroups())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
+	oneCPU.mayFallBack()
 	quota := t.both("half-cpu")
 	quota.confined, quota.length = &quotaGroup{}, quotaLength
+	quota.mayFallBack()
 	return append(groups, oneCPU, quota)
 }
 
@@ -137,8 +139,8 @@ func (t tools) fromPerl() group {
 			plan("perl-embed-child-"+function, 0, testLibrary, byParent, t.perlCaller("child-"+function)),
 			plan("perl-shm-"+function, 0, testServer, byMemory, t.perlCaller(function)),
 			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
-			plan("perl-simple-reconnect-"+function, 0, testServer, "", t.perlCaller("simple-"+function)),
-			onEventLoop(plan("perl-simple-reconnect-eventloop-"+function, 0, eventServer, "", t.perlCaller("simple-"+function))))
+			plan("perl-simple-reconnect-"+function, 0, testServer, bySimple, t.perlCaller("simple-"+function)),
+			onEventLoop(plan("perl-simple-reconnect-eventloop-"+function, 0, eventServer, bySimple, t.perlCaller("simple-"+function))))
 	}
 	return group{name: "from-perl", length: coldLength, rows: rows}
 }
@@ -166,8 +168,8 @@ func (t tools) goroutines() group {
 
 func (t tools) simple() group {
 	return group{name: "simple", quick: true, rows: []rowPlan{
-		plan("simple-json", smallBytes, testServer, "", t.c("simple")),
-		plan("simple-json-reconnect", smallBytes, testServer, "", t.c("simple-reconnect")),
+		plan("simple-json", smallBytes, testServer, bySimple, t.c("simple")),
+		plan("simple-json-reconnect", smallBytes, testServer, bySimple, t.c("simple-reconnect")),
 	}}
 }
 

@@ -119,7 +119,7 @@ func useOf(processes []*process) ([]use, error) {
 		if uses[i].cpu, err = processCPU(p.pid()); err != nil {
 			return nil, err
 		}
-		if uses[i].ticks, err = cpuTicks(p.pid()); err != nil {
+		if uses[i].ticks, _, err = cpuTicks(p.pid()); err != nil {
 			return nil, err
 		}
 	}

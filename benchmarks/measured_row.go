@@ -1,8 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
@@ -39,11 +45,42 @@ func (m *measuredRow) fail(err error) {
 	}
 }
 
-// keep adds a round. Its samples are counted and forgotten.
-func (m *measuredRow) keep(r round) {
+// keep adds a round, unless its calls went another way than the row says: then it has no
+// part in the row's figures. Its samples are counted and forgotten.
+func (m *measuredRow) keep(r round) error {
+	for _, went := range r.transports {
+		if !m.plan.allows(went) {
+			return fmt.Errorf("its calls went by %s, not by %s", named(went), named(m.plan.wants))
+		}
+	}
 	m.all.Add(r.samples)
 	r.samples = nil
 	m.rounds = append(m.rounds, r)
+	return nil
+}
+
+// allows reports whether the calls of a row may go so.
+func (p rowPlan) allows(went protocol.Transport) bool {
+	return p.wants == protocol.Unknown || went == p.wants ||
+		p.mayFallBack && p.wants == protocol.SharedMemory && went == protocol.Socket
+}
+
+func named(t protocol.Transport) string { return cmp.Or(t.String(), "what the caller cannot tell") }
+
+// transport names how the calls of all rounds went.
+func (m measuredRow) transport() string {
+	var all []protocol.Transport
+	for _, r := range m.rounds {
+		all = append(all, r.transports...)
+	}
+	slices.Sort(all)
+	var names []string
+	for _, went := range slices.Compact(all) {
+		if name := went.String(); name != "" {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // summarise reduces all samples, when the last round is done.
@@ -79,21 +116,33 @@ func (m measuredRow) reduced() result.Row {
 
 // addRounds adds what is told by rounds.
 func (m measuredRow) addRounds(row *result.Row) {
-	var calls, serverCPU, callerCPU float64
+	var calls float64
 	for _, r := range m.rounds {
 		calls += float64(r.calls)
-		callerCPU += r.callerCPU.Seconds()
-		serverCPU += r.serverCPU.Seconds()
 	}
 	row.MedianOfRounds = result.Percentiles{P50NS: int64(sample.Median(m.figures(p50))), P99NS: int64(sample.Median(m.figures(p99)))}
 	row.PerS = math.Round(sample.Median(m.figures(perSecond)))
 	row.Calls, row.Rounds = int64(calls), len(m.rounds)
 	row.RoundMS, row.WarmUpMS = int(m.pace.length.Milliseconds()), int(m.pace.warmUp.Milliseconds())
-	row.Transport = m.rounds[len(m.rounds)-1].transport.String()
-	row.CallerCPU = new(rounded(callerCPU/calls*1e6, 2))
-	row.ServerCPU = new(rounded(serverCPU/calls*1e6, 2))
+	row.Transport = m.transport()
+	row.CallerCPU = m.cpu(calls, func(r round) *time.Duration { return r.callerCPU })
+	row.ServerCPU = m.cpu(calls, func(r round) *time.Duration { return r.serverCPU })
 	row.P50NSRounds, row.P99NSRounds = m.figures(p50), m.figures(p99)
 	row.PerSRounds = m.figures(func(r round) float64 { return math.Round(r.perSecond) })
+}
+
+// cpu returns the CPU seconds of a side per million calls; nil when a round did not
+// count them.
+func (m measuredRow) cpu(calls float64, of func(round) *time.Duration) *float64 {
+	var sum time.Duration
+	for _, r := range m.rounds {
+		used := of(r)
+		if used == nil {
+			return nil
+		}
+		sum += *used
+	}
+	return new(rounded(sum.Seconds()/calls*1e6, 2))
 }
 
 // addSummary adds what is told by all samples.

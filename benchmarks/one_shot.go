@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
@@ -26,12 +27,11 @@ var oneShotWays = []struct {
 	name              string
 	server, eventLoop serverName
 	by                route
-	wants             transport // of clients that stay
-	onlyStays         bool      // whether clients that call once cannot go this way
+	onlyStays         bool // whether clients that call once cannot go this way
 }{
-	{"tcp", testServerTCP, eventServerTCP, "", transportUnknown, false},
-	{"unix", manyServer, eventServer, bySocket, transportSocket, false},
-	{"shm", manyServer, eventServer, byMemory, transportSharedMemory, true},
+	{"tcp", testServerTCP, eventServerTCP, "", false},
+	{"unix", manyServer, eventServer, bySocket, false},
+	{"shm", manyServer, eventServer, byMemory, true},
 }
 
 // oneShots are clients that connect, call once and close, and clients that stay; with
@@ -52,8 +52,8 @@ func (t tools) oneShots(processors int) group {
 				row := plan(fmt.Sprintf("%s-%s-%s-%d", mode, way.name, engine.name, processors), oneShotBytes, engine.server, way.by, t.golang(mode))
 				row.engine, row.goMaxProcs, row.callers = engine.told, processors, oneShotCallersPerProcessor*processors
 				row.arguments = []string{strconv.Itoa(row.callers)}
-				if stays {
-					row.wants = way.wants
+				if !stays {
+					row.wants = protocol.Unknown // these clients are gone when they could tell
 				}
 				g.rows = append(g.rows, row)
 			}

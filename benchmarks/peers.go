@@ -146,7 +146,7 @@ func (t tools) coldPeers() group {
 	cold := t.built("coldcaller")
 	var rows []rowPlan
 	add := func(name string, server serverName, caller, starts []string, startsIn time.Duration) {
-		running := plan(peerPrefix+name+coldCallerSuffix, smallBytes, server, "", []string{cold, "caller"})
+		running := plan(peerPrefix+name+coldCallerSuffix, smallBytes, server, byStart, []string{cold, "caller"})
 		running.arguments = caller
 		both := plan(peerPrefix+name+coldServerSuffix, smallBytes, noServer, "", []string{cold, "server"})
 		both.arguments = append(append(caller[:len(caller):len(caller)], "--"), starts...)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -52,7 +53,41 @@ const (
 	byWeb route = "web"
 	// A whole run of a program.
 	byRun route = "run"
+	// The simple protocol.
+	bySimple route = "simple"
+	// The start of a process, until its first answer.
+	byStart route = "start"
 )
+
+// parameter is what of a route an address has.
+func (r route) parameter() string {
+	if r == bySocket {
+		return socketOnly
+	}
+	return ""
+}
+
+// transport is how calls of a server go that travel by the route; Unknown: their caller
+// cannot tell, or has no choice.
+func (r route) transport(server serverName) protocol.Transport {
+	switch server {
+	case testServerTCP, eventServerTCP:
+		return protocol.TCP
+	case testLibrary:
+		if r == byItself {
+			return protocol.SameProcess
+		}
+		return protocol.SharedMemory
+	case testServer, sessionServer, residentServer, manyServer, eventServer:
+		switch r {
+		case bySocket:
+			return protocol.Socket
+		case byMemory:
+			return protocol.SharedMemory
+		}
+	}
+	return protocol.Unknown
+}
 
 // A rowPlan is one way to call.
 type rowPlan struct {
@@ -71,10 +106,13 @@ type rowPlan struct {
 	// about is how long a turn takes in a full run, where that is not a round's length; 0: it is.
 	about time.Duration
 	// Told by the result, where the row is about them.
-	wants      transport // how its calls have to go; unknown: any
-	counted    bool      // the kernel's work for it is counted
-	engine     string
-	goMaxProcs int
+	wants       protocol.Transport // how its calls have to go; Unknown: any
+	mayFallBack bool               // to the socket, where memory is no gain; the result tells
+	// serverNotCounted is whether the server's CPU would be that of more than the calls.
+	serverNotCounted bool
+	counted          bool // the kernel's work for it is counted
+	engine           string
+	goMaxProcs       int
 	// notMeasured is why the row is known to have no figures; "": it has.
 	notMeasured string
 	// startsIn is about what its callers take to start, beyond what most take.
@@ -85,7 +123,10 @@ type rowPlan struct {
 
 // plan returns a row with one caller that calls as fast as it can.
 func plan(name string, size int, server serverName, by route, program []string) rowPlan {
-	return rowPlan{name: name, size: size, server: server, route: by, program: program, callers: 1, processes: 1}
+	return rowPlan{
+		name: name, size: size, server: server, route: by, program: program, callers: 1, processes: 1,
+		wants: by.transport(server),
+	}
 }
 
 // A group is the rows that take turns. What a comparison needs is in one group.
@@ -107,6 +148,14 @@ type group struct {
 	leftOut []result.LeftOut
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
+}
+
+// mayFallBack lets the rows of a group leave memory for the socket: who waits there for
+// a CPU that the other side needs gains nothing.
+func (g *group) mayFallBack() {
+	for i := range g.rows {
+		g.rows[i].mayFallBack = true
+	}
 }
 
 // tools are the programs that rows run, as benchmarks/run built them.

@@ -181,7 +181,7 @@ func (s *scene) address(plan rowPlan) string {
 		return plan.command.address()
 	}
 	if plan.server == residentServer {
-		return s.resident + string(plan.route)
+		return s.resident + plan.route.parameter()
 	}
 	if s.endpoint(plan.server) != nil {
 		return s.endpointAddress(plan)
@@ -192,7 +192,7 @@ func (s *scene) address(plan rowPlan) string {
 	case emptyLibrary:
 		return "embed:" + s.built("libempty.so")
 	}
-	return "unix:" + s.path(plan.server) + string(plan.route)
+	return "unix:" + s.path(plan.server) + plan.route.parameter()
 }
 
 // runGroup measures a group with servers of its own, confined as it wants. Its rows
@@ -254,7 +254,7 @@ func (s *scene) takeTurns(ctx context.Context, rows []measuredRow, p pace) {
 			s.attempt(&rows[i], fmt.Sprintf("round %d", n+1), func() error {
 				measured, err := s.measure(&rows[i], p.length)
 				if err == nil {
-					rows[i].keep(measured)
+					err = rows[i].keep(measured)
 				}
 				return err
 			})
@@ -263,28 +263,7 @@ func (s *scene) takeTurns(ctx context.Context, rows []measuredRow, p pace) {
 	}
 	for i := range rows {
 		rows[i].summarise()
-		if len(rows[i].rounds) == 0 {
-			continue // it has failed, or the run has ended
-		}
-		if err := wrongTransport(rows[i].plan, rows[i].rounds[len(rows[i].rounds)-1]); err != nil {
-			s.progress.say("%s: %v", rows[i].plan.name, err)
-		}
 	}
-}
-
-// wrongTransport says when the calls of a row did not go the way its name says.
-func wrongTransport(plan rowPlan, r round) error {
-	wanted := transportSharedMemory
-	switch plan.route {
-	case bySocket:
-		wanted = transportSocket
-	case byItself:
-		wanted = transportSameProcess
-	}
-	if (plan.server == testServer || plan.server == sessionServer || plan.server == testLibrary) && r.transport != transportUnknown && r.transport != wanted {
-		return fmt.Errorf("the calls went by %s", r.transport)
-	}
-	return nil
 }
 
 // attempt does the next part of measuring a row, unless one before has failed.
@@ -308,18 +287,12 @@ func (s *scene) fail(row *measuredRow, err error) {
 	s.progress.say("%s failed: %s", row.plan.name, row.failed)
 }
 
+// measure makes a round of a row.
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
-	server := s.servers[row.plan.server]
-	if row.plan.route == byParent {
-		server = row.callers[0] // the process that was started, whose child calls
-	}
-	run := func() (round, error) { return measure(row.callers, server, length, row.plan.perSecond) }
+	clock := s.serverClock(row)
+	run := func() (round, error) { return measure(row.callers, clock, length, row.plan.perSecond) }
 	if row.plan.counted {
-		return counted(append([]*process{server}, row.callers...), run)
+		return counted(append([]*process{s.servers[row.plan.server]}, row.callers...), run)
 	}
-	r, err := run()
-	if wanted := row.plan.wants; err == nil && wanted != transportUnknown && r.transport != wanted {
-		err = fmt.Errorf("its calls went by %s", r.transport)
-	}
-	return r, err
+	return run()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -35,18 +36,41 @@ func callerMain(behaviour string) error {
 	fmt.Println("ready")
 	lines := bufio.NewScanner(os.Stdin)
 	for n := 0; lines.Scan(); n++ {
-		if behaviour == "dies" && n == 2 { // after the warm-up and a round
-			return errors.New("the caller had enough")
+		head, samples, err := fakeReport(behaviour, n, lines.Text())
+		if err != nil {
+			return err
 		}
-		head := reportHead{Calls: uint64(len(fakeTimes)), ElapsedNS: 1000, CPUNS: 1000, Samples: uint64(len(fakeTimes))}
+		head.Calls, head.Samples = uint64(len(samples)), uint64(len(samples))
 		if err := binary.Write(os.Stdout, binary.NativeEndian, head); err != nil {
 			return err
 		}
-		if err := binary.Write(os.Stdout, binary.NativeEndian, fakeTimes); err != nil {
+		if err := binary.Write(os.Stdout, binary.NativeEndian, samples); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+// fakeReport is what a caller reports of its nth run: 0 is the warm-up.
+func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint64, error) {
+	head := protocol.Head{ElapsedNS: 1000, CPUNS: 1000, Transport: protocol.SharedMemory}
+	switch behaviour {
+	case "dies":
+		if n == 2 {
+			return head, nil, errors.New("the caller had enough")
+		}
+	case "falls back":
+		if n == 2 {
+			head.Transport = protocol.Socket
+		}
+	case "cannot tell":
+		head.CPUNS, head.Allocations, head.Transport = protocol.NotCounted, protocol.NotCounted, protocol.Unknown
+	case "tells":
+		told := make([]uint64, 3) // the numbers of its command
+		_, err := fmt.Sscanf(command, "run %d %d %d", &told[0], &told[1], &told[2])
+		return head, told, err
+	}
+	return head, fakeTimes, nil
 }
 
 func fakeRow(t *testing.T, name, behaviour string) rowPlan {

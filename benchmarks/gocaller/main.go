@@ -21,6 +21,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
+	"github.com/nearcall/nearcall/client"
 )
 
 func main() {
@@ -52,9 +53,8 @@ func run(args []string) error {
 
 // subjects are the callers of this process.
 type subjects struct {
-	calls []calling.Call
-	// transport tells how the calls went; nil where nothing can.
-	transport func() string
+	calls   []calling.Call
+	clients []*client.Client // that stay, and can tell how the calls went
 }
 
 func openSubjects(mode, address string, payloadBytes, callers int) (subjects, error) {
@@ -81,8 +81,18 @@ func openSubjects(mode, address string, payloadBytes, callers int) (subjects, er
 // measure lets all call: as the command has it or, with count, so often each.
 func (all subjects) measure(c protocol.Command, count int) (protocol.Report, error) {
 	r, err := calling.Measure(all.calls, c, count)
-	if err == nil && all.transport != nil {
-		r.Transport = protocol.TransportOf(all.transport())
-	}
+	r.Transport = all.transport()
 	return r, err
+}
+
+// transport is that of the client that has the least.
+func (all subjects) transport() protocol.Transport {
+	if len(all.clients) == 0 {
+		return protocol.Unknown
+	}
+	least := protocol.TCP
+	for _, c := range all.clients {
+		least = min(least, protocol.TransportOf(c.Transport()))
+	}
+	return least
 }

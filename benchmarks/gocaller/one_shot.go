@@ -29,7 +29,7 @@ func openEach(address string, payload []byte, callers int, timeout time.Duration
 		if err := reachMemory(c, payload, !strings.Contains(address, "shm=off")); err != nil {
 			return subjects{}, err
 		}
-		all.calls[i], all.transport = echoCall(c, payload), c.Transport
+		all.calls[i], all.clients = echoCall(c, payload), append(all.clients, c)
 	}
 	return all, nil
 }

@@ -26,7 +26,7 @@ func openShared(address string, payload []byte, callers int) (subjects, error) {
 	for i := range calls {
 		calls[i] = echoCall(c, payload)
 	}
-	return subjects{calls, c.Transport}, compareEcho(c, payload)
+	return subjects{calls, []*client.Client{c}}, compareEcho(c, payload)
 }
 
 // echoCall checks an answer by its length.

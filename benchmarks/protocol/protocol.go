@@ -26,17 +26,39 @@ const (
 	Unknown Transport = iota
 	Socket
 	SharedMemory
+	SameProcess
+	TCP
 )
+
+// String returns the name that clients and results have for it; none for Unknown.
+func (t Transport) String() string {
+	switch t {
+	case Socket:
+		return "unix socket"
+	case SharedMemory:
+		return "shared memory"
+	case SameProcess:
+		return "same process"
+	case TCP:
+		return "tcp"
+	}
+	return ""
+}
 
 // TransportOf returns that of a client, by the name the client has for it.
 func TransportOf(name string) Transport {
-	switch name {
-	case "unix socket":
-		return Socket
-	case "shared memory":
-		return SharedMemory
+	for t := Socket; t <= TCP; t++ {
+		if t.String() == name {
+			return t
+		}
 	}
 	return Unknown
+}
+
+// A Head is how a report begins; one uint64 of ns for each sample follows.
+type Head struct {
+	Calls, ElapsedNS, CPUNS, Allocations, Samples uint64
+	Transport                                     Transport
 }
 
 // A Report is what the callers of one process did in one run.
@@ -91,7 +113,10 @@ func (r Report) write() error {
 		calls += uint64(len(s))
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)
-	head := []uint64{calls, uint64(r.Elapsed), uint64(r.CPU), NotCounted, calls, uint64(r.Transport)}
+	head := Head{
+		Calls: calls, ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
+		Samples: calls, Transport: r.Transport,
+	}
 	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
 		return err
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startFakes starts fake callers that tell what they are told.
+func startFakes(t *testing.T, count int) []*process {
+	t.Helper()
+	t.Setenv(asCaller, "1")
+	callers := make([]*process, count)
+	for i := range callers {
+		var err error
+		if callers[i], err = startProcess(os.Args[0], "tells"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(callers[i].stop)
+	}
+	return callers
+}
+
+func monotonic(t *testing.T) uint64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return uint64(now.Nano())
+}
+
+func TestCallersBeginAtTheSameTime(t *testing.T) {
+	const count, milliseconds, perSecond = 3, 7, 5
+	before := monotonic(t)
+	r, err := measure(startFakes(t, count), nobody, milliseconds*time.Millisecond, perSecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All samples are one heap: what each was told, in ascending order.
+	told := slices.Compact(slices.Clone(r.samples))
+	if len(r.samples) != 3*count || len(told) != 3 || told[0] != perSecond || told[1] != milliseconds {
+		t.Fatalf("callers were told %v", r.samples)
+	}
+	if begin := told[2]; begin < before+uint64(togetherLead) {
+		t.Errorf("they were to begin %d ns after the command, of %d", begin-before, togetherLead)
+	}
+	if r.calls != 3*count || r.perSecond != count*3/1e-6 || *r.callerCPU != count*1000 {
+		t.Errorf("their figures are not added: %d calls, %v/s, %v", r.calls, r.perSecond, *r.callerCPU)
+	}
+}
+
+func TestOneCallerBeginsAtOnce(t *testing.T) {
+	r, err := measure(startFakes(t, 1), nobody, time.Millisecond, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.samples, []uint64{0, 0, 1}) {
+		t.Errorf("it was told %v", r.samples)
+	}
+}
+
+func TestWhatIsNotCountedIsNotAdded(t *testing.T) {
+	row := measureFakes(t, fakeRow(t, "silent", "cannot tell"))[0]
+	if reduced := row.reduced(); reduced.Failed != "" || reduced.CallerCPU != nil {
+		t.Errorf("got %+v", reduced)
+	}
+	if reduced := row.reduced(); reduced.ServerCPU == nil || *reduced.ServerCPU != 0 {
+		t.Errorf("where there is no server it used %v", reduced.ServerCPU)
+	}
+}
