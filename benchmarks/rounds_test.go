@@ -141,3 +141,18 @@ func TestComparisonWithRowThatFailedSaysSo(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// staying is a confinement that cannot be undone.
+type staying struct{}
+
+func (staying) enter() ([]string, func() error, error) {
+	return nil, func() error { return errors.New("the control group stays") }, nil
+}
+
+func TestConfinementThatStaysIsTold(t *testing.T) {
+	g := group{name: "confined", confined: staying{}}
+	_, err := tools{}.runGroup(t.Context(), g, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
+	if err == nil || err.Error() != "the control group stays" {
+		t.Errorf("got %v", err)
+	}
+}
