@@ -170,24 +170,18 @@ func (c *caller) next() wire.Frame {
 // begin sends a request by name with MessagePack arguments.
 func (c *caller) begin(name string, deadline uint32, arguments ...any) (id uint64) {
 	c.t.Helper()
-	frame := c.request(name, deadline, arguments...)
-	c.send(frame.Append(nil))
-	return frame.CallID
-}
-
-// request makes the request that begin sends.
-func (c *caller) request(name string, deadline uint32, arguments ...any) wire.Frame {
-	c.t.Helper()
 	payload, err := codec.AppendValue(nil, arguments)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.lastID++
-	return wire.Frame{
+	frame := wire.Frame{
 		Header:     wire.Header{Type: wire.Request, Codec: wire.CodecMessagePack, CallID: c.lastID, Deadline: deadline},
 		Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, name),
 		Payload:    payload,
 	}
+	c.send(frame.Append(nil))
+	return c.lastID
 }
 
 func (c *caller) cancel(id uint64) {

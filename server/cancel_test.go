@@ -12,17 +12,17 @@ import (
 // the CANCEL behind its request may win. Whichever does, there is one answer.
 func TestCancelInTheWriteOfTheCall(t *testing.T) {
 	s := newServer(t)
-	register(t, s, "block", func(pause time.Duration) int64 { time.Sleep(pause); return 1 })
+	register(t, s, "block", func(pauseMs int64) { time.Sleep(time.Duration(pauseMs) * time.Millisecond) })
 	c := connect(t, start(t, s))
 	for range 100 {
-		if _, failure := c.call("block", 2*time.Millisecond); failure != nil {
+		if _, failure := c.call("block", int64(2)); failure != nil {
 			t.Fatal(failure)
 		}
-		request := c.request("block", 0, time.Duration(0))
-		cancel := wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: request.CallID}}
+		request := c.request("block", 0, []byte{0x91, 0x00})
+		cancel := wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: c.lastID}}
 		ping := wire.Frame{Header: wire.Header{Type: wire.Ping}}
-		c.send(ping.Append(cancel.Append(request.Append(nil))))
-		c.wantOneAnswer(request.CallID)
+		c.send(ping.Append(cancel.Append(request)))
+		c.wantOneAnswer(c.lastID)
 	}
 }
 
