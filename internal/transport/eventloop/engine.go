@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/nearcall/nearcall/internal/address"
@@ -20,8 +19,11 @@ type Engine struct{}
 // Open starts to wait for connections. It fails with what the kernel says when
 // there are no descriptors left.
 func (Engine) Open(under transport.Transport) (transport.ParkingTransport, error) {
+	if err := startPollers(); err != nil {
+		return nil, err
+	}
 	t := &eventTransport{Transport: under}
-	for range runtime.GOMAXPROCS(0)/processorsPerSet + 1 {
+	for range pollers() {
 		made, err := newSet()
 		if err != nil {
 			return nil, errors.Join(err, t.Close())

@@ -48,7 +48,7 @@ func newSet() (*set, error) {
 		s.closeDescriptors()
 		return nil, err
 	}
-	go func() { s.served <- s.loop.Serve(arrivals{s}) }()
+	go func() { s.served <- guarded(func() error { return s.loop.Serve(arrivals{s}) }) }()
 	s.ring()
 	select {
 	case <-s.answered:
