@@ -19,8 +19,10 @@ import (
 type conn struct {
 	socket socket
 	set    *set
-	own    net.Addr
-	remote net.Addr
+	// generation tells it from others that the set has watched by the same number.
+	generation int32
+	own        net.Addr
+	remote     net.Addr
 
 	// writing is held by who writes, together with watched: whether room to write
 	// is watched for.
@@ -67,12 +69,10 @@ func (c *conn) happened(events uint32) {
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	c.ended = c.ended || events&over != 0
 	if events&(unix.EPOLLIN|over) != 0 {
-		c.input.ready = true
-		c.input.wakeLocked()
+		c.input.readyLocked()
 	}
 	if events&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		c.output.ready = true
-		c.output.wakeLocked()
+		c.output.readyLocked()
 	}
 }
 

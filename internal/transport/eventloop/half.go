@@ -11,7 +11,10 @@ import (
 type half struct {
 	// ready: a system call may find something. It is unset before one that could
 	// find nothing, so that what happens meanwhile is not missed.
-	ready    bool
+	ready bool
+	// inTime: that was told before the deadline, so the next system call is made even
+	// if whoever makes it comes late.
+	inTime   bool
 	deadline time.Time
 	timer    *time.Timer   // runs only while somebody waits
 	waiter   chan struct{} // closed for the goroutine that waits
@@ -26,7 +29,7 @@ func (c *conn) try(h *half) error {
 	if err := c.refusalLocked(h); err != nil {
 		return err
 	}
-	h.ready = false
+	h.ready, h.inTime = false, false
 	return nil
 }
 
@@ -41,7 +44,7 @@ func (c *conn) refusalLocked(h *half) error {
 	switch {
 	case c.closed:
 		return net.ErrClosed
-	case h.passed():
+	case h.passed() && !h.inTime:
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -77,6 +80,13 @@ func (c *conn) Park(resume func()) bool {
 	c.input.resume = resume
 	c.armLocked(&c.input)
 	return true
+}
+
+// readyLocked notes that a system call may find something, and tells who waits.
+func (h *half) readyLocked() {
+	h.ready = true
+	h.inTime = h.inTime || !h.passed()
+	h.wakeLocked()
 }
 
 // wakeLocked lets whoever waits look again.
@@ -115,7 +125,7 @@ func (c *conn) timeout(h *half) {
 	defer c.mu.Unlock()
 	switch {
 	case !h.waitedFor():
-	case h.passed():
+	case h.passed() && !h.inTime:
 		h.wakeLocked()
 	default:
 		c.armLocked(h)
@@ -129,14 +139,14 @@ func (c *conn) setDeadline(h *half, deadline time.Time) error {
 	if c.closed {
 		return net.ErrClosed
 	}
-	h.deadline = deadline
+	h.deadline, h.inTime = deadline, false
 	if deadline.IsZero() && h.timer != nil {
 		h.timer.Stop()
 		h.timer = nil // idle connections keep none
 	}
 	switch {
 	case !h.waitedFor():
-	case h.passed():
+	case h.passed() && !h.inTime:
 		h.wakeLocked()
 	default:
 		c.armLocked(h)

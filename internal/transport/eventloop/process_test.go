@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/eventloop"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 )
@@ -23,6 +25,7 @@ const roleVariable = "EVENTLOOP_TEST_ROLE"
 
 var roles = map[string]func(argument string) error{
 	"open short of descriptors": openShort,
+	"take a poller away":        takePollerAway,
 }
 
 func TestMain(m *testing.M) {
@@ -117,6 +120,42 @@ func takeAllBut(free int) (taken []int, err error) {
 		taken = taken[:last]
 	}
 	return taken, nil
+}
+
+// TestPollerTakenAway: where the application ends a poller, Close says so instead of
+// waiting for it.
+func TestPollerTakenAway(t *testing.T) {
+	inProcess(t, "take a poller away", "")
+}
+
+func takePollerAway(string) error {
+	// Each engine has another of an odd number of pollers.
+	if err := netpoll.Configure(netpoll.Config{PollerNum: 3}); err != nil {
+		return err
+	}
+	var all []transport.ParkingTransport
+	for i := range 4 {
+		if i == 3 {
+			if err := netpoll.Configure(netpoll.Config{PollerNum: 2}); err != nil {
+				return err
+			}
+		}
+		made, err := eventloop.Engine{}.Open(tcp.Transport{})
+		if err != nil {
+			return err
+		}
+		all = append(all, made)
+	}
+	refusals := 0
+	for _, made := range all {
+		if made.Close() != nil {
+			refusals++
+		}
+	}
+	if refusals != 1 {
+		return fmt.Errorf("%d of %d engines could not be closed, want 1: that of the poller taken away", refusals, len(all))
+	}
+	return nil
 }
 
 // TestChildrenInheritNothing: what waits is not a child's to disturb.

@@ -2,9 +2,11 @@ package eventloop
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
@@ -21,6 +23,12 @@ const (
 	watchWriting = watchReading | unix.EPOLLOUT
 )
 
+// answerTimeout is how long a poller may take to hear of something. It does what its
+// connections make of their events, which never waits.
+const answerTimeout = 5 * time.Second
+
+var errNoAnswer = errors.New("netpoll's poller does not answer: configure netpoll before the first server with an event loop is started, best in a function init, and not again")
+
 // A set is what one of netpoll's pollers waits for. netpoll has no call to watch a
 // socket without reading from it, but for a listener's: so the set, an epoll instance,
 // is given to it as a listener, and what is ready is found when it accepts.
@@ -36,6 +44,7 @@ type set struct {
 	// mu protects what follows.
 	mu       sync.Mutex
 	conns    []*conn // by descriptor
+	added    int32   // how many; it may wrap
 	stopping bool
 
 	// events belongs to the poller.
@@ -56,6 +65,8 @@ func newSet() (*set, error) {
 	case err := <-s.served:
 		s.closeDescriptors()
 		return nil, err
+	case <-time.After(answerTimeout):
+		return nil, errNoAnswer
 	}
 }
 
@@ -66,7 +77,7 @@ func (s *set) open() (err error) {
 	if s.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
-	if err = s.control(unix.EPOLL_CTL_ADD, s.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
+	if err = s.control(unix.EPOLL_CTL_ADD, s.bell, unix.EPOLLIN|unix.EPOLLET, 0); err != nil {
 		return err
 	}
 	s.loop, err = netpoll.NewEventLoop(nil)
@@ -74,7 +85,8 @@ func (s *set) open() (err error) {
 }
 
 // close closes the connections that are left. The poller itself must let go of the
-// set: it may be about to use it.
+// set: it may be about to use it. Of a poller that does not, the set's descriptors
+// stay.
 func (s *set) close() error {
 	s.mu.Lock()
 	s.stopping = true
@@ -87,7 +99,11 @@ func (s *set) close() error {
 		}
 	}
 	s.ring()
-	<-s.released
+	select {
+	case <-s.released:
+	case <-time.After(answerTimeout):
+		return errNoAnswer
+	}
 	err := <-s.served
 	s.closeDescriptors()
 	return err
@@ -108,8 +124,9 @@ func (s *set) ring() {
 	_, _ = unix.Write(s.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-func (s *set) control(operation, descriptor int, events uint32) error {
-	event := unix.EpollEvent{Events: events, Fd: int32(descriptor)}
+// control changes what is watched. generation comes back with every event.
+func (s *set) control(operation, descriptor int, events uint32, generation int32) error {
+	event := unix.EpollEvent{Events: events, Fd: int32(descriptor), Pad: generation}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.number, operation, descriptor, &event))
 }
 
@@ -124,7 +141,9 @@ func (s *set) add(c *conn) error {
 	for len(s.conns) <= descriptor {
 		s.conns = append(s.conns, nil)
 	}
-	if err := s.control(unix.EPOLL_CTL_ADD, descriptor, watchReading); err != nil {
+	s.added++
+	c.generation = s.added
+	if err := s.control(unix.EPOLL_CTL_ADD, descriptor, watchReading, c.generation); err != nil {
 		return err
 	}
 	s.conns[descriptor] = c
@@ -135,36 +154,58 @@ func (s *set) add(c *conn) error {
 func (s *set) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	descriptor := c.socket.number
-	if descriptor >= len(s.conns) || s.conns[descriptor] != c {
+	if !s.hasLocked(c) {
 		return // the set is closed
 	}
-	s.conns[descriptor] = nil
+	s.conns[c.socket.number] = nil
 	// It fails only for what is not watched.
-	_ = s.control(unix.EPOLL_CTL_DEL, descriptor, 0)
+	_ = s.control(unix.EPOLL_CTL_DEL, c.socket.number, 0, 0)
 }
 
-func (s *set) find(descriptor int) *conn {
+// watch changes what a connection is watched for. It fails with net.ErrClosed for one
+// that is not watched any more.
+func (s *set) watch(c *conn, events uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if descriptor >= len(s.conns) {
-		return nil
+	if !s.hasLocked(c) {
+		return net.ErrClosed
 	}
-	return s.conns[descriptor]
+	return s.control(unix.EPOLL_CTL_MOD, c.socket.number, events, c.generation)
 }
 
-// dispatch tells connections what has happened. One that was closed meanwhile may
-// have a successor with the same number, which then looks in vain.
+// hasLocked tells whether the connection is watched. Its descriptor and the set's are
+// open as long as it is and mu is held.
+func (s *set) hasLocked(c *conn) bool {
+	return c.socket.number < len(s.conns) && s.conns[c.socket.number] == c
+}
+
+// find returns whom an event is for. One that was closed meanwhile may have a successor
+// with the same number.
+func (s *set) find(event *unix.EpollEvent) *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if int(event.Fd) >= len(s.conns) {
+		return nil
+	}
+	found := s.conns[event.Fd]
+	if found == nil || found.generation != event.Pad {
+		return nil
+	}
+	return found
+}
+
+// dispatch tells connections what has happened.
 func (s *set) dispatch() {
 	n, err := unix.EpollWait(s.number, s.events[:], 0)
 	if err != nil {
 		return // EINTR: netpoll calls again
 	}
 	rung := false
-	for _, event := range s.events[:n] {
+	for i := range s.events[:n] {
+		event := &s.events[i]
 		if int(event.Fd) == s.bell {
 			rung = true
-		} else if c := s.find(int(event.Fd)); c != nil {
+		} else if c := s.find(event); c != nil {
 			c.happened(event.Events)
 		}
 	}

@@ -83,7 +83,7 @@ func (c *conn) sendOnce(write func(descriptor int) (int, error)) (int, error) {
 // of room that there is already.
 func (c *conn) waitForRoom() error {
 	if !c.watched {
-		if err := c.watch(watchWriting); err != nil {
+		if err := c.set.watch(c, watchWriting); err != nil {
 			return err
 		}
 		c.watched = true
@@ -96,14 +96,6 @@ func (c *conn) unwatch() {
 	if c.watched {
 		c.watched = false
 		// It fails only for a connection that is closed.
-		_ = c.watch(watchReading)
+		_ = c.set.watch(c, watchReading)
 	}
-}
-
-func (c *conn) watch(events uint32) error {
-	if err := c.socket.use(); err != nil {
-		return err
-	}
-	defer c.socket.leave()
-	return c.set.control(unix.EPOLL_CTL_MOD, c.socket.number, events)
 }

@@ -1,0 +1,55 @@
+package eventloop_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestInTimeButReadLate: what came before the deadline is read by a goroutine that runs
+// after it; then the deadline counts.
+func TestInTimeButReadLate(t *testing.T) {
+	p := newPair(t)
+	deadline := time.Now().Add(500 * time.Millisecond)
+	p.conn.SetReadDeadline(deadline)
+	resumed := p.parkIdle()
+	p.send("in time")
+	p.wantResumed(resumed)
+	if !time.Now().Before(deadline) {
+		t.Fatal("this machine took longer than the deadline to resume a connection")
+	}
+	waitUntil(deadline)
+	p.wantRead("in time", 100)
+	p.wantPassed()
+}
+
+// TestInTimeForAFormerDeadline: a deadline that is set later is not met by what came
+// before it was set.
+func TestInTimeForAFormerDeadline(t *testing.T) {
+	p := newPair(t)
+	p.conn.SetReadDeadline(time.Now().Add(time.Hour))
+	resumed := p.parkIdle()
+	p.send("for the former")
+	p.wantResumed(resumed)
+	p.conn.SetReadDeadline(time.Unix(1, 0))
+	p.wantPassed()
+}
+
+// TestTooLate: nothing is read that came after the deadline.
+func TestTooLate(t *testing.T) {
+	p := newPair(t)
+	p.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+	p.wantResumed(p.parkIdle())
+	p.send("too late")
+	p.wantPassed()
+}
+
+func (p pair) wantPassed() {
+	p.Helper()
+	if n, err := p.conn.ReadNow(make([]byte, 100)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		p.Errorf("ReadNow: %d, %v, want the deadline", n, err)
+	}
+}
+
+func waitUntil(moment time.Time) { <-time.After(time.Until(moment) + time.Millisecond) }
