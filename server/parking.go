@@ -19,14 +19,18 @@ func (c *connection) receiveOrPark(need int) (parked bool, err error) {
 		return false, err
 	}
 	c.rest()
+	// Before the connection may be resumed.
+	c.server.counters.parked.Add(1)
 	if c.parking.Park(c.onReady) {
 		return true, nil
 	}
+	c.server.counters.parked.Add(-1)
 	return false, c.receiveNow(need)
 }
 
 // resume is where the reading of a connection that was parked goes on.
 func (c *connection) resume() {
+	c.server.counters.parked.Add(-1)
 	if err := c.receiveNow(c.parser.Need(c.in.unread())); err != nil {
 		c.readerEnds(err)
 		c.running.Done()

@@ -106,6 +106,11 @@ type service struct {
 	table     *functionTable
 	transport transport.Transport
 
+	// engine is transport where the options name one, or nil; unparked is done when the
+	// log has been told of a connection that it does not take.
+	engine   transport.ParkingTransport
+	unparked sync.Once
+
 	// Of the address and the options.
 	sharedMemory bool
 	spin         address.Spin
@@ -127,8 +132,24 @@ func (v *service) useEngine() (closeEngine func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("nearcall: the engine does not start: %w", err)
 	}
-	v.transport = opened
+	v.transport, v.engine = opened, opened
 	return opened.Close, nil
+}
+
+// wrap makes a connection that was accepted the transport's. One that an engine does
+// not take has a goroutine; the reason is told once, since the next may be of its kind.
+func (v *service) wrap(conn net.Conn) net.Conn {
+	if v.engine == nil {
+		return v.transport.Wrap(conn)
+	}
+	taken, err := v.engine.TakeOver(conn)
+	if err == nil {
+		return taken
+	}
+	v.unparked.Do(func() {
+		v.server.config.logger.Warn("a connection waits in a goroutine, not with the engine", "type", fmt.Sprintf("%T", conn), "reason", err)
+	})
+	return v.transport.Wrap(conn)
 }
 
 // setMemory decides by the options, and by the address if it is known.
@@ -193,7 +214,7 @@ func wait(ctx context.Context, pause time.Duration) bool {
 func (v *service) start(conn net.Conn) {
 	s := v.server
 	s.counters.connections.Add(1)
-	conn = v.transport.Wrap(conn)
+	conn = v.wrap(conn)
 	peer, err := s.identify(conn)
 	var joined *user
 	if err == nil {

@@ -15,13 +15,16 @@ type counters struct {
 	refused     atomic.Uint64
 	violations  atomic.Uint64
 	memories    atomic.Uint64
+	parked      atomic.Int64 // now
 }
 
 // Statistics is what a server tells about itself through nearcall.stats.
 type Statistics struct {
-	ProcessID        int    `json:"process_id"`
-	UptimeMs         int64  `json:"uptime_ms"`
-	Connections      int    `json:"connections"`
+	ProcessID   int   `json:"process_id"`
+	UptimeMs    int64 `json:"uptime_ms"`
+	Connections int   `json:"connections"`
+	// Parked is how many of the connections wait with an engine now: see WithEngine.
+	Parked           int64  `json:"parked"`
 	ConnectionsTotal uint64 `json:"connections_total"`
 	RefusedTotal     uint64 `json:"refused_total"`
 	ViolationsTotal  uint64 `json:"violations_total"`
@@ -45,7 +48,7 @@ type FunctionStatistics struct {
 func (s *Server) Statistics() Statistics {
 	all := Statistics{
 		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
-		Connections: s.users.count(), ConnectionsTotal: s.counters.connections.Load(),
+		Connections: s.users.count(), Parked: s.counters.parked.Load(), ConnectionsTotal: s.counters.connections.Load(),
 		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
 		SharedMemoryTotal: s.counters.memories.Load(),
 		Goroutines:        runtime.NumGoroutine(), HeapBytes: heapBytes(),

@@ -8,14 +8,18 @@ import (
 // An Engine lets connections wait without a goroutine each.
 type Engine interface {
 	// Open makes a transport of another one, for connections to a listener of that
-	// transport. It is closed when none of its connections is used any more.
+	// transport.
 	Open(under Transport) (ParkingTransport, error)
 }
 
 // A ParkingTransport is a transport whose connections can wait without a goroutine.
-// What Wrap makes of a connection to a socket of the kernel is a ParkingConn.
 type ParkingTransport interface {
 	Transport
+	// TakeOver makes a ParkingConn of a connection that was accepted. When it fails,
+	// which is so for all but sockets of the kernel, conn is as it was.
+	TakeOver(conn net.Conn) (ParkingConn, error)
+	// Closer closes the connections that are left, which others may still be using:
+	// what they call then fails with net.ErrClosed. Nothing is to be made afterwards.
 	io.Closer
 }
 

@@ -43,7 +43,7 @@ type conn struct {
 }
 
 // newConn makes a connection of a descriptor of the same socket as from.
-func newConn(s *set, descriptor int, from net.Conn) (net.Conn, error) {
+func newConn(s *set, descriptor int, from net.Conn) (transport.ParkingConn, error) {
 	c := &conn{set: s, own: from.LocalAddr(), remote: from.RemoteAddr()}
 	c.socket.number = descriptor
 	_, local := from.(*net.UnixConn)

@@ -3,6 +3,7 @@ package eventloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 
@@ -49,21 +50,26 @@ func (t *eventTransport) Dial(ctx context.Context, a address.Address) (net.Conn,
 	return t.Wrap(conn), nil
 }
 
-// Wrap takes the socket of a *net.TCPConn or *net.UnixConn over; other connections
-// are wrapped as the transport below does it.
+// Wrap takes over what can be; other connections are wrapped as the transport below
+// does it.
 func (t *eventTransport) Wrap(conn net.Conn) net.Conn {
-	switch conn.(type) {
-	case *net.TCPConn, *net.UnixConn:
-	case transport.ParkingConn:
-		return conn
-	default:
-		return t.Transport.Wrap(conn)
+	if parking, done := conn.(transport.ParkingConn); done {
+		return parking
 	}
-	taken, err := t.pick().takeOver(conn)
+	taken, err := t.TakeOver(conn)
 	if err != nil {
 		return t.Transport.Wrap(conn)
 	}
 	return taken
+}
+
+// TakeOver implements transport.ParkingTransport for a *net.TCPConn or *net.UnixConn.
+func (t *eventTransport) TakeOver(conn net.Conn) (transport.ParkingConn, error) {
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return t.pick().takeOver(conn)
+	}
+	return nil, fmt.Errorf("the event loop cannot wait for a %T, only for sockets of package net", conn)
 }
 
 // pick returns the sets in turn.

@@ -7,11 +7,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/transport"
 )
 
 // takeOver makes a connection of the socket of one of package net, and closes that:
 // the runtime's poller, which would wake up for it too, then knows it no more.
-func (s *set) takeOver(from net.Conn) (net.Conn, error) {
+func (s *set) takeOver(from net.Conn) (transport.ParkingConn, error) {
 	raw, err := from.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return nil, err
