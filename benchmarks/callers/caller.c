@@ -3,52 +3,30 @@
  *
  *     caller MODE ADDRESS PAYLOAD_BYTES
  *
- * Prints "ready", then reads commands, "run MILLISECONDS [CALLS_PER_SECOND
- * [BEGIN_NS]]", and answers each by a report in native byte order: six uint64
- * (calls, elapsed ns, CPU ns of its own and of programs it ran, heap allocations, samples, transport) and one
- * uint64 of ns per sample. Ends with its stdin. With BEGIN_NS, a time of
- * CLOCK_MONOTONIC, it waits until then and counts from then: so callers that are
- * to run at once begin and end together.
+ * Prints "ready", then obeys commands and reports as ../README.md has it ("Adding a
+ * caller"). With BEGIN_NS it waits until then and counts from then: so callers that
+ * are to run at once begin and end together.
  *
  * A call is timed from just before the function that makes it to just after it
  * returned with the answer; keeping the sample is outside. With a rate, calls are
- * due at fixed times; one that the call before it delayed is timed from when it
- * was due, so that a stall counts for every call it held up.
+ * due at fixed times, and all that are due in a run are made, however long that
+ * takes. One that another delayed, or a stall of the machine, is timed from when it
+ * was due; so a stall counts for every call it held up.
  */
 #include "caller.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { NS_PER_US = 1000, NS_PER_MS = 1000 * 1000, SAMPLES_PER_MS_MAX = 15000 };
+#include "protocol.h"
 
-static const uint64_t ns_per_s = 1000 * 1000 * 1000;
-
-struct command {
-    uint64_t run_ms;
-    uint64_t per_s;    /* 0: as fast as it can */
-    uint64_t begin_ns; /* 0: at once */
-};
-
-struct samples {
-    uint64_t *ns;
-    size_t capacity;
-    size_t count;
-};
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec;
-}
+/* A timer wakes a caller a little late, and a call is timed from then; what is later
+ * than this, or than the time between two calls, is a stall, and counts. */
+enum { TIMER_LATE_NS_MAX = NS_PER_MS, SAMPLES_PER_MS_MAX = 15000 };
 
 const char *subject_path(const char *address)
 {
@@ -67,66 +45,61 @@ void subject_fill(uint8_t *data, size_t bytes)
         data[i] = (uint8_t)(i * 31 + 7);
 }
 
-/* Waits until a call is due and returns from when it is to be timed. */
-static uint64_t wait_until(uint64_t due_ns)
+static void sleep_until(uint64_t due_ns)
 {
-    struct timespec due = {.tv_sec = (time_t)(due_ns / ns_per_s), .tv_nsec = (long)(due_ns % ns_per_s)};
+    struct timespec due = {.tv_sec = (time_t)(due_ns / NS_PER_S), .tv_nsec = (long)(due_ns % NS_PER_S)};
 
-    if (now_ns(CLOCK_MONOTONIC) >= due_ns)
-        return due_ns;
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) != 0)
         ;
-    return now_ns(CLOCK_MONOTONIC);
 }
 
-static int run(const struct subject *subject, void *state, uint64_t until_ns, uint64_t pace_ns,
-               struct samples *samples)
+/* Waits until a call is due and returns from when it is to be timed. */
+static uint64_t wait_until(uint64_t due_ns, uint64_t pace_ns)
 {
-    uint64_t due_ns = now_ns(CLOCK_MONOTONIC);
-    uint64_t end_ns = 0;
+    const uint64_t late_ns_max = pace_ns < TIMER_LATE_NS_MAX ? pace_ns : TIMER_LATE_NS_MAX;
+    uint64_t woken_ns;
 
-    samples->count = 0;
-    while (end_ns < until_ns && samples->count < samples->capacity) {
-        uint64_t begin_ns;
-
-        if (pace_ns > 0) {
-            due_ns += pace_ns;
-            begin_ns = wait_until(due_ns);
-        } else {
-            begin_ns = now_ns(CLOCK_MONOTONIC);
-        }
-        if (subject->call(state) != 0)
-            return -1;
-        end_ns = now_ns(CLOCK_MONOTONIC);
-        samples->ns[samples->count++] = end_ns - begin_ns;
-    }
-    return 0;
+    if (clock_ns(CLOCK_MONOTONIC) >= due_ns)
+        return due_ns;
+    sleep_until(due_ns);
+    woken_ns = clock_ns(CLOCK_MONOTONIC);
+    return woken_ns - due_ns > late_ns_max ? due_ns : woken_ns;
 }
 
-static int reserve(struct samples *samples, size_t capacity)
+/* Makes one call and keeps how long it took; returns when it ended, 0 when it failed. */
+static uint64_t call_from(const struct subject *subject, void *state, uint64_t begin_ns, struct samples *samples)
 {
-    uint64_t *ns;
+    uint64_t end_ns;
 
-    if (capacity <= samples->capacity)
+    if (subject->call(state) != 0)
         return 0;
-    ns = realloc(samples->ns, capacity * sizeof *ns);
-    if (ns == NULL) {
-        perror("caller");
-        return -1;
-    }
-    samples->ns = ns;
-    samples->capacity = capacity;
+    end_ns = clock_ns(CLOCK_MONOTONIC);
+    samples->ns[samples->count++] = end_ns - begin_ns;
+    return end_ns;
+}
+
+static int call_until(const struct subject *subject, void *state, uint64_t until_ns, struct samples *samples)
+{
+    uint64_t end_ns;
+
+    do {
+        end_ns = call_from(subject, state, clock_ns(CLOCK_MONOTONIC), samples);
+        if (end_ns == 0)
+            return -1;
+    } while (end_ns < until_ns && samples->count < samples->capacity);
     return 0;
 }
 
-static int write_report(const uint64_t *head, size_t heads, const struct samples *samples)
+static int call_paced(const struct subject *subject, void *state, uint64_t begin_ns, uint64_t until_ns, uint64_t pace_ns,
+                      struct samples *samples)
 {
-    if (fwrite(head, sizeof *head, heads, stdout) != heads ||
-        fwrite(samples->ns, sizeof *samples->ns, samples->count, stdout) != samples->count ||
-        fflush(stdout) != 0) {
-        perror("caller");
-        return -1;
-    }
+    uint64_t due_ns = begin_ns + pace_ns;
+
+    do {
+        if (call_from(subject, state, wait_until(due_ns, pace_ns), samples) == 0)
+            return -1;
+        due_ns += pace_ns;
+    } while (due_ns <= until_ns && samples->count < samples->capacity);
     return 0;
 }
 
@@ -136,58 +109,65 @@ static uint64_t cpu_ns(void)
     struct rusage children;
 
     getrusage(RUSAGE_CHILDREN, &children);
-    return now_ns(CLOCK_PROCESS_CPUTIME_ID) +
-           ((uint64_t)children.ru_utime.tv_sec + (uint64_t)children.ru_stime.tv_sec) * ns_per_s +
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) +
+           ((uint64_t)children.ru_utime.tv_sec + (uint64_t)children.ru_stime.tv_sec) * NS_PER_S +
            ((uint64_t)children.ru_utime.tv_usec + (uint64_t)children.ru_stime.tv_usec) * NS_PER_US;
+}
+
+/* Calls as the command has it, and fills in what that took. */
+static int run(const struct subject *subject, void *state, const struct command *command, struct samples *samples,
+               struct report *ret_report)
+{
+    uint64_t begin_ns, until_ns, begin_cpu_ns, begin_allocations;
+    int result;
+
+    if (command->begin_ns > 0)
+        sleep_until(command->begin_ns);
+    samples->count = 0;
+    begin_allocations = allocations_count();
+    begin_cpu_ns = cpu_ns();
+    begin_ns = command->begin_ns > 0 ? command->begin_ns : clock_ns(CLOCK_MONOTONIC);
+    until_ns = begin_ns + command->run_ms * NS_PER_MS;
+    if (command->per_s > 0)
+        result = call_paced(subject, state, begin_ns, until_ns, NS_PER_S / command->per_s, samples);
+    else
+        result = call_until(subject, state, until_ns, samples);
+    ret_report->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
+    ret_report->cpu_ns = cpu_ns() - begin_cpu_ns;
+    ret_report->allocations = allocations_count() - begin_allocations;
+    return result;
 }
 
 static int run_and_report(const struct subject *subject, void *state, const struct command *command,
                           struct samples *samples)
 {
-    uint64_t head[6] = {0};
-    uint64_t begin_ns, begin_cpu_ns, begin_allocations;
+    struct report report = {.transport = TRANSPORT_UNKNOWN};
 
-    if (reserve(samples, command->run_ms * SAMPLES_PER_MS_MAX) != 0 ||
-        (subject->begin != NULL && subject->begin(state) != 0))
+    if (samples_reserve(samples, command->run_ms * SAMPLES_PER_MS_MAX) != 0 ||
+        (subject->begin != NULL && subject->begin(state) != 0) || run(subject, state, command, samples, &report) != 0)
         return -1;
-    if (command->begin_ns > 0)
-        wait_until(command->begin_ns);
-    begin_allocations = allocations_count();
-    begin_cpu_ns = cpu_ns();
-    begin_ns = command->begin_ns > 0 ? command->begin_ns : now_ns(CLOCK_MONOTONIC);
-    if (run(subject, state, begin_ns + command->run_ms * NS_PER_MS, command->per_s > 0 ? ns_per_s / command->per_s : 0,
-            samples) != 0)
-        return -1;
-    head[1] = now_ns(CLOCK_MONOTONIC) - begin_ns;
-    head[2] = cpu_ns() - begin_cpu_ns;
-    head[3] = allocations_count() - begin_allocations;
-    head[4] = samples->count;
-    head[0] = samples->count * (subject->calls_per_sample > 0 ? subject->calls_per_sample : 1);
+    report.calls = samples->count * (subject->calls_per_sample > 0 ? subject->calls_per_sample : 1);
     if (subject->transport != NULL)
-        head[5] = (uint64_t)subject->transport(state);
+        report.transport = subject->transport(state);
     if (subject->end != NULL && subject->end(state) != 0)
         return -1;
-    return write_report(head, sizeof head / sizeof head[0], samples);
+    return report_write(&report, samples);
 }
 
 static int obey(const struct subject *subject, void *state)
 {
     struct samples samples = {0};
-    char line[128];
+    struct command command;
+    int r;
 
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        struct command command = {0};
-
-        if (sscanf(line, "run %" SCNu64 " %" SCNu64 " %" SCNu64, &command.run_ms, &command.per_s, &command.begin_ns) < 1 ||
-            command.run_ms == 0) {
-            fprintf(stderr, "caller: expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %s", line);
-            return -1;
+    while ((r = command_read(&command)) > 0) {
+        if (run_and_report(subject, state, &command, &samples) != 0) {
+            r = -1;
+            break;
         }
-        if (run_and_report(subject, state, &command, &samples) != 0)
-            return -1;
     }
     free(samples.ns);
-    return 0;
+    return r;
 }
 
 int caller_main(int argc, char **argv, const struct subject *const *subjects, size_t count)

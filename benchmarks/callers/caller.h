@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How the calls went, as a report tells it. */
-enum { TRANSPORT_UNKNOWN = 0, TRANSPORT_SOCKET = 1, TRANSPORT_SHARED_MEMORY = 2, TRANSPORT_SAME_PROCESS = 3 };
+#include "protocol.h"
 
 struct subject {
     const char *name;

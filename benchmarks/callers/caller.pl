@@ -5,7 +5,7 @@
 #     caller.pl MODE ADDRESS PAYLOAD_BYTES
 #
 # MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
-# handle; alone-ack, alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the
+# handle; alone-one, alone-ack, alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the
 # simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 use v5.26;
 use warnings;
@@ -13,7 +13,6 @@ no warnings 'recursion'; # of ack()
 
 use Digest::MD5 ();
 use IO::Socket::UNIX;
-use JSON::PP ();
 use Nearcall;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 
@@ -32,7 +31,9 @@ sub ack {
     return ack($m - 1, $n == 0 ? 1 : ack($m, $n - 1));
 }
 
-my %alone = (ack => sub { ack(3, 4) }, md5 => sub { Digest::MD5::md5_hex('hoge') });
+sub one { return 1 }
+
+my %alone = (one => \&one, ack => sub { ack(3, 4) }, md5 => sub { Digest::MD5::md5_hex('hoge') });
 
 sub connected {
     my ($path) = @_;
@@ -41,24 +42,22 @@ sub connected {
 
 sub simple {
     my ($address, $function, $arguments, $kept) = @_;
+    require JSON::XS; # what was published uses it; the other modes do without
     my $path = $address =~ s/\Aunix://r;
-    my $request = pack 'N/a*', JSON::PP::encode_json({f => $function, a => $arguments});
     $kept &&= connected($path);
     return sub {
         my $socket = $kept || connected($path);
-        print {$socket} $request;
+        print {$socket} pack 'N/a*', JSON::XS::encode_json({f => $function, a => $arguments});
         $socket->flush;
         $socket->read(my $length, 4) == 4 or die "$path was closed\n";
         $socket->read(my $answer, unpack 'N', $length);
-        return JSON::PP::decode_json($answer)->{r};
+        return JSON::XS::decode_json($answer)->{r};
     };
 }
 
-sub checked {
-    my ($call, $expected) = @_;
-    my $answer = $call->();
-    die "answered $answer instead of $expected\n" if $answer ne $expected;
-    return $call;
+sub differs {
+    my ($answer, $expected) = @_;
+    die "answered $answer instead of $expected\n";
 }
 
 # This process goes on as the one that serves; its child calls.
@@ -71,29 +70,29 @@ sub become_child {
     exit($? != 0);
 }
 
+# Returns a way to call, what it has to return, and its client where it has one.
 sub subject {
     my ($mode, $address, $payload_bytes) = @_;
     if ($mode =~ /\Aalone-(.*)/) {
-        return (undef, checked($alone{$1}, $known{$1}[2]));
+        return ($alone{$1}, $known{$1}[2]);
     }
     if ($mode =~ /\A(simple|kept)-(.*)/) {
         my ($function, $arguments, $expected) = $known{$2}->@*;
-        return (undef, checked(simple($address, $function, $arguments, $1 eq 'kept'), $expected));
+        return (simple($address, $function, $arguments, $1 eq 'kept'), $expected);
     }
     my $go = Nearcall->new($address);
     become_child() if $mode =~ s/\Achild-//;
     if ($mode eq 'raw') {
         my $payload = pack 'C*', map { ($_ * 31 + 7) & 255 } 0 .. $payload_bytes - 1;
-        die "echo differs\n" if $go->call(echo => $payload) ne $payload;
-        return ($go, sub { $go->call(echo => $payload) });
+        return (sub { $go->call(echo => $payload) }, $payload, $go);
     }
     my ($function, $arguments, $expected) = ($known{$mode} // die "no mode $mode, see caller.pl\n")->@*;
     my @arguments = $arguments->@*;
-    return ($go, checked(sub { $go->call($function, @arguments) }, $expected));
+    return (sub { $go->call($function, @arguments) }, $expected, $go);
 }
 
 sub run {
-    my ($go, $call, $run_ms) = @_;
+    my ($call, $expected, $go, $run_ms) = @_;
     my @samples;
     my $begin_cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
     my $begin = clock_gettime(CLOCK_MONOTONIC);
@@ -101,9 +100,10 @@ sub run {
     my $end = $begin;
     while ($end < $until) {
         my $start = clock_gettime(CLOCK_MONOTONIC);
-        $call->();
+        my $answer = $call->();
         $end = clock_gettime(CLOCK_MONOTONIC);
         push @samples, ($end - $start) * NS_PER_S;
+        differs($answer, $expected) if $answer ne $expected;
     }
     my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin_cpu;
     my $transport = $go ? TRANSPORTS->{$go->transport} // 0 : 0;
@@ -111,11 +111,14 @@ sub run {
         @samples;
 }
 
-my ($go, $call) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
+my ($call, $expected, $go) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
+my $first = $call->();
+differs($first, $expected) if $first ne $expected;
 $| = 1;
 binmode STDOUT;
 print "ready\n";
 while (my $line = <STDIN>) {
-    $line =~ /\Arun ([1-9][0-9]*)\b/ or die "expected \"run MILLISECONDS\", got $line";
-    run($go, $call, $1);
+    # Neither a rate nor a time to begin.
+    $line =~ /\Arun ([1-9][0-9]*)(?: 0){0,2}\n\z/ or die "expected \"run MILLISECONDS\", got $line";
+    run($call, $expected, $go, $1);
 }

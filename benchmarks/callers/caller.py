@@ -17,7 +17,7 @@ import struct
 import sys
 from typing import Any
 
-from calling import Call, obey, payload_of
+from calling import Call, differs, obey, payload_of
 
 import nearcall
 
@@ -52,8 +52,9 @@ def connected(path: str) -> socket.socket:
     return connection
 
 
-def exchange(connection: socket.socket, request: bytes) -> object:
-    connection.sendall(request)
+def exchange(connection: socket.socket, function: str, arguments: list[Any]) -> object:
+    text = json.dumps({"f": function, "a": arguments}).encode()
+    connection.sendall(struct.pack("!I", len(text)) + text)
     (length,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
     return json.loads(connection.recv(length, socket.MSG_WAITALL))["r"]
 
@@ -61,15 +62,13 @@ def exchange(connection: socket.socket, request: bytes) -> object:
 def simple(address: str, name: str, kept: bool) -> Call:
     function, arguments, _ = KNOWN[name]
     path = address.removeprefix("unix:")
-    text = json.dumps({"f": function, "a": arguments}).encode()
-    request = struct.pack("!I", len(text)) + text
     if kept:
         connection = connected(path)
-        return lambda: exchange(connection, request)
+        return lambda: exchange(connection, function, arguments)
 
     def call() -> object:
         with connected(path) as connection:
-            return exchange(connection, request)
+            return exchange(connection, function, arguments)
 
     return call
 
@@ -85,14 +84,11 @@ def become_child() -> None:
     os._exit(status != 0)
 
 
-def checked(call: Call, expected: object) -> Call:
-    answer = call()
-    if answer != expected:
-        sys.exit(f"answered {answer!r} instead of {expected!r}")
-    return call
+# A way to call, what it has to return, and its client where it has one.
+Subject = tuple[Call, object, nearcall.Client | None]
 
 
-def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client, Call]:
+def client_subject(mode: str, address: str, payload_bytes: int) -> Subject:
     go = nearcall.Client(address)
     call = go.call
     if mode.startswith("child-"):
@@ -100,7 +96,7 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcal
         mode = mode.removeprefix("child-")
     if mode == "raw":
         payload = payload_of(payload_bytes)
-        return go, checked(lambda: call("echo", payload), payload)
+        return lambda: call("echo", payload), payload, go
     # As a program writes it: to unpack a list is not what is measured.
     ways: dict[str, Call] = {
         "typed": lambda: call("ack", 0, 1),
@@ -108,23 +104,25 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcal
         "ack": lambda: call("ack", 3, 4),
         "md5": lambda: call("md5", "hoge"),
     }
-    return go, checked(ways[mode], KNOWN[mode][2])
+    return ways[mode], KNOWN[mode][2], go
 
 
-def subject(mode: str, address: str, payload_bytes: int) -> tuple[nearcall.Client | None, Call]:
+def subject(mode: str, address: str, payload_bytes: int) -> Subject:
     kind, _, name = mode.partition("-")
     if kind == "alone":
-        return None, checked(ALONE[name], KNOWN[name][2])
+        return ALONE[name], KNOWN[name][2], None
     if kind in ("simple", "kept"):
-        return None, checked(simple(address, name, kind == "kept"), KNOWN[name][2])
+        return simple(address, name, kind == "kept"), KNOWN[name][2], None
     return client_subject(mode, address, payload_bytes)
 
 
 def main() -> None:
     if len(sys.argv) != 4:
         sys.exit("usage: caller.py MODE ADDRESS PAYLOAD_BYTES")
-    go, call = subject(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    obey([call], lambda: TRANSPORTS.get(go.transport(), 0) if go else 0)
+    call, expected, go = subject(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    if (answer := call()) != expected:
+        differs(answer, expected)
+    obey([call], lambda: TRANSPORTS.get(go.transport(), 0) if go else 0, expected)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,14 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter_ns, process_time_ns, sleep
+from typing import NoReturn
 
 NOT_COUNTED = 2**64 - 1
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+# A timer wakes a caller a little late, and a call is timed from then. What is later than
+# this, or than the time between two calls, is a stall, and counts.
+TIMER_LATE_NS_MAX = NS_PER_MS
 
 Call = Callable[[], object]
 
@@ -23,40 +27,54 @@ def payload_of(size: int) -> bytes:
     return bytes((i * 31 + 7) & 255 for i in range(size))
 
 
-def call_until(call: Call, until: int) -> array[int]:
+def differs(answer: object, expected: object) -> NoReturn:
+    sys.exit(f"answered {answer!r} instead of {expected!r}")
+
+
+def call_until(call: Call, expected: object, until: int) -> array[int]:
     samples = array("Q")
     end = 0
     while end < until:
         start = perf_counter_ns()
-        call()
+        answer = call()
         end = perf_counter_ns()
         samples.append(end - start)
+        if answer != expected:
+            differs(answer, expected)
     return samples
 
 
-def call_paced(call: Call, until: int, pace: int) -> array[int]:
-    """Calls at fixed times. A call that the one before it delayed is timed from when it was due."""
+def call_paced(call: Call, expected: object, begin: int, until: int, pace: int) -> array[int]:
+    """Calls at fixed times: all calls that are due, however long that takes.
+
+    One that another delayed, or a stall of the machine, is timed from when it was due.
+    """
     samples = array("Q")
-    end = due = perf_counter_ns()
-    while end < until:
-        due += pace
+    due = begin + pace
+    while True:
         start = due
         if (now := perf_counter_ns()) < due:
             sleep((due - now) / NS_PER_S)
-            start = perf_counter_ns()
-        call()
-        end = perf_counter_ns()
-        samples.append(end - start)
-    return samples
+            if (woken := perf_counter_ns()) - due <= min(pace, TIMER_LATE_NS_MAX):
+                start = woken
+        answer = call()
+        samples.append(perf_counter_ns() - start)
+        if answer != expected:
+            differs(answer, expected)
+        due += pace
+        if due > until:
+            return samples
 
 
-def measure(calls: list[Call], run_ms: int, per_s: int) -> tuple[list[array[int]], int]:
+def measure(calls: list[Call], expected: object, run_ms: int, per_s: int) -> tuple[list[array[int]], int]:
     """Returns the samples of each caller, and for how long they called. Each is a thread, a single one this."""
     begin = perf_counter_ns()
     until = begin + run_ms * NS_PER_MS
 
     def one(call: Call) -> array[int]:
-        return call_paced(call, until, NS_PER_S // per_s) if per_s else call_until(call, until)
+        if per_s:
+            return call_paced(call, expected, begin, until, NS_PER_S // per_s)
+        return call_until(call, expected, until)
 
     if len(calls) == 1:
         samples = [one(calls[0])]
@@ -66,16 +84,21 @@ def measure(calls: list[Call], run_ms: int, per_s: int) -> tuple[list[array[int]
     return samples, perf_counter_ns() - begin
 
 
-def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0) -> None:
-    """Says that the callers are ready, and lets them run as standard input tells."""
+def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: object = None) -> None:
+    """Says that the callers are ready, and lets them run as standard input tells.
+
+    What a call returns has to be what is expected; to compare it is not timed.
+    """
     print("ready", flush=True)
     for line in sys.stdin:
         command, *numbers = line.split()
         if command != "run" or not numbers:
             sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND]", got {line}')
-        run_ms, per_s, *_ = *map(int, numbers), 0
+        run_ms, per_s, begin_ns, *_ = *map(int, numbers), 0, 0
+        if begin_ns:
+            sys.exit(f"callers of Python have no time to begin, got {line}")
         begin_cpu = process_time_ns()
-        samples, elapsed = measure(calls, run_ms, per_s)
+        samples, elapsed = measure(calls, expected, run_ms, per_s)
         cpu = process_time_ns() - begin_cpu
         count = sum(map(len, samples))
         head = array("Q", [count, elapsed, cpu, NOT_COUNTED, count, transport()])

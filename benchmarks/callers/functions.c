@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "caller.h"
+#include "protocol.h"
 
 struct known_function {
     const char *name;

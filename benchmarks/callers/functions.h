@@ -19,7 +19,7 @@ const char *known_function_name(const struct known_function *known);
 int known_function_call(const struct known_function *known, nearcall_client *client, nearcall_function *function,
                         nearcall_reply *reply);
 
-/* TRANSPORT_... of caller.h: how the calls of a client go. */
+/* TRANSPORT_... of protocol.h: how the calls of a client go. */
 int transport_of(const nearcall_client *client);
 
 #endif

@@ -4,12 +4,11 @@
  *
  *     many ADDRESS PAYLOAD_BYTES FUNCTION CALLERS
  *
- * Commands and report are those of caller.c; PAYLOAD_BYTES counts for nothing. A run
+ * Commands and reports are those of caller.c, without rate and begin; PAYLOAD_BYTES counts for nothing. A run
  * forks its callers anew as often as there is time, at least once. A sample is the one
  * call of a process, from just before to just after it; elapsed is from the moment at
  * which all begin to the end of the last call; CPU is that of the calls alone.
  */
-#include <inttypes.h>
 #include <linux/futex.h>
 #include <nearcall.h>
 #include <signal.h>
@@ -24,13 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "caller.h"
 #include "functions.h"
+#include "protocol.h"
 
 /* A server gives shared memory to who has called some times. */
-enum { NS_PER_MS = 1000 * 1000, CALLS_UNTIL_MEMORY_MAX = 256, CHECK_MS = 100 };
-
-static const uint64_t ns_per_s = 1000 * 1000 * 1000;
+enum { CALLS_UNTIL_MEMORY_MAX = 256, CHECK_MS = 100 };
 
 struct outcome {
     uint64_t ns;
@@ -54,24 +51,6 @@ struct many {
     struct burst *burst;
     pid_t *children;
 };
-
-/* Of all bursts of a run. */
-struct totals {
-    uint64_t *ns;
-    size_t count;
-    size_t capacity;
-    uint64_t elapsed_ns;
-    uint64_t cpu_ns;
-    int transport;
-};
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * ns_per_s + (uint64_t)t.tv_nsec;
-}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t while_value)
 {
@@ -131,12 +110,12 @@ static int call_once(const struct many *many, struct outcome *outcome)
         futex_wake_all(&burst->ready);
     while (atomic_load(&burst->begun) == 0)
         futex_wait(&burst->begun, 0);
-    begin_cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    begin_ns = now_ns(CLOCK_MONOTONIC);
+    begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (known_function_call(many->known, client, function, &reply) != 0)
         return 1;
-    outcome->end_ns = now_ns(CLOCK_MONOTONIC);
-    outcome->cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
+    outcome->end_ns = clock_ns(CLOCK_MONOTONIC);
+    outcome->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
     outcome->ns = outcome->end_ns - begin_ns;
     outcome->transport = transport_of(client);
     return 0;
@@ -194,33 +173,16 @@ static void kill_all(const struct many *many)
     }
 }
 
-static int reserve(struct totals *totals, size_t more)
-{
-    size_t capacity = 2 * (totals->count + more);
-    uint64_t *ns;
-
-    if (totals->count + more <= totals->capacity)
-        return 0;
-    ns = realloc(totals->ns, capacity * sizeof *ns);
-    if (ns == NULL) {
-        perror("caller");
-        return -1;
-    }
-    totals->ns = ns;
-    totals->capacity = capacity;
-    return 0;
-}
-
-static int add_up(const struct many *many, uint64_t begin_ns, struct totals *totals)
+static int add_up(const struct many *many, uint64_t begin_ns, struct samples *samples, struct report *totals)
 {
     uint64_t end_ns = begin_ns;
 
-    if (reserve(totals, many->callers) != 0)
+    if (samples_reserve(samples, samples->count + many->callers) != 0)
         return -1;
     for (size_t i = 0; i < many->callers; i++) {
         const struct outcome *outcome = &many->burst->outcomes[i];
 
-        totals->ns[totals->count++] = outcome->ns;
+        samples->ns[samples->count++] = outcome->ns;
         totals->cpu_ns += outcome->cpu_ns;
         if (outcome->end_ns > end_ns)
             end_ns = outcome->end_ns;
@@ -231,7 +193,7 @@ static int add_up(const struct many *many, uint64_t begin_ns, struct totals *tot
     return 0;
 }
 
-static int run_burst(struct many *many, struct totals *totals)
+static int run_burst(struct many *many, struct samples *samples, struct report *totals)
 {
     uint64_t begin_ns = 0;
     int failed;
@@ -243,7 +205,7 @@ static int run_burst(struct many *many, struct totals *totals)
     if (failed) {
         kill_all(many);
     } else {
-        begin_ns = now_ns(CLOCK_MONOTONIC);
+        begin_ns = clock_ns(CLOCK_MONOTONIC);
         atomic_store(&many->burst->begun, 1);
         futex_wake_all(&many->burst->begun);
     }
@@ -251,34 +213,25 @@ static int run_burst(struct many *many, struct totals *totals)
         fprintf(stderr, "caller: a process of many failed\n");
         return -1;
     }
-    return add_up(many, begin_ns, totals);
+    return add_up(many, begin_ns, samples, totals);
 }
 
-static int report(const struct totals *totals)
+static int run_and_report(struct many *many, const struct command *command, struct samples *samples)
 {
-    const uint64_t head[6] = {totals->count, totals->elapsed_ns, totals->cpu_ns, UINT64_MAX, totals->count,
-                              (uint64_t)totals->transport};
+    const uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + command->run_ms * NS_PER_MS;
+    struct report totals = {.allocations = NOT_COUNTED, .transport = TRANSPORT_SAME_PROCESS};
 
-    if (fwrite(head, sizeof head, 1, stdout) != 1 ||
-        fwrite(totals->ns, sizeof *totals->ns, totals->count, stdout) != totals->count || fflush(stdout) != 0) {
-        perror("caller");
+    if (command->per_s != 0 || command->begin_ns != 0) {
+        fprintf(stderr, "caller: many callers have neither a rate nor a time to begin\n");
         return -1;
     }
-    return 0;
-}
-
-static int run_and_report(struct many *many, uint64_t run_ms, struct totals *totals)
-{
-    uint64_t until_ns = now_ns(CLOCK_MONOTONIC) + run_ms * NS_PER_MS;
-
-    totals->count = 0;
-    totals->elapsed_ns = totals->cpu_ns = 0;
-    totals->transport = TRANSPORT_SAME_PROCESS;
+    samples->count = 0;
     do {
-        if (run_burst(many, totals) != 0)
+        if (run_burst(many, samples, &totals) != 0)
             return -1;
-    } while (now_ns(CLOCK_MONOTONIC) < until_ns);
-    return report(totals);
+    } while (clock_ns(CLOCK_MONOTONIC) < until_ns);
+    totals.calls = samples->count;
+    return report_write(&totals, samples);
 }
 
 static int open_many(struct many *many, char **argv)
@@ -302,8 +255,9 @@ static int open_many(struct many *many, char **argv)
 int main(int argc, char **argv)
 {
     struct many many = {0};
-    struct totals totals = {0};
-    char line[128];
+    struct samples samples = {0};
+    struct command command;
+    int r;
 
     if (argc != 5) {
         fprintf(stderr, "usage: many ADDRESS PAYLOAD_BYTES one|ack|md5 CALLERS\n");
@@ -313,16 +267,10 @@ int main(int argc, char **argv)
         return 1;
     puts("ready");
     fflush(stdout);
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        uint64_t run_ms;
-
-        if (sscanf(line, "run %" SCNu64, &run_ms) != 1) {
-            fprintf(stderr, "caller: expected \"run MILLISECONDS\", got %s", line);
-            return 1;
-        }
-        if (run_and_report(&many, run_ms, &totals) != 0)
+    while ((r = command_read(&command)) > 0) {
+        if (run_and_report(&many, &command, &samples) != 0)
             return 1;
     }
-    free(totals.ns);
-    return 0;
+    free(samples.ns);
+    return r == 0 ? 0 : 1;
 }

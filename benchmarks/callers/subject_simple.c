@@ -1,8 +1,9 @@
 /*
  * The simple protocol, as spec/simple-protocol.md has it: JSON to echo(), whose
- * bytes travel as base64. Once on one connection, once with a connection for
- * every call.
+ * bytes travel as base64, both encoded and decoded in each call. Once on one connection,
+ * once with a connection for every call.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,53 +12,106 @@
 #include "caller.h"
 #include "message.h"
 
+static const char request_head[] = "{\"f\":\"echo\",\"a\":[\"";
+static const char request_tail[] = "\"]}";
+static const char answer_head[] = "{\"ok\":true,\"r\":\"";
+
+enum {
+    REQUEST_HEAD_BYTES = sizeof request_head - 1,
+    REQUEST_TAIL_BYTES = sizeof request_tail - 1,
+    ANSWER_HEAD_BYTES = sizeof answer_head - 1,
+    BASE64_BITS = 6,
+    NO_DIGIT = 64
+};
+
 struct simple {
     const char *path;
     int fd;
-    char *text; /* the payload in base64 */
-    uint8_t *request;
-    size_t request_bytes;
+    uint8_t *payload;
+    size_t bytes;
+    uint8_t values[UCHAR_MAX + 1]; /* of digits of base64 */
+    uint8_t *request; /* room for one */
+    uint8_t *echo;    /* room for the payload */
     struct message_buffer answer;
 };
 
-static char *base64(const uint8_t *data, size_t bytes)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = malloc((bytes + 2) / 3 * 4 + 1);
-    char *out = text;
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-    if (text == NULL)
-        return NULL;
+static size_t base64_bytes(size_t bytes)
+{
+    return (bytes + 2) / 3 * 4;
+}
+
+/* Returns where the text ends. */
+static uint8_t *put_base64(uint8_t *out, const uint8_t *data, size_t bytes)
+{
     for (size_t i = 0; i < bytes; i += 3) {
         size_t left = bytes - i;
         uint32_t group = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
 
-        *out++ = digits[group >> 18];
-        *out++ = digits[group >> 12 & 63];
-        *out++ = left > 1 ? digits[group >> 6 & 63] : '=';
-        *out++ = left > 2 ? digits[group & 63] : '=';
+        *out++ = (uint8_t)digits[group >> 18];
+        *out++ = (uint8_t)digits[group >> 12 & 63];
+        *out++ = left > 1 ? (uint8_t)digits[group >> 6 & 63] : '=';
+        *out++ = left > 2 ? (uint8_t)digits[group & 63] : '=';
     }
-    *out = '\0';
-    return text;
+    return out;
 }
 
-/* The answer is good when it holds the payload's base64: nothing else does. */
+/* Decodes to the first that is no digit; returns how many bytes, at most bytes_max. */
+static size_t take_base64(const struct simple *simple, const uint8_t *text, const uint8_t *end, uint8_t *out, size_t bytes_max)
+{
+    size_t bytes = 0;
+    uint32_t bits = 0;
+    unsigned have = 0;
+
+    for (; text < end && simple->values[*text] != NO_DIGIT && bytes < bytes_max; text++) {
+        bits = bits << BASE64_BITS | simple->values[*text];
+        have += BASE64_BITS;
+        if (have >= CHAR_BIT) {
+            have -= CHAR_BIT;
+            out[bytes++] = (uint8_t)(bits >> have);
+        }
+    }
+    return bytes;
+}
+
+static size_t encode(struct simple *simple)
+{
+    uint8_t *out = simple->request + MESSAGE_PREFIX_BYTES;
+
+    out = (uint8_t *)mempcpy(out, request_head, REQUEST_HEAD_BYTES);
+    out = put_base64(out, simple->payload, simple->bytes);
+    out = (uint8_t *)mempcpy(out, request_tail, REQUEST_TAIL_BYTES);
+    message_prefix(simple->request, (size_t)(out - simple->request) - MESSAGE_PREFIX_BYTES);
+    return (size_t)(out - simple->request);
+}
+
+/* Decodes the answer and compares it with what was sent. */
+static int decode(struct simple *simple, size_t answer_bytes)
+{
+    const uint8_t *text = simple->answer.data + MESSAGE_PREFIX_BYTES;
+    const uint8_t *end = simple->answer.data + answer_bytes;
+
+    if (answer_bytes >= MESSAGE_PREFIX_BYTES + ANSWER_HEAD_BYTES && memcmp(text, answer_head, ANSWER_HEAD_BYTES) == 0 &&
+        take_base64(simple, text + ANSWER_HEAD_BYTES, end, simple->echo, simple->bytes) == simple->bytes &&
+        memcmp(simple->echo, simple->payload, simple->bytes) == 0)
+        return 0;
+    fprintf(stderr, "caller: echo answered %.*s\n", (int)(end - text), (const char *)text);
+    return -1;
+}
+
 static int exchange(struct simple *simple)
 {
+    size_t request_bytes = encode(simple);
     ssize_t bytes = -1;
 
-    if (message_send(simple->fd, simple->request, simple->request_bytes) == 0)
+    if (message_send(simple->fd, simple->request, request_bytes) == 0)
         bytes = message_receive(simple->fd, &simple->answer);
     if (bytes <= 0) {
         perror("caller: simple protocol");
         return -1;
     }
-    if (memmem(simple->answer.data, (size_t)bytes, simple->text, strlen(simple->text)) == NULL) {
-        fprintf(stderr, "caller: echo answered %.*s\n", (int)bytes - MESSAGE_PREFIX_BYTES,
-                (const char *)simple->answer.data + MESSAGE_PREFIX_BYTES);
-        return -1;
-    }
-    return 0;
+    return decode(simple, (size_t)bytes);
 }
 
 static int call(void *state)
@@ -87,30 +141,6 @@ static int call_reconnecting(void *state)
     return failed;
 }
 
-static int write_request(struct simple *simple, size_t payload_bytes)
-{
-    static const char head[] = "{\"f\":\"echo\",\"a\":[\"";
-    static const char tail[] = "\"]}";
-    uint8_t *payload = malloc(payload_bytes);
-    size_t bytes;
-
-    if (payload == NULL)
-        return -1;
-    subject_fill(payload, payload_bytes);
-    simple->text = base64(payload, payload_bytes);
-    free(payload);
-    if (simple->text == NULL)
-        return -1;
-    bytes = strlen(head) + strlen(simple->text) + strlen(tail);
-    simple->request = malloc(MESSAGE_PREFIX_BYTES + bytes + 1);
-    if (simple->request == NULL)
-        return -1;
-    message_prefix(simple->request, bytes);
-    snprintf((char *)simple->request + MESSAGE_PREFIX_BYTES, bytes + 1, "%s%s%s", head, simple->text, tail);
-    simple->request_bytes = MESSAGE_PREFIX_BYTES + bytes;
-    return 0;
-}
-
 static struct simple *prepare(const char *address, size_t payload_bytes)
 {
     struct simple *simple = calloc(1, sizeof *simple);
@@ -118,8 +148,16 @@ static struct simple *prepare(const char *address, size_t payload_bytes)
     if (simple == NULL)
         return NULL;
     simple->path = subject_path(address);
-    if (simple->path == NULL || write_request(simple, payload_bytes) != 0)
+    simple->bytes = payload_bytes;
+    simple->payload = malloc(payload_bytes);
+    simple->echo = malloc(payload_bytes);
+    simple->request = malloc(MESSAGE_PREFIX_BYTES + REQUEST_HEAD_BYTES + base64_bytes(payload_bytes) + REQUEST_TAIL_BYTES);
+    if (simple->path == NULL || simple->payload == NULL || simple->echo == NULL || simple->request == NULL)
         return NULL;
+    subject_fill(simple->payload, payload_bytes);
+    memset(simple->values, NO_DIGIT, sizeof simple->values);
+    for (size_t i = 0; i < sizeof digits - 1; i++)
+        simple->values[(uint8_t)digits[i]] = (uint8_t)i;
     return simple;
 }
 

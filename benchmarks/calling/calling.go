@@ -5,11 +5,10 @@ package calling
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
@@ -27,101 +26,107 @@ func Payload(size int) []byte {
 	return payload
 }
 
-// Measure lets all call: as the command has it or, with count, so often each.
-func Measure(calls []Call, c protocol.Command, count int) (protocol.Report, error) {
-	samples := make([][]uint64, len(calls))
-	failures := make([]error, len(calls))
+// Callers call at the same time. What their samples are kept in stays from run to run:
+// to make it is not what is measured.
+type Callers struct {
+	calls   []Call
+	samples [][]uint64
+	clock   clock
+}
+
+// New returns callers, each with one of these calls.
+func New(calls []Call) *Callers { return &Callers{calls, make([][]uint64, len(calls)), newClock()} }
+
+// samplesMin is room for those of a slow caller.
+const samplesMin = 1 << 10
+
+// Measure lets all call: as the command has it or, with count, so often each. The
+// samples of the report are good until the next call of Measure.
+func (all *Callers) Measure(c protocol.Command, count int) (protocol.Report, error) {
+	failures := make([]error, len(all.calls))
+	for i := range all.samples {
+		all.samples[i] = slices.Grow(all.samples[i][:0], max(count, samplesMin))
+	}
 	if c.BeginNS > 0 {
-		sleepUntil(c.BeginNS)
+		all.clock.sleepUntil(c.BeginNS)
 	}
 	cpu, err := protocol.OwnCPU()
 	if err != nil {
 		return protocol.Report{}, err
 	}
-	begin := time.Now()
+	begin := all.clock.now()
 	var callers sync.WaitGroup
-	for i, call := range calls {
-		callers.Go(func() {
-			switch {
-			case count > 0:
-				samples[i], failures[i] = callTimes(call, count)
-			case c.PerSecond > 0:
-				samples[i], failures[i] = callPaced(call, begin.Add(c.Length), time.Second/time.Duration(c.PerSecond))
-			default:
-				samples[i], failures[i] = callUntil(call, begin.Add(c.Length))
-			}
-		})
+	for i := range all.calls {
+		callers.Go(func() { all.samples[i], failures[i] = all.run(i, begin, c, count) })
 	}
 	callers.Wait()
-	elapsed := time.Since(begin)
+	elapsed := time.Duration(all.clock.now() - begin)
 	cpuAfter, err := protocol.OwnCPU()
 	if err := errors.Join(append(failures, err)...); err != nil {
 		return protocol.Report{}, err
 	}
-	return protocol.Report{Samples: samples, Elapsed: elapsed, CPU: cpuAfter - cpu}, nil
+	return protocol.Report{Samples: all.samples, Elapsed: elapsed, CPU: cpuAfter - cpu}, nil
 }
 
-func callTimes(call Call, count int) ([]uint64, error) {
-	samples := make([]uint64, count)
-	for i := range samples {
-		begin := time.Now()
+// run lets one caller call in the way that is wanted.
+func (all *Callers) run(caller int, beginNS int64, c protocol.Command, count int) ([]uint64, error) {
+	call, samples, untilNS := all.calls[caller], all.samples[caller], beginNS+int64(c.Length)
+	switch {
+	case count > 0:
+		return call.times(all.clock, samples, count)
+	case c.PerSecond > 0:
+		return call.paced(all.clock, samples, beginNS, untilNS, int64(time.Second)/int64(c.PerSecond))
+	}
+	return call.until(all.clock, samples, untilNS)
+}
+
+func (call Call) times(clock clock, samples []uint64, count int) ([]uint64, error) {
+	for range count {
+		begin := clock.now()
 		if err := call(); err != nil {
-			return nil, err
+			return samples, err
 		}
-		samples[i] = uint64(time.Since(begin))
+		samples = append(samples, uint64(clock.now()-begin))
 	}
 	return samples, nil
 }
 
-func callUntil(call Call, until time.Time) ([]uint64, error) {
-	samples := make([]uint64, 0, 1<<14)
+func (call Call) until(clock clock, samples []uint64, untilNS int64) ([]uint64, error) {
 	for {
-		begin := time.Now()
+		begin := clock.now()
 		if err := call(); err != nil {
-			return nil, err
+			return samples, err
 		}
-		end := time.Now()
-		samples = append(samples, uint64(end.Sub(begin)))
-		if end.After(until) {
+		end := clock.now()
+		samples = append(samples, uint64(end-begin))
+		if end >= untilNS {
 			return samples, nil
 		}
 	}
 }
 
-// callPaced calls at fixed times. A call that the one before it delayed is timed from
-// when it was due.
-func callPaced(call Call, until time.Time, pace time.Duration) ([]uint64, error) {
-	var samples []uint64
-	due := nowNS()
-	for time.Now().Before(until) {
-		due += int64(pace)
-		begin := due
-		if nowNS() < due {
-			sleepUntil(due)
-			begin = nowNS()
+// timerLateMax is how late a timer may wake a caller, whose call is timed from then.
+// What is later than this, or than the time between two calls, is a stall, and counts.
+const timerLateMax = time.Millisecond
+
+// paced calls at fixed times: all calls that are due, however long that takes. One that
+// another delayed, or a stall of the machine, is timed from when it was due.
+func (call Call) paced(clock timer, samples []uint64, beginNS, untilNS, paceNS int64) ([]uint64, error) {
+	lateMax := min(paceNS, int64(timerLateMax))
+	for due := beginNS + paceNS; due <= untilNS || due == beginNS+paceNS; due += paceNS {
+		from := due
+		if clock.now() < due {
+			clock.sleepUntil(due)
+			if woken := clock.now(); woken-due <= lateMax {
+				from = woken
+			}
 		}
 		if err := call(); err != nil {
-			return nil, err
+			return samples, err
 		}
-		samples = append(samples, uint64(nowNS()-begin))
+		samples = append(samples, uint64(clock.now()-from))
 	}
 	return samples, nil
-}
-
-func nowNS() int64 {
-	var now unix.Timespec
-	// It has no way to fail: the clock exists, the address is good.
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
-	return now.Nano()
-}
-
-// sleepUntil sleeps by the kernel's clock: Go's own timers are off by up to a
-// millisecond, a whole pace.
-func sleepUntil(dueNS int64) {
-	due := unix.NsecToTimespec(dueNS)
-	for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &due, nil) != nil {
-		continue
-	}
 }
 
 // Socket returns the path in an address "unix:/path".

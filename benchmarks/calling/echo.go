@@ -3,6 +3,8 @@ package calling
 import (
 	"bytes"
 	"errors"
+
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
 // ErrDiffers is an echo that is not what was sent.
@@ -33,4 +35,21 @@ func Echoing(echoes []Echo, payload []byte) ([]Call, error) {
 		}
 	}
 	return calls, nil
+}
+
+// callsUntilMemoryMax is more than a server wants before it gives shared memory.
+const callsUntilMemoryMax = 1024
+
+// UntilMemory calls until the server has given shared memory, as a client tells its
+// transport. To have been given none is no error: reports tell what calls went by.
+func UntilMemory(call Call, transport func() string) error {
+	for range callsUntilMemoryMax {
+		if protocol.TransportOf(transport()) != protocol.Socket {
+			return nil
+		}
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

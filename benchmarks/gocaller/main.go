@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
-	"github.com/nearcall/nearcall/client"
 )
 
 func main() {
@@ -42,57 +42,23 @@ func run(args []string) error {
 			return err
 		}
 	}
-	all, err := openSubjects(args[0], args[1], numbers[0], numbers[1])
+	all, err := openEchoes(args[0], args[1], numbers[1])
 	if err != nil {
 		return err
 	}
+	calls, err := calling.Echoing(all.calls, calling.Payload(numbers[0]))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(args[1], "shm=off") {
+		if err := all.reachMemory(calls); err != nil {
+			return err
+		}
+	}
+	callers := calling.New(calls)
 	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) {
-		return all.measure(c, numbers[2]*int(c.Length.Milliseconds()))
+		r, err := callers.Measure(c, numbers[2]*int(c.Length.Milliseconds()))
+		r.Transport = all.transport()
+		return r, err
 	})
-}
-
-// subjects are the callers of this process.
-type subjects struct {
-	calls   []calling.Call
-	clients []*client.Client // that stay, and can tell how the calls went
-}
-
-func openSubjects(mode, address string, payloadBytes, callers int) (subjects, error) {
-	payload := calling.Payload(payloadBytes)
-	switch mode {
-	case "bare":
-		return openBare(address, payload, callers)
-	case "shared":
-		return openShared(address, payload, callers)
-	case "each":
-		return openEach(address, payload, callers, withDeadline)
-	case "persistent":
-		return openEach(address, payload, callers, noDeadline)
-	case "persistent-timeout":
-		return openEach(address, payload, callers, withDeadline)
-	case "oneshot":
-		return openOneShot(address, payload, callers, noDeadline)
-	case "oneshot-timeout":
-		return openOneShot(address, payload, callers, withDeadline)
-	}
-	return subjects{}, fmt.Errorf("mode %q; see gocaller/main.go", mode)
-}
-
-// measure lets all call: as the command has it or, with count, so often each.
-func (all subjects) measure(c protocol.Command, count int) (protocol.Report, error) {
-	r, err := calling.Measure(all.calls, c, count)
-	r.Transport = all.transport()
-	return r, err
-}
-
-// transport is that of the client that has the least.
-func (all subjects) transport() protocol.Transport {
-	if len(all.clients) == 0 {
-		return protocol.Unknown
-	}
-	least := protocol.TCP
-	for _, c := range all.clients {
-		least = min(least, protocol.TransportOf(c.Transport()))
-	}
-	return least
 }

@@ -2,91 +2,147 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/client"
 )
 
-var errDiffers = errors.New("the echo differs")
+// What calls may take. A deadline is not meant to pass: it is there for what it
+// costs, as in the benchmarks of Go's package net.
+const (
+	noDeadline   = client.NoTimeout
+	withDeadline = time.Minute
+)
 
-// openShared returns callers that share one client.
-func openShared(address string, payload []byte, callers int) (subjects, error) {
-	c, err := client.New(address)
-	if err != nil {
-		return subjects{}, err
-	}
-	calls := make([]calling.Call, callers)
-	for i := range calls {
-		calls[i] = echoCall(c, payload)
-	}
-	return subjects{calls, []*client.Client{c}}, compareEcho(c, payload)
+// echoes are the callers of this process.
+type echoes struct {
+	calls []calling.Echo
+	// clients are those that stay.
+	clients []*client.Client
 }
 
-// echoCall checks an answer by its length.
-func echoCall(c *client.Client, payload []byte) calling.Call {
-	ctx := context.Background()
-	answer := make([]byte, 0, len(payload))
-	return func() error {
-		var err error
-		answer, err = c.CallRaw(ctx, "echo", payload, answer[:0])
-		if err == nil && len(answer) != len(payload) {
-			err = errDiffers
+func openEchoes(mode, address string, callers int) (echoes, error) {
+	switch mode {
+	case "bare":
+		return openBare(address, callers)
+	case "shared":
+		return openClients(address, 1, callers)
+	case "each", "persistent-timeout":
+		return openClients(address, callers, callers, client.WithTimeout(withDeadline))
+	case "persistent":
+		return openClients(address, callers, callers, client.WithTimeout(noDeadline))
+	case "oneshot":
+		return openOneShot(address, callers, noDeadline), nil
+	case "oneshot-timeout":
+		return openOneShot(address, callers, withDeadline), nil
+	}
+	return echoes{}, fmt.Errorf("mode %q; see gocaller/main.go", mode)
+}
+
+// openClients returns callers that have that many clients, that is connections, in turns.
+func openClients(address string, clients, callers int, options ...client.Option) (echoes, error) {
+	all := echoes{}
+	for range clients {
+		c, err := client.New(address, options...)
+		if err != nil {
+			return echoes{}, err
 		}
-		return err
+		all.clients = append(all.clients, c)
+	}
+	for i := range callers {
+		all.calls = append(all.calls, echoBy(all.clients[i%clients]))
+	}
+	return all, nil
+}
+
+func echoBy(c *client.Client) calling.Echo {
+	ctx := context.Background()
+	var answer []byte
+	return func(request []byte) ([]byte, error) {
+		var err error
+		answer, err = c.CallRaw(ctx, "echo", request, answer[:0])
+		return answer, err
 	}
 }
 
-// compareEcho makes one call and checks the answer in full.
-func compareEcho(c *client.Client, payload []byte) error {
-	answer, err := c.CallRaw(context.Background(), "echo", payload, nil)
-	if err == nil && !bytes.Equal(answer, payload) {
-		err = errDiffers
+// openOneShot returns callers that connect, call once and close: each of these times.
+func openOneShot(address string, callers int, timeout time.Duration) echoes {
+	all := echoes{}
+	for range callers {
+		all.calls = append(all.calls, func(request []byte) ([]byte, error) {
+			c, err := client.New(address, client.WithTimeout(timeout))
+			if err != nil {
+				return nil, err
+			}
+			defer c.Close()
+			return echoBy(c)(request)
+		})
 	}
-	return err
+	return all
 }
 
 // openBare returns callers with a connection each.
-func openBare(address string, payload []byte, callers int) (subjects, error) {
+func openBare(address string, callers int) (echoes, error) {
 	network, target, _ := strings.Cut(address, ":")
-	calls := make([]calling.Call, callers)
-	for i := range calls {
+	all := echoes{}
+	for range callers {
 		connection, err := net.Dial(network, target)
 		if err != nil {
-			return subjects{}, err
+			return echoes{}, err
 		}
-		calls[i] = bareCall(connection, payload)
-		if err := calls[i](); err != nil {
-			return subjects{}, err
-		}
+		all.calls = append(all.calls, bareEcho(connection))
 	}
-	return subjects{calls: calls}, nil
+	return all, nil
 }
 
-func bareCall(connection net.Conn, payload []byte) calling.Call {
-	message := binary.BigEndian.AppendUint32(nil, uint32(len(payload)))
-	message = append(message, payload...)
-	answer := make([]byte, len(message))
+// bareEcho sends messages with their length before them.
+func bareEcho(connection net.Conn) calling.Echo {
+	var message []byte
 	reader := bufio.NewReaderSize(connection, 64<<10)
-	compared := false
-	return func() error {
+	return func(request []byte) ([]byte, error) {
+		message = binary.BigEndian.AppendUint32(message[:0], uint32(len(request)))
+		prefix := len(message)
+		message = append(message, request...)
 		if _, err := connection.Write(message); err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := io.ReadFull(reader, answer); err != nil {
-			return err
+		// The answer is as long, or the lengths of those that follow are nonsense.
+		if _, err := io.ReadFull(reader, message); err != nil {
+			return nil, err
 		}
-		// The first answer is compared in full, the others by their length.
-		if compared || bytes.Equal(answer, message) {
-			compared = true
-			return nil
+		if length := binary.BigEndian.Uint32(message); int(length) != len(request) {
+			return nil, calling.ErrDiffers
 		}
-		return errDiffers
+		return message[prefix:], nil
 	}
+}
+
+// transport tells how the calls went that went slowest; Unknown where nothing can.
+func (all echoes) transport() protocol.Transport {
+	if len(all.clients) == 0 {
+		return protocol.Unknown
+	}
+	least := protocol.TCP
+	for _, c := range all.clients {
+		least = min(least, protocol.TransportOf(c.Transport()))
+	}
+	return least
+}
+
+// reachMemory calls until servers have given shared memory, where they may.
+func (all echoes) reachMemory(calls []calling.Call) error {
+	for i, c := range all.clients {
+		if err := calling.UntilMemory(calls[i], c.Transport); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -96,7 +96,8 @@ func call(peer Peer, address, sizeText, callersText string) error {
 	if err != nil {
 		return err
 	}
-	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) { return calling.Measure(calls, c, 0) })
+	all := calling.New(calls)
+	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) { return all.Measure(c, 0) })
 }
 
 func describe(peer Peer) error {
