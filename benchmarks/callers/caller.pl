@@ -51,12 +51,15 @@ sub simple {
         $socket->flush;
         $socket->read(my $length, 4) == 4 or die "$path was closed\n";
         $socket->read(my $answer, unpack 'N', $length);
-        return JSON::XS::decode_json($answer)->{r};
+        my $decoded = JSON::XS::decode_json($answer);
+        die "answered $answer\n" if !$decoded->{ok};
+        return $decoded->{r};
     };
 }
 
 sub differs {
     my ($answer, $expected) = @_;
+    $answer //= 'nothing';
     die "answered $answer instead of $expected\n";
 }
 

@@ -125,7 +125,7 @@ func methodFacts(r *result.Result) []fact {
 		{"Rounds", fmt.Sprintf("%d of %d ms for each row, or as many as its group needs; %s", m.Rounds, m.RoundMS, m.Order)},
 		{"Warm-up", fmt.Sprintf("each row runs for %d ms before anything counts", m.WarmUpMS)},
 		{"Percentiles", "from the time of every single call, taken by the caller; they are of every call of all rounds; calls per second are the median over the rounds"},
-		{"Pacing", "a caller waits for an answer before it calls again, so a stall is one slow call; rows named paced call at fixed times, and time a call from when it was due"},
+		{"Pacing", "a caller waits for an answer before it calls again, so a stall is one slow call; rows named paced make all calls that are due at fixed times, and time one that was held up from when it was due; that a timer wakes its caller late, by a pace or 1 ms at most, is left out"},
 		{"Affinity", m.Pinning},
 		{"Waiting", fmt.Sprintf("spinning is %s; GOMAXPROCS %d", m.SpinSettings, m.GoMaxProcs)},
 		{"Ratios", "are taken in each round, and their median is reported; rows that are compared take turns in one run"},

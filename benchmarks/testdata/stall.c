@@ -1,0 +1,64 @@
+/*
+ * A caller whose 50th call takes 30 ms, or that is woken so late:
+ *
+ *     stall call|wake ADDRESS PAYLOAD_BYTES
+ *
+ * Linked with --wrap=clock_nanosleep.
+ */
+#include <time.h>
+
+#include "caller.h"
+
+enum { STALLS_AT = 50 };
+
+static const struct timespec stall = {.tv_nsec = 30 * NS_PER_MS};
+static int late;
+static int calls;
+
+int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *due, struct timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *due, struct timespec *left);
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *due, struct timespec *left)
+{
+    int r = __real_clock_nanosleep(clock, flags, due, left);
+
+    if (late)
+        nanosleep(&stall, NULL);
+    return r;
+}
+
+uint64_t allocations_count(void)
+{
+    return 0;
+}
+
+static void *open_stalling(const char *address, size_t payload_bytes)
+{
+    (void)address;
+    (void)payload_bytes;
+    return &calls;
+}
+
+static void *open_late(const char *address, size_t payload_bytes)
+{
+    late = 1;
+    return open_stalling(address, payload_bytes);
+}
+
+static int call(void *state)
+{
+    int *so_far = state;
+
+    if (++*so_far == STALLS_AT && !late)
+        nanosleep(&stall, NULL);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct subject stalling = {.name = "call", .open = open_stalling, .call = call};
+    static const struct subject woken_late = {.name = "wake", .open = open_late, .call = call};
+    static const struct subject *const subjects[] = {&stalling, &woken_late};
+
+    return caller_main(argc, argv, subjects, 2);
+}
