@@ -37,9 +37,13 @@ const (
 )
 
 // measure lets callers call for a while, all at once, and reduces their reports.
-// perSecond 0 means as fast as they can. server is the clock of who answers.
-func measure(callers []*process, server cpuClock, length time.Duration, perSecond int) (round, error) {
+// perSecond 0 means as fast as they can. server is the clock of who answers. It and
+// kernel count until the last caller begins its report: to send samples is no call.
+func measure(callers []*process, server cpuClock, kernel *kernelWatch, length time.Duration, perSecond int) (round, error) {
 	before, err := server()
+	if err == nil {
+		err = kernel.begin()
+	}
 	if err != nil {
 		return round{}, err
 	}
@@ -56,6 +60,10 @@ func measure(callers []*process, server cpuClock, length time.Duration, perSecon
 			return round{}, fmt.Errorf("no report: %w", err)
 		}
 	}
+	work, err := kernel.end()
+	if err != nil {
+		return round{}, err
+	}
 	after, err := server()
 	if err != nil {
 		return round{}, err
@@ -69,7 +77,7 @@ func measure(callers []*process, server cpuClock, length time.Duration, perSecon
 	}
 	slices.Sort(samples)
 	r := together(heads)
-	r.serverCPU = spent(before, after)
+	r.serverCPU, r.kernel = spent(before, after), work
 	r.samples = samples
 	r.p50 = float64(sample.Percentile(samples, 0.50))
 	r.p99 = float64(sample.Percentile(samples, 0.99))

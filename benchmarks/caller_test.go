@@ -36,7 +36,7 @@ func monotonic(t *testing.T) uint64 {
 func TestCallersBeginAtTheSameTime(t *testing.T) {
 	const count, milliseconds, perSecond = 3, 7, 5
 	before := monotonic(t)
-	r, err := measure(startFakes(t, count), nobody, milliseconds*time.Millisecond, perSecond)
+	r, err := measure(startFakes(t, count), nobody, nil, milliseconds*time.Millisecond, perSecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestCallersBeginAtTheSameTime(t *testing.T) {
 }
 
 func TestOneCallerBeginsAtOnce(t *testing.T) {
-	r, err := measure(startFakes(t, 1), nobody, time.Millisecond, 0)
+	r, err := measure(startFakes(t, 1), nobody, nil, time.Millisecond, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -50,25 +49,6 @@ func TestPaceOfOnlyFull(t *testing.T) {
 	}
 	if got := quickPace.of(group{onlyFull: &own}); got.rounds != 2 || got.length != quickPace.length || got.warmUp != 20*time.Millisecond {
 		t.Errorf("a quick run has %v", got)
-	}
-}
-
-// Every wait of a thread is a switch.
-func TestContextSwitches(t *testing.T) {
-	const sleeps = 20
-	before, err := contextSwitches(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range sleeps {
-		time.Sleep(time.Millisecond)
-	}
-	after, err := contextSwitches(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after < before+sleeps {
-		t.Errorf("%d switches for %d waits", after-before, sleeps)
 	}
 }
 

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
@@ -15,49 +19,85 @@ type kernelWork struct {
 	softirqs        uint64
 	// Of the processor's counters by name, of user and kernel. nil with noPerf, which
 	// says why there are none.
-	perf   map[string]uint64
+	perf   map[string]float64
 	noPerf error
 }
 
-// counted lets run make calls between these processes, and counts the kernel's work.
-func counted(processes []*process, run func() (round, error)) (round, error) {
-	perf, noPerf := openPerf(processes)
-	defer perf.close()
-	before, err := kernelWorkOf(processes)
-	if err != nil {
-		return round{}, err
-	}
-	r, err := run()
-	if err != nil {
-		return r, err
-	}
-	after, err := kernelWorkOf(processes)
-	if err != nil {
-		return r, err
-	}
-	r.kernel = kernelWork{
-		contextSwitches: after.contextSwitches - before.contextSwitches,
-		softirqs:        after.softirqs - before.softirqs,
-		noPerf:          noPerf,
-	}
-	if noPerf == nil {
-		r.kernel.perf, r.kernel.noPerf = perf.read()
-	}
-	return r, nil
+// A kernelWatch counts the kernel's work for processes from begin to end. nil counts
+// nothing.
+type kernelWatch struct {
+	processes []*process
+	perf      perfCounterSet
+	noPerf    error
+	before    kernelCounts
 }
 
-func kernelWorkOf(processes []*process) (kernelWork, error) {
-	var work kernelWork
-	for _, p := range processes {
+// kernelCounts are what counters show at one moment.
+type kernelCounts struct {
+	contextSwitches, softirqs uint64
+	perf                      []perfCount
+}
+
+// watchKernel prepares to count. The caller closes it.
+func watchKernel(processes []*process) *kernelWatch {
+	w := &kernelWatch{processes: processes}
+	w.perf, w.noPerf = openPerf(processes, perfEvents, unix.PerfEventOpen)
+	return w
+}
+
+func (w *kernelWatch) close() {
+	if w != nil {
+		w.perf.close()
+	}
+}
+
+func (w *kernelWatch) begin() (err error) {
+	if w != nil {
+		w.before, err = w.counts()
+	}
+	return err
+}
+
+func (w *kernelWatch) end() (kernelWork, error) {
+	if w == nil {
+		return kernelWork{}, nil
+	}
+	after, err := w.counts()
+	if err != nil {
+		return kernelWork{}, err
+	}
+	if after.contextSwitches < w.before.contextSwitches {
+		return kernelWork{}, errors.New("context switches: threads have ended and taken theirs along")
+	}
+	work := kernelWork{
+		contextSwitches: after.contextSwitches - w.before.contextSwitches,
+		softirqs:        after.softirqs - w.before.softirqs,
+		noPerf:          w.noPerf,
+	}
+	if work.noPerf == nil {
+		work.perf, work.noPerf = w.perf.between(w.before.perf, after.perf)
+	}
+	return work, nil
+}
+
+// counts reads all counters.
+func (w *kernelWatch) counts() (kernelCounts, error) {
+	var counts kernelCounts
+	for _, p := range w.processes {
 		switches, err := contextSwitches(p.pid())
 		if err != nil {
-			return work, err
+			return counts, err
 		}
-		work.contextSwitches += switches
+		counts.contextSwitches += switches
 	}
 	var err error
-	work.softirqs, err = networkSoftirqs()
-	return work, err
+	if counts.softirqs, err = networkSoftirqs(); err != nil {
+		return counts, err
+	}
+	if w.noPerf == nil {
+		counts.perf, err = w.perf.read()
+	}
+	return counts, err
 }
 
 // contextSwitches returns those of all threads of a process. Threads that end take
@@ -71,23 +111,40 @@ func contextSwitches(pid int) (uint64, error) {
 	var sum uint64
 	for _, task := range tasks {
 		text, err := os.ReadFile(folder + "/" + task.Name() + "/status")
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue
 		}
 		if err != nil {
 			return 0, err
 		}
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(line, ":")
-			if !strings.HasSuffix(name, "voluntary_ctxt_switches") {
-				continue
-			}
-			count, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += count
+		switches, err := switchesIn(string(text))
+		if err != nil {
+			return 0, err
 		}
+		sum += switches
+	}
+	return sum, nil
+}
+
+// switchesIn returns the context switches that a thread's status tells, voluntary and
+// others.
+func switchesIn(status string) (uint64, error) {
+	var sum uint64
+	found := 0
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "voluntary_ctxt_switches" && name != "nonvoluntary_ctxt_switches" {
+			continue
+		}
+		count, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += count
+		found++
+	}
+	if found != 2 {
+		return 0, errors.New("the kernel tells no context switches of threads")
 	}
 	return sum, nil
 }
@@ -99,12 +156,18 @@ func networkSoftirqs() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return networkSoftirqsIn(string(text))
+}
+
+func networkSoftirqsIn(text string) (uint64, error) {
 	var sum uint64
-	for line := range strings.Lines(string(text)) {
+	found := 0
+	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || fields[0] != "NET_RX:" && fields[0] != "NET_TX:" {
 			continue
 		}
+		found++
 		for _, field := range fields[1:] { // one for each CPU
 			count, err := strconv.ParseUint(field, 10, 64)
 			if err != nil {
@@ -112,6 +175,9 @@ func networkSoftirqs() (uint64, error) {
 			}
 			sum += count
 		}
+	}
+	if found != 2 {
+		return 0, errors.New("/proc/softirqs tells nothing of the network")
 	}
 	return sum, nil
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -11,15 +13,19 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// perfEvents are the counters of processors that are read.
-var perfEvents = []struct {
+// A perfEvent is what a counter counts.
+type perfEvent struct {
 	name   string
+	kind   uint32
 	config uint64
-}{
-	{"cycles", unix.PERF_COUNT_HW_CPU_CYCLES},
-	{"instructions", unix.PERF_COUNT_HW_INSTRUCTIONS},
-	{"cache_misses", unix.PERF_COUNT_HW_CACHE_MISSES},
-	{"branch_misses", unix.PERF_COUNT_HW_BRANCH_MISSES},
+}
+
+// perfEvents are the counters of processors that are read.
+var perfEvents = []perfEvent{
+	{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
+	{"instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
+	{"cache_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES},
+	{"branch_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES},
 }
 
 // perfCounter counts one event in the threads of processes, also in those that they
@@ -31,48 +37,116 @@ type perfCounter struct {
 
 type perfCounterSet []perfCounter
 
-// openPerf begins to count. It fails where the machine shows no counters, as
-// most virtual ones, or does not to this user.
-func openPerf(processes []*process) (perfCounterSet, error) {
-	var set perfCounterSet
-	for _, event := range perfEvents {
-		counter := perfCounter{name: event.name}
-		attributes := unix.PerfEventAttr{Type: unix.PERF_TYPE_HARDWARE, Config: event.config, Bits: unix.PerfBitInherit, Size: unix.PERF_ATTR_SIZE_VER0}
+// A perfCount is what a counter shows, and the time for which threads have run with it:
+// wanted, and on the processor's counter. A processor has few, and gives them in turns
+// where more are wanted.
+type perfCount struct{ Events, WantedNS, CountedNS uint64 }
+
+// perfOpen is unix.PerfEventOpen.
+type perfOpen func(attributes *unix.PerfEventAttr, thread, cpu, group, flags int) (file int, err error)
+
+// openPerf begins to count. It fails with errNotHere where the machine shows no
+// counters, as most virtual ones, or does not to this user.
+func openPerf(processes []*process, events []perfEvent, open perfOpen) (perfCounterSet, error) {
+	set := make(perfCounterSet, len(events))
+	for i, event := range events {
+		set[i].name = event.name
 		for _, p := range processes {
-			threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid()))
-			if err != nil {
-				return set, err
-			}
-			for _, thread := range threads {
-				id, err := strconv.Atoi(thread.Name())
-				if err != nil {
-					return set, err
-				}
-				file, err := unix.PerfEventOpen(&attributes, id, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-				if err != nil {
-					set.close()
-					return nil, fmt.Errorf("%w: the processor's counter of %s: %w (kernel.perf_event_paranoid, or a virtual machine without counters)", errNotHere, event.name, err)
-				}
-				counter.files = append(counter.files, file)
+			if err := set[i].add(p.pid(), event, open); err != nil {
+				set.close()
+				return nil, err
 			}
 		}
-		set = append(set, counter)
 	}
 	return set, nil
 }
 
-func (s perfCounterSet) read() (map[string]uint64, error) {
-	counts := map[string]uint64{}
-	for _, counter := range s {
+// add lets the counter count in the threads of a process.
+func (c *perfCounter) add(pid int, event perfEvent, open perfOpen) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return err
+	}
+	attributes := unix.PerfEventAttr{
+		Type: event.kind, Config: event.config, Bits: unix.PerfBitInherit, Size: unix.PERF_ATTR_SIZE_VER0,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		file, err := open(&attributes, id, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		if errors.Is(err, unix.ESRCH) {
+			continue // it has ended
+		}
+		if err != nil {
+			return noPerf(event, err)
+		}
+		c.files = append(c.files, file)
+	}
+	return nil
+}
+
+// perfAbsent are the errors of machines without a counter, and of users who may not
+// use it.
+var perfAbsent = []error{unix.ENOENT, unix.ENODEV, unix.EOPNOTSUPP, unix.ENOSYS, unix.EACCES, unix.EPERM}
+
+func noPerf(event perfEvent, err error) error {
+	err = fmt.Errorf("the processor's counter of %s: %w", event.name, err)
+	if slices.ContainsFunc(perfAbsent, func(absent error) bool { return errors.Is(err, absent) }) {
+		return fmt.Errorf("%w: %w (kernel.perf_event_paranoid, or a virtual machine without counters)", errNotHere, err)
+	}
+	return err
+}
+
+// read returns what each counter shows, of all threads together.
+func (s perfCounterSet) read() ([]perfCount, error) {
+	counts := make([]perfCount, len(s))
+	for i, counter := range s {
 		for _, file := range counter.files {
-			var value [8]byte
-			if _, err := unix.Read(file, value[:]); err != nil {
+			var text [24]byte
+			if _, err := unix.Read(file, text[:]); err != nil {
 				return nil, fmt.Errorf("the processor's counter of %s: %w", counter.name, err)
 			}
-			counts[counter.name] += binary.NativeEndian.Uint64(value[:])
+			var count perfCount
+			if _, err := binary.Decode(text[:], binary.NativeEndian, &count); err != nil {
+				return nil, err
+			}
+			counts[i].Events += count.Events
+			counts[i].WantedNS += count.WantedNS
+			counts[i].CountedNS += count.CountedNS
 		}
 	}
 	return counts, nil
+}
+
+// between returns how many events there were from one reading to another, by name.
+func (s perfCounterSet) between(before, after []perfCount) (map[string]float64, error) {
+	events := map[string]float64{}
+	for i, counter := range s {
+		count, err := before[i].until(after[i])
+		if err != nil {
+			return nil, fmt.Errorf("%w: the processor's counter of %s: %w", errNotHere, counter.name, err)
+		}
+		events[counter.name] = count
+	}
+	return events, nil
+}
+
+var errNeverCounted = errors.New("others had it all the time")
+
+// until returns how many events there were until another reading. Of a counter that was
+// had for a part of the time it is as many as if the rest of it had been alike.
+func (c perfCount) until(after perfCount) (float64, error) {
+	events, wanted, counted := float64(after.Events-c.Events), after.WantedNS-c.WantedNS, after.CountedNS-c.CountedNS
+	switch {
+	case wanted == 0: // no thread has run
+		return 0, nil
+	case counted == 0:
+		return 0, errNeverCounted
+	}
+	return events * float64(wanted) / float64(counted), nil
 }
 
 func (s perfCounterSet) close() {
@@ -98,7 +172,7 @@ func perfCounters(rows []measuredRow) ([]result.Measure, error) {
 			}
 			calls += float64(r.calls)
 			for name, count := range r.kernel.perf {
-				sums[name] += float64(count)
+				sums[name] += count
 			}
 		}
 		for _, event := range perfEvents {

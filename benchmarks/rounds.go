@@ -290,9 +290,10 @@ func (s *scene) fail(row *measuredRow, err error) {
 // measure makes a round of a row.
 func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 	clock := s.serverClock(row)
-	run := func() (round, error) { return measure(row.callers, clock, length, row.plan.perSecond) }
+	var kernel *kernelWatch
 	if row.plan.counted {
-		return counted(append([]*process{s.servers[row.plan.server]}, row.callers...), run)
+		kernel = watchKernel(append([]*process{s.servers[row.plan.server]}, row.callers...))
+		defer kernel.close()
 	}
-	return run()
+	return measure(row.callers, clock, kernel, length, row.plan.perSecond)
 }

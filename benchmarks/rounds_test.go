@@ -51,6 +51,9 @@ func callerMain(behaviour string) error {
 	return lines.Err()
 }
 
+// fakeSamplesMany are so many that a pipe holds few of them.
+const fakeSamplesMany = 4 << 20
+
 // fakeReport is what a caller reports of its nth run: 0 is the warm-up.
 func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint64, error) {
 	head := protocol.Head{ElapsedNS: 1000, CPUNS: 1000, Transport: protocol.SharedMemory}
@@ -65,6 +68,8 @@ func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint6
 		}
 	case "cannot tell":
 		head.CPUNS, head.Allocations, head.Transport = protocol.NotCounted, protocol.NotCounted, protocol.Unknown
+	case "many samples":
+		return head, make([]uint64, fakeSamplesMany), nil
 	case "tells":
 		told := make([]uint64, 3) // the numbers of its command
 		_, err := fmt.Sscanf(command, "run %d %d %d", &told[0], &told[1], &told[2])

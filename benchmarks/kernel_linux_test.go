@@ -1,0 +1,153 @@
+package main
+
+import (
+	"io"
+	"math"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+const threadStatus = "Name:\ttestserver\nThreads:\t7\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t9\n"
+
+func TestSwitchesInStatus(t *testing.T) {
+	if got, err := switchesIn(threadStatus); got != 50 || err != nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+	for _, status := range []string{"", "Name:\tx\nvoluntary_ctxt_switches:\t41\n", "voluntary_ctxt_switches:\tmany\nnonvoluntary_ctxt_switches:\t9\n"} {
+		if got, err := switchesIn(status); err == nil {
+			t.Errorf("%q has %d", status, got)
+		}
+	}
+}
+
+// Every wait of a thread is a switch.
+func TestContextSwitches(t *testing.T) {
+	const sleeps = 20
+	before, err := contextSwitches(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range sleeps {
+		time.Sleep(time.Millisecond)
+	}
+	after, err := contextSwitches(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after < before+sleeps {
+		t.Errorf("%d switches for %d waits", after-before, sleeps)
+	}
+}
+
+const softirqs = "                    CPU0       CPU1\n          HI:          1          2\n      NET_TX:         10         20\n      NET_RX:        300        400\n       BLOCK:       5000       6000\n"
+
+func TestNetworkSoftirqsInText(t *testing.T) {
+	if got, err := networkSoftirqsIn(softirqs); got != 730 || err != nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+	for _, text := range []string{"", "NET_TX: 1\n", "NET_TX: 1\nNET_RX: some\n"} {
+		if got, err := networkSoftirqsIn(text); err == nil {
+			t.Errorf("%q has %d", text, got)
+		}
+	}
+}
+
+func TestTCPIsWorkForTheNetwork(t *testing.T) {
+	const roundTrips = 200
+	before, err := networkSoftirqs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, roundTrips)
+	after, err := networkSoftirqs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after < before+roundTrips {
+		t.Errorf("%d softirqs for %d round trips", after-before, roundTrips)
+	}
+}
+
+// exchange sends a byte to and fro over TCP.
+func exchange(t *testing.T, roundTrips int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	defer func() { listener.Close(); <-ended }()
+	go func() {
+		defer close(ended)
+		if there, err := listener.Accept(); err == nil {
+			_, _ = io.Copy(there, there)
+			there.Close()
+		}
+	}()
+	here, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	one := []byte{1}
+	for range roundTrips {
+		if _, err := here.Write(one); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(here, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNothingIsWatched(t *testing.T) {
+	var w *kernelWatch
+	if err := w.begin(); err != nil {
+		t.Error(err)
+	}
+	if work, err := w.end(); err != nil || work.contextSwitches != 0 || work.perf != nil {
+		t.Errorf("%+v, %v", work, err)
+	}
+	w.close()
+}
+
+func TestThreadsThatEndAreToldOf(t *testing.T) {
+	w := watchKernel([]*process{thisProcess(t)})
+	defer w.close()
+	if err := w.begin(); err != nil {
+		t.Fatal(err)
+	}
+	w.before.contextSwitches = math.MaxUint64
+	if work, err := w.end(); err == nil {
+		t.Errorf("got %+v", work)
+	}
+}
+
+// A caller waits whenever the pipe is full that its samples go through.
+func TestSendingSamplesIsNotCounted(t *testing.T) {
+	t.Setenv(asCaller, "1")
+	caller, err := startProcess(os.Args[0], "many samples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(caller.stop)
+	before, err := contextSwitches(caller.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watchKernel([]*process{caller})
+	defer w.close()
+	r, err := measure([]*process{caller}, nobody, w, time.Millisecond, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := contextSwitches(caller.pid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted, all := r.kernel.contextSwitches, after-before; counted == 0 || counted > all/2 {
+		t.Errorf("%d of %d switches are counted", counted, all)
+	}
+}
