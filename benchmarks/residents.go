@@ -11,6 +11,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/benchmarks/sample"
 	"github.com/nearcall/nearcall/client"
 )
 
@@ -21,6 +22,17 @@ type residence struct {
 	folder string // XDG_RUNTIME_DIR of all
 }
 
+// A way is one of running a program many times.
+type way struct {
+	name    string
+	prepare func() error // before the time begins
+	run     func(runs int) error
+}
+
+// wayTurns are how often each way is taken. All have turns in a row, every second time
+// backwards, and what is reported is the median.
+const wayTurns = 3
+
 // measureResidents makes runs of a program of cobra that prints its flag, in each
 // way.
 func (t tools) measureResidents(ctx context.Context, folder string) (all []result.Measure, err error) {
@@ -29,48 +41,76 @@ func (t tools) measureResidents(ctx context.Context, folder string) (all []resul
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	ways := map[string]func(runs int) error{
-		report.SpawnEach:      r.spawnEach,
-		report.StartDialEach:  r.fromCold(r.dialEach),
-		report.StartDialOnce:  r.fromCold(r.dialOnce),
-		report.DialOnce:       r.dialOnce,
-		report.LaunchEach:     r.launchEach,
-		report.LaunchFromCold: r.fromCold(r.launchEach),
-	}
+	ways := r.ways()
 	for _, runs := range report.PublishedRuns {
-		for _, way := range report.PublishedWays() {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			if err := r.ready(); err != nil {
-				return nil, err
-			}
-			began := time.Now()
-			if err := ways[way](runs); err != nil {
-				return nil, fmt.Errorf("%s, %d runs: %w", way, runs, err)
-			}
-			each := float64(time.Since(began).Nanoseconds()) / float64(runs)
-			all = append(all, result.Measure{Name: report.ResidentMeasure(way, runs), Value: rounded(each, 0), Unit: "ns per run"})
+		each, err := inTurns(ctx, ways, wayTurns, runs)
+		if err != nil {
+			return nil, err
+		}
+		for i, way := range ways {
+			all = append(all, result.Measure{Name: report.ResidentMeasure(way.name, runs), Value: rounded(each[i], 0), Unit: "ns per run"})
 		}
 	}
 	return all, nil
 }
 
-// ready lets a resident be there.
-func (r *residence) ready() error { return r.launchEach(1) }
-
-// fromCold is a way that begins with starting the resident.
-func (r *residence) fromCold(way func(runs int) error) func(runs int) error {
-	return func(runs int) error {
-		if err := r.stop(); err != nil {
-			return err
+func (r *residence) ways() []way {
+	// To start the server is to make one run of it.
+	started := func(dial func(runs int) error) func(runs int) error {
+		return func(runs int) error {
+			if err := r.ready(); err != nil {
+				return err
+			}
+			return dial(runs)
 		}
-		if err := r.ready(); err != nil {
-			return err
-		}
-		return way(runs)
+	}
+	return []way{
+		{report.SpawnEach, r.ready, r.spawnEach},
+		{report.StartDialEach, r.stop, started(r.dialEach)},
+		{report.StartDialOnce, r.stop, started(r.dialOnce)},
+		{report.DialOnce, r.ready, r.dialOnce},
+		{report.LaunchFromCold, r.stop, r.launchEach},
+		{report.LaunchEach, r.ready, r.launchEach},
 	}
 }
+
+// inTurns takes every way so often and returns the median of the ns for each run.
+func inTurns(ctx context.Context, ways []way, turns, runs int) ([]float64, error) {
+	each := make([][]float64, len(ways))
+	for turn := range turns {
+		for n := range ways {
+			i := n
+			if turn%2 == 1 {
+				i = len(ways) - 1 - n
+			}
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			took, err := ways[i].timed(runs)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %d runs: %w", ways[i].name, runs, err)
+			}
+			each[i] = append(each[i], float64(took.Nanoseconds())/float64(runs))
+		}
+	}
+	medians := make([]float64, len(ways))
+	for i := range each {
+		medians[i] = sample.Median(each[i])
+	}
+	return medians, nil
+}
+
+func (w way) timed(runs int) (time.Duration, error) {
+	if err := w.prepare(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err := w.run(runs)
+	return time.Since(began), err
+}
+
+// ready lets a resident be there.
+func (r *residence) ready() error { return r.launchEach(1) }
 
 func (r *residence) spawnEach(runs int) error { return r.each(runs, r.built("echo")) }
 
@@ -132,4 +172,15 @@ func (r *residence) environment() []string {
 	return append(os.Environ(), "XDG_RUNTIME_DIR="+r.folder)
 }
 
-func (r *residence) stop() error { return stopResidents(r.root, r.environment()) }
+// stop ends the resident, if there is one, and waits until it has gone.
+func (r *residence) stop() error {
+	pid, err := residentOf(r.folder, r.built("echo"))
+	if err != nil || pid == 0 {
+		return err
+	}
+	gone, err := endOf(pid)
+	if err != nil {
+		return err
+	}
+	return errors.Join(stopResidents(r.root, r.environment()), gone(readyTimeout))
+}

@@ -65,7 +65,7 @@ func (s *scene) residentClock(program string) cpuClock {
 	return func() (*time.Duration, error) {
 		if pid == 0 {
 			var err error
-			if pid, err = s.residentOf(program); pid == 0 || err != nil {
+			if pid, err = residentOf(filepath.Join(s.folder, residentsFolder), program); pid == 0 || err != nil {
 				return nil, err
 			}
 		}
@@ -77,13 +77,14 @@ func (s *scene) residentClock(program string) cpuClock {
 	}
 }
 
-// residentOf returns the process of a program's resident; 0: there is none.
-func (s *scene) residentOf(program string) (int, error) {
+// residentOf returns the process of a program's resident, with this XDG_RUNTIME_DIR; 0:
+// there is none.
+func residentOf(folder, program string) (int, error) {
 	wanted, err := os.Stat(program)
 	if err != nil {
 		return 0, err
 	}
-	sockets, err := filepath.Glob(filepath.Join(s.folder, residentsFolder, "nearcall-resident", filepath.Base(program)+"-*.sock"))
+	sockets, err := filepath.Glob(filepath.Join(folder, "nearcall-resident", filepath.Base(program)+"-*.sock"))
 	if err != nil {
 		return 0, err
 	}

@@ -75,7 +75,7 @@ func ResidentMeasure(way string, runs int) string { return fmt.Sprintf("runs_%s_
 func residentsTable(f figures) table {
 	t := table{
 		Title: "Spawning a command, and keeping it resident",
-		Notes: []string{"Published: an author, 2022, machine not named: a program of cobra that prints its flag. Nanoseconds for each run."},
+		Notes: []string{"Published: an author, 2022, machine not named: a program of cobra that prints its flag. Nanoseconds for each run, or for each call where it is dialled; here the median of three turns, in which ways follow each other. To stop the resident of the way before is in none of them."},
 		Head:  []string{"running a program of cobra"},
 	}
 	for _, runs := range PublishedRuns {
