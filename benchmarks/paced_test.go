@@ -55,7 +55,7 @@ func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("call")...)
-			r, err := measure([]*process{caller}, clockOf(nil), due*pace, int(time.Second/pace))
+			r, err := measure([]*process{caller}, clockOf(nil), nil, due*pace, int(time.Second/pace))
 			if err != nil || r.calls != due || len(r.samples) != due {
 				t.Fatalf("%d of %d calls were made, with %d samples; %v", r.calls, due, len(r.samples), err)
 			}
@@ -76,7 +76,7 @@ func TestCallersWokenLateTimeACallFromWhenItWasDue(t *testing.T) {
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("wake")...)
-			r, err := measure([]*process{caller}, clockOf(nil), pace, int(time.Second/pace))
+			r, err := measure([]*process{caller}, clockOf(nil), nil, pace, int(time.Second/pace))
 			if err != nil || r.calls != 1 || time.Duration(r.samples[0]) < stall {
 				t.Errorf("%d calls took %v ns, %v", r.calls, r.samples, err)
 			}
