@@ -188,6 +188,9 @@ func pollerCharts(r *result.Result) []chart.Chart {
 	for _, p := range publishedPoller {
 		var of []series
 		for _, way := range pollerWays {
+			if !goesThere(p.row, way.row) {
+				continue
+			}
 			of = append(of, seriesOf(way.name, p.row+"-"+way.row+`-\d+`))
 		}
 		all.add(lines(r.Rows, p.name, byProcessors, showsPerCall, of))

@@ -79,3 +79,8 @@ func perCall(times *float64) string {
 	}
 	return strconv.FormatFloat(*times, 'g', 3, 64)
 }
+
+// cpuOfAll is the CPU time of a call in microseconds, of each side.
+func cpuOfAll(r result.Row) string {
+	return fmt.Sprintf("%.2f + %.2f", r.CallerCPU, r.ServerCPU)
+}

@@ -95,7 +95,7 @@ func page(r *result.Result) ([]byte, error) {
 	if drawn, ok := mainDistribution(r); ok {
 		view.Main = append(view.Main, drawn)
 	}
-	for i, t := range publishedTables(r) {
+	for i, t := range publishedTables(f) {
 		s := section{table: t, ID: fmt.Sprintf("published-%d", i+1)}
 		switch t.Title {
 		case pollerTitle:

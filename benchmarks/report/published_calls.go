@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -32,18 +31,18 @@ var publishedWays = []struct {
 	{"the same to a server on an event loop", "perl-simple-reconnect-eventloop", [3]string{"9,142/s", "7,124/s", "9,389/s"}},
 }
 
-// callsTable is calling Go from Perl.
+// callNotes are about the tables of these functions.
+var callNotes = []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
+	"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent. " +
+		"That naive way, which makes a connection for each call, is not made again here: in its place stands Nearcall's own row, whose handle finds the parent by itself, through shared memory."}
+
+// callsTable is calling Go from Perl, by rates as they were published.
 func callsTable(f figures) table {
-	t := table{
-		Title: "Calling Go from Perl",
-		Notes: []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
-			"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent; here the child's handle finds the parent by itself, through shared memory."},
-		Head: []string{"calling Go from Perl", "one()", "ack(3, 4)", "md5"},
-	}
+	t := table{Title: "Calling Go from Perl", Notes: callNotes, Head: []string{"calling Go from Perl", "one()", "ack(3, 4)", "md5"}}
 	for _, way := range publishedWays {
 		l := line{Name: way.way}
 		for i, function := range PublishedFunctions {
-			l.Cells = append(l.Cells, callsCell(f, way.row, function, way.theirs[i]))
+			l.Cells = append(l.Cells, f.row(way.row+"-"+function, way.theirs[i], perSecond))
 		}
 		t.Lines = append(t.Lines, l)
 	}
@@ -52,47 +51,45 @@ func callsTable(f figures) table {
 
 // otherWays are the same functions by ways that were not published.
 var otherWays = []struct{ way, row string }{
-	{"Perl, another process, JSON, one connection", "perl-simple"},
-	{"Python itself", "python-alone"},
-	{"Go library in the Python process", "python-embed"},
-	{"forked child of it", "python-embed-child"},
-	{"Python, another process, shared memory", "python-shm"},
-	{"Python, another process, socket", "python-socket"},
-	{"Python, another process, JSON, one connection", "python-simple"},
-	{"Python, another process, JSON, a connection per call", "python-simple-reconnect"},
-	{"Go library in a C process", "c-embed"},
+	{"Perl: another process, JSON, one connection", "perl-simple"},
+	{"Python: Python itself", "python-alone"},
+	{"Python: Go library in the process", "python-embed"},
+	{"Python: forked child, to its parent", "python-embed-child"},
+	{"Python: another process, shared memory", "python-shm"},
+	{"Python: another process, socket", "python-socket"},
+	{"Python: another process, JSON, one connection", "python-simple"},
+	{"Python: another process, JSON, a connection per call", "python-simple-reconnect"},
+	{"C: Go library in the process", "c-embed"},
 	{"C functions, called from Go by cgo", "cgo-out"},
 }
 
-func otherCallsTable(f figures) table {
-	t := table{
-		Title: "The same functions by other ways",
-		Notes: []string{"From Python and C, by the simple protocol, and the other way around."},
-		Head:  []string{"calling", "one()", "ack(3, 4)", "md5"},
-	}
-	for _, way := range otherWays {
-		l := line{Name: way.way}
-		for _, function := range PublishedFunctions {
-			l.Cells = append(l.Cells, callsCell(f, way.row, function, ""))
+// functionNames are the functions as tables have them.
+var functionNames = map[string]string{"one": "one()", "ack": "ack(3, 4)", "md5": "md5"}
+
+// callFigures are the columns of a way to call.
+var (
+	callHeads   = []string{"p50", "p99", "per second", "CPU us per call, caller + server"}
+	callFigures = []func(result.Row) string{medianOf, slowestOf, perSecond, cpuPerCall}
+)
+
+// functionTables are all figures of every way to call, by functions.
+func functionTables(f figures) []table {
+	var all []table
+	for _, function := range PublishedFunctions {
+		t := table{Title: "Calling " + functionNames[function] + ", by every way", Head: append([]string{"way"}, callHeads...)}
+		for _, way := range publishedWays {
+			name := way.way
+			if strings.HasPrefix(way.row, "perl-") {
+				name = "Perl: " + name
+			}
+			t.Lines = append(t.Lines, line{name, f.cells(way.row+"-"+function, callFigures...)})
 		}
-		t.Lines = append(t.Lines, l)
+		for _, way := range otherWays {
+			t.Lines = append(t.Lines, line{way.way, f.cells(way.row+"-"+function, callFigures...)})
+		}
+		all = append(all, t)
 	}
-	return t
-}
-
-// Calling a function of the same language takes no time worth measuring.
-var trivial = []string{"perl-alone-one", "python-alone-one"}
-
-func callsCell(f figures, row, function, theirs string) cell {
-	if _, known := f.rows[row+"-"+function]; !known && slices.Contains(trivial, row+"-"+function) {
-		return cell{Theirs: theirs}
-	}
-	if row == "go-itself" {
-		return f.measure(strings.ReplaceAll(row+"-"+function, "-", "_"), theirs, func(m result.Measure) string {
-			return number(m.Value) + " " + m.Unit
-		})
-	}
-	return f.row(row+"-"+function, theirs, func(row result.Row) string { return thousands(row.PerS) + "/s" })
+	return all
 }
 
 // publishedCallers are minimum, mean, maximum, p95 and standard deviation in
@@ -125,7 +122,8 @@ func manyName(server, function string, callers int) string {
 func callersTable(f figures) table {
 	t := table{
 		Title: "Many forked callers",
-		Notes: []string{perlAccount, "Least / mean / longest / p95 / standard deviation, in microseconds. Published: one call from each, over a new connection."},
+		Notes: []string{perlAccount, "Least / mean / longest / p95 / standard deviation, in microseconds. Published: one call from each, over a new connection.",
+			"Here all connect beforehand and wait for each other, and a sample begins when its process has been woken: what it takes to connect, and until a CPU is free, is in no sample."},
 		Head:  []string{"server, function"},
 	}
 	for _, callers := range ManyCallers {
@@ -144,37 +142,3 @@ func callersTable(f figures) table {
 	return t
 }
 
-// publishedTransports are of 500 connections with 10,000 round trips each. The last
-// two were published as totals: 12,807 and 922, 35,903 and 2,001,527.
-var publishedTransports = []struct {
-	name, row string
-	theirs    [7]string
-}{
-	{"Unix socket", "transport-unix-500", [7]string{"2.3", "280", "15.6", "19.9", "20.3", "0.00256", "0.000184"}},
-	{"TCP on the loopback", "transport-tcp-500", [7]string{"3.7", "296", "26.2", "34.0", "34.5", "0.00718", "0.4"}},
-}
-
-func transportsTable(f figures) table {
-	t := table{
-		Title: "Unix socket against TCP",
-		Notes: []string{perlAccount, "500 connections, 10,000 round trips of 10 bytes on each; times in microseconds. Context switches and soft interrupts are for one round trip."},
-		Head:  []string{"500 connections", "least", "mean", "p50", "p95", "p99", "context switches", "soft interrupts"},
-	}
-	columns := []func(result.Row) string{
-		func(r result.Row) string { return microseconds(r.MinNS) },
-		func(r result.Row) string { return microseconds(r.MeanNS) },
-		func(r result.Row) string { return microseconds(r.P50NS) },
-		func(r result.Row) string { return microseconds(r.P95NS) },
-		func(r result.Row) string { return microseconds(r.P99NS) },
-		func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) },
-		func(r result.Row) string { return perCall(r.SoftirqsPerCall) },
-	}
-	for _, p := range publishedTransports {
-		l := line{Name: p.name}
-		for i, says := range columns {
-			l.Cells = append(l.Cells, f.row(p.row, p.theirs[i], says))
-		}
-		t.Lines = append(t.Lines, l)
-	}
-	return t
-}

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,19 +58,23 @@ var crossingFigures = []struct {
 	{"beyond mean + 3 deviations", func(r result.Row) string { return fmt.Sprintf("%.2f %%", 100*r.OutliersShare) }},
 }
 
-// busyHere returns how many busy processors this run has rows for.
+// busyHere returns how many busy processors this run has rows for, in ascending order.
 func busyHere(f figures) []int {
 	var busy []int
-	for n := 0; ; n++ {
-		_, known := f.rows[crossingName("cgo-later", n)]
-		if !known {
-			return busy
+	for name := range f.rows {
+		if parts := crossingRow.FindStringSubmatch(name); parts != nil {
+			if n, err := strconv.Atoi(parts[2]); err == nil && !slices.Contains(busy, n) {
+				busy = append(busy, n)
+			}
 		}
-		busy = append(busy, n)
 	}
+	slices.Sort(busy)
+	return busy
 }
 
 func crossingName(row string, busy int) string { return fmt.Sprintf("%s-busy-%d", row, busy) }
+
+var crossingRow = regexp.MustCompile(`^(cgo-first|cgo-later|shm-call)-busy-(\d+)$`)
 
 func crossingsTable(f figures) table {
 	t := table{
@@ -147,6 +153,12 @@ var pollerWays = []struct {
 	{"shared memory, goroutines", "shm-goroutine", true}, {"shared memory, event loop", "shm-eventloop", true},
 }
 
+// goesThere reports whether a benchmark goes a way: a client that calls once has no
+// shared memory.
+func goesThere(row, way string) bool {
+	return !strings.HasPrefix(row, "oneshot") || !strings.HasPrefix(way, "shm")
+}
+
 func pollerTable(f figures) table {
 	t := table{
 		Title: pollerTitle,
@@ -179,7 +191,7 @@ func pollerTable(f figures) table {
 
 // publishedTables are all sets of published figures, each beside ours, but for many
 // callers.
-func publishedTables(r *result.Result) []table {
-	f := figuresOf(r)
-	return []table{callsTable(f), otherCallsTable(f), transportsTable(f), handoffsTable(f), residentsTable(f), crossingsTable(f), pollerTable(f)}
+func publishedTables(f figures) []table {
+	tables := append([]table{callsTable(f)}, functionTables(f)...)
+	return append(tables, transportsTable(f), handoffsTable(f), residentsTable(f), crossingsTable(f), pollerTable(f))
 }

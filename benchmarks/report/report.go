@@ -32,7 +32,8 @@ func Print(to io.Writer, r *result.Result) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, published := range publishedTables(r) {
+	f := figuresOf(r)
+	for _, published := range append(publishedTables(f), callersTable(f)) {
 		if text := published.markdown(); text != "" {
 			fmt.Fprintf(to, "\n%s\n\n%s", strings.Join(published.Notes, " "), text)
 		}

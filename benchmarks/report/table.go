@@ -23,10 +23,37 @@ type line struct {
 // A cell has a figure of this run, a published one, or both.
 type cell struct {
 	Here, Theirs string
-	// Missing says that Here was to be measured and was not, Why the reason if there
-	// is one.
+	// Missing says that Here was to be measured and was not, Why the reason if one is
+	// known.
 	Missing bool
+	Failed  bool // or else it was left out
 	Why     string
+	Span    int // how many columns it takes; 0 is one
+}
+
+// Absent is what stands in the place of figures that are missing; where there is room,
+// with the reason.
+func (c cell) Absent() string {
+	says := "not measured"
+	if c.Failed {
+		says = "failed"
+	}
+	if c.Why != "" && c.Span > 1 {
+		says += ": " + clipped(c.Why)
+	}
+	return says
+}
+
+// reasonMax is how much of a reason stands in a table; all of it is where gaps are.
+const reasonMax = 140
+
+func clipped(reason string) string {
+	reason = strings.Join(strings.Fields(reason), " ")
+	letters := []rune(reason)
+	if len(letters) <= reasonMax {
+		return reason
+	}
+	return string(letters[:reasonMax]) + "..."
 }
 
 // theirs is a line of published figures alone.
@@ -50,14 +77,49 @@ func (t table) measured() bool {
 	return false
 }
 
-// published reports whether a column has published figures.
-func (t table) published(column int) bool {
+// columns are a line's cells with an empty one for each further column that a cell takes.
+func (l line) columns() []cell {
+	var all []cell
+	for _, c := range l.Cells {
+		all = append(all, c)
+		for n := 1; n < c.Span; n++ {
+			all = append(all, cell{})
+		}
+	}
+	return all
+}
+
+// has reports whether a column has a cell that is so.
+func (t table) has(column int, so func(cell) bool) bool {
 	for _, line := range t.Lines {
-		if line.Cells[column].Theirs != "" {
+		if so(line.columns()[column]) {
 			return true
 		}
 	}
 	return false
+}
+
+// A kind of column is those figures of cells that are of this run, or published.
+type kind struct {
+	head string // after that of the table
+	says func(cell) string
+}
+
+// kinds are those that a column has.
+func (t table) kinds(column int) []kind {
+	var all []kind
+	published := t.has(column, func(c cell) bool { return c.Theirs != "" })
+	if !published || t.has(column, func(c cell) bool { return c.Here != "" || c.Missing }) {
+		all = append(all, kind{t.Head[column+1] + " here", cell.text})
+	}
+	if published {
+		head := "published"
+		if len(all) == 0 {
+			head = t.Head[column+1]
+		}
+		all = append(all, kind{head, func(c cell) string { return c.Theirs }})
+	}
+	return all
 }
 
 // markdown writes the table with a column for each kind of figure; "" where nothing of
@@ -69,21 +131,20 @@ func (t table) markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "| %s |", t.Head[0])
 	rule := "|---|"
-	for i, head := range t.Head[1:] {
-		fmt.Fprintf(&out, " %s here |", head)
-		rule += "---:|"
-		if t.published(i) {
-			out.WriteString(" published |")
+	var columns [][]kind
+	for i := range t.Head[1:] {
+		columns = append(columns, t.kinds(i))
+		for _, kind := range columns[i] {
+			fmt.Fprintf(&out, " %s |", kind.head)
 			rule += "---:|"
 		}
 	}
 	out.WriteString("\n" + rule + "\n")
 	for _, line := range t.Lines {
 		fmt.Fprintf(&out, "| %s |", line.Name)
-		for i, cell := range line.Cells {
-			fmt.Fprintf(&out, " %s |", cell.text())
-			if t.published(i) {
-				fmt.Fprintf(&out, " %s |", cell.Theirs)
+		for i, cell := range line.columns() {
+			for _, kind := range columns[i] {
+				fmt.Fprintf(&out, " %s |", kind.says(cell))
 			}
 		}
 		out.WriteString("\n")
@@ -93,11 +154,8 @@ func (t table) markdown() string {
 
 // text is what this run says; that a figure is not there, it says too.
 func (c cell) text() string {
-	switch {
-	case c.Why != "":
-		return "failed"
-	case c.Missing:
-		return "not measured"
+	if c.Missing {
+		return strings.ReplaceAll(c.Absent(), "|", `\|`)
 	}
 	return c.Here
 }
@@ -106,10 +164,12 @@ func (c cell) text() string {
 type figures struct {
 	rows     map[string]result.Row
 	measures map[string]result.Measure
+	reasons  map[string]string // why a row, part or group was left out
+	asked    *[]string         // the names of rows that were looked for
 }
 
 func figuresOf(r *result.Result) figures {
-	f := figures{map[string]result.Row{}, map[string]result.Measure{}}
+	f := figures{map[string]result.Row{}, map[string]result.Measure{}, map[string]string{}, new([]string)}
 	for _, row := range r.Rows {
 		if _, known := f.rows[row.Name]; !known {
 			f.rows[row.Name] = row
@@ -118,26 +178,71 @@ func figuresOf(r *result.Result) figures {
 	for _, measure := range r.Measures {
 		f.measures[measure.Name] = measure
 	}
+	for _, left := range r.LeftOut {
+		for name := range strings.SplitSeq(left.Group, ", ") {
+			f.reasons[name] = left.Why
+		}
+		f.reasons[left.Group] = left.Why
+	}
 	return f
+}
+
+// find returns a row that has figures, or else a cell that says why not.
+func (f figures) find(name string) (result.Row, cell) {
+	*f.asked = append(*f.asked, name)
+	row, known := f.rows[name]
+	switch {
+	case !known:
+		return row, cell{Missing: true, Why: f.reasons[name]}
+	case row.Failed != "":
+		return row, cell{Missing: true, Failed: true, Why: row.Failed}
+	}
+	return row, cell{}
 }
 
 // row is a cell with what a row says, or why it says nothing.
 func (f figures) row(name, theirs string, says func(result.Row) string) cell {
-	row, known := f.rows[name]
-	switch {
-	case !known:
-		return cell{Theirs: theirs, Missing: true}
-	case row.Failed != "":
-		return cell{Theirs: theirs, Missing: true, Why: row.Failed}
+	row, c := f.find(name)
+	if !c.Missing {
+		c.Here = says(row)
 	}
-	return cell{Here: says(row), Theirs: theirs}
+	c.Theirs = theirs
+	return c
+}
+
+// cells are several figures of a row, or one cell that says why there are none.
+func (f figures) cells(name string, columns ...func(result.Row) string) []cell {
+	row, c := f.find(name)
+	if c.Missing {
+		c.Span = len(columns)
+		return []cell{c}
+	}
+	var all []cell
+	for _, says := range columns {
+		all = append(all, cell{Here: says(row)})
+	}
+	return all
 }
 
 // measure is a cell with what a measure says.
 func (f figures) measure(name, theirs string, says func(result.Measure) string) cell {
 	measure, known := f.measures[name]
 	if !known {
-		return cell{Theirs: theirs, Missing: true}
+		return cell{Theirs: theirs, Missing: true, Why: f.reasons[partOf(name)]}
 	}
 	return cell{Here: says(measure), Theirs: theirs}
 }
+
+// partOf is the part whose measures are named so; "" for one that no table shows.
+func partOf(measure string) string {
+	if strings.HasPrefix(measure, residentMeasures) {
+		return "residents"
+	}
+	return ""
+}
+
+// What columns say of a row.
+func medianOf(r result.Row) string   { return duration(r.P50NS) }
+func slowestOf(r result.Row) string  { return duration(r.P99NS) }
+func perSecond(r result.Row) string  { return thousands(r.PerS) }
+func cpuPerCall(r result.Row) string { return cpuOfAll(r) }
