@@ -66,8 +66,8 @@ func ends(ticks []plot.Tick, low, high float64) (first, last float64) {
 	return first, last
 }
 
-// at gives a logarithmic axis labels at these values only.
-func at(axis *plot.Axis, values []float64, label func(float64) string) {
+// axisTicksAt gives a logarithmic axis labels at these values only.
+func axisTicksAt(axis *plot.Axis, values []float64, label func(float64) string) {
 	ticks := make([]plot.Tick, len(values))
 	low, high := math.Inf(1), math.Inf(-1)
 	for i, value := range values {

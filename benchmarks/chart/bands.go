@@ -28,14 +28,17 @@ type Bands struct {
 func (b Bands) Title() string { return b.Says }
 
 const (
-	bandHigh = 24
-	axisHigh = 24
-	// fill is how much of a band its fullest class takes.
-	fill = 0.8
+	bandHigh = 2.9 * textSize
+	axisHigh = 2.4 * textSize
+	// fill is how much of a band its fullest class takes; its name is above it, so that
+	// the axis has the whole width.
+	fill = 0.52
+	// nameAt is where in a band its name ends.
+	nameAt = 0.97
 )
 
 func (b Bands) size() (vg.Length, vg.Length) {
-	return width, headHigh(b.Says, bandMarks()) + vg.Length(len(b.Bands)*bandHigh) + axisHigh + 2*margin
+	return width, headHigh(b.Says, bandMarks()) + vg.Length(float64(len(b.Bands))*bandHigh) + axisHigh + 2*margin
 }
 
 // What takes no measurable time is shown at 1 ns.
@@ -46,19 +49,14 @@ func (b Bands) draw(to draw.Canvas) error {
 	rest := drawLegend(drawTitle(to, b.Says), bandMarks())
 	p := newPlot()
 	var times []float64
-	names := make([]plot.Tick, len(b.Bands))
-	for i, band := range b.Bands {
+	for _, band := range b.Bands {
 		times = append(times, shown(band.Min), shown(band.Max))
-		// The first is on top.
-		names[i] = plot.Tick{Value: float64(len(b.Bands) - 1 - i), Label: band.Name}
 	}
 	logarithmic(&p.X, times, Time)
 	p.Y.Min, p.Y.Max = -0.15, float64(len(b.Bands))
-	p.Y.Tick.Marker, p.Y.Tick.Length = plot.ConstantTicks(names), 0
-	p.Y.LineStyle.Width = 0
-	p.Y.Tick.Label.YAlign = -0.2
+	p.HideY()
 	p.Add(verticals{})
-	for i, band := range b.Bands {
+	for i, band := range b.Bands { // the first is on top
 		p.Add(drawnBand{band, float64(len(b.Bands) - 1 - i), i})
 	}
 	p.Draw(rest)
@@ -77,6 +75,7 @@ func (b drawnBand) Plot(to draw.Canvas, p *plot.Plot) {
 	colour := series[b.number%len(series)]
 	base := y(b.base)
 	to.StrokeLine2(draw.LineStyle{Color: colour, Width: vg.Points(1)}, x(shown(b.Min)), base, x(shown(b.Max)), base)
+	to.FillText(style(textSize, ink), vg.Point{X: to.Min.X, Y: y(b.base + nameAt)}, b.Name)
 	most := math.Log1p(float64(slices.Max(b.Counts)))
 	outline := []vg.Point{{X: x(b.lower(0)), Y: base}}
 	for i, count := range b.Counts {

@@ -29,17 +29,19 @@ type Chart interface {
 }
 
 const (
+	// As many units as a phone has pixels for a chart, so that text is as large there as
+	// here.
 	width      = 345
-	pngDPI     = 155
-	titleSize  = 11
-	textSize   = 9
+	pngDPI     = 144
+	titleSize  = 13
+	textSize   = 12
 	titleHigh  = titleSize * 1.3
 	tickLength = 3
 	margin     = 8
 )
 
 // The colours on a white ground. A page gives each its own value for a dark one: see
-// Variables.
+// SVG.
 var (
 	ink    = rgb(0x1F2328)
 	muted  = rgb(0x59636E)

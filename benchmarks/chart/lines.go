@@ -54,7 +54,7 @@ func (l Lines) draw(to draw.Canvas) error {
 		xs, ys = append(xs, line.X...), append(ys, line.Y...)
 	}
 	slices.Sort(xs)
-	at(&p.X, slices.Compact(xs), l.XLabel)
+	axisTicksAt(&p.X, slices.Compact(xs), l.XLabel)
 	logarithmic(&p.Y, ys, l.YLabel)
 	p.Add(horizontals{})
 	for i, line := range l.Lines {

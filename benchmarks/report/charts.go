@@ -42,35 +42,68 @@ var (
 	showsPerCall = axis{"time of the whole run for a call", func(r result.Row) float64 { return 1e9 / r.PerS }, chart.Time}
 )
 
-// lines draws series, which need two points each, from rows that were measured; false
-// where none has them.
-func lines(rows []result.Row, says string, x, y axis, all []series) (chart.Lines, bool) {
-	drawn := chart.Lines{Says: says, X: x.says, Y: y.says, XLabel: x.label, YLabel: y.label}
-	for _, s := range all {
-		l := chart.Line{Name: s.says}
-		of := slices.DeleteFunc(slices.Clone(rows), func(r result.Row) bool {
-			return !s.pattern.MatchString(r.Name) || r.Failed != "" || x.of(r) <= 0 || !(y.of(r) > 0)
-		})
-		slices.SortStableFunc(of, func(a, b result.Row) int { return cmp.Compare(x.of(a), x.of(b)) })
-		for _, row := range of {
-			if last := len(l.X) - 1; last >= 0 && l.X[last] == x.of(row) {
-				continue // the first that was measured stands
-			}
-			l.X, l.Y = append(l.X, x.of(row)), append(l.Y, y.of(row))
-		}
-		if len(l.X) > 1 {
-			drawn.Lines = append(drawn.Lines, l)
-		}
-	}
-	return drawn, len(drawn.Lines) > 0
+// A figure is a chart, and what is missing in it.
+type figure struct {
+	chart.Chart
+	Missing []string
 }
 
-// kept are charts that have something to show.
-type kept []chart.Chart
+// MissingText names what is missing; "" where all is there.
+func (f figure) MissingText() string {
+	if len(f.Missing) == 0 {
+		return ""
+	}
+	return "Not measured, and so not in the picture: " + strings.Join(f.Missing, ", ") + "."
+}
 
-func (k *kept) add(drawn chart.Lines, ok bool) {
+// lines draws series, which need two points each, from rows that were measured; false
+// where none has them. Rows that failed, and series that have no line, are named as
+// missing.
+func lines(rows []result.Row, says string, x, y axis, all []series) (figure, bool) {
+	drawn := chart.Lines{Says: says, X: x.says, Y: y.says, XLabel: x.label, YLabel: y.label}
+	var missing []string
+	for _, s := range all {
+		l, without := s.line(rows, x, y)
+		if len(l.X) > 1 {
+			drawn.Lines = append(drawn.Lines, l)
+		} else if len(without) == 0 {
+			without = []string{s.says}
+		}
+		missing = append(missing, without...)
+	}
+	return figure{drawn, missing}, len(drawn.Lines) > 0
+}
+
+// line is the series' line, and the rows that it lacks.
+func (s series) line(rows []result.Row, x, y axis) (l chart.Line, missing []string) {
+	l.Name = s.says
+	var of []result.Row
+	for _, row := range rows {
+		if !s.pattern.MatchString(row.Name) {
+			continue
+		}
+		if row.Failed == "" && x.of(row) > 0 && y.of(row) > 0 {
+			of = append(of, row)
+		} else {
+			missing = append(missing, fmt.Sprintf("%s at %s", s.says, x.label(x.of(row))))
+		}
+	}
+	slices.SortStableFunc(of, func(a, b result.Row) int { return cmp.Compare(x.of(a), x.of(b)) })
+	for _, row := range of {
+		if last := len(l.X) - 1; last >= 0 && l.X[last] == x.of(row) {
+			continue // the first that was measured stands
+		}
+		l.X, l.Y = append(l.X, x.of(row)), append(l.Y, y.of(row))
+	}
+	return l, missing
+}
+
+// nonEmptyCharts are charts that have something to show.
+type nonEmptyCharts []figure
+
+func (c *nonEmptyCharts) add(drawn figure, ok bool) {
 	if ok {
-		*k = append(*k, drawn)
+		*c = append(*c, drawn)
 	}
 }
 
@@ -81,8 +114,8 @@ var processSeries = []series{
 
 const processesSay = "Calls per second by the number of processes that call at once (64 bytes, from C)"
 
-func callersCharts(r *result.Result) []chart.Chart {
-	var all kept
+func callersCharts(r *result.Result) []figure {
+	var all nonEmptyCharts
 	all.add(lines(r.Rows, processesSay, byCallers, showsRate, processSeries))
 	all.add(lines(r.Rows, "The slowest of a hundred calls, by the number of processes that call at once", byCallers, showsP99, processSeries))
 	for _, function := range PublishedFunctions {
@@ -105,8 +138,8 @@ var sizeSeries = []series{
 
 const sizesSay = "Cost of a call by the size of its payload, which travels both ways (from C)"
 
-func sizeCharts(r *result.Result) []chart.Chart {
-	var all kept
+func sizeCharts(r *result.Result) []figure {
+	var all nonEmptyCharts
 	all.add(lines(r.Rows, sizesSay, bySize, showsP50, sizeSeries))
 	all.add(lines(r.Rows, "The slowest of a hundred calls, by the size of their payload", bySize, showsP99, sizeSeries))
 	return all
@@ -125,21 +158,27 @@ func bandOf(row result.Row, says string) (chart.Band, bool) {
 const bandsMax = 18
 
 // distributions draws rows that took turns.
-func distributions(group string, rows []result.Row) []chart.Chart {
+func distributions(group string, rows []result.Row) []figure {
 	var bands []chart.Band
+	var missing []string
 	for _, row := range rows {
 		if band, ok := bandOf(row, row.Name); ok {
 			bands = append(bands, band)
+		} else {
+			missing = append(missing, row.Name)
 		}
 	}
-	var all []chart.Chart
+	var all []figure
 	count := (len(bands) + bandsMax - 1) / bandsMax
 	for i := range count {
 		says := "How long calls take: " + group
 		if count > 1 {
 			says += fmt.Sprintf(", %d of %d", i+1, count)
 		}
-		all = append(all, chart.Bands{Says: says, Bands: bands[i*len(bands)/count : (i+1)*len(bands)/count]})
+		all = append(all, figure{Chart: chart.Bands{Says: says, Bands: bands[i*len(bands)/count : (i+1)*len(bands)/count]}})
+	}
+	if count > 0 {
+		all[count-1].Missing = missing
 	}
 	return all
 }
@@ -163,20 +202,23 @@ var mainDistributions = []struct{ row, says string }{
 
 const distributionSays = "How long one call takes, by the way it goes (64 bytes or less)"
 
-func mainDistribution(r *result.Result) (chart.Bands, bool) {
+func mainDistribution(r *result.Result) (figure, bool) {
 	drawn := chart.Bands{Says: distributionSays}
+	var missing []string
+	f := ofSmall(r)
 	for _, way := range mainDistributions {
-		if row, found := firstRow(r, way.row); found {
-			if band, ok := bandOf(row, way.says); ok {
-				drawn.Bands = append(drawn.Bands, band)
-			}
+		row, _ := f.find(way.row)
+		if band, ok := bandOf(row, way.says); ok {
+			drawn.Bands = append(drawn.Bands, band)
+		} else {
+			missing = append(missing, way.says)
 		}
 	}
-	return drawn, len(drawn.Bands) > 0
+	return figure{drawn, missing}, len(drawn.Bands) > 0
 }
 
 // pollerCharts are the poller's benchmarks, by GOMAXPROCS.
-func pollerCharts(r *result.Result) []chart.Chart {
+func pollerCharts(r *result.Result) []figure {
 	byProcessors := axis{"GOMAXPROCS", func(row result.Row) float64 {
 		n, err := strconv.Atoi(row.Name[strings.LastIndexByte(row.Name, '-')+1:])
 		if err != nil {
@@ -184,11 +226,11 @@ func pollerCharts(r *result.Result) []chart.Chart {
 		}
 		return float64(n)
 	}, chart.Count}
-	var all kept
+	var all nonEmptyCharts
 	for _, p := range publishedPoller {
 		var of []series
 		for _, way := range pollerWays {
-			if !goesThere(p.row, way.row) {
+			if way.onlyStays && strings.HasPrefix(p.row, "oneshot") {
 				continue
 			}
 			of = append(of, seriesOf(way.name, p.row+"-"+way.row+`-\d+`))

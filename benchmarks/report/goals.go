@@ -29,6 +29,19 @@ func goals(r *result.Result) []goal {
 	return all
 }
 
+// goalsTable is goals for the page.
+func goalsTable(title, id string, all []goal) section {
+	t := table{Title: title, Head: []string{"goal", "bytes", "bound", "measured", "kept"}}
+	for _, g := range all {
+		verdict := "not met"
+		if g.Met {
+			verdict = "met"
+		}
+		t.Lines = append(t.Lines, line{g.Name, []cell{{Here: g.Bytes}, {Here: g.Bound}, {Here: g.Measured}, {Here: verdict}}})
+	}
+	return section{table: t, ID: id, Class: "goals"}
+}
+
 // A gap is what was not measured for one reason.
 type gap struct {
 	Names  []string

@@ -80,7 +80,10 @@ func perCall(times *float64) string {
 	return strconv.FormatFloat(*times, 'g', 3, 64)
 }
 
-// cpuOfAll is the CPU time of a call in microseconds, of each side.
-func cpuOfAll(r result.Row) string {
-	return fmt.Sprintf("%.2f + %.2f", r.CallerCPU, r.ServerCPU)
+// cpuOfAll writes those of each side.
+func cpuOfAll(row result.Row) string {
+	if row.CallerCPU == nil && row.ServerCPU == nil {
+		return notCounted
+	}
+	return cpu(row.CallerCPU) + " + " + cpu(row.ServerCPU)
 }

@@ -16,8 +16,7 @@ import (
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"duration": duration, "cpu": cpu, "thousands": thousands, "picture": inPage, "distributed": func(r result.Row) bool { return r.Histogram != nil },
-	"whole": func(n int) string { return thousands(float64(n)) },
+	"duration": duration, "picture": inPage, "sentence": sentence, "link": isLink, "goalsTable": goalsTable,
 }).Parse(pageText))
 
 // inPage is a chart as part of a page.
@@ -26,25 +25,27 @@ func inPage(c chart.Chart) (template.HTML, error) {
 	return template.HTML(svg), err //nolint:gosec // chart escapes what it is given
 }
 
+// isLink reports whether a text is an address to open.
+func isLink(text string) bool { return strings.HasPrefix(text, "https://") }
+
 // A section is a table with its charts.
 type section struct {
 	table
 	ID     string
-	Charts []chart.Chart
+	Class  string // how it looks
+	Charts []figure
 }
 
 // Measured reports whether the section has anything of this run.
 func (s section) Measured() bool { return s.measured() }
 
-// A groupOf is the rows that took turns.
-type groupOf struct {
+// A rowGroup is the rows that took turns.
+type rowGroup struct {
 	Name   string
 	Rows   []result.Row
-	Charts []chart.Chart
+	Table  section
+	Charts []figure
 }
-
-// A fact is a name and what it is.
-type fact struct{ Name, Is string }
 
 // pageView is what the page shows.
 type pageView struct {
@@ -55,23 +56,28 @@ type pageView struct {
 	Goals     []goal
 	NotMet    []goal
 	Kept      []goal
+	Beaten    []beatenFamily
+	Compared  int // rows of others that stand beside Nearcall's
 	Gaps      []gap
 	Missing   int
-	Ways      []wayRow
-	Main      []chart.Chart
-	Groups    []groupOf
-	Callers   []chart.Chart
-	Sizes     []chart.Chart
+	Ways      section
+	Main      []figure
+	Groups    []rowGroup
+	Callers   []figure
+	Sizes     []figure
 	Many      section
 	Published []section
 	Peers     peersView
+	Counts    section
 	AllCount  int
 }
 
-// A wayRow is a row with what it is in words.
-type wayRow struct {
-	Says string
-	Row  result.Row
+// plainText is a table whose names have no marks of Markdown.
+func plainText(t table) table {
+	for i := range t.Lines {
+		t.Lines[i].Name = strings.ReplaceAll(t.Lines[i].Name, "*", "")
+	}
+	return t
 }
 
 // page writes the result as one page that needs nothing else.
@@ -79,9 +85,11 @@ func page(r *result.Result) ([]byte, error) {
 	f := figuresOf(r)
 	view := pageView{
 		Result: r, Day: r.Date.Format(time.DateOnly), Machine: machineFacts(r), Method: methodFacts(r), Goals: goals(r), Gaps: notMeasured(r),
-		Ways: waysOf(r), Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
-		Many: section{table: callersTable(f), ID: "many"},
+		Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
+		Ways: section{table: plainText(waysTable(ofSmall(r))), ID: "way-table"}, Many: section{table: callersTable(f), ID: "many-table"},
+		Counts: section{table: measuresTable(r.Measures), ID: "measures"},
 	}
+	view.Beaten, view.Compared = notFastest(r)
 	for _, gap := range view.Gaps {
 		view.Missing += len(gap.Names)
 	}
@@ -95,6 +103,14 @@ func page(r *result.Result) ([]byte, error) {
 	if drawn, ok := mainDistribution(r); ok {
 		view.Main = append(view.Main, drawn)
 	}
+	view.Published = publishedSections(r, f)
+	var out bytes.Buffer
+	err := pageTemplate.Execute(&out, view)
+	return out.Bytes(), err
+}
+
+func publishedSections(r *result.Result, f figures) []section {
+	var all []section
 	for i, t := range publishedTables(f) {
 		s := section{table: t, ID: fmt.Sprintf("published-%d", i+1)}
 		switch t.Title {
@@ -103,61 +119,26 @@ func page(r *result.Result) ([]byte, error) {
 		case crossingsTitle:
 			s.Charts = crossingCharts(r)
 		}
-		view.Published = append(view.Published, s)
-	}
-	var out bytes.Buffer
-	err := pageTemplate.Execute(&out, view)
-	return out.Bytes(), err
-}
-
-func machineFacts(r *result.Result) []fact {
-	m, v := r.Machine, r.Versions
-	return []fact{
-		{"Processor", fmt.Sprintf("%s, %d CPUs, %s, SMT %s", m.CPU, m.CPUs, m.Architecture, m.SMT)},
-		{"Kernel", fmt.Sprintf("%s; idle driver %s; virtualisation %s", m.Kernel, m.IdleDriver, m.Virtualisation)},
-		{"Versions", fmt.Sprintf("Nearcall %s, %s, gcc %s, Perl %s, Python %s", v.Nearcall, v.Go, v.C, v.Perl, v.Python)},
-	}
-}
-
-func methodFacts(r *result.Result) []fact {
-	m := r.Method
-	return []fact{
-		{"Rounds", fmt.Sprintf("%d of %d ms for each row, or as many as its group needs; %s", m.Rounds, m.RoundMS, m.Order)},
-		{"Warm-up", fmt.Sprintf("each row runs for %d ms before anything counts", m.WarmUpMS)},
-		{"Percentiles", "from the time of every single call, taken by the caller; they are of every call of all rounds; calls per second are the median over the rounds"},
-		{"Pacing", "a caller waits for an answer before it calls again, so a stall is one slow call; rows named paced make all calls that are due at fixed times, and time one that was held up from when it was due; that a timer wakes its caller late, by a pace or 1 ms at most, is left out"},
-		{"Affinity", m.Pinning},
-		{"Waiting", fmt.Sprintf("spinning is %s; GOMAXPROCS %d", m.SpinSettings, m.GoMaxProcs)},
-		{"Ratios", "are taken in each round, and their median is reported; rows that are compared take turns in one run"},
-		{"CPU", "of caller and server from their process clocks around each round: what was fast because it burned a processor shows"},
-		{"Failures", "what failed or is missing says so, and nothing stands in for it"},
-	}
-}
-
-func waysOf(r *result.Result) []wayRow {
-	var all []wayRow
-	for _, first := range firstRows {
-		if row, found := firstRow(r, first.name); found {
-			all = append(all, wayRow{strings.ReplaceAll(first.says, "*", ""), row})
-		}
+		all = append(all, s)
 	}
 	return all
 }
 
 // groupsOf returns the rows by their groups, in the order in which they ran.
-func groupsOf(r *result.Result) []groupOf {
-	var all []groupOf
+func groupsOf(r *result.Result) []rowGroup {
+	var all []rowGroup
 	at := map[string]int{}
 	for _, row := range r.Rows {
 		if _, known := at[row.Group]; !known {
 			at[row.Group] = len(all)
-			all = append(all, groupOf{Name: row.Group})
+			all = append(all, rowGroup{Name: row.Group})
 		}
 		group := &all[at[row.Group]]
 		group.Rows = append(group.Rows, row)
 	}
 	for i := range all {
 		all[i].Charts = distributions(all[i].Name, all[i].Rows)
+		all[i].Table = section{table: rowsTable("All figures of "+all[i].Name, all[i].Rows), ID: "rows-" + all[i].Name, Class: "rows"}
 	}
 	return all
 }

@@ -14,14 +14,28 @@ import (
 // peersPrefix begins the names of groups in which peers take turns with Nearcall.
 const peersPrefix = "peers-"
 
-var (
-	peerName  = regexp.MustCompile(`^peer-(.+)-(\d+)-(\d+)$`)
-	ownInPeer = map[string]string{"nearcall-go-shm": "Nearcall, shared memory", "nearcall-go-socket": "Nearcall, socket"}
-)
+var peerName = regexp.MustCompile(`^peer-(.+)-(\d+)-(\d+)$`)
+
+// ownWords are the parts of the names of Nearcall's own rows.
+var ownWords = map[string]string{"nearcall": "Nearcall", "go": "Go", "c": "C", "perl": "Perl", "python": "Python", "shm": "shared memory"}
+
+// wayLabel is a way as tables and charts have it.
+func wayLabel(way string) string {
+	if !strings.HasPrefix(way, "nearcall-") {
+		return way
+	}
+	words := strings.Split(way, "-")
+	for i, word := range words {
+		if label := ownWords[word]; label != "" {
+			words[i] = label
+		}
+	}
+	return strings.Join(words, ", ")
+}
 
 // A peerRow is a row by what takes part in it.
 type peerRow struct {
-	way           string
+	way           string // as a result names it
 	size, callers int
 	row           result.Row
 }
@@ -29,16 +43,18 @@ type peerRow struct {
 // peersView is what the page shows of peers.
 type peersView struct {
 	Tables []section // one for each size
-	Charts []chart.Chart
-	Others []groupOf // groups that are not by size and callers
-	Peers  []result.Peer
+	Charts []figure
+	Others []section // groups that are not by size and callers
+	Setup  []result.Peer
+	// Differences are what is not the same for all.
+	Differences []string
 }
 
 // Measured reports whether there is any row of a peer.
 func (v peersView) Measured() bool { return len(v.Tables)+len(v.Others) > 0 }
 
 func peersOf(r *result.Result) peersView {
-	v := peersView{Peers: r.Peers}
+	v := peersView{Setup: r.Peers, Differences: peerDifferences}
 	var rows []peerRow
 	for _, group := range groupsOf(r) {
 		if !strings.HasPrefix(group.Name, peersPrefix) {
@@ -46,13 +62,14 @@ func peersOf(r *result.Result) peersView {
 		}
 		of, ok := peerRows(group.Rows)
 		if !ok {
-			v.Others = append(v.Others, group)
+			v.Others = append(v.Others, section{table: rowsTable(group.Name, group.Rows), ID: "rows-of-" + group.Name, Class: "rows"})
 			continue
 		}
 		rows = append(rows, of...)
 	}
+	f := figuresOf(r)
 	for _, size := range valuesOf(rows, func(p peerRow) int { return p.size }) {
-		v.Tables = append(v.Tables, section{table: peersTable(rows, size), ID: fmt.Sprintf("peers-%d", size)})
+		v.Tables = append(v.Tables, section{table: peersTable(f, r.Peers, rows, size), ID: fmt.Sprintf("peers-%d", size)})
 	}
 	v.Charts = peersCharts(rows)
 	return v
@@ -71,11 +88,7 @@ func peerRows(rows []result.Row) ([]peerRow, bool) {
 		if sizeErr != nil || callersErr != nil {
 			return nil, false
 		}
-		way := parts[1]
-		if says := ownInPeer[way]; says != "" {
-			way = says
-		}
-		all = append(all, peerRow{way, size, callers, row})
+		all = append(all, peerRow{parts[1], size, callers, row})
 	}
 	return all, true
 }
@@ -102,43 +115,42 @@ func waysIn(rows []peerRow) []string {
 }
 
 // peersTable is p50, p99, rate and CPU of each way for a size, by callers.
-func peersTable(rows []peerRow, size int) table {
-	t := table{Title: "Requests and replies of " + chart.Bytes(float64(size)), Head: []string{"way"}}
+func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table {
+	t := table{Title: "Requests and replies of " + chart.Bytes(float64(size)), Head: []string{"way", "language", "connections"}}
 	callers := valuesOf(rows, func(p peerRow) int { return p.callers })
 	for _, count := range callers {
 		who := fmt.Sprintf("%d callers", count)
 		if count == 1 {
 			who = "1 caller"
 		}
-		t.Head = append(t.Head, who+", p50", "p99", "calls/s", "CPU us per call")
+		t.Head = append(t.Head, who+": p50", "p99", "calls/s", "CPU us a call")
 	}
 	for _, way := range waysIn(rows) {
-		l := line{Name: way}
+		var told result.Peer
+		if i := slices.IndexFunc(peers, func(p result.Peer) bool { return p.Name == way }); i >= 0 {
+			told = peers[i]
+		}
+		l := line{wayLabel(way), []cell{{Here: told.Language}, {Here: told.Connections}}}
 		for _, count := range callers {
-			l.Cells = append(l.Cells, peerCells(rows, way, size, count)...)
+			l.Cells = append(l.Cells, peerCells(f, way, size, count)...)
 		}
 		t.Lines = append(t.Lines, l)
 	}
 	return t
 }
 
-func peerCells(rows []peerRow, way string, size, callers int) []cell {
-	for _, p := range rows {
-		if p.way != way || p.size != size || p.callers != callers {
-			continue
-		}
-		if p.row.Failed != "" {
-			return slices.Repeat([]cell{{Missing: true, Why: p.row.Failed}}, 4)
-		}
-		return []cell{{Here: duration(p.row.P50NS)}, {Here: duration(p.row.P99NS)}, {Here: thousands(p.row.PerS)},
-			{Here: bothCPU(p.row)}}
+func peerCells(f figures, way string, size, callers int) []cell {
+	suffix := fmt.Sprintf("-%d-%d", size, callers)
+	cells := f.cells("peer-"+way+suffix, medianOf, slowestOf, perSecond, bothCPU)
+	if cells[0].Missing && cells[0].Why == "" {
+		cells[0].Why = f.reasons["peers"+suffix+", "+way]
 	}
-	return slices.Repeat([]cell{{Missing: true}}, 4)
+	return cells
 }
 
 // peersCharts are the cost against size, and the throughput against callers.
-func peersCharts(rows []peerRow) []chart.Chart {
-	var all kept
+func peersCharts(rows []peerRow) []figure {
+	var all nonEmptyCharts
 	for _, c := range []struct {
 		says string
 		x, y axis
@@ -151,12 +163,12 @@ func peersCharts(rows []peerRow) []chart.Chart {
 		var named []series
 		for _, p := range rows {
 			if c.with(p) {
-				p.row.Name = p.way
+				p.row.Name = wayLabel(p.way)
 				of = append(of, p.row)
 			}
 		}
 		for _, way := range waysIn(rows) {
-			named = append(named, seriesOf(way, regexp.QuoteMeta(way)))
+			named = append(named, seriesOf(wayLabel(way), regexp.QuoteMeta(wayLabel(way))))
 		}
 		all.add(lines(of, c.says, c.x, c.y, named))
 	}

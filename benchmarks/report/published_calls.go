@@ -42,7 +42,7 @@ func callsTable(f figures) table {
 	for _, way := range publishedWays {
 		l := line{Name: way.way}
 		for i, function := range PublishedFunctions {
-			l.Cells = append(l.Cells, f.row(way.row+"-"+function, way.theirs[i], perSecond))
+			l.Cells = append(l.Cells, f.row(way.row+"-"+function, way.theirs[i], func(r result.Row) string { return perSecond(r) + "/s" }))
 		}
 		t.Lines = append(t.Lines, l)
 	}
@@ -124,7 +124,7 @@ func callersTable(f figures) table {
 		Title: "Many forked callers",
 		Notes: []string{perlAccount, "Least / mean / longest / p95 / standard deviation, in microseconds. Published: one call from each, over a new connection.",
 			"Here all connect beforehand and wait for each other, and a sample begins when its process has been woken: what it takes to connect, and until a CPU is free, is in no sample."},
-		Head:  []string{"server, function"},
+		Head: []string{"server, function"},
 	}
 	for _, callers := range ManyCallers {
 		t.Head = append(t.Head, fmt.Sprintf("%d callers", callers))
@@ -141,4 +141,3 @@ func callersTable(f figures) table {
 	}
 	return t
 }
-

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nearcall/nearcall/benchmarks/chart"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -74,7 +73,7 @@ func busyHere(f figures) []int {
 
 func crossingName(row string, busy int) string { return fmt.Sprintf("%s-busy-%d", row, busy) }
 
-var crossingRow = regexp.MustCompile(`^(cgo-first|cgo-later|shm-call)-busy-(\d+)$`)
+var crossingRow = regexp.MustCompile(`^(cgo-first|cgo-first-alone|cgo-later|shm-call)-busy-(\d+)$`)
 
 func crossingsTable(f figures) table {
 	t := table{
@@ -116,7 +115,7 @@ func crossingsTable(f figures) table {
 }
 
 // crossingCharts are the distributions of those calls.
-func crossingCharts(r *result.Result) []chart.Chart {
+func crossingCharts(r *result.Result) []figure {
 	var of []result.Row
 	for _, p := range publishedCrossings {
 		for _, row := range r.Rows {
@@ -151,12 +150,6 @@ var pollerWays = []struct {
 	{"TCP, goroutines", "tcp-goroutine", false}, {"TCP, event loop", "tcp-eventloop", false},
 	{"Unix socket, goroutines", "unix-goroutine", false}, {"Unix socket, event loop", "unix-eventloop", false},
 	{"shared memory, goroutines", "shm-goroutine", true}, {"shared memory, event loop", "shm-eventloop", true},
-}
-
-// goesThere reports whether a benchmark goes a way: a client that calls once has no
-// shared memory.
-func goesThere(row, way string) bool {
-	return !strings.HasPrefix(row, "oneshot") || !strings.HasPrefix(way, "shm")
 }
 
 func pollerTable(f figures) table {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,19 +72,23 @@ func withFigures(text []byte, r *result.Result) ([]byte, error) {
 // readmeFigures writes the tables as Markdown.
 func readmeFigures(r *result.Result) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; median of %d rounds of %d ms, or as many as their group needs, in turns.\n"+
+	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; rows of a group in turns.\n"+
 		"All of it, with distributions and what others have published: [report.html](%s/%s), a page to open from a clone.\n\n",
-		r.Date.Format(time.DateOnly), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Method.Rounds, r.Method.RoundMS, resultsFolder, PageName)
+		r.Date.Format(time.DateOnly), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, resultsFolder, PageName)
 	for _, picture := range pictures(r) {
 		fmt.Fprintf(&out, "![%s](%s/%s)\n\n", picture.chart.Title(), resultsFolder, picture.name)
+		if missing := picture.chart.MissingText(); missing != "" {
+			fmt.Fprintf(&out, "%s\n\n", missing)
+		}
 	}
-	fmt.Fprintf(&out, "%s\n", summary(r))
+	fmt.Fprintf(&out, "%s\n", waysTable(ofSmall(r)).markdown())
 	f := figuresOf(r)
 	for _, published := range []table{callsTable(f), handoffsTable(f), residentsTable(f)} {
 		if text := published.markdown(); text != "" {
 			fmt.Fprintf(&out, "%s\n\n%s\n", strings.Join(published.Notes, " "), text)
 		}
 	}
+	out.WriteString(readmeNotFastest(r))
 	out.WriteString(readmeGoals(r))
 	return out.String()
 }
@@ -136,29 +141,22 @@ var firstRows = []struct{ name, says string }{
 	{"simple-json", "C, the simple protocol"},
 }
 
-// summary is the table of the first rows.
-func summary(r *result.Result) string {
-	var out strings.Builder
-	out.WriteString("| one call of 64 bytes or less | p50 | p99 | calls/s | CPU s per million calls, caller + server |\n|---|---:|---:|---:|---:|\n")
+// waysTable is the first rows, of small payloads.
+func waysTable(f figures) table {
+	t := table{Title: "What each way costs", Head: []string{"one call of 64 bytes or less", "p50", "p99", "p99.9", "calls/s", "CPU us, caller + server"}}
+	p999 := distributed(func(r result.Row) string { return duration(r.P999NS) })
 	for _, first := range firstRows {
-		row, found := firstRow(r, first.name)
-		switch {
-		case !found:
-		case row.Failed != "":
-			fmt.Fprintf(&out, "| %s | failed | | | |\n", first.says)
-		default:
-			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s + %s |\n", first.says, duration(row.P50NS), duration(row.P99NS), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
-		}
+		t.Lines = append(t.Lines, line{first.says, f.cells(first.name, medianOf, slowestOf, p999, perSecond, cpuPerCall)})
 	}
-	return out.String()
+	return t
 }
 
-// firstRow is the first row of a name whose payload is small.
-func firstRow(r *result.Result, name string) (result.Row, bool) {
-	for _, row := range r.Rows {
-		if row.Name == name && row.Size <= 64 {
-			return row, true
-		}
-	}
-	return result.Row{}, false
+// smallMax is the most bytes of what is small.
+const smallMax = 64
+
+// ofSmall finds rows whose payload is small.
+func ofSmall(r *result.Result) figures {
+	small := *r
+	small.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row result.Row) bool { return row.Size > smallMax })
+	return figuresOf(&small)
 }

@@ -129,9 +129,13 @@ func boundOf(m result.Measure) string {
 	return bound(m.Goal, number)
 }
 
+// quantity writes a measure in the unit that suits it.
 func quantity(m result.Measure) string {
-	if m.Unit == "bytes" {
+	switch {
+	case m.Unit == "bytes":
 		return mebibytes(m.Value)
+	case m.Value >= 1e4:
+		return thousands(m.Value) + " " + m.Unit
 	}
 	return number(m.Value) + " " + m.Unit
 }

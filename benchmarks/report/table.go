@@ -105,12 +105,22 @@ type kind struct {
 	says func(cell) string
 }
 
+// here tells figures of this run from published ones, in a table that has both.
+func (t table) here() string {
+	for i := range t.Head[1:] {
+		if t.has(i, func(c cell) bool { return c.Theirs != "" }) {
+			return " here"
+		}
+	}
+	return ""
+}
+
 // kinds are those that a column has.
 func (t table) kinds(column int) []kind {
 	var all []kind
 	published := t.has(column, func(c cell) bool { return c.Theirs != "" })
 	if !published || t.has(column, func(c cell) bool { return c.Here != "" || c.Missing }) {
-		all = append(all, kind{t.Head[column+1] + " here", cell.text})
+		all = append(all, kind{t.Head[column+1] + t.here(), cell.text})
 	}
 	if published {
 		head := "published"
@@ -179,8 +189,10 @@ func figuresOf(r *result.Result) figures {
 		f.measures[measure.Name] = measure
 	}
 	for _, left := range r.LeftOut {
-		for name := range strings.SplitSeq(left.Group, ", ") {
-			f.reasons[name] = left.Why
+		if !strings.HasPrefix(left.Group, peersPrefix) { // there the group is named before the peer
+			for name := range strings.SplitSeq(left.Group, ", ") {
+				f.reasons[name] = left.Why
+			}
 		}
 		f.reasons[left.Group] = left.Why
 	}

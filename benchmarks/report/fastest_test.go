@@ -1,0 +1,77 @@
+package report_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// races is a result of two groups in which others win and lose.
+func races() *result.Result {
+	return &result.Result{Schema: result.Schema, Rows: []result.Row{
+		measuredRow("small", "floor-c-spin", 64, 1, 100),
+		measuredRow("small", "nearcall-c-shm", 64, 1, 310),
+		measuredRow("small", "nearcall-c-socket", 64, 1, 9_000),
+		measuredRow("small", "floor-go-socket", 64, 1, 5_000), // slower than the best
+		measuredRow("small", "floor-c-socket", 1<<20, 1, 50),  // another work
+		{Name: "floor-c-cgo", Group: "small", Size: 64, Failed: "it died"},
+		measuredRow("peers-64-1", "peer-nearcall-go-shm-64-1", 64, 1, 2_000),
+		measuredRow("peers-64-1", "peer-netrpc-64-1", 64, 1, 1_000),
+		measuredRow("peers-64-1", "peer-grpc-64-1", 64, 1, 2_000), // as fast
+		measuredRow("alone", "floor-go-socket", 64, 1, 1),         // beside nothing
+		measuredRow("from-perl", "perl-alone-md5", 0, 1, 200),
+		measuredRow("from-perl", "perl-embed-md5", 0, 1, 300),
+		measuredRow("from-perl", "perl-embed-one", 0, 1, 100), // another function
+	}}
+}
+
+func TestPageSaysWhereNearcallIsNotTheFastest(t *testing.T) {
+	_, page := written(t, races())
+	_, page, _ = strings.Cut(page, `<h2 id="slower">`)
+	page, _, _ = strings.Cut(page, "<h2")
+	for _, want := range []string{
+		"does the same work: 5 of them", "both sides may hold a CPU for ever", "No reason is known.",
+		">floor-c-spin</th>", ">0.31 us<", ">0.21 us<", ">3.10<", ">peer-netrpc-64-1</th>", ">2.00<", ">perl-alone-md5</th>", ">perl-embed-md5<", ">1.50<",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in:\n%s", want, page)
+		}
+	}
+	for _, not := range []string{"floor-go-socket", "floor-c-socket", "grpc", "floor-c-cgo", "perl-embed-one"} {
+		if strings.Contains(page, not) {
+			t.Errorf("%q is in:\n%s", not, page)
+		}
+	}
+}
+
+func TestReadmeSaysWhereNearcallIsNotTheFastest(t *testing.T) {
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, races()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Of 5 rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, 3 have a lower median.",
+		"* peer-netrpc-64-1: Nearcall takes 2.00 times as long. No reason is known.",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
+
+// Rows that are compared through memory have to be compared by what their rounds were.
+func TestFastestIsJudgedByTheRoundsMedians(t *testing.T) {
+	r := races()
+	spin := rowOf(r, "floor-c-spin")
+	spin.MedianOfRounds.P50NS = 400
+	if _, page := written(t, r); strings.Contains(page, "both sides may hold a CPU for ever") {
+		t.Error("a row whose rounds were slower counts as faster")
+	}
+}
