@@ -17,12 +17,16 @@ type confinement interface {
 	// it when the processes have ended. It fails with errNotHere where this machine
 	// or this user cannot.
 	enter() (prefix []string, leave func() error, err error)
+	// pinning says to which part; "": to all of it.
+	pinning() string
 }
 
 var errNotHere = errors.New("cannot be measured here")
 
 // onOneCPU holds processes to the first CPU that this process may use.
 type onOneCPU struct{}
+
+func (onOneCPU) pinning() string { return "all processes on one CPU, by taskset" }
 
 func (onOneCPU) enter() ([]string, func() error, error) {
 	var allowed unix.CPUSet
@@ -43,6 +47,10 @@ const (
 	quotaUS       = 50_000
 	quotaPeriodUS = 100_000 // what containers are given
 )
+
+func (q *quotaGroup) pinning() string {
+	return fmt.Sprintf("all processes in one control group with %d ms of CPU in each %d ms", quotaUS/1000, quotaPeriodUS/1000)
+}
 
 // enter makes a control group of its own, of version 2 or 1, whichever has the
 // controller of CPUs.

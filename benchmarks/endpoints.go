@@ -66,6 +66,8 @@ func (s *scene) endpointAddress(plan rowPlan) string {
 // scheduler.
 type onGoProcessors int
 
+func (onGoProcessors) pinning() string { return "" }
+
 func (n onGoProcessors) enter() ([]string, func() error, error) {
 	return []string{"env", fmt.Sprintf("GOMAXPROCS=%d", n)}, func() error { return nil }, nil
 }

@@ -81,7 +81,9 @@ func (t tools) small() group {
 		{"perl", t.perlCaller("raw"), t.perlCaller("typed")},
 		{"python", t.pythonCaller("raw"), t.pythonCaller("typed")},
 	}
-	rows := []rowPlan{plan("floor-c-spin", smallBytes, spinServer, "", t.c("spin"))}
+	floor := plan("floor-c-spin", smallBytes, spinServer, "", t.c("spin"))
+	floor.pinning = "each side on a CPU of its own"
+	rows := []rowPlan{floor}
 	for _, kind := range []struct {
 		suffix string
 		by     route

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/internal/machine"
 )
 
 // idleSeconds is how long idle connections are watched.
@@ -82,10 +83,13 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 		Method: result.Method{
 			Rounds: s.pace.rounds, RoundMS: int(s.pace.length.Milliseconds()), WarmUpMS: int(s.pace.warmUp.Milliseconds()),
 			Order:   "rows in turns, every second round backwards; some groups have shorter or longer rounds",
-			Pinning: "none, but for floor-c-spin and one-cpu", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
+			Pinning: "none, but where a row says so", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
 	}
 	if err := m.unsuitable(m.result); err != nil {
+		return nil, err
+	}
+	if m.result.LoadBefore, err = machine.PresentLoad(); err != nil {
 		return nil, err
 	}
 	m.watch = newProgress(os.Stderr, s.length())
@@ -93,6 +97,9 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	m.measureRows(ctx)
 	m.result.Peers = o.describePeers(m.rows, m.result.Versions.Nearcall)
 	m.measureParts(ctx)
+	if m.result.LoadAfter, err = machine.PresentLoad(); err != nil {
+		m.leaveOut("load_after", err)
+	}
 	return m.result, context.Cause(ctx)
 }
 

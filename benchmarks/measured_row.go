@@ -103,7 +103,7 @@ func perSecond(r round) float64 { return r.perSecond }
 func (m measuredRow) reduced() result.Row {
 	row := result.Row{
 		Name: m.plan.name, Group: m.group, Size: m.plan.size, Callers: m.plan.callers,
-		Engine: m.plan.engine, GoMaxProcs: m.plan.goMaxProcs, Failed: m.failed,
+		Engine: m.plan.engine, GoMaxProcs: m.plan.goMaxProcs, Pinning: m.plan.pinning, Failed: m.failed,
 	}
 	if m.failed != "" {
 		return row

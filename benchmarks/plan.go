@@ -113,6 +113,7 @@ type rowPlan struct {
 	counted          bool // the kernel's work for it is counted
 	engine           string
 	goMaxProcs       int
+	pinning          string // "": that of its group
 	// notMeasured is why the row is known to have no figures; "": it has.
 	notMeasured string
 	// startsIn is about what its callers take to start, beyond what most take.

@@ -201,6 +201,9 @@ func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, pro
 	rows = make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
 		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g)}
+		if g.confined != nil && plan.pinning == "" {
+			rows[i].plan.pinning = g.confined.pinning()
+		}
 	}
 	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {

@@ -150,6 +150,8 @@ func TestComparisonWithRowThatFailedSaysSo(t *testing.T) {
 // staying is a confinement that cannot be undone.
 type staying struct{}
 
+func (staying) pinning() string { return "" }
+
 func (staying) enter() ([]string, func() error, error) {
 	return nil, func() error { return errors.New("the control group stays") }, nil
 }

@@ -11,6 +11,9 @@ import (
 // A Machine is where a run took place.
 type Machine = machine.Machine
 
+// A Load is what else the machine had to do.
+type Load = machine.Load
+
 // Versions are those of what took part.
 type Versions struct {
 	Nearcall string `json:"nearcall"`

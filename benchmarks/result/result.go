@@ -11,12 +11,8 @@ import (
 	"time"
 )
 
-// Schema is the version of the file's form. Files of the one before lack what rows
-// tell of all samples; they are read too.
-const (
-	Schema       = 3
-	schemaOldest = 2
-)
+// Schema is the version of the file's form. No other is read.
+const Schema = 3
 
 // A Result is one run.
 type Result struct {
@@ -24,6 +20,8 @@ type Result struct {
 	Date        time.Time    `json:"date"`
 	Quick       bool         `json:"quick"`
 	Machine     Machine      `json:"machine"`
+	LoadBefore  Load         `json:"load_before"`
+	LoadAfter   Load         `json:"load_after"`
 	Versions    Versions     `json:"versions"`
 	Method      Method       `json:"method"`
 	Rows        []Row        `json:"rows"`
@@ -133,16 +131,6 @@ func (g *Goal) Judged(value float64) *Goal {
 	return &judged
 }
 
-// Row returns the row of that name and size.
-func (r *Result) Row(name string, size int) (Row, bool) {
-	for _, row := range r.Rows {
-		if row.Name == name && row.Size == size {
-			return row, true
-		}
-	}
-	return Row{}, false
-}
-
 // Read reads a result's file.
 func Read(path string) (*Result, error) {
 	text, err := os.ReadFile(path)
@@ -153,8 +141,8 @@ func Read(path string) (*Result, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.Schema < schemaOldest || r.Schema > Schema {
-		return nil, fmt.Errorf("%s: has schema %d, this program reads %d to %d; measure again", path, r.Schema, schemaOldest, Schema)
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("%s: has schema %d, this program reads %d; run: make bench", path, r.Schema, Schema)
 	}
 	return &r, nil
 }

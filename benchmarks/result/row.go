@@ -34,6 +34,7 @@ type Row struct {
 	// What moved the server's bytes: "" is a goroutine for each connection.
 	Engine     string `json:"engine,omitempty"`
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"` // where the row sets it
+	Pinning    string `json:"pinning,omitempty"`    // where processes are held to a part of the machine
 	Calls      int64  `json:"calls"`                // over all rounds
 	Rounds     int    `json:"rounds"`
 	RoundMS    int    `json:"round_ms"`   // how long each was to be

@@ -2,10 +2,13 @@
 package machine
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,8 +18,11 @@ const Unknown = "unknown"
 
 // A Machine is where something was measured.
 type Machine struct {
-	CPU            string `json:"cpu"`
-	CPUs           int    `json:"cpus"`
+	CPU         string `json:"cpu"`
+	CPUs        int    `json:"cpus"`         // that this program may use
+	AllowedCPUs string `json:"allowed_cpus"` // which of them, as "0-3,8"
+	// Lists of CPUs that share a core, with a space between them.
+	ThreadSiblings string `json:"thread_siblings"`
 	Kernel         string `json:"kernel"`
 	Virtualisation string `json:"virtualisation"`
 	IdleDriver     string `json:"cpu_idle_driver"`
@@ -29,6 +35,8 @@ func This() Machine {
 	return Machine{
 		CPU:            cpuModel(),
 		CPUs:           runtime.NumCPU(),
+		AllowedCPUs:    allowedCPUs(),
+		ThreadSiblings: threadSiblings(),
 		Kernel:         fileText("/proc/sys/kernel/osrelease"),
 		Virtualisation: virtualisation(),
 		IdleDriver:     fileText("/sys/devices/system/cpu/cpuidle/current_driver"),
@@ -50,6 +58,41 @@ func cpuModel() string {
 		}
 	}
 	return Unknown
+}
+
+func allowedCPUs() string {
+	for line := range strings.Lines(fileText("/proc/self/status")) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return strings.TrimSpace(list)
+		}
+	}
+	return Unknown
+}
+
+// threadSiblings are those of CPUs that are on, allowed or not: who shares a core with an
+// allowed one slows it down.
+func threadSiblings() string {
+	// The pattern is well formed.
+	paths, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
+	var lists []string
+	for _, path := range paths {
+		if list := fileText(path); list != Unknown {
+			lists = append(lists, list)
+		}
+	}
+	return Distinct(lists)
+}
+
+// Distinct are the lists of CPUs that differ, in the order of their first CPUs.
+func Distinct(lists []string) string {
+	first := func(list string) int {
+		end := strings.IndexAny(list+",", ",-")
+		number, _ := strconv.Atoi(list[:end])
+		return number
+	}
+	lists = slices.DeleteFunc(slices.Clone(lists), func(list string) bool { return list == "" })
+	slices.SortFunc(lists, func(a, b string) int { return cmp.Or(cmp.Compare(first(a), first(b)), strings.Compare(a, b)) })
+	return cmp.Or(strings.Join(slices.Compact(lists), " "), Unknown)
 }
 
 // virtualisation prefers the hypervisor's name and falls back to the processor's
