@@ -106,8 +106,6 @@ func (o options) unsuitable(r *result.Result) error {
 		return nil
 	}
 	switch revision := r.Versions.Nearcall; {
-	case r.Schema != result.Schema:
-		return fmt.Errorf("%w, and this file has schema %d of %d; run: make bench", errUnsuitable, r.Schema, result.Schema)
 	case r.Quick:
 		return fmt.Errorf("%w, and this one is quick; run: make bench", errUnsuitable)
 	case revision == "" || revision == result.Unknown:
