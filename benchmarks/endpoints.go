@@ -42,6 +42,9 @@ func (s *scene) endpoint(name serverName) []string {
 	case manyServer:
 		return []string{s.built("testserver"), "-address", local, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes)}
 	}
+	if program, _, ok := idleServerOf(name); ok {
+		return []string{s.built(program), "-address", local}
+	}
 	return s.peerServer(name, local)
 }
 

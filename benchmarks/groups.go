@@ -59,7 +59,7 @@ func (t tools) groups() []group {
 		groups = append(groups, t.paced(period))
 	}
 	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
-	groups = append(groups, t.unixAgainstTCP())
+	groups = append(groups, t.unixAgainstTCP(), t.besideIdle())
 	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups(), t.peerGroups())
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}

@@ -17,6 +17,10 @@ const latestName = "latest.json"
 
 func (o options) readme() string { return filepath.Join(o.root, "README.md") }
 
+func (o options) eventLoopGuide() string {
+	return filepath.Join(o.root, "docs/guides/event-loop.md")
+}
+
 // ofReadme reports whether the README's figures are those of this run.
 func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
 
@@ -70,7 +74,7 @@ func (o options) keep(r *result.Result) error {
 	if !o.ofReadme() {
 		return nil
 	}
-	return report.UpdateReadme(o.readme(), r)
+	return errors.Join(report.UpdateReadme(o.readme(), r), report.UpdateEventLoopGuide(o.eventLoopGuide(), r))
 }
 
 // reportAgain writes or checks what is made of the last full run.
@@ -83,13 +87,13 @@ func (o options) reportAgain() error {
 	if err := o.unsuitable(r); err != nil {
 		return fmt.Errorf("%s: %w", latest, err)
 	}
-	inFolder, inReadme := report.Write, report.UpdateReadme
+	inFolder, inReadme, inGuide := report.Write, report.UpdateReadme, report.UpdateEventLoopGuide
 	if o.check {
-		inFolder, inReadme = report.Check, report.CheckReadme
+		inFolder, inReadme, inGuide = report.Check, report.CheckReadme, report.CheckEventLoopGuide
 	}
 	err = inFolder(o.results(), r)
 	if o.ofReadme() {
-		err = errors.Join(err, inReadme(o.readme(), r))
+		err = errors.Join(err, inReadme(o.readme(), r), inGuide(o.eventLoopGuide(), r))
 	}
 	if o.ofReadme() && o.check {
 		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r))

@@ -70,6 +70,8 @@ type scene struct {
 	prefix   []string // what commands are started with
 	servers  map[serverName]*process
 	web      *web // where rows go to one
+	// idle have connections that say nothing, beside those of rows.
+	idle []*process
 	// resident is where functions of a resident command are called.
 	resident string
 }
@@ -136,6 +138,8 @@ func (s *scene) starter(row rowPlan) func() error {
 		return func() error { return s.startWeb(row.server) }
 	case row.server == residentServer:
 		return s.startResident
+	case isIdleServer(row.server):
+		return func() error { return s.startIdleServer(row.server) }
 	case s.endpoint(row.server) != nil:
 		return func() error { return s.startEndpoint(row.server) }
 	}
@@ -143,6 +147,9 @@ func (s *scene) starter(row rowPlan) func() error {
 }
 
 func (s *scene) stopServers() {
+	for _, idle := range s.idle {
+		idle.stop()
+	}
 	for _, server := range s.servers {
 		server.stop()
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// The marks between which the README's figures stand. Nothing else of it is
-// touched.
+// The marks between which the figures of a file stand, the README's and others'.
+// Nothing else of it is touched.
 const (
 	beginMark = "<!-- figures of benchmarks/results/latest.json: begin -->\n"
 	endMark   = "<!-- figures of benchmarks/results/latest.json: end -->\n"
@@ -21,52 +21,49 @@ const (
 	resultsFolder = "benchmarks/results"
 )
 
-// ErrStale means that the README's figures are not those of the result.
+// ErrStale means that a file's figures are not those of the result.
 var ErrStale = errors.New("its figures are not those of benchmarks/results/latest.json; run: benchmarks/run -render")
 
 // UpdateReadme replaces the figures in the file.
-func UpdateReadme(path string, r *result.Result) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
+func UpdateReadme(path string, r *result.Result) error { return updateFigures(path, readmeFigures(r)) }
+
+// CheckReadme returns ErrStale when UpdateReadme would change the file.
+func CheckReadme(path string, r *result.Result) error { return checkFigures(path, readmeFigures(r)) }
+
+// updateFigures replaces what stands between a file's marks.
+func updateFigures(path, figures string) error {
+	text, updated, err := withFigures(path, figures)
+	if err != nil || bytes.Equal(text, updated) {
 		return err
-	}
-	updated, err := withFigures(text, r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if bytes.Equal(text, updated) {
-		return nil
 	}
 	return os.WriteFile(path, updated, 0o644)
 }
 
-// CheckReadme returns ErrStale when UpdateReadme would change the file.
-func CheckReadme(path string, r *result.Result) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	updated, err := withFigures(text, r)
+// checkFigures returns ErrStale when updateFigures would change the file.
+func checkFigures(path, figures string) error {
+	text, updated, err := withFigures(path, figures)
 	if err == nil && !bytes.Equal(text, updated) {
-		err = ErrStale
+		err = fmt.Errorf("%s: %w", path, ErrStale)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
-func withFigures(text []byte, r *result.Result) ([]byte, error) {
+// withFigures returns a file's text as it is and with figures between its marks.
+func withFigures(path, figures string) (text, updated []byte, err error) {
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
 	begin := bytes.Index(text, []byte(beginMark))
 	end := bytes.Index(text, []byte(endMark))
 	if begin < 0 || end < begin {
-		return nil, fmt.Errorf("has no place for figures; it is between the lines %q and %q", beginMark, endMark)
+		return nil, nil, fmt.Errorf("%s: has no place for figures; it is between the lines %q and %q", path, beginMark, endMark)
 	}
 	var out bytes.Buffer
 	out.Write(text[:begin+len(beginMark)])
-	out.WriteString("\n" + readmeFigures(r) + "\n")
+	out.WriteString("\n" + figures + "\n")
 	out.Write(text[end:])
-	return out.Bytes(), nil
+	return text, out.Bytes(), nil
 }
 
 // readmeFigures writes the tables as Markdown.

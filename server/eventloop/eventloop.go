@@ -14,8 +14,11 @@ import (
 	"github.com/nearcall/nearcall/server"
 )
 
-// New returns the engine. One may be given to any number of servers. While one
-// serves, a listener has a goroutine and two descriptors more; those of netpoll
-// itself, one goroutine and two descriptors for each 20 processors, stay for as long
-// as the process lives.
+// New returns the engine. One may be given to any number of servers. While a listener
+// is served there are a goroutine and two descriptors more for each 20 processors; those
+// of netpoll itself, as many again, stay for as long as the process lives.
+//
+// netpoll is one for the process: a program that configures it does so in a function
+// init. To lower the number of its pollers later takes them away from connections, and
+// Serve then returns an error.
 func New() server.Engine { return eventloop.Engine{} }

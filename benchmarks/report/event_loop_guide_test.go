@@ -1,0 +1,71 @@
+package report_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// idleResult is one with the figures of idle connections; the event loop's server begins
+// with more bytes.
+func idleResult(moreBytes float64) *result.Result {
+	r := &result.Result{Schema: result.Schema}
+	for _, count := range report.IdleCounts {
+		for engine, of := range map[string]struct{ before, each float64 }{
+			report.IdleGoroutines: {1 << 20, 10 << 10}, report.IdleEventLoop: {1<<20 + moreBytes, 2 << 10},
+		} {
+			r.Measures = append(r.Measures,
+				result.Measure{Name: report.IdleEmpty(engine, count), Value: of.before, Unit: "bytes"},
+				result.Measure{Name: report.IdleResident(engine, count), Value: of.before + of.each*float64(count), Unit: "bytes"})
+			r.Rows = append(r.Rows, result.Row{Name: report.BesideIdle(engine, count), Size: 64, P50NS: 9_000, P99NS: 20_000})
+		}
+	}
+	r.Rows = append(r.Rows,
+		result.Row{Name: "persistent-unix-goroutine-1", PerS: 100_000}, result.Row{Name: "persistent-unix-eventloop-1", PerS: 50_000})
+	return r
+}
+
+func TestEventLoopGuide(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "guide.md")
+	if err := os.WriteFile(path, []byte(readme), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := idleResult(80 << 10)
+	if err := report.CheckEventLoopGuide(path, r); !errors.Is(err, report.ErrStale) {
+		t.Errorf("before: %v, want ErrStale", err)
+	}
+	if err := report.UpdateEventLoopGuide(path, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.CheckEventLoopGuide(path, r); err != nil {
+		t.Errorf("after: %v", err)
+	}
+	wantText(t, path, "| 1,000 | 10.0 KiB | 2.0 KiB | 9.00 us (20.0 us) | 9.00 us (20.0 us) |",
+		"less memory from 10 idle connections on", "GOMAXPROCS=1 50,000 calls a second instead of 100,000")
+	if err := report.UpdateEventLoopGuide(path, idleResult(0)); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, path, "less memory from the first connection on")
+	if err := report.UpdateEventLoopGuide(path, &result.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, path, "| 10,000 | not measured | not measured | not measured | not measured |")
+}
+
+func wantText(t *testing.T, path string, wanted ...string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wanted {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
