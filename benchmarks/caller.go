@@ -16,6 +16,7 @@ import (
 // A round is what the callers of one row did in one round, all together.
 type round struct {
 	calls       uint64
+	perSample   uint64  // how many calls a sample is of
 	p50, p99    float64 // ns
 	perSecond   float64
 	callerCPU   *time.Duration // nil: not counted
@@ -78,7 +79,7 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, length ti
 	slices.Sort(samples)
 	r := together(heads)
 	r.serverCPU, r.kernel = spent(before, after), work
-	r.samples = samples
+	r.samples, r.perSample = samples, r.calls/uint64(len(samples))
 	r.p50 = float64(sample.Percentile(samples, 0.50))
 	r.p99 = float64(sample.Percentile(samples, 0.99))
 	return r, nil

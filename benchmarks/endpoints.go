@@ -15,7 +15,8 @@ const (
 	eventServer    serverName = "event loop"
 	eventServerTCP serverName = "event loop TCP"
 	// It gives shared memory to more callers than the default allows one user.
-	manyServer serverName = "testserver many"
+	manyServer      serverName = "testserver many"
+	manyEventServer serverName = "event loop many"
 )
 
 // What a result says of a row whose server has an event loop.
@@ -41,6 +42,8 @@ func (s *scene) endpoint(name serverName) []string {
 		return []string{s.built("eventserver"), "-address", anyPort}
 	case manyServer:
 		return []string{s.built("testserver"), "-address", local, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes)}
+	case manyEventServer:
+		return []string{s.built("eventserver"), "-address", local, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes)}
 	}
 	if program, _, ok := idleServerOf(name); ok {
 		return []string{s.built(program), "-address", local}

@@ -9,9 +9,10 @@ import (
 var fromElsewherePace = pace{rounds: 7, length: 200 * time.Millisecond, warmUp: 200 * time.Millisecond}
 
 // fromElsewhere is the functions of the published account as fromPerl has them, from
-// Python and C, and from Perl on one connection; and written in C, called by Go.
+// Python and C, and from Perl on one connection; written in C, called by Go; and as Go
+// calls them itself.
 func (t tools) fromElsewhere() group {
-	var rows []rowPlan
+	rows := []rowPlan{t.itself("called")}
 	for _, function := range report.PublishedFunctions {
 		rows = append(rows,
 			plan("python-alone-"+function, 0, noServer, "", t.pythonCaller("alone-"+function)),
@@ -23,7 +24,15 @@ func (t tools) fromElsewhere() group {
 			plan("python-simple-reconnect-"+function, 0, testServer, bySimple, t.pythonCaller("simple-"+function)),
 			plan("perl-simple-"+function, 0, testServer, bySimple, t.perlCaller("kept-"+function)),
 			plan("c-embed-"+function, 0, testLibrary, byItself, t.c(function)),
-			plan("cgo-out-"+function, 0, noServer, "", t.cgo("out-"+function)))
+			plan("cgo-out-"+function, 0, noServer, "", t.cgo("out-"+function)),
+			t.itself(function))
 	}
 	return group{name: "from-elsewhere", rows: rows, onlyFull: &fromElsewherePace}
+}
+
+// itself is a row without anything between the caller and the function.
+func (t tools) itself(function string) rowPlan {
+	row := plan("go-itself-"+function, 0, noServer, "", t.golang("itself-"+function))
+	row.arguments = []string{"1"}
+	return row
 }

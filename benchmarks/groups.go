@@ -133,10 +133,8 @@ func (t tools) embeddedChildren() group {
 func (t tools) fromPerl() group {
 	var rows []rowPlan
 	for _, function := range report.PublishedFunctions {
-		if function != "one" {
-			rows = append(rows, plan("perl-alone-"+function, 0, noServer, "", t.perlCaller("alone-"+function)))
-		}
 		rows = append(rows,
+			plan("perl-alone-"+function, 0, noServer, "", t.perlCaller("alone-"+function)),
 			plan("perl-embed-"+function, 0, testLibrary, byItself, t.perlCaller(function)),
 			plan("perl-embed-child-"+function, 0, testLibrary, byParent, t.perlCaller("child-"+function)),
 			plan("perl-shm-"+function, 0, testServer, byMemory, t.perlCaller(function)),

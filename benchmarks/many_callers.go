@@ -8,9 +8,6 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/report"
 )
 
-// manyCounts are how many forked callers of the published account call at once.
-var manyCounts = []int{100, 500, 1000}
-
 // In a round of this length callers are forked several times where they are few.
 var manyPace = pace{rounds: 5, length: 300 * time.Millisecond, warmUp: time.Millisecond}
 
@@ -20,29 +17,28 @@ const manyStart = 600 * time.Microsecond
 // manyCallers are processes that connect, wait for each other, and make one call
 // each at the same moment.
 func (t tools) manyCallers(function string, count int) group {
-	suffix := fmt.Sprintf("%s-%d", function, count)
-	rows := []rowPlan{
-		t.manyRow("many-shm-"+suffix, manyServer, byMemory, function, count),
-		t.manyRow("many-socket-"+suffix, manyServer, bySocket, function, count),
-		t.manyRow("many-eventloop-"+suffix, eventServer, bySocket, function, count),
-	}
-	// Before they begin its callers call until they have memory.
-	rows[0].serverNotCounted = true
-	rows[2].engine = eventLoop
-	return group{name: "many-" + suffix, rows: rows, onlyFull: &manyPace}
+	return group{name: fmt.Sprintf("many-%s-%d", function, count), onlyFull: &manyPace, rows: []rowPlan{
+		t.manyRow("shm", manyServer, byMemory, function, count),
+		t.manyRow("socket", manyServer, bySocket, function, count),
+		onEventLoop(t.manyRow("eventloop", manyEventServer, bySocket, function, count)),
+		onEventLoop(t.manyRow("shm-eventloop", manyEventServer, byMemory, function, count)),
+	}}
 }
 
-func (t tools) manyRow(name string, server serverName, by route, function string, count int) rowPlan {
-	row := plan(name, 0, server, by, []string{t.built("many")})
+func (t tools) manyRow(kind string, server serverName, by route, function string, count int) rowPlan {
+	row := plan(report.ManyName(kind, function, count), 0, server, by, []string{t.built("many")})
 	row.callers, row.arguments = count, []string{function, strconv.Itoa(count)}
 	row.about = time.Duration(count) * manyStart
+	// Before they begin its callers connect, and call until they have memory where they
+	// may: that is more work than their one call.
+	row.serverNotCounted = true
 	return row
 }
 
 func (t tools) manyGroups() []group {
 	var groups []group
 	for _, function := range report.PublishedFunctions {
-		for _, count := range manyCounts {
+		for _, count := range report.ManyCallers {
 			groups = append(groups, t.manyCallers(function, count))
 		}
 	}

@@ -46,7 +46,6 @@ func (t tools) parts(folder string) []part {
 		{"handoffs", false, 25 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureHandoffs(ctx, folder) }},
 		{"residents", false, wayTurns * 65 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureResidents(ctx, folder) }},
 		{"linked", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return t.measureLinked() }},
-		{"go_itself", false, 6 * time.Second, func(context.Context) ([]result.Measure, error) { return measureItself() }},
 	}
 }
 

@@ -123,6 +123,9 @@ func (m measuredRow) addRounds(row *result.Row) {
 	row.MedianOfRounds = result.Percentiles{P50NS: int64(sample.Median(m.figures(p50))), P99NS: int64(sample.Median(m.figures(p99)))}
 	row.PerS = math.Round(sample.Median(m.figures(perSecond)))
 	row.Calls, row.Rounds = int64(calls), len(m.rounds)
+	if perSample := m.rounds[0].perSample; perSample > 1 {
+		row.CallsPerSample = int(perSample)
+	}
 	row.RoundMS, row.WarmUpMS = int(m.pace.length.Milliseconds()), int(m.pace.warmUp.Milliseconds())
 	row.Transport = m.transport()
 	row.CallerCPU = m.cpu(calls, func(r round) *time.Duration { return r.callerCPU })

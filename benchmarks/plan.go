@@ -78,7 +78,7 @@ func (r route) transport(server serverName) protocol.Transport {
 			return protocol.SameProcess
 		}
 		return protocol.SharedMemory
-	case testServer, sessionServer, residentServer, manyServer, eventServer:
+	case testServer, sessionServer, residentServer, manyServer, manyEventServer, eventServer:
 		switch r {
 		case bySocket:
 			return protocol.Socket

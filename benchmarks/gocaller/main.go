@@ -10,6 +10,9 @@
 // "persistent" each caller has; "oneshot-timeout" and "persistent-timeout" are these with
 // a deadline.
 //
+// With "itself-one", "itself-called", "itself-ack" and "itself-md5" Go calls the functions
+// of the published account itself: see itself.go.
+//
 // With CALLS_PER_MS every caller makes so many calls for every millisecond of a run,
 // however long that takes: the same work for all.
 package main
@@ -41,6 +44,9 @@ func run(args []string) error {
 		if numbers[i], err = strconv.Atoi(arg); err != nil {
 			return err
 		}
+	}
+	if function, ok := strings.CutPrefix(args[0], "itself-"); ok {
+		return serveItself(function)
 	}
 	all, err := openEchoes(args[0], args[1], numbers[1])
 	if err != nil {

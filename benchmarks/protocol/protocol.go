@@ -63,10 +63,12 @@ type Head struct {
 
 // A Report is what the callers of one process did in one run.
 type Report struct {
-	Samples   [][]uint64 // ns, one for each call, by caller
-	Elapsed   time.Duration
-	CPU       time.Duration
-	Transport Transport
+	Samples [][]uint64 // ns, one for each call, by caller
+	// CallsPerSample is how many calls one sample is of, all together; 0: one.
+	CallsPerSample int
+	Elapsed        time.Duration
+	CPU            time.Duration
+	Transport      Transport
 }
 
 // A Command is one run.
@@ -108,14 +110,14 @@ func parse(line string) (Command, error) {
 }
 
 func (r Report) write() error {
-	var calls uint64
+	var samples uint64
 	for _, s := range r.Samples {
-		calls += uint64(len(s))
+		samples += uint64(len(s))
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)
 	head := Head{
-		Calls: calls, ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
-		Samples: calls, Transport: r.Transport,
+		Calls: samples * uint64(max(r.CallsPerSample, 1)), ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
+		Samples: samples, Transport: r.Transport,
 	}
 	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
 		return err

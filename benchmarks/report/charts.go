@@ -120,7 +120,7 @@ func callersCharts(r *result.Result) []figure {
 	all.add(lines(r.Rows, "The slowest of a hundred calls, by the number of processes that call at once", byCallers, showsP99, processSeries))
 	for _, function := range PublishedFunctions {
 		var of []series
-		for _, server := range []string{"shm", "socket", "eventloop"} {
+		for _, server := range []string{"shm", "shm-eventloop", "socket", "eventloop"} {
 			of = append(of, seriesOf(serverNames[server], "many-"+server+"-"+function+`-\d+`))
 		}
 		all.add(lines(r.Rows, "Many forked callers of "+function+": calls per second", byCallers, showsRate, of))

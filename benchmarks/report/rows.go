@@ -30,6 +30,7 @@ var rowColumns = []rowColumn{
 	{"deviation", distributed(func(r result.Row) string { return duration(r.StdDevNS) })},
 	{"beyond mean + 3 deviations", distributed(func(r result.Row) string { return fmt.Sprintf("%.2f %%", 100*r.OutliersShare) })},
 	{"calls", func(r result.Row) string { return whole(r.Calls) }},
+	{"calls timed together", func(r result.Row) string { return whole(int64(r.CallsPerSample)) }},
 	{"rounds", func(r result.Row) string { return whole(int64(r.Rounds)) }},
 	{"ms a round", func(r result.Row) string { return whole(int64(r.RoundMS)) }},
 	{"ms of warm-up", func(r result.Row) string { return whole(int64(r.WarmUpMS)) }},

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -254,7 +255,23 @@ func partOf(measure string) string {
 }
 
 // What columns say of a row.
-func medianOf(r result.Row) string   { return duration(r.P50NS) }
-func slowestOf(r result.Row) string  { return duration(r.P99NS) }
+func medianOf(r result.Row) string  { return duration(r.P50NS) }
+func slowestOf(r result.Row) string { return duration(r.P99NS) }
+
+// The same of each call, where a sample is of several together.
+func medianOfEach(r result.Row) string  { return each(r.P50NS, r) }
+func slowestOfEach(r result.Row) string { return each(r.P99NS, r) }
+
+// each writes the time of one call, which may be less than a nanosecond.
+func each(ns int64, r result.Row) string {
+	if r.CallsPerSample <= 1 {
+		return duration(ns)
+	}
+	if ns := float64(ns) / float64(r.CallsPerSample); ns < 1000 {
+		return strconv.FormatFloat(ns, 'g', 3, 64) + " ns"
+	}
+	return duration(ns / int64(r.CallsPerSample))
+}
+
 func perSecond(r result.Row) string  { return thousands(r.PerS) }
 func cpuPerCall(r result.Row) string { return cpuOfAll(r) }

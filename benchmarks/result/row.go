@@ -36,9 +36,11 @@ type Row struct {
 	GoMaxProcs int    `json:"gomaxprocs,omitempty"` // where the row sets it
 	Pinning    string `json:"pinning,omitempty"`    // where processes are held to a part of the machine
 	Calls      int64  `json:"calls"`                // over all rounds
-	Rounds     int    `json:"rounds"`
-	RoundMS    int    `json:"round_ms"`   // how long each was to be
-	WarmUpMS   int    `json:"warm_up_ms"` // before the first
+	// How many calls one sample, and so each time above, is of; left out where it is one.
+	CallsPerSample int `json:"calls_per_sample,omitempty"`
+	Rounds         int `json:"rounds"`
+	RoundMS        int `json:"round_ms"`   // how long each was to be
+	WarmUpMS       int `json:"warm_up_ms"` // before the first
 
 	// CPU seconds per million calls. nil: not counted; 0 where there is no server.
 	CallerCPU *float64 `json:"caller_cpu_s_per_million,omitempty"`

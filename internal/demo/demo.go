@@ -56,7 +56,7 @@ func registerArithmetic(s *server.Server) {
 }
 
 func registerText(s *server.Server) {
-	s.Register("md5", digest, server.Doc("The MD5 digest of a text, in hex."), server.Params("text"), server.Idempotent())
+	s.Register("md5", Digest, server.Doc("The MD5 digest of a text, in hex."), server.Params("text"), server.Idempotent())
 	s.Register("upper", strings.ToUpper, server.Doc("The text in upper case."), server.Params("text"), server.Idempotent())
 	s.Register("greet", greet, server.Doc("Greets a person."), server.Params("person"), server.Idempotent())
 	s.Register("word_count", wordCount, server.Doc("Counts the words of a text."), server.Params("text"), server.Idempotent())
@@ -126,7 +126,8 @@ func optionalSum(a int64, b *int64) int64 {
 	return a + *b
 }
 
-func digest(text string) string {
+// Digest is the MD5 of a text in hexadecimal.
+func Digest(text string) string {
 	sum := md5.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
