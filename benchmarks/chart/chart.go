@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
-	"regexp"
 	"strings"
 
 	weight "golang.org/x/image/font"
@@ -17,7 +16,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // A Chart is something that can be drawn.
@@ -81,40 +79,6 @@ func PNG(c Chart) ([]byte, error) {
 	var out bytes.Buffer
 	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(&out)
 	return out.Bytes(), err
-}
-
-var (
-	svgHead   = regexp.MustCompile(`(?s)^.*?<svg [^>]*viewBox="([^"]*)"[^>]*>`)
-	svgFont   = regexp.MustCompile(`font-family:[^;"]*;font-variant:[^;"]*;`)
-	svgColour = regexp.MustCompile(`#[0-9A-F]{6}`)
-)
-
-// SVG returns the chart as an element for a page that sets the variables --ink,
-// --muted, --grid, --ground and --series-1 to --series-8. It is as wide as its place.
-func SVG(c Chart) (string, error) {
-	w, h := c.size()
-	canvas := vgsvg.New(w, h)
-	if err := c.draw(draw.New(canvas)); err != nil {
-		return "", fmt.Errorf("%s: %w", c.Title(), err)
-	}
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return "", err
-	}
-	names := variables()
-	picture := svgFont.ReplaceAllString(out.String(), "")
-	picture = svgColour.ReplaceAllStringFunc(picture, func(colour string) string {
-		if name := names[colour]; name != "" {
-			return "var(--" + name + "," + colour + ")"
-		}
-		return colour
-	})
-	picture = svgHead.ReplaceAllString(picture, `<svg viewBox="$1" role="img">`)
-	return strings.Replace(picture, ">", "><title>"+escape(c.Title())+"</title>", 1), nil
-}
-
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
 // style is how text looks.

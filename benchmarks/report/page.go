@@ -86,7 +86,7 @@ func page(r *result.Result) ([]byte, error) {
 	view := pageView{
 		Result: r, Day: r.Date.Format(time.DateOnly), Machine: machineFacts(r), Method: methodFacts(r), Goals: goals(r), Gaps: notMeasured(r),
 		Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
-		Ways: section{table: plainText(waysTable(ofSmall(r))), ID: "way-table"}, Many: section{table: callersTable(f), ID: "many-table"},
+		Ways: section{table: plainText(waysTable(ofSmall(r))), ID: "way-table", Class: "ways"}, Many: section{table: callersTable(f), ID: "many-table"},
 		Counts: section{table: measuresTable(r.Measures), ID: "measures"},
 	}
 	view.Beaten, view.Compared = notFastest(r)

@@ -106,12 +106,20 @@ type kind struct {
 	says func(cell) string
 }
 
+// HasPublished reports whether the table has published figures beside those of this run.
+func (t table) HasPublished() bool {
+	for i := range t.Head[1:] {
+		if len(t.Lines) > 0 && t.has(i, func(c cell) bool { return c.Theirs != "" }) {
+			return true
+		}
+	}
+	return false
+}
+
 // here tells figures of this run from published ones, in a table that has both.
 func (t table) here() string {
-	for i := range t.Head[1:] {
-		if t.has(i, func(c cell) bool { return c.Theirs != "" }) {
-			return " here"
-		}
+	if t.HasPublished() {
+		return " here"
 	}
 	return ""
 }
