@@ -3,10 +3,13 @@ package load
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/decades"
 )
 
-// A class of a histogram is exact below subClasses nanoseconds, and spans less than
+// A class of a histogram is exact below 2*subClasses nanoseconds, and spans less than
 // 0.4 % of its values above.
 const (
 	subClassBits = 8
@@ -94,4 +97,30 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 		}
 	}
 	return h.max
+}
+
+// Decades returns how many latencies are in each class of package decades, from the
+// first that is not empty to the last, and where these classes begin. Above 511 ns a
+// latency up to 0.4 % below the next class may count there.
+func (h *Histogram) Decades() (lower, counts []int64) {
+	if h.count == 0 {
+		return nil, nil
+	}
+	all := decades.Bounds(uint64(h.max))
+	classIn := func(value time.Duration) int {
+		at, found := slices.BinarySearch(all, int64(value))
+		if !found {
+			at--
+		}
+		return at
+	}
+	first := classIn(h.min)
+	lower = all[first : classIn(h.max)+1]
+	counts = make([]int64, len(lower))
+	for class, count := range h.counts {
+		if count > 0 {
+			counts[classIn(min(time.Duration(highestOf(class)), h.max))-first] += int64(count)
+		}
+	}
+	return lower, counts
 }

@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -62,5 +63,28 @@ func TestEmptyHistogram(t *testing.T) {
 	var h load.Histogram
 	if h.Percentile(0.5) != 0 || h.Mean() != 0 || h.Count() != 0 {
 		t.Errorf("%v %v", h.Percentile(0.5), h.Mean())
+	}
+}
+
+// The classes of decades hold every latency, where package decades has it.
+func TestDecades(t *testing.T) {
+	var h load.Histogram
+	for _, latency := range []time.Duration{100, 125, 126, 999, 1_000, 2_500_000} {
+		h.Add(latency)
+	}
+	lower, counts := h.Decades()
+	held := map[int64]int64{}
+	for i, count := range counts {
+		if count > 0 {
+			held[lower[i]] = count
+		}
+	}
+	want := map[int64]int64{100: 2, 126: 1, 794: 1, 1_000: 1, 1_995_262: 1}
+	if !maps.Equal(held, want) || lower[0] != 100 {
+		t.Errorf("got %v, want %v", held, want)
+	}
+	var none load.Histogram
+	if lower, counts := none.Decades(); lower != nil || counts != nil {
+		t.Errorf("of none: %v %v", lower, counts)
 	}
 }

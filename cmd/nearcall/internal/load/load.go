@@ -2,6 +2,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -17,7 +18,52 @@ type Result struct {
 	// Failed calls are counted and not timed.
 	Failed  uint64
 	Failure error // the first that a caller had; nil for none
+	// Missed calls were due at the rate that was asked for, and not begun when the run
+	// ended: the callers could not keep it.
+	Missed  uint64
 	Elapsed time.Duration
+}
+
+// Add adds what was done in another run, after this one.
+func (r *Result) Add(other *Result) {
+	r.addCalls(other)
+	r.Elapsed += other.Elapsed
+}
+
+func (r *Result) addCalls(other *Result) {
+	r.Latency.Merge(&other.Latency)
+	r.Failed += other.Failed
+	r.Missed += other.Missed
+	if r.Failure == nil {
+		r.Failure = other.Failure
+	}
+}
+
+// Once lets every caller call once, at most so many at a time. It returns the first
+// error of any, after which none begins.
+func Once(ctx context.Context, callers []Call, atATime int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first error
+	var fail sync.Once
+	next := make(chan Call)
+	var running sync.WaitGroup
+	for range min(atATime, len(callers)) {
+		running.Go(func() {
+			for call := range next {
+				if err := call(ctx); err != nil {
+					fail.Do(func() { first = err })
+					cancel()
+				}
+			}
+		})
+	}
+	for i := 0; i < len(callers) && ctx.Err() == nil; i++ {
+		next <- callers[i]
+	}
+	close(next)
+	running.Wait()
+	return cmp.Or(first, ctx.Err())
 }
 
 // Run lets all callers call until length has passed or ctx ends, each one call
@@ -41,11 +87,7 @@ func Run(ctx context.Context, callers []Call, perSecond float64, length time.Dur
 	running.Wait()
 	all := Result{Elapsed: time.Since(begin)}
 	for i := range results {
-		all.Latency.Merge(&results[i].Latency)
-		all.Failed += results[i].Failed
-		if all.Failure == nil {
-			all.Failure = results[i].Failure
-		}
+		all.addCalls(&results[i])
 	}
 	return all
 }
@@ -59,12 +101,9 @@ type caller struct {
 }
 
 func (c *caller) run(ctx context.Context) (r Result) {
-	for ctx.Err() == nil {
-		begin := time.Now()
-		if c.period > 0 {
-			begin = c.awaitTurn(ctx)
-		}
-		if !begin.Before(c.until) {
+	for ctx.Err() == nil && time.Now().Before(c.until) {
+		begin, called := c.awaitTurn(ctx)
+		if !called {
 			break
 		}
 		err := c.call(ctx)
@@ -79,22 +118,39 @@ func (c *caller) run(ctx context.Context) (r Result) {
 				r.Failure = err
 			}
 		}
-		if !end.Before(c.until) {
-			break
-		}
 	}
+	r.Missed = c.missed(time.Now())
 	return r
 }
 
-// awaitTurn waits until a call is due and returns from when it is to be timed.
-func (c *caller) awaitTurn(ctx context.Context) time.Time {
-	due := c.due
-	c.due = due.Add(c.period)
-	if !time.Now().Before(due) {
-		return due
+// awaitTurn waits until a call is due and returns from when it is to be timed, or
+// false when the run ends first.
+func (c *caller) awaitTurn(ctx context.Context) (begin time.Time, called bool) {
+	begin = time.Now()
+	if c.period == 0 {
+		return begin, true
 	}
-	sleepUntil(ctx, earlier(due, c.until))
-	return time.Now()
+	due := c.due
+	if begin.Before(due) {
+		sleepUntil(ctx, earlier(due, c.until))
+		begin = time.Now()
+	} else {
+		begin = due
+	}
+	if ctx.Err() != nil || !begin.Before(c.until) {
+		return begin, false
+	}
+	c.due = due.Add(c.period)
+	return begin, true
+}
+
+// missed returns how many calls were due until now, or the end, and were not begun.
+func (c *caller) missed(now time.Time) uint64 {
+	late := earlier(now, c.until).Sub(c.due)
+	if c.period == 0 || late <= 0 {
+		return 0
+	}
+	return uint64((late + c.period - 1) / c.period)
 }
 
 func earlier(a, b time.Time) time.Time {
