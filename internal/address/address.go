@@ -36,6 +36,9 @@ const (
 	SpinDedicated
 )
 
+// String returns the parameter's value.
+func (s Spin) String() string { return [...]string{"auto", "off", "dedicated"}[s] }
+
 // Abstract reports whether the address lies in the abstract namespace.
 func (a Address) Abstract() bool { return a.Network == "unix" && strings.HasPrefix(a.Target, "@") }
 

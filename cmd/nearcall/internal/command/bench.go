@@ -5,32 +5,36 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nearcall/nearcall/client"
-	"github.com/nearcall/nearcall/cmd/nearcall/internal/load"
-	"github.com/nearcall/nearcall/internal/cputime"
-	"github.com/nearcall/nearcall/status"
 )
 
 const (
 	benchDuration   = 5 * time.Second
 	benchWarmUp     = 500 * time.Millisecond
+	benchRounds     = 3 // of several settings
+	benchRoundsMax  = 1_000
 	benchCallersMax = 10_000
 )
 
 // A benching is one run of `nearcall bench`.
 type benching struct {
 	*program
-	callers  int
-	shared   bool
-	duration time.Duration
-	warmUp   time.Duration
-	rate     float64
-	raw      bool
-	json     bool
+	callers      []int
+	payloadBytes []int
+	transports   []string
+	rounds       int
+	shared       bool
+	duration     time.Duration
+	warmUp       time.Duration
+	rate         float64
+	raw          bool
+	json         bool
+	output       string
 }
 
 func (p *program) benchCommand() *cobra.Command {
@@ -48,15 +52,23 @@ Each of the --callers waits for its answer before it calls again, on a connectio
 its own as a process of its own has it. Without --rate they call as fast as they can,
 which shows what a server can do; with it calls are due at fixed times, as users are
 who do not wait for each other, and a call that was held up by a slow one counts
-from when it was due. Every call is measured.
+from when it was due; those that were due and never begun are told as missed. Every
+call is measured. Those of --warm-up are not, and go as fast as they can.
+
+With lists, as --callers 1,16 --transport shm,socket, every combination is a setting:
+they take turns in --rounds, each for its part of --duration in each, so that what
+else the machine does meets all alike. One table shows them. A setting that could not
+be measured says why in its row, and the exit code is 1.
 
 ARGUMENTs are those of 'nearcall call'. Failed calls are counted and not timed; if
-there were any, the exit code is that of the first.
+there were any, the exit code is that of the first; 1 with several settings.
 
 ` + exitCodesText(),
 		Example: `  nearcall bench unix:/tmp/demo.sock one
   nearcall bench --callers 16 --duration 10s unix:/tmp/demo.sock ack 3 4
   nearcall bench --rate 1000 'unix:/tmp/demo.sock?shm=off' md5 hoge
+  nearcall bench --callers 1,16 --transport shm,socket unix:/tmp/demo.sock one
+  nearcall bench --payload-bytes 64,4096 --output results unix:/tmp/demo.sock echo
   nearcall bench --json unix:/tmp/demo.sock one | jq .p99_ns`,
 		Args:              arguments(cobra.MinimumNArgs(2)),
 		ValidArgsFunction: p.completeFunction,
@@ -68,22 +80,49 @@ there were any, the exit code is that of the first.
 			return b.run(cmd.Context(), args[0], args[1], args[2:])
 		},
 	}
-	flags := cmd.Flags()
-	flags.SetInterspersed(false)
-	flags.IntVarP(&b.callers, "callers", "c", 1, "how many call at a time")
-	flags.BoolVar(&b.shared, "shared", false, "let all callers share one connection, as goroutines of one client do")
-	flags.DurationVarP(&b.duration, "duration", "d", benchDuration, "how long to measure")
-	flags.DurationVar(&b.warmUp, "warm-up", benchWarmUp, "how long to call before that")
-	flags.Float64Var(&b.rate, "rate", 0, "calls per second of all callers together (default as fast as they can)")
-	flags.BoolVar(&b.raw, "raw", false, "send one argument as raw bytes, without asking for the function's types")
-	flags.BoolVar(&b.json, "json", false, "print a JSON object with nanoseconds, and an error as JSON")
+	b.addFlags(cmd)
 	return cmd
 }
 
+func (b *benching) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.IntSliceVarP(&b.callers, "callers", "c", []int{1}, "how many call at a time")
+	flags.IntSliceVar(&b.payloadBytes, "payload-bytes", nil, "add a last ARGUMENT of so many bytes, for a function that takes a string or bytes there")
+	flags.StringSliceVar(&b.transports, "transport", nil, "shm or socket: shared memory, or without it (default as ADDRESS says)")
+	flags.IntVar(&b.rounds, "rounds", 0, "in how many turns each setting is measured (default 3 for several settings, 1 for one)")
+	flags.BoolVar(&b.shared, "shared", false, "let all callers share one connection, as goroutines of one client do")
+	flags.DurationVarP(&b.duration, "duration", "d", benchDuration, "how long to measure each setting, in all rounds together")
+	flags.DurationVar(&b.warmUp, "warm-up", benchWarmUp, "how long to call before that, in each round")
+	flags.Float64Var(&b.rate, "rate", 0, "calls per second of all callers together (default as fast as they can)")
+	flags.BoolVar(&b.raw, "raw", false, "send one argument as raw bytes, without asking for the function's types")
+	flags.BoolVar(&b.json, "json", false, "print a JSON object with nanoseconds, and an error as JSON")
+	flags.StringVarP(&b.output, "output", "o", "", "also write that object into this `FOLDER`, named by date and machine")
+	offer := []cobra.Completion{cobra.CompletionWithDesc(transportMemory, "shared memory"), cobra.CompletionWithDesc(transportSocket, "the socket alone")}
+	if err := cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions(offer, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined above
+	}
+}
+
 func (b *benching) check() error {
+	for _, callers := range b.callers {
+		if callers < 1 || callers > benchCallersMax {
+			return fmt.Errorf("--callers %d: 1 to %d", callers, benchCallersMax)
+		}
+	}
+	for _, bytes := range b.payloadBytes {
+		if bytes < 0 || bytes > client.FrameBytesCeiling {
+			return fmt.Errorf("--payload-bytes %d: 0 to %d", bytes, client.FrameBytesCeiling)
+		}
+	}
+	for _, transport := range b.transports {
+		if !slices.Contains([]string{transportMemory, transportSocket}, transport) {
+			return fmt.Errorf("--transport %q: %s or %s", transport, transportMemory, transportSocket)
+		}
+	}
 	switch {
-	case b.callers < 1 || b.callers > benchCallersMax:
-		return fmt.Errorf("--callers %d: 1 to %d", b.callers, benchCallersMax)
+	case b.rounds < 0 || b.rounds > benchRoundsMax:
+		return fmt.Errorf("--rounds %d: 1 to %d", b.rounds, benchRoundsMax)
 	case b.duration <= 0:
 		return fmt.Errorf("--duration %v: more than 0", b.duration)
 	case b.warmUp < 0:
@@ -94,117 +133,56 @@ func (b *benching) check() error {
 	return nil
 }
 
+// run measures and tells. What nothing could be measured for is an error like that of
+// `nearcall call`.
 func (b *benching) run(ctx context.Context, address, function string, texts []string) error {
-	clients, err := b.connect(address)
-	defer func() {
-		for _, c := range clients {
-			c.Close()
-		}
-	}()
+	settings, err := b.settings(ctx, address, function, texts)
 	if err != nil {
 		return err
 	}
-	send, err := b.sender(ctx, clients[0], function, texts)
-	if err != nil {
-		return err
-	}
-	calls := make([]load.Call, b.callers)
-	for i := range calls {
-		c, reply := clients[i%len(clients)], []byte(nil)
-		calls[i] = func(ctx context.Context) error {
-			var err error
-			reply, err = send(ctx, c, reply[:0])
+	if b.output != "" {
+		// Before time is spent on what cannot be kept.
+		if err := os.MkdirAll(b.output, 0o755); err != nil {
 			return err
 		}
 	}
-	// What cannot be called at all is an error like that of `nearcall call`.
-	for _, call := range calls {
-		if err := call(ctx); err != nil {
+	b.setRounds(len(settings))
+	m := measurement{benching: b, address: address, settings: settings}
+	stopped := m.measure(ctx)
+	if only := settings[0]; len(settings) == 1 && only.failure != nil {
+		return cmp.Or(stopped, only.failure)
+	}
+	report := b.report(address, function, settings)
+	if err := b.tell(report); err != nil {
+		return err
+	}
+	if stopped != nil {
+		return stopped
+	}
+	return failureOf(settings)
+}
+
+func (b *benching) setRounds(settings int) {
+	switch {
+	case b.rounds > 0:
+	case settings > 1:
+		b.rounds = benchRounds
+	default:
+		b.rounds = 1
+	}
+}
+
+// tell prints the report, and writes it where that was asked for.
+func (b *benching) tell(report *benchReport) error {
+	if b.json {
+		if err := report.encode(b.out); err != nil {
 			return err
 		}
+	} else {
+		b.print(report)
 	}
-	return b.measure(ctx, calls, clients[0], function)
-}
-
-// connect makes the clients; they connect with their first calls.
-func (b *benching) connect(address string) ([]*client.Client, error) {
-	clients := make([]*client.Client, 0, b.callers)
-	for range b.callers {
-		c, err := b.client(address)
-		if err != nil {
-			return clients, err
-		}
-		clients = append(clients, c)
-		if b.shared {
-			break
-		}
+	if b.output == "" {
+		return nil
 	}
-	return clients, nil
-}
-
-// A sender makes one call and returns the reply in dst, which may grow.
-type sender func(ctx context.Context, c *client.Client, dst []byte) ([]byte, error)
-
-// sender encodes the arguments, once for all calls.
-func (b *benching) sender(ctx context.Context, c *client.Client, function string, texts []string) (sender, error) {
-	calling := &calling{program: b.program}
-	if b.raw {
-		payload, err := calling.rawArgument(texts)
-		return func(ctx context.Context, c *client.Client, dst []byte) ([]byte, error) {
-			return c.CallRaw(ctx, function, payload, dst)
-		}, err
-	}
-	description, err := c.Describe(ctx, function)
-	if err != nil {
-		return nil, err
-	}
-	request, err := calling.encode(description, texts)
-	return func(ctx context.Context, c *client.Client, dst []byte) ([]byte, error) {
-		return c.CallMessagePack(ctx, function, request, dst)
-	}, err
-}
-
-func (b *benching) measure(ctx context.Context, calls []load.Call, c *client.Client, function string) error {
-	server := serverProcess(ctx, c)
-	finish := b.showProgress()
-	load.Run(ctx, calls, b.rate, b.warmUp)
-	before, err := cpuOf(server)
-	if err != nil {
-		return err
-	}
-	transport := c.Transport()
-	r := load.Run(ctx, calls, b.rate, b.duration)
-	// A server that is gone leaves what was before.
-	transport = cmp.Or(c.Transport(), transport)
-	after, err := cpuOf(server)
-	finish()
-	if err != nil {
-		return err
-	}
-	report := b.report(c.Address(), function, transport, &r)
-	report.addCPU(before, after)
-	if err := b.print(report); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return status.Errorf(status.Cancelled, "stopped after %v of %v", r.Elapsed.Round(time.Millisecond), b.duration)
-	}
-	return r.Failure
-}
-
-// cpuUse is what both sides have used of the CPUs.
-type cpuUse struct {
-	caller, server time.Duration
-	serverKnown    bool
-}
-
-// cpuOf asks for this process and the server's, which may be 0 or have ended.
-func cpuOf(server int) (use cpuUse, err error) {
-	if use.caller, err = cputime.Of(os.Getpid()); err != nil || server == 0 {
-		return use, err
-	}
-	var gone error
-	use.server, gone = cputime.Of(server)
-	use.serverKnown = gone == nil
-	return use, nil
+	return report.write(b.output, b.err)
 }

@@ -1,137 +1,179 @@
 package command
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"os"
+	"maps"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
-
-	"github.com/nearcall/nearcall/cmd/nearcall/internal/load"
+	"unicode/utf8"
 )
 
-// A benchReport is what --json prints.
-type benchReport struct {
-	Address   string        `json:"address"`
-	Function  string        `json:"function"`
-	Transport string        `json:"transport"`
-	Callers   int           `json:"callers"`
-	Shared    bool          `json:"shared"`
-	Rate      float64       `json:"rate,omitempty"` // that was asked for
-	ElapsedNs time.Duration `json:"elapsed_ns"`
-	Calls     uint64        `json:"calls"` // that succeeded
-	Failed    uint64        `json:"failed"`
-	PerS      float64       `json:"per_s"`
-
-	MinNs  time.Duration `json:"min_ns"`
-	MeanNs time.Duration `json:"mean_ns"`
-	P50Ns  time.Duration `json:"p50_ns"`
-	P90Ns  time.Duration `json:"p90_ns"`
-	P99Ns  time.Duration `json:"p99_ns"`
-	P999Ns time.Duration `json:"p999_ns"`
-	MaxNs  time.Duration `json:"max_ns"`
-
-	CallerCPUNs time.Duration `json:"caller_cpu_ns_per_call"`
-	// Left out where it cannot be read.
-	ServerCPUNs *time.Duration `json:"server_cpu_ns_per_call,omitempty"`
+// print shows one setting in full and several in a table.
+func (b *benching) print(r *benchReport) {
+	if len(r.Rows) == 1 {
+		b.printOne(r)
+		return
+	}
+	fmt.Fprintf(b.out, "%s, %s; times in µs\n", styleFor(b.out).bold(r.Function), b.manner())
+	table := newBenchTable(len(b.payloadBytes) > 0)
+	for _, row := range r.Rows {
+		table.add(row)
+	}
+	fmt.Fprint(b.out, table.String())
 }
 
-func (b *benching) report(address, function, transport string, r *load.Result) *benchReport {
-	l := &r.Latency
-	return &benchReport{
-		Address: address, Function: function, Transport: transport,
-		Callers: b.callers, Shared: b.shared, Rate: b.rate, ElapsedNs: r.Elapsed,
-		Calls: l.Count(), Failed: r.Failed, PerS: float64(l.Count()) / r.Elapsed.Seconds(),
-		MinNs: l.Min(), MeanNs: l.Mean(), MaxNs: l.Max(),
-		P50Ns: l.Percentile(0.5), P90Ns: l.Percentile(0.9), P99Ns: l.Percentile(0.99), P999Ns: l.Percentile(0.999),
+func (b *benching) printOne(r *benchReport) {
+	row := r.Rows[0]
+	fmt.Fprintf(b.out, "%s by %s, %s, %s\n", styleFor(b.out).bold(r.Function), row.Transport, countOf(row.Callers, "caller"), b.manner())
+	line := func(name, value string) { fmt.Fprintf(b.out, "    %-11s %12s\n", name, value) }
+	line("calls", fmt.Sprint(row.Calls))
+	if row.FailedCalls > 0 {
+		line("failed", fmt.Sprint(row.FailedCalls))
 	}
-}
-
-// addCPU divides what was used between two moments by the calls, failed ones included.
-func (r *benchReport) addCPU(before, after cpuUse) {
-	made := time.Duration(max(r.Calls+r.Failed, 1))
-	r.CallerCPUNs = (after.caller - before.caller) / made
-	if before.serverKnown && after.serverKnown {
-		each := (after.server - before.server) / made
-		r.ServerCPUNs = &each
+	if b.rate > 0 {
+		line("missed", fmt.Sprint(row.Missed))
 	}
-}
-
-func (b *benching) print(r *benchReport) error {
-	if b.json {
-		return json.NewEncoder(b.out).Encode(r)
-	}
-	s := styleFor(b.out)
-	fmt.Fprintf(b.out, "%s by %s, %s\n", s.bold(r.Function), r.Transport, b.manner())
-	row := func(name, value string) { fmt.Fprintf(b.out, "    %-11s %12s\n", name, value) }
-	row("calls", fmt.Sprint(r.Calls))
-	if r.Failed > 0 {
-		row("failed", fmt.Sprint(r.Failed))
-	}
-	row("per second", fmt.Sprintf("%.0f", r.PerS))
+	line("per second", fmt.Sprintf("%.0f", row.PerS))
 	for _, figure := range []struct {
 		name string
 		took time.Duration
-	}{{"p50", r.P50Ns}, {"p90", r.P90Ns}, {"p99", r.P99Ns}, {"p99.9", r.P999Ns}, {"max", r.MaxNs}} {
-		row(figure.name, benchTime(figure.took))
+	}{{"p50", row.P50Ns}, {"p90", row.P90Ns}, {"p99", row.P99Ns}, {"p99.9", row.P999Ns}, {"max", row.MaxNs}} {
+		line(figure.name, benchTime(figure.took)+" µs")
 	}
-	row("CPU, caller", benchTime(r.CallerCPUNs))
+	line("CPU, caller", benchTime(row.CallerCPUNs)+" µs")
 	server := "not readable"
-	if r.ServerCPUNs != nil {
-		server = benchTime(*r.ServerCPUNs)
+	if row.ServerCPUNs != nil {
+		server = benchTime(*row.ServerCPUNs) + " µs"
 	}
-	row("CPU, server", server)
-	return nil
+	line("CPU, server", server)
 }
 
-// manner says how the calls were made.
+// manner says how the calls of all settings were made.
 func (b *benching) manner() string {
-	callers := "1 caller"
-	if b.callers > 1 {
-		callers = fmt.Sprintf("%d callers", b.callers)
-	}
+	var words []string
 	if b.shared {
-		callers += " on one connection"
+		words = append(words, "on one connection")
 	}
 	if b.rate > 0 {
-		callers += fmt.Sprintf(", %v calls per second", b.rate)
+		words = append(words, fmt.Sprintf("%v calls per second", b.rate))
 	}
-	return fmt.Sprintf("%s, %v after %v of warm-up", callers, b.duration, b.warmUp)
+	length := fmt.Sprintf("%v after %v of warm-up", shortened(b.roundLength()), b.warmUp)
+	if b.rounds > 1 {
+		length = fmt.Sprintf("%d rounds of %s", b.rounds, length)
+	}
+	return strings.Join(append(words, length), ", ")
+}
+
+// shortened leaves out digits that say nothing.
+func shortened(t time.Duration) time.Duration {
+	if t < time.Millisecond {
+		return t
+	}
+	return t.Round(time.Millisecond)
+}
+
+func countOf(count int, what string) string {
+	if count == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", count, what)
+}
+
+// transportsText tells how connections carried calls, and how many each way if it was
+// not the same for all.
+func transportsText(connections map[string]int) string {
+	ways := slices.SortedFunc(maps.Keys(connections), func(a, b string) int {
+		return cmp.Or(connections[b]-connections[a], strings.Compare(a, b))
+	})
+	if len(ways) == 1 {
+		return ways[0]
+	}
+	for i, way := range ways {
+		ways[i] = fmt.Sprintf("%s (%d)", way, connections[way])
+	}
+	return strings.Join(ways, " and ")
 }
 
 // benchTime shows a time in microseconds, so that a column of them can be compared.
 func benchTime(t time.Duration) string {
-	return fmt.Sprintf("%.2f µs", float64(t)/float64(time.Microsecond))
+	return fmt.Sprintf("%.2f", float64(t)/float64(time.Microsecond))
 }
 
-const progressPeriod = 100 * time.Millisecond
+// A benchTable has a row for each setting. Numbers stand right, in columns as wide as
+// the widest needs; what follows in words takes no part in that.
+type benchTable struct {
+	payloads bool
+	lines    []benchLine
+}
 
-// showProgress shows on a terminal how far the run is, until finish is called.
-func (b *benching) showProgress() (finish func()) {
-	file, ok := b.err.(*os.File)
-	if !ok || !isTerminal(file) {
-		return func() {}
+type benchLine struct {
+	cells []string
+	words string   // instead of figures
+	notes []string // below them
+}
+
+func newBenchTable(payloads bool) *benchTable {
+	t := &benchTable{payloads: payloads}
+	t.lines = []benchLine{{cells: append(t.setting("callers", "bytes", "transport"),
+		"per second", "p50", "p50 by round", "p99", "p99.9", "CPU caller", "CPU server")}}
+	return t
+}
+
+func (t *benchTable) setting(callers, bytes, transport string) []string {
+	if t.payloads {
+		return []string{bytes, callers, transport}
 	}
-	bar := progressbar.NewOptions64(int64(b.warmUp+b.duration), progressbar.OptionSetWriter(file), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription("calling"), progressbar.OptionSetElapsedTime(false))
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		ticks := time.NewTicker(progressPeriod)
-		defer ticks.Stop()
-		for begin := time.Now(); ; {
-			select {
-			case <-done:
-				_ = bar.Finish() // clears the line
-				return
-			case <-ticks.C:
-				_ = bar.Set64(min(int64(time.Since(begin)), int64(b.warmUp+b.duration)-1))
-			}
+	return []string{callers, transport}
+}
+
+func (t *benchTable) add(row *benchRow) {
+	bytes := ""
+	if row.PayloadBytes != nil {
+		bytes = fmt.Sprint(*row.PayloadBytes)
+	}
+	line := benchLine{cells: t.setting(fmt.Sprint(row.Callers), bytes, cmp.Or(row.Transport, "-"))}
+	if row.Failed != "" {
+		line.words = "failed: " + row.Failed
+		t.lines = append(t.lines, line)
+		return
+	}
+	server := "-"
+	if row.ServerCPUNs != nil {
+		server = benchTime(*row.ServerCPUNs)
+	}
+	rounds := benchTime(slices.Min(row.P50NsRounds)) + "-" + benchTime(slices.Max(row.P50NsRounds))
+	line.cells = append(line.cells, fmt.Sprintf("%.0f", row.PerS), benchTime(row.P50Ns), rounds, benchTime(row.P99Ns), benchTime(row.P999Ns),
+		benchTime(row.CallerCPUNs), server)
+	if row.FailedCalls > 0 {
+		line.notes = append(line.notes, fmt.Sprintf("%s failed: %s", countOf(int(row.FailedCalls), "call"), row.Failure))
+	}
+	if row.Missed > 0 {
+		line.notes = append(line.notes, countOf(int(row.Missed), "call")+" missed: due and never begun")
+	}
+	t.lines = append(t.lines, line)
+}
+
+func (t *benchTable) String() string {
+	widths := make([]int, len(t.lines[0].cells))
+	for _, line := range t.lines {
+		for i, cell := range line.cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
-	}()
-	return func() {
-		close(done)
-		<-ended
 	}
+	var text strings.Builder
+	for _, line := range t.lines {
+		for i, cell := range line.cells {
+			fmt.Fprintf(&text, "  %*s", widths[i], cell)
+		}
+		if line.words != "" {
+			fmt.Fprintf(&text, "  %s", line.words)
+		}
+		text.WriteByte('\n')
+		for _, note := range line.notes {
+			fmt.Fprintf(&text, "      %s\n", note)
+		}
+	}
+	return text.String()
 }

@@ -121,6 +121,11 @@ func (c *calling) encode(f *schema.Function, texts []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.encodeTexts(f, texts)
+}
+
+// encodeTexts makes arguments that were read.
+func (c *calling) encodeTexts(f *schema.Function, texts []string) ([]byte, error) {
 	request, err := codec.AppendArgumentsFromText(nil, f, texts)
 	if err != nil {
 		return nil, status.Errorf(status.InvalidArgument, "%w; the function is %s", err, signature(f)).With(status.OutcomeNotExecuted)

@@ -14,6 +14,7 @@ func TestCompleteFunctionNames(t *testing.T) {
 	}
 	nearcall(t, "__complete", "call", "").expect(t, 0, "unix:/")
 	nearcall(t, "__complete", "gen", "").expect(t, 0, "python\n")
+	nearcall(t, "__complete", "bench", "--transport", "").expect(t, 0, "shm\tshared memory\n", "socket\t")
 	if got := nearcall(t, "__complete", "call", "unix:/no/such/socket", "").expect(t, 0); strings.Contains(got.out, "greet") {
 		t.Fatalf("got %s", got.out)
 	}

@@ -96,7 +96,8 @@ func exitCodesText() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Exit codes:\n")
 	fmt.Fprintf(&text, "  %3d  success\n", exitOK)
-	fmt.Fprintf(&text, "  %3d  a file cannot be read or written; 'schema diff' found an incompatible change\n", exitFailed)
+	fmt.Fprintf(&text, "  %3d  a file cannot be read or written; 'schema diff' found an incompatible change;\n", exitFailed)
+	fmt.Fprintf(&text, "       'bench' could not measure one of several settings\n")
 	fmt.Fprintf(&text, "  %3d  the command line cannot be understood\n", exitUsage)
 	for code := status.Cancelled; code <= codesLast; code++ {
 		fmt.Fprintf(&text, "  %3d  %s\n", exitCallsFrom+int(code), code)

@@ -94,12 +94,12 @@ func (r run) expectOut(t *testing.T, out string) {
 }
 
 // serve serves functions and returns the address.
-func serve(t *testing.T, register func(*server.Server)) string {
+func serve(t *testing.T, register func(*server.Server), options ...server.Option) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "nc")
 	must(t, err)
 	address := "unix:" + filepath.Join(directory, "s")
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s := server.New(append(options, server.WithLogger(slog.New(slog.DiscardHandler)))...)
 	register(s)
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, address)

@@ -78,8 +78,8 @@ it from standard input.
 	return root
 }
 
-// client makes the client of an address by the shared flags.
-func (p *program) client(address string) (*client.Client, error) {
+// client makes the client of an address by the shared flags, and more options.
+func (p *program) client(address string, more ...client.Option) (*client.Client, error) {
 	options := []client.Option{client.WithTimeout(p.timeout), client.WithName("nearcall/" + client.Version), client.WithLogger(p.logger()),
 		client.WithFrameBytesMax(client.FrameBytesCeiling)}
 	if p.anyUser {
@@ -88,7 +88,7 @@ func (p *program) client(address string) (*client.Client, error) {
 	if p.abstract {
 		options = append(options, client.WithAbstractAddresses())
 	}
-	return client.New(address, options...)
+	return client.New(address, append(options, more...)...)
 }
 
 func (p *program) logger() *slog.Logger { return p.loggerFrom(slog.LevelWarn, false) }
