@@ -41,8 +41,12 @@ const char *subject_path(const char *address)
 
 void subject_fill(uint8_t *data, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++)
-        data[i] = (uint8_t)(i * 31 + 7);
+    uint32_t state = 1;
+
+    for (size_t i = 0; i < bytes; i++) {
+        state = state * 1664525 + 1013904223;
+        data[i] = (uint8_t)(state >> 24);
+    }
 }
 
 static void sleep_until(uint64_t due_ns)

@@ -55,7 +55,7 @@ uint64_t allocations_count(void);
 /* The path in "unix:/path"; NULL after a message on stderr. */
 const char *subject_path(const char *address);
 
-/* Bytes that no short cut could guess, the same in every program. */
+/* Bytes that no short cut could guess and nothing could compress, the same in every program. */
 void subject_fill(uint8_t *data, size_t bytes);
 
 #endif

@@ -86,7 +86,8 @@ sub subject {
     my $go = Nearcall->new($address);
     become_child() if $mode =~ s/\Achild-//;
     if ($mode eq 'raw') {
-        my $payload = pack 'C*', map { ($_ * 31 + 7) & 255 } 0 .. $payload_bytes - 1;
+        my $state = 1;
+        my $payload = pack 'C*', map { ($state = ($state * 1664525 + 1013904223) & 0xFFFFFFFF) >> 24 } 1 .. $payload_bytes;
         return (sub { $go->call(echo => $payload) }, $payload, $go);
     }
     my ($function, $arguments, $expected) = ($known{$mode} // die "no mode $mode, see caller.pl\n")->@*;

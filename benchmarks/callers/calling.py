@@ -9,6 +9,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import perf_counter_ns, process_time_ns, sleep
 from typing import NoReturn
 
@@ -18,13 +19,44 @@ NS_PER_S = 1_000_000_000
 # A timer wakes a caller a little late, and a call is timed from then. What is later than
 # this, or than the time between two calls, is a stall, and counts.
 TIMER_LATE_NS_MAX = NS_PER_MS
+VERIFIED_CALLS = 10  # of each caller
 
 Call = Callable[[], object]
+Exchange = Callable[[bytes], bytes]  # sends a request and returns the answer
 
 
-def payload_of(size: int) -> bytes:
-    """Returns bytes that no short cut could guess, the same in every program."""
-    return bytes((i * 31 + 7) & 255 for i in range(size))
+def payload_of(size: int, caller: int = 0) -> bytes:
+    """Returns bytes that no short cut could guess and nothing could compress, the same in every program.
+
+    Callers that are told apart have others.
+    """
+    state = 1 + caller
+    payload = bytearray(size)
+    for i in range(size):
+        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
+        payload[i] = state >> 24
+    return bytes(payload)
+
+
+def echoing(exchanges: list[Exchange], payload: bytes) -> list[Call]:
+    """Returns callers that have sent this, and got it back, once."""
+    for exchange in exchanges:
+        if exchange(payload) != payload:
+            sys.exit("the echo differs")
+    return [partial(exchange, payload) for exchange in exchanges]
+
+
+def verify(exchanges: list[Exchange], size: int) -> None:
+    """Lets all call at the same time, each with bytes of its own, and compares every answer in full."""
+
+    def calls(numbered: tuple[int, Exchange]) -> None:
+        payload = payload_of(size, numbered[0])
+        for _ in range(VERIFIED_CALLS):
+            if numbered[1](payload) != payload:
+                raise ValueError(f"the echo of caller {numbered[0]} differs")
+
+    with ThreadPoolExecutor(len(exchanges)) as threads:
+        list(threads.map(calls, enumerate(exchanges)))
 
 
 def differs(answer: object, expected: object) -> NoReturn:
@@ -66,9 +98,8 @@ def call_paced(call: Call, expected: object, begin: int, until: int, pace: int) 
             return samples
 
 
-def measure(calls: list[Call], expected: object, run_ms: int, per_s: int) -> tuple[list[array[int]], int]:
+def measure(calls: list[Call], expected: object, run_ms: int, per_s: int, begin: int) -> tuple[list[array[int]], int]:
     """Returns the samples of each caller, and for how long they called. Each is a thread, a single one this."""
-    begin = perf_counter_ns()
     until = begin + run_ms * NS_PER_MS
 
     def one(call: Call) -> array[int]:
@@ -93,12 +124,13 @@ def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: 
     for line in sys.stdin:
         command, *numbers = line.split()
         if command != "run" or not numbers:
-            sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND]", got {line}')
+            sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]", got {line}')
         run_ms, per_s, begin_ns, *_ = *map(int, numbers), 0, 0
-        if begin_ns:
-            sys.exit(f"callers of Python have no time to begin, got {line}")
+        # Its clock is perf_counter_ns's on Linux.
+        if begin_ns and (early := begin_ns - perf_counter_ns()) > 0:
+            sleep(early / NS_PER_S)
         begin_cpu = process_time_ns()
-        samples, elapsed = measure(calls, expected, run_ms, per_s)
+        samples, elapsed = measure(calls, expected, run_ms, per_s, begin_ns or perf_counter_ns())
         cpu = process_time_ns() - begin_cpu
         count = sum(map(len, samples))
         head = array("Q", [count, elapsed, cpu, NOT_COUNTED, count, transport()])

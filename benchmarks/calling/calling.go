@@ -17,11 +17,20 @@ import (
 // a goroutine.
 type Call func() error
 
-// Payload returns bytes that no short cut could guess, the same in every program.
-func Payload(size int) []byte {
+// payloadSeed is what the bytes of payloads begin with, in every program.
+const payloadSeed = 1
+
+// Payload returns bytes that no short cut could guess and nothing could compress, the
+// same in every program.
+func Payload(size int) []byte { return PayloadOf(0, size) }
+
+// PayloadOf returns the payload of one of several callers, unlike all others'.
+func PayloadOf(caller, size int) []byte {
 	payload := make([]byte, size)
+	state := uint32(payloadSeed + caller)
 	for i := range payload {
-		payload[i] = byte(i*31 + 7)
+		state = state*1664525 + 1013904223
+		payload[i] = byte(state >> 24)
 	}
 	return payload
 }

@@ -1,7 +1,10 @@
 package calling_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,4 +117,56 @@ func TestEchoesAreCompared(t *testing.T) {
 	if err := calls[0](); !errors.Is(err, calling.ErrDiffers) {
 		t.Errorf("another length: %v", err)
 	}
+}
+
+// What compresses what it sends by itself has no advantage.
+func TestPayloadsCannotBeCompressed(t *testing.T) {
+	const size = 64 << 10
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	if _, err := writer.Write(calling.Payload(size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if compressed.Len() < size {
+		t.Errorf("%d bytes became %d", size, compressed.Len())
+	}
+}
+
+// The other languages' callers send the same.
+func TestPayloadsBegin(t *testing.T) {
+	if got, want := calling.Payload(6), []byte{60, 94, 129, 180, 12, 94}; !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Callers that get each other's answers, of the right length, are found out.
+func TestCrossedAnswersAreFound(t *testing.T) {
+	const size = 64
+	same := func(request []byte) ([]byte, error) { return request, nil }
+	if err := calling.Verify([]calling.Echo{same, same}, size); err != nil {
+		t.Errorf("the same: %v", err)
+	}
+	if err := calling.Verify(crossed(), size); !errors.Is(err, calling.ErrDiffers) {
+		t.Errorf("crossed: %v", err)
+	}
+}
+
+// crossed are two callers; each is answered what the other has asked.
+func crossed() []calling.Echo {
+	asked := [2]chan []byte{make(chan []byte, 1), make(chan []byte, 1)}
+	var once [2]sync.Once
+	echo := func(i int) calling.Echo {
+		return func(request []byte) (answer []byte, err error) {
+			answer = request
+			once[i].Do(func() {
+				asked[i] <- request
+				answer = <-asked[1-i]
+			})
+			return answer, nil
+		}
+	}
+	return []calling.Echo{echo(0), echo(1)}
 }

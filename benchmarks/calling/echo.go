@@ -3,6 +3,8 @@ package calling
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
@@ -49,6 +51,34 @@ func UntilMemory(call Call, transport func() string) error {
 		}
 		if err := call(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// verifiedCalls are as many as each caller makes to be verified.
+const verifiedCalls = 10
+
+// Verify lets all call at the same time, each with a payload of its own, and compares
+// every answer in full.
+func Verify(echoes []Echo, size int) error {
+	failures := make([]error, len(echoes))
+	var callers sync.WaitGroup
+	for i, echo := range echoes {
+		callers.Go(func() { failures[i] = verifyCaller(echo, i, PayloadOf(i, size)) })
+	}
+	callers.Wait()
+	return errors.Join(failures...)
+}
+
+func verifyCaller(echo Echo, caller int, payload []byte) error {
+	for range verifiedCalls {
+		answer, err := echo(payload)
+		if err == nil && !bytes.Equal(answer, payload) {
+			err = ErrDiffers
+		}
+		if err != nil {
+			return fmt.Errorf("caller %d: %w", caller, err)
 		}
 	}
 	return nil

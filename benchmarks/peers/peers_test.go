@@ -3,8 +3,10 @@ package peers_test
 
 import (
 	"bufio"
-	"encoding/binary"
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,15 +16,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/peerlist"
 )
 
-var (
-	sizes   = []int{64, 4 << 10, 64 << 10, 1 << 20}
-	callers = []int{1, 16}
-)
+// What callers send, and how many there are at the same time.
+var loads = []struct{ size, callers int }{
+	{64, 1}, {64, 16}, {64, 64}, {4 << 10, 16}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 16},
+}
 
-// bytesAtOnceMax is what takes a peer seconds: D-Bus encodes byte by byte.
-var bytesAtOnceMax = map[string]int{"dbus": 1 << 20}
+// programTimeout is far more than any program here runs.
+const programTimeout = time.Minute
 
 // built is where ./build puts the programs, as benchmarks/run has it do.
 const built = "../../build/benchmarks/peers"
@@ -35,77 +40,99 @@ func TestEachPeerEchoes(t *testing.T) {
 	if output, err := exec.Command("./build", folder).CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, output)
 	}
-	for _, name := range []string{"netrpc", "ttrpc", "grpc", "connect", "drpc", "thrift", "goplugin", "nats", "dbus", "zeromq", "nng", "python-grpc", "msgpack-rpc"} {
-		t.Run(name, func(t *testing.T) {
+	for _, peer := range peerlist.All() {
+		t.Run(peer.Name, func(t *testing.T) {
 			t.Parallel()
-			if reason, err := os.ReadFile(filepath.Join(folder, name+".failed")); err == nil {
-				t.Fatalf("it cannot be built: %s", reason)
+			for _, program := range []string{peer.Name, peer.Server} {
+				if reason, err := os.ReadFile(filepath.Join(folder, program+".failed")); err == nil {
+					t.Fatalf("%s cannot be built: %s", program, reason)
+				}
 			}
-			testPeer(t, filepath.Join(folder, name), bytesAtOnceMax[name])
+			testPeer(t, peer, folder)
 		})
 	}
 }
 
-func testPeer(t *testing.T, program string, bytesMax int) {
-	var told struct {
-		Version, Configuration, Documentation string
-		Processes                             bool
-	}
-	text, err := exec.Command(program, "describe").Output()
-	if err == nil {
-		err = json.Unmarshal(text, &told)
-	}
-	if err != nil || told.Version == "" || told.Configuration == "" || !strings.HasPrefix(told.Documentation, "https://") {
-		t.Errorf("describe: %s, %v", text, err)
-	}
+func testPeer(t *testing.T, peer peerlist.Peer, folder string) {
+	program := filepath.Join(folder, peer.Name)
+	testDescription(t, program)
 	// The path of a socket is short, that of a test's folder need not be.
-	folder, err := os.MkdirTemp("", "peers-")
+	sockets, err := os.MkdirTemp("", "peers-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	server := start(t, program, "serve", "unix:"+filepath.Join(folder, "socket"))
-	for _, size := range sizes {
-		for _, count := range callers {
-			if bytesMax > 0 && size*count > bytesMax {
-				continue
-			}
-			processes, each := 1, count
-			if told.Processes {
-				processes, each = count, 1
-			}
-			testCallers(t, program, server.said, size, processes, each)
+	t.Cleanup(func() { os.RemoveAll(sockets) })
+	server := start(t, filepath.Join(folder, peer.Server), "serve", "unix:"+filepath.Join(sockets, "socket"))
+	for _, load := range loads {
+		if peer.BytesAtOnceMax > 0 && load.size*load.callers > peer.BytesAtOnceMax {
+			continue
 		}
+		processes, each := 1, load.callers
+		if peer.Processes() {
+			processes, each = load.callers, 1
+		}
+		if err := verify(t, program, server.said, load.size, processes, each); err != nil {
+			t.Errorf("%d bytes, %d callers: %v", load.size, load.callers, err)
+		}
+	}
+	testCaller(t, program, server.said)
+	if peer.Hosts {
+		testCaller(t, program, "start:"+filepath.Join(sockets, "started"))
 	}
 }
 
-// testCallers starts callers, each of which gets ready by an echo that it compares in
-// full, and lets them run at the same time.
-func testCallers(t *testing.T, program, address string, size, processes, each int) {
-	var all []started
-	for range processes {
-		all = append(all, start(t, program, "call", address, strconv.Itoa(size), strconv.Itoa(each)))
+func testDescription(t *testing.T, program string) {
+	var told struct{ Version, Language, Connections, Configuration, Documentation string }
+	text, err := exec.CommandContext(bounded(t), program, "describe").Output()
+	if err == nil {
+		err = json.Unmarshal(text, &told)
 	}
-	for _, caller := range all {
-		fmt.Fprintln(caller.in, "run 20 0 0")
+	if err != nil || told.Version == "" || told.Language == "" || told.Connections == "" || told.Configuration == "" ||
+		!strings.HasPrefix(told.Documentation, "https://") {
+		t.Errorf("describe: %s, %v", text, err)
 	}
-	for _, caller := range all {
-		head := make([]uint64, 6)
-		if err := binary.Read(caller.out, binary.NativeEndian, head); err != nil {
-			t.Fatalf("%d bytes, %d callers: no report: %v", size, each, err)
-		}
-		samples := make([]uint64, head[4])
-		if err := binary.Read(caller.out, binary.NativeEndian, samples); err != nil {
-			t.Fatalf("%d bytes, %d callers: the report breaks off: %v", size, each, err)
-		}
-		if head[0] < uint64(each) || head[0] != head[4] {
-			t.Errorf("%d bytes, %d callers: %d calls, %d samples", size, each, head[0], head[4])
-		}
-		caller.in.Close()
-		if err := caller.wait(); err != nil {
-			t.Errorf("%d bytes, %d callers: %v", size, each, err)
+}
+
+// verify lets callers call at the same time, each with bytes of its own that have to
+// come back.
+func verify(t *testing.T, program, address string, size, processes, each int) error {
+	all := make([]*exec.Cmd, processes)
+	said := make([]bytes.Buffer, processes)
+	for i := range all {
+		all[i] = exec.CommandContext(bounded(t), program, "verify", address, strconv.Itoa(size), strconv.Itoa(each))
+		all[i].Stderr = &said[i]
+		if err := all[i].Start(); err != nil {
+			return err
 		}
 	}
+	var failures []error
+	for i, caller := range all {
+		if err := caller.Wait(); err != nil {
+			failures = append(failures, fmt.Errorf("%w: %s", err, said[i].String()))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// testCaller lets a caller make a report and end.
+func testCaller(t *testing.T, program, address string) {
+	caller := start(t, program, "call", address, "64", "1")
+	fmt.Fprintln(caller.in, "run 20 0 0")
+	caller.in.Close()
+	report, err := io.ReadAll(caller.out)
+	if err != nil || len(report) == 0 || len(report)%8 != 0 {
+		t.Errorf("a report of %d bytes: %v", len(report), err)
+	}
+	if err := caller.wait(); err != nil {
+		t.Errorf("the caller: %v", err)
+	}
+}
+
+// bounded ends with the test, or when a program takes far too long.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), programTimeout)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // A started process has said that it is ready, and what comes after that.
@@ -118,7 +145,7 @@ type started struct {
 
 func start(t *testing.T, program string, args ...string) started {
 	t.Helper()
-	command := exec.Command(program, args...)
+	command := exec.CommandContext(bounded(t), program, args...)
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
@@ -146,4 +173,11 @@ func start(t *testing.T, program string, args ...string) started {
 	}
 	s.said = strings.TrimSpace(said)
 	return s
+}
+
+// What ./generate has made is of these sources, and nobody has touched it.
+func TestGeneratedCodeIsFresh(t *testing.T) {
+	if output, err := exec.Command("sha256sum", "--check", "--quiet", "generated.sha256").CombinedOutput(); err != nil {
+		t.Errorf("run benchmarks/peers/generate: %v\n%s", err, output)
+	}
 }

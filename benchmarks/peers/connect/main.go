@@ -3,10 +3,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
-	"os"
 
 	"connectrpc.com/connect"
 
@@ -16,15 +14,16 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, Connect protocol, protobuf, unencrypted HTTP/2 of net/http on both sides; all callers share one client"
+func main() {
+	program.Main(program.Peer{
+		Connections:   program.OneForAll,
+		Configuration: "Unix socket, Connect protocol, protobuf, unencrypted HTTP/2 of net/http on both sides; gzip, which it would compress every answer with, is off",
+		Documentation: "https://connectrpc.com/docs/go/deployment/",
+		Modules:       []string{"connectrpc.com/connect"},
+		Serve:         program.OnSocket(serve),
+		Open:          program.AtPath(program.Shared(open)),
+	})
 }
-func (peer) Documentation() string { return "https://connectrpc.com/docs/go/deployment/" }
-func (peer) Module() string        { return "connectrpc.com/connect" }
 
 type service struct{}
 
@@ -32,41 +31,34 @@ func (service) Echo(_ context.Context, request *connect.Request[echo.Bytes]) (*c
 	return connect.NewResponse(request.Msg), nil
 }
 
+const gzip = "gzip"
+
 func http2() *http.Protocols {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	return protocols
 }
 
-func (peer) Serve(path string) (string, error) {
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", err
-	}
+func serve(listener net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle(echoconnect.NewEchoHandler(service{}))
+	mux.Handle(echoconnect.NewEchoHandler(service{}, connect.WithCompression(gzip, nil, nil)))
 	server := &http.Server{Handler: mux, Protocols: http2()}
-	go func() { fmt.Fprintln(os.Stderr, "connect:", server.Serve(listener)) }()
-	return "unix:" + path, nil
+	return server.Serve(listener)
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
-	path, err := calling.Socket(address)
-	if err != nil {
-		return nil, err
-	}
+func open(path string) (calling.Echo, error) {
 	transport := &http.Transport{
 		Protocols: http2(),
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		},
 	}
-	client := echoconnect.NewEchoClient(&http.Client{Transport: transport}, "http://localhost")
-	return program.Shared(callers, func(request []byte) ([]byte, error) {
+	client := echoconnect.NewEchoClient(&http.Client{Transport: transport}, "http://localhost", connect.WithAcceptCompression(gzip, nil, nil))
+	return func(request []byte) ([]byte, error) {
 		answer, err := client.Echo(context.Background(), connect.NewRequest(&echo.Bytes{Data: request}))
 		if err != nil {
 			return nil, err
 		}
 		return answer.Msg.GetData(), nil
-	}), nil
+	}, nil
 }

@@ -3,9 +3,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 
 	"storj.io/drpc/drpcconn"
 	"storj.io/drpc/drpcmux"
@@ -17,15 +15,16 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, protobuf; a connection does one call at a time, so callers share a drpcpool with room for a connection each"
+func main() {
+	program.Main(program.Peer{
+		Connections:   program.OneEach + ", from a pool",
+		Configuration: "Unix socket, protobuf; a connection does one call at a time, so callers share a drpcpool with room for a connection each",
+		Documentation: "https://pkg.go.dev/storj.io/drpc/drpcpool",
+		Modules:       []string{"storj.io/drpc"},
+		Serve:         program.OnSocket(serve),
+		Open:          program.AtPath(open),
+	})
 }
-func (peer) Documentation() string { return "https://pkg.go.dev/storj.io/drpc/drpcpool" }
-func (peer) Module() string        { return "storj.io/drpc" }
 
 type service struct{}
 
@@ -33,25 +32,15 @@ func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error)
 	return request, nil
 }
 
-func (peer) Serve(path string) (string, error) {
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", err
-	}
+func serve(listener net.Listener) error {
 	mux := drpcmux.New()
 	if err := echo.DRPCRegisterEcho(mux, service{}); err != nil {
-		return "", err
+		return err
 	}
-	server := drpcserver.New(mux)
-	go func() { fmt.Fprintln(os.Stderr, "drpc:", server.Serve(context.Background(), listener)) }()
-	return "unix:" + path, nil
+	return drpcserver.New(mux).Serve(context.Background(), listener)
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
-	path, err := calling.Socket(address)
-	if err != nil {
-		return nil, err
-	}
+func open(path string, callers int) ([]calling.Echo, error) {
 	pool := drpcpool.New[string, drpcpool.Conn](drpcpool.Options{Capacity: callers})
 	dial := func(ctx context.Context, path string) (drpcpool.Conn, error) {
 		connection, err := new(net.Dialer).DialContext(ctx, "unix", path)
@@ -61,8 +50,10 @@ func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
 		return drpcconn.New(connection), nil
 	}
 	client := echo.NewDRPCEchoClient(pool.Get(context.Background(), path, dial))
-	return program.Shared(callers, func(request []byte) ([]byte, error) {
-		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
-		return answer.GetData(), err
-	}), nil
+	return program.Shared(func(string) (calling.Echo, error) {
+		return func(request []byte) ([]byte, error) {
+			answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
+			return answer.GetData(), err
+		}, nil
+	})(path, callers)
 }

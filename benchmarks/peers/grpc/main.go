@@ -3,9 +3,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -15,15 +13,16 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, protobuf, insecure credentials, everything else as it is by default; all callers share one channel and stub"
+func main() {
+	program.Main(program.Peer{
+		Connections:   program.OneForAll,
+		Configuration: "Unix socket, protobuf, insecure credentials, everything else as it is by default; callers share a channel and its stub",
+		Documentation: "https://grpc.io/docs/guides/performance/",
+		Modules:       []string{"google.golang.org/grpc"},
+		Serve:         program.OnSocket(serve),
+		Open:          program.Shared(open),
+	})
 }
-func (peer) Documentation() string { return "https://grpc.io/docs/guides/performance/" }
-func (peer) Module() string        { return "google.golang.org/grpc" }
 
 type service struct{ echo.UnimplementedEchoServer }
 
@@ -31,25 +30,20 @@ func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error)
 	return request, nil
 }
 
-func (peer) Serve(path string) (string, error) {
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", err
-	}
+func serve(listener net.Listener) error {
 	server := grpc.NewServer()
 	echo.RegisterEchoServer(server, service{})
-	go func() { fmt.Fprintln(os.Stderr, "grpc:", server.Serve(listener)) }()
-	return "unix:" + path, nil
+	return server.Serve(listener)
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
+func open(address string) (calling.Echo, error) {
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
 	client := echo.NewEchoClient(connection)
-	return program.Shared(callers, func(request []byte) ([]byte, error) {
+	return func(request []byte) ([]byte, error) {
 		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
 		return answer.GetData(), err
-	}), nil
+	}, nil
 }

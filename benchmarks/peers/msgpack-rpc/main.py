@@ -9,24 +9,51 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 from socket import socket
+from types import SimpleNamespace
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "callers"))
 
+import msgpack
 import msgpackrpc
-from calling import Call, obey, payload_of
+from calling import Exchange, echoing, obey, payload_of, verify
 from msgpackrpc.transport import tcp
 from tornado.netutil import bind_sockets
 
+PACKAGES = ["msgpack-rpc-python", "msgpack", "tornado"]
+CODEC = "msgpack._cmsgpack"  # the extension; the pure Python is msgpack.fallback
 DESCRIPTION = {
-    "version": version("msgpack-rpc-python"),
+    "version": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+    "language": "Python",
+    "connections": "one each, which is a thread",
     "configuration": (
-        "loopback TCP (its Unix sockets are not documented), Python on both sides;"
-        " a client is for one thread, so each caller, which is a thread, has its own"
+        "loopback TCP (its Unix sockets are not documented), the server answers one at a time;"
+        f" the codec is {msgpack.Packer.__module__} of a newer msgpack than it asks for, which has no extension for this Python"
     ),
     "documentation": "https://pypi.org/project/msgpack-rpc-python/",
 }
 HOST = "127.0.0.1"
 CALL_TIMEOUT_S = 30
+
+
+class Packer(msgpack.Packer):
+    """That of the old form, without a type of its own for bytes, as the library expects it."""
+
+    def __new__(cls, encoding: str | None, default: Any) -> "Packer":
+        return super().__new__(cls, default=default, use_bin_type=False)
+
+    def __init__(self, encoding: str | None, default: Any) -> None:
+        super().__init__(default=default, use_bin_type=False)
+
+
+def unpacker(encoding: str | None) -> msgpack.Unpacker:
+    return msgpack.Unpacker(raw=encoding is None, max_buffer_size=0)
+
+
+def use_the_extension() -> None:
+    if msgpack.Packer.__module__ != CODEC:
+        sys.exit(f"msgpack is {msgpack.Packer.__module__}, not {CODEC}: its extension was not built, or MSGPACK_PUREPYTHON is set")
+    tcp.msgpack = SimpleNamespace(Packer=Packer, Unpacker=unpacker)
 
 
 class Echo:
@@ -59,34 +86,30 @@ def serve() -> None:
     server.start()
 
 
-def open_callers(address: str, size: int, callers: int) -> list[Call]:
+def open_callers(address: str, callers: int) -> list[Exchange]:
     _, host, port = address.split(":")
-    payload = payload_of(size)
 
-    def opened() -> Call:
+    def opened() -> Exchange:
         client = msgpackrpc.Client(msgpackrpc.Address(host, int(port)), timeout=CALL_TIMEOUT_S)
-        if client.call("echo", payload) != payload:
-            sys.exit("the echo differs")
-
-        def call() -> None:
-            if len(client.call("echo", payload)) != size:
-                raise ValueError("the echo differs")
-
-        return call
+        return lambda payload: client.call("echo", payload)
 
     return [opened() for _ in range(callers)]
 
 
 def main() -> None:
+    use_the_extension()
     match sys.argv[1:]:
         case ["serve", _]:
             serve()
         case ["call", address, size, callers]:
-            obey(open_callers(address, int(size), int(callers)))
+            payload = payload_of(int(size))
+            obey(echoing(open_callers(address, int(callers)), payload), expected=payload)
+        case ["verify", address, size, callers]:
+            verify(open_callers(address, int(callers)), int(size))
         case ["describe"]:
             print(json.dumps(DESCRIPTION))
         case _:
-            sys.exit("usage: main.py serve ADDRESS, call ADDRESS PAYLOAD_BYTES CALLERS, or describe")
+            sys.exit("usage: main.py serve ADDRESS, call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe")
 
 
 if __name__ == "__main__":

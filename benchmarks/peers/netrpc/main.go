@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"net/rpc"
 
@@ -9,15 +10,15 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, gob (the default codec); all callers share one client"
+func main() {
+	program.Main(program.Peer{
+		Connections:   program.OneForAll,
+		Configuration: "Unix socket, gob (the default codec); every answer is read into a slice of its own",
+		Documentation: "https://pkg.go.dev/net/rpc",
+		Serve:         program.OnSocket(serve),
+		Open:          program.AtPath(program.Shared(open)),
+	})
 }
-func (peer) Documentation() string { return "https://pkg.go.dev/net/rpc" }
-func (peer) Module() string        { return "" }
 
 // Echo is the service.
 type Echo struct{}
@@ -28,29 +29,18 @@ func (Echo) Echo(request []byte, answer *[]byte) error {
 	return nil
 }
 
-func (peer) Serve(path string) (string, error) {
+func serve(listener net.Listener) error {
 	if err := rpc.Register(Echo{}); err != nil {
-		return "", err
+		return err
 	}
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", err
-	}
-	go rpc.Accept(listener)
-	return "unix:" + path, nil
+	rpc.Accept(listener)
+	return errors.New("rpc.Accept has returned")
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
-	path, err := calling.Socket(address)
-	if err != nil {
-		return nil, err
-	}
+func open(path string) (calling.Echo, error) {
 	client, err := rpc.Dial("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	return program.Shared(callers, func(request []byte) (answer []byte, err error) {
+	return func(request []byte) (answer []byte, err error) {
 		err = client.Call("Echo.Echo", request, &answer)
 		return answer, err
-	}), nil
+	}, err
 }

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-
 enum { URL_BYTES_MAX = 256 };
 
 struct caller {
@@ -69,9 +66,10 @@ static int exchange(const struct caller *caller, int compare)
     nng_msg *message = NULL;
     int error, differs;
 
-    if ((error = nng_msg_alloc(&message, 0)) != 0 ||
-        (error = nng_msg_append(message, caller->request, caller->bytes)) != 0 ||
-        (error = nng_sendmsg(caller->socket, message, 0)) != 0) {
+    if ((error = nng_msg_alloc(&message, caller->bytes)) != 0)
+        return failed("message", error);
+    memcpy(nng_msg_body(message), caller->request, caller->bytes);
+    if ((error = nng_sendmsg(caller->socket, message, 0)) != 0) {
         nng_msg_free(message);
         return failed("send", error);
     }
@@ -90,6 +88,16 @@ static int call(void *state)
     return exchange(state, 0);
 }
 
+static int compare(void *state)
+{
+    return exchange(state, 1);
+}
+
+static void version(char ret_version[PEER_VERSION_BYTES_MAX])
+{
+    snprintf(ret_version, PEER_VERSION_BYTES_MAX, "nng %s", nng_version());
+}
+
 static void *open_caller(const char *address, size_t payload_bytes)
 {
     struct caller *caller = calloc(1, sizeof *caller);
@@ -102,23 +110,25 @@ static void *open_caller(const char *address, size_t payload_bytes)
     caller->request = malloc(payload_bytes);
     if (caller->request == NULL)
         return NULL;
-    subject_fill(caller->request, payload_bytes);
+    peer_fill(caller->request, payload_bytes);
     if ((error = nng_req0_open(&caller->socket)) != 0 || (error = allow_any_size(caller->socket)) != 0 ||
         (error = nng_dial(caller->socket, url, NULL, 0)) != 0) {
         failed(url, error);
         return NULL;
     }
-    return exchange(caller, 1) == 0 ? caller : NULL;
+    return compare(caller) == 0 ? caller : NULL;
 }
 
 int main(int argc, char **argv)
 {
     static const struct peer peer = {
-        .version = TEXT(NNG_MAJOR_VERSION) "." TEXT(NNG_MINOR_VERSION) "." TEXT(NNG_PATCH_VERSION),
-        .configuration = "ipc, C on both sides, REQ and REP sockets, messages passed without a copy as its manual advises, no limit of size; each caller is a process with its own socket",
+        .version = version,
+        .configuration = "ipc, REQ and REP sockets; the server passes the message that it got back and answers one at a time;"
+                         " a caller copies its bytes into a message and reads the answer where it is; no limit of size",
         .documentation = "https://nng.nanomsg.org/man/v1.5.0/nng_req.7.html",
         .serve = serve,
         .subject = {.name = "call", .open = open_caller, .call = call},
+        .compare = compare,
     };
 
     return peer_main(argc, argv, &peer);

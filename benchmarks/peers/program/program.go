@@ -1,48 +1,64 @@
-// Package program is what the programs of all peers in Go have in common. Each has
-// three uses, which ../README.md describes:
-//
-//	PEER serve ADDRESS
-//	PEER call ADDRESS PAYLOAD_BYTES CALLERS
-//	PEER describe
+// Package program is what the programs of all peers in Go have in common. Their uses
+// are those that ../README.md describes.
 package program
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
-// A Peer is one way to call that Nearcall is measured beside. One that has started
-// processes is an io.Closer too.
-type Peer interface {
+// What several callers of a peer may have.
+const (
+	OneForAll = "one for all callers"
+	OneEach   = "one each"
+)
+
+// A Peer is one way to call that Nearcall is measured beside.
+type Peer struct {
+	// Connections is how many there are when several call.
+	Connections string
 	// Configuration says in one line how server and callers are set up.
-	Configuration() string
+	Configuration string
 	// Documentation is where that is recommended.
-	Documentation() string
-	// Module is what the peer is made of, "" for the standard library.
-	Module() string
-	// Serve begins to echo at a socket of this path and returns. Peers that have no
-	// Unix sockets listen elsewhere. It returns the address that callers are given.
-	Serve(path string) (address string, err error)
-	// Open returns that many callers, which send requests of that size.
-	Open(address string, size, callers int) ([]calling.Echo, error)
+	Documentation string
+	// Modules are what the peer is made of; none: the standard library.
+	Modules []string
+	// Versions returns those of other programs that do the work; nil: there are none.
+	Versions func() ([]string, error)
+	// Serve begins to listen at a socket of this path. Peers that have no Unix sockets
+	// listen elsewhere; nil: another program serves.
+	Serve func(path string) (Server, error)
+	// Open returns that many callers; nil: another program calls.
+	Open Opener
 }
+
+// A Server listens.
+type Server struct {
+	Address string       // what callers are given
+	Run     func() error // serves until that fails
+	Close   func() error // ends what Serve has started; nil: nothing
+}
+
+// An Opener returns that many callers of the server at an address.
+type Opener func(address string, callers int) ([]calling.Echo, error)
+
+var errServerEnded = errors.New("the server has ended by itself")
 
 // Main does what the program's arguments say and ends the process.
 func Main(peer Peer) {
-	// A process started by a thread is killed when that thread ends; the main
-	// one does not.
-	runtime.LockOSThread()
 	if err := run(peer, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
 		os.Exit(1)
@@ -51,14 +67,16 @@ func Main(peer Peer) {
 
 func run(peer Peer, args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == "serve":
+	case len(args) == 2 && args[0] == "serve" && peer.Serve != nil:
 		return serve(peer, args[1])
-	case len(args) == 4 && args[0] == "call":
+	case len(args) == 4 && args[0] == "call" && peer.Open != nil:
 		return call(peer, args[1], args[2], args[3])
+	case len(args) == 4 && args[0] == "verify" && peer.Open != nil:
+		return verify(peer, args[1], args[2], args[3])
 	case len(args) == 1 && args[0] == "describe":
 		return describe(peer)
 	}
-	return fmt.Errorf("usage: serve ADDRESS, call ADDRESS PAYLOAD_BYTES CALLERS, or describe")
+	return errors.New("usage: serve ADDRESS, call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe")
 }
 
 func serve(peer Peer, address string) error {
@@ -68,31 +86,56 @@ func serve(peer Peer, address string) error {
 	}
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
-	if address, err = peer.Serve(path); err != nil {
-		return err
-	}
-	fmt.Println("ready", address)
-	<-ended
-	if closing, ok := peer.(io.Closer); ok {
-		return closing.Close()
-	}
-	return nil
-}
-
-func call(peer Peer, address, sizeText, callersText string) error {
-	size, err := strconv.Atoi(sizeText)
+	server, err := peer.Serve(path)
 	if err != nil {
 		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Run() }()
+	fmt.Println("ready", server.Address)
+	select {
+	case <-ended:
+	case err = <-failed:
+		// Also where it tells no reason: nobody would answer any more.
+		err = errors.Join(errServerEnded, err)
+	}
+	if server.Close != nil {
+		err = errors.Join(err, server.Close())
+	}
+	return err
+}
+
+// OnSocket returns a Serve for what serves on a listener.
+func OnSocket(serve func(net.Listener) error) func(path string) (Server, error) {
+	return func(path string) (Server, error) {
+		listener, err := net.Listen("unix", path)
+		if err != nil {
+			return Server{}, err
+		}
+		return Server{Address: "unix:" + path, Run: func() error { return serve(listener) }}, nil
+	}
+}
+
+// open returns callers, and how much each sends.
+func open(peer Peer, address, sizeText, callersText string) ([]calling.Echo, int, error) {
+	size, err := strconv.Atoi(sizeText)
+	if err != nil {
+		return nil, 0, err
 	}
 	callers, err := strconv.Atoi(callersText)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	echoes, err := peer.Open(address, size, callers)
+	echoes, err := peer.Open(address, callers)
+	return echoes, size, err
+}
+
+func call(peer Peer, address, size, callers string) error {
+	echoes, bytes, err := open(peer, address, size, callers)
 	if err != nil {
 		return err
 	}
-	calls, err := calling.Echoing(echoes, calling.Payload(size))
+	calls, err := calling.Echoing(echoes, calling.Payload(bytes))
 	if err != nil {
 		return err
 	}
@@ -100,33 +143,86 @@ func call(peer Peer, address, sizeText, callersText string) error {
 	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) { return all.Measure(c, 0) })
 }
 
+func verify(peer Peer, address, size, callers string) error {
+	echoes, bytes, err := open(peer, address, size, callers)
+	if err != nil {
+		return err
+	}
+	return calling.Verify(echoes, bytes)
+}
+
+// Shared returns an Opener of callers that have one connection, on which they may call
+// at the same time.
+func Shared(open func(address string) (calling.Echo, error)) Opener {
+	return func(address string, callers int) ([]calling.Echo, error) {
+		echo, err := open(address)
+		all := make([]calling.Echo, callers)
+		for i := range all {
+			all[i] = echo
+		}
+		return all, err
+	}
+}
+
+// Each returns an Opener of callers that have a connection each.
+func Each(open func(address string) (calling.Echo, error)) Opener {
+	return func(address string, callers int) ([]calling.Echo, error) {
+		all := make([]calling.Echo, callers)
+		for i := range all {
+			var err error
+			if all[i], err = open(address); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+}
+
+// AtPath returns an Opener that gives another the path of the server's socket.
+func AtPath(open Opener) Opener {
+	return func(address string, callers int) ([]calling.Echo, error) {
+		path, err := calling.Socket(address)
+		if err != nil {
+			return nil, err
+		}
+		return open(path, callers)
+	}
+}
+
 func describe(peer Peer) error {
+	versions := versionsOf(peer.Modules)
+	if peer.Versions != nil {
+		others, err := peer.Versions()
+		if err != nil {
+			return err
+		}
+		versions = append(versions, others...)
+	}
 	return json.NewEncoder(os.Stdout).Encode(map[string]string{
-		"version":       version(peer.Module()),
-		"configuration": peer.Configuration(),
-		"documentation": peer.Documentation(),
+		"version":       strings.Join(versions, ", "),
+		"language":      "Go",
+		"connections":   peer.Connections,
+		"configuration": peer.Configuration,
+		"documentation": peer.Documentation,
 	})
 }
 
-// version is that of the module which the program was built with.
-func version(module string) string {
+// versionsOf are those of the modules which the program was built with, each after
+// its name.
+func versionsOf(modules []string) []string {
 	build, ok := debug.ReadBuildInfo()
-	if module == "" || !ok {
-		return runtime.Version()
+	if len(modules) == 0 || !ok {
+		return []string{runtime.Version()}
 	}
-	for _, dependency := range build.Deps {
-		if dependency.Path == module {
-			return dependency.Version
+	var versions []string
+	for _, module := range modules {
+		version := "unknown"
+		for _, dependency := range build.Deps {
+			if dependency.Path == module {
+				version = dependency.Version
+			}
 		}
+		versions = append(versions, module+" "+version)
 	}
-	return "unknown"
-}
-
-// Shared returns callers that are the same for all, which may be called at once.
-func Shared(callers int, echo calling.Echo) []calling.Echo {
-	all := make([]calling.Echo, callers)
-	for i := range all {
-		all[i] = echo
-	}
-	return all
+	return versions
 }

@@ -13,39 +13,36 @@ sys.path[:0] = [str(HERE.parents[1] / "callers"), str(HERE)]
 import echo_pb2  # noqa: E402
 import echo_pb2_grpc  # noqa: E402
 import grpc  # noqa: E402
-from calling import Call, obey, payload_of  # noqa: E402
+from calling import Exchange, echoing, obey, payload_of, verify  # noqa: E402
 
 DESCRIPTION = {
-    "version": grpc.__version__,
+    "version": f"grpcio {grpc.__version__}",
+    "language": "Python; the server is the gRPC peer's, in Go",
+    "connections": "one for all callers, which are threads",
     "configuration": (
-        "the server is the gRPC peer's, in Go; Unix socket, insecure channel;"
-        " all callers, which are threads, share one channel and stub"
+        "Unix socket, insecure channel, one stub, unary calls of the synchronous API, as in its quick start;"
+        " callers block as all others here do, so asyncio, which its performance guide names too, is not used"
     ),
-    "documentation": "https://grpc.io/docs/guides/performance/",
+    "documentation": "https://grpc.io/docs/languages/python/quickstart/",
 }
 
 
-def open_callers(address: str, size: int, callers: int) -> list[Call]:
+def open_callers(address: str, callers: int) -> list[Exchange]:
     stub = echo_pb2_grpc.EchoStub(grpc.insecure_channel(address))
-    payload = payload_of(size)
-
-    def call() -> None:
-        if len(stub.Echo(echo_pb2.Bytes(data=payload)).data) != size:
-            raise ValueError("the echo differs")
-
-    if stub.Echo(echo_pb2.Bytes(data=payload)).data != payload:
-        sys.exit("the echo differs")
-    return [call] * callers
+    return [lambda payload: stub.Echo(echo_pb2.Bytes(data=payload)).data] * callers
 
 
 def main() -> None:
     match sys.argv[1:]:
         case ["call", address, size, callers]:
-            obey(open_callers(address, int(size), int(callers)))
+            payload = payload_of(int(size))
+            obey(echoing(open_callers(address, int(callers)), payload), expected=payload)
+        case ["verify", address, size, callers]:
+            verify(open_callers(address, int(callers)), int(size))
         case ["describe"]:
             print(json.dumps(DESCRIPTION))
         case _:
-            sys.exit("usage: main.py call ADDRESS PAYLOAD_BYTES CALLERS, or describe; the server is the gRPC peer's")
+            sys.exit("usage: main.py call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe; the server is the gRPC peer's")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 
 	"github.com/apache/thrift/lib/go/thrift"
 
@@ -14,15 +12,17 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/thrift/echo"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, framed transport over a buffered one, binary protocol, TSimpleServer (a goroutine a connection); a client is for one goroutine, so each caller has its own"
+func main() {
+	program.Main(program.Peer{
+		Connections: program.OneEach,
+		Configuration: "Unix socket, binary protocol over a buffered transport (the tutorial's -buffered: without it every field is a system call)," +
+			" TSimpleServer, a goroutine a connection, which looks every 5 ms of a call whether its client is there, as by default; a client is for one goroutine",
+		Documentation: "https://thrift.apache.org/tutorial/go.html",
+		Modules:       []string{"github.com/apache/thrift"},
+		Serve:         serve,
+		Open:          program.AtPath(program.Each(open)),
+	})
 }
-func (peer) Documentation() string { return "https://thrift.apache.org/tutorial/go.html" }
-func (peer) Module() string        { return "github.com/apache/thrift" }
 
 type service struct{}
 
@@ -31,37 +31,18 @@ func (service) Echo(_ context.Context, data []byte) ([]byte, error) { return dat
 // bufferBytes is that of the tutorial.
 const bufferBytes = 8192
 
-func transports() thrift.TTransportFactory {
-	return thrift.NewTFramedTransportFactoryConf(thrift.NewTBufferedTransportFactory(bufferBytes), nil)
-}
+func transports() thrift.TTransportFactory { return thrift.NewTBufferedTransportFactory(bufferBytes) }
 
-func (peer) Serve(path string) (string, error) {
+func serve(path string) (program.Server, error) {
 	socket := thrift.NewTServerSocketFromAddrTimeout(&net.UnixAddr{Name: path, Net: "unix"}, 0)
 	if err := socket.Listen(); err != nil {
-		return "", err
+		return program.Server{}, err
 	}
 	server := thrift.NewTSimpleServer4(echo.NewEchoProcessor(service{}), socket, transports(), thrift.NewTBinaryProtocolFactoryConf(nil))
-	go func() { fmt.Fprintln(os.Stderr, "thrift:", server.Serve()) }()
-	return "unix:" + path, nil
+	return program.Server{Address: "unix:" + path, Run: server.Serve}, nil
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
-	path, err := calling.Socket(address)
-	if err != nil {
-		return nil, err
-	}
-	echoes := make([]calling.Echo, callers)
-	for i := range echoes {
-		client, err := open(path)
-		if err != nil {
-			return nil, err
-		}
-		echoes[i] = func(request []byte) ([]byte, error) { return client.Echo(context.Background(), request) }
-	}
-	return echoes, nil
-}
-
-func open(path string) (*echo.EchoClient, error) {
+func open(path string) (calling.Echo, error) {
 	socket := thrift.NewTSocketFromAddrConf(&net.UnixAddr{Name: path, Net: "unix"}, nil)
 	transport, err := transports().GetTransport(socket)
 	if err != nil {
@@ -70,5 +51,6 @@ func open(path string) (*echo.EchoClient, error) {
 	if err := transport.Open(); err != nil {
 		return nil, err
 	}
-	return echo.NewEchoClientFactory(transport, thrift.NewTBinaryProtocolFactoryConf(nil)), nil
+	client := echo.NewEchoClientFactory(transport, thrift.NewTBinaryProtocolFactoryConf(nil))
+	return func(request []byte) ([]byte, error) { return client.Echo(context.Background(), request) }, nil
 }

@@ -3,9 +3,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 
 	"github.com/containerd/ttrpc"
 
@@ -14,15 +12,16 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/peers/ttrpc/echo"
 )
 
-type peer struct{}
-
-func main() { program.Main(peer{}) }
-
-func (peer) Configuration() string {
-	return "Unix socket, protobuf, handshake UnixSocketRequireSameUser as in its example; all callers share one client"
+func main() {
+	program.Main(program.Peer{
+		Connections:   program.OneForAll,
+		Configuration: "Unix socket, protobuf, handshake UnixSocketRequireSameUser as in its example",
+		Documentation: "https://github.com/containerd/ttrpc/tree/main/example",
+		Modules:       []string{"github.com/containerd/ttrpc"},
+		Serve:         program.OnSocket(serve),
+		Open:          program.AtPath(program.Shared(open)),
+	})
 }
-func (peer) Documentation() string { return "https://github.com/containerd/ttrpc/tree/main/example" }
-func (peer) Module() string        { return "github.com/containerd/ttrpc" }
 
 type service struct{}
 
@@ -30,32 +29,23 @@ func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error)
 	return request, nil
 }
 
-func (peer) Serve(path string) (string, error) {
+func serve(listener net.Listener) error {
 	server, err := ttrpc.NewServer(ttrpc.WithServerHandshaker(ttrpc.UnixSocketRequireSameUser()))
 	if err != nil {
-		return "", err
+		return err
 	}
 	echo.RegisterEchoService(server, service{})
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		return "", err
-	}
-	go func() { fmt.Fprintln(os.Stderr, "ttrpc:", server.Serve(context.Background(), listener)) }()
-	return "unix:" + path, nil
+	return server.Serve(context.Background(), listener)
 }
 
-func (peer) Open(address string, _, callers int) ([]calling.Echo, error) {
-	path, err := calling.Socket(address)
-	if err != nil {
-		return nil, err
-	}
+func open(path string) (calling.Echo, error) {
 	connection, err := net.Dial("unix", path)
 	if err != nil {
 		return nil, err
 	}
 	client := echo.NewEchoClient(ttrpc.NewClient(connection))
-	return program.Shared(callers, func(request []byte) ([]byte, error) {
+	return func(request []byte) ([]byte, error) {
 		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
 		return answer.GetData(), err
-	}), nil
+	}, nil
 }

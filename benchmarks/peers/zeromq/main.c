@@ -6,9 +6,6 @@
 #include <string.h>
 #include <zmq.h>
 
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
-
 enum { ENDPOINT_BYTES_MAX = 256 };
 
 struct caller {
@@ -76,6 +73,27 @@ static int call(void *state)
     return 0;
 }
 
+static int compare(void *state)
+{
+    struct caller *caller = state;
+
+    if (call(caller) != 0)
+        return -1;
+    if (memcmp(caller->request, caller->answer, caller->bytes) != 0) {
+        fprintf(stderr, "zeromq: the echo differs\n");
+        return -1;
+    }
+    return 0;
+}
+
+static void version(char ret_version[PEER_VERSION_BYTES_MAX])
+{
+    int major, minor, patch;
+
+    zmq_version(&major, &minor, &patch);
+    snprintf(ret_version, PEER_VERSION_BYTES_MAX, "libzmq %d.%d.%d", major, minor, patch);
+}
+
 static void *open_caller(const char *address, size_t payload_bytes)
 {
     struct caller *caller = calloc(1, sizeof *caller);
@@ -88,24 +106,20 @@ static void *open_caller(const char *address, size_t payload_bytes)
     caller->socket = socket_at(address, ZMQ_REQ, zmq_connect);
     if (caller->request == NULL || caller->answer == NULL || caller->socket == NULL)
         return NULL;
-    subject_fill(caller->request, payload_bytes);
-    if (call(caller) != 0)
-        return NULL;
-    if (memcmp(caller->request, caller->answer, payload_bytes) != 0) {
-        fprintf(stderr, "zeromq: %s: the echo differs\n", address);
-        return NULL;
-    }
-    return caller;
+    peer_fill(caller->request, payload_bytes);
+    return compare(caller) == 0 ? caller : NULL;
 }
 
 int main(int argc, char **argv)
 {
     static const struct peer peer = {
-        .version = TEXT(ZMQ_VERSION_MAJOR) "." TEXT(ZMQ_VERSION_MINOR) "." TEXT(ZMQ_VERSION_PATCH),
-        .configuration = "ipc, C on both sides, REQ and REP sockets as in its guide's first example; each caller is a process with its own socket",
+        .version = version,
+        .configuration = "ipc, REQ and REP sockets, zmq_send and zmq_recv with the caller's own memory as in its guide's first example;"
+                         " the server passes the message that it got back and answers one at a time",
         .documentation = "https://zguide.zeromq.org/docs/chapter1/",
         .serve = serve,
         .subject = {.name = "call", .open = open_caller, .call = call},
+        .compare = compare,
     };
 
     return peer_main(argc, argv, &peer);
