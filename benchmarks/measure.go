@@ -95,7 +95,8 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	m.watch = newProgress(os.Stderr, s.length())
 	defer m.watch.end()
 	m.measureRows(ctx)
-	m.result.Peers = o.describePeers(m.rows, m.result.Versions.Nearcall)
+	peers, untold := o.describePeers(m.rows, m.result.Versions.Nearcall)
+	m.result.Peers, m.result.LeftOut = peers, append(m.result.LeftOut, untold...)
 	m.measureParts(ctx)
 	if m.result.LoadAfter, err = machine.PresentLoad(); err != nil {
 		m.leaveOut("load_after", err)

@@ -92,6 +92,7 @@ func (r route) transport(server serverName) protocol.Transport {
 // A rowPlan is one way to call.
 type rowPlan struct {
 	name   string
+	peer   string // whose row it is in groups of peers; describePeers knows it
 	size   int
 	server serverName
 	route  route

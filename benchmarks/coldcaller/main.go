@@ -3,20 +3,27 @@
 //
 //	coldcaller caller ADDRESS PAYLOAD_BYTES CALLER...
 //	coldcaller server ADDRESS PAYLOAD_BYTES CALLER... -- SERVER...
+//	coldcaller host ADDRESS PAYLOAD_BYTES CALLER...
 //
-// CALLER is a program that is given ADDRESS, PAYLOAD_BYTES and 1, and says "ready" when
-// it has had an answer. With "server" a SERVER is started first, in whose arguments
+// CALLER is a program that says "ready" when it has had an answer; {address} in its
+// arguments is ADDRESS. With "server" a SERVER is started first, in whose arguments
 // {path} is that of a socket; when it has said "ready ADDRESS" the caller is started with
-// that address, and both starts are timed together.
+// that address, and both starts are timed together. With "host" {address} is start:PATH:
+// the caller starts a server of its own there. PAYLOAD_BYTES is for the caller to know.
+//
+// What a report tells of time is that of the samples: ending what was started is not in
+// it. CPU is of all that was started, its end included.
 package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,33 +34,54 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
-const usage = "usage: coldcaller caller|server ADDRESS PAYLOAD_BYTES CALLER... [-- SERVER...]"
+const usage = "usage: coldcaller caller|server|host ADDRESS PAYLOAD_BYTES CALLER... [-- SERVER...]"
 
 func main() {
-	// A process started by a thread is killed when that thread ends; the main
-	// one does not.
-	runtime.LockOSThread()
-	if err := run(os.Args[1:]); err != nil {
+	if err := untilTold(run); err != nil {
 		fmt.Fprintln(os.Stderr, "coldcaller:", err)
 		os.Exit(1)
+	}
+}
+
+// untilTold lets do work in a folder of its own until it ends or this process is told to
+// end. What was started ends with this process at the latest.
+func untilTold(do func(folder string, args []string) error) error {
+	told, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	folder, err := os.MkdirTemp("", "coldcaller-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	done := make(chan error, 1)
+	go func() {
+		// A process started by a thread is killed when that thread ends.
+		runtime.LockOSThread()
+		done <- do(folder, os.Args[1:])
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-told.Done():
+		return nil
 	}
 }
 
 // A cold start is what is started.
 type coldStart struct {
 	address string
-	size    string
+	hosts   bool // the caller starts its server
 	caller  []string
 	server  []string // nil: it runs
 	folder  string   // of the servers' sockets
 	starts  int      // so far
 }
 
-func run(args []string) error {
+func run(folder string, args []string) error {
 	if len(args) < 4 {
 		return errors.New(usage)
 	}
-	c := coldStart{address: args[1], size: args[2], caller: args[3:]}
+	c := coldStart{folder: folder, address: args[1], hosts: args[0] == "host", caller: args[3:]}
 	if args[0] == "server" {
 		dashes := slices.Index(c.caller, "--")
 		if dashes < 0 {
@@ -61,12 +89,6 @@ func run(args []string) error {
 		}
 		c.caller, c.server = c.caller[:dashes], c.caller[dashes+1:]
 	}
-	folder, err := os.MkdirTemp("", "coldcaller-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	c.folder = folder
 	if _, err := c.once(); err != nil {
 		return err
 	}
@@ -79,6 +101,7 @@ func (c *coldStart) measure(command protocol.Command) (protocol.Report, error) {
 		return protocol.Report{}, err
 	}
 	var samples []uint64
+	var elapsed time.Duration
 	begin := time.Now()
 	for len(samples) == 0 || time.Since(begin) < command.Length {
 		took, err := c.once()
@@ -86,37 +109,45 @@ func (c *coldStart) measure(command protocol.Command) (protocol.Report, error) {
 			return protocol.Report{}, err
 		}
 		samples = append(samples, uint64(took))
+		elapsed += took
 	}
-	elapsed := time.Since(begin)
 	cpuAfter, err := protocol.OwnCPU()
 	return protocol.Report{Samples: [][]uint64{samples}, Elapsed: elapsed, CPU: cpuAfter - cpu}, err
 }
 
 // once returns how long one start took; ending what was started is not in it.
 func (c *coldStart) once() (time.Duration, error) {
+	c.starts++
+	path := filepath.Join(c.folder, fmt.Sprint(c.starts))
 	address := c.address
+	if c.hosts {
+		address = "start:" + path
+	}
 	begin := time.Now()
 	if c.server != nil {
-		c.starts++
-		path := filepath.Join(c.folder, fmt.Sprint(c.starts))
-		command := slices.Clone(c.server)
-		for i := range command {
-			command[i] = strings.ReplaceAll(command[i], "{path}", path)
-		}
-		server, said, err := start(command)
+		server, said, err := start(filled(c.server, "{path}", path))
 		if err != nil {
 			return 0, err
 		}
 		defer server.stop()
 		address = said
 	}
-	caller, _, err := start(append(slices.Clone(c.caller), address, c.size, "1"))
+	caller, _, err := start(filled(c.caller, "{address}", address))
 	if err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
 	caller.stop()
 	return took, nil
+}
+
+// filled returns the words with something in a placeholder's stead.
+func filled(words []string, placeholder, with string) []string {
+	words = slices.Clone(words)
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], placeholder, with)
+	}
+	return words
 }
 
 // A started process has said that it is ready.

@@ -4,11 +4,12 @@
 //
 //	gocaller MODE ADDRESS PAYLOAD_BYTES CALLERS [CALLS_PER_MS]
 //
-// The callers are goroutines. With "shared" they share one client, with "each" each
-// has a client of its own, with "bare" a connection of its own to an echo server with
-// a length prefix. With "oneshot" each call has a client of its own, with
-// "persistent" each caller has; "oneshot-timeout" and "persistent-timeout" are these with
-// a deadline.
+// The callers are goroutines. With "shared" they share one client and send bytes as they
+// are, with "typed" the same by a typed function: values in MessagePack, every answer a
+// slice of its own. With "each" each has a client of its own, with "bare" a connection of
+// its own to an echo server with a length prefix. With "oneshot" each call has a client
+// of its own, with "persistent" each caller has; "oneshot-timeout" and
+// "persistent-timeout" are these with a deadline.
 //
 // With "itself-one", "itself-called", "itself-ack" and "itself-md5" Go calls the functions
 // of the published account itself: see itself.go.

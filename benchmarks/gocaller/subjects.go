@@ -35,6 +35,8 @@ func openEchoes(mode, address string, callers int) (echoes, error) {
 		return openBare(address, callers)
 	case "shared":
 		return openClients(address, 1, callers)
+	case "typed":
+		return openTyped(address, callers)
 	case "each", "persistent-timeout":
 		return openClients(address, callers, callers, client.WithTimeout(withDeadline))
 	case "persistent":
@@ -71,6 +73,20 @@ func echoBy(c *client.Client) calling.Echo {
 		answer, err = c.CallRaw(ctx, "echo", request, answer[:0])
 		return answer, err
 	}
+}
+
+// openTyped returns callers that share a client and call as programs write it: values in
+// MessagePack, every answer a slice of its own.
+func openTyped(address string, callers int) (echoes, error) {
+	all, err := openClients(address, 1, callers)
+	if err != nil {
+		return echoes{}, err
+	}
+	echo := client.Func1[[]byte, []byte](all.clients[0], "echo")
+	for i := range all.calls {
+		all.calls[i] = func(request []byte) ([]byte, error) { return echo(context.Background(), request) }
+	}
+	return all, nil
 }
 
 // openOneShot returns callers that connect, call once and close: each of these times.

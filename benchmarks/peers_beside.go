@@ -1,0 +1,119 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// What stands beside the peers, as the names of rows have it. Peers in C and Python
+// stand beside Nearcall from C and from Python.
+const (
+	nearcallGoShm         = "nearcall-go-shm"
+	nearcallGoSocket      = "nearcall-go-socket"
+	nearcallGoTyped       = "nearcall-go-shm-typed"
+	nearcallGoSocketTyped = "nearcall-go-socket-typed"
+	nearcallGoEach        = "nearcall-go-shm-each"
+	nearcallCShm          = "nearcall-c-shm"
+	nearcallCSocket       = "nearcall-c-socket"
+	nearcallPythonShm     = "nearcall-python-shm"
+	// Those of cold starts: a client's first calls go by the socket.
+	nearcallGo     = "nearcall-go"
+	nearcallC      = "nearcall-c"
+	nearcallPython = "nearcall-python"
+)
+
+// pythonStartsIn is about what a caller in Python takes to start; many at once wait for
+// each other.
+const pythonStartsIn = 100 * time.Millisecond
+
+// besidePeers are the rows of Nearcall and of a bare socket.
+func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
+	inGo := func(name string, server serverName, by route, mode string) rowPlan {
+		row := t.goRow(peerPrefix+name+suffix, server, by, mode, callers)
+		row.peer, row.size = name, size
+		return row
+	}
+	inProcesses := func(name string, by route, program []string, startsIn time.Duration) rowPlan {
+		row := plan(peerPrefix+name+suffix, size, testServer, by, program)
+		row.peer, row.callers, row.processes = name, callers, callers
+		row.startsIn = startsIn * time.Duration(callers)
+		return row
+	}
+	rows := []rowPlan{
+		inGo(nearcallGoShm, testServer, byMemory, "shared"),
+		inGo(nearcallGoSocket, testServer, bySocket, "shared"),
+		inGo(bareName, goServer, "", "bare"),
+	}
+	for i := range rows {
+		rows[i].inQuick = true
+	}
+	return append(rows,
+		inGo(nearcallGoTyped, testServer, byMemory, "typed"),
+		inGo(nearcallGoSocketTyped, testServer, bySocket, "typed"),
+		inGo(nearcallGoEach, testServer, byMemory, "each"),
+		inProcesses(nearcallCShm, byMemory, t.c("raw"), 0),
+		inProcesses(nearcallCSocket, bySocket, t.c("raw"), 0),
+		inProcesses(nearcallPythonShm, byMemory, t.pythonCaller("raw"), pythonStartsIn))
+}
+
+const (
+	oneForAll   = "one for all callers"
+	oneEach     = "one each"
+	processEach = "one each, which is a process"
+)
+
+// describeBeside returns how what stands beside the peers is set up.
+func describeBeside(nearcall string) []result.Peer {
+	const (
+		byName = "raw bytes called by name, no codec; answers are read into memory that the caller keeps; each call has the client's default deadline; "
+		typed  = "a typed function of package client, MessagePack, every answer a slice of its own; each call has the client's default deadline; "
+		memory = "Unix socket, shared memory allowed"
+		socket = "Unix socket, ?shm=off"
+		cold   = "Unix socket, ?shm=off: the first calls of a client go by it in any case"
+	)
+	peers := []result.Peer{
+		{Name: nearcallGoShm, Language: "Go", Connections: oneForAll, Configuration: byName + memory},
+		{Name: nearcallGoSocket, Language: "Go", Connections: oneForAll, Configuration: byName + socket},
+		{Name: nearcallGoTyped, Language: "Go", Connections: oneForAll, Configuration: typed + memory},
+		{Name: nearcallGoSocketTyped, Language: "Go", Connections: oneForAll, Configuration: typed + socket},
+		{Name: nearcallGoEach, Language: "Go", Connections: oneEach, Configuration: byName + memory},
+		{Name: nearcallCShm, Language: inC, Connections: processEach, Configuration: byName + memory},
+		{Name: nearcallCSocket, Language: inC, Connections: processEach, Configuration: byName + socket},
+		{Name: nearcallPythonShm, Language: inPython, Connections: processEach, Configuration: "bytes called by name, every answer an object of its own; " + memory},
+		{Name: nearcallGo, Language: "Go", Connections: oneEach, Configuration: byName + cold},
+		{Name: nearcallC, Language: inC, Connections: oneEach, Configuration: byName + cold},
+		{Name: nearcallPython, Language: inPython, Connections: oneEach, Configuration: "bytes called by name; " + cold},
+	}
+	for i := range peers {
+		peers[i].Version, peers[i].Documentation = nearcall, "https://github.com/nearcall/nearcall"
+	}
+	return append(peers, result.Peer{
+		Name: bareName, Language: "Go", Connections: oneEach, Documentation: "https://pkg.go.dev/net",
+		Configuration: "Unix socket, a 4-byte length before each message, a goroutine a connection; no dispatch, no codec, no deadline; answers are read into memory that the caller keeps",
+	})
+}
+
+const (
+	inC      = "C; server Go"
+	inPython = "Python; server Go"
+)
+
+// coldBeside are the cold starts of what stands beside the peers.
+func (t tools) coldBeside() []coldPeer {
+	serve := []string{t.built("testserver"), "-address", "unix:{path}"}
+	goCaller := func(mode, address string) []string {
+		return append(t.golang(mode), address, strconv.Itoa(smallBytes), "1")
+	}
+	const address, withoutMemory = "{address}", "{address}" + socketOnly
+	alone := func(program []string) []string {
+		return append(program, withoutMemory, strconv.Itoa(smallBytes))
+	}
+	return []coldPeer{
+		{name: nearcallGo, server: testServer, caller: goCaller("shared", withoutMemory), serve: serve},
+		{name: nearcallC, server: testServer, caller: alone(t.c("raw")), serve: serve},
+		{name: nearcallPython, server: testServer, caller: alone(t.pythonCaller("raw")), serve: serve, startsIn: pythonStartsIn},
+		{name: bareName, server: goServer, caller: goCaller("bare", address), serve: []string{t.built("bareserver"), "{path}"}},
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/peerlist"
+	"github.com/nearcall/nearcall/benchmarks/protocol"
+)
+
+// A coldPeer is what is started: a caller with the server running, and both.
+type coldPeer struct {
+	name   string
+	server serverName
+	// caller has {address} where a server's is to be.
+	caller []string
+	// serve has {path} for a socket; nil: callers given "start:{path}" start theirs.
+	serve       []string
+	startsIn    time.Duration
+	notMeasured string
+}
+
+func (t tools) coldPeers() group {
+	var rows []rowPlan
+	for _, peer := range t.coldBeside() {
+		rows = append(rows, t.coldRows(peer)...)
+	}
+	for _, peer := range peerlist.All() {
+		cold := coldPeer{
+			name: peer.Name, server: peerServerPrefix + serverName(peer.Server), startsIn: peer.StartsIn, notMeasured: t.whyNotBuilt(peer),
+			caller: []string{t.peerProgram(peer.Name), "call", "{address}", strconv.Itoa(smallBytes), "1"},
+			serve:  []string{t.peerProgram(peer.Server), "serve", "unix:{path}"},
+		}
+		if peer.Hosts {
+			cold.serve = nil
+		}
+		rows = append(rows, t.coldRows(cold)...)
+	}
+	return group{name: "peers-cold", onlyFull: &coldPeersPace, rows: rows}
+}
+
+func (t tools) coldRows(peer coldPeer) []rowPlan {
+	row := func(suffix string, server serverName, mode string, arguments []string) rowPlan {
+		row := plan(peerPrefix+peer.name+suffix, smallBytes, server, byMemory, []string{t.built("coldcaller"), mode})
+		row.peer, row.arguments = peer.name, arguments
+		row.startsIn, row.about, row.notMeasured = peer.startsIn, peer.startsIn, peer.notMeasured
+		row.wants = protocol.Unknown // a caller ends without telling
+		return row
+	}
+	running := row(coldCallerSuffix, peer.server, "caller", peer.caller)
+	if peer.serve == nil {
+		return []rowPlan{running, row(coldServerSuffix, noServer, "host", peer.caller)}
+	}
+	both := append(append(peer.caller[:len(peer.caller):len(peer.caller)], "--"), peer.serve...)
+	return []rowPlan{running, row(coldServerSuffix, noServer, "server", both)}
+}

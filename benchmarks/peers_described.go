@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/peerlist"
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// describeTimeout is far more than any peer takes to say what it is.
+const describeTimeout = 20 * time.Second
+
+// describePeers returns how those are set up that rows with figures are about, and who
+// could not tell.
+func (t tools) describePeers(rows []measuredRow, nearcall string) (described []result.Peer, failed []result.LeftOut) {
+	known := map[string]result.Peer{}
+	for _, peer := range describeBeside(nearcall) {
+		known[peer.Name] = peer
+	}
+	listed := map[string]peerlist.Peer{}
+	for _, peer := range peerlist.All() {
+		listed[peer.Name] = peer
+	}
+	seen := map[string]bool{"": true}
+	for _, row := range rows {
+		name := row.plan.peer
+		if row.failed != "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		told, ok := known[name]
+		if !ok {
+			var err error
+			if told, err = t.describe(listed[name]); err != nil {
+				failed = append(failed, result.LeftOut{Group: "how the peer " + name + " is set up", Why: err.Error(), Failed: true})
+				continue
+			}
+		}
+		described = append(described, told)
+	}
+	return described, failed
+}
+
+// describe lets a peer's programs say what they are: the versions are those of both.
+func (t tools) describe(peer peerlist.Peer) (result.Peer, error) {
+	told, err := t.toldBy(peer.Name)
+	if err != nil || peer.Server == peer.Name {
+		told.Name = peer.Name
+		return told, err
+	}
+	server, err := t.toldBy(peer.Server)
+	told.Name, told.Version = peer.Name, told.Version+", "+server.Version
+	return told, err
+}
+
+func (t tools) toldBy(program string) (told result.Peer, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), describeTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, t.peerProgram(program), "describe")
+	var said strings.Builder
+	command.Stderr = &said
+	text, err := command.Output()
+	if err != nil {
+		return told, fmt.Errorf("%s describe: %w %s", program, err, strings.TrimSpace(said.String()))
+	}
+	if err := json.Unmarshal(text, &told); err != nil {
+		return told, fmt.Errorf("%s describe: %w", program, err)
+	}
+	if told.Version == "" {
+		return told, fmt.Errorf("%s describe tells no version", program)
+	}
+	return told, nil
+}
