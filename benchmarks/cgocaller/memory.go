@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -11,11 +10,8 @@ import (
 	"github.com/nearcall/nearcall/client"
 )
 
-// callsUntilMemory is more than any server wants before it gives shared memory.
-const callsUntilMemory = 1024
-
-// openMemory returns a call through shared memory. Answers are compared in full until
-// there is memory and once through it, then by their length.
+// openMemory returns a call through shared memory. The first answer is compared in full,
+// and so is the first through memory; the others by their length.
 func openMemory(address string, payloadBytes int) (mode, error) {
 	c, err := client.New(address)
 	if err != nil {
@@ -23,27 +19,27 @@ func openMemory(address string, payloadBytes int) (mode, error) {
 	}
 	payload := calling.Payload(payloadBytes)
 	answer := make([]byte, 0, payloadBytes)
-	call := func() (uint64, bool, error) {
-		begin := time.Since(zero)
+	echoes := []calling.Echo{func(request []byte) ([]byte, error) {
 		var err error
-		answer, err = c.CallRaw(context.Background(), "echo", payload, answer[:0])
-		ns := uint64(time.Since(zero) - begin)
-		if err == nil && len(answer) != len(payload) {
-			err = calling.ErrDiffers
-		}
-		return ns, true, err
+		answer, err = c.CallRaw(context.Background(), "echo", request, answer[:0])
+		return answer, err
+	}}
+	calls, err := calling.Echoing(echoes, payload)
+	if err != nil {
+		return mode{}, err
 	}
-	for inMemory, n := false, 0; n < callsUntilMemory; n++ {
-		if _, _, err := call(); err != nil {
-			return mode{}, err
-		}
-		if !bytes.Equal(answer, payload) {
-			return mode{}, calling.ErrDiffers
-		}
-		if inMemory {
-			return mode{call: call, transport: protocol.SharedMemory}, nil
-		}
-		inMemory = c.Transport() == "shared memory"
+	if err := calling.UntilMemory(calls[0], c.Transport); err != nil {
+		return mode{}, err
 	}
-	return mode{}, errors.New(address + " gives no shared memory")
+	if protocol.TransportOf(c.Transport()) != protocol.SharedMemory {
+		return mode{}, errors.New(address + " gives no shared memory")
+	}
+	if calls, err = calling.Echoing(echoes, payload); err != nil {
+		return mode{}, err
+	}
+	return mode{transport: protocol.SharedMemory, call: func() (uint64, bool, error) {
+		begin := time.Since(zero)
+		err := calls[0]()
+		return uint64(time.Since(zero) - begin), true, err
+	}}, nil
 }

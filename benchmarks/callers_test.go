@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/protocol"
+)
+
+// A calledBy is a caller, and what it has to report of a run of runLength.
+type calledBy struct {
+	command   []string
+	server    string // its address; the last argument but for numbers
+	numbers   []string
+	calls     uint64 // 0: any number but none
+	perSample uint64
+	transport protocol.Transport
+}
+
+const runLength = 20 * time.Millisecond
+
+// builtCallers are the programs of a test: those of Go, and those of C with the client
+// of this tree.
+func builtCallers(t *testing.T) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	for module, packages := range map[string][]string{".": {"./gocaller", "./bareserver"}, "..": {"./internal/testserver"}} {
+		command := append([]string{"build", "-C", module, "-o", folder + "/"}, packages...)
+		if said, err := exec.Command("go", command...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+	}
+	sources := func(patterns ...string) []string {
+		var all []string
+		for _, pattern := range patterns {
+			found, err := filepath.Glob(pattern)
+			if err != nil || len(found) == 0 {
+				t.Fatalf("%s: %v, %v", pattern, found, err)
+			}
+			all = append(all, found...)
+		}
+		return all
+	}
+	library := filepath.Join(folder, "libnearcall.so")
+	compile(t, library, append(sources("../libnearcall/src/*.c"), "-shared", "-fPIC", "-pthread", "-I../libnearcall/include", "-I../libnearcall/src")...)
+	with := []string{"-I../libnearcall/include", library, "-Wl,-rpath," + folder}
+	own := sources("callers/subject_*.c", "callers/main.c", "callers/caller.c", "callers/protocol.c", "callers/functions.c", "callers/message.c", "callers/allocations.c")
+	compile(t, filepath.Join(folder, "caller"), slices.Concat(own, with, []string{"-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc"})...)
+	compile(t, filepath.Join(folder, "many"), append(sources("callers/many.c", "callers/protocol.c", "callers/functions.c"), with...)...)
+	return folder
+}
+
+// Each way to call says how many calls it has made, and by what.
+func TestCallersReportWhatTheyDid(t *testing.T) {
+	folder := builtCallers(t)
+	in := func(name string) string { return filepath.Join(folder, name) }
+	nearcall, bare := "unix:"+in("nearcall.sock"), "unix:"+in("bare.sock")
+	started(t, in("testserver"), "-address", nearcall)
+	started(t, in("bareserver"), in("bare.sock"))
+	c := func(mode string) []string { return []string{in("caller"), mode} }
+	golang := func(mode string) []string { return []string{in("gocaller"), mode} }
+	const atLeast, milliseconds = 0, uint64(runLength / time.Millisecond)
+	for _, by := range []calledBy{
+		{c("raw"), nearcall, []string{"64"}, atLeast, 1, protocol.SharedMemory},
+		{c("raw"), nearcall + socketOnly, []string{"64"}, atLeast, 1, protocol.Socket},
+		{c("typed"), nearcall, []string{"3"}, atLeast, 1, protocol.SharedMemory},
+		{c("pipelined"), nearcall, []string{"64"}, atLeast, pipelinedInFlight, protocol.SharedMemory},
+		{c("md5"), nearcall, []string{"0"}, atLeast, 1, protocol.SharedMemory},
+		{c("simple"), nearcall, []string{"64"}, atLeast, 1, protocol.Unknown},
+		{c("simple-reconnect"), nearcall, []string{"65"}, atLeast, 1, protocol.Unknown},
+		{c("bare"), bare, []string{"64"}, atLeast, 1, protocol.Unknown},
+		{[]string{in("many")}, nearcall, []string{"0", "md5", "5"}, atLeast, 1, protocol.SharedMemory},
+		{[]string{in("many")}, nearcall + socketOnly, []string{"0", "one", "5"}, atLeast, 1, protocol.Socket},
+		{golang("shared"), nearcall, []string{"64", "3"}, atLeast, 1, protocol.SharedMemory},
+		{golang("each"), nearcall + socketOnly, []string{"6", "3", "2"}, 3 * 2 * milliseconds, 1, protocol.Socket},
+		{golang("persistent"), nearcall, []string{"64", "3"}, atLeast, 1, protocol.SharedMemory},
+		{golang("oneshot-timeout"), nearcall, []string{"64", "2"}, atLeast, 1, protocol.Unknown},
+		{golang("bare"), bare, []string{"6", "3", "1"}, 3 * milliseconds, 1, protocol.Unknown},
+		{golang("itself-one"), "", []string{"0", "1"}, atLeast, 10_000, protocol.Unknown},
+		{golang("itself-ack"), "", []string{"0", "1"}, atLeast, 1, protocol.Unknown},
+	} {
+		t.Run(fmt.Sprint(by.command[1:], by.numbers), func(t *testing.T) { by.check(t) })
+	}
+}
+
+func (by calledBy) check(t *testing.T) {
+	caller := started(t, slices.Concat(by.command, []string{by.server}, by.numbers)...)
+	for range 2 { // what a run leaves behind is none of the next
+		r, err := measure([]*process{caller}, clockOf(nil), nil, runLength, 0)
+		if err != nil {
+			t.Fatalf("%v%s", err, caller.complaints.suffix())
+		}
+		if r.calls == 0 || by.calls != 0 && r.calls != by.calls {
+			t.Errorf("%d calls, not %d", r.calls, by.calls)
+		}
+		if r.perSample != by.perSample || uint64(len(r.samples))*by.perSample != r.calls || r.samples[0] == 0 {
+			t.Errorf("%d samples of %d calls", len(r.samples), r.calls)
+		}
+		if !slices.Equal(r.transports, []protocol.Transport{by.transport}) {
+			t.Errorf("the calls went by %v, not by %v", r.transports, by.transport)
+		}
+		if r.perSecond <= 0 || *r.callerCPU <= 0 {
+			t.Errorf("%v calls a second with %v of CPU", r.perSecond, r.callerCPU)
+		}
+	}
+}
+
+// Callers that are told what they cannot do say so, and do not do something else.
+func TestCallersRefuseWhatTheyCannot(t *testing.T) {
+	perl := []string{"perl", "-Itestdata/perl", "callers/caller.pl", "alone-md5", "", "0"}
+	python := []string{"python3", "-B", "testdata/stall.py", "call"}
+	for _, test := range []struct {
+		name    string
+		command []string
+		tell    string
+		refused bool
+	}{
+		{"Perl", perl, "run 1 0 0", false},
+		{"Perl with a rate", perl, "run 1 1000 0", true},
+		{"Perl with a time to begin", perl, "run 1 0 1", true},
+		{"Perl with more", perl, "run 1 0 0 0", true},
+		{"Python", python, "run 1 0 0", false},
+		{"Python with a time to begin", python, "run 1 0 1", true},
+	} {
+		command := exec.Command(test.command[0], test.command[1:]...)
+		command.Stdin = strings.NewReader(test.tell + "\n")
+		said := new(strings.Builder)
+		command.Stderr = said
+		if err := command.Run(); (err != nil) != test.refused || strings.Contains(said.String(), "run") != test.refused {
+			t.Errorf("%s: %v, it said %q", test.name, err, said)
+		}
+	}
+}
