@@ -76,6 +76,11 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.measure(ctx, s, folder)
+}
+
+// measure measures what is planned.
+func (o options) measure(ctx context.Context, s schedule, folder string) (*result.Result, error) {
 	m := &measuring{options: o, planned: s, folder: folder}
 	m.result = &result.Result{
 		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,
@@ -95,8 +100,10 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	m.watch = newProgress(os.Stderr, s.length())
 	defer m.watch.end()
 	m.measureRows(ctx)
-	peers, untold := o.describePeers(m.rows, m.result.Versions.Nearcall)
-	m.result.Peers, m.result.LeftOut = peers, append(m.result.LeftOut, untold...)
+	if ctx.Err() == nil {
+		peers, untold := o.describePeers(m.rows, m.result.Versions.Nearcall)
+		m.result.Peers, m.result.LeftOut = peers, append(m.result.LeftOut, untold...)
+	}
 	m.measureParts(ctx)
 	if m.result.LoadAfter, err = machine.PresentLoad(); err != nil {
 		m.leaveOut("load_after", err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,12 @@ func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint6
 		if n == 2 {
 			head.Transport = protocol.Socket
 		}
+	case "interrupts": // who started it, in the first round
+		if n == 1 {
+			return head, fakeTimes, syscall.Kill(os.Getppid(), syscall.SIGTERM)
+		}
+	case "in no time":
+		head.ElapsedNS = 0
 	case "cannot tell":
 		head.CPUNS, head.Allocations, head.Transport = protocol.NotCounted, protocol.NotCounted, protocol.Unknown
 	case "many samples":

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// completeOn is a result of all that a full run measures on a machine with so many
+// processors: every row of it has failed, which is enough here.
+func completeOn(t *testing.T, cpus int) *result.Result {
+	t.Helper()
+	o := options{tools: tools{cpus: cpus}}
+	s := scheduled(t, o)
+	r := ofRevision()
+	r.Machine.CPUs = cpus
+	for _, group := range s.groups {
+		for _, row := range group.rows {
+			r.Rows = append(r.Rows, result.Row{Name: row.name, Size: row.size, Group: group.name, Failed: "as a test wants it"})
+		}
+	}
+	for _, part := range s.partNames() {
+		r.Measures = append(r.Measures, result.Measure{Name: "of " + part, Part: part})
+	}
+	return r
+}
+
+// Whoever checks has another machine than who measured.
+func TestWhatIsPlannedIsThatOfTheResultsMachine(t *testing.T) {
+	for _, cpus := range []int{1, 2, 7, 48} {
+		if err := (options{}).complete(completeOn(t, cpus)); err != nil {
+			t.Errorf("%d processors: %v", cpus, err)
+		}
+	}
+	r := completeOn(t, 2)
+	r.Machine.CPUs = 48
+	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "busy-35") {
+		t.Errorf("a result of 2 processors passes for one of 48: %v", err)
+	}
+}
+
+func TestWhatIsNotInTheResultIsMissed(t *testing.T) {
+	without := func(row string) *result.Result {
+		r := completeOn(t, 2)
+		for i := range r.Rows {
+			if r.Rows[i].Name == row {
+				r.Rows = append(r.Rows[:i:i], r.Rows[i+1:]...)
+				return r
+			}
+		}
+		t.Fatalf("no row %s", row)
+		return nil
+	}
+	r := without("nearcall-c-shm-half-cpu")
+	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "of 1 rows and parts") || !strings.Contains(err.Error(), "nearcall-c-shm-half-cpu of 64 bytes, in half-cpu") {
+		t.Errorf("a row: %v", err)
+	}
+	for _, excuse := range []string{"half-cpu", "nearcall-c-shm-half-cpu"} {
+		r.LeftOut = []result.LeftOut{{Group: excuse, Why: "no control group"}}
+		if err := (options{}).complete(r); err != nil {
+			t.Errorf("%s is left out: %v", excuse, err)
+		}
+	}
+	// Of the same name, but another size and group.
+	if err := (options{}).complete(without("nearcall-c-socket")); err == nil {
+		t.Error("a row stands for that of another size")
+	}
+	r = completeOn(t, 2)
+	r.Measures = r.Measures[1:]
+	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "server_allocations") {
+		t.Errorf("a part: %v", err)
+	}
+	r.LeftOut = []result.LeftOut{{Group: "server_allocations", Why: "it failed", Failed: true}}
+	if err := (options{}).complete(r); err != nil {
+		t.Errorf("a part that failed: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// names are those of the rows that a schedule has, all groups together.
+func (s schedule) names() string {
+	var all []string
+	for _, group := range s.groups {
+		for _, row := range group.rows {
+			all = append(all, group.name+"/"+row.name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestFilterTakesGroupsWholeAndRowsAlone(t *testing.T) {
+	groups := []group{
+		{name: "one", rows: []rowPlan{{name: "a"}, {name: "b"}}},
+		{name: "two", rows: []rowPlan{{name: "b"}, {name: "c"}}},
+		{name: "none", rows: []rowPlan{{name: "d"}}},
+	}
+	only, err := newFilter("^(one|c)$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := only.schedule(fullPace, groups, nil, nil).names(); got != "one/a one/b two/c" {
+		t.Errorf("chosen are %s", got)
+	}
+	if got := (filter{}).schedule(fullPace, groups, nil, nil).names(); got != "one/a one/b two/b two/c none/d" {
+		t.Errorf("without a filter %s", got)
+	}
+	if _, err := newFilter("("); err == nil {
+		t.Error("( is no regexp")
+	}
+}
+
+func TestFilterOfNothingIsAnError(t *testing.T) {
+	for _, only := range []string{"^$", "nearcal-c", "^perf_counters$"} { // the last has no rows to look at
+		if _, err := (options{only: only}).schedule(""); err == nil || !strings.Contains(err.Error(), only) {
+			t.Errorf("%q: %v", only, err)
+		}
+	}
+}
+
+// What looks at rows is measured only where its name is chosen.
+func TestFilterHoldsForPartsOfRows(t *testing.T) {
+	for only, want := range map[string]int{"^small$": 0, "^(small|perf_counters)$": 1, "": 2} {
+		if got := len(scheduled(t, options{only: only}).rowParts); got != want {
+			t.Errorf("%q chooses %d", only, got)
+		}
+	}
+}
+
+func TestRoundsThatAreAskedForHoldEverywhere(t *testing.T) {
+	s := scheduled(t, options{rounds: 2})
+	for _, group := range s.groups {
+		if got, want := s.pace.of(group).rounds, 2*max(group.slices, 1); got != want {
+			t.Errorf("%s has %d rounds, and %d are asked for", group.name, got, want)
+		}
+	}
+	quick := scheduled(t, options{rounds: 5, quick: true, only: "^(embed-child|peers-cold)$"})
+	for _, group := range quick.groups {
+		if got := quick.pace.of(group).rounds; got != 5 {
+			t.Errorf("%s has %d rounds in a quick run", group.name, got)
+		}
+	}
+}

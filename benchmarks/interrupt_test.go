@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// planned is a schedule of fake rows and parts.
+func planned(groups []group, parts ...part) schedule {
+	return schedule{pace: pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, groups: groups, parts: parts}
+}
+
+// The row that is under way ends, and nothing after it begins.
+func TestSignalEndsRunAndKeepsWhatWasMeasured(t *testing.T) {
+	t.Setenv(asCaller, "1")
+	o := options{tools: tools{root: t.TempDir()}, quick: true}
+	ctx, release := untilSignal()
+	defer release()
+	s := planned([]group{
+		{name: "done", rows: []rowPlan{fakeRow(t, "before", "")}},
+		{name: "under way", rows: []rowPlan{fakeRow(t, "interrupts", "interrupts"), fakeRow(t, "after", "")}},
+		{name: "never", rows: []rowPlan{fakeRow(t, "never", "")}},
+	}, part{name: "no part", measure: func(context.Context) ([]result.Measure, error) {
+		t.Error("a part was measured")
+		return nil, nil
+	}})
+	_, err := o.measure(ctx, s, t.TempDir())
+	if !errors.Is(err, interrupted{syscall.SIGTERM}) || exitCode(err) != 128+int(syscall.SIGTERM) {
+		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
+	}
+	partial, err := result.Read(o.partialPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, row := range partial.Rows {
+		got[row.Name] = row.Rounds
+	}
+	begun, noticed := got["interrupts"] > 0, got["interrupts"] < fakeRounds && got["after"] < fakeRounds
+	if _, never := got["never"]; got["before"] != fakeRounds || !begun || !noticed || never || len(partial.LeftOut) != 0 {
+		t.Errorf("measured were %v, left out %v", got, partial.LeftOut)
+	}
+}
+
+func TestPartThatWasNotLetFinishIsNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o := options{tools: tools{root: t.TempDir()}, quick: true}
+	s := planned(nil, part{name: "long", measure: func(ctx context.Context) ([]result.Measure, error) {
+		cancel(interrupted{syscall.SIGINT})
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}})
+	r, err := o.measure(ctx, s, t.TempDir())
+	if exitCode(err) != 130 || len(r.LeftOut) != 0 {
+		t.Errorf("ended with %v, left out %v", err, r.LeftOut)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for want, err := range map[int]error{
+		0: nil, 1: errors.New("a row failed"), 130: fmt.Errorf("so: %w", interrupted{syscall.SIGINT}), 143: interrupted{syscall.SIGTERM},
+	} {
+		if got := exitCode(err); got != want {
+			t.Errorf("after %v: %d", err, got)
+		}
+	}
+}
+
+// Ctrl-C reaches a whole group of processes: servers and callers are not in this one's.
+func TestTerminalsSignalLeavesProcessesAlone(t *testing.T) {
+	t.Setenv(asCaller, "1")
+	for _, command := range [][]string{{os.Args[0], ""}, {"setsid", os.Args[0], ""}} {
+		p, err := startProcess(command[0], command[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.stop()
+		group, err := unix.Getpgid(p.pid())
+		if err != nil || group == unix.Getpgrp() {
+			t.Errorf("%v is in the group %d of its starter, %v", command[:1], group, err)
+		}
+	}
+}
+
+// A figure that is no number would leave no file at all.
+func TestInfiniteFigureFailsItsRowAlone(t *testing.T) {
+	t.Setenv(asCaller, "1")
+	o := options{tools: tools{root: t.TempDir()}, quick: true}
+	s := planned([]group{{name: "fakes", rows: []rowPlan{fakeRow(t, "in no time", "in no time"), fakeRow(t, "lives", "")}}})
+	r, err := o.measure(t.Context(), s, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := slices.Collect(func(yield func(string) bool) {
+		for _, row := range r.Rows {
+			if row.Failed != "" && !yield(row.Name) {
+				return
+			}
+		}
+	})
+	if !slices.Equal(failed, []string{"in no time"}) {
+		t.Errorf("failed are %v", failed)
+	}
+	if err := r.Write(filepath.Join(t.TempDir(), "latest.json")); err != nil {
+		t.Error(err)
+	}
+}

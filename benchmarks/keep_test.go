@@ -1,0 +1,189 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/result"
+)
+
+// ofRevision is a full result that the README may show, with nothing in it.
+func ofRevision() *result.Result {
+	return &result.Result{
+		Schema: result.Schema, Date: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Machine: result.Machine{CPU: "A Processor", CPUs: 2}, Versions: result.Versions{Nearcall: "0123abc"},
+	}
+}
+
+// project is a repository of which only the README matters.
+func project(t *testing.T) tools {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "README.md"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tools{root: root}
+}
+
+// filesBelow are the files of a folder, by their paths in it.
+func filesBelow(t *testing.T, folder string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			path, err = filepath.Rel(folder, path)
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestWhatEachKindOfRunLeaves(t *testing.T) {
+	const dated = "2026-03-01-a-processor-2cpu.json"
+	for name, test := range map[string]struct {
+		o      options
+		want   []string
+		readme bool
+	}{
+		"full":         {options{}, []string{"benchmarks/results/" + dated, "benchmarks/results/latest.json", "benchmarks/results/report.html"}, true},
+		"quick":        {options{quick: true}, []string{"build/benchmarks/results/latest.json", "build/benchmarks/results/report.html"}, false},
+		"only":         {options{only: "x"}, nil, false},
+		"only, kept":   {options{only: "x", out: "out"}, []string{"out/latest.json"}, false},
+		"full, beside": {options{out: "out"}, []string{"out/" + dated, "out/latest.json", "out/report.html"}, false},
+	} {
+		o := test.o
+		o.tools = project(t)
+		if o.out != "" {
+			o.out = filepath.Join(o.root, o.out)
+		}
+		before, err := os.ReadFile(o.readme())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.keep(ofRevision()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := filesBelow(t, o.root); !slices.Equal(got, append([]string{"README.md"}, test.want...)) {
+			t.Errorf("%s: left are %v", name, got)
+		}
+		after, err := os.ReadFile(o.readme())
+		if err != nil || (string(before) != string(after)) != test.readme {
+			t.Errorf("%s: the README was written: %v, %v", name, string(before) != string(after), err)
+		}
+	}
+}
+
+func TestReadmeShowsFullRunsOfRevisionsOnly(t *testing.T) {
+	for why, change := range map[string]func(*result.Result){
+		"":           func(*result.Result) {},
+		"quick":      func(r *result.Result) { r.Quick = true },
+		"schema 2":   func(r *result.Result) { r.Schema = 2 },
+		"abc-dirty":  func(r *result.Result) { r.Versions.Nearcall = "abc-dirty" },
+		"there is n": func(r *result.Result) { r.Versions.Nearcall = result.Unknown },
+	} {
+		r := ofRevision()
+		change(r)
+		err := options{}.unsuitable(r)
+		if (err == nil) != (why == "") || err != nil && !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v", why, err)
+		}
+		if err := (options{out: "elsewhere"}).unsuitable(r); err != nil {
+			t.Errorf("%q, elsewhere: %v", why, err)
+		}
+	}
+}
+
+// What -render and -check look at is refused as what a run leaves is.
+func TestRenderAndCheckRefuseWhatReadmeMayNotShow(t *testing.T) {
+	o := options{tools: project(t), render: true}
+	r := ofRevision()
+	if err := o.keep(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.reportAgain(); err != nil {
+		t.Errorf("a full run: %v", err)
+	}
+	r.Quick = true
+	if err := r.Write(filepath.Join(o.results(), latestName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.reportAgain(); err == nil {
+		t.Error("a quick run was shown")
+	}
+}
+
+func TestCheckWantsDatedFileOfLatestRun(t *testing.T) {
+	o := options{tools: project(t), check: true}
+	r := ofRevision()
+	if err := o.keep(r); err != nil {
+		t.Fatal(err)
+	}
+	dated := filepath.Join(o.results(), datedName(r))
+	if err := o.reportAgain(); err == nil || strings.Contains(err.Error(), dated) {
+		t.Errorf("with the file: %v", err) // it lacks all rows, which is told
+	}
+	if err := os.WriteFile(dated, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.reportAgain(); err == nil || !strings.Contains(err.Error(), dated+" is not") {
+		t.Errorf("with another file: %v", err)
+	}
+	if err := os.Remove(dated); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.reportAgain(); err == nil || !strings.Contains(err.Error(), dated+": no such file") {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
+func TestFailuresAreListed(t *testing.T) {
+	r := &result.Result{
+		Rows:    []result.Row{{Name: "a", Group: "g", Failed: "it died"}, {Name: "b"}},
+		LeftOut: []result.LeftOut{{Group: "idle", Why: "too many files", Failed: true}, {Group: "half-cpu", Why: "not root"}},
+	}
+	const want = "2 failed:\n  a of g: it died\n  idle: too many files"
+	if err := failures(r); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	if err := failures(&result.Result{LeftOut: r.LeftOut[1:]}); err != nil {
+		t.Errorf("what this machine cannot is a failure: %v", err)
+	}
+}
+
+func TestRunThatTookTooLongSaysSo(t *testing.T) {
+	for _, test := range []struct {
+		o    options
+		took time.Duration
+		late bool
+	}{
+		{options{quick: true}, 59 * time.Second, false},
+		{options{quick: true, builtIn: time.Hour}, 59 * time.Second, false},
+		{options{quick: true}, 61 * time.Second, true},
+		{options{builtIn: 5 * time.Minute}, 34 * time.Minute, false},
+		{options{builtIn: 5 * time.Minute}, 36 * time.Minute, true},
+		{options{only: "x"}, time.Hour, false},
+	} {
+		if err := test.o.late(test.took); (err != nil) != test.late {
+			t.Errorf("%+v in %s: %v", test.o, test.took, err)
+		}
+	}
+}
+
+// With -rounds a run would be shown as if it were a full one.
+func TestRoundsMakeNoFullRun(t *testing.T) {
+	if err := (options{rounds: 1}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "-out") {
+		t.Errorf("got %v", err)
+	}
+}
