@@ -139,6 +139,13 @@ func sameFiles(one, other string) error {
 // partialPath is where a run under way keeps what it has.
 func (o options) partialPath() string { return filepath.Join(o.root, "build/benchmarks/partial.json") }
 
+func (o options) forgetPartial() error {
+	if err := os.Remove(o.partialPath()); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // keepPartial keeps what was measured so far, if the run should end before all is.
 func (m *measuring) keepPartial() {
 	path := m.partialPath()

@@ -77,7 +77,7 @@ func (o options) run(ctx context.Context) error {
 // measureAndKeep measures, and keeps the result; or, when the context ends, what there is.
 func (o options) measureAndKeep(ctx context.Context) error {
 	began := time.Now()
-	if err := os.Remove(o.partialPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := o.forgetPartial(); err != nil {
 		return err
 	}
 	kept := false
@@ -95,7 +95,7 @@ func (o options) measureAndKeep(ctx context.Context) error {
 		return err
 	}
 	kept = true
-	return errors.Join(os.Remove(o.partialPath()), failures(r), o.late(took))
+	return errors.Join(o.forgetPartial(), failures(r), o.late(took))
 }
 
 // What a run may take, building included in a full one.

@@ -82,6 +82,7 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 // measure measures what is planned.
 func (o options) measure(ctx context.Context, s schedule, folder string) (*result.Result, error) {
 	m := &measuring{options: o, planned: s, folder: folder}
+	var err error
 	m.result = &result.Result{
 		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,
 		Machine: result.ThisMachine(), Versions: result.ThisSoftware(o.root, o.perl, o.python),
@@ -167,7 +168,7 @@ func (m *measuring) measureParts(ctx context.Context) {
 		}
 		if err != nil {
 			m.leaveOut(part.name, err)
-			continue
+			measures = nil
 		}
 		for _, measure := range measures {
 			measure.Part = part.name

@@ -67,10 +67,6 @@ func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint6
 		if n == 2 {
 			head.Transport = protocol.Socket
 		}
-	case "interrupts": // who started it, in the first round
-		if n == 1 {
-			return head, fakeTimes, syscall.Kill(os.Getppid(), syscall.SIGTERM)
-		}
 	case "in no time":
 		head.ElapsedNS = 0
 	case "cannot tell":
@@ -82,7 +78,25 @@ func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint6
 		_, err := fmt.Sscanf(command, "run %d %d %d", &told[0], &told[1], &told[2])
 		return head, told, err
 	}
+	if noticed, ok := strings.CutPrefix(behaviour, interrupts); ok && n == 1 {
+		return head, fakeTimes, interrupt(noticed)
+	}
 	return head, fakeTimes, nil
+}
+
+// interrupts begins the behaviour of a caller that ends the run in the first round. The
+// rest is a file that is there when the run knows.
+const interrupts = "interrupts:"
+
+func interrupt(noticed string) error {
+	if err := syscall.Kill(os.Getppid(), syscall.SIGTERM); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(noticed); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func fakeRow(t *testing.T, name, behaviour string) rowPlan {
