@@ -28,13 +28,13 @@ type Bands struct {
 func (b Bands) Title() string { return b.Says }
 
 const (
-	bandHigh = 2.9 * textSize
+	bandHigh = 3.2 * textSize
 	axisHigh = 2.4 * textSize
 	// fill is how much of a band its fullest class takes; its name is above it, so that
 	// the axis has the whole width.
-	fill = 0.52
+	fill = 0.5
 	// nameAt is where in a band its name ends.
-	nameAt = 0.97
+	nameAt = 0.9
 )
 
 func (b Bands) size() (vg.Length, vg.Length) {
@@ -46,7 +46,7 @@ func shown(ns int64) float64 { return float64(max(ns, 1)) }
 
 func (b Bands) draw(to draw.Canvas) error {
 	to = draw.Crop(to, margin, -margin, margin, -margin)
-	rest := drawLegend(drawTitle(to, b.Says), bandMarks())
+	rest := draw.Crop(drawLegend(drawTitle(to, b.Says), bandMarks()), margin, 0, 0, 0) // half of the first label
 	p := newPlot()
 	var times []float64
 	for _, band := range b.Bands {

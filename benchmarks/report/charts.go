@@ -162,7 +162,11 @@ func distributions(group string, rows []result.Row) []figure {
 	var bands []chart.Band
 	var missing []string
 	for _, row := range rows {
-		if band, ok := bandOf(row, row.Name); ok {
+		says := row.Name
+		if row.CallsPerSample > 1 {
+			says += fmt.Sprintf(", %s calls together", thousands(float64(row.CallsPerSample)))
+		}
+		if band, ok := bandOf(row, says); ok {
 			bands = append(bands, band)
 		} else {
 			missing = append(missing, row.Name)

@@ -14,7 +14,7 @@ import (
 // names of a run's rows are of one kind or the other.
 var (
 	ownRows = regexp.MustCompile(`^(nearcall-|peer-nearcall-|(perl|python|c)-(embed|shm|socket|simple)-|web-handed-over$|run-.*-resident|resident-|` +
-		`shm-call-|transport-nearcall-|many-|oneshot-|persistent-|simple-json)`)
+		`shm-call-|transport-nearcall-|many-|oneshot-|persistent-|simple-json|beside-idle-)`)
 	otherRows = regexp.MustCompile(`^(floor-|memcpy$|peer-|web-|run-|(perl|python)-alone-|go-itself-|cgo-|transport-)`)
 )
 
@@ -52,9 +52,11 @@ type beaten struct {
 	Times      float64 // how often as long Nearcall's takes
 }
 
-// comparedNS is the median that rows are compared by: that of the rounds, which hit rows
-// of a group alike.
-func comparedNS(row result.Row) int64 { return cmp.Or(row.MedianOfRounds.P50NS, row.P50NS) }
+// comparedNS is the median of a call that rows are compared by: that of the rounds, which
+// hit rows of a group alike.
+func comparedNS(row result.Row) float64 {
+	return float64(cmp.Or(row.MedianOfRounds.P50NS, row.P50NS)) / float64(max(row.CallsPerSample, 1))
+}
 
 // TimesText writes how often.
 func (b beaten) TimesText() string { return timesText(b.Times) }
@@ -67,11 +69,14 @@ func timesText(times float64) string {
 }
 
 // OtherText and OwnText are both medians.
-func (b beaten) OtherText() string { return duration(comparedNS(b.Other)) }
-func (b beaten) OwnText() string   { return duration(comparedNS(b.Own)) }
+func (b beaten) OtherText() string { return durationOfEach(comparedNS(b.Other)) }
+func (b beaten) OwnText() string   { return durationOfEach(comparedNS(b.Own)) }
 
 // MoreText is how much longer Nearcall's takes.
-func (b beaten) MoreText() string { return duration(comparedNS(b.Own) - comparedNS(b.Other)) }
+func (b beaten) MoreText() string { return durationOfEach(comparedNS(b.Own) - comparedNS(b.Other)) }
+
+// leastNS stands for what is too short to be measured.
+const leastNS = 0.1
 
 // A beatenFamily is what is slower for one reason.
 type beatenFamily struct {
@@ -102,7 +107,7 @@ func notFastest(r *result.Result) (families []beatenFamily, compared int) {
 				families = append(families, beatenFamily{Reason: reason})
 			}
 			family := &families[at[reason]]
-			family.Rows = append(family.Rows, beaten{row, own, float64(comparedNS(own)) / float64(max(comparedNS(row), 1))})
+			family.Rows = append(family.Rows, beaten{row, own, comparedNS(own) / max(comparedNS(row), leastNS)})
 		}
 	}
 	for i := range families {
@@ -126,10 +131,10 @@ func bestOwn(rows []result.Row) map[string]result.Row {
 }
 
 func (f beatenFamily) table() table {
-	t := table{Title: "Faster than Nearcall's best", Head: []string{"faster", "bytes", "callers", "its p50", "Nearcall's best", "its p50", "longer by", "times"}}
+	t := table{Title: "Faster than Nearcall's best", Head: []string{"faster", "p50", "Nearcall: times as long", "p50", "longer by", "Nearcall's best", "bytes", "callers"}}
 	for _, b := range f.Rows {
-		t.Lines = append(t.Lines, line{b.Other.Name, []cell{{Here: thousands(float64(b.Other.Size))}, {Here: thousands(float64(b.Other.Callers))},
-			{Here: b.OtherText()}, {Here: b.Own.Name}, {Here: b.OwnText()}, {Here: b.MoreText()}, {Here: b.TimesText()}}})
+		t.Lines = append(t.Lines, line{b.Other.Name, []cell{{Here: b.OtherText()}, {Here: b.TimesText()}, {Here: b.OwnText()}, {Here: b.MoreText()},
+			{Here: b.Own.Name}, {Here: thousands(float64(b.Other.Size))}, {Here: thousands(float64(b.Other.Callers))}}})
 	}
 	return t
 }

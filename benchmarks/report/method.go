@@ -13,12 +13,19 @@ type fact struct{ Name, Text string }
 
 func machineFacts(r *result.Result) []fact {
 	m, v := r.Machine, r.Versions
+	before, after := r.LoadBefore, r.LoadAfter
 	return []fact{
-		{"Processor", fmt.Sprintf("%s, %d CPUs, %s; %s", m.CPU, m.CPUs, m.Architecture, smtText(m.SMT))},
+		{"Processor", fmt.Sprintf("%s, %s; %s", m.CPU, m.Architecture, smtText(m.SMT))},
+		{"CPUs", fmt.Sprintf("%d that may be used: %s; cores by the CPUs that share each: %s", m.CPUs, cmp.Or(m.AllowedCPUs, notTold), cmp.Or(strings.ReplaceAll(m.ThreadSiblings, " ", " | "), notTold))},
+		{"Load", fmt.Sprintf("over 1, 5 and 15 minutes %v before and %v after, this run among it; %.1f s of all CPUs meanwhile were stolen by the hypervisor",
+			before.Average, after.Average, after.StealS-before.StealS)},
 		{"Kernel", fmt.Sprintf("%s; idle driver %s; virtualisation %s", m.Kernel, m.IdleDriver, m.Virtualisation)},
 		{"Versions", fmt.Sprintf("Nearcall %s, %s, gcc %s, Perl %s, Python %s", v.Nearcall, v.Go, v.C, v.Perl, v.Python)},
 	}
 }
+
+// notTold stands for what a result does not have.
+const notTold = "not told"
 
 // smtText says in words what the kernel says of simultaneous multithreading.
 func smtText(active string) string {

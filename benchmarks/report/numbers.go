@@ -28,6 +28,15 @@ func duration(ns int64) string {
 	}
 }
 
+// durationOfEach writes the time of one of many calls, which may be less than a
+// nanosecond.
+func durationOfEach(ns float64) string {
+	if ns < 10 {
+		return strconv.FormatFloat(ns, 'g', 3, 64) + " ns"
+	}
+	return duration(int64(ns))
+}
+
 // microseconds writes a time without its unit.
 func microseconds(ns int64) string {
 	if ns < 10_000 {

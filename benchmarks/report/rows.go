@@ -36,6 +36,7 @@ var rowColumns = []rowColumn{
 	{"ms of warm-up", func(r result.Row) string { return whole(int64(r.WarmUpMS)) }},
 	{"went by", func(r result.Row) string { return r.Transport }},
 	{"engine", func(r result.Row) string { return r.Engine }},
+	{"held to", func(r result.Row) string { return r.Pinning }},
 	{"GOMAXPROCS", func(r result.Row) string { return whole(int64(r.GoMaxProcs)) }},
 	{"context switches a call", func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) }},
 	{"soft interrupts a call", func(r result.Row) string { return perCall(r.SoftirqsPerCall) }},

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -270,15 +269,12 @@ func slowestOf(r result.Row) string { return duration(r.P99NS) }
 func medianOfEach(r result.Row) string  { return each(r.P50NS, r) }
 func slowestOfEach(r result.Row) string { return each(r.P99NS, r) }
 
-// each writes the time of one call, which may be less than a nanosecond.
+// each writes the time of one call.
 func each(ns int64, r result.Row) string {
 	if r.CallsPerSample <= 1 {
 		return duration(ns)
 	}
-	if ns := float64(ns) / float64(r.CallsPerSample); ns < 1000 {
-		return strconv.FormatFloat(ns, 'g', 3, 64) + " ns"
-	}
-	return duration(ns / int64(r.CallsPerSample))
+	return durationOfEach(float64(ns) / float64(r.CallsPerSample))
 }
 
 func perSecond(r result.Row) string  { return thousands(r.PerS) }
