@@ -34,10 +34,27 @@ type measurement struct {
 // measure lets all settings take turns. The error says that somebody stopped it; all
 // others are their settings' own.
 func (m *measurement) measure(ctx context.Context) error {
-	turns := m.rounds * len(m.settings)
-	m.progress = m.startProgress(time.Duration(turns) * m.turnLength())
+	length := time.Duration(m.rounds*len(m.settings)) * m.turnLength()
+	m.progress = m.startProgress(length)
 	defer m.progress.finish()
 	begin := time.Now()
+	m.takeTurns(ctx)
+	var stopped error
+	if ctx.Err() != nil {
+		stopped = status.Errorf(status.Cancelled, "stopped after %v of %v", time.Since(begin).Round(time.Millisecond), length)
+	}
+	for _, s := range m.settings {
+		if s.failure == nil && s.Latency.Count() == 0 {
+			s.failure = cmp.Or(s.Failure, errNoCall)
+		}
+	}
+	return stopped
+}
+
+// errNoCall is why a setting has no figures whose calls did not fail.
+var errNoCall = errors.New("no call ended")
+
+func (m *measurement) takeTurns(ctx context.Context) {
 	for range m.rounds {
 		for _, s := range m.settings {
 			if s.failure == nil {
@@ -46,12 +63,11 @@ func (m *measurement) measure(ctx context.Context) error {
 			}
 			if ctx.Err() != nil {
 				s.keepRounds()
-				return m.stopped(time.Since(begin), time.Duration(turns)*m.turnLength())
+				return
 			}
 			m.progress.add(m.turnLength())
 		}
 	}
-	return nil
 }
 
 // keepRounds forgets that the setting's last turn was stopped before it was measured.
@@ -64,16 +80,6 @@ func (s *benchSetting) keepRounds() {
 func (m *measurement) turnLength() time.Duration { return m.warmUp + m.roundLength() }
 
 func (b *benching) roundLength() time.Duration { return max(b.duration/time.Duration(b.rounds), 1) }
-
-// stopped is the error of a run that was ended early. Settings that had no turn say so.
-func (m *measurement) stopped(after, length time.Duration) error {
-	for _, s := range m.settings {
-		if s.failure == nil && len(s.perSRounds) == 0 {
-			s.failure = errors.New("stopped before its turn")
-		}
-	}
-	return status.Errorf(status.Cancelled, "stopped after %v of %v", after.Round(time.Millisecond), length)
-}
 
 // turn measures a setting once, on connections of its own.
 func (m *measurement) turn(ctx context.Context, s *benchSetting) error {

@@ -9,7 +9,11 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-const progressPeriod = 100 * time.Millisecond
+const (
+	progressPeriod = 100 * time.Millisecond
+	// progressWidth leaves room for a setting's name on a terminal of 80 columns.
+	progressWidth = 16
+)
 
 // name is how a progress bar calls a setting.
 func (s *benchSetting) name() string {
@@ -44,7 +48,7 @@ func (b *benching) startProgress(total time.Duration) *benchProgress {
 	}
 	p := &benchProgress{total: total, begin: time.Now(), stop: make(chan struct{})}
 	p.bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(file), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription("calling"), progressbar.OptionSetElapsedTime(false))
+		progressbar.OptionSetWidth(progressWidth), progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription("calling"), progressbar.OptionSetElapsedTime(false))
 	p.ended.Go(p.show)
 	return p
 }

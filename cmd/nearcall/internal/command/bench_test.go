@@ -169,23 +169,61 @@ func TestBenchIsStopped(t *testing.T) {
 	var out, failure strings.Builder
 	run.Stdout, run.Stderr = &out, &failure
 	must(t, run.Start())
+	awaitCalls(t, address, 2)
+	must(t, run.Process.Signal(syscall.SIGINT))
+	_ = run.Wait()
+	if code := run.ProcessState.ExitCode(); code != 65 || !strings.Contains(out.String(), "p99.9") || !strings.Contains(failure.String(), "stopped after") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), failure.String())
+	}
+}
+
+// awaitCalls waits until a server has run the function one so often.
+func awaitCalls(t *testing.T, address string, calls int) {
+	t.Helper()
 	called := func() bool {
 		var stats struct {
 			Functions map[string]struct{ Calls int }
 		}
 		must(t, json.Unmarshal([]byte(nearcall(t, "stats", "--json", address).expect(t, 0).out), &stats))
-		return stats.Functions["one"].Calls > 0
+		return stats.Functions["one"].Calls >= calls
 	}
 	for deadline := time.Now().Add(10 * time.Second); !called(); {
 		if time.Now().After(deadline) {
 			t.Fatal("it never called")
 		}
 	}
+}
+
+// Of several settings those that had no turn say so.
+func TestBenchSeveralIsStopped(t *testing.T) {
+	address := serveDemo(t)
+	run := exec.Command(binary, "bench", "--duration", "1h", "--warm-up", "0", "--callers", "1,2", address, "one")
+	var out, failure strings.Builder
+	run.Stdout, run.Stderr = &out, &failure
+	must(t, run.Start())
+	awaitCalls(t, address, 50)
 	must(t, run.Process.Signal(syscall.SIGINT))
 	_ = run.Wait()
-	if code := run.ProcessState.ExitCode(); code != 65 || !strings.Contains(out.String(), "p99.9") || !strings.Contains(failure.String(), "stopped after") {
+	if code := run.ProcessState.ExitCode(); code != 65 || strings.Count(out.String(), "failed: no call ended") != 1 || !strings.Contains(failure.String(), "stopped after") {
 		t.Errorf("exit code %d\n%s%s", code, out.String(), failure.String())
 	}
+}
+
+// Where every call fails there is nothing to tell but that.
+func TestBenchOfFailures(t *testing.T) {
+	address := serve(t, func(s *server.Server) {
+		var calls atomic.Int64
+		s.Register("once", func(who string) error {
+			if calls.Add(1) > 1 {
+				return status.Errorf(status.ResourceExhausted, "only once")
+			}
+			return nil
+		})
+	})
+	if got := nearcall(t, "bench", "--warm-up", "0", "-d", "20ms", address, "once", "a").expect(t, 72, "only once"); got.out != "" {
+		t.Errorf("got %s", got.out)
+	}
+	nearcall(t, "bench", "--warm-up", "0", "-d", "20ms", "--callers", "1,2", address, "once", "b").expect(t, 1, "failed: ", "only once", "2 of 2 settings failed")
 }
 
 // A terminal gets a progress bar, which is gone at the end; nothing else gets one.
