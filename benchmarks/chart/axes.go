@@ -66,7 +66,8 @@ func ends(ticks []plot.Tick, low, high float64) (first, last float64) {
 	return first, last
 }
 
-// axisTicksAt gives a logarithmic axis labels at these values only.
+// axisTicksAt gives a logarithmic axis ticks at these values only, which ascend, with
+// labels where there is room.
 func axisTicksAt(axis *plot.Axis, values []float64, label func(float64) string) {
 	ticks := make([]plot.Tick, len(values))
 	low, high := math.Inf(1), math.Inf(-1)
@@ -74,10 +75,30 @@ func axisTicksAt(axis *plot.Axis, values []float64, label func(float64) string) 
 		ticks[i] = plot.Tick{Value: value, Label: label(value)}
 		low, high = min(low, value), max(high, value)
 	}
+	withoutLabelsThatTouch(ticks)
 	const room = 0.06 // of the axis, on both sides
 	spare := math.Pow(max(high/low, 2), room)
 	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
 	axis.Min, axis.Max = low/spare, high*spare
+}
+
+// withoutLabelsThatTouch takes away labels of ticks that the next label would touch. The
+// last stays.
+func withoutLabelsThatTouch(ticks []plot.Tick) {
+	if len(ticks) == 0 {
+		return
+	}
+	const wide = 0.14 // of the axis, for a label
+	last := len(ticks) - 1
+	axis := math.Log(max(ticks[last].Value/ticks[0].Value, 2))
+	next := ticks[last].Value
+	for i := last - 1; i >= 0; i-- {
+		if math.Log(next/ticks[i].Value) < wide*axis {
+			ticks[i].Label = ""
+			continue
+		}
+		next = ticks[i].Value
+	}
 }
 
 func short(value float64) string { return strconv.FormatFloat(value, 'g', 4, 64) }

@@ -100,3 +100,16 @@ func TestLabels(t *testing.T) {
 		}
 	}
 }
+
+func TestLabelsDoNotTouch(t *testing.T) {
+	c := lines()
+	c.XLabel = chart.Bytes
+	c.Lines[0].X, c.Lines[1].X = []float64{64, 1 << 20, 4 << 20}, []float64{64, 1 << 20, 4 << 20}
+	svg, err := chart.SVG(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(svg, ">1 MiB<") || !strings.Contains(svg, ">4 MiB<") || !strings.Contains(svg, ">64 B<") {
+		t.Errorf("labels are not those with room between them: %s", svg)
+	}
+}

@@ -19,7 +19,7 @@ func Wants() Wanted {
 	nothing := &result.Result{}
 	f := figuresOf(nothing)
 	publishedTables(f)
-	callersTable(f)
+	callersTables(f)
 	waysTable(f)
 	rows := *f.asked
 	for _, way := range mainDistributions {

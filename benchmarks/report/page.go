@@ -65,7 +65,7 @@ type pageView struct {
 	Groups    []rowGroup
 	Callers   []figure
 	Sizes     []figure
-	Many      section
+	Many      []section
 	Published []section
 	Peers     peersView
 	Counts    section
@@ -86,7 +86,7 @@ func page(r *result.Result) ([]byte, error) {
 	view := pageView{
 		Result: r, Day: r.Date.Format(time.DateOnly), Machine: machineFacts(r), Method: methodFacts(r), Goals: goals(r), Gaps: notMeasured(r),
 		Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
-		Ways: section{table: plainText(waysTable(ofSmall(r))), ID: "way-table", Class: "ways"}, Many: section{table: callersTable(f), ID: "many-table"},
+		Ways:   section{table: plainText(waysTable(ofSmall(r))), ID: "way-table", Class: "ways"},
 		Counts: section{table: measuresTable(r.Measures), ID: "measures"},
 	}
 	view.Beaten, view.Compared = notFastest(r)
@@ -104,6 +104,9 @@ func page(r *result.Result) ([]byte, error) {
 		view.Main = append(view.Main, drawn)
 	}
 	view.Published = publishedSections(r, f)
+	for i, t := range callersTables(f) {
+		view.Many = append(view.Many, section{table: t, ID: fmt.Sprintf("many-%d", i+1)})
+	}
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, view)
 	return out.Bytes(), err

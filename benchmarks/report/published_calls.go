@@ -130,25 +130,41 @@ func ManyName(server, function string, callers int) string {
 	return fmt.Sprintf("many-%s-%s-%d", server, function, callers)
 }
 
-func callersTable(f figures) table {
-	t := table{
-		Title: "Many forked callers",
-		Notes: []string{perlAccount, "Least / mean / longest / p95 / standard deviation, in microseconds. Published: one call from each, over a new connection.",
-			"Here all connect beforehand and wait for each other, and a sample begins when its process has been woken: what it takes to connect, and until a CPU is free, is in no sample."},
-		Head: []string{"server, function"},
-	}
-	for _, callers := range ManyCallers {
-		t.Head = append(t.Head, fmt.Sprintf("%d callers", callers))
-	}
-	for _, p := range publishedCallers {
-		l := line{Name: serverNames[p.server] + ", " + p.function}
-		for i, callers := range ManyCallers {
-			l.Cells = append(l.Cells, f.row(ManyName(p.server, p.function, callers), p.theirs[i], func(row result.Row) string {
-				return strings.Join([]string{microseconds(row.MinNS), microseconds(row.MeanNS), microseconds(row.MaxNS),
-					microseconds(row.P95NS), microseconds(row.StdDevNS)}, " / ")
-			}))
+// callersFigures are the figures of many callers, as they were published.
+var callersFigures = []rowColumn{
+	{"least", func(r result.Row) string { return microseconds(r.MinNS) }},
+	{"mean", func(r result.Row) string { return microseconds(r.MeanNS) }},
+	{"longest", func(r result.Row) string { return microseconds(r.MaxNS) }},
+	{"p95", func(r result.Row) string { return microseconds(r.P95NS) }},
+	{"deviation", func(r result.Row) string { return microseconds(r.StdDevNS) }},
+}
+
+// callersTables are many callers, by how many.
+func callersTables(f figures) []table {
+	var all []table
+	for i, callers := range ManyCallers {
+		t := table{
+			Title: fmt.Sprintf("%s forked callers at once", thousands(float64(callers))),
+			Notes: []string{perlAccount, "In microseconds. Published: one call from each, over a new connection.",
+				"Here all connect beforehand and wait for each other, and a sample begins when its process has been woken: what it takes to connect, and until a CPU is free, is in no sample."},
+			Head: []string{"function, server"},
 		}
-		t.Lines = append(t.Lines, l)
+		for _, column := range callersFigures {
+			t.Head = append(t.Head, column.head)
+		}
+		for _, p := range publishedCallers {
+			l := line{Name: functionNames[p.function] + ", " + serverNames[p.server]}
+			theirs := strings.Split(p.theirs[i], " / ")
+			for n, column := range callersFigures {
+				published := ""
+				if n < len(theirs) {
+					published = theirs[n]
+				}
+				l.Cells = append(l.Cells, f.row(ManyName(p.server, p.function, callers), published, column.says))
+			}
+			t.Lines = append(t.Lines, l)
+		}
+		all = append(all, t)
 	}
-	return t
+	return all
 }

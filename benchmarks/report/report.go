@@ -33,7 +33,7 @@ func Print(to io.Writer, r *result.Result) error {
 		return err
 	}
 	f := figuresOf(r)
-	for _, published := range append(publishedTables(f), callersTable(f)) {
+	for _, published := range append(publishedTables(f), callersTables(f)...) {
 		if text := published.markdown(); text != "" {
 			fmt.Fprintf(to, "\n%s\n\n%s", strings.Join(published.Notes, " "), text)
 		}
