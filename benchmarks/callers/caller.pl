@@ -5,8 +5,9 @@
 #     caller.pl MODE ADDRESS PAYLOAD_BYTES
 #
 # MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
-# handle; alone-one, alone-ack, alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the
-# simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
+# handle; reconnect- before it: with a new handle for each call; alone-one, alone-ack,
+# alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the simple protocol, with a
+# connection per call; kept-one, kept-ack, kept-md5: with one.
 use v5.26;
 use warnings;
 no warnings 'recursion'; # of ack()
@@ -57,6 +58,19 @@ sub simple {
     };
 }
 
+# A handle that is made for each call, and with it a connection.
+package Reconnecting {
+    sub new { my ($class, $address) = @_; return bless {address => $address}, $class }
+
+    sub call {
+        my ($self, @call) = @_;
+        $self->{last} = Nearcall->new($self->{address});
+        return $self->{last}->call(@call);
+    }
+
+    sub transport { my ($self) = @_; return $self->{last}->transport }
+}
+
 sub differs {
     my ($answer, $expected) = @_;
     $answer //= 'nothing';
@@ -83,7 +97,7 @@ sub subject {
         my ($function, $arguments, $expected) = $known{$2}->@*;
         return (simple($address, $function, $arguments, $1 eq 'kept'), $expected);
     }
-    my $go = Nearcall->new($address);
+    my $go = ($mode =~ s/\Areconnect-// ? 'Reconnecting' : 'Nearcall')->new($address);
     become_child() if $mode =~ s/\Achild-//;
     if ($mode eq 'raw') {
         my $state = 1;

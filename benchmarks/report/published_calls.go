@@ -30,7 +30,7 @@ var publishedWays = []struct {
 	{"another process, shared memory", "perl-shm", [3]string{}},
 	{"another process, socket", "perl-socket", [3]string{}},
 	{"another process, JSON, a connection per call", "perl-simple-reconnect", [3]string{"11,525/s", "7,435/s", "11,503/s"}},
-	{"the same to a server on an event loop", "perl-simple-reconnect-eventloop", [3]string{"9,142/s", "7,124/s", "9,389/s"}},
+	{"the same to an event loop; here Nearcall's protocol, a handle per call", "perl-reconnect-eventloop", [3]string{"9,142/s", "7,124/s", "9,389/s"}},
 }
 
 // callNotes are about the tables of these functions.
