@@ -33,17 +33,22 @@ const (
 	endedDeadline
 )
 
-// contextsAtOnce is how many contexts are allocated together: each is used for
-// one call only, because a function may keep it, but they need not be made one
-// by one.
-const contextsAtOnce = 16
+// contextsAtOnceMax is how many contexts are allocated together at most: each is used
+// for one call only, because a function may keep it, but they need not be made one by
+// one.
+const contextsAtOnceMax = 16
 
-// A contextSupply has contexts that were not used yet.
-type contextSupply struct{ unused []callContext }
+// A contextSupply has contexts that were not used yet, of twice as many each time: who
+// calls once needs one.
+type contextSupply struct {
+	unused []callContext
+	atOnce int
+}
 
 func (s *contextSupply) next() *callContext {
 	if len(s.unused) == 0 {
-		s.unused = make([]callContext, contextsAtOnce)
+		s.atOnce = min(max(1, 2*s.atOnce), contextsAtOnceMax)
+		s.unused = make([]callContext, s.atOnce)
 	}
 	made := &s.unused[0]
 	s.unused = s.unused[1:]

@@ -27,7 +27,7 @@ type input struct {
 	renew      bool      // it was set for a message that has been taken since
 	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
-	lent       *readBuffer // that data or own is, of a connection that is not parked
+	lent       lentBuffers // what data or own is, of a connection that is not parked
 }
 
 func newInput(pool *bufferPool) *input {
@@ -134,10 +134,13 @@ func (in *input) fill(conn io.Reader) error {
 // A nowReader reads without waiting.
 type nowReader interface{ ReadNow(b []byte) (int, error) }
 
-// fillNow is fill without waiting.
-func (in *input) fillNow(conn nowReader) error {
+// fillNow is fill without waiting; the larger buffer is lent.
+func (in *input) fillNow(conn nowReader, buffers *readBuffers) error {
 	n, err := conn.ReadNow(in.data[in.end:])
 	in.end += n
+	if n > 0 && in.end == len(in.data) && len(in.data) < inputBytesBusy {
+		in.grow(buffers)
+	}
 	return err
 }
 

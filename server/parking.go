@@ -45,7 +45,7 @@ func (c *connection) receiveNow(need int) error {
 	c.in.wake(c.server.readBuffers)
 	c.in.makeRoom(need)
 	former := len(c.in.unread())
-	return c.wakeUp(former, c.in.fillNow(c.parking))
+	return c.wakeUp(former, c.in.fillNow(c.parking, c.server.readBuffers))
 }
 
 // rest gives back what a parked connection needs no more. Precondition: nothing uses
@@ -53,6 +53,7 @@ func (c *connection) receiveNow(need int) error {
 func (c *connection) rest() {
 	c.in.rest(c.server.readBuffers)
 	c.frame = wire.Frame{}
+	c.contexts = contextSupply{}
 	if cap(c.inline.scratch) > parkedBytesKept {
 		c.inline.scratch = nil
 	}
@@ -60,10 +61,11 @@ func (c *connection) rest() {
 }
 
 // rest gives the buffers up, but for a small one with the bytes of a message that
-// has begun; one that was lent to a large message stays until that is complete.
+// has begun; one of which more bytes have come stays until that is complete.
 func (in *input) rest(buffers *readBuffers) {
 	unread := in.unread()
-	if len(unread) > inputBytesIdle || in.lent == nil && len(unread) > 0 {
+	small := in.own == nil && len(in.data) == inputBytesIdle
+	if len(unread) > inputBytesIdle || len(unread) > 0 && small {
 		return
 	}
 	var kept []byte
@@ -72,18 +74,24 @@ func (in *input) rest(buffers *readBuffers) {
 	}
 	in.giveBack()
 	in.start, in.end, in.data = 0, len(kept), kept[:cap(kept)]
-	if in.lent != nil {
-		buffers.put(in.lent)
-		in.lent = nil
+	in.lent.giveBack(buffers)
+}
+
+// wake lends a small buffer to an input that has given its own up: many connections may
+// wake at once, most for a small call.
+func (in *input) wake(buffers *readBuffers) {
+	if in.data == nil {
+		in.lent.small = buffers.small.get()
+		in.data = in.lent.small[:]
 	}
 }
 
-// wake lends a buffer to an input that has given its own up.
-func (in *input) wake(buffers *readBuffers) {
-	if in.data == nil {
-		in.lent = buffers.get()
-		in.data = in.lent[:]
-	}
+// grow lends a large buffer in place of a small one that was filled.
+func (in *input) grow(buffers *readBuffers) {
+	large := buffers.large.get()
+	in.move(large[:])
+	in.lent.giveBack(buffers)
+	in.lent.large = large
 }
 
 // rest gives buffers up that are not small. Others may be about to use them again.
@@ -102,17 +110,41 @@ func (o *output) rest() {
 	o.vector = nil
 }
 
-// A readBuffer is what a connection reads into while it is not parked.
-type readBuffer [inputBytesBusy]byte
+// What connections read into while they are not parked.
+type (
+	smallBuffer [inputBytesIdle]byte
+	largeBuffer [inputBytesBusy]byte
+)
 
-// readBuffers are those that nobody reads into. The garbage collector empties it.
-type readBuffers struct{ pool sync.Pool }
-
-func (p *readBuffers) get() *readBuffer {
-	if lent, ok := p.pool.Get().(*readBuffer); ok {
-		return lent
-	}
-	return new(readBuffer)
+// lentBuffers are those that an input has; nil: none.
+type lentBuffers struct {
+	small *smallBuffer
+	large *largeBuffer
 }
 
-func (p *readBuffers) put(buffer *readBuffer) { p.pool.Put(buffer) }
+func (l *lentBuffers) giveBack(to *readBuffers) {
+	if l.small != nil {
+		to.small.put(l.small)
+	}
+	if l.large != nil {
+		to.large.put(l.large)
+	}
+	*l = lentBuffers{}
+}
+
+// readBuffers are those that nobody reads into. The garbage collector empties them.
+type readBuffers struct {
+	small reserve[smallBuffer]
+	large reserve[largeBuffer]
+}
+
+type reserve[B any] struct{ pool sync.Pool }
+
+func (r *reserve[B]) get() *B {
+	if lent, ok := r.pool.Get().(*B); ok {
+		return lent
+	}
+	return new(B)
+}
+
+func (r *reserve[B]) put(buffer *B) { r.pool.Put(buffer) }

@@ -1,8 +1,11 @@
 package eventloop_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,13 +75,13 @@ func used(t *testing.T) usage {
 	return usage{runtime.NumGoroutine(), len(list), int(stats.HeapAlloc + stats.StackInuse)}
 }
 
-// idle connects that many callers, each of which calls with so many bytes, and
-// returns what one costs the server while none of them does anything.
-func idle(t *testing.T, s *server.Server, payloadBytes int) (goroutines int, bytesEach int) {
+// idle connects that many callers, each of which calls a function with so many bytes,
+// and returns what one costs the server while none of them does anything.
+func idle(t *testing.T, s *server.Server, function string, payloadBytes int) (goroutines int, bytesEach int) {
 	r := serve(t, s, unixAddress(t))
 	r.connect().wantEcho("warm")
 	before := used(t)
-	request := (&caller{TB: t}).request("echo", make([]byte, payloadBytes))
+	request := (&caller{TB: t}).request(function, make([]byte, payloadBytes))
 	reply := make([]byte, 64<<10)
 	callers := make([]idleCaller, idleConnections)
 	for i := range callers {
@@ -105,8 +108,8 @@ func idle(t *testing.T, s *server.Server, payloadBytes int) (goroutines int, byt
 // TestIdleConnections cost no goroutine, and less than two fifths of the memory
 // that they do without the event loop.
 func TestIdleConnections(t *testing.T) {
-	goroutines, bytes := idle(t, newServer(t), 1)
-	_, otherwise := idle(t, newServerWith(t), 1)
+	goroutines, bytes := idle(t, newServer(t), "echo", 1)
+	_, otherwise := idle(t, newServerWith(t), "echo", 1)
 	t.Logf("%d idle connections: %d goroutines; %d bytes each, %d with a goroutine each", idleConnections, goroutines, bytes, otherwise)
 	if goroutines > 10 {
 		t.Errorf("%d goroutines for %d idle connections", goroutines, idleConnections)
@@ -118,11 +121,65 @@ func TestIdleConnections(t *testing.T) {
 
 // TestIdleAfterLargerCalls: what calls have needed is given back.
 func TestIdleAfterLargerCalls(t *testing.T) {
-	_, small := idle(t, newServer(t), 1)
-	_, larger := idle(t, newServer(t), 10_000)
+	_, small := idle(t, newServer(t), "echo", 1)
+	_, larger := idle(t, newServer(t), "echo", 10_000)
 	t.Logf("idle connections cost %d bytes after small calls, %d after larger ones", small, larger)
 	if larger > small+1024 {
 		t.Errorf("an idle connection costs %d bytes after larger calls, %d otherwise", larger, small)
+	}
+}
+
+// TestIdleAfterCallsWithContext: nor is anything kept for the contexts of later calls.
+func TestIdleAfterCallsWithContext(t *testing.T) {
+	_, without := idle(t, newServer(t), "echo", 1)
+	s := newServer(t)
+	register(t, s, "echo_in_time", func(_ context.Context, data []byte) []byte { return data })
+	_, with := idle(t, s, "echo_in_time", 1)
+	t.Logf("idle connections cost %d bytes after calls without a context, %d with one", without, with)
+	if with > without+512 {
+		t.Errorf("an idle connection costs %d bytes after a call with a context, %d otherwise", with, without)
+	}
+}
+
+// TestHeldCallsReadLittle: a small call takes a small buffer, however many connections
+// have one at the same time.
+func TestHeldCallsReadLittle(t *testing.T) {
+	const held = 200
+	s := newServer(t)
+	var started sync.WaitGroup
+	started.Add(held)
+	release := make(chan struct{})
+	for i := range held {
+		// The first call of each is run by who has read it, and keeps what it was read
+		// into.
+		register(t, s, fmt.Sprint("hold", i), func(data []byte) []byte { started.Done(); <-release; return data })
+	}
+	r := serve(t, s, unixAddress(t))
+	r.connect().wantEcho("warm")
+	callers := make([]idleCaller, held)
+	reply := make([]byte, 64<<10)
+	for i := range callers {
+		callers[i] = connectIdle(t, r.address.String())
+		callers[i].say(t, hello(), reply)
+	}
+	waitFor(t, func() bool { return s.Statistics().Parked == held+1 })
+	before := used(t)
+	for i, c := range callers {
+		if _, err := unix.Write(int(c), (&caller{TB: t}).request(fmt.Sprint("hold", i), []byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	started.Wait()
+	each := (used(t).bytes - before.bytes) / held
+	close(release)
+	for _, c := range callers {
+		c.say(t, nil, reply)
+		unix.Close(int(c))
+	}
+	r.end()
+	t.Logf("a small call that runs costs %d bytes", each)
+	if each > 24<<10 {
+		t.Errorf("a small call that runs costs %d bytes", each)
 	}
 }
 
