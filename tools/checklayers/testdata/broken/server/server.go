@@ -1,1 +1,6 @@
 package server
+
+import (
+	_ "github.com/nearcall/nearcall/internal/transport/eventloop"
+	_ "github.com/nearcall/nearcall/internal/transport/unixsocket"
+)
