@@ -5,6 +5,7 @@ What is timed is as in caller.c; allocations are not counted.
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections.abc import Callable
@@ -122,10 +123,10 @@ def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: 
     """
     print("ready", flush=True)
     for line in sys.stdin:
-        command, *numbers = line.split()
-        if command != "run" or not numbers:
+        told = re.fullmatch(r"run ([1-9]\d*)(?: (\d{1,9})(?: (\d+))?)?\n", line)
+        if told is None:
             sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]", got {line}')
-        run_ms, per_s, begin_ns, *_ = *map(int, numbers), 0, 0
+        run_ms, per_s, begin_ns = (int(number or 0) for number in told.groups())
         # Its clock is perf_counter_ns's on Linux.
         if begin_ns and (early := begin_ns - perf_counter_ns()) > 0:
             sleep(early / NS_PER_S)

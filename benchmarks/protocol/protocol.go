@@ -103,7 +103,7 @@ func parse(line string) (Command, error) {
 	var milliseconds, perSecond, beginNS int64
 	// What is left out is 0.
 	_, err := fmt.Sscanf(line+" 0 0", "run %d %d %d", &milliseconds, &perSecond, &beginNS)
-	if err != nil || milliseconds <= 0 || perSecond < 0 {
+	if err != nil || milliseconds <= 0 || perSecond < 0 || perSecond > int64(time.Second) {
 		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %q", line)
 	}
 	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS}, nil
