@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -67,4 +69,53 @@ func TestRoundsThatAreAskedForHoldEverywhere(t *testing.T) {
 			t.Errorf("%s has %d rounds in a quick run", group.name, got)
 		}
 	}
+}
+
+// The README lists all names that -only chooses by, numbers and the like as WORDS.
+func TestReadmeListsGroupsAndParts(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scheduled(t, options{})
+	var groups []string
+	for _, group := range s.groups {
+		groups = append(groups, group.name)
+	}
+	for list, names := range map[string][]string{"Groups": groups, "Parts": s.partNames()} {
+		_, after, found := strings.Cut(string(text), "\n"+list+": ")
+		paragraph, _, _ := strings.Cut(after, "\n\n")
+		if !found {
+			t.Fatalf("there is no list of %s", list)
+		}
+		listed := map[string]bool{} // whether anything has that name
+		for _, name := range regexp.MustCompile("`[^`]+`").FindAllString(paragraph, -1) {
+			listed[strings.Trim(name, "`")] = false
+		}
+		for _, name := range names {
+			if !marks(listed, name) {
+				t.Errorf("%s has no %s", list, name)
+			}
+		}
+		for pattern, used := range listed {
+			if !used {
+				t.Errorf("%s has %s, which is nothing", list, pattern)
+			}
+		}
+	}
+}
+
+// marks marks the pattern that a name is listed as, if it is.
+func marks(listed map[string]bool, name string) bool {
+	words := regexp.MustCompile("[A-Z]+")
+	for _, exact := range []bool{true, false} { // peers-paced is no paced-PERIOD
+		for pattern := range listed {
+			matcher := "^" + words.ReplaceAllString(pattern, "[a-z0-9]+") + "$"
+			if exact == (matcher == "^"+pattern+"$") && regexp.MustCompile(matcher).MatchString(name) {
+				listed[pattern] = true
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -43,6 +43,8 @@ const (
 	// In this a caller and a server that rested are at their ease again.
 	coldLength      = 300 * time.Millisecond
 	coldQuickRounds = 3
+	// There are many rows from Perl, and each is of thousands of calls.
+	fromPerlRounds = 9
 	// And in this a quota has run out more than once.
 	quotaLength = 700 * time.Millisecond
 )
@@ -143,7 +145,7 @@ func (t tools) fromPerl() group {
 			// The simple protocol waits in goroutines: this is a handle for each call.
 			onEventLoop(plan("perl-reconnect-eventloop-"+function, 0, eventServer, bySocket, t.perlCaller("reconnect-"+function))))
 	}
-	return group{name: "from-perl", length: coldLength, rows: rows}
+	return group{name: "from-perl", length: coldLength, rounds: fromPerlRounds, rows: rows}
 }
 
 // onEventLoop returns a row whose result says that its server has an event loop.

@@ -20,7 +20,7 @@ type pace struct {
 }
 
 var (
-	fullPace  = pace{rounds: 15, length: 250 * time.Millisecond, warmUp: 400 * time.Millisecond}
+	fullPace  = pace{rounds: 13, length: 250 * time.Millisecond, warmUp: 400 * time.Millisecond}
 	quickPace = pace{quick: true, rounds: 7, length: 40 * time.Millisecond, warmUp: 40 * time.Millisecond}
 )
 
