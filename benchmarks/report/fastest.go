@@ -13,7 +13,7 @@ import (
 // ownRows are Nearcall's among all; otherRows those of others, floors among them. The
 // names of a run's rows are of one kind or the other.
 var (
-	ownRows = regexp.MustCompile(`^(nearcall-|peer-nearcall-|(perl|python|c)-(embed|shm|socket|simple)-|web-handed-over$|run-.*-resident|resident-|` +
+	ownRows = regexp.MustCompile(`^(nearcall-|peer-nearcall-|(perl|python|c)-(embed|shm|socket|simple|reconnect)-|web-handed-over$|run-.*-resident|resident-|` +
 		`shm-call-|transport-nearcall-|many-|oneshot-|persistent-|simple-json|beside-idle-)`)
 	otherRows = regexp.MustCompile(`^(floor-|memcpy$|peer-|web-|run-|(perl|python)-alone-|go-itself-|cgo-|transport-)`)
 )

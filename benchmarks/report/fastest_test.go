@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestPageSaysWhereNearcallIsNotTheFastest(t *testing.T) {
 	_, page, _ = strings.Cut(page, `<h2 id="slower">`)
 	page, _, _ = strings.Cut(page, "<h2")
 	for _, want := range []string{
-		"does the same work: 5 of them", "both sides may hold a CPU for ever", "No reason is known.",
+		"does the same work: 5 of them", "both sides hold a CPU for ever", "No reason is known.",
 		">floor-c-spin</th>", ">0.31 us<", ">0.21 us<", ">3.10<", ">peer-netrpc-64-1</th>", ">2.00<", ">perl-alone-md5</th>", ">perl-embed-md5<", ">1.50<",
 	} {
 		if !strings.Contains(page, want) {
@@ -66,12 +67,28 @@ func TestReadmeSaysWhereNearcallIsNotTheFastest(t *testing.T) {
 	}
 }
 
+// What many send at once may be too much for shared memory where one call is not.
+func TestReasonsLookAtAllCallersTogether(t *testing.T) {
+	r := &result.Result{Schema: result.Schema}
+	for _, callers := range []int{1, 16} {
+		for i, name := range []string{"peer-bare", "peer-nearcall-go-shm"} {
+			r.Rows = append(r.Rows, measuredRow(fmt.Sprintf("peers-1048576-%d", callers), fmt.Sprintf("%s-1048576-%d", name, callers), 1<<20, callers, int64(1000*(i+1))))
+		}
+	}
+	_, page := written(t, r)
+	for _, want := range []string{"does not fit the one arena", "bytes come back as they are"} {
+		if strings.Count(page, want) != 1 {
+			t.Errorf("%q is not in the page once", want)
+		}
+	}
+}
+
 // Rows that are compared through memory have to be compared by what their rounds were.
 func TestFastestIsJudgedByTheRoundsMedians(t *testing.T) {
 	r := races()
 	spin := rowOf(r, "floor-c-spin")
 	spin.MedianOfRounds.P50NS = 400
-	if _, page := written(t, r); strings.Contains(page, "both sides may hold a CPU for ever") {
+	if _, page := written(t, r); strings.Contains(page, "both sides hold a CPU for ever") {
 		t.Error("a row whose rounds were slower counts as faster")
 	}
 }

@@ -4,31 +4,27 @@ import (
 	"regexp"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/internal/wire"
 )
-
-// copiesWin is from how many bytes on copying is nearly all of a call.
-const copiesWin = 1 << 20
 
 // reasons are why a row of another way may be faster than Nearcall's best of the same
 // work. The first that matches stands. A row that none matches says that nobody has
 // found the reason.
 var reasons = []struct {
-	row       *regexp.Regexp
-	sizeLeast int
-	says      string
+	row        *regexp.Regexp
+	bytesLeast int // of all callers at once
+	says       string
 }{
 	{regexp.MustCompile(`^floor-c-spin$`), 0,
-		"A floor does none of the work of a call: no function is looked up, nothing is framed, counted or timed out, and both sides may hold a CPU for ever."},
+		"A floor does none of the work of a call: no function is looked up, nothing is framed, counted or timed out, and both sides hold a CPU for ever."},
 	{regexp.MustCompile(`^floor-c-cgo$`), 0,
 		"A floor does none of the work of a call: an empty function is entered and left; no name is looked up, and no bytes go in or out."},
 	{regexp.MustCompile(`^memcpy$`), 0,
 		"A floor: one copy by one thread. A call copies its bytes into the memory both share and out again, on the way there and on the way back, and another process has to notice."},
-	{regexp.MustCompile(`^floor-(c|go)-socket$`), copiesWin,
-		"With a megabyte and more a call is almost only copying, and through shared memory that is as many copies as through a socket, by two threads that share caches; " +
-			"the kernel's copies are as good, and a floor does nothing else."},
-	{regexp.MustCompile(`^(peer-.*)$`), copiesWin,
-		"With a megabyte and more a call is almost only copying, and through shared memory that is as many copies as through a socket, by processes that share caches. " +
-			"Who copies less often, or starts to send before all is there, is ahead."},
+	{regexp.MustCompile(`^floor-(c|go)-socket$`), wire.SharedMemoryArenaBytes,
+		"What does not fit the arena of shared memory goes by the socket, where copying is nearly all of it; and a floor does nothing else. A program that often sends so much can have a larger arena."},
+	{regexp.MustCompile(`^peer-`), wire.SharedMemoryArenaBytes,
+		"What callers that share a client send at once does not fit the one arena of shared memory here, and what is over goes by their one socket. Others have a connection each, or do nothing but copy."},
 	{regexp.MustCompile(`^(floor-(c|go)-|transport-(unix|tcp)-|peer-bare-)`), 0,
 		"A floor does none of the work of a call: bytes come back as they are; no function is looked up, and nothing has a deadline or an outcome."},
 	{regexp.MustCompile(`^web-direct$`), 0,
@@ -46,14 +42,14 @@ var reasons = []struct {
 	{regexp.MustCompile(`^cgo-(first|later)-`), 0,
 		"An empty C function in the same process, as a floor: nothing is waited for. Beside it is a call of another process through shared memory, which waits for a CPU where spinning goroutines hold all."},
 	{regexp.MustCompile(`^peer-.*-cold-`), 0,
-		"A cold start is starting processes, and a smaller program starts sooner: in C without a runtime, or in Go with less in it. Nearcall's first call looks up the function and makes its shared memory ready for later ones."},
+		"A cold start is mostly that of processes, and those in C start no runtime. Nearcall's server also locks the place of its socket and describes all functions of the demonstration, and its caller says hello before the first call."},
 	{regexp.MustCompile(`^peer-(zeromq|nng)-`), 0,
 		"Both sides are C, each caller is a process, and bytes travel as they are: no goroutine has to be woken. Beside it are callers in Go."},
 }
 
 func reasonFor(row result.Row) string {
 	for _, reason := range reasons {
-		if row.Size >= reason.sizeLeast && reason.row.MatchString(row.Name) {
+		if row.Size*max(row.Callers, 1) >= reason.bytesLeast && reason.row.MatchString(row.Name) {
 			return reason.says
 		}
 	}
