@@ -55,8 +55,6 @@ const (
 	byRun route = "run"
 	// The simple protocol.
 	bySimple route = "simple"
-	// The start of a process, until its first answer.
-	byStart route = "start"
 )
 
 // parameter is what of a route an address has.
