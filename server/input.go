@@ -138,7 +138,8 @@ type nowReader interface{ ReadNow(b []byte) (int, error) }
 func (in *input) fillNow(conn nowReader, buffers *readBuffers) error {
 	n, err := conn.ReadNow(in.data[in.end:])
 	in.end += n
-	if n > 0 && in.end == len(in.data) && len(in.data) < inputBytesBusy {
+	// One that is borrowed from the pool is replaced by a larger one of the same.
+	if n > 0 && in.end == len(in.data) && len(in.data) < inputBytesBusy && in.own == nil {
 		in.grow(buffers)
 	}
 	return err

@@ -10,7 +10,7 @@ import (
 // TestInTimeButReadLate: what came before the deadline is read by a goroutine that runs
 // after it; then the deadline counts.
 func TestInTimeButReadLate(t *testing.T) {
-	p := newPair(t)
+	p := newUnixPair(t)
 	deadline := time.Now().Add(500 * time.Millisecond)
 	p.conn.SetReadDeadline(deadline)
 	resumed := p.parkIdle()
@@ -27,7 +27,7 @@ func TestInTimeButReadLate(t *testing.T) {
 // TestInTimeForAFormerDeadline: a deadline that is set later is not met by what came
 // before it was set.
 func TestInTimeForAFormerDeadline(t *testing.T) {
-	p := newPair(t)
+	p := newUnixPair(t)
 	p.conn.SetReadDeadline(time.Now().Add(time.Hour))
 	resumed := p.parkIdle()
 	p.send("for the former")
@@ -38,7 +38,7 @@ func TestInTimeForAFormerDeadline(t *testing.T) {
 
 // TestTooLate: nothing is read that came after the deadline.
 func TestTooLate(t *testing.T) {
-	p := newPair(t)
+	p := newUnixPair(t)
 	p.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
 	p.wantResumed(p.parkIdle())
 	p.send("too late")

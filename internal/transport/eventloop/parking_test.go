@@ -5,7 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/tcp"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
 
@@ -21,23 +22,33 @@ const timeout = 10 * time.Second
 // A pair is a connection of the engine and its peer of package net.
 type pair struct {
 	*testing.T
-	conn transport.ParkingConn
-	peer *net.UnixConn
+	another func() pair // over the same
+	conn    transport.ParkingConn
+	peer    net.Conn
 }
 
-func newPair(t *testing.T) pair {
+// eachTransport runs a test on a local socket and over TCP.
+func eachTransport(t *testing.T, test func(p pair)) {
+	t.Run("Unix", func(t *testing.T) { test(newUnixPair(t)) })
+	t.Run("TCP", func(t *testing.T) { test(newPair(t, open(t, tcp.Transport{}), tcpAddress)) })
+}
+
+func newUnixPair(t *testing.T) pair {
+	return newPair(t, open(t, unixsocket.Transport{}), unixAddress)
+}
+
+func newPair(t *testing.T, through transport.ParkingTransport, newAddress func(*testing.T) string) pair {
 	t.Helper()
-	made := open(t, unixsocket.Transport{})
-	a, err := address.Parse(unixAddress(t), false)
+	a, err := address.Parse(newAddress(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := made.Listen(t.Context(), a, transport.ListenOptions{GroupID: -1})
+	listener, err := through.Listen(t.Context(), a, transport.ListenOptions{GroupID: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	peer, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: a.Target, Net: "unix"})
+	peer, err := net.Dial(listener.Addr().Network(), listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +56,26 @@ func newPair(t *testing.T) pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := made.Wrap(accepted).(transport.ParkingConn)
+	conn, err := through.TakeOver(accepted)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		conn.Close()
 		peer.Close()
 	})
 	peer.SetDeadline(time.Now().Add(timeout))
-	return pair{t, conn, peer}
+	return pair{t, func() pair { return newPair(t, through, newAddress) }, conn, peer}
+}
+
+// untilTold waits until the engine was told of all that has happened: of another
+// connection it is told last.
+func (p pair) untilTold() {
+	p.Helper()
+	last := p.another()
+	resumed := last.parkIdle()
+	last.send("x")
+	last.wantResumed(resumed)
 }
 
 // park parks the connection; the channel has a value when it is resumed.
@@ -99,41 +123,44 @@ func (p pair) wantRead(want string, bytes int) {
 }
 
 func TestParkedUntilBytesCome(t *testing.T) {
-	p := newPair(t)
-	for range 1000 {
-		resumed := p.parkIdle()
-		p.send("x")
-		p.wantResumed(resumed)
-		p.wantRead("x", 100)
-	}
+	eachTransport(t, func(p pair) {
+		for range 1000 {
+			resumed := p.parkIdle()
+			p.send("x")
+			p.wantResumed(resumed)
+			p.wantRead("x", 100)
+		}
+	})
 }
 
 func TestParkedUntilThePeerEnds(t *testing.T) {
-	p := newPair(t)
-	resumed := p.parkIdle()
-	p.peer.Close()
-	p.wantResumed(resumed)
-	for range 2 {
-		if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("ReadNow: %v, want the end", err)
+	eachTransport(t, func(p pair) {
+		resumed := p.parkIdle()
+		p.peer.Close()
+		p.wantResumed(resumed)
+		for range 2 {
+			if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				p.Errorf("ReadNow: %v, want the end", err)
+			}
 		}
-	}
-	if p.conn.Park(func() { t.Error("resumed") }) {
-		t.Error("parked at the end of the stream")
-	}
+		if p.conn.Park(func() { p.Error("resumed") }) {
+			p.Error("parked at the end of the stream")
+		}
+	})
 }
 
 // TestEndAfterBytes: what the peer sent before it ended is read, and the end then
 // is not missed.
 func TestEndAfterBytes(t *testing.T) {
-	p := newPair(t)
-	resumed := p.parkIdle()
-	p.send("last")
-	p.peer.Close()
-	p.wantResumed(resumed)
-	if data, err := io.ReadAll(p.conn); err != nil || string(data) != "last" {
-		t.Errorf("read %q, %v", data, err)
-	}
+	eachTransport(t, func(p pair) {
+		resumed := p.parkIdle()
+		p.send("last")
+		p.peer.Close()
+		p.wantResumed(resumed)
+		if data, err := io.ReadAll(p.conn); err != nil || string(data) != "last" {
+			p.Errorf("read %q, %v", data, err)
+		}
+	})
 }
 
 func TestParkedUntilTheDeadline(t *testing.T) {
@@ -160,62 +187,73 @@ func TestParkedUntilTheDeadline(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPair(t)
-			p.wantResumed(set(p))
-			if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("ReadNow: %v, want the deadline", err)
-			}
-			if p.conn.Park(func() { t.Error("resumed") }) {
-				t.Error("parked after the deadline")
-			}
+			eachTransport(t, func(p pair) {
+				p.wantResumed(set(p))
+				if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					p.Errorf("ReadNow: %v, want the deadline", err)
+				}
+				if p.conn.Park(func() { p.Error("resumed") }) {
+					p.Error("parked after the deadline")
+				}
+			})
 		})
 	}
 }
 
 // TestLiftedDeadline: a deadline that was lifted or put off resumes nobody.
 func TestLiftedDeadline(t *testing.T) {
-	p := newPair(t)
-	p.conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
-	early := p.parkIdle()
-	p.conn.SetReadDeadline(time.Time{})
-	select {
-	case <-early:
-		t.Error("resumed by a deadline that was lifted")
-	case <-time.After(60 * time.Millisecond):
-	}
-	p.send("x")
-	p.wantResumed(early)
-	p.wantRead("x", 100)
+	eachTransport(t, func(p pair) {
+		p.conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
+		early := p.parkIdle()
+		p.conn.SetReadDeadline(time.Time{})
+		select {
+		case <-early:
+			p.Error("resumed by a deadline that was lifted")
+		case <-time.After(60 * time.Millisecond):
+		}
+		p.send("x")
+		p.wantResumed(early)
+		p.wantRead("x", 100)
+	})
 }
 
 func TestParkedUntilClosed(t *testing.T) {
-	p := newPair(t)
-	resumed := p.parkIdle()
-	p.conn.Close()
-	p.wantResumed(resumed)
-	if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("ReadNow: %v, want net.ErrClosed", err)
-	}
-	if p.conn.Park(func() { t.Error("resumed") }) {
-		t.Error("parked although it is closed")
-	}
+	eachTransport(t, func(p pair) {
+		resumed := p.parkIdle()
+		p.conn.Close()
+		p.wantResumed(resumed)
+		if _, err := p.conn.ReadNow(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+			p.Errorf("ReadNow: %v, want net.ErrClosed", err)
+		}
+		if p.conn.Park(func() { p.Error("resumed") }) {
+			p.Error("parked although it is closed")
+		}
+	})
 }
 
 // TestMoreThanWasAskedFor: what a read left behind is not forgotten.
 func TestMoreThanWasAskedFor(t *testing.T) {
-	p := newPair(t)
-	p.send("abc")
-	p.wantRead("a", 1)
-	if p.conn.Park(func() { t.Error("resumed") }) {
-		t.Fatal("parked although there is more")
+	eachTransport(t, func(p pair) {
+		resumed := p.parkIdle()
+		p.send("abc")
+		p.wantResumed(resumed)
+		p.wantRead("a", 1)
+		p.wantMore()
+		p.wantRead("bc", 100)
+	})
+}
+
+func (p pair) wantMore() {
+	p.Helper()
+	if p.conn.Park(func() { p.Error("resumed") }) {
+		p.Fatal("parked although there is more")
 	}
-	p.wantRead("bc", 100)
 }
 
 // TestDescriptorsEndARead: the kernel ends a read after descriptors; what lies
-// behind them is not forgotten either.
+// behind them, and was told before they were read, is not forgotten either.
 func TestDescriptorsEndARead(t *testing.T) {
-	p := newPair(t)
+	p := newUnixPair(t)
 	local := p.conn.(transport.LocalConn)
 	local.ExpectDescriptors(1)
 	file, err := os.Open(os.DevNull)
@@ -223,25 +261,26 @@ func TestDescriptorsEndARead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, _, err := p.peer.WriteMsgUnix([]byte("with"), unix.UnixRights(int(file.Fd())), nil); err != nil {
+	resumed := p.parkIdle()
+	if _, _, err := p.peer.(*net.UnixConn).WriteMsgUnix([]byte("with"), unix.UnixRights(int(file.Fd())), nil); err != nil {
 		t.Fatal(err)
 	}
 	p.send("behind")
+	p.wantResumed(resumed)
+	p.untilTold()
 	p.wantRead("with", 100)
 	received := local.Received()
 	defer received.Close()
 	if len(received.Files) != 1 || received.Truncated {
 		t.Errorf("received %v", received)
 	}
-	if p.conn.Park(func() { t.Error("resumed") }) {
-		t.Fatal("parked although there is more")
-	}
+	p.wantMore()
 	p.wantRead("behind", 100)
 }
 
 func TestDescriptorsThatNobodyExpects(t *testing.T) {
-	p := newPair(t)
-	if _, _, err := p.peer.WriteMsgUnix([]byte("with"), unix.UnixRights(0), nil); err != nil {
+	p := newUnixPair(t)
+	if _, _, err := p.peer.(*net.UnixConn).WriteMsgUnix([]byte("with"), unix.UnixRights(0), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.conn.Read(make([]byte, 100)); !errors.Is(err, transport.ErrDescriptors) {
@@ -251,59 +290,66 @@ func TestDescriptorsThatNobodyExpects(t *testing.T) {
 
 // TestResumedOnce: however much happens at once, one goroutine goes on.
 func TestResumedOnce(t *testing.T) {
-	p := newPair(t)
-	var resumptions atomic.Int64
-	resumed := make(chan struct{}, 10)
-	if !p.conn.Park(func() { resumptions.Add(1); resumed <- struct{}{} }) {
-		t.Fatal("not parked")
-	}
-	go p.conn.SetReadDeadline(time.Unix(1, 0))
-	p.send("x")
-	p.peer.Close()
-	p.conn.Close()
-	p.wantResumed(resumed)
-	if n := resumptions.Load(); n != 1 {
-		t.Errorf("resumed %d times", n)
-	}
+	eachTransport(t, func(p pair) {
+		resumed := make(chan struct{}, 10)
+		if !p.conn.Park(func() { resumed <- struct{}{} }) {
+			p.Fatal("not parked")
+		}
+		var moved sync.WaitGroup
+		moved.Go(func() { p.conn.SetReadDeadline(time.Unix(1, 0)) })
+		p.send("x")
+		p.peer.Close()
+		p.conn.Close()
+		moved.Wait()
+		p.wantResumed(resumed)
+		p.untilTold()
+		select {
+		case <-resumed:
+			p.Error("resumed twice")
+		case <-time.After(50 * time.Millisecond):
+		}
+	})
 }
 
 // TestCloseWhileWriting: a writer that waits for a peer that does not read is woken.
 func TestCloseWhileWriting(t *testing.T) {
-	p := newPair(t)
-	written := make(chan error, 1)
-	go func() {
-		_, err := p.conn.Write(make([]byte, 64<<20))
-		written <- err
-	}()
-	// It is in the middle of it.
-	if _, err := io.ReadFull(p.peer, make([]byte, 1<<20)); err != nil {
-		t.Fatal(err)
-	}
-	p.conn.Close()
-	if err := <-written; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Write: %v, want net.ErrClosed", err)
-	}
+	eachTransport(t, func(p pair) {
+		written := make(chan error, 1)
+		go func() {
+			_, err := p.conn.Write(make([]byte, 64<<20))
+			written <- err
+		}()
+		// It is in the middle of it.
+		if _, err := io.ReadFull(p.peer, make([]byte, 1<<20)); err != nil {
+			p.Fatal(err)
+		}
+		p.conn.Close()
+		if err := <-written; !errors.Is(err, net.ErrClosed) {
+			p.Errorf("Write: %v, want net.ErrClosed", err)
+		}
+	})
 }
 
 // TestBuffersInPieces: buffers that the socket does not take at once are written in
 // their order.
 func TestBuffersInPieces(t *testing.T) {
-	p := newPair(t)
-	buffers := net.Buffers{make([]byte, 100), nil, make([]byte, 3<<20), make([]byte, 7)}
-	var want []byte
-	for i, buffer := range buffers {
-		for j := range buffer {
-			buffer[j] = byte(i + j*7)
+	eachTransport(t, func(p pair) {
+		buffers := net.Buffers{make([]byte, 100), nil, make([]byte, 3<<20), make([]byte, 7)}
+		var want []byte
+		for i, buffer := range buffers {
+			for j := range buffer {
+				buffer[j] = byte(i + j*7)
+			}
+			want = append(want, buffer...)
 		}
-		want = append(want, buffer...)
-	}
-	written := make(chan error, 1)
-	go func() { written <- p.conn.(transport.GatheringConn).WriteBuffers(buffers) }()
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(p.peer, got); err != nil || string(got) != string(want) {
-		t.Errorf("what was read is not what was written: %v", err)
-	}
-	if err := <-written; err != nil {
-		t.Error(err)
-	}
+		written := make(chan error, 1)
+		go func() { written <- p.conn.(transport.GatheringConn).WriteBuffers(buffers) }()
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(p.peer, got); err != nil || string(got) != string(want) {
+			p.Errorf("what was read is not what was written: %v", err)
+		}
+		if err := <-written; err != nil {
+			p.Error(err)
+		}
+	})
 }
