@@ -72,5 +72,23 @@ func notMeasured(r *result.Result) []gap {
 			add(row.Name, row.Failed, true)
 		}
 	}
+	for _, name := range absent(r) {
+		add(name, "this run has no such row", false)
+	}
 	return all
+}
+
+// absent are rows that the report shows and a full run does not have, with no reason.
+func absent(r *result.Result) []string {
+	if r.Quick {
+		return nil // which has the most important groups
+	}
+	f := figuresOf(r)
+	var names []string
+	for _, name := range Wants().Rows {
+		if _, c := f.find(name); c.Missing && !c.Failed && c.Why == "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -178,7 +178,7 @@ func TestPageSaysWhatIsMissing(t *testing.T) {
 	r.LeftOut = append(r.LeftOut, result.LeftOut{Group: "peers-64-16, dbus", Why: "it takes too long"})
 	r.Comparisons[0].NotMeasured = "a failed: it died"
 	_, page := written(t, r)
-	for _, want := range []string{"failed: no &lt;report&gt;: EOF", "half-cpu", "not root", "not measured: a failed: it died",
+	for _, want := range []string{"failed: no &lt;report&gt;: EOF", "half-cpu", "not root", "not measured: a failed: it died", "web-handed-over, ", ": this run has no such row",
 		`<td colspan="4"><a class="missing absent" href="#gaps">not measured: it takes too long</a></td>`, `id="gaps"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in the page", want)
