@@ -44,8 +44,25 @@ func logarithmic(axis *plot.Axis, values []float64, label func(float64) string) 
 			ticks = append(ticks, tick)
 		}
 	}
-	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(ticks)
+	axis.Scale = plot.LogScale{}
 	axis.Min, axis.Max = ends(ticks, low, high)
+	axis.Tick.Marker = plot.ConstantTicks(withLabels(ticks, axis.Min, axis.Max, label))
+}
+
+// withLabels gives every tick a label where fewer than two of an axis have one.
+func withLabels(ticks []plot.Tick, first, last float64, label func(float64) string) []plot.Tick {
+	labels := 0
+	for _, tick := range ticks {
+		if tick.Label != "" && tick.Value >= first && tick.Value <= last {
+			labels++
+		}
+	}
+	if labels < 2 {
+		for i := range ticks {
+			ticks[i].Label = label(ticks[i].Value)
+		}
+	}
+	return ticks
 }
 
 // ends returns the ticks next to the lowest and the highest value.

@@ -113,3 +113,31 @@ func TestLabelsDoNotTouch(t *testing.T) {
 		t.Errorf("labels are not those with room between them: %s", svg)
 	}
 }
+
+func TestAnAxisHasLabels(t *testing.T) {
+	c := lines()
+	c.Lines[0].Y, c.Lines[1].Y = []float64{3_100, 3_200, 3_300}, []float64{5_500, 5_600, 5_700}
+	svg, err := chart.SVG(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">3 k/s<", ">4 k/s<", ">6 k/s<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the axis has no label %q: %s", want, svg)
+		}
+	}
+}
+
+// A page has hundreds of pictures.
+func TestSVGIsShort(t *testing.T) {
+	for _, c := range []chart.Chart{lines(), bands()} {
+		svg, err := chart.SVG(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const most = 3_500
+		if len(svg) > most {
+			t.Errorf("%s: %d bytes, at most %d", c.Title(), len(svg), most)
+		}
+	}
+}

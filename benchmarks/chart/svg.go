@@ -19,6 +19,7 @@ var (
 	svgPlain  = regexp.MustCompile(fmt.Sprintf(`font-weight:normal;|font-style:normal;|font-size:%dpx;`, textSize))
 	svgNumber = regexp.MustCompile(`-?\d+\.\d+`)
 	svgPath   = regexp.MustCompile(` d="([^"]*)"`)
+	svgStroke = regexp.MustCompile(`^<path d="([^"]*)" (style="fill:none;[^"]*")/>\n$`)
 	svgPoint  = regexp.MustCompile(`([ML])([^,MLAZ]+),([^MLAZ]+)`)
 )
 
@@ -58,7 +59,33 @@ func shorter(picture string) string {
 		}
 		return strconv.FormatFloat(math.Round(value*10)/10, 'f', -1, 64)
 	})
-	return svgPath.ReplaceAllStringFunc(picture, straight)
+	return oneStroke(svgPath.ReplaceAllStringFunc(picture, straight))
+}
+
+// oneStroke makes lines that follow each other and look alike, such as the ticks of an
+// axis, one path.
+func oneStroke(picture string) string {
+	var out strings.Builder
+	last := "" // how the path looks that is still open
+	for line := range strings.Lines(picture) {
+		path, look := "", ""
+		if parts := svgStroke.FindStringSubmatch(line); parts != nil {
+			path, look = parts[1], parts[2]
+		}
+		if last != "" && look != last {
+			out.WriteString(`" ` + last + "/>\n")
+		}
+		switch {
+		case look == "":
+			out.WriteString(line)
+		case look != last:
+			out.WriteString(`<path d="` + path)
+		default:
+			out.WriteString(path)
+		}
+		last = look
+	}
+	return out.String()
 }
 
 // straight writes lines that go along an axis by that axis alone.
