@@ -28,7 +28,8 @@ const (
 // each other.
 const pythonStartsIn = 100 * time.Millisecond
 
-// besidePeers are the rows of Nearcall and of a bare socket.
+// besidePeers are the rows of Nearcall and of a bare socket. Callers that have a client
+// each, in three rows of a group, have more memory than the default allows one user.
 func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
 	inGo := func(name string, server serverName, by route, mode string) rowPlan {
 		row := t.goRow(peerPrefix+name+suffix, server, by, mode, callers)
@@ -36,7 +37,7 @@ func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
 		return row
 	}
 	inProcesses := func(name string, by route, program []string, startsIn time.Duration) rowPlan {
-		row := plan(peerPrefix+name+suffix, size, testServer, by, program)
+		row := plan(peerPrefix+name+suffix, size, manyServer, by, program)
 		row.peer, row.callers, row.processes = name, callers, callers
 		row.startsIn = startsIn * time.Duration(callers)
 		return row
@@ -52,7 +53,7 @@ func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
 	return append(rows,
 		inGo(nearcallGoTyped, testServer, byMemory, "typed"),
 		inGo(nearcallGoSocketTyped, testServer, bySocket, "typed"),
-		inGo(nearcallGoEach, testServer, byMemory, "each"),
+		inGo(nearcallGoEach, manyServer, byMemory, "each"),
 		inProcesses(nearcallCShm, byMemory, t.c("raw"), 0),
 		inProcesses(nearcallCSocket, bySocket, t.c("raw"), 0),
 		inProcesses(nearcallPythonShm, byMemory, t.pythonCaller("raw"), pythonStartsIn))
@@ -71,6 +72,7 @@ func describeBeside(nearcall string) []result.Peer {
 		typed  = "a typed function of package client, MessagePack, every answer a slice of its own; each call has the client's default deadline; "
 		memory = "Unix socket, shared memory allowed"
 		socket = "Unix socket, ?shm=off"
+		much   = ", of which the server may give one user 16 GiB"
 		cold   = "Unix socket, ?shm=off: the first calls of a client go by it in any case"
 	)
 	peers := []result.Peer{
@@ -78,10 +80,10 @@ func describeBeside(nearcall string) []result.Peer {
 		{Name: nearcallGoSocket, Language: "Go", Connections: oneForAll, Configuration: byName + socket},
 		{Name: nearcallGoTyped, Language: "Go", Connections: oneForAll, Configuration: typed + memory},
 		{Name: nearcallGoSocketTyped, Language: "Go", Connections: oneForAll, Configuration: typed + socket},
-		{Name: nearcallGoEach, Language: "Go", Connections: oneEach, Configuration: byName + memory},
-		{Name: nearcallCShm, Language: inC, Connections: processEach, Configuration: byName + memory},
+		{Name: nearcallGoEach, Language: "Go", Connections: oneEach, Configuration: byName + memory + much},
+		{Name: nearcallCShm, Language: inC, Connections: processEach, Configuration: byName + memory + much},
 		{Name: nearcallCSocket, Language: inC, Connections: processEach, Configuration: byName + socket},
-		{Name: nearcallPythonShm, Language: inPython, Connections: processEach, Configuration: "bytes called by name, every answer an object of its own; " + memory},
+		{Name: nearcallPythonShm, Language: inPython, Connections: processEach, Configuration: "bytes called by name, every answer an object of its own; " + memory + much},
 		{Name: nearcallGo, Language: "Go", Connections: oneEach, Configuration: byName + cold},
 		{Name: nearcallC, Language: inC, Connections: oneEach, Configuration: byName + cold},
 		{Name: nearcallPython, Language: inPython, Connections: oneEach, Configuration: "bytes called by name; " + cold},

@@ -48,9 +48,11 @@ func (t tools) coldRows(peer coldPeer) []rowPlan {
 		return row
 	}
 	running := row(coldCallerSuffix, peer.server, "caller", peer.caller)
+	mode, words := "server", append(append(peer.caller[:len(peer.caller):len(peer.caller)], "--"), peer.serve...)
 	if peer.serve == nil {
-		return []rowPlan{running, row(coldServerSuffix, noServer, "host", peer.caller)}
+		mode, words = "host", peer.caller
 	}
-	both := append(append(peer.caller[:len(peer.caller):len(peer.caller)], "--"), peer.serve...)
-	return []rowPlan{running, row(coldServerSuffix, noServer, "server", both)}
+	both := row(coldServerSuffix, noServer, mode, words)
+	both.serverNotCounted = true // the caller started it, and counts it as its own
+	return []rowPlan{running, both}
 }

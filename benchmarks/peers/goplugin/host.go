@@ -36,18 +36,19 @@ func startPlugin(folder string) (calling.Echo, error) {
 	config.Cmd = exec.Command(program, pluginArgument)
 	config.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	config.UnixSocketConfig = &plugin.UnixSocketConfig{TempDir: folder}
-	host := plugin.NewClient(config)
-	killWhenTold(host)
-	return echoOf(host)
+	config.Managed = true
+	cleanUpWhenTold()
+	return echoOf(plugin.NewClient(config))
 }
 
-// killWhenTold ends the plugin when this process is to end.
-func killWhenTold(host *plugin.Client) {
+// cleanUpWhenTold ends the plugin when this process is told to end; main does so when
+// the callers have ended.
+func cleanUpWhenTold() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM)
 	go func() {
 		<-ended
-		host.Kill()
+		plugin.CleanupClients()
 		os.Exit(0)
 	}()
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/hashicorp/go-plugin"
+
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
 )
@@ -27,6 +29,7 @@ func main() {
 		Serve:         serve,
 		Open:          program.Shared(open),
 	})
+	plugin.CleanupClients()
 }
 
 func open(address string) (calling.Echo, error) {
