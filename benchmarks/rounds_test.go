@@ -69,6 +69,10 @@ func fakeReport(behaviour string, n int, command string) (protocol.Head, []uint6
 		}
 	case "in no time":
 		head.ElapsedNS = 0
+	case "stalls":
+		if n == 2 {
+			return head, []uint64{5_000, 5_000, 5_000, 5_000}, nil
+		}
 	case "cannot tell":
 		head.CPUNS, head.Allocations, head.Transport = protocol.NotCounted, protocol.NotCounted, protocol.Unknown
 	case "many samples":
@@ -157,6 +161,16 @@ func TestRowTellsAllSamples(t *testing.T) {
 	}
 	if counted != row.Calls || row.Calls != int64(fakeRounds*len(fakeTimes)) {
 		t.Errorf("%d samples are counted, %d calls were made", counted, row.Calls)
+	}
+}
+
+func TestPercentilesAreOfEveryCall(t *testing.T) {
+	row := measureFakes(t, fakeRow(t, "stalls", "stalls"))[0].reduced()
+	if want := (result.Percentiles{P50NS: 200, P99NS: 400}); row.MedianOfRounds != want {
+		t.Errorf("of the rounds: %+v", row.MedianOfRounds)
+	}
+	if row.P50NS != 300 || row.P95NS != 5_000 || row.P99NS != 5_000 || row.P999NS != 5_000 {
+		t.Errorf("of every call: %+v", row)
 	}
 }
 
