@@ -90,6 +90,7 @@ func theyReport(t *testing.T, in func(program string) string) {
 		{golang("oneshot-timeout"), nearcall, []string{"64", "2"}, atLeast, 1, protocol.Unknown},
 		{golang("bare"), bare, []string{"6", "3", "1"}, 3 * milliseconds, 1, protocol.Unknown},
 		{golang("itself-one"), "", []string{"0", "1"}, atLeast, 10_000, protocol.Unknown},
+		{[]string{"perl", "-Itestdata/perl", "callers/caller.pl", "alone-one"}, "", []string{"0"}, atLeast, 1000, protocol.Unknown},
 		{golang("itself-ack"), "", []string{"0", "1"}, atLeast, 1, protocol.Unknown},
 	} {
 		t.Run(fmt.Sprint(by.command[1:], by.numbers), func(t *testing.T) { by.check(t) })

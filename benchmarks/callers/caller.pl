@@ -6,7 +6,8 @@
 #
 # MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
 # handle; reconnect- before it: with a new handle for each call; alone-one, alone-ack,
-# alone-md5: Perl itself; simple-one, simple-ack, simple-md5: the simple protocol, with a
+# alone-md5: Perl itself, where a sample is of many calls if one takes no longer than to
+# read the clock; simple-one, simple-ack, simple-md5: the simple protocol, with a
 # connection per call; kept-one, kept-ack, kept-md5: with one.
 use v5.26;
 use warnings;
@@ -17,7 +18,7 @@ use IO::Socket::UNIX;
 use Nearcall;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 
-use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9};
+use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9, ALONE_BATCH => 1000};
 
 # How the calls went, as a report tells it.
 use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2, 'same process' => 3};
@@ -34,7 +35,12 @@ sub ack {
 
 sub one { return 1 }
 
-my %alone = (one => \&one, ack => sub { ack(3, 4) }, md5 => sub { Digest::MD5::md5_hex('hoge') });
+# How Perl calls each of them itself, and how often in one sample.
+my %alone = (
+    one => [sub { my $answer; $answer = one() for 1 .. ALONE_BATCH; return $answer }, ALONE_BATCH],
+    ack => [sub { ack(3, 4) }, 1],
+    md5 => [sub { my $answer; $answer = Digest::MD5::md5_hex('hoge') for 1 .. ALONE_BATCH; return $answer }, ALONE_BATCH],
+);
 
 sub connected {
     my ($path) = @_;
@@ -87,11 +93,13 @@ sub become_child {
     exit($? != 0);
 }
 
-# Returns a way to call, what it has to return, and its client where it has one.
+# Returns a way to call, what it has to return, its client where it has one, and how many
+# calls it makes where that is not one.
 sub subject {
     my ($mode, $address, $payload_bytes) = @_;
     if ($mode =~ /\Aalone-(.*)/) {
-        return ($alone{$1}, $known{$1}[2]);
+        my ($call, $count) = $alone{$1}->@*;
+        return ($call, $known{$1}[2], undef, $count);
     }
     if ($mode =~ /\A(simple|kept)-(.*)/) {
         my ($function, $arguments, $expected) = $known{$2}->@*;
@@ -110,7 +118,7 @@ sub subject {
 }
 
 sub run {
-    my ($call, $expected, $go, $run_ms) = @_;
+    my ($run_ms, $call, $expected, $go, $count) = @_;
     my @samples;
     my $begin_cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
     my $begin = clock_gettime(CLOCK_MONOTONIC);
@@ -125,11 +133,11 @@ sub run {
     }
     my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin_cpu;
     my $transport = $go ? TRANSPORTS->{$go->transport} // 0 : 0;
-    print pack 'Q*', scalar @samples, ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar @samples, $transport,
+    print pack 'Q*', @samples * ($count // 1), ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar @samples, $transport,
         @samples;
 }
 
-my ($call, $expected, $go) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
+my ($call, $expected, $go, $count) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
 my $first = $call->();
 differs($first, $expected) if $first ne $expected;
 $| = 1;
@@ -138,5 +146,5 @@ print "ready\n";
 while (my $line = <STDIN>) {
     # Neither a rate nor a time to begin.
     $line =~ /\Arun ([1-9][0-9]*)(?: 0){0,2}\n\z/ or die "expected \"run MILLISECONDS\", got $line";
-    run($call, $expected, $go, $1);
+    run($1, $call, $expected, $go, $count);
 }

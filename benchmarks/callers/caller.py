@@ -3,8 +3,9 @@
     caller.py MODE ADDRESS PAYLOAD_BYTES
 
 MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
-handle; alone-one, alone-ack, alone-md5: Python itself; simple-one, simple-ack, simple-md5: the
-simple protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
+handle; alone-one, alone-ack, alone-md5: Python itself, where a sample is of many calls if
+one takes no longer than to read the clock; simple-one, simple-ack, simple-md5: the simple
+protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
 
 What it prints and what is timed is as in calling.py.
 """
@@ -46,7 +47,27 @@ def one() -> int:
     return 1
 
 
-ALONE: dict[str, Call] = {"one": one, "ack": lambda: ack(3, 4), "md5": lambda: hashlib.md5(b"hoge").hexdigest()}
+ALONE_BATCH = 1000
+
+
+def batch_of_one() -> object:
+    for _ in range(ALONE_BATCH):
+        answer = one()
+    return answer
+
+
+def batch_of_md5() -> object:
+    for _ in range(ALONE_BATCH):
+        answer = hashlib.md5(b"hoge").hexdigest()
+    return answer
+
+
+# How Python calls each of them itself, and how often in one sample.
+ALONE: dict[str, tuple[Call, int]] = {
+    "one": (batch_of_one, ALONE_BATCH),
+    "ack": (lambda: ack(3, 4), 1),
+    "md5": (batch_of_md5, ALONE_BATCH),
+}
 
 
 def connected(path: str) -> socket.socket:
@@ -123,7 +144,7 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> Subject:
 def subject(mode: str, address: str, payload_bytes: int) -> Subject:
     kind, _, name = mode.partition("-")
     if kind == "alone":
-        return ALONE[name], KNOWN[name][2], None
+        return ALONE[name][0], KNOWN[name][2], None
     if kind in ("simple", "kept"):
         return simple(address, name, kind == "kept"), KNOWN[name][2], None
     return client_subject(mode, address, payload_bytes)
@@ -135,7 +156,9 @@ def main() -> None:
     call, expected, go = subject(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     if (answer := call()) != expected:
         differs(answer, expected)
-    obey([call], lambda: TRANSPORTS.get(go.transport(), 0) if go else 0, expected)
+    _, _, alone = sys.argv[1].partition("alone-")
+    calls_per_sample = ALONE[alone][1] if alone else 1
+    obey([call], lambda: TRANSPORTS.get(go.transport(), 0) if go else 0, expected, calls_per_sample)
 
 
 if __name__ == "__main__":

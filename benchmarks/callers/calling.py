@@ -116,10 +116,13 @@ def measure(calls: list[Call], expected: object, run_ms: int, per_s: int, begin:
     return samples, perf_counter_ns() - begin
 
 
-def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: object = None) -> None:
+def obey(
+    calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: object = None, calls_per_sample: int = 1
+) -> None:
     """Says that the callers are ready, and lets them run as standard input tells.
 
-    What a call returns has to be what is expected; to compare it is not timed.
+    What a call returns has to be what is expected; to compare it is not timed. One that makes
+    calls_per_sample calls is one sample.
     """
     print("ready", flush=True)
     for line in sys.stdin:
@@ -134,6 +137,6 @@ def obey(calls: list[Call], transport: Callable[[], int] = lambda: 0, expected: 
         samples, elapsed = measure(calls, expected, run_ms, per_s, begin_ns or perf_counter_ns())
         cpu = process_time_ns() - begin_cpu
         count = sum(map(len, samples))
-        head = array("Q", [count, elapsed, cpu, NOT_COUNTED, count, transport()])
+        head = array("Q", [count * calls_per_sample, elapsed, cpu, NOT_COUNTED, count, transport()])
         sys.stdout.buffer.write(head.tobytes() + b"".join(s.tobytes() for s in samples))
         sys.stdout.buffer.flush()

@@ -35,7 +35,7 @@ var publishedWays = []struct {
 
 // callNotes are about the tables of these functions.
 var callNotes = []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
-	"Go calling itself: of one() and md5 ten thousand calls are timed together, as each takes no longer than to read the clock. " +
+	"Go calling itself: of one() and md5 ten thousand calls are timed together, as each takes no longer than to read the clock; of Perl and Python calling themselves, a thousand. " +
 		"The compiler leaves the call of one() out, as it did where it was published; the row go-itself-called is of a call that it may not leave out.",
 	"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent. " +
 		"That naive way, which makes a connection for each call, is not made again here: in its place stands Nearcall's own row, whose handle finds the parent by itself, through shared memory."}
