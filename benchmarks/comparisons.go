@@ -204,7 +204,9 @@ func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error
 		if c.Kind == result.KindDifference {
 			combine = sample.Differences
 		}
-		values = combine(values, figures[1])
+		// A run that is ended leaves some rows a round more than others.
+		both := min(len(values), len(figures[1]))
+		values = combine(values[:both], figures[1][:both])
 	}
 	c.Value = rounded(sample.Median(values), 3)
 	c.Goal = c.Goal.Judged(c.Value)

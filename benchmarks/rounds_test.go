@@ -164,6 +164,17 @@ func TestRowTellsAllSamples(t *testing.T) {
 	}
 }
 
+func TestComparisonIsOfRoundsThatBothHave(t *testing.T) {
+	// The run was ended when one had its turn in the last round, and the other had not.
+	rows := []measuredRow{{plan: fakeRow(t, "b", ""), rounds: []round{{p50: 2}, {p50: 9}}}, {plan: fakeRow(t, "a", ""), rounds: []round{{p50: 1}}}}
+	for names, want := range map[[2]string]float64{{"b", "a"}: 2, {"a", "b"}: 0.5} {
+		got, err := compared(ratio(small(names[0], result.FigureP50), small(names[1], result.FigureP50), nil), rows)
+		if err != nil || got.Value != want {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}
+
 func TestPercentilesAreOfEveryCall(t *testing.T) {
 	row := measureFakes(t, fakeRow(t, "stalls", "stalls"))[0].reduced()
 	if want := (result.Percentiles{P50NS: 200, P99NS: 400}); row.MedianOfRounds != want {
