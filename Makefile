@@ -19,7 +19,7 @@ SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
 # fails fastest and explains most comes first.
-TEST_PARTS := test-go test-c test-launcher test-model test-perl test-python test-command test-conformance test-examples test-windows test-faults fuzz
+TEST_PARTS := test-go test-c test-launcher test-model test-perl test-python test-command test-conformance test-examples test-peers test-windows test-faults fuzz
 LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-shell lint-c lint-perl lint-python
 
 ##@ Use
@@ -142,8 +142,8 @@ test-faults: build build-perl build-python ## forks, kills, stops, bad input, fa
 	@$(MAKE) -C libnearcall test-programs
 	@tests/forks
 
-test-peers: check-go deps-bench ## the benchmarks' peers echo; not in `make test`, which needs none of them
-	@go test -C benchmarks/peers -count 1 .
+test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
+	@go test -C benchmarks/peers -count 1 ./...
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
@@ -184,4 +184,4 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
-	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) test-peers fuzz-go fuzz-c $(LINT_PARTS) check-go
+	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go

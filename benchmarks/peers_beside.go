@@ -24,9 +24,12 @@ const (
 	nearcallPython = "nearcall-python"
 )
 
-// pythonStartsIn is about what a caller in Python takes to start; many at once wait for
-// each other.
-const pythonStartsIn = 100 * time.Millisecond
+// What a caller in Python takes to start, about, beside making its bytes; many at once
+// wait for each other.
+const (
+	pythonStartsIn  = 100 * time.Millisecond
+	pythonFillsByte = 150 * time.Nanosecond
+)
 
 // besidePeers are the rows of Nearcall and of a bare socket. Callers that have a client
 // each, in three rows of a group, have more memory than the default allows one user.
@@ -56,7 +59,7 @@ func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
 		inGo(nearcallGoEach, manyServer, byMemory, "each"),
 		inProcesses(nearcallCShm, byMemory, t.c("raw"), 0),
 		inProcesses(nearcallCSocket, bySocket, t.c("raw"), 0),
-		inProcesses(nearcallPythonShm, byMemory, t.pythonCaller("raw"), pythonStartsIn))
+		inProcesses(nearcallPythonShm, byMemory, t.pythonCaller("raw"), pythonStartsIn+time.Duration(size)*pythonFillsByte))
 }
 
 const (

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/peerlist"
 )
 
 // A peer that was not built, one whose program is not there, and one that does not
@@ -55,5 +57,66 @@ func TestQuickRunsHaveLightPeers(t *testing.T) {
 	}
 	if !names["peer-nearcall-go-shm-64-1"] || !names["peer-grpc-64-1"] || names["peer-python-grpc-64-1"] {
 		t.Errorf("a quick run has %v", names)
+	}
+}
+
+// What a row with figures is about is described, or it is a failure that nothing tells.
+func TestPeersWithFiguresAreDescribed(t *testing.T) {
+	here := tools{root: t.TempDir()}
+	folder := here.built("peers")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tells := func(version string) string {
+		return "#!/bin/sh\necho '{\"version\":\"" + version + "\",\"connections\":\"one each\"}'\n"
+	}
+	for file, text := range map[string]string{"nats": tells("nats.go 1"), "natsserver": tells("nats-server 2"), "grpc": "#!/bin/sh\necho no >&2; exit 1\n"} {
+		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := []measuredRow{
+		{plan: rowPlan{name: "other"}}, {plan: rowPlan{peer: nearcallGoShm}}, {plan: rowPlan{peer: "nats"}}, {plan: rowPlan{peer: "nats"}},
+		{plan: rowPlan{peer: "drpc"}, failed: "it died"}, {plan: rowPlan{peer: "grpc"}},
+	}
+	described, failed := here.describePeers(rows, "v9")
+	if len(described) != 2 || described[0].Name != nearcallGoShm || described[0].Version != "v9" ||
+		described[1].Name != "nats" || described[1].Version != "nats.go 1, nats-server 2" || described[1].Connections != "one each" {
+		t.Errorf("described are %+v", described)
+	}
+	if len(failed) != 1 || !failed[0].Failed || !strings.Contains(failed[0].Group, "grpc") || !strings.Contains(failed[0].Why, "no") {
+		t.Errorf("failed are %+v", failed)
+	}
+}
+
+// Whatever stands beside the peers says what it is.
+func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
+	known := map[string]bool{}
+	for _, peer := range describeBeside("v9") {
+		if peer.Name == "" || peer.Language == "" || peer.Connections == "" || peer.Configuration == "" || peer.Documentation == "" {
+			t.Errorf("%+v", peer)
+		}
+		known[peer.Name] = true
+	}
+	for _, peer := range peerlist.All() {
+		known[peer.Name] = true
+	}
+	for _, group := range (tools{}).peerGroups() {
+		for _, row := range group.rows {
+			if !known[row.peer] {
+				t.Errorf("%s of %s is of nobody that is known: %q", row.name, group.name, row.peer)
+			}
+		}
+	}
+}
+
+// Callers that send much at the same time call more than once in a round.
+func TestRoundsOfPeersHaveSeveralCalls(t *testing.T) {
+	for _, size := range peerSizes {
+		for _, callers := range peerCallers {
+			if length, call := paceOfPeers(size*callers).length, peerCall(size*callers); length < callsInRound*call {
+				t.Errorf("%d bytes, %d callers: rounds of %v for calls of %v", size, callers, length, call)
+			}
+		}
 	}
 }
