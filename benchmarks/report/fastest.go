@@ -133,7 +133,7 @@ func bestOwn(rows []result.Row) map[string]result.Row {
 func (f beatenFamily) table() table {
 	t := table{Title: "Faster than Nearcall's best", Head: []string{"faster", "p50", "Nearcall: times as long", "p50", "longer by", "Nearcall's best", "bytes", "callers"}}
 	for _, b := range f.Rows {
-		t.Lines = append(t.Lines, line{b.Other.Name, []cell{{Here: b.OtherText()}, {Here: b.TimesText()}, {Here: b.OwnText()}, {Here: b.MoreText()},
+		t.Lines = append(t.Lines, line{Name: b.Other.Name, Cells: []cell{{Here: b.OtherText()}, {Here: b.TimesText()}, {Here: b.OwnText()}, {Here: b.MoreText()},
 			{Here: b.Own.Name}, {Here: thousands(float64(b.Other.Size))}, {Here: thousands(float64(b.Other.Callers))}}})
 	}
 	return t

@@ -37,7 +37,7 @@ func goalsTable(title, id string, all []goal) section {
 		if g.Met {
 			verdict = "met"
 		}
-		t.Lines = append(t.Lines, line{g.Name, []cell{{Here: g.Bytes}, {Here: strings.ReplaceAll(g.Bound, " ", "\u00a0")}, {Here: g.Measured}, {Here: verdict}}})
+		t.Lines = append(t.Lines, line{Name: g.Name, Cells: []cell{{Here: g.Bytes}, {Here: strings.ReplaceAll(g.Bound, " ", "\u00a0")}, {Here: g.Measured}, {Here: verdict}}})
 	}
 	return section{table: t, ID: id, Class: "goals"}
 }

@@ -114,9 +114,10 @@ func waysIn(rows []peerRow) []string {
 	return all
 }
 
-// peersTable is p50, p99, rate and CPU of each way for a size, by callers.
+// peersTable is p50, p99, rate and CPU of each way for a size, by callers. Language and
+// connections stand under the name, where a phone shows them too.
 func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table {
-	t := table{Title: "Requests and replies of " + chart.Bytes(float64(size)), Head: []string{"way", "language", "connections"}}
+	t := table{Title: "Requests and replies of " + chart.Bytes(float64(size)), Head: []string{"way, its language, its connections"}}
 	callers := valuesOf(rows, func(p peerRow) int { return p.callers })
 	for _, count := range callers {
 		who := fmt.Sprintf("%d callers", count)
@@ -130,7 +131,7 @@ func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table 
 		if i := slices.IndexFunc(peers, func(p result.Peer) bool { return p.Name == way }); i >= 0 {
 			told = peers[i]
 		}
-		l := line{wayLabel(way), []cell{{Here: told.Language}, {Here: told.Connections}}}
+		l := line{Name: wayLabel(way), Under: strings.Trim(told.Language+"; "+told.Connections, "; ")}
 		for _, count := range callers {
 			l.Cells = append(l.Cells, peerCells(f, way, size, count)...)
 		}

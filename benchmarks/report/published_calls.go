@@ -90,10 +90,10 @@ func functionTables(f figures) []table {
 			if strings.HasPrefix(way.row, "perl-") {
 				name = "Perl: " + name
 			}
-			t.Lines = append(t.Lines, line{name, f.cells(way.row+"-"+function, callFigures...)})
+			t.Lines = append(t.Lines, line{Name: name, Cells: f.cells(way.row+"-"+function, callFigures...)})
 		}
 		for _, way := range otherWays {
-			t.Lines = append(t.Lines, line{way.way, f.cells(way.row+"-"+function, callFigures...)})
+			t.Lines = append(t.Lines, line{Name: way.way, Cells: f.cells(way.row+"-"+function, callFigures...)})
 		}
 		all = append(all, t)
 	}
@@ -154,14 +154,7 @@ func callersTables(f figures) []table {
 		}
 		for _, p := range publishedCallers {
 			l := line{Name: functionNames[p.function] + ", " + serverNames[p.server]}
-			theirs := strings.Split(p.theirs[i], " / ")
-			for n, column := range callersFigures {
-				published := ""
-				if n < len(theirs) {
-					published = theirs[n]
-				}
-				l.Cells = append(l.Cells, f.row(ManyName(p.server, p.function, callers), published, column.says))
-			}
+			l.Cells = f.beside(ManyName(p.server, p.function, callers), strings.Split(p.theirs[i], " / "), callersFigures)
 			t.Lines = append(t.Lines, l)
 		}
 		all = append(all, t)

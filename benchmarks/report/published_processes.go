@@ -26,7 +26,7 @@ func handoffsTable(f figures) table {
 		Head: []string{"connect, GET, 200, close", "p50", "that program on 2 CPUs today", "p99", "per second", "CPU us, caller + servers"},
 	}
 	for _, p := range publishedHandoffs {
-		t.Lines = append(t.Lines, line{p.way, []cell{
+		t.Lines = append(t.Lines, line{Name: p.way, Cells: []cell{
 			f.row(p.row, p.theirs, medianOf), {Theirs: p.today}, f.row(p.row, "", slowestOf), f.row(p.row, "", perSecond), f.row(p.row, "", cpuPerCall),
 		}})
 	}

@@ -23,10 +23,7 @@ var perfColumns = []struct{ head, event string }{
 	{"cycles", "cycles"}, {"instructions", "instructions"}, {"cache misses", "cache_misses"}, {"branch misses", "branch_misses"},
 }
 
-var transportColumns = []struct {
-	head string
-	says func(result.Row) string
-}{
+var transportColumns = []rowColumn{
 	{"least", func(r result.Row) string { return microseconds(r.MinNS) }},
 	{"mean", func(r result.Row) string { return microseconds(r.MeanNS) }},
 	{"p50", func(r result.Row) string { return microseconds(r.P50NS) }},
@@ -50,14 +47,7 @@ func transportsTable(f figures) table {
 	counted := perfHeads(f)
 	t.Head = append(t.Head, counted...)
 	for _, p := range publishedTransports {
-		l := line{Name: p.name}
-		for i, column := range transportColumns {
-			theirs := ""
-			if i < len(p.theirs) {
-				theirs = p.theirs[i]
-			}
-			l.Cells = append(l.Cells, f.row(p.row, theirs, column.says))
-		}
+		l := line{Name: p.name, Cells: f.beside(p.row, p.theirs[:], transportColumns)}
 		if len(counted) > 0 {
 			l.Cells = append(l.Cells, perfCells(f, p.row)...)
 		}

@@ -143,7 +143,7 @@ func waysTable(f figures) table {
 	t := table{Title: "What each way costs", Head: []string{"one call of 64 bytes or less", "p50", "p99", "p99.9", "calls/s", "CPU us, caller + server"}}
 	p999 := distributed(func(r result.Row) string { return duration(r.P999NS) })
 	for _, first := range firstRows {
-		t.Lines = append(t.Lines, line{first.says, f.cells(first.name, medianOf, slowestOf, p999, perSecond, cpuPerCall)})
+		t.Lines = append(t.Lines, line{Name: first.says, Cells: f.cells(first.name, medianOf, slowestOf, p999, perSecond, cpuPerCall)})
 	}
 	return t
 }

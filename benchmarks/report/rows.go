@@ -101,7 +101,7 @@ func anyHas(rows []result.Row, column rowColumn) bool {
 func measuresTable(measures []result.Measure) table {
 	t := table{Title: "Measures that are not times of calls", Head: []string{"measure", "value", "goal"}}
 	for _, m := range measures {
-		t.Lines = append(t.Lines, line{strings.ReplaceAll(m.Name, "_", " "), []cell{{Here: quantity(m)}, {Here: strings.TrimPrefix(judged(boundOf(m), m.Goal), "goal ")}}})
+		t.Lines = append(t.Lines, line{Name: strings.ReplaceAll(m.Name, "_", " "), Cells: []cell{{Here: quantity(m)}, {Here: strings.TrimPrefix(judged(boundOf(m), m.Goal), "goal ")}}})
 	}
 	return t
 }

@@ -18,6 +18,7 @@ type table struct {
 type line struct {
 	Name  string
 	Cells []cell
+	Under string // what else is to be known of the line, under its name
 }
 
 // A cell has a figure of this run, a published one, or both.
@@ -240,6 +241,25 @@ func (f figures) cells(name string, columns ...func(result.Row) string) []cell {
 	var all []cell
 	for _, says := range columns {
 		all = append(all, cell{Here: says(row)})
+	}
+	return all
+}
+
+// beside are several figures of a row, each beside a published one where there are such.
+func (f figures) beside(name string, theirs []string, columns []rowColumn) []cell {
+	var all []cell
+	published := false
+	for i, column := range columns {
+		says := ""
+		if i < len(theirs) {
+			says = theirs[i]
+		}
+		published = published || says != ""
+		all = append(all, f.row(name, says, column.says))
+	}
+	if all[0].Missing && !published {
+		all[0].Span = len(columns)
+		return all[:1]
 	}
 	return all
 }
