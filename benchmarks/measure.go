@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (o options) measure(ctx context.Context, s schedule, folder string) (*resul
 		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,
 		Machine: result.ThisMachine(), Versions: result.ThisSoftware(o.root, o.perl, o.python),
 		Method: result.Method{
-			Rounds: s.pace.rounds, RoundMS: int(s.pace.length.Milliseconds()), WarmUpMS: int(s.pace.warmUp.Milliseconds()),
+			Rounds: cmp.Or(o.rounds, s.pace.rounds), RoundMS: int(s.pace.length.Milliseconds()), WarmUpMS: int(s.pace.warmUp.Milliseconds()),
 			Order:   "rows in turns, every second round backwards; some groups have shorter or longer rounds",
 			Pinning: "none, but where a row says so", GoMaxProcs: runtime.GOMAXPROCS(0), SpinSettings: "automatic on both sides",
 		},
