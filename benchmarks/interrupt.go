@@ -20,7 +20,10 @@ func (i interrupted) Error() string { return fmt.Sprintf("ended by a signal: %s"
 func untilSignal() (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has its reasons
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		select {
 		case by := <-signals:

@@ -189,7 +189,7 @@ func TestRunThatTookTooLongSaysSo(t *testing.T) {
 
 // With -rounds a run would be shown as if it were a full one.
 func TestRoundsMakeNoFullRun(t *testing.T) {
-	if err := (options{rounds: 1}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "-out") {
+	if err := (options{rounds: 1}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "-rounds") {
 		t.Errorf("got %v", err)
 	}
 }
