@@ -150,6 +150,7 @@ func theyRefuse(t *testing.T, in func(program string) string) {
 		{"Go with no time", golang, "run 0", true},
 		{"Go with less than no rate", golang, "run 1 -1", true},
 		{"Go with more than it can", golang, "run 1 1000000001", true},
+		{"Go with a rate where it has none", golang, "run 1 1000", true},
 		{"Go with something else", golang, "walk 1", true},
 		{"C", c, "run 1 1000", false},
 		{"C with no time", c, "run 0", true},

@@ -57,7 +57,7 @@ func run(args []string) error {
 		return err
 	}
 	m.busy = numbers[1]
-	return protocol.Serve(m.measure)
+	return protocol.Serve(protocol.AsFastAsItCan(m.measure))
 }
 
 func open(name, address string, payloadBytes int) (mode, error) {

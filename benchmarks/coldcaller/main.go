@@ -92,7 +92,7 @@ func run(folder string, args []string) error {
 	if _, err := c.once(); err != nil {
 		return err
 	}
-	return protocol.Serve(c.measure)
+	return protocol.Serve(protocol.AsFastAsItCan(c.measure))
 }
 
 func (c *coldStart) measure(command protocol.Command) (protocol.Report, error) {

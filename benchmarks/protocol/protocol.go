@@ -5,6 +5,7 @@ package protocol
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -97,6 +98,20 @@ func Serve(run func(Command) (Report, error)) error {
 		}
 	}
 	return lines.Err()
+}
+
+// ErrAsFastAsItCan is a command that a caller does not know to follow.
+var ErrAsFastAsItCan = errors.New("this caller has neither a rate nor a time to begin")
+
+// AsFastAsItCan is a run of a caller that calls neither at a rate nor from a given time
+// on: it refuses commands that want it to.
+func AsFastAsItCan(run func(Command) (Report, error)) func(Command) (Report, error) {
+	return func(c Command) (Report, error) {
+		if c.PerSecond != 0 || c.BeginNS != 0 {
+			return Report{}, ErrAsFastAsItCan
+		}
+		return run(c)
+	}
 }
 
 func parse(line string) (Command, error) {

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"github.com/nearcall/nearcall/benchmarks/protocol"
@@ -16,6 +17,19 @@ func TestTransportsHaveTheNamesOfClients(t *testing.T) {
 		}
 		if want != protocol.Unknown && got.String() != name {
 			t.Errorf("%q is named %q", name, got)
+		}
+	}
+}
+
+func TestACallerRefusesWhatItDoesNotDo(t *testing.T) {
+	runs := 0
+	run := protocol.AsFastAsItCan(func(protocol.Command) (protocol.Report, error) { runs++; return protocol.Report{}, nil })
+	if _, err := run(protocol.Command{Length: 1}); err != nil || runs != 1 {
+		t.Errorf("%d runs, %v", runs, err)
+	}
+	for _, c := range []protocol.Command{{Length: 1, PerSecond: 1}, {Length: 1, BeginNS: 1}} {
+		if _, err := run(c); !errors.Is(err, protocol.ErrAsFastAsItCan) || runs != 1 {
+			t.Errorf("%+v: %d runs, %v", c, runs, err)
 		}
 	}
 }
