@@ -28,7 +28,8 @@ DESCRIPTION = {
     "connections": "one each, which is a thread",
     "configuration": (
         "loopback TCP (its Unix sockets are not documented), the server answers one at a time;"
-        f" the codec is {msgpack.Packer.__module__} of a newer msgpack than it asks for, which has no extension for this Python"
+        f" the codec is {msgpack.Packer.__module__} of a newer msgpack than it asks for,"
+        " which has no extension for this Python"
     ),
     "documentation": "https://pypi.org/project/msgpack-rpc-python/",
 }
@@ -52,7 +53,8 @@ def unpacker(encoding: str | None) -> msgpack.Unpacker:
 
 def use_the_extension() -> None:
     if msgpack.Packer.__module__ != CODEC:
-        sys.exit(f"msgpack is {msgpack.Packer.__module__}, not {CODEC}: its extension was not built, or MSGPACK_PUREPYTHON is set")
+        found = msgpack.Packer.__module__
+        sys.exit(f"msgpack is {found}, not {CODEC}: its extension was not built, or MSGPACK_PUREPYTHON is set")
     tcp.msgpack = SimpleNamespace(Packer=Packer, Unpacker=unpacker)
 
 

@@ -42,7 +42,7 @@ def main() -> None:
         case ["describe"]:
             print(json.dumps(DESCRIPTION))
         case _:
-            sys.exit("usage: main.py call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe; the server is the gRPC peer's")
+            sys.exit("usage: main.py call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe; grpc serves")
 
 
 if __name__ == "__main__":
