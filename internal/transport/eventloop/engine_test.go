@@ -1,6 +1,7 @@
 package eventloop_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"runtime"
@@ -109,17 +110,29 @@ func closeWithConnections(t *testing.T) {
 		conn, peer := tcpPair(t, made)
 		defer peer.Close()
 		ended.Add(1)
-		if i%2 == 0 {
+		switch i % 3 {
+		case 0:
 			go func() {
 				defer ended.Done()
 				conn.Read(make([]byte, 1))
 			}()
-			continue
+		case 1:
+			if !conn.Park(ended.Done) {
+				t.Fatal("not parked")
+			}
+			go conn.Close()
+		case 2:
+			go func() {
+				defer ended.Done()
+				// It waits for room, since nobody reads.
+				if _, err := conn.Write(make([]byte, 64<<20)); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("Write: %v, want net.ErrClosed", err)
+				}
+			}()
+			if _, err := peer.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if !conn.Park(ended.Done) {
-			t.Fatal("not parked")
-		}
-		go conn.Close()
 	}
 	if err := made.Close(); err != nil {
 		t.Error(err)
