@@ -92,3 +92,18 @@ func TestFastestIsJudgedByTheRoundsMedians(t *testing.T) {
 		t.Error("a row whose rounds were slower counts as faster")
 	}
 }
+
+// A sample may be of many calls.
+func TestFastestIsJudgedByOneCall(t *testing.T) {
+	r := races()
+	for name, ns := range map[string]int64{"perl-alone-md5": 200_000, "peer-netrpc-64-1": 3_000_000} {
+		row := rowOf(r, name)
+		row.P50NS, row.CallsPerSample = ns, 1_000
+	}
+	_, page := written(t, r)
+	_, page, _ = strings.Cut(page, `<h2 id="slower">`)
+	page, _, _ = strings.Cut(page, "<h2")
+	if !strings.Contains(page, ">1.50<") || strings.Contains(page, "peer-netrpc") {
+		t.Errorf("rows are not compared by one call:\n%s", page)
+	}
+}

@@ -73,14 +73,14 @@ func ranged(r *result.Result, of func(result.Row) int, usual int, unit string) s
 	return fmt.Sprintf("%d to %s%s", least, thousands(float64(most)), unit)
 }
 
-// A peerDifference is what peers differ in that is not how they call.
+// peerDifferences are what peers differ in beside how they call.
 var peerDifferences = []string{
-	"Language: each peer's caller and server are in the language that its table names. One in C starts less for each call than one in Go, and one in Python more.",
-	"Connections: with several callers some share one client and its connection, some have a connection each, some are processes; the tables name it. One that is shared can gather calls, and is one lock for all.",
+	"Language: a peer's caller and server are in the language that stands under its name. What is around a call costs least in C and most in Python.",
+	"Connections: with several callers some share one client and its connection, some have a connection each, some are processes; it stands under their names. Who shares one can send several calls at once, and has to wait for the others where one is written.",
 	"Serialisation: Nearcall's raw rows, ZeroMQ, nng and the bare socket carry bytes as they are. All others put them in a message of their own, encode and decode it.",
 	"Memory: Nearcall's raw rows and the bare socket read every answer into the same buffer; most others give each answer memory of its own.",
 	"Deadlines: every call of Nearcall has the limit that its client was made with; most others have none here, as their introductions have none.",
-	"A broker stands between both sides of NATS and D-Bus: a call crosses four sockets there, not two.",
+	"A broker stands between both sides of NATS and D-Bus, which every request and every reply has to pass.",
 	"Transport: NATS and MessagePack-RPC have no documented Unix sockets and go by TCP on the loopback.",
 	"A cold start begins with all files in the page cache; that of a peer in Python is mostly the interpreter and its modules.",
 }
