@@ -76,3 +76,15 @@ func TestWhatIsNotInTheResultIsMissed(t *testing.T) {
 		t.Errorf("a part that failed: %v", err)
 	}
 }
+
+// What a full run leaves is what -check wants.
+func TestCheckPassesAfterAFullRun(t *testing.T) {
+	o := options{tools: project(t)}
+	if err := o.keep(completeOn(t, 2)); err != nil {
+		t.Fatal(err)
+	}
+	o.check = true
+	if err := o.reportAgain(); err != nil {
+		t.Error(err)
+	}
+}
