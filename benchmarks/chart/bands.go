@@ -46,7 +46,7 @@ func shown(ns int64) float64 { return float64(max(ns, 1)) }
 
 func (b Bands) draw(to draw.Canvas) error {
 	to = draw.Crop(to, margin, -margin, margin, -margin)
-	rest := draw.Crop(drawLegend(drawTitle(to, b.Says), bandMarks()), margin, 0, 0, 0) // half of the first label
+	rest := draw.Crop(drawLegend(drawTitle(to, b.Says), bandMarks()), 2*margin, 0, 0, 0) // half of the first label
 	p := newPlot()
 	var times []float64
 	for _, band := range b.Bands {
