@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"strconv"
 	"time"
 
@@ -95,7 +96,7 @@ func describeBeside(nearcall string) []result.Peer {
 		peers[i].Version, peers[i].Documentation = nearcall, "https://github.com/nearcall/nearcall"
 	}
 	return append(peers, result.Peer{
-		Name: bareName, Language: "Go", Connections: oneEach, Documentation: "https://pkg.go.dev/net",
+		Name: bareName, Version: runtime.Version(), Language: "Go", Connections: oneEach, Documentation: "https://pkg.go.dev/net",
 		Configuration: "Unix socket, a 4-byte length before each message, a goroutine a connection; no dispatch, no codec, no deadline; answers are read into memory that the caller keeps",
 	})
 }

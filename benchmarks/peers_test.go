@@ -93,7 +93,7 @@ func TestPeersWithFiguresAreDescribed(t *testing.T) {
 func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
 	known := map[string]bool{}
 	for _, peer := range describeBeside("v9") {
-		if peer.Name == "" || peer.Language == "" || peer.Connections == "" || peer.Configuration == "" || peer.Documentation == "" {
+		if peer.Name == "" || peer.Version == "" || peer.Language == "" || peer.Connections == "" || peer.Configuration == "" || peer.Documentation == "" {
 			t.Errorf("%+v", peer)
 		}
 		known[peer.Name] = true
