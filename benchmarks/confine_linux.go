@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,7 +70,23 @@ func (q *quotaGroup) enter() ([]string, func() error, error) {
 		}
 	}
 	join := `echo $$ > "$0"/cgroup.procs && exec "$@"`
-	return []string{"sh", "-c", join, q.folder}, func() error { return os.Remove(q.folder) }, nil
+	return []string{"sh", "-c", join, q.folder}, func() error { return removeGroup(q.folder) }, nil
+}
+
+const groupEmptyWithin = time.Second
+
+// removeGroup removes a control group whose processes have ended. The kernel may
+// count one that was waited for until it is off its CPU for good, and offers no
+// event for that with version 1.
+func removeGroup(folder string) error {
+	deadline := time.Now().Add(groupEmptyWithin)
+	for {
+		err := os.Remove(folder)
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 type controlFile struct{ name, text string }
