@@ -30,6 +30,8 @@ func TestReload(t *testing.T) {
 	s.up("a", "b")
 	waiting := dial(t, port)
 	write(t, waiting, "GET / HTTP/1.1\r\nHost: a.example\r\n")
+	// Connections are accepted in turn: when a later one was served, this one began.
+	output(t, "curl", "-sS", "-H", "Host: a.example", "http://127.0.0.1:"+port)
 	other := filepath.Join(s.directory, "other.sock")
 	s.configure(strings.NewReplacer(`host = "a.example"`, `host = "new.example"`, `host = "*.example"`, `host = "a.example"`).Replace(plain) +
 		"\n[[listen]]\nname = \"other\"\naddress = \"unix:DIR/other.sock\"\n")
