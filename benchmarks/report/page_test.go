@@ -274,7 +274,8 @@ func TestReadmeShowsPictures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{report.DistributionsName, report.CallersName, report.SizesName, report.PageName, `\| Go library in the Perl process \| [0-9,]+/s \| 8,025,350/s \|`} {
+	for _, want := range []string{report.DistributionsName, report.CallersName, report.SizesName, report.PageName, `\| Go library in the Perl process \| [0-9,]+/s \| 8,025,350/s \|`,
+		`one caller with 64 B there and back`, `\| grpc \| [0-9.]+ us \|`, `<details><summary>What others have published`} {
 		if !regexp.MustCompile(want).Match(text) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}

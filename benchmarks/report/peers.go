@@ -21,6 +21,9 @@ var ownWords = map[string]string{"nearcall": "Nearcall", "go": "Go", "c": "C", "
 
 // wayLabel is a way as tables and charts have it.
 func wayLabel(way string) string {
+	if way == "bare" {
+		return "bare socket"
+	}
 	if !strings.HasPrefix(way, "nearcall-") {
 		return way
 	}
@@ -114,6 +117,14 @@ func waysIn(rows []peerRow) []string {
 	return all
 }
 
+// peerOf is what was told of a way; nothing where it was not described.
+func peerOf(peers []result.Peer, way string) result.Peer {
+	if i := slices.IndexFunc(peers, func(p result.Peer) bool { return p.Name == way }); i >= 0 {
+		return peers[i]
+	}
+	return result.Peer{}
+}
+
 // peersTable is p50, p99, rate and CPU of each way for a size, by callers. Language and
 // connections stand under the name, where a phone shows them too.
 func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table {
@@ -127,10 +138,7 @@ func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table 
 		t.Head = append(t.Head, who+": p50", "p99", "calls/s", "CPU us a call")
 	}
 	for _, way := range waysIn(rows) {
-		var told result.Peer
-		if i := slices.IndexFunc(peers, func(p result.Peer) bool { return p.Name == way }); i >= 0 {
-			told = peers[i]
-		}
+		told := peerOf(peers, way)
 		l := line{Name: wayLabel(way), Under: strings.Trim(told.Language+"; "+told.Connections, "; ")}
 		for _, count := range callers {
 			l.Cells = append(l.Cells, peerCells(f, way, size, count)...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/chart"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -79,15 +80,46 @@ func readmeFigures(r *result.Result) string {
 		}
 	}
 	fmt.Fprintf(&out, "%s\n", waysTable(ofSmall(r)).markdown())
-	f := figuresOf(r)
+	out.WriteString(readmePeers(r))
+	out.WriteString(readmePublished(figuresOf(r)))
+	out.WriteString(readmeNotFastest(r))
+	out.WriteString(readmeGoals(r))
+	return out.String()
+}
+
+// readmePeers is one size with one caller; the page has all of them.
+func readmePeers(r *result.Result) string {
+	group := slices.IndexFunc(groupsOf(r), func(g rowGroup) bool { return g.Name == fmt.Sprintf("%s%d-%d", peersPrefix, smallMax, 1) })
+	if group < 0 {
+		return ""
+	}
+	rows, ok := peerRows(groupsOf(r)[group].Rows)
+	if !ok {
+		return ""
+	}
+	t := peersTable(figuresOf(r), r.Peers, rows, smallMax)
+	t.Head[0], t.Head[1] = "way", "p50"
+	for i, way := range waysIn(rows) {
+		if language := peerOf(r.Peers, way).Language; language != "" && language != "Go" {
+			t.Lines[i].Name += " (" + language + ")"
+		}
+	}
+	return fmt.Sprintf("Other ways to call another process, each set up as the page shows, from one caller with %s there and back, in Go where nothing else is said; "+
+		"the page has other sizes, many callers, paced ones and cold starts, and says what is not the same for all.\n\n%s\n", chart.Bytes(smallMax), t.markdown())
+}
+
+// readmePublished is what others have published, folded: the page has more of it.
+func readmePublished(f figures) string {
+	var out strings.Builder
 	for _, published := range []table{callsTable(f), handoffsTable(f), residentsTable(f)} {
 		if text := published.markdown(); text != "" {
 			fmt.Fprintf(&out, "%s\n\n%s\n", strings.Join(published.Notes, " "), text)
 		}
 	}
-	out.WriteString(readmeNotFastest(r))
-	out.WriteString(readmeGoals(r))
-	return out.String()
+	if out.Len() == 0 {
+		return ""
+	}
+	return "<details><summary>What others have published, measured here again</summary>\n\n" + out.String() + "</details>\n\n"
 }
 
 // readmeGoals writes every goal, and what was not measured.
