@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/eventloop"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 )
@@ -69,25 +68,6 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 	wantNoMore(t, before)
 }
 
-// tcpPair returns a wrapped connection and its peer.
-func tcpPair(t *testing.T, through transport.ParkingTransport) (transport.ParkingConn, net.Conn) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	peer, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return through.Wrap(accepted).(transport.ParkingConn), peer
-}
-
 // TestCloseEndsConnections: connections that are left are closed, and resumed where
 // they were parked, while others are used.
 func TestCloseEndsConnections(t *testing.T) {
@@ -107,7 +87,8 @@ func closeWithConnections(t *testing.T) {
 	}
 	var ended sync.WaitGroup
 	for i := range 10 {
-		conn, peer := tcpPair(t, made)
+		p := newPair(t, made, tcpAddress)
+		conn, peer := p.conn, p.peer
 		defer peer.Close()
 		ended.Add(1)
 		switch i % 3 {

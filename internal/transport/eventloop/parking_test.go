@@ -97,6 +97,22 @@ func (p pair) parkIdle() <-chan struct{} {
 	return p.park()
 }
 
+// parkBefore sets a deadline and then parks it like parkIdle, if the machine is that
+// quick.
+func (p pair) parkBefore(deadline time.Time) (resumed <-chan struct{}, parked bool) {
+	p.Helper()
+	p.conn.SetReadDeadline(deadline)
+	told := make(chan struct{}, 1)
+	n, err := p.conn.ReadNow(make([]byte, 1))
+	if n == 0 && err == nil && p.conn.Park(func() { told <- struct{}{} }) {
+		return told, true
+	}
+	if time.Now().Before(deadline) {
+		p.Fatalf("not parked before the deadline; ReadNow: %d, %v", n, err)
+	}
+	return nil, false
+}
+
 func (p pair) wantResumed(resumed <-chan struct{}) {
 	p.Helper()
 	select {
@@ -166,8 +182,13 @@ func TestEndAfterBytes(t *testing.T) {
 func TestParkedUntilTheDeadline(t *testing.T) {
 	for name, set := range map[string]func(pair) <-chan struct{}{
 		"set before": func(p pair) <-chan struct{} {
-			p.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-			return p.parkIdle()
+			for length := 20 * time.Millisecond; length < timeout; length *= 2 {
+				if resumed, parked := p.parkBefore(time.Now().Add(length)); parked {
+					return resumed
+				}
+			}
+			p.Fatal("never parked before the deadline")
+			return nil
 		},
 		"set after": func(p pair) <-chan struct{} {
 			resumed := p.parkIdle()
@@ -203,18 +224,32 @@ func TestParkedUntilTheDeadline(t *testing.T) {
 // TestLiftedDeadline: a deadline that was lifted or put off resumes nobody.
 func TestLiftedDeadline(t *testing.T) {
 	eachTransport(t, func(p pair) {
-		p.conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
-		early := p.parkIdle()
-		p.conn.SetReadDeadline(time.Time{})
-		select {
-		case <-early:
-			p.Error("resumed by a deadline that was lifted")
-		case <-time.After(60 * time.Millisecond):
+		// A machine that takes longer than the deadline gets a longer one.
+		for length := 30 * time.Millisecond; length < timeout; length *= 2 {
+			deadline := time.Now().Add(length)
+			resumed, parked := p.parkBefore(deadline)
+			p.conn.SetReadDeadline(time.Time{})
+			if parked && time.Now().Before(deadline) {
+				p.wantNoDeadline(resumed, deadline)
+				return
+			}
+			p = p.another()
 		}
-		p.send("x")
-		p.wantResumed(early)
-		p.wantRead("x", 100)
+		p.Fatal("never lifted in time")
 	})
+}
+
+// wantNoDeadline waits until a deadline that was lifted has passed.
+func (p pair) wantNoDeadline(resumed <-chan struct{}, lifted time.Time) {
+	p.Helper()
+	select {
+	case <-resumed:
+		p.Error("resumed by a deadline that was lifted")
+	case <-time.After(time.Until(lifted) + 30*time.Millisecond):
+	}
+	p.send("x")
+	p.wantResumed(resumed)
+	p.wantRead("x", 100)
 }
 
 func TestParkedUntilClosed(t *testing.T) {
