@@ -106,8 +106,8 @@ type service struct {
 	table     *functionTable
 	transport transport.Transport
 
-	// engine is transport where the options name one, or nil; unparked is done when the
-	// log has been told of a connection that it does not take.
+	// engine is what the options name, on top of transport, or nil; unparked is done when
+	// the log has been told of a connection that it does not take.
 	engine   transport.ParkingTransport
 	unparked sync.Once
 
@@ -132,23 +132,23 @@ func (v *service) useEngine() (closeEngine func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("nearcall: the engine does not start: %w", err)
 	}
-	v.transport, v.engine = opened, opened
+	v.engine = opened
 	return opened.Close, nil
 }
 
-// wrap makes a connection that was accepted the transport's. One that an engine does
-// not take has a goroutine; the reason is told once, since the next may be of its kind.
+// wrap makes a connection that was accepted the engine's or, without one, the
+// transport's. One that an engine does not take has a goroutine; the reason is told once,
+// since the next may be of its kind.
 func (v *service) wrap(conn net.Conn) net.Conn {
-	if v.engine == nil {
-		return v.transport.Wrap(conn)
+	if v.engine != nil {
+		taken, err := v.engine.TakeOver(conn)
+		if err == nil {
+			return taken
+		}
+		v.unparked.Do(func() {
+			v.server.config.logger.Warn("a connection waits in a goroutine, not with the engine", "type", fmt.Sprintf("%T", conn), "reason", err)
+		})
 	}
-	taken, err := v.engine.TakeOver(conn)
-	if err == nil {
-		return taken
-	}
-	v.unparked.Do(func() {
-		v.server.config.logger.Warn("a connection waits in a goroutine, not with the engine", "type", fmt.Sprintf("%T", conn), "reason", err)
-	})
 	return v.transport.Wrap(conn)
 }
 

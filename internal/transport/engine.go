@@ -15,8 +15,9 @@ type Engine interface {
 // A ParkingTransport is a transport whose connections can wait without a goroutine.
 type ParkingTransport interface {
 	Transport
-	// TakeOver makes a ParkingConn of a connection that was accepted. When it fails,
-	// which is so for all but sockets of the kernel, conn is as it was.
+	// TakeOver makes a ParkingConn of a connection that was accepted and not wrapped.
+	// When it fails, which is so for all but sockets of the kernel, conn is as it was,
+	// and Wrap makes it one that waits in a goroutine.
 	TakeOver(conn net.Conn) (ParkingConn, error)
 	// Closer closes the connections that are left, which others may still be using:
 	// what they call then fails with net.ErrClosed. Nothing is to be made afterwards.

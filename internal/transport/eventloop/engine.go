@@ -1,13 +1,11 @@
 package eventloop
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
 
-	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
@@ -34,33 +32,12 @@ func (Engine) Open(under transport.Transport) (transport.ParkingTransport, error
 	return t, nil
 }
 
-// An eventTransport makes connections of another transport wait in its sets.
+// An eventTransport makes connections of another transport wait in its sets. All but
+// taking them over is that transport's.
 type eventTransport struct {
 	transport.Transport
 	sets []*set
 	next atomic.Uint64
-}
-
-// Dial connects.
-func (t *eventTransport) Dial(ctx context.Context, a address.Address) (net.Conn, error) {
-	conn, err := t.Transport.Dial(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	return t.Wrap(conn), nil
-}
-
-// Wrap takes over what can be; other connections are wrapped as the transport below
-// does it.
-func (t *eventTransport) Wrap(conn net.Conn) net.Conn {
-	if parking, done := conn.(transport.ParkingConn); done {
-		return parking
-	}
-	taken, err := t.TakeOver(conn)
-	if err != nil {
-		return t.Transport.Wrap(conn)
-	}
-	return taken
 }
 
 // TakeOver implements transport.ParkingTransport for a *net.TCPConn or *net.UnixConn.

@@ -67,12 +67,26 @@ func (s suite) pair(t *testing.T) (caller, server net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = s.subject.Wrap(accepted)
+	server = s.accepted(t, accepted)
 	for _, conn := range []net.Conn{caller, server} {
 		conn.SetDeadline(time.Now().Add(timeout))
 		t.Cleanup(func() { conn.Close() })
 	}
 	return caller, server
+}
+
+// accepted makes an accepted connection the subject's.
+func (s suite) accepted(t *testing.T, conn net.Conn) net.Conn {
+	t.Helper()
+	engine, parks := s.subject.(transport.ParkingTransport)
+	if !parks {
+		return s.subject.Wrap(conn)
+	}
+	taken, err := engine.TakeOver(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
 }
 
 func (s suite) bytesArriveInOrder(t *testing.T) {
@@ -120,10 +134,12 @@ func (s suite) readDeadline(t *testing.T) {
 }
 
 func (s suite) writeDeadline(t *testing.T) {
-	caller, _ := s.pair(t)
-	caller.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	if _, err := caller.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("write to a peer that does not read: %v, want the deadline", err)
+	caller, server := s.pair(t)
+	for _, conn := range []net.Conn{caller, server} {
+		conn.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+		if _, err := conn.Write(make([]byte, 64<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("write to a peer that does not read: %v, want the deadline", err)
+		}
 	}
 }
 
