@@ -16,7 +16,8 @@ import (
 
 // New returns the engine. One may be given to any number of servers. While a listener
 // is served there are a goroutine and two descriptors more for each 20 processors; those
-// of netpoll itself, as many again, stay for as long as the process lives.
+// of netpoll itself, as many again, stay for as long as the process lives. Children inherit
+// none of them where the process may read /proc/self/fd and /proc/self/fdinfo.
 //
 // netpoll is one for the process: a program that configures it does so in a function
 // init. To lower the number of its pollers later takes them away from connections, and

@@ -3,6 +3,7 @@ package eventloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -23,11 +24,17 @@ const (
 	watchWriting = watchReading | unix.EPOLLOUT
 )
 
-// answerTimeout is how long a poller may take to hear of something. It does what its
-// connections make of their events, which never waits.
-const answerTimeout = 5 * time.Second
+// A poller is rung so often, and waited for so long each time. It does what its
+// connections make of their events, which never waits. A process that was stopped for a
+// while, as by a signal or with its control group, finds the time of one ring over before
+// the poller had any, and not that of the next.
+const (
+	ringsMax    = 5
+	ringTimeout = time.Second
+)
 
-var errNoAnswer = errors.New("netpoll's poller does not answer: configure netpoll before the first server with an event loop is started, best in a function init, and not again")
+var errNoAnswer = fmt.Errorf("netpoll's poller has not answered for %v: either the machine had no time for this process, then try again; "+
+	"or netpoll was configured after the first server with an event loop had started: do that before, best in a function init, and not again", ringsMax*ringTimeout)
 
 // A set is what one of netpoll's pollers waits for. netpoll has no call to watch a
 // socket without reading from it, but for a listener's: so the set, an epoll instance,
@@ -47,8 +54,10 @@ type set struct {
 	added    int32   // how many; it may wrap
 	stopping bool
 
-	// events belongs to the poller.
-	events [eventsAtOnce]unix.EpollEvent
+	// What follows belongs to the poller, which may hear the bell more than once.
+	events    [eventsAtOnce]unix.EpollEvent
+	answering sync.Once
+	releasing sync.Once
 }
 
 func newSet() (*set, error) {
@@ -58,16 +67,30 @@ func newSet() (*set, error) {
 		return nil, err
 	}
 	go func() { s.served <- guarded(func() error { return s.loop.Serve(arrivals{s}) }) }()
-	s.ring()
-	select {
-	case <-s.answered:
+	err := s.call(s.answered, s.served)
+	if err == nil {
 		return s, nil
-	case err := <-s.served:
-		s.closeDescriptors()
-		return nil, err
-	case <-time.After(answerTimeout):
-		return nil, errNoAnswer
 	}
+	if !errors.Is(err, errNoAnswer) {
+		s.closeDescriptors()
+	}
+	return nil, err
+}
+
+// call rings until the poller has done something, or until something has ended without
+// it.
+func (s *set) call(done <-chan struct{}, ended <-chan error) error {
+	for range ringsMax {
+		s.ring()
+		select {
+		case <-done:
+			return nil
+		case err := <-ended:
+			return err
+		case <-time.After(ringTimeout):
+		}
+	}
+	return errNoAnswer
 }
 
 func (s *set) open() (err error) {
@@ -98,11 +121,8 @@ func (s *set) close() error {
 			c.Close()
 		}
 	}
-	s.ring()
-	select {
-	case <-s.released:
-	case <-time.After(answerTimeout):
-		return errNoAnswer
+	if err := s.call(s.released, nil); err != nil {
+		return err
 	}
 	err := <-s.served
 	s.closeDescriptors()
@@ -221,10 +241,15 @@ func (s *set) hear() {
 	s.mu.Lock()
 	stopping := s.stopping
 	s.mu.Unlock()
-	if !stopping {
-		close(s.answered)
+	if stopping {
+		s.releasing.Do(s.release)
 		return
 	}
+	s.answering.Do(func() { close(s.answered) })
+}
+
+// release lets the poller go.
+func (s *set) release() {
 	// It fails only where it must wait for connections of its own.
 	_ = s.loop.Shutdown(context.Background())
 	close(s.released)

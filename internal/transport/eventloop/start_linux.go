@@ -3,6 +3,7 @@ package eventloop
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,25 +17,29 @@ import (
 
 // startPollers lets netpoll start its pollers, unless they run, and sees to it that
 // children do not inherit their descriptors: one that wrote to the eventfd of a poller
-// would end it. It costs nothing that stays but what netpoll keeps.
+// would end it. Where the process may not look for them they stay as netpoll has made
+// them. It costs nothing that stays but what netpoll keeps.
 func startPollers() error {
 	// No child is started before the descriptors are marked, and nobody else starts
 	// pollers.
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
 	list, err := os.Open("/proc/self/fd")
-	if err != nil {
+	if err != nil && !isHidden(err) {
 		return fmt.Errorf("the event loop finds netpoll's descriptors there: %w", err)
 	}
-	err = guarded(func() error { netpoll.Initialize(); return nil })
+	failure := guarded(func() error { netpoll.Initialize(); return nil })
 	if err != nil {
-		return errors.Join(err, list.Close())
+		return failure
 	}
+	// Some of the pollers may have opened, and stay, when another did not.
 	names, err := list.Readdirnames(-1)
-	if err = errors.Join(err, list.Close()); err != nil {
-		return err
-	}
-	return closeOnExec(names)
+	return errors.Join(failure, err, list.Close(), closeOnExec(names))
+}
+
+// isHidden tells whether a file of /proc is not there or may not be read.
+func isHidden(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
 // guarded calls a function of netpoll's that starts its pollers where there are none.
@@ -49,7 +54,8 @@ func guarded(start func() error) (err error) {
 		if _, ours := reason.(runtime.Error); !ours {
 			panic(reason)
 		}
-		// As it was before; the next call tries again.
+		// So that the next call tries again. What the application has configured is
+		// lost: netpoll keeps it nowhere, and this is what it begins with.
 		again := netpoll.Configure(netpoll.Config{PollerNum: pollers(), LoadBalance: netpoll.RoundRobin})
 		err = errors.Join(fmt.Errorf("netpoll cannot start: %w", cause()), again)
 	}()
@@ -75,10 +81,12 @@ func cause() error {
 	return errors.Join(errNoPoller, unix.Close(bell))
 }
 
-// closeOnExec marks those of the descriptors that are netpoll's.
+// closeOnExec marks those of the descriptors that are netpoll's. Of what is marked
+// already nothing more is asked: that are most, among them the sets', of which the kernel
+// would list all connections.
 func closeOnExec(descriptors []string) error {
 	for _, epoll := range descriptors {
-		if !leadsTo(epoll, "anon_inode:[eventpoll]") {
+		if !inherited(epoll) || !leadsTo(epoll, "anon_inode:[eventpoll]") {
 			continue
 		}
 		bell, found, err := bellOf(epoll)
@@ -86,13 +94,25 @@ func closeOnExec(descriptors []string) error {
 			return err
 		}
 		if found {
-			err = errors.Join(mark(epoll), mark(bell))
+			// In this order: where the instance is marked the eventfd is.
+			err = errors.Join(mark(bell), mark(epoll))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inherited tells whether children have a descriptor too. One that was closed meanwhile
+// they have not.
+func inherited(descriptor string) bool {
+	number, err := strconv.Atoi(descriptor)
+	if err != nil {
+		return false
+	}
+	flags, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
 func leadsTo(descriptor, want string) bool {
@@ -105,10 +125,10 @@ func leadsTo(descriptor, want string) bool {
 const bellEvents = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLERR | unix.EPOLLHUP
 
 // bellOf returns the eventfd of an epoll instance that is a poller's. An instance that
-// was closed meanwhile is none.
+// was closed meanwhile, or that the process may not ask about, is none.
 func bellOf(epoll string) (bell string, found bool, err error) {
 	text, err := os.ReadFile(filepath.Join("/proc/self/fdinfo", epoll))
-	if errors.Is(err, os.ErrNotExist) {
+	if isHidden(err) {
 		return "", false, nil
 	}
 	if err != nil {
