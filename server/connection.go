@@ -33,7 +33,7 @@ type connection struct {
 	user    *user // nil: not admitted
 	out     output
 	parking transport.ParkingConn // conn, nil where a goroutine waits for it
-	onReady func()                // resume
+	onReady func()                // resume, where there is parking
 
 	// Set by the handshake, immutable afterwards.
 	sharedClock   bool
@@ -86,8 +86,9 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 		server: v.server, service: v, conn: conn, peer: peer, user: u,
 		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
 	}
-	c.parking, _ = conn.(transport.ParkingConn)
-	c.onReady = c.resume
+	if c.parking, _ = conn.(transport.ParkingConn); c.parking != nil {
+		c.onReady = c.resume
+	}
 	c.inline = &execution{server: c.server, connection: c}
 	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
 	c.role.init(c.watch)
@@ -128,6 +129,7 @@ func (c *connection) end() {
 	c.running.Wait()
 	c.out.finish()
 	c.close(nil)
+	c.in.lent.giveBack(c.server.readBuffers)
 	c.returnMemory()
 	c.received.arrivals.Close()
 	if c.user != nil {

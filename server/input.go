@@ -134,14 +134,10 @@ func (in *input) fill(conn io.Reader) error {
 // A nowReader reads without waiting.
 type nowReader interface{ ReadNow(b []byte) (int, error) }
 
-// fillNow is fill without waiting; the larger buffer is lent.
-func (in *input) fillNow(conn nowReader, buffers *readBuffers) error {
+// fillNow is fill without waiting, and into what is there.
+func (in *input) fillNow(conn nowReader) error {
 	n, err := conn.ReadNow(in.data[in.end:])
 	in.end += n
-	// One that is borrowed from the pool is replaced by a larger one of the same.
-	if n > 0 && in.end == len(in.data) && len(in.data) < inputBytesBusy && in.own == nil {
-		in.grow(buffers)
-	}
 	return err
 }
 

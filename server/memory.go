@@ -171,7 +171,7 @@ func (c *connection) lookAtSocket() error {
 		}
 	}
 	former := len(c.in.unread())
-	err := c.in.fillNow(c.conn.(transport.LocalConn), c.server.readBuffers)
+	err := c.in.fillNow(c.conn.(transport.LocalConn))
 	if err == nil {
 		err = c.noteArrivals(former)
 	}

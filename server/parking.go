@@ -45,7 +45,11 @@ func (c *connection) receiveNow(need int) error {
 	c.in.wake(c.server.readBuffers)
 	c.in.makeRoom(need)
 	former := len(c.in.unread())
-	return c.wakeUp(former, c.in.fillNow(c.parking, c.server.readBuffers))
+	err := c.in.fillNow(c.parking)
+	if len(c.in.unread()) > former {
+		c.in.grow(c.server.readBuffers)
+	}
+	return c.wakeUp(former, err)
 }
 
 // rest gives back what a parked connection needs no more. Precondition: nothing uses
@@ -86,8 +90,12 @@ func (in *input) wake(buffers *readBuffers) {
 	}
 }
 
-// grow lends a large buffer in place of a small one that was filled.
+// grow lends a large buffer in place of a small one that was filled, but for one that is
+// borrowed from the pool: that is replaced by a larger one of the same.
 func (in *input) grow(buffers *readBuffers) {
+	if in.end < len(in.data) || len(in.data) >= inputBytesBusy || in.own != nil {
+		return
+	}
 	large := buffers.large.get()
 	in.move(large[:])
 	in.lent.giveBack(buffers)
