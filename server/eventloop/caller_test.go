@@ -29,11 +29,17 @@ type running struct {
 // serve serves s at an address until the test ends.
 func serve(t testing.TB, s *server.Server, address string) *running {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	listener, err := s.Listen(ctx, address)
+	listener, err := s.Listen(context.Background(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, s, listener)
+}
+
+// serveOn serves s on a listener until the test ends.
+func serveOn(t testing.TB, s *server.Server, listener net.Listener) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
 	r := &running{TB: t, Server: s, address: listener.Addr(), stop: stop, served: make(chan error, 1)}
 	go func() { r.served <- s.Serve(ctx, listener) }()
 	t.Cleanup(stop)

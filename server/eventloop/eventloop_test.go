@@ -2,12 +2,17 @@ package eventloop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -303,12 +308,50 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// socketBytes is what the kernel keeps, about, for each way of each end of a connection
+// to listenNarrow.
+const socketBytes = 64 << 10
+
+// listenNarrow has connections for which the kernel keeps little, also over TCP, where
+// else the machine's settings say how much.
+func listenNarrow(t *testing.T, address string) net.Listener {
+	t.Helper()
+	network, target, _ := strings.Cut(address, ":")
+	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var failures []error
+		err := socket.Control(func(descriptor uintptr) {
+			for _, option := range []int{unix.SO_SNDBUF, unix.SO_RCVBUF} {
+				failures = append(failures, unix.SetsockoptInt(int(descriptor), unix.SOL_SOCKET, option, socketBytes))
+			}
+		})
+		return errors.Join(append(failures, err)...)
+	}}
+	listener, err := config.Listen(t.Context(), network, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+// narrow is the same for the caller's end.
+func (c *caller) narrow() {
+	c.Helper()
+	socket := c.Conn.(interface {
+		SetReadBuffer(bytes int) error
+		SetWriteBuffer(bytes int) error
+	})
+	if err := errors.Join(socket.SetReadBuffer(socketBytes), socket.SetWriteBuffer(socketBytes)); err != nil {
+		c.Fatal(err)
+	}
+}
+
 // TestFlood: what a caller sends faster than it takes answers stays in its socket.
 func TestFlood(t *testing.T) {
 	eachAddress(t, func(t *testing.T, address string) {
-		r := serve(t, newServer(t), address)
+		r := serveOn(t, newServer(t), listenNarrow(t, address))
 		defer r.end()
 		c := r.connect()
+		c.narrow()
 		c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
 		ping := (&wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: make([]byte, 32<<10)}).Append(nil)
 		sent := 0

@@ -28,6 +28,10 @@ func connectIdle(t *testing.T, path string) idleCaller {
 	if err != nil {
 		t.Fatalf("%v; this test needs %d descriptors (ulimit -n)", err, 2*idleConnections+100)
 	}
+	wait := unix.NsecToTimeval(timeout.Nanoseconds())
+	if err := unix.SetsockoptTimeval(descriptor, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		t.Fatal(err)
+	}
 	if err := unix.Connect(descriptor, &unix.SockaddrUnix{Name: path}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +45,9 @@ func (c idleCaller) say(t *testing.T, data, reply []byte) []byte {
 		t.Fatal(err)
 	}
 	n, err := unix.Read(int(c), reply)
+	for err == unix.EINTR {
+		n, err = unix.Read(int(c), reply)
+	}
 	if n <= 0 || err != nil {
 		t.Fatalf("read: %d, %v", n, err)
 	}

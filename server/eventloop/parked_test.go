@@ -2,7 +2,6 @@ package eventloop_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net"
 	"strings"
@@ -41,13 +40,11 @@ func (l wrapping) Accept() (net.Conn, error) {
 func TestUnparkedIsTold(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(t, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	ctx, stop := context.WithCancel(t.Context())
-	listener, err := s.Listen(ctx, unixAddress(t))
+	listener, err := s.Listen(t.Context(), unixAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{TB: t, Server: s, address: listener.Addr(), stop: stop, served: make(chan error, 1)}
-	go func() { r.served <- s.Serve(ctx, wrapping{listener}) }()
+	r := serveOn(t, s, wrapping{listener})
 	for range 3 {
 		r.connect().wantEcho("served all the same")
 	}
