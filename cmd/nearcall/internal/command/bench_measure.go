@@ -34,8 +34,9 @@ type measurement struct {
 // measure lets all settings take turns. The error says that somebody stopped it; all
 // others are their settings' own.
 func (m *measurement) measure(ctx context.Context) error {
-	length := time.Duration(m.rounds*len(m.settings)) * m.turnLength()
-	m.progress = m.startProgress(length)
+	turns := m.rounds * len(m.settings)
+	length := time.Duration(turns) * m.turnLength()
+	m.progress = m.startProgress(turns, m.turnLength())
 	defer m.progress.finish()
 	begin := time.Now()
 	m.takeTurns(ctx)
@@ -59,21 +60,18 @@ func (m *measurement) takeTurns(ctx context.Context) {
 		for _, s := range m.settings {
 			if s.failure == nil {
 				m.progress.turn(s.name())
-				s.failure = m.turn(ctx, s)
+				rounds := len(s.perSRounds)
+				failure := m.turn(ctx, s)
+				// What was stopped before it was measured says nothing of the setting.
+				if ctx.Err() == nil || len(s.perSRounds) > rounds {
+					s.failure = failure
+				}
 			}
 			if ctx.Err() != nil {
-				s.keepRounds()
 				return
 			}
-			m.progress.add(m.turnLength())
+			m.progress.add()
 		}
-	}
-}
-
-// keepRounds forgets that the setting's last turn was stopped before it was measured.
-func (s *benchSetting) keepRounds() {
-	if errors.Is(s.failure, context.Canceled) && len(s.perSRounds) > 0 {
-		s.failure = nil
 	}
 }
 
@@ -97,7 +95,9 @@ func (m *measurement) turn(ctx context.Context, s *benchSetting) error {
 		return err
 	}
 	server := serverProcess(ctx, clients[0])
-	m.warm(ctx, s, clients, calls)
+	if err := m.warm(ctx, s, clients, calls); err != nil {
+		return err
+	}
 	before, err := cpuOf(server)
 	if err != nil {
 		return err
@@ -109,21 +109,26 @@ func (m *measurement) turn(ctx context.Context, s *benchSetting) error {
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil && r.Latency.Count()+r.Failed == 0 {
+		return ctx.Err()
+	}
 	s.add(&r, before, after, connections)
 	return s.wrongTransport()
 }
 
 // warm calls before anything is measured, and not paced: that would be too few calls
-// for connections to get shared memory. Where it was asked for, all are waited for.
-func (m *measurement) warm(ctx context.Context, s *benchSetting, clients []*client.Client, calls []load.Call) {
+// for connections to get shared memory. Where it was asked for, all are waited for. An
+// error says that somebody stopped it.
+func (m *measurement) warm(ctx context.Context, s *benchSetting, clients []*client.Client, calls []load.Call) error {
 	asked := asClientTells[s.transport]
 	elsewhere := func(way string) bool { return asked != "" && way != asked }
 	for range warmUpsMax {
 		load.Run(ctx, calls, 0, m.warmUp)
-		if !slices.ContainsFunc(waysOf(clients), elsewhere) {
-			return
+		if ctx.Err() != nil || !slices.ContainsFunc(waysOf(clients), elsewhere) {
+			break
 		}
 	}
+	return ctx.Err()
 }
 
 // waysOf asks each connection how it carries calls.

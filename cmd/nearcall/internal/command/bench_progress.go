@@ -30,10 +30,11 @@ func (s *benchSetting) name() string {
 // A benchProgress shows on a terminal how far a run is, and how much time is left. A nil
 // one shows nothing.
 type benchProgress struct {
-	bar   *progressbar.ProgressBar
-	total time.Duration
-	stop  chan struct{}
-	ended sync.WaitGroup
+	bar    *progressbar.ProgressBar
+	total  time.Duration
+	length time.Duration // of a turn, unless its warm-up takes longer
+	stop   chan struct{}
+	ended  sync.WaitGroup
 
 	mu    sync.Mutex
 	done  time.Duration // of turns that are over
@@ -41,13 +42,13 @@ type benchProgress struct {
 }
 
 // startProgress shows a bar until finish is called, where a person reads.
-func (b *benching) startProgress(total time.Duration) *benchProgress {
+func (b *benching) startProgress(turns int, length time.Duration) *benchProgress {
 	file, ok := b.err.(*os.File)
 	if !ok || !isTerminal(file) {
 		return nil
 	}
-	p := &benchProgress{total: total, begin: time.Now(), stop: make(chan struct{})}
-	p.bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetWriter(file), progressbar.OptionClearOnFinish(),
+	p := &benchProgress{total: time.Duration(turns) * length, length: length, begin: time.Now(), stop: make(chan struct{})}
+	p.bar = progressbar.NewOptions64(int64(p.total), progressbar.OptionSetWriter(file), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetWidth(progressWidth), progressbar.OptionSetPredictTime(true), progressbar.OptionSetDescription("calling"), progressbar.OptionSetElapsedTime(false))
 	p.ended.Go(p.show)
 	return p
@@ -63,7 +64,7 @@ func (p *benchProgress) show() {
 			return
 		case <-ticks.C:
 			p.mu.Lock()
-			gone := p.done + time.Since(p.begin)
+			gone := p.done + min(time.Since(p.begin), p.length)
 			p.mu.Unlock()
 			_ = p.bar.Set64(int64(min(gone, p.total-1)))
 		}
@@ -81,13 +82,13 @@ func (p *benchProgress) turn(name string) {
 	p.bar.Describe(fmt.Sprintf("calling (%s)", name))
 }
 
-// add says that a turn of that length is over.
-func (p *benchProgress) add(length time.Duration) {
+// add says that a turn is over.
+func (p *benchProgress) add() {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
-	p.done += length
+	p.done += p.length
 	p.begin = time.Now()
 	p.mu.Unlock()
 }

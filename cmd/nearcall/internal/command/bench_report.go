@@ -2,8 +2,10 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -80,7 +82,8 @@ type benchFigures struct {
 	// Left out where it cannot be read.
 	ServerCPUNs *time.Duration `json:"server_cpu_ns_per_call,omitempty"`
 
-	// The rounds' own, in the order in which they ran.
+	// The rounds' own, in the order in which they ran; p50 of those with calls that
+	// succeeded.
 	P50NsRounds []time.Duration `json:"p50_ns_rounds"`
 	PerSRounds  []float64       `json:"per_s_rounds"`
 }
@@ -151,9 +154,7 @@ func (r *benchReport) encode(to io.Writer) error {
 
 // write writes the report into a file of its own, and says where it is.
 func (r *benchReport) write(folder string, say io.Writer) error {
-	path := filepath.Join(folder, r.Date.Format("2006-01-02-150405")+"-"+r.Machine.Slug()+".json")
-	// What was measured before is not overwritten.
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := createNew(filepath.Join(folder, r.Date.Format("2006-01-02-150405")+"-"+r.Machine.Slug()), ".json")
 	if err != nil {
 		return err
 	}
@@ -164,6 +165,19 @@ func (r *benchReport) write(folder string, say io.Writer) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(say, "wrote", path)
+	_, err = fmt.Fprintln(say, "wrote", file.Name())
 	return err
+}
+
+// createNew creates a file of that name or, where there is one, of the first with a
+// number behind it: what was measured before, perhaps in the same second, is not
+// overwritten.
+func createNew(name, extension string) (*os.File, error) {
+	for path, n := name+extension, 2; ; n++ {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+		path = fmt.Sprintf("%s-%d%s", name, n, extension)
+	}
 }

@@ -29,9 +29,9 @@ type benchSetting struct {
 
 	load.Result
 	callerCPU   time.Duration
-	serverCPU   *time.Duration // nil where it cannot be read
-	connections map[string]int // of all turns, by how their calls went
-	p50Rounds   []time.Duration
+	serverCPU   *time.Duration  // nil where it cannot be read
+	connections map[string]int  // of all turns, by how their calls went
+	p50Rounds   []time.Duration // of rounds with calls that succeeded
 	perSRounds  []float64
 	failure     error // why it could not be measured; nothing else counts then
 }
@@ -181,7 +181,9 @@ func (s *benchSetting) add(r *load.Result, before, after cpuUse, connections map
 	for transport, count := range connections {
 		s.connections[transport] += count
 	}
-	s.p50Rounds = append(s.p50Rounds, r.Latency.Percentile(0.5))
+	if r.Latency.Count() > 0 {
+		s.p50Rounds = append(s.p50Rounds, r.Latency.Percentile(0.5))
+	}
 	s.perSRounds = append(s.perSRounds, perSecond(r))
 	s.Result.Add(r)
 }

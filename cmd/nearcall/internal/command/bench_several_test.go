@@ -7,8 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,7 +105,7 @@ func TestBenchFailedSetting(t *testing.T) {
 	table := nearcall(t, append([]string{"bench", "--warm-up", "10ms", "-d", "30ms"}, args...)...).expect(t, 1,
 		"small, 3 rounds of 10ms after 10ms of warm-up; times in µs\n", "3 of 4 settings failed")
 	lines := strings.Split(table.out, "\n")
-	if len(lines) != 7 || !strings.HasSuffix(lines[5], "unix socket  failed: "+r.Rows[3].Failed) && !strings.Contains(lines[5], "failed: ") {
+	if len(lines) != 7 || !strings.HasSuffix(lines[5], "unix socket  failed: "+r.Rows[3].Failed) {
 		t.Errorf("got %s", table.out)
 	}
 	nearcall(t, "bench", "--transport", "shm", "-d", "10ms", "--warm-up", "10ms", address, "small", "x").expect(t, 1, "calls went by unix socket")
@@ -206,8 +208,27 @@ func TestBenchOutput(t *testing.T) {
 	if counted != r.Calls || len(r.Histogram.LowerNs) != len(r.Histogram.Counts) {
 		t.Errorf("the histogram has %d calls of %d", counted, r.Calls)
 	}
+	writeInTheSameSecond(t, files[0], address)
 	// Nothing is measured that could not be kept.
 	nearcall(t, "bench", "--output", files[0], "-d", "1h", address, "one").expect(t, 1)
+}
+
+// writeInTheSameSecond measures once more while there are files of all seconds that the
+// end may be in, beside the one that is given.
+func writeInTheSameSecond(t *testing.T, path, address string) {
+	t.Helper()
+	const layout = "2006-01-02-150405"
+	folder, name := filepath.Split(path)
+	first, err := time.Parse(layout, name[:len(layout)])
+	must(t, err)
+	for second := range 30 {
+		other := first.Add(time.Duration(second)*time.Second).Format(layout) + name[len(layout):]
+		must(t, os.WriteFile(filepath.Join(folder, other), nil, 0o644))
+	}
+	got := nearcall(t, "bench", "--output", folder, "--warm-up", "0", "-d", "10ms", address, "one").expect(t, 0)
+	if !strings.Contains(got.err, "-2.json\n") {
+		t.Errorf("it said %s", got.err)
+	}
 }
 
 // What an address has no choice of is told before anything is measured.
@@ -225,5 +246,26 @@ func TestBenchSeveralProgress(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(string(out), "calling (2 callers)") || !strings.Contains(string(out), "one, 1") && !strings.Contains(string(out), "one, 500ms") {
 		t.Errorf("got %q", out)
+	}
+}
+
+// The bar never goes back, however long connections are warmed up.
+func TestBenchProgressGoesOn(t *testing.T) {
+	address := serve(t, func(s *server.Server) { s.Register("one", func() int { return 1 }) }, server.WithoutSharedMemory())
+	script := exec.Command("script", "-qc", binary+" bench --transport shm,socket --rounds 1 --warm-up 100ms --duration 300ms "+address+" one", "/dev/null")
+	script.Env = append(os.Environ(), "NO_COLOR=1", "TERM=xterm")
+	out, err := script.Output()
+	must(t, err)
+	highest := 0
+	for _, shown := range regexp.MustCompile(`(\d+)%`).FindAllSubmatch(out, -1) {
+		percent, err := strconv.Atoi(string(shown[1]))
+		must(t, err)
+		if percent < highest {
+			t.Fatalf("%d%% after %d%% in %q", percent, highest, out)
+		}
+		highest = percent
+	}
+	if highest <= 50 {
+		t.Errorf("the bar ends at %d%% in %q", highest, out)
 	}
 }

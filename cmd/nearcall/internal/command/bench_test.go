@@ -1,7 +1,10 @@
 package command_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -120,7 +123,7 @@ func TestBenchRate(t *testing.T) {
 			}
 		})
 	})
-	r := bench(t, "--rate", "200", address, "stalls")
+	r := bench(t, "--rate", "200", "--warm-up", "0", address, "stalls")
 	if r.Calls > 42 {
 		t.Errorf("%d calls in 200 ms where 40 were due", r.Calls)
 	}
@@ -206,6 +209,51 @@ func TestBenchSeveralIsStopped(t *testing.T) {
 	_ = run.Wait()
 	if code := run.ProcessState.ExitCode(); code != 65 || strings.Count(out.String(), "failed: no call ended") != 1 || !strings.Contains(failure.String(), "stopped after") {
 		t.Errorf("exit code %d\n%s%s", code, out.String(), failure.String())
+	}
+}
+
+// A round that was stopped before it was measured is none: by the first call of its
+// connection, or by one to warm up.
+func TestBenchIsStoppedBeforeARound(t *testing.T) {
+	for _, transport := range []string{"socket", "shm"} {
+		for call := range 2 {
+			t.Run(fmt.Sprint(transport, " ", call), func(t *testing.T) { stopBeforeSecondRound(t, transport, int64(call)) })
+		}
+	}
+}
+
+// stopBeforeSecondRound stops it when a call of the second round, as that begins, waits.
+func stopBeforeSecondRound(t *testing.T, transport string, call int64) {
+	var calls atomic.Int64
+	held := make(chan struct{})
+	address := serve(t, func(s *server.Server) {
+		s.Register("holds", func(ctx context.Context) {
+			// It asks for the function on one connection, calls on one in each round, and
+			// looks at the server's process through another.
+			if s.Statistics().ConnectionsTotal <= 3 || calls.Add(1) != call+1 {
+				return
+			}
+			close(held)
+			<-ctx.Done()
+		})
+	}, server.WithSharedMemoryAfter(1))
+	run := exec.Command(binary, "bench", "--json", "--transport", transport, "--rounds", "2", "--warm-up", "50ms", "--duration", "100ms", address, "holds")
+	var out, failure bytes.Buffer
+	run.Stdout, run.Stderr = &out, &failure
+	must(t, run.Start())
+	select {
+	case <-held:
+	case <-time.After(20 * time.Second):
+		t.Error("there was no second round")
+	}
+	must(t, run.Process.Signal(syscall.SIGINT))
+	_ = run.Wait()
+	var r benchResult
+	if err := json.NewDecoder(&out).Decode(&r); err != nil {
+		t.Fatalf("%v\n%s", err, failure.String())
+	}
+	if code := run.ProcessState.ExitCode(); code != 65 || r.Calls == 0 || r.Failed != "" || len(r.P50NsRounds) != 1 || r.P50NsRounds[0] <= 0 {
+		t.Errorf("exit code %d, got %+v", code, r)
 	}
 }
 
