@@ -20,12 +20,25 @@ func (m *matcher) message(expected any, got received) error {
 	if !ok {
 		return fmt.Errorf("%v describes no message", expected)
 	}
+	if choices, ok := members["one_of"].([]any); ok && len(members) == 1 {
+		return m.oneOf(choices, got)
+	}
 	for name, value := range members {
 		if err := m.member(name, value, got); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// oneOf compares a message with several descriptions of it.
+func (m *matcher) oneOf(choices []any, got received) error {
+	for _, choice := range choices {
+		if m.message(choice, got) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("expected one of %s", show(choices))
 }
 
 func (m *matcher) member(name string, expected any, got received) error {
