@@ -27,9 +27,24 @@ type round struct {
 	samples     []uint64 // ns, in ascending order; nil once they are counted
 }
 
-// reportTimeout is how long after its run a caller may report; a call ends within 30
-// seconds, whatever happens to it.
-const reportTimeout = 45 * time.Second
+// A turn is what callers are told to do once.
+type turn struct {
+	length    time.Duration
+	about     time.Duration // how long it takes where that is not its length; 0: it is
+	perSecond int           // 0: as fast as they can
+}
+
+const (
+	// reportTimeout is how long after its turn a caller may report; a call ends within 30
+	// seconds, whatever happens to it.
+	reportTimeout = 45 * time.Second
+	// slowestMachine is how many times as long as planned a turn may take that is so many
+	// calls, and not a time.
+	slowestMachine = 10
+)
+
+// timeout is when a caller has not kept to its turn.
+func (t turn) timeout() time.Duration { return max(t.length, slowestMachine*t.about) + reportTimeout }
 
 // What it takes to tell callers that all begin at the same time.
 const (
@@ -37,10 +52,10 @@ const (
 	togetherPerCaller = 50 * time.Microsecond
 )
 
-// measure lets callers call for a while, all at once, and reduces their reports.
-// perSecond 0 means as fast as they can. server is the clock of who answers. It and
-// kernel count until the last caller begins its report: to send samples is no call.
-func measure(callers []*process, server cpuClock, kernel *kernelWatch, length time.Duration, perSecond int) (round, error) {
+// measure lets callers take their turn, all at once, and reduces their reports.
+// server is the clock of who answers. It and kernel count until the last caller begins
+// its report: to send samples is no call.
+func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (round, error) {
 	before, err := server()
 	if err == nil {
 		err = kernel.begin()
@@ -48,11 +63,11 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, length ti
 	if err != nil {
 		return round{}, err
 	}
-	if err := tellCallers(callers, length, perSecond); err != nil {
+	if err := tellCallers(callers, t); err != nil {
 		return round{}, err
 	}
 	heads := make([]protocol.Head, len(callers))
-	deadline := time.Now().Add(length + reportTimeout)
+	deadline := time.Now().Add(t.timeout())
 	for i, caller := range callers {
 		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
 			return round{}, err
@@ -86,7 +101,7 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, length ti
 }
 
 // tellCallers lets callers begin: one at once, several at the same time.
-func tellCallers(callers []*process, length time.Duration, perSecond int) error {
+func tellCallers(callers []*process, t turn) error {
 	begin := int64(0)
 	if len(callers) > 1 {
 		var now unix.Timespec
@@ -96,7 +111,7 @@ func tellCallers(callers []*process, length time.Duration, perSecond int) error 
 		begin = now.Nano() + int64(togetherLead) + int64(len(callers))*int64(togetherPerCaller)
 	}
 	for _, caller := range callers {
-		if _, err := fmt.Fprintf(caller.in, "run %d %d %d\n", length.Milliseconds(), perSecond, begin); err != nil {
+		if _, err := fmt.Fprintf(caller.in, "run %d %d %d\n", t.length.Milliseconds(), t.perSecond, begin); err != nil {
 			return err
 		}
 	}

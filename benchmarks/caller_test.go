@@ -36,7 +36,7 @@ func monotonic(t *testing.T) uint64 {
 func TestCallersBeginAtTheSameTime(t *testing.T) {
 	const count, milliseconds, perSecond = 3, 7, 5
 	before := monotonic(t)
-	r, err := measure(startFakes(t, count), nobody, nil, milliseconds*time.Millisecond, perSecond)
+	r, err := measure(startFakes(t, count), nobody, nil, turn{length: milliseconds * time.Millisecond, perSecond: perSecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +54,25 @@ func TestCallersBeginAtTheSameTime(t *testing.T) {
 }
 
 func TestOneCallerBeginsAtOnce(t *testing.T) {
-	r, err := measure(startFakes(t, 1), nobody, nil, time.Millisecond, 0)
+	r, err := measure(startFakes(t, 1), nobody, nil, turn{length: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(r.samples, []uint64{0, 0, 1}) {
 		t.Errorf("it was told %v", r.samples)
+	}
+}
+
+// A turn of so many calls takes longer on a slower machine: that is no reason to lose it.
+func TestTurnMayTakeAsLongAsASlowMachineNeeds(t *testing.T) {
+	for _, row := range (tools{}).unixAgainstTCP().rows {
+		if got := row.turn(transportPace.length).timeout(); got < slowestMachine*transportTurn {
+			t.Errorf("%s has %v, and takes about %v", row.name, got, transportTurn)
+		}
+	}
+	row := rowPlan{perSecond: 3}
+	if got, want := row.turn(time.Minute), (turn{length: time.Minute, perSecond: 3}); got != want || got.timeout() != time.Minute+reportTimeout {
+		t.Errorf("a row of rounds has %+v, within %v", got, got.timeout())
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -103,7 +104,7 @@ func (by calledBy) check(t *testing.T) {
 	caller := started(t, slices.Concat(by.command, []string{by.server}, by.numbers)...)
 	var went []protocol.Transport
 	for run := 0; run < 2 || run < runsMax && !slices.Equal(went, []protocol.Transport{by.transport}); run++ {
-		r, err := measure([]*process{caller}, clockOf(nil), nil, runLength, 0)
+		r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: runLength})
 		if err != nil {
 			t.Fatalf("%v%s", err, caller.complaints.suffix())
 		}
@@ -158,6 +159,7 @@ func theyRefuse(t *testing.T, in func(program string) string) {
 	} {
 		command := exec.Command(test.command[0], test.command[1:]...)
 		command.Stdin = strings.NewReader(test.tell + "\n")
+		command.Env = append(os.Environ(), "LC_ALL=C") // of a locale that is not there Perl complains
 		said := new(strings.Builder)
 		command.Stderr = said
 		if err := command.Run(); (err != nil) != test.refused || (said.Len() > 0) != test.refused {

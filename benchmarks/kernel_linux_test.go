@@ -139,7 +139,7 @@ func TestSendingSamplesIsNotCounted(t *testing.T) {
 	}
 	w := watchKernel([]*process{caller})
 	defer w.close()
-	r, err := measure([]*process{caller}, nobody, w, time.Millisecond, 0)
+	r, err := measure([]*process{caller}, nobody, w, turn{length: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("call")...)
-			r, err := measure([]*process{caller}, clockOf(nil), nil, due*pace, int(time.Second/pace))
+			r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: due * pace, perSecond: int(time.Second / pace)})
 			if err != nil || r.calls != due || len(r.samples) != due {
 				t.Fatalf("%d of %d calls were made, with %d samples; %v", r.calls, due, len(r.samples), err)
 			}
@@ -72,11 +72,11 @@ func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 
 // A machine that stalls while a caller sleeps holds up the call that is due then.
 func TestCallersWokenLateTimeACallFromWhenItWasDue(t *testing.T) {
-	const pace = 2 * time.Millisecond
+	const pace = 100 * time.Millisecond // far longer than it takes to be told: it sleeps
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("wake")...)
-			r, err := measure([]*process{caller}, clockOf(nil), nil, pace, int(time.Second/pace))
+			r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: pace, perSecond: int(time.Second / pace)})
 			if err != nil || r.calls != 1 || time.Duration(r.samples[0]) < stall {
 				t.Errorf("%d calls took %v ns, %v", r.calls, r.samples, err)
 			}

@@ -129,6 +129,11 @@ func plan(name string, size int, server serverName, by route, program []string) 
 	}
 }
 
+// turn is what the row's callers do in a round of that length.
+func (p rowPlan) turn(length time.Duration) turn {
+	return turn{length: length, about: p.about, perSecond: p.perSecond}
+}
+
 // A group is the rows that take turns. What a comparison needs is in one group.
 type group struct {
 	name string

@@ -305,5 +305,5 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 		kernel = watchKernel(append([]*process{s.servers[row.plan.server]}, row.callers...))
 		defer kernel.close()
 	}
-	return measure(row.callers, clock, kernel, length, row.plan.perSecond)
+	return measure(row.callers, clock, kernel, row.plan.turn(length))
 }
