@@ -11,6 +11,7 @@ import (
 const (
 	publishedProcessors = 40
 	publishedBusyStep   = 5
+	busyStepsMax        = 4 // with fewer CPUs; each takes as long as any of the published
 )
 
 // With all processors busy the scheduler lets a caller wait for ten milliseconds after
@@ -20,8 +21,8 @@ var cgoPace = pace{rounds: 15, length: 250 * time.Millisecond, warmUp: 20 * time
 // busyCounts returns how many processors Go's scheduler has, and how many of
 // them are kept busy in turn. The published ones need as many CPUs: with fewer, threads
 // that spin take turns on a CPU, and what is measured is the kernel's scheduler and
-// nothing of Go's. There it is none to all of what the machine has, in at most so many
-// steps as were published.
+// nothing of Go's. There it is none to all of what the machine has, in at most
+// busyStepsMax steps.
 func busyCounts(cpus int) (processors int, busy []int) {
 	if cpus >= publishedProcessors {
 		processors = publishedProcessors
@@ -30,7 +31,7 @@ func busyCounts(cpus int) (processors int, busy []int) {
 		}
 		return processors, busy
 	}
-	step := max(1, cpus*publishedBusyStep/publishedProcessors)
+	step := (cpus + busyStepsMax - 1) / busyStepsMax
 	for n := 0; n < cpus; n += step {
 		busy = append(busy, n)
 	}

@@ -21,17 +21,19 @@ func scheduled(t *testing.T, o options) schedule {
 
 func TestRunsAreInTime(t *testing.T) {
 	const building = 6 * time.Minute // before a full run, in a tree where nothing was
-	for _, run := range []struct {
-		name string
-		o    options
-		most time.Duration
-	}{{"full", options{}, fullLimit - building}, {"quick", options{quick: true}, quickLimit}} {
-		s := scheduled(t, run.o)
-		if got := s.length(); got > run.most || got < run.most/10 {
-			t.Errorf("a %s run would take %s, and has %s", run.name, got, run.most)
-		}
-		if len(s.groups) == 0 || len(s.parts) == 0 {
-			t.Errorf("a %s run measures %d groups and %d parts", run.name, len(s.groups), len(s.parts))
+	for _, cpus := range []int{1, 2, 8, 12, 15, 16, 20, 48} {
+		for _, run := range []struct {
+			name  string
+			quick bool
+			most  time.Duration
+		}{{"full", false, fullLimit - building}, {"quick", true, quickLimit}} {
+			s := scheduled(t, options{tools: tools{cpus: cpus}, quick: run.quick})
+			if got := s.length(); got > run.most || got < run.most/10 {
+				t.Errorf("with %d CPUs a %s run would take %s, and has %s", cpus, run.name, got, run.most)
+			}
+			if len(s.groups) == 0 || len(s.parts) == 0 {
+				t.Errorf("with %d CPUs a %s run measures %d groups and %d parts", cpus, run.name, len(s.groups), len(s.parts))
+			}
 		}
 	}
 }
