@@ -37,20 +37,21 @@ func TestSignalEndsRunAndKeepsWhatWasMeasured(t *testing.T) {
 		t.Error("a part was measured")
 		return nil, nil
 	}})
-	_, err := o.measure(ctx, s, t.TempDir())
+	partly := o.partial()
+	_, err := o.measure(ctx, s, partly, t.TempDir())
 	if !errors.Is(err, interrupted{syscall.SIGTERM}) || exitCode(err) != 128+int(syscall.SIGTERM) {
 		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
 	}
-	partial, err := result.Read(o.partialPath())
+	left, err := result.Read(partly.path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
-	for _, row := range partial.Rows {
+	for _, row := range left.Rows {
 		got[row.Name] = row.Rounds
 	}
-	if len(got) != 2 || got["before"] != fakeRounds || got["interrupts"] != 1 || len(partial.LeftOut) != 0 {
-		t.Errorf("measured were %v, left out %v", got, partial.LeftOut)
+	if len(got) != 2 || got["before"] != fakeRounds || got["interrupts"] != 1 || len(left.LeftOut) != 0 {
+		t.Errorf("measured were %v, left out %v", got, left.LeftOut)
 	}
 }
 
@@ -62,7 +63,7 @@ func TestPartThatWasNotLetFinishIsNoFailure(t *testing.T) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}})
-	r, err := o.measure(ctx, s, t.TempDir())
+	r, err := o.measure(ctx, s, o.partial(), t.TempDir())
 	if exitCode(err) != 130 || len(r.LeftOut) != 0 {
 		t.Errorf("ended with %v, left out %v", err, r.LeftOut)
 	}
@@ -99,7 +100,7 @@ func TestInfiniteFigureFailsItsRowAlone(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	o := options{tools: tools{root: t.TempDir()}, quick: true}
 	s := planned([]group{{name: "fakes", rows: []rowPlan{fakeRow(t, "in no time", "in no time"), fakeRow(t, "lives", "")}}})
-	r, err := o.measure(t.Context(), s, t.TempDir())
+	r, err := o.measure(t.Context(), s, o.partial(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,11 +136,44 @@ func sameFiles(one, other string) error {
 	return nil
 }
 
-// partialPath is where a run under way keeps what it has.
-func (o options) partialPath() string { return filepath.Join(o.root, "build/benchmarks/partial.json") }
+// A partial is the file in which a run under way keeps what it has. That of an earlier
+// run stays until this one has something to keep.
+type partial struct {
+	path string
+	kept bool // by this run
+}
 
-func (o options) forgetPartial() error {
-	if err := os.Remove(o.partialPath()); !errors.Is(err, os.ErrNotExist) {
+// partial is the run's file: runs of a kind have one. What a short run leaves does not
+// replace what is left of a long one.
+func (o options) partial() *partial {
+	kind := ""
+	switch {
+	case o.only != "":
+		kind = "-only"
+	case o.quick:
+		kind = "-quick"
+	}
+	return &partial{path: filepath.Join(o.root, "build/benchmarks/partial"+kind+".json")}
+}
+
+func (p *partial) keep(r *result.Result) error {
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+		return err
+	}
+	if err := r.Write(p.path); err != nil {
+		return err
+	}
+	p.kept = true
+	return nil
+}
+
+// forget removes what this run has kept.
+func (p *partial) forget() error {
+	if !p.kept {
+		return nil
+	}
+	p.kept = false
+	if err := os.Remove(p.path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -148,12 +181,7 @@ func (o options) forgetPartial() error {
 
 // keepPartial keeps what was measured so far, if the run should end before all is.
 func (m *measuring) keepPartial() {
-	path := m.partialPath()
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = m.result.Write(path)
-	}
-	if err != nil {
+	if err := m.partly.keep(m.result); err != nil {
 		m.watch.say("what was measured so far cannot be kept: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,6 +152,60 @@ func TestCheckWantsDatedFileOfLatestRun(t *testing.T) {
 	}
 	if err := o.reportAgain(); err == nil || !strings.Contains(err.Error(), dated+": no such file") {
 		t.Errorf("without the file: %v", err)
+	}
+}
+
+// A run that is refused, or that nothing was measured in yet, takes nothing away.
+func TestPartialOfAnEarlierRunStaysUntilThereIsMore(t *testing.T) {
+	o := options{tools: tools{root: t.TempDir()}}
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(o.root)) // it is of no repository
+	before := o.partial()
+	if err := before.keep(ofRevision()); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.measureAndKeep(t.Context()); !errors.Is(err, errUnsuitable) {
+		t.Fatalf("a tree of no revision is measured: %v", err)
+	}
+	if err := o.partial().forget(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(before.path); err != nil {
+		t.Errorf("what an earlier run has left is gone: %v", err)
+	}
+	if err := before.forget(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(before.path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a run has kept stays when that is all: %v", err)
+	}
+}
+
+func TestEachKindOfRunHasItsOwnPartial(t *testing.T) {
+	full, quick, only := options{}.partial().path, options{quick: true}.partial().path, options{quick: true, only: "x"}.partial().path
+	if full == quick || full == only || quick == only {
+		t.Errorf("they are %s, %s, %s", full, quick, only)
+	}
+	if other := (options{only: "y"}).partial().path; other != only {
+		t.Errorf("runs of a part have %s and %s", only, other)
+	}
+}
+
+// So that the script can ask before it builds.
+func TestAllowedTellsWhatWouldBeRefused(t *testing.T) {
+	root := t.TempDir()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(root))
+	for name, test := range map[string]struct {
+		o       options
+		refused bool
+	}{
+		"full": {options{}, true}, "with few rounds": {options{rounds: 1}, true}, "of nothing": {options{only: "no such name"}, true},
+		"quick": {options{quick: true}, false}, "of a part": {options{only: "small"}, false}, "beside": {options{out: "out"}, false},
+	} {
+		o := test.o
+		o.root, o.allowed = root, true
+		if err := o.run(t.Context()); (err != nil) != test.refused {
+			t.Errorf("a run %s: %v", name, err)
+		}
 	}
 }
 

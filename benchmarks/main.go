@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
 type options struct {
@@ -23,6 +24,7 @@ type options struct {
 	plan    bool
 	render  bool
 	check   bool
+	allowed bool
 	only    string
 	out     string
 	builtIn time.Duration
@@ -41,6 +43,7 @@ func main() {
 	flag.BoolVar(&o.plan, "plan", false, "measure nothing; print what would be measured, and how long it would take")
 	flag.BoolVar(&o.render, "render", false, "measure nothing; write the README's figures, the pictures and the report from latest.json")
 	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when -render would change anything, or latest.json is not all that a full run measures")
+	flag.BoolVar(&o.allowed, "allowed", false, "measure nothing; fail when a run with the other options would be refused, as where the README would show a tree that is of no revision")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and parts whose name matches this `regexp`; the result is printed, and kept only in -out")
 	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
 	flag.DurationVar(&o.builtIn, "built-in", 0, "how long `building` took, which is in the time that a full run has; the script run tells")
@@ -71,22 +74,22 @@ func (o options) run(ctx context.Context) error {
 	if o.rounds > 0 && o.ofReadme() {
 		return errors.New("with -rounds a run is none that the README may show: add -out FOLDER, -only or -quick")
 	}
+	if o.allowed {
+		return o.unsuitable(&result.Result{Quick: o.quick, Versions: result.Versions{Nearcall: result.Revision(o.root)}})
+	}
 	return o.measureAndKeep(ctx)
 }
 
 // measureAndKeep measures, and keeps the result; or, when the context ends, what there is.
 func (o options) measureAndKeep(ctx context.Context) error {
 	began := time.Now()
-	if err := o.forgetPartial(); err != nil {
-		return err
-	}
-	kept := false
+	partly := o.partial()
 	defer func() { // also when the program breaks
-		if _, err := os.Stat(o.partialPath()); err == nil && !kept {
-			fmt.Fprintln(os.Stderr, "benchmarks: not all was measured; what was is in", o.partialPath())
+		if partly.kept {
+			fmt.Fprintln(os.Stderr, "benchmarks: not all was measured; what was is in", partly.path)
 		}
 	}()
-	r, err := o.measureAll(ctx)
+	r, err := o.measureAll(ctx, partly)
 	if err != nil {
 		return err
 	}
@@ -94,8 +97,7 @@ func (o options) measureAndKeep(ctx context.Context) error {
 	if err := errors.Join(report.Print(os.Stdout, r), o.keep(r)); err != nil {
 		return err
 	}
-	kept = true
-	return errors.Join(o.forgetPartial(), failures(r), o.late(took))
+	return errors.Join(partly.forget(), failures(r), o.late(took))
 }
 
 // What a run may take, building included in a full one.

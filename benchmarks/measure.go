@@ -59,6 +59,7 @@ func rowParts() []rowPart {
 type measuring struct {
 	options
 	planned schedule
+	partly  *partial
 	folder  string // of sockets and whatever else is needed until the end
 	watch   *progress
 	rows    []measuredRow
@@ -67,7 +68,7 @@ type measuring struct {
 
 // measureAll measures what the options choose. When the context ends before, what was
 // measured is in the partial result, and the context's cause is returned.
-func (o options) measureAll(ctx context.Context) (*result.Result, error) {
+func (o options) measureAll(ctx context.Context, partly *partial) (*result.Result, error) {
 	folder, err := os.MkdirTemp("", "nearcall-bench-")
 	if err != nil {
 		return nil, err
@@ -77,12 +78,12 @@ func (o options) measureAll(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.measure(ctx, s, folder)
+	return o.measure(ctx, s, partly, folder)
 }
 
 // measure measures what is planned.
-func (o options) measure(ctx context.Context, s schedule, folder string) (*result.Result, error) {
-	m := &measuring{options: o, planned: s, folder: folder}
+func (o options) measure(ctx context.Context, s schedule, partly *partial, folder string) (*result.Result, error) {
+	m := &measuring{options: o, planned: s, partly: partly, folder: folder}
 	var err error
 	m.result = &result.Result{
 		Schema: result.Schema, Date: time.Now().UTC().Truncate(time.Second), Quick: o.quick,

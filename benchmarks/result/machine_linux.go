@@ -30,7 +30,7 @@ func ThisMachine() Machine { return machine.This() }
 // root.
 func ThisSoftware(source, perl, python string) Versions {
 	return Versions{
-		Nearcall: revision(source),
+		Nearcall: Revision(source),
 		Go:       runtime.Version(),
 		C:        commandText("gcc", "-dumpfullversion"),
 		Perl:     commandText(perl, "-e", "print $^V"),
