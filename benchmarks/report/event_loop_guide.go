@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func eventLoopFigures(r *result.Result) string {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", thousands(float64(count)),
 			f.idleEach(IdleGoroutines, count), f.idleEach(IdleEventLoop, count), f.besideIdle(IdleGoroutines, count), f.besideIdle(IdleEventLoop, count))
 	}
-	for _, sentence := range []string{f.whenItWins(), f.onFewProcessors()} {
+	for _, sentence := range []string{f.whenItWins(), f.whenCallsAreFaster(), f.onFewProcessors()} {
 		if sentence != "" {
 			fmt.Fprintf(&out, "\n%s\n", sentence)
 		}
@@ -112,6 +113,44 @@ func (f figures) whenItWins() string {
 	}
 	return fmt.Sprintf("**There the event loop needs less memory from %s idle connections on:** it needs %s less for each, and %s more to begin with.",
 		thousands(math.Ceil(more/saved)), kibibytes(saved), mebibytes(more))
+}
+
+// whenCallsAreFaster says beside how many idle connections a call takes less time with
+// the event loop.
+func (f figures) whenCallsAreFaster() string {
+	var p50, p99 []int
+	for _, count := range IdleCounts {
+		goroutines, known := f.rows[BesideIdle(IdleGoroutines, count)]
+		loop, loopKnown := f.rows[BesideIdle(IdleEventLoop, count)]
+		if !known || !loopKnown || goroutines.Failed+loop.Failed != "" {
+			return ""
+		}
+		if loop.P50NS < goroutines.P50NS {
+			p50 = append(p50, count)
+		}
+		if loop.P99NS < goroutines.P99NS {
+			p99 = append(p99, count)
+		}
+	}
+	if len(p50)+len(p99) == 0 {
+		return "**Calls were never faster with the event loop:** neither p50 nor p99 was lower beside any number of idle connections."
+	}
+	return fmt.Sprintf("**A call beside idle connections had the lower p50 with the event loop %s, and the lower p99 %s.**", atIdleCounts(p50), atIdleCounts(p99))
+}
+
+// atIdleCounts names some of IdleCounts.
+func atIdleCounts(some []int) string {
+	if len(some) == 0 {
+		return "at no number of them"
+	}
+	if slices.Equal(some, IdleCounts[len(IdleCounts)-len(some):]) {
+		return fmt.Sprintf("from %s of them on", thousands(float64(some[0])))
+	}
+	var names []string
+	for _, count := range some {
+		names = append(names, thousands(float64(count)))
+	}
+	return "beside " + strings.Join(names, " and ") + " of them only"
 }
 
 // onFewProcessors says what a poller costs that shares few processors of Go's scheduler

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -55,6 +56,41 @@ func TestEventLoopGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantText(t, path, "| 10,000 | not measured | not measured | not measured | not measured |")
+}
+
+// Memory is one thing, and time another.
+func TestEventLoopGuideSaysWhenCallsAreFaster(t *testing.T) {
+	const lower, never = "**A call beside idle connections had the lower p50 with the event loop ", "**Calls were never faster with the event loop:**"
+	for _, test := range []struct {
+		p50, p99 map[int]int64 // of the event loop, beside 9,000 and 20,000
+		want     string
+	}{
+		{nil, nil, never},
+		{map[int]int64{10_000: 8_999}, map[int]int64{100: 21_000}, lower + "from 10,000 of them on, and the lower p99 at no number of them.**"},
+		{map[int]int64{100: 1, 1_000: 1, 10_000: 1}, map[int]int64{1_000: 1, 10_000: 19_999}, lower + "from 100 of them on, and the lower p99 from 1,000 of them on.**"},
+		{map[int]int64{100: 1, 1_000: 1}, map[int]int64{1_000: 1}, lower + "beside 100 and 1,000 of them only, and the lower p99 beside 1,000 of them only.**"},
+	} {
+		r := idleResult(0)
+		for i := range r.Rows {
+			for _, count := range report.IdleCounts {
+				if row := &r.Rows[i]; row.Name == report.BesideIdle(report.IdleEventLoop, count) {
+					row.P50NS, row.P99NS = cmp.Or(test.p50[count], row.P50NS), cmp.Or(test.p99[count], row.P99NS)
+				}
+			}
+		}
+		path := writeReadme(t, readme)
+		if err := report.UpdateEventLoopGuide(path, r); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, path, test.want)
+		rowOf(r, report.BesideIdle(report.IdleGoroutines, 100)).Failed = "it died"
+		if err := report.UpdateEventLoopGuide(path, r); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), lower) || strings.Contains(string(text), never) {
+			t.Errorf("it is judged without a row: %v\n%s", err, text)
+		}
+	}
 }
 
 func wantText(t *testing.T, path string, wanted ...string) {

@@ -101,7 +101,7 @@ func notFastest(r *result.Result) (families []beatenFamily, compared int) {
 			if comparedNS(row) >= comparedNS(own) {
 				continue
 			}
-			reason := reasonFor(row)
+			reason := reasonFor(row, own)
 			if _, known := at[reason]; !known {
 				at[reason] = len(families)
 				families = append(families, beatenFamily{Reason: reason})

@@ -34,7 +34,7 @@ func TestPageSaysWhereNearcallIsNotTheFastest(t *testing.T) {
 	_, page, _ = strings.Cut(page, `<h2 id="slower">`)
 	page, _, _ = strings.Cut(page, "<h2")
 	for _, want := range []string{
-		"does the same work: 5 of them", "both sides hold a CPU for ever", "No reason is known.",
+		"Of the rows of other ways, floors among them, 5 stand beside Nearcall's best row of their group", "both sides hold a CPU for ever", "No reason is known.",
 		">floor-c-spin</th>", ">0.31 us<", ">0.21 us<", ">3.10<", ">peer-netrpc-64-1</th>", ">2.00<", ">perl-alone-md5</th>", ">perl-embed-md5<", ">1.50<",
 	} {
 		if !strings.Contains(page, want) {
@@ -79,6 +79,33 @@ func TestReasonsLookAtAllCallersTogether(t *testing.T) {
 	for _, want := range []string{"does not fit the one arena", "bytes come back as they are"} {
 		if strings.Count(page, want) != 1 {
 			t.Errorf("%q is not in the page once", want)
+		}
+	}
+}
+
+// A reason tells of both rows: beside another of Nearcall's it would be false.
+func TestReasonsLookAtNearcallsRowToo(t *testing.T) {
+	for _, test := range []struct {
+		other, own, want string
+		size             int
+	}{
+		{"peer-drpc", "peer-nearcall-go-shm", "does not fit the one arena", 1 << 20},
+		{"peer-drpc", "peer-nearcall-go-socket-typed", "does not fit the one arena", 1 << 20},
+		{"peer-drpc", "peer-nearcall-go-shm-each", "No reason is known.", 1 << 20},
+		{"peer-drpc", "peer-nearcall-c-shm", "No reason is known.", 1 << 20},
+		{"peer-drpc", "peer-nearcall-python-shm", "No reason is known.", 1 << 20},
+		{"peer-grpc", "peer-nearcall-go-shm", "No reason is known.", 1 << 20}, // its callers share one, too
+		{"peer-bare", "peer-nearcall-go-shm-each", "bytes come back as they are", 1 << 20},
+		{"peer-zeromq", "peer-nearcall-go-socket", "calls from Go", 64},
+		{"peer-zeromq", "peer-nearcall-c-socket", "No reason is known.", 64},
+		{"peer-nng", "peer-nearcall-python-shm", "No reason is known.", 64},
+	} {
+		suffix := fmt.Sprintf("-%d-16", test.size)
+		_, page := written(t, &result.Result{Schema: result.Schema, Rows: []result.Row{
+			measuredRow("peers"+suffix, test.other+suffix, test.size, 16, 1_000), measuredRow("peers"+suffix, test.own+suffix, test.size, 16, 2_000),
+		}})
+		if !strings.Contains(page, test.want) {
+			t.Errorf("%s beside %s: %q is not in the page", test.other, test.own, test.want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -213,10 +215,9 @@ func TestFilesAreStaleUntilWritten(t *testing.T) {
 	}
 }
 
-// Another version of Go may compress the same picture otherwise.
-func TestPicturesAreComparedByWhatTheyShow(t *testing.T) {
-	folder, _ := written(t, everything())
-	path := filepath.Join(folder, report.SizesName)
+// pictureIn is that of a file.
+func pictureIn(t *testing.T, path string) image.Image {
+	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -225,6 +226,12 @@ func TestPicturesAreComparedByWhatTheyShow(t *testing.T) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return picture
+}
+
+// writePicture writes one without compression.
+func writePicture(t *testing.T, path string, picture image.Image) {
+	t.Helper()
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(&out, picture); err != nil {
 		t.Fatal(err)
@@ -232,6 +239,31 @@ func TestPicturesAreComparedByWhatTheyShow(t *testing.T) {
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Another processor may round otherwise what is drawn.
+func TestPicturesMayDifferByWhatNobodySees(t *testing.T) {
+	folder, _ := written(t, everything())
+	path := filepath.Join(folder, report.SizesName)
+	picture := pictureIn(t, path)
+	for steps, stale := range map[uint8]bool{2: false, 3: true, 100: true} {
+		drawn := image.NewNRGBA(picture.Bounds())
+		draw.Draw(drawn, drawn.Bounds(), picture, picture.Bounds().Min, draw.Src)
+		at := drawn.NRGBAAt(1, 1) // the ground, which is white
+		at.G -= steps
+		drawn.SetNRGBA(1, 1, at)
+		writePicture(t, path, drawn)
+		if err := report.Check(folder, everything()); errors.Is(err, report.ErrFileStale) != stale {
+			t.Errorf("with a pixel that is %d of 255 darker: %v", steps, err)
+		}
+	}
+}
+
+// Another version of Go may compress the same picture otherwise.
+func TestPicturesAreComparedByWhatTheyShow(t *testing.T) {
+	folder, _ := written(t, everything())
+	path := filepath.Join(folder, report.SizesName)
+	writePicture(t, path, pictureIn(t, path))
 	if err := report.Check(folder, everything()); err != nil {
 		t.Errorf("the same pixels, compressed otherwise: %v", err)
 	}

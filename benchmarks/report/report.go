@@ -16,7 +16,7 @@ import (
 func Print(to io.Writer, r *result.Result) error {
 	fmt.Fprintf(to, "%s, %d CPUs, kernel %s, virtualisation %s, idle driver %s\n",
 		r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Machine.Virtualisation, r.Machine.IdleDriver)
-	fmt.Fprintf(to, "median of %d rounds of %d ms, %s; pinning %s\n\n", r.Method.Rounds, r.Method.RoundMS, r.Method.Order, r.Method.Pinning)
+	fmt.Fprintf(to, "%d rounds of %d ms, %s; percentiles of every call, calls/s the median over rounds; pinning %s\n\n", r.Method.Rounds, r.Method.RoundMS, r.Method.Order, r.Method.Pinning)
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	printRows(table, r)
 	for _, c := range r.Comparisons {
@@ -49,7 +49,7 @@ func printRows(to io.Writer, r *result.Result) {
 			continue
 		}
 		fmt.Fprintf(to, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Size, row.Callers,
-			duration(row.P50NS), duration(row.P99NS), duration(row.P999NS), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
+			medianOfEach(row), slowestOfEach(row), each(row.P999NS, row), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
 	}
 	fmt.Fprintln(to)
 }

@@ -62,6 +62,23 @@ func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
 	}
 }
 
+// A sample may be of many calls.
+func TestPrintSaysWhatOneCallTakes(t *testing.T) {
+	var out strings.Builder
+	r := &result.Result{Schema: result.Schema, Rows: []result.Row{
+		{Name: "go-itself-one", P50NS: 2_560, P99NS: 31_000, P999NS: 123_000_000, PerS: 2_000_000_000, CallsPerSample: 10_000},
+	}}
+	if err := report.Print(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"go-itself-one 0 0 0.256 ns 3.1 ns 12.3 us 2,000,000,000", "percentiles of every call, calls/s the median over rounds"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestReadmeSaysGoalsAndCPU(t *testing.T) {
 	path := writeReadme(t, readme)
 	if err := report.UpdateReadme(path, example()); err != nil {
