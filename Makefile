@@ -62,7 +62,7 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (12)
 
-bench: deps deps-bench build build-perl build-python ## all measurements, in 40 minutes at most; README and report show them
+bench: deps deps-bench build build-perl build-python ## all measurements, 40 minutes at most after the bindings' build; README and report show them
 	@benchmarks/run
 
 bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
@@ -143,7 +143,8 @@ test-faults: build build-perl build-python ## forks, kills, stops, bad input, fa
 	@tests/forks
 
 test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
-	@go test -C benchmarks/peers -count 1 . ./program
+	@benchmarks/run -build peers
+	@go test -C benchmarks/peers -count 1 -timeout 30m . ./program
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)

@@ -72,8 +72,11 @@ const (
 // describeBeside returns how what stands beside the peers is set up.
 func describeBeside(nearcall string) []result.Peer {
 	const (
-		byName = "raw bytes called by name, no codec; answers are read into memory that the caller keeps; each call has the client's default deadline; "
-		typed  = "a typed function of package client, MessagePack, every answer a slice of its own; each call has the client's default deadline; "
+		raw    = "raw bytes called by name, no codec; answers are read into memory that the caller keeps; "
+		usual  = "each call has the client's default deadline; "
+		minute = "each call has a deadline of one minute; "
+		byName = raw + usual
+		typed  = "a typed function of package client, MessagePack, every answer a slice of its own; " + usual
 		memory = "Unix socket, shared memory allowed"
 		socket = "Unix socket, ?shm=off"
 		much   = ", of which the server may give one user 16 GiB"
@@ -84,7 +87,7 @@ func describeBeside(nearcall string) []result.Peer {
 		{Name: nearcallGoSocket, Language: "Go", Connections: oneForAll, Configuration: byName + socket},
 		{Name: nearcallGoTyped, Language: "Go", Connections: oneForAll, Configuration: typed + memory},
 		{Name: nearcallGoSocketTyped, Language: "Go", Connections: oneForAll, Configuration: typed + socket},
-		{Name: nearcallGoEach, Language: "Go", Connections: oneEach, Configuration: byName + memory + much},
+		{Name: nearcallGoEach, Language: "Go", Connections: oneEach, Configuration: raw + minute + memory + much},
 		{Name: nearcallCShm, Language: inC, Connections: processEach, Configuration: byName + memory + much},
 		{Name: nearcallCSocket, Language: inC, Connections: processEach, Configuration: byName + socket},
 		{Name: nearcallPythonShm, Language: inPython, Connections: processEach, Configuration: "bytes called by name, every answer an object of its own; " + memory + much},

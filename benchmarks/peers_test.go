@@ -97,6 +97,10 @@ func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
 			t.Errorf("%+v", peer)
 		}
 		known[peer.Name] = true
+		// The callers in Go that have a client each are given a deadline of their own.
+		if own := strings.Contains(peer.Configuration, "a deadline of one minute"); own != (peer.Name == nearcallGoEach) {
+			t.Errorf("%s has a deadline of its own: %v", peer.Name, own)
+		}
 	}
 	for _, peer := range peerlist.All() {
 		known[peer.Name] = true

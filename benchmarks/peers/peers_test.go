@@ -26,8 +26,14 @@ var loads = []struct{ size, callers int }{
 	{64, 1}, {64, 16}, {64, 64}, {4 << 10, 16}, {64 << 10, 1}, {64 << 10, 16}, {1 << 20, 1}, {1 << 20, 16},
 }
 
-// programTimeout is far more than any program here runs.
-const programTimeout = time.Minute
+const (
+	// programTimeout is far more than any program here runs but for servers, which run as
+	// long as there is something to send.
+	programTimeout = time.Minute
+	// endsBefore is how long before the time of the test binary is over a server is ended
+	// that does not answer: long enough to say so.
+	endsBefore = 5 * time.Second
+)
 
 // built is where ./build puts the programs, as benchmarks/run has it do.
 const built = "../../build/benchmarks/peers"
@@ -62,7 +68,7 @@ func testPeer(t *testing.T, peer peerlist.Peer, folder string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(sockets) })
-	server := start(t, filepath.Join(folder, peer.Server), "serve", "unix:"+filepath.Join(sockets, "socket"))
+	server := start(untilTestEnds(t), t, filepath.Join(folder, peer.Server), "serve", "unix:"+filepath.Join(sockets, "socket"))
 	for _, load := range loads {
 		if peer.BytesAtOnceMax > 0 && load.size*load.callers > peer.BytesAtOnceMax {
 			continue
@@ -116,7 +122,7 @@ func verify(t *testing.T, program, address string, size, processes, each int) er
 
 // testCaller lets a caller make a report and end.
 func testCaller(t *testing.T, program, address string) {
-	caller := start(t, program, "call", address, "64", "1")
+	caller := start(bounded(t), t, program, "call", address, "64", "1")
 	fmt.Fprintln(caller.in, "run 20 0 0")
 	caller.in.Close()
 	report, err := io.ReadAll(caller.out)
@@ -135,6 +141,17 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
+// untilTestEnds ends shortly before the time is over that the test binary has.
+func untilTestEnds(t *testing.T) context.Context {
+	deadline, limited := t.Deadline()
+	if !limited {
+		return context.Background()
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-endsBefore))
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // A started process has said that it is ready, and what comes after that.
 type started struct {
 	in   io.WriteCloser
@@ -143,9 +160,9 @@ type started struct {
 	wait func() error
 }
 
-func start(t *testing.T, program string, args ...string) started {
+func start(ctx context.Context, t *testing.T, program string, args ...string) started {
 	t.Helper()
-	command := exec.CommandContext(bounded(t), program, args...)
+	command := exec.CommandContext(ctx, program, args...)
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
