@@ -40,7 +40,13 @@ func stopResidentIn(t *testing.T, folder string) {
 func TestResidentIsCounted(t *testing.T) {
 	root := t.TempDir()
 	launcher, program := buildResident(t, root)
-	s := &scene{tools: tools{root: root}, folder: t.TempDir()}
+	// The path of a socket is short, that of a test's folder need not be.
+	folder, err := os.MkdirTemp("", "resident-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	s := &scene{tools: tools{root: root}, folder: folder}
 	environment, err := s.residents()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 const delay = 20 * time.Millisecond
 
 // A shell plays the server: it tells an address, and leaves a file when it was ended.
-const server = `echo "ready there:$1"; trap 'touch "$1.ended"; exit' TERM; sleep 0.02; while :; do sleep 0.01; done`
+const server = `trap 'touch "$1.ended"; exit' TERM; echo "ready there:$1"; sleep 0.02; while :; do sleep 0.01; done`
 
 func TestBothStartsAreTimedTogether(t *testing.T) {
 	folder := t.TempDir()
