@@ -86,14 +86,14 @@ type beatenFamily struct {
 }
 
 // notFastest returns where a row of another way has a lower median than Nearcall's best
-// row of the same group and work, by reasons; and how many rows of others there are that
+// row of the same group and work, peers' from the same language, by reasons; and how many rows of others there are that
 // have such a row beside them.
 func notFastest(r *result.Result) (families []beatenFamily, compared int) {
 	at := map[string]int{}
 	for _, group := range groupsOf(r) {
-		best := bestOwn(group.Rows)
+		best := bestOwn(group.Rows, r.Peers)
 		for _, row := range group.Rows {
-			own, found := best[workOf(row)]
+			own, found := best.beside(row)
 			if isOwn, _ := IsOwn(row.Name); isOwn || !found || row.Failed != "" {
 				continue
 			}
@@ -116,18 +116,48 @@ func notFastest(r *result.Result) (families []beatenFamily, compared int) {
 	return families, compared
 }
 
-// bestOwn is Nearcall's fastest row of each work.
-func bestOwn(rows []result.Row) map[string]result.Row {
-	best := map[string]result.Row{}
+// best is Nearcall's fastest row of each work, and of each work from each language: who
+// writes Go chooses among ways from Go.
+type best struct {
+	rows  map[string]result.Row
+	peers []result.Peer
+}
+
+func bestOwn(rows []result.Row, peers []result.Peer) best {
+	b := best{map[string]result.Row{}, peers}
 	for _, row := range rows {
 		if own, _ := IsOwn(row.Name); !own || row.Failed != "" {
 			continue
 		}
-		if other, found := best[workOf(row)]; !found || comparedNS(row) < comparedNS(other) {
-			best[workOf(row)] = row
+		for _, work := range []string{workOf(row), b.workFrom(row)} {
+			if other, found := b.rows[work]; !found || comparedNS(row) < comparedNS(other) {
+				b.rows[work] = row
+			}
 		}
 	}
-	return best
+	return b
+}
+
+// beside is what a row of another way is compared with; where Nearcall was not called
+// from its language, with any.
+func (b best) beside(row result.Row) (result.Row, bool) {
+	if own, found := b.rows[b.workFrom(row)]; found {
+		return own, true
+	}
+	own, found := b.rows[workOf(row)]
+	return own, found
+}
+
+var peerWay = regexp.MustCompile(`^peer-(.+?)-(?:\d+-\d+|cold-caller|cold-server|paced)$`)
+
+// workFrom names what a row does and, of peers, the language of its caller.
+func (b best) workFrom(row result.Row) string {
+	parts := peerWay.FindStringSubmatch(row.Name)
+	if parts == nil {
+		return workOf(row)
+	}
+	language, _, _ := strings.Cut(peerOf(b.peers, parts[1]).Language, ";")
+	return workOf(row) + " from " + language
 }
 
 func (f beatenFamily) table() table {
@@ -179,7 +209,7 @@ func readmeNotFastest(r *result.Result) string {
 	for _, family := range families {
 		rows += len(family.Rows)
 	}
-	fmt.Fprintf(&out, "### %s\n\nOf %d rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, %d have a lower median.\n\n", notFastestTitle, compared, rows)
+	fmt.Fprintf(&out, "### %s\n\nOf %d rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, among peers from the same language, %d have a lower median.\n\n", notFastestTitle, compared, rows)
 	for _, family := range families {
 		fmt.Fprintf(&out, "* %s. %s\n", family.Summary(), family.ReasonText())
 	}

@@ -58,12 +58,33 @@ func TestReadmeSaysWhereNearcallIsNotTheFastest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Of 5 rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, 3 have a lower median.",
+		"Of 5 rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, among peers from the same language, 3 have a lower median.",
 		"* peer-netrpc-64-1: Nearcall takes 2.00 times as long. No reason is known.",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in:\n%s", want, text)
 		}
+	}
+}
+
+// Who writes Go does not choose Nearcall from C; what Nearcall was not called from stands
+// beside its best of all.
+func TestPeersStandBesideNearcallFromTheirLanguage(t *testing.T) {
+	r := &result.Result{Schema: result.Schema,
+		Peers: []result.Peer{{Name: "grpc", Language: "Go"}, {Name: "nng", Language: "C"}, {Name: "other", Language: "Rust"},
+			{Name: "nearcall-go", Language: "Go"}, {Name: "nearcall-c", Language: "C; server Go"}},
+		Rows: []result.Row{
+			measuredRow("peers-cold", "peer-nearcall-go-cold-server", 64, 1, 7_000),
+			measuredRow("peers-cold", "peer-nearcall-c-cold-server", 64, 1, 5_000),
+			measuredRow("peers-cold", "peer-grpc-cold-server", 64, 1, 6_000),
+			measuredRow("peers-cold", "peer-nng-cold-server", 64, 1, 6_000),
+			measuredRow("peers-cold", "peer-other-cold-server", 64, 1, 6_000),
+		}}
+	_, page := written(t, r)
+	_, page, _ = strings.Cut(page, `<h2 id="slower">`)
+	page, _, _ = strings.Cut(page, "<h2")
+	if !strings.Contains(page, ">peer-grpc-cold-server</th>") || strings.Contains(page, "peer-nng-") || strings.Contains(page, "peer-other-") {
+		t.Errorf("not that of each language is compared:\n%s", page)
 	}
 }
 
