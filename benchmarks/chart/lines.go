@@ -32,14 +32,14 @@ func (l Lines) size() (vg.Length, vg.Length) {
 	return width, headHigh(l.Says, l.legend()) + plotHigh + 2*margin
 }
 
+// dashes tell lines of one colour apart.
+var dashes = [][]vg.Length{nil, {4, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}
+
 // look is how the line of that number is told from others: eight colours, then the
-// same with dashes.
+// same with dashes, of three kinds.
 func look(n int) (draw.LineStyle, draw.GlyphStyle) {
 	c := series[n%len(series)]
-	line := draw.LineStyle{Color: c, Width: vg.Points(1.6)}
-	if n/len(series)%2 == 1 {
-		line.Dashes = []vg.Length{4, 2}
-	}
+	line := draw.LineStyle{Color: c, Width: vg.Points(1.6), Dashes: dashes[n/len(series)%len(dashes)]}
 	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}}
 	return line, draw.GlyphStyle{Color: c, Radius: vg.Points(2.6), Shape: shapes[n%len(shapes)]}
 }

@@ -209,10 +209,10 @@ func readmeNotFastest(r *result.Result) string {
 	for _, family := range families {
 		rows += len(family.Rows)
 	}
-	fmt.Fprintf(&out, "### %s\n\nOf %d rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, among peers from the same language, %d have a lower median.\n\n", notFastestTitle, compared, rows)
+	fmt.Fprintf(&out, "### %s\n\nOf %d rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, among peers from the same language, %d have a lower median, of their rounds:\n\n<details><summary>which, by how much, and why</summary>\n\n", notFastestTitle, compared, rows)
 	for _, family := range families {
 		fmt.Fprintf(&out, "* %s. %s\n", family.Summary(), family.ReasonText())
 	}
-	out.WriteString("\n")
+	out.WriteString("\n</details>\n\n")
 	return out.String()
 }

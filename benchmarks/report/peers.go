@@ -17,7 +17,7 @@ const peersPrefix = "peers-"
 var peerName = regexp.MustCompile(`^peer-(.+)-(\d+)-(\d+)$`)
 
 // ownWords are the parts of the names of Nearcall's own rows.
-var ownWords = map[string]string{"nearcall": "Nearcall", "go": "Go", "c": "C", "perl": "Perl", "python": "Python", "shm": "shared memory"}
+var ownWords = map[string]string{"nearcall": "Nearcall", "go": "Go", "c": "C", "perl": "Perl", "python": "Python", "shm": "shared memory", "each": "a client each"}
 
 // wayLabel is a way as tables and charts have it.
 func wayLabel(way string) string {

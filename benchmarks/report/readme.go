@@ -119,7 +119,9 @@ func readmePublished(f figures) string {
 	if out.Len() == 0 {
 		return ""
 	}
-	return "<details><summary>What others have published, measured here again</summary>\n\n" + out.String() + "</details>\n\n"
+	return "<details><summary>What others have published, measured here again</summary>\n\n" +
+		"The page has four more: many forked callers, Unix sockets against TCP, what a C call costs in Go, and calls with 1 to 32 processors for Go. " +
+		"Times are of this machine, beside those of theirs.\n\n" + out.String() + "</details>\n\n"
 }
 
 // readmeGoals writes every goal, and what was not measured.
@@ -132,7 +134,7 @@ func readmeGoals(r *result.Result) string {
 			met++
 		}
 	}
-	fmt.Fprintf(&out, "<details><summary>Goals: %d of %d are met</summary>\n\n| goal | bytes | bound | measured | |\n|---|---:|---:|---:|---|\n", met, len(all))
+	fmt.Fprintf(&out, "<details><summary>Goals: %d of %d are met</summary>\n\nGoals are held against the median of the rounds, or of the ratios within each round; tables show p50 and p99 of every call of all rounds.\n\n| goal | bytes | bound | measured | |\n|---|---:|---:|---:|---|\n", met, len(all))
 	for _, goal := range all {
 		verdict := "met"
 		if !goal.Met {
