@@ -14,7 +14,7 @@ export CGO_ENABLED := 1
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 6
 SOAK ?= 1
 
 # Parts of `make test` and `make lint`, in the order in which they run: what
@@ -60,7 +60,7 @@ lint: deps ## formats, static analysis, layers, sizes, stale generated files
 generate: check-go ## write the constants of every language from spec/*.json
 	@go run -C tools ./generate -root ..
 
-fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (10)
+fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (6)
 
 bench: deps deps-bench build build-perl build-python ## all measurements, 40 minutes at most after the bindings' build; README and report show them
 	@benchmarks/run
