@@ -70,9 +70,9 @@ func withFigures(path, figures string) (text, updated []byte, err error) {
 // readmeFigures writes the tables as Markdown.
 func readmeFigures(r *result.Result) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "Measured on %s: %s, %d CPUs, kernel %s; rows of a group in turns.\n"+
+	fmt.Fprintf(&out, "Measured on %s by `make bench` of revision %s: %s, %d CPUs, kernel %s; rows of a group in turns.\n"+
 		"All of it, with distributions and what others have published: [report.html](%s/%s), a page to open from a clone.\n\n",
-		r.Date.Format(time.DateOnly), r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, resultsFolder, PageName)
+		r.Date.Format(time.DateOnly), r.Versions.Nearcall, r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, resultsFolder, PageName)
 	for _, picture := range pictures(r) {
 		fmt.Fprintf(&out, "![%s](%s/%s)\n\n", picture.chart.Title(), resultsFolder, picture.name)
 		if missing := picture.chart.MissingText(); missing != "" {
