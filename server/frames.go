@@ -84,6 +84,11 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, status.FromError(err))
 		return true, nil
 	}
+	// A request without a check was not encoded by a description.
+	if check := c.frame.Status; check != 0 && check != f.check {
+		c.sendFailure(c.frame.CallID, otherDescription(f.name))
+		return true, nil
+	}
 	if refusal := c.checkDescriptors(f); refusal != nil {
 		c.sendFailure(c.frame.CallID, refusal)
 		return true, nil
@@ -133,6 +138,12 @@ func (c *connection) checkMandatory() error {
 
 func noSuchFunction(name string) *status.Error {
 	return refusedf(status.Unimplemented, "the server has no function %.255q; `nearcall list ADDRESS` shows what it has", name)
+}
+
+// otherDescription refuses arguments that would be read as other values than
+// their caller wrote.
+func otherDescription(name string) *status.Error {
+	return refusedf(status.Aborted, "the arguments were encoded by another description of %s than this server's: ask for its description again, then encode and send anew", name)
 }
 
 // expiry returns when the request expires on the server's clock, 0 for never,

@@ -27,6 +27,7 @@ type function struct {
 	id          uint32
 	name        string
 	description []byte
+	check       uint32 // of the description
 	raw         func(ctx context.Context, data []byte) ([]byte, error)
 	maxRunTime  time.Duration
 	slots       chan struct{} // nil, or one place per call that may run

@@ -16,7 +16,7 @@ import (
 const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
-const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors
+const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions
 
 // firstByte waits for the first byte of the connection. The deadline it sets
 // covers the whole hello, or the first simple request.
@@ -102,6 +102,7 @@ func featureNames(set wire.Feature) string {
 	names := map[wire.Feature]string{
 		wire.FeatureSharedClock: "shared clock", wire.FeatureStreams: "streams",
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
+		wire.FeatureDescriptions: "descriptions",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {

@@ -152,25 +152,6 @@ func (t *functionTable) add(f *function) {
 	t.byName[f.name] = f
 }
 
-func (t *functionTable) addBuiltins(s *Server) error {
-	builtins := []struct {
-		name string
-		fn   any
-		doc  string
-	}{
-		{reservedPrefix + "schema", func() string { return string(t.document.JSON()) }, "The schema document of this server."},
-		{reservedPrefix + "stats", s.statistics, "Counters of this server as JSON."},
-	}
-	for _, b := range builtins {
-		f, err := newFunction(b.name, b.fn, []FunctionOption{Doc(b.doc), Idempotent()})
-		if err != nil {
-			return err
-		}
-		t.add(f)
-	}
-	return nil
-}
-
 // find returns the function with an id, nil when there is none.
 func (t *functionTable) find(id uint32) *function {
 	if id == 0 || int(id) > len(t.byID) {
@@ -192,7 +173,7 @@ func newFunction(name string, fn any, options []FunctionOption) (*function, erro
 		return nil, err
 	}
 	f := &function{Function: made, name: name, maxRunTime: c.maxRunTime, raw: made.Raw()}
-	f.description = made.Description().AppendMessagePack(nil)
+	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()
 	if c.maxConcurrency > 0 {
 		f.slots = make(chan struct{}, c.maxConcurrency)
 	}

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -21,6 +23,8 @@ const (
 	// What an answer has around its result.
 	simpleAnswerBytes = len(simpleAnswerStart) + 1
 	simpleAnswerStart = `{"ok":true,"r":`
+	// A shorter beginning of a hash would tell too few descriptions apart.
+	simpleHashDigitsMin = 8
 )
 
 // A simpleRequest is a request of the simple protocol.
@@ -28,6 +32,8 @@ type simpleRequest struct {
 	Function  string          `json:"f"`
 	Arguments json.RawMessage `json:"a"`
 	TimeoutMs *float64        `json:"t"`
+	// Description is the beginning of the hash that the function's has.
+	Description *string `json:"d"`
 }
 
 type simpleFailure struct {
@@ -141,6 +147,9 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if f == nil {
 		return nil, noSuchFunction(request.Function)
 	}
+	if refusal := request.checkDescription(f); refusal != nil {
+		return nil, refusal
+	}
 	timeout := wire.CallTimeoutMs * time.Millisecond
 	if request.TimeoutMs != nil {
 		timeout = time.Duration(min(*request.TimeoutMs, float64(1<<31)) * float64(time.Millisecond))
@@ -157,6 +166,20 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
 	return e.runSimple()
+}
+
+// checkDescription refuses a request that was written for another description of
+// the function.
+func (r *simpleRequest) checkDescription(f *function) error {
+	switch {
+	case r.Description == nil:
+		return nil
+	case len(*r.Description) < simpleHashDigitsMin || !schema.IsHashPrefix(*r.Description):
+		return refusedf(status.InvalidArgument, `"d" is %.80q: it must be the function's hash, or at least its first %d hexadecimal digits, in lower case`, *r.Description, simpleHashDigitsMin)
+	case !strings.HasPrefix(f.Description().Hash, *r.Description):
+		return otherDescription(f.name)
+	}
+	return nil
 }
 
 // runSimple runs a call within its deadline: nobody else keeps that for callers

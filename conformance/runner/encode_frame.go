@@ -53,7 +53,7 @@ func (e *encoder) frameMember(numbers map[string]uint64, name string, value any)
 		return e.statusPart(numbers, "status", e.spec.codes, resolved, 0)
 	case "outcome":
 		return e.statusPart(numbers, "status", e.spec.outcomes, resolved, 8)
-	case "credit":
+	case "credit", "description_check":
 		name = "status"
 	case "type", "codec":
 		if number, ok := namedNumber(name, resolved); ok {

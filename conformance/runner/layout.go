@@ -85,7 +85,7 @@ var frameTypes = []struct {
 	name   string
 	fields []string
 }{
-	1:  {"REQUEST", []string{"flags", "codec", "fds", "function_id", "deadline_ms", "extension_bytes"}},
+	1:  {"REQUEST", []string{"flags", "codec", "fds", "function_id", "deadline_ms", "status", "extension_bytes"}},
 	2:  {"REPLY", []string{"flags", "codec", "fds", "function_id", "extension_bytes"}},
 	3:  {"ERROR", []string{"codec", "status"}},
 	4:  {"CANCEL", nil},

@@ -31,8 +31,13 @@ func (s *specification) describeFrame(header map[string]uint64, body []byte) (re
 	if int(header["codec"]) < len(codecNames) {
 		r["codec"] = codecNames[header["codec"]]
 	}
-	if r["type"] == "ERROR" {
+	switch r["type"] {
+	case "ERROR":
 		return r, s.describeError(r, header)
+	case "REPLY":
+		return r, describeDescription(r)
+	case "REQUEST":
+		r["description_check"] = header["status"]
 	}
 	return r, nil
 }

@@ -312,7 +312,7 @@ func TestRegistrationSaysWhere(t *testing.T) {
 func TestDescription(t *testing.T) {
 	options := dispatch.Options{Doc: "Adds.", ParamNames: []string{"m", "n"}, Idempotent: true, MaxRunTime: time.Second, MaxConcurrency: 4}
 	with := make1(t, func(_ context.Context, m, n int64) (int64, error) { return m + n, nil }, options)
-	const want = `{"doc":"Adds.","idempotent":true,"name":"f","params":[{"name":"m","type":"int64"},{"name":"n","type":"int64"}],"results":["int64"]}`
+	const want = `{"doc":"Adds.","hash":"5471651312619a8315c50cb410fc4e41f61f13ab0c4f188c3db3a4b419262a4a","idempotent":true,"name":"f","params":[{"name":"m","type":"int64"},{"name":"n","type":"int64"}],"results":["int64"]}`
 	if got := string(with.Description().JSON()); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // A Change is one difference between two documents.
@@ -43,6 +44,26 @@ func (d *Document) types() Types {
 	return all
 }
 
+// Incompatible returns what keeps callers written for one description of a
+// function from calling it by another, as sentences; none when nothing does.
+// Without the later one the function is gone.
+func Incompatible(before, after *Function) []string {
+	next := &Document{}
+	if after != nil {
+		// The name is the caller's to compare.
+		renamed := *after
+		renamed.Name = before.Name
+		next.Functions = []*Function{&renamed}
+	}
+	sentences := []string{}
+	for _, change := range Diff(&Document{Functions: []*Function{before}}, next) {
+		if !change.Compatible {
+			sentences = append(sentences, change.Text)
+		}
+	}
+	return sentences
+}
+
 type differ struct{ changes []Change }
 
 func (d *differ) compatible(format string, args ...any) {
@@ -75,6 +96,7 @@ func (d *differ) flag(function, name string, before, after bool) {
 
 func (d *differ) params(before, after *Function) {
 	name := before.Name
+	d.paramNames(before, after)
 	for i, param := range before.Params {
 		if i >= len(after.Params) {
 			d.breaking("parameter %d (%s) of %s was removed", i+1, param.Name, name)
@@ -83,9 +105,6 @@ func (d *differ) params(before, after *Function) {
 		now := after.Params[i]
 		if !param.Type.Equal(now.Type) {
 			d.breaking("parameter %d (%s) of %s was %s and is %s", i+1, param.Name, name, param.Type, now.Type)
-		}
-		if param.Name != now.Name {
-			d.compatible("parameter %d of %s was called %s and is called %s", i+1, name, param.Name, now.Name)
 		}
 	}
 	d.variadic(before, after)
@@ -96,6 +115,34 @@ func (d *differ) params(before, after *Function) {
 			d.compatible("parameter %d (%s) of %s was added and may be left out", i+1, added.Name, name)
 		} else {
 			d.breaking("parameter %d (%s) of %s was added and is not optional", i+1, added.Name, name)
+		}
+	}
+}
+
+// paramNames compares what the parameters are called. Callers pass them by
+// position, so that another name is compatible and another position is not. Of
+// several of one type that were renamed at once it cannot be told whether they
+// changed places, so that this counts as if they had.
+func (d *differ) paramNames(before, after *Function) {
+	renamed := map[string][]string{}
+	for i, param := range before.Params[:min(len(before.Params), len(after.Params))] {
+		now := after.Params[i]
+		at := slices.IndexFunc(after.Params, func(p Param) bool { return p.Name == param.Name })
+		switch {
+		case at == i:
+		case at >= 0:
+			d.breaking("parameter %d (%s) of %s is now parameter %d", i+1, param.Name, before.Name, at+1)
+		default:
+			d.compatible("parameter %d of %s was called %s and is called %s", i+1, before.Name, param.Name, now.Name)
+			if param.Name != unnamed(i) && now.Name != unnamed(i) {
+				renamed[now.Type.String()] = append(renamed[now.Type.String()], param.Name)
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(renamed)) {
+		if names := renamed[kind]; len(names) > 1 {
+			d.breaking("parameters %s of %s, all %s, have other names: whether they changed places cannot be told",
+				strings.Join(names, ", "), before.Name, kind)
 		}
 	}
 }

@@ -49,7 +49,8 @@ func document(t testing.TB, functions ...*schema.Function) *schema.Document {
 	return d
 }
 
-const greetJSON = `{"doc":"Greets \"a\" person.` + "\u2028" + `","idempotent":true,"name":"greet",` +
+const greetJSON = `{"doc":"Greets \"a\" person.` + "\u2028" + `",` +
+	`"hash":"5b544d6c94e4ef69a420ba3b42a241c62dad89bc7cf9d4213511875ed95535f8","idempotent":true,"name":"greet",` +
 	`"params":[{"name":"person","type":{"struct":"Greeted"}}],"results":["string"],` +
 	`"types":{"Greeted":{"fields":[{"name":"name","type":"string"},{"name":"age","type":{"optional":"int64"}},` +
 	`{"name":"tags","type":{"list":"string"}}]}}}`
@@ -259,7 +260,7 @@ func FuzzParseDocument(f *testing.F) {
 	f.Add(document(f, function(f, "many", func(map[int8][]*Greeted, person) (int, any, error) { return 0, nil, nil }, schema.GoOptions{})).JSON())
 	f.Add([]byte(`{"functions":[{"name":"f","params":[],"results":[{"list":"any"}]}],"hash":"","nearcall":1,"types":{}}`))
 	correct := regexp.MustCompile("content's is ([0-9a-f]{64})")
-	stated := regexp.MustCompile(`"hash":"[^"]*"`)
+	stated := regexp.MustCompile(`"hash":"[^"]*","nearcall"`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d, err := schema.ParseDocument(text)
 		if err != nil {
@@ -267,7 +268,7 @@ func FuzzParseDocument(f *testing.F) {
 			if hash == nil {
 				return
 			}
-			d, err = schema.ParseDocument(stated.ReplaceAll(text, []byte(`"hash":"`+hash[1]+`"`)))
+			d, err = schema.ParseDocument(stated.ReplaceAll(text, []byte(`"hash":"`+hash[1]+`","nearcall"`)))
 		}
 		if err != nil {
 			return

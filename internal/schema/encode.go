@@ -33,8 +33,10 @@ func (f *Function) tree(withTypes bool) map[string]any {
 		results[i] = result.tree()
 	}
 	tree := map[string]any{"name": f.Name, "params": params, "results": results}
-	if f.Doc != "" {
-		tree["doc"] = f.Doc
+	for key, text := range map[string]string{"doc": f.Doc, "hash": f.Hash} {
+		if text != "" {
+			tree[key] = text
+		}
 	}
 	for key, set := range map[string]bool{"idempotent": f.Idempotent, "raw": f.Raw, "variadic": f.Variadic} {
 		if set {

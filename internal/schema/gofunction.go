@@ -82,6 +82,7 @@ func FromGoFunction(name string, signature GoSignature, options GoOptions) (*Fun
 	}
 	f.Types = b.types
 	f.Raw = f.isRaw()
+	f.Hash = f.contentHash()
 	return f, f.checkDescribable()
 }
 
@@ -105,7 +106,7 @@ func (f *Function) isRaw() bool {
 func paramNames(function string, count int, given []string) ([]string, error) {
 	if len(given) == 0 {
 		for i := range count {
-			given = append(given, fmt.Sprintf("arg%d", i+1))
+			given = append(given, unnamed(i))
 		}
 		return given, nil
 	}
@@ -114,6 +115,9 @@ func paramNames(function string, count int, given []string) ([]string, error) {
 	}
 	return given, checkParamNames(function, given)
 }
+
+// unnamed is what a parameter is called that was given no name.
+func unnamed(index int) string { return fmt.Sprintf("arg%d", index+1) }
 
 func checkParamNames(function string, names []string) error {
 	seen := map[string]bool{}

@@ -23,6 +23,20 @@ func ParseFunction(src []byte) (*Function, []byte, error) {
 	return f, rest, nil
 }
 
+// ParseFunctionJSON reads a description from JSON, as the schema document has it
+// with the types beside it.
+func ParseFunctionJSON(text []byte) (*Function, error) {
+	tree, err := readJSONTree(text)
+	if err != nil {
+		return nil, fmt.Errorf("description: %w", err)
+	}
+	f, err := functionFromTree(tree, nil)
+	if err != nil {
+		return nil, fmt.Errorf("description: %w", err)
+	}
+	return f, nil
+}
+
 // functionFromTree reads one description; shared holds the structs of a whole
 // document, nil where the description has its own.
 func functionFromTree(tree any, shared Types) (*Function, error) {
@@ -46,6 +60,9 @@ func functionFromTree(tree any, shared Types) (*Function, error) {
 		}
 	}
 	if err := f.takeTypes(shared); err != nil {
+		return nil, fmt.Errorf("function %s: %w", f.Name, err)
+	}
+	if err := f.readHash(object); err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.Name, err)
 	}
 	return f, f.check()

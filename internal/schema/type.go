@@ -203,6 +203,8 @@ type Function struct {
 	Results  []Type
 	// Types holds every struct the function reaches, and no other.
 	Types Types
+	// Hash is that of all of the above but Doc, in 64 hexadecimal digits.
+	Hash string
 }
 
 // UsesDescriptors reports whether arguments or results may hold descriptors.

@@ -85,7 +85,7 @@ func (c Codec) String() string {
 //	 8 u64 call id
 //	16 u32 function id
 //	20 u32 deadline in milliseconds, see DeadlineMs
-//	24 u32 status, or credit in bytes
+//	24 u32 status, credit in bytes, or a request's description check
 //	28 u32 extension bytes
 type Header struct {
 	Length         uint32

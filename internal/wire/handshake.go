@@ -35,6 +35,7 @@ const (
 	FeatureStreams      Feature = 1 << 1
 	FeatureDescriptors  Feature = 1 << 2
 	FeatureSharedMemory Feature = 1 << 3
+	FeatureDescriptions Feature = 1 << 4
 )
 
 // A Hello is what a caller says first.

@@ -65,7 +65,7 @@ const unlimited = int(^uint(0) >> 1)
 // rules is the table "Frames" of spec/wire-format.md.
 var rules = [...]rule{
 	Request: {senders: CallerSide, payloadMax: unlimited,
-		uses: usesFlags | usesCodec | usesDescriptors | usesCallID | drawsCallID | usesFunction | usesDeadline | usesExtensions | usesPayload},
+		uses: usesFlags | usesCodec | usesDescriptors | usesCallID | drawsCallID | usesFunction | usesDeadline | usesStatus | usesExtensions | usesPayload},
 	Reply: {senders: ServerSide, payloadMax: unlimited,
 		uses: usesFlags | usesCodec | usesDescriptors | usesCallID | usesFunction | usesExtensions | usesPayload},
 	Error:      {senders: ServerSide, uses: usesCodec | mayUseCallID | usesStatus | usesPayload, payloadMax: unlimited},
@@ -201,7 +201,7 @@ func (p *Parser) checkUnused(h *Header, rule *rule) error {
 		return protocolErrorf("%s with function id %d (must be 0)", h.Type, h.FunctionID)
 	case h.Deadline != 0 && unused&usesDeadline != 0:
 		return protocolErrorf("%s with deadline %d (must be 0)", h.Type, h.Deadline)
-	case h.Status != 0 && unused&usesStatus != 0:
+	case h.Status != 0 && (unused&usesStatus != 0 || h.Type == Request && p.Features&FeatureDescriptions == 0):
 		return protocolErrorf("%s with status %d (must be 0)", h.Type, h.Status)
 	case h.ExtensionBytes != 0 && unused&usesExtensions != 0:
 		return protocolErrorf("%s with %d extension bytes (must be 0)", h.Type, h.ExtensionBytes)
