@@ -61,6 +61,29 @@
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
  * An option and the address together: what switches more off wins.
  *
+ * ANOTHER SERVER. A server may be replaced by one whose functions have other parameters or
+ * results. A request that was put together for a function carries which description it was
+ * encoded by (nearcall_request() takes it down), and a server that has another refuses it:
+ * nearcall_request_call(), nearcall_request_send(), nearcall_wait() or nearcall_poll() return
+ * NEARCALL_E_ABORTED with outcome not executed, because the bytes are the caller's and only
+ * the caller can make others. The next nearcall_find() then asks the server. Where the values
+ * are still there, they are put once more:
+ *     for (int tries = 0; tries < 3; tries++) {
+ *         r = nearcall_find(client, "add", 3, 0, &add);
+ *         if (r != NEARCALL_OK)
+ *             break;
+ *         if (nearcall_function_revision(add) != revision)
+ *             ... look at nearcall_function_schema() again, or give up ...
+ *         nearcall_request(client, add, NEARCALL_CODEC_MSGPACK);
+ *         ... nearcall_put_array() and the arguments, as it says ...
+ *         r = nearcall_request_call(client, 0, &reply);
+ *         if (r != NEARCALL_E_ABORTED ||
+ *             nearcall_error_outcome(client) != NEARCALL_OUTCOME_NOT_EXECUTED)
+ *             break;
+ *     }
+ * A server that is too old to look is sent no request that was encoded under another schema
+ * than its own; that fails in the same way. Raw payloads are the same under every description.
+ *
  * FILES. Functions take and return open files and TCP connections where the server lets
  * this process pass them; over local sockets only. nearcall_put_file() gives a request a
  * duplicate, nearcall_take_file() hands out what came with a reply; all else is closed by
@@ -314,7 +337,8 @@ NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
 
 /*
  * Finds a function and learns its schema. One round trip the first time, none
- * later; after a reconnect to a server with another schema it is asked again.
+ * later; after a reconnect to a server with another schema, and after a request was
+ * refused because of its description, it is asked again.
  * name need not end in NUL. Fails with NEARCALL_E_UNIMPLEMENTED when the server
  * has no such function.
  */
@@ -333,15 +357,22 @@ NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name,
 NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *function,
                                                      size_t *ret_bytes);
 
-/* Grows whenever the description was replaced by another; never 0. */
+/* Grows whenever the description was replaced by another, or has to be looked at again
+ * because what was encoded by it could not be sent; never 0. */
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function);
+
+/* The description's hash (spec/schema.md) as 64 hex digits; "" when the server is too
+ * old to say it. Functions of one hash take and return the same. Valid as the
+ * description is. */
+NEARCALL_API const char *nearcall_function_hash(const nearcall_function *function);
 
 /*
  * Starts a request in the handle's own send buffer. Then put the payload with
  * the nearcall_put_... functions: for NEARCALL_CODEC_MSGPACK one array with as
  * many elements as there are arguments. Finish with nearcall_request_call() or
  * nearcall_request_send(); starting another request drops an unfinished one, and
- * gives an interrupted call up.
+ * gives an interrupted call up. The request is encoded by the description that the function
+ * has now; see "Another server" above. A result is to be read by the same one.
  */
 NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function,
                                   int codec);

@@ -32,6 +32,7 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     call->retryable = false;
     call->codec = 0;
     call->function = function;
+    call->encoding = (struct nc_encoding){0};
     call->deadline_ns = deadline_ns;
     call->frame_start = call->frame_end = 0;
     call->payload = NULL;

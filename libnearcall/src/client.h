@@ -29,16 +29,29 @@
 
 /* ---- Functions of the server ---- */
 
+#define NC_HASH_DIGITS 64
+
 /* One block, replaced as a whole, so that a fork at any moment finds either. */
 struct nc_description {
+    uint32_t check; /* of the hash, as a request carries it; 0 without one */
+    char hash[NC_HASH_DIGITS + 1]; /* "" from a server that does not say it */
     size_t bytes;
     uint8_t data[];
+};
+
+/* By which description a request was encoded. */
+struct nc_encoding {
+    bool by_description;
+    uint32_t check;
+    uint64_t schema_hash; /* under which the description was learned */
 };
 
 struct nearcall_function {
     nearcall_function *next; /* in its bucket */
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
+    bool is_refused; /* the server has another one: the next to ask for it learns which */
+    bool was_unsent; /* by it was encoded what may not be sent: who encodes looks again */
     uint64_t id_hash;
     uint32_t id; /* 0: not known */
     uint32_t library_number; /* in the library of this process; 0: not known */
@@ -68,6 +81,7 @@ struct nc_call {
     bool by_memory; /* its frame was sent through shared memory, all of it at once */
     uint8_t codec;
     nearcall_function *function;
+    struct nc_encoding encoding; /* NC_REQUEST only */
     uint32_t function_id; /* as it was sent */
     int64_t deadline_ns;
     int64_t grace_ns;
@@ -181,6 +195,7 @@ struct nc_writer {
     bool in_arena; /* buffer lies there; it is not to be freed */
     struct nc_buffer private_buffer; /* waits meanwhile */
     nearcall_function *function; /* NULL: no request was begun */
+    struct nc_encoding encoding;
     uint8_t codec;
     struct nc_files *files; /* NULL: none */
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
@@ -397,6 +412,13 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
                       size_t bytes);
 void nc_function_forget_if_unused(nearcall_client *client, nearcall_function *function);
 void nc_functions_free(nearcall_client *client);
+
+/* description.c */
+struct nc_description *nc_description_new(const uint8_t *data, size_t bytes);
+struct nc_encoding nc_encoding_of(const nearcall_function *function, int codec);
+bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding);
+void nc_description_unsent(struct nc_call *call);
+void nc_description_refused(const struct nc_call *call);
 
 /* request_buffer.c: where a request is built. */
 int nc_request_reserve(nearcall_client *client, size_t bytes);

@@ -48,7 +48,7 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
 
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
 {
-    return function->description &&
+    return function->description && !function->is_refused &&
            function->description_hash == client->connection.welcome.schema_hash;
 }
 
@@ -63,17 +63,18 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
                       size_t bytes)
 {
     struct nc_description *former = function->description;
-    if (!is_same(former, data, bytes)) {
-        struct nc_description *description = malloc(sizeof(*description) + bytes);
+    bool is_another = !is_same(former, data, bytes);
+    if (is_another) {
+        struct nc_description *description = nc_description_new(data, bytes);
         if (!description)
             return NEARCALL_E_RESOURCE_EXHAUSTED;
-        description->bytes = bytes;
-        memcpy(description->data, data, bytes);
         atomic_thread_fence(memory_order_release);
         function->description = description;
-        function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
         free(former);
     }
+    if (is_another || function->was_unsent)
+        function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
+    function->is_refused = function->was_unsent = false;
     function->description_hash = client->connection.welcome.schema_hash;
     return NEARCALL_OK;
 }
@@ -209,6 +210,11 @@ NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *fu
 {
     *ret_bytes = function->description ? function->description->bytes : 0;
     return function->description ? function->description->data : NULL;
+}
+
+NEARCALL_API const char *nearcall_function_hash(const nearcall_function *function)
+{
+    return function->description ? function->description->hash : "";
 }
 
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function)

@@ -17,6 +17,7 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
     writer->depth = 0;
     writer->function = function;
     writer->codec = (uint8_t)codec;
+    writer->encoding = nc_encoding_of(function, codec);
     writer->left[0] = 1;
 }
 

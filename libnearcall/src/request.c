@@ -4,9 +4,10 @@
 
 /* ---- Calls that are waited for ---- */
 
+/* encoding is NULL for bytes that no description is about, files where there are none. */
 static int call_with(nearcall_client *client, nearcall_function *function, int codec,
-                     const void *data, size_t bytes, struct nc_files *files, int64_t timeout_ms,
-                     nearcall_reply *ret_reply)
+                     const void *data, size_t bytes, const struct nc_encoding *encoding,
+                     struct nc_files *files, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
     if (client->embed.is_direct && !files) {
         int r = nc_embed_call(client, function, codec, data, bytes, timeout_ms, ret_reply);
@@ -24,6 +25,8 @@ static int call_with(nearcall_client *client, nearcall_function *function, int c
     call->payload = data;
     call->payload_bytes = bytes;
     call->files = nc_files_hold(files);
+    if (encoding)
+        call->encoding = *encoding;
     return nc_sync_call(client, call, ret_reply);
 }
 
@@ -52,7 +55,8 @@ static int call_by_name(nearcall_client *client, const char *name, const void *d
     nearcall_function *function = nc_function_intern(client, name, name_bytes);
     if (!function)
         return nc_fail_no_memory(client, "a function's name");
-    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, NULL, timeout_ms, ret_reply);
+    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, NULL, NULL, timeout_ms,
+                     ret_reply);
 }
 
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const void *data,
@@ -97,7 +101,8 @@ static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_re
     if (r < 0)
         return r;
     r = call_with(client, request->function, request->codec, request->buffer.data,
-                  nc_buffer_bytes(&request->buffer), request->files, timeout_ms, ret_reply);
+                  nc_buffer_bytes(&request->buffer), &request->encoding, request->files, timeout_ms,
+                  ret_reply);
     if (r != NEARCALL_E_INTERRUPTED)
         nc_writer_drop(client);
     return r;
@@ -124,6 +129,7 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
     if (!call)
         return nc_fail_table_full(client);
     call->codec = request->codec;
+    call->encoding = request->encoding;
     call->payload = request->buffer.data;
     call->payload_bytes = nc_buffer_bytes(&request->buffer);
     call->files = nc_files_hold(request->files);

@@ -164,6 +164,8 @@ void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head
     }
     if (call->type == NC_REQUEST) {
         frame.codec = call->codec;
+        if (client->connection.welcome.features & NC_FEATURE_DESCRIPTIONS)
+            frame.status = call->encoding.check;
         frame.descriptors = call->files ? (uint8_t)call->files->count : 0;
         if (id_is_known(client, function))
             frame.function_id = function->id;
@@ -189,6 +191,10 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
         nc_call_finish(call, -NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the server does not let this process pass files or connections; they "
                        "need a local socket, and a server that allows it");
+        return true;
+    }
+    if (nc_encoding_is_outdated(client, &call->encoding)) {
+        nc_description_unsent(call);
         return true;
     }
     if (welcome->calls_in_flight_max && client->calls_used > welcome->calls_in_flight_max &&

@@ -136,8 +136,10 @@ static int check_call_id(uint64_t call_id, const struct rule *rule, struct nc_fa
 #define CODE_NEVER_SENT (-NEARCALL_E_INTERRUPTED)
 
 static int check_status(const struct nc_frame *frame, const struct rule *rule,
-                        struct nc_fault *fault)
+                        uint64_t features, struct nc_fault *fault)
 {
+    if (frame->type == NC_REQUEST && features & NC_FEATURE_DESCRIPTIONS)
+        return 0; /* any number may be a description's check */
     if (!rule->status)
         return frame->status ? malformed(fault, rule->name, "status", frame->status, "0") : 0;
     uint32_t code = frame->status & 0xFF;
@@ -165,7 +167,7 @@ int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t
     if (frame->deadline_ms && !rule->deadline)
         return malformed(fault, rule->name, "deadline", frame->deadline_ms, "0");
     if (check_call_id(frame->call_id, rule, fault) < 0 ||
-        check_codec(frame->codec, rule, fault) < 0 || check_status(frame, rule, fault) < 0)
+        check_codec(frame->codec, rule, fault) < 0 || check_status(frame, rule, features, fault) < 0)
         return -1;
     return check_lengths(frame, rule, frame_bytes_max, fault);
 }

@@ -19,7 +19,8 @@ enum nc_feature {
     NC_FEATURE_SHARED_CLOCK = 1,
     NC_FEATURE_STREAMS = 2,
     NC_FEATURE_DESCRIPTORS = 4,
-    NC_FEATURE_SHARED_MEMORY = 8
+    NC_FEATURE_SHARED_MEMORY = 8,
+    NC_FEATURE_DESCRIPTIONS = 16
 };
 
 enum nc_frame_type {
@@ -64,7 +65,7 @@ struct nc_frame {
     uint64_t call_id;
     uint32_t function_id;
     uint32_t deadline_ms;
-    uint32_t status; /* or credit */
+    uint32_t status; /* or credit, or a request's description check */
     uint32_t extension_bytes;
 };
 
@@ -108,8 +109,7 @@ struct nc_extension {
     const uint8_t *data;
 };
 
-/* Judges a header by itself, on a connection with these features; of them shared
- * memory alone makes a difference. 0, or -1 with *fault filled. */
+/* Judges a header by itself, on a connection with these features. 0, or -1 with *fault filled. */
 int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t features,
                    uint32_t frame_bytes_max, struct nc_fault *fault);
 

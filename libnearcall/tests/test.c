@@ -206,6 +206,22 @@ void server_start(struct server *server)
     start_anywhere(server, NULL);
 }
 
+void server_start_generation(struct server *server, const char *generation)
+{
+    char option[32];
+    snprintf(option, sizeof(option), "-generation=%s", generation);
+    start_anywhere(server, option);
+}
+
+void server_replace(struct server *server, const char *generation)
+{
+    char address[sizeof(server->address)], option[32];
+    snprintf(address, sizeof(address), "%s", server->address);
+    snprintf(option, sizeof(option), "-generation=%s", generation);
+    server_stop(server);
+    start(server, address, option);
+}
+
 void server_start_with_files(struct server *server)
 {
     start_anywhere(server, "-files");

@@ -82,6 +82,10 @@ struct server {
 void server_start(struct server *server);
 void server_start_with_files(struct server *server); /* whose functions pass files */
 void server_start_at(struct server *server, const char *address);
+/* One of "1", "2", "3": functions of which the second declares some otherwise. */
+void server_start_generation(struct server *server, const char *generation);
+/* Another one in its place, at the same address. */
+void server_replace(struct server *server, const char *generation);
 void server_stop(struct server *server);
 void server_kill(struct server *server);
 void server_pause(struct server *server); /* SIGSTOP, and waits until it stands */

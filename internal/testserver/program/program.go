@@ -34,6 +34,7 @@ func Main(options ...server.Option) {
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
 	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
+	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	flag.Parse()
 
 	level := slog.LevelWarn
@@ -57,6 +58,7 @@ func Main(options ...server.Option) {
 	if *files {
 		registerFileFunctions(s)
 	}
+	registerGeneration(s, *generation)
 	if err := registerTestFunctions(s, *ledger); err != nil {
 		fail(err)
 	}

@@ -1,0 +1,230 @@
+/* A request says by which description it was encoded. A server that has another refuses
+ * it, and a server that does not look is not sent what may be meant for another. */
+#include "script.h"
+
+#define HASH_ONE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define HASH_TWO "00000000fedcba9800000000fedcba9800000000fedcba9800000000fedcba98"
+#define CHECK_ONE 0x67452301
+#define CHECK_TWO 1 /* 0 means without a description */
+
+static void describe(struct script *script, const char *hash)
+{
+    uint8_t description[128] = "\x82\xa4name\xa1" "f\xa4hash\xd9\x40";
+    size_t head = 15;
+    struct nc_frame frame;
+    memcpy(description + head, hash, 64);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, description, head + 64);
+}
+
+static void describe_without_hash(struct script *script)
+{
+    struct nc_frame frame;
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x81\xa4name\xa1" "f", 8);
+}
+
+static void expect_check(struct script *script, struct nc_frame *frame, uint32_t check)
+{
+    script_expect(script, NC_REQUEST, frame);
+    CHECK_INT(frame->status, check);
+}
+
+static void answer(struct script *script, uint32_t check)
+{
+    struct nc_frame frame;
+    expect_check(script, &frame, check);
+    script_reply(script, &frame, "\x05", 1);
+}
+
+static void refuse(struct script *script, uint32_t check)
+{
+    struct nc_frame frame;
+    expect_check(script, &frame, check);
+    script_error(script, frame.call_id, 10, NEARCALL_OUTCOME_NOT_EXECUTED, "another description");
+}
+
+static void replace(struct script *script)
+{
+    script_hang_up(script);
+    script->schema_hash++;
+    script_greet(script);
+}
+
+/* ---- A server that looks ---- */
+
+static void play_refusal(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    answer(script, CHECK_ONE);
+    replace(script);
+    refuse(script, CHECK_ONE);
+    describe(script, HASH_TWO);
+    answer(script, CHECK_TWO);
+    answer(script, 0); /* raw: the same bytes under every description */
+    replace(script);
+    answer(script, CHECK_TWO); /* only other functions have changed: nothing is asked */
+    describe(script, HASH_TWO);
+    refuse(script, CHECK_TWO); /* two in flight, one question */
+    refuse(script, CHECK_TWO);
+    describe(script, HASH_TWO);
+    CHECK(script_read_end(script));
+}
+
+static void begin(nearcall_client *client, nearcall_function *function)
+{
+    test_request_int(client, function, 5);
+}
+
+static void call(nearcall_client *client, nearcall_function *function, int expected)
+{
+    nearcall_reply reply;
+    begin(client, function);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), expected);
+    if (expected < 0)
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    else
+        CHECK_INT(test_read_int(&reply), 5);
+}
+
+static void call_raw(nearcall_client *client, nearcall_function *function)
+{
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_call(client, 0, NULL), NEARCALL_OK);
+}
+
+static void refused_in_flight(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_call_id calls[2];
+    for (int i = 0; i < 2; i++) {
+        begin(client, function);
+        CHECK_CALL(client, nearcall_request_send(client, 0, &calls[i]), NEARCALL_OK);
+    }
+    CHECK_CALL(client, nearcall_wait(client, calls[0], NULL), NEARCALL_E_ABORTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK(test_find(client, "f") == function);
+    CHECK_INT(nearcall_function_revision(function), 2); /* the same: it is final */
+    CHECK_CALL(client, nearcall_wait(client, calls[1], NULL), NEARCALL_E_ABORTED);
+}
+
+static void test_refusal(void)
+{
+    struct script script;
+    script_start(&script, play_refusal, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    CHECK(strcmp(nearcall_function_hash(function), HASH_ONE) == 0);
+    call(client, function, NEARCALL_OK);
+    call(client, function, NEARCALL_E_ABORTED);
+    CHECK_INT(nearcall_function_revision(function), 1);
+    CHECK(test_find(client, "f") == function); /* asks the server anew */
+    CHECK_INT(nearcall_function_revision(function), 2);
+    CHECK(strcmp(nearcall_function_hash(function), HASH_TWO) == 0);
+    call(client, function, NEARCALL_OK);
+    call_raw(client, function);
+    call(client, function, NEARCALL_OK);
+    CHECK(test_find(client, "f") == function);
+    refused_in_flight(client, function);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* ---- A server that does not look ---- */
+
+static void play_old_server(struct script *script)
+{
+    script_greet(script);
+    describe_without_hash(script);
+    answer(script, 0);
+    script_hang_up(script);
+    script_greet(script); /* the same schema */
+    answer(script, 0);
+    replace(script); /* no request comes before the question */
+    describe_without_hash(script);
+    answer(script, 0);
+    script->features |= NC_FEATURE_DESCRIPTIONS; /* has learned to look meanwhile */
+    replace(script);
+    describe(script, HASH_ONE);
+    answer(script, CHECK_ONE);
+    script->features &= ~(uint64_t)NC_FEATURE_DESCRIPTIONS; /* is taken back */
+    replace(script);
+    describe(script, HASH_ONE);
+    answer(script, 0);
+    CHECK(script_read_end(script));
+}
+
+static void call_unsent(nearcall_client *client, nearcall_function *function)
+{
+    uint32_t revision = nearcall_function_revision(function);
+    call(client, function, NEARCALL_E_ABORTED);
+    CHECK(strstr(nearcall_error_message(client), "was not sent") != NULL);
+    CHECK(test_find(client, "f") == function);
+    CHECK(nearcall_function_revision(function) > revision);
+    call(client, function, NEARCALL_OK);
+}
+
+static void test_old_server(void)
+{
+    struct script script;
+    script_start(&script, play_old_server, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    CHECK(strcmp(nearcall_function_hash(function), "") == 0);
+    call(client, function, NEARCALL_OK);
+    call(client, function, NEARCALL_OK);
+    call_unsent(client, function); /* though nothing has changed: nobody could know */
+    call_unsent(client, function);
+    call_unsent(client, function);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* ---- Descriptions that say no hash ---- */
+
+static const struct {
+    const char *description;
+    size_t bytes;
+} without_hash[] = {
+    {"\xc0", 1},
+    {"\x81\x01\x01", 3},
+    {"\x81\xa4hash\x05", 7},
+    {"\x81\xa4hash\xa2" "ab", 9},
+    {"\x81\xa4hash", 6},
+    {"\x82\xa4name", 6},
+};
+
+static void play_without_hash(struct script *script)
+{
+    struct nc_frame frame;
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    for (size_t i = 0; i < sizeof(without_hash) / sizeof(without_hash[0]); i++) {
+        script_expect(script, NC_RESOLVE, &frame);
+        script_reply(script, &frame, without_hash[i].description, without_hash[i].bytes);
+    }
+    describe(script, "0123456789ABCDEFg123456789abcdef0123456789abcdef0123456789abcdef");
+    CHECK(script_read_end(script));
+}
+
+static void test_without_hash(void)
+{
+    struct script script;
+    char name[] = "a";
+    script_start(&script, play_without_hash, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    for (; name[0] <= 'a' + (int)(sizeof(without_hash) / sizeof(without_hash[0])); name[0]++)
+        CHECK(strcmp(nearcall_function_hash(test_find(client, name)), "") == 0);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+int main(void)
+{
+    test_begin();
+    test_refusal();
+    test_old_server();
+    test_without_hash();
+    return 0;
+}
