@@ -39,5 +39,7 @@
 // killed, by the next one that loads the file.
 //
 // A function must not end its goroutine by runtime.Goexit: within the process
-// there is nobody to return to. A panic is an error of its call.
+// there is nobody to return to, so the runtime ends the process after the log has
+// named the function. One that is registered with server.Apart is not run there. A
+// panic is an error of its call.
 package embed

@@ -73,30 +73,38 @@ func (e *execution) runApart() {
 	c := e.connection
 	defer c.running.Done()
 	defer e.files.Close()
-	var late <-chan struct{}
-	if e.err = e.enter(); e.err == nil {
-		late = e.runEntered()
+	if e.err = e.enter(); e.err != nil {
+		e.answerApart()
+		return
 	}
+	if e.function.maxRunTime > 0 {
+		e.runBounded()
+		return
+	}
+	// The function may end this goroutine.
+	defer e.answerApart()
+	e.runAndLeave()
+}
+
+func (e *execution) answerApart() {
+	c := e.connection
+	c.answer(e, func() { c.forget(e) })
+	c.out.flush()
+}
+
+// runBounded runs a function that has entered and whose run time is limited.
+func (e *execution) runBounded() {
+	c := e.connection
+	e.context.shorten(time.Now().Add(e.function.maxRunTime))
+	late := e.runWithin()
 	if late == nil {
-		c.answer(e, func() { c.forget(e) })
-		c.out.flush()
+		e.answerApart()
 		return
 	}
 	c.sendFailure(e.id, e.overdue())
 	c.out.flush()
 	<-late
 	c.forget(e)
-}
-
-// runEntered runs a function that has entered. late is nil when it returned in
-// time, and is closed when it returns otherwise.
-func (e *execution) runEntered() (late <-chan struct{}) {
-	if e.function.maxRunTime == 0 {
-		e.runAndLeave()
-		return nil
-	}
-	e.context.shorten(time.Now().Add(e.function.maxRunTime))
-	return e.runWithin()
 }
 
 // enter waits for a place if the function's concurrency is limited. An error
@@ -131,16 +139,19 @@ func notStarted(reason error) error {
 }
 
 func (e *execution) runAndLeave() {
-	defer e.leave()
 	started := time.Now()
+	defer func() {
+		e.function.ran(time.Since(started), e.err != nil)
+		e.cancel(context.Canceled)
+		e.leave()
+	}()
 	e.start(e.context)
-	e.function.ran(time.Since(started), e.err != nil)
-	e.cancel(context.Canceled)
 }
 
 // runWithin runs the function until its context ends, even though it may go on;
 // its result is then dropped. A function that heeds its context gets a moment
-// to return. What it returns is as for runEntered.
+// to return. late is nil when it returned in time, and is closed when it returns
+// otherwise.
 func (e *execution) runWithin() (late <-chan struct{}) {
 	finished := make(chan struct{})
 	go func() {

@@ -89,7 +89,7 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 	if c.parking, _ = conn.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}
-	c.inline = &execution{server: c.server, connection: c}
+	c.inline = c.newInline()
 	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
 	c.role.init(c.watch)
 	return c

@@ -15,7 +15,7 @@
 // Functions run at the same time, those of one connection too, and must be
 // safe for that. The context ends when the caller cancels or disconnects, when
 // the deadline passes, and when the function returns. A panic is answered with
-// INTERNAL; its stack goes to the log.
+// INTERNAL, and so is a function that ends its goroutine; the stack goes to the log.
 //
 // What callers see of it all is in spec/call-semantics.md.
 package server

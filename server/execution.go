@@ -14,6 +14,10 @@ import (
 
 // An execution is one run of a function: what goes in and what comes out. The
 // reader uses one over and over; calls that run apart have one each.
+//
+// A function may end its goroutine (runtime.Goexit, t.FailNow). That is answered
+// like a panic, by who is there then: for calls that run apart deferred functions, for
+// a reader's the goroutine that takes its place.
 type execution struct {
 	server     *Server
 	connection *connection // nil for a call within the process
@@ -24,6 +28,12 @@ type execution struct {
 	context    *callContext // nil when nobody can ask for it
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil where the function passes none
+
+	// Of a call that the reader runs. goOn replaces a reader that the function ends.
+	goOn      func(*execution)
+	mark      uint64 // of its role
+	startedNs uint64
+	untimed   bool
 
 	called    bool  // the function was called
 	callError error // what it returned
@@ -46,9 +56,16 @@ func (e *execution) start(ctx context.Context) {
 	} else {
 		e.run(ctx)
 	}
-	if e.called {
+	e.markEnd()
+}
+
+// markEnd marks that the call is over.
+func (e *execution) markEnd() {
+	switch {
+	case e.marks == nil:
+	case e.called:
 		e.marks.Set(e.id, sharedmemory.StageFinished)
-	} else {
+	default:
 		e.marks.Set(e.id, sharedmemory.StageReceived)
 	}
 }
@@ -58,9 +75,16 @@ func (e *execution) start(ctx context.Context) {
 func (e *execution) run(ctx context.Context) {
 	returned := false
 	defer func() {
-		// Without a cause the function has ended its goroutine.
-		if cause := recover(); cause != nil || !returned {
-			e.err = e.recovered(cause)
+		cause := recover()
+		switch {
+		case cause != nil:
+			e.err = e.recovered(fmt.Sprint(cause), "panicked")
+		case !returned:
+			e.err = e.recovered("", "ended its goroutine (runtime.Goexit)")
+			e.markEnd()
+			if e.goOn != nil {
+				go e.goOn(e)
+			}
 		}
 	}()
 	e.called, e.callError = false, nil
@@ -130,16 +154,18 @@ func (e *execution) cancel(reason error) {
 	}
 }
 
-func (e *execution) recovered(cause any) error {
-	e.server.config.logger.Error("function panicked",
-		"function", e.function.name, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+// recovered logs what the function did instead of returning, and makes the error
+// that says so.
+func (e *execution) recovered(cause, did string) error {
+	e.server.config.logger.Error("function "+did,
+		"function", e.function.name, "panic", cause, "stack", string(debug.Stack()))
 	outcome := status.OutcomeExecuted
 	if !e.called {
 		outcome = status.OutcomeNotExecuted // an interceptor panicked before it
 	}
 	return &status.Error{
 		Code: status.Internal, Outcome: outcome,
-		Message: fmt.Sprintf("function %s panicked; the server's log has the stack", e.function.name),
+		Message: fmt.Sprintf("function %s %s; the server's log has the stack", e.function.name, did),
 		Cause:   errors.New("panic"),
 	}
 }

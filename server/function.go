@@ -16,6 +16,16 @@ const inlineRunTimeMax = 50 * time.Microsecond
 // provenCalls is how many calls of a function show that it is quick.
 const provenCalls = 100
 
+// A function that has held others up is run apart for as many calls as cost about
+// what they lost: handing a call over costs a microsecond or two, so that is one for
+// each microsecond. Who is thought to be slow for no reason, because the machine was
+// busy, thereby loses no more than to the machine. The bound is for times as of a
+// process that was stopped.
+const (
+	slowRunTimeMin = watchTickNew
+	slowCallsMax   = 100_000
+)
+
 // instantRunTimeMax is how long a function may run on average and be timed only
 // now and then where calls come fast.
 const instantRunTimeMax = time.Microsecond
@@ -31,24 +41,26 @@ type function struct {
 	raw         func(ctx context.Context, data []byte) ([]byte, error)
 	maxRunTime  time.Duration
 	slots       chan struct{} // nil, or one place per call that may run
+	mayInline   bool          // nothing that is known forbids the reader to run it
 
 	calls     atomic.Uint64
+	provenAt  atomic.Uint64 // how many calls show that it is quick
 	failures  atomic.Uint64
 	timed     atomic.Uint64 // calls whose run time was taken
 	runTimeNs atomic.Uint64 // of those
 	averageNs atomic.Int64
+	slowFor   atomic.Int64 // calls that are still to run apart
 }
 
-// inline reports whether the reading goroutine should run the function itself. Who
-// passes files may wait for them, and sending them may wait for the kernel.
+// inline reports whether the reading goroutine should run the function itself.
 func (f *function) inline() bool {
-	return !f.UsesDescriptors() && f.averageNs.Load() < int64(inlineRunTimeMax) && f.maxRunTime == 0 && f.slots == nil
+	return f.mayInline && f.averageNs.Load() < int64(inlineRunTimeMax)
 }
 
 // watchTick returns how closely the reader is watched while it runs the
 // function.
 func (f *function) watchTick() time.Duration {
-	if f.calls.Load() < provenCalls {
+	if f.calls.Load() < f.provenAt.Load() {
 		return watchTickNew
 	}
 	return watchTickProven
@@ -75,7 +87,23 @@ func (f *function) ran(runTime time.Duration, failed bool) {
 	f.timed.Add(1)
 	f.runTimeNs.Add(uint64(runTime))
 	average := f.averageNs.Load()
-	f.averageNs.Store(average + (int64(runTime)-average)/8)
+	average += (int64(runTime) - average) / 8
+	if runTime >= slowRunTimeMin {
+		f.remember(runTime)
+	}
+	if average < int64(inlineRunTimeMax) && f.slowFor.Load() > 0 {
+		f.slowFor.Add(-1)
+		average = int64(inlineRunTimeMax)
+	}
+	f.averageNs.Store(average)
+}
+
+// remember keeps a function apart that ran for so long, and has it watched closely for
+// as many calls again when they are over.
+func (f *function) remember(runTime time.Duration) {
+	calls := min(runTime.Microseconds(), slowCallsMax)
+	f.slowFor.Store(max(f.slowFor.Load(), calls))
+	f.provenAt.Store(f.calls.Load() + 2*uint64(f.slowFor.Load()))
 }
 
 // runTimeTotalNs returns how long all calls ran, by those that were timed.
@@ -90,4 +118,5 @@ func (f *function) runTimeTotalNs() uint64 {
 // blocked notes that a call held the reader up, so that the next ones do not.
 func (f *function) blocked() {
 	f.averageNs.Store(max(f.averageNs.Load(), 8*int64(inlineRunTimeMax)))
+	f.remember(slowRunTimeMin)
 }

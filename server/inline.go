@@ -15,13 +15,29 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 		e.context = c.newContext(f, expiryNs)
 		ctx = e.context
 	}
-	startedNs, untimed := c.nowNs, c.memory.isUntimed()
+	e.startedNs, e.untimed = c.nowNs, c.memory.isUntimed()
 	// From begin on the reader may be another.
 	e.marks = c.marks
-	mark := c.role.begin(f.watchTick())
+	e.mark = c.role.begin(f.watchTick())
 	e.start(ctx)
-	stillReader := c.role.end(mark)
-	doneNs := c.account(e, startedNs, untimed && stillReader)
+	return c.finishInline(e)
+}
+
+// replaceReader goes on in place of a reader whose goroutine was ended by the function
+// of e.
+func replaceReader(e *execution) {
+	c := e.connection
+	if c.finishInline(e) {
+		c.read()
+	} else {
+		c.running.Done()
+	}
+}
+
+// finishInline ends the call that runInline began, and reports what that does.
+func (c *connection) finishInline(e *execution) bool {
+	stillReader := c.role.end(e.mark)
+	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
 	e.cancel(context.Canceled)
 	if stillReader {
 		c.doneNs = doneNs
@@ -32,6 +48,11 @@ func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	c.answer(e, func() { c.forget(e) })
 	c.out.flush()
 	return false
+}
+
+// newInline returns the execution of the calls that a reader runs.
+func (c *connection) newInline() *execution {
+	return &execution{server: c.server, connection: c, goOn: replaceReader}
 }
 
 // account counts a call that has run, and returns when it was done.
@@ -75,7 +96,7 @@ func (c *connection) watch() {
 	slow := c.inline
 	slow.function.blocked()
 	c.adopt(slow)
-	c.inline = &execution{server: c.server, connection: c}
+	c.inline = c.newInline()
 	c.contexts = contextSupply{}
 	c.in = c.in.split()
 	c.memory.split()

@@ -173,6 +173,9 @@ func newFunction(name string, fn any, options []FunctionOption) (*function, erro
 		return nil, err
 	}
 	f := &function{Function: made, name: name, maxRunTime: c.maxRunTime, raw: made.Raw()}
+	// Who passes files may wait for them, and sending them may wait for the kernel.
+	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
+	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()
 	if c.maxConcurrency > 0 {
 		f.slots = make(chan struct{}, c.maxConcurrency)

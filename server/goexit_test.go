@@ -1,0 +1,169 @@
+package server_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+// leave ends the goroutine that a function runs in, as t.FailNow does.
+func leave() { runtime.Goexit() }
+
+// leaveAlone is leave of a goroutine that nobody else may use.
+func leaveAlone() {
+	runtime.LockOSThread()
+	runtime.Goexit()
+}
+
+// TestGoexitIsAnsweredAndSurvived: a function that ends its goroutine is one that
+// panicked, wherever it runs.
+func TestGoexitIsAnsweredAndSurvived(t *testing.T) {
+	for name, options := range map[string][]server.FunctionOption{
+		"inline":      nil,
+		"apart":       {server.MaxConcurrency(1)},
+		"run time":    {server.MaxRunTime(testTimeout)},
+		"both limits": {server.MaxConcurrency(1), server.MaxRunTime(testTimeout)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			register(t, s, "leave", leave, options...)
+			register(t, s, "leave_alone", leaveAlone, options...)
+			register(t, s, "one", func() int64 { return 1 })
+			c := connect(t, start(t, s))
+			for range 20 {
+				for _, function := range []string{"leave", "leave_alone"} {
+					_, failure := c.call(function)
+					wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+					if failure != nil && !strings.Contains(failure.Message, "runtime.Goexit") {
+						t.Fatalf("the message does not tell what happened: %s", failure.Message)
+					}
+				}
+				if value, failure := c.call("one"); value != int64(1) {
+					t.Fatalf("one = %v, %v", value, failure)
+				}
+			}
+			wantNoCallsInFlight(t, s)
+		})
+	}
+}
+
+// wantNoCallsInFlight checks that what ended is counted so: a server whose calls
+// are all over stops at once.
+func wantNoCallsInFlight(t *testing.T, s *server.Server) {
+	t.Helper()
+	path, stop := serve(t, s, nil)
+	c := connect(t, path)
+	c.call("leave")
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	case <-time.After(testTimeout / 4):
+		t.Error("Serve waits for a function that has ended its goroutine")
+	}
+}
+
+// TestGoexitAfterTheReadingWasTakenOver: the reader has another goroutine by then.
+func TestGoexitAfterTheReadingWasTakenOver(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "leave", func() { g.wait(); runtime.Goexit() })
+	register(t, s, "one", func() int64 { return 1 })
+	c := connect(t, start(t, s))
+	c.begin("leave", 0)
+	<-g.started
+	if value, failure := c.call("one"); value != int64(1) {
+		t.Fatalf("one = %v, %v", value, failure)
+	}
+	close(g.release)
+	_, _, failure := c.result()
+	wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+}
+
+// TestGoexitOfACallerThatHasGone: nobody is there to be answered, and what the
+// connection holds is given back.
+func TestGoexitOfACallerThatHasGone(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "leave", func() { g.wait(); runtime.Goexit() })
+	path, stop := serve(t, s, nil)
+	c := connect(t, path)
+	c.begin("leave", 0)
+	<-g.started
+	c.conn.Close()
+	close(g.release)
+	waitFor(t, "the connection to be forgotten", func() bool { return s.Statistics().Connections == 0 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGoexitInAnInterceptor: what the caller is told depends on whether the
+// function ran.
+func TestGoexitInAnInterceptor(t *testing.T) {
+	s := newServer(t, server.WithInterceptor(func(ctx context.Context, call *server.Call, next func(context.Context) error) error {
+		if call.Function == "before" {
+			runtime.Goexit()
+		}
+		err := next(ctx)
+		if call.Function == "after" {
+			runtime.Goexit()
+		}
+		return err
+	}))
+	for _, name := range []string{"before", "after", "one"} {
+		register(t, s, name, func() int64 { return 1 })
+	}
+	c := connect(t, start(t, s))
+	_, failure := c.call("before")
+	wantFailure(t, failure, status.Internal, status.OutcomeNotExecuted)
+	_, failure = c.call("after")
+	wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+	if value, failure := c.call("one"); value != int64(1) {
+		t.Errorf("one = %v, %v", value, failure)
+	}
+}
+
+// TestGoexitOfTheSimpleProtocol: its calls run within their deadlines.
+func TestGoexitOfTheSimpleProtocol(t *testing.T) {
+	s := newServer(t)
+	register(t, s, "leave", leave)
+	register(t, s, "limited", leave, server.MaxConcurrency(1))
+	register(t, s, "one", func() int64 { return 1 })
+	c := dial(t, start(t, s))
+	for range 3 {
+		for _, name := range []string{"leave", "limited"} {
+			answer := c.simple(`{"f":"` + name + `","a":[]}`)
+			if answer.OK || answer.Failure.Code != status.Internal || answer.Failure.Outcome != "executed" {
+				t.Fatalf("%s: %+v", name, answer)
+			}
+		}
+	}
+	if answer := c.simple(`{"f":"one","a":[]}`); !answer.OK {
+		t.Errorf("one: %+v", answer)
+	}
+}
+
+// TestGoexitThroughMemory: the call's mark says that it finished.
+func TestGoexitThroughMemory(t *testing.T) {
+	s := newServer(t)
+	register(t, s, "echo", func(b []byte) []byte { return b })
+	register(t, s, "leave", func([]byte) []byte { runtime.Goexit(); return nil })
+	c := connectWithMemory(t, start(t, s))
+	for range 20 {
+		frame := c.Request("leave", nil)
+		c.put(&frame)
+		_, _, failure := c.decode(c.takeFrame())
+		wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+		if stage := c.End.Marks().Stage(c.LastID); stage != sharedmemory.StageFinished {
+			t.Fatalf("the mark of the call says %v, want finished", stage)
+		}
+	}
+}
