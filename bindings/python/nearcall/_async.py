@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 import random
+import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,11 @@ class AsyncFunction:
     async def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         return await self._client.call(self.__name__, *args, timeout=timeout, **named)
 
+    # What inspect and asyncio look at to tell whether calling it gives a coroutine.
+    __code__ = __call__.__code__
+    __defaults__ = __call__.__defaults__
+    __kwdefaults__ = __call__.__kwdefaults__
+
     def __repr__(self) -> str:
         return f"<nearcall.AsyncFunction {self.__name__}>"
 
@@ -42,9 +48,11 @@ class AsyncFunction:
 class AsyncClient:
     """A server's functions as coroutines: ``await client.ack(3, 4)``.
 
-    It runs on the caller's event loop, without a thread. Many calls may be in
-    flight; replies come in any order. Cancelling a task cancels its call. The
-    keywords are those of Client.
+    It runs on the caller's event loop, asyncio's own or uvloop, without a thread.
+    Thousands of calls may be in flight; replies come in any order. What one
+    connection does not hold goes over further ones, and what those do not hold
+    waits in turn. Cancelling a task cancels its call. The keywords are those of
+    Client.
 
     One loop at a time: it may be used under asyncio.run() again and again, and
     in a child after a fork, but not on two running loops.
@@ -64,13 +72,13 @@ class AsyncClient:
         shared_memory: bool = True,
         spin: Spin = "auto",
     ) -> None:
-        options = Options(
+        self._options = Options(
             timeout=timeout,
             name=name,
             any_server_user=any_server_user,
             allow_abstract=allow_abstract,
             attempts=attempts,
-            server_users=server_users,
+            server_users=tuple(server_users),
             frame_bytes_max=frame_bytes_max,
             shared_memory=shared_memory,
             spin=spin,
@@ -79,7 +87,8 @@ class AsyncClient:
         self._address = os.fspath(address)
         self._timeout = timeout
         self._attempts = attempts
-        self._engine = LoopEngine(_core.Engine(*core_arguments(address, options)))
+        arguments = core_arguments(address, self._options)
+        self._engine = LoopEngine(lambda: _core.Engine(*arguments))
 
     async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         """Calls a function and returns its result.
@@ -108,10 +117,11 @@ class AsyncClient:
         return function
 
     def with_timeout(self, timeout: float | None, /) -> AsyncClient:
-        """The same client, its connection shared, with another default timeout."""
+        """The same client, its connections shared, with another default timeout."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._timeout = timeout
+        view._options = Options(**{**self._options, "timeout": timeout})
         return view
 
     def transport(self) -> str:
@@ -135,7 +145,7 @@ class AsyncClient:
         return self._engine.closed
 
     def close(self) -> None:
-        """Closes the connection; calls in flight end with Cancelled."""
+        """Closes the connections; calls in flight end with Cancelled."""
         self._engine.close()
 
     async def __aenter__(self) -> Self:
@@ -158,6 +168,11 @@ class AsyncClient:
         state = "closed" if self.closed else f"timeout={self._timeout}"
         return f"<{type(self).__name__} {self._address} {state}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickled client opens its own connections where it is unpickled.
+        options = {name: value for name, value in self._options.items() if name != "block_signals"}
+        return (_reopen, (type(self), self._address, options))
+
     def _deadline(self, timeout: float | None) -> float:
         seconds = self._timeout if timeout is None else timeout
         if seconds is None:
@@ -168,4 +183,8 @@ class AsyncClient:
                 Code.INVALID_ARGUMENT,
                 Outcome.NOT_EXECUTED,
             )
-        return asyncio.get_running_loop().time() + seconds
+        return time.monotonic() + seconds
+
+
+def _reopen(kind: type[AsyncClient], address: str, options: dict[str, Any]) -> AsyncClient:
+    return kind(address, **options)

@@ -1,254 +1,194 @@
-"""One engine on one event loop: what to watch, whom to wake.
+"""The connections of one AsyncClient on one event loop, and the places on them.
 
-No thread and no poller of its own: the loop watches the descriptor that
-libnearcall names. The loop may change between calls (asyncio.run() twice) and
-the process may fork; a loop that was inherited by a fork is never touched,
-because its poller is the parent's too.
+The loop may change between calls (asyncio.run() twice) and the process may
+fork; then the connections stay, and what waited for them on the former loop is forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import select
+import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
-from nearcall._errors import Cancelled, DeadlineExceeded, InvalidArgument, ResourceExhausted
+from nearcall._errors import DeadlineExceeded, InvalidArgument, ResourceExhausted
+from nearcall._lane import Lane
 
-_NOT_WATCHED = (-1, 0, 0)
+_PLACES_MAX = 64
+"""Calls on one connection: what a handle of libnearcall holds."""
+_LANES_MAX = 64
 _MILLISECOND = 0.001
+_Result = TypeVar("_Result")
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The loop that runs this coroutine; refuses what is not asyncio's."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "AsyncClient runs on an event loop of asyncio (its own, uvloop, anyio on either), and none runs here; "
+            "under trio, call nearcall.Client from trio.to_thread.run_sync()"
+        ) from None
 
 
 class LoopEngine:
-    """The calls in flight of one engine, each with the future that waits for it."""
+    """Calls of one client. A call takes a place on a connection; without a free one it
+    waits in turn, within its deadline."""
 
-    def __init__(self, engine: _core.Engine) -> None:
+    def __init__(self, make_engine: Callable[[], _core.Engine]) -> None:
         self.closed = False
-        self._engine = engine
+        self._make_engine = make_engine
+        # The first is made now, to refuse a bad address where it is written.
+        self._engines = [make_engine()]
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._generation = _core.fork_generation()
-        self._waiters: dict[int, asyncio.Future[Any]] = {}
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self._watched = _NOT_WATCHED
-        self._timer: asyncio.TimerHandle | None = None
+        self._lanes: list[Lane] = []
+        self._queue: deque[asyncio.Future[Lane]] = deque()
 
     async def call(self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
-        try:
-            return await self._call_once(name, args, named, deadline)
-        except InvalidArgument as error:
-            # Refused by a server that came in the place of the one that had
-            # described the function: once more, by its own description.
-            if error.outcome is not Outcome.NOT_EXECUTED or self._engine.knows(name):
-                raise
-        return await self._call_once(name, args, named, deadline)
 
-    async def _call_once(self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float) -> Any:
-        self._bind()
-        if not self._engine.knows(name):
-            await self.find(name, deadline)
+        async def call_on(lane: Lane) -> Any:
+            try:
+                return await self._call_once(lane, name, args, named, deadline)
+            except InvalidArgument as error:
+                # Refused by a server that came in the place of the one that had
+                # described the function: once more, by its own description.
+                if error.outcome is not Outcome.NOT_EXECUTED or lane.engine.knows(name):
+                    raise
+            return await self._call_once(lane, name, args, named, deadline)
 
-        def begin(timeout: float) -> int:
-            return self._engine.begin(name, *args, timeout=timeout, **named)
-
-        return await self._result(await self._begin(begin, deadline))
+        return await self._on_some_lane(call_on, deadline)
 
     async def find(self, name: str, deadline: float) -> dict[str, Any]:
         """Learns a function's description."""
-        self._bind()
 
-        def begin(timeout: float) -> int:
-            return self._engine.find(name, timeout)
+        async def find_on(lane: Lane) -> dict[str, Any]:
+            await self._find(lane, name, deadline)
+            return lane.engine.description(name)
 
-        await self._result(await self._begin(begin, deadline))
-        self._engine.found(name)
-        return self._engine.description(name)
+        return await self._on_some_lane(find_on, deadline)
 
     def transport(self) -> str:
         """How calls travel now."""
-        return self._engine.transport()
+        return self._engines[0].transport()
 
     def close(self) -> None:
-        """Ends every call and closes the connection for good."""
+        """Ends every call and closes the connections for good."""
         self.closed = True
-        if self._is_ours():
-            self._stop_watching()
-        self._engine.close()
-        waiters, self._waiters = self._waiters, {}
-        for future in waiters.values():
-            if not future.done() and not future.get_loop().is_closed():
-                error = Cancelled("the client was closed before the reply came", Code.CANCELLED, Outcome.UNKNOWN)
-                future.set_exception(error)
+        lanes, self._lanes = self._lanes, []
+        for lane in lanes:
+            lane.leave(ended=True)
+        for engine in self._engines:
+            engine.close()
         # Those that have no place yet try to begin, and hear that it is closed.
-        for place in self._queue:
-            if not place.done() and not place.get_loop().is_closed():
-                place.set_result(None)
+        for turn in self._queue:
+            if not turn.done() and not turn.get_loop().is_closed():
+                turn.set_result(lanes[0])
 
-    # ---- Places: an engine holds a fixed number of calls, further ones queue ----
+    # ---- One call on one connection ----
 
-    async def _begin(self, begin: Callable[[float], int], deadline: float) -> int:
-        if not self._queue:
+    async def _call_once(
+        self, lane: Lane, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float
+    ) -> Any:
+        if not lane.engine.knows(name):
+            await self._find(lane, name, deadline)
+        return await lane.result(lambda: lane.engine.begin(name, *args, timeout=_seconds_left(deadline), **named))
+
+    async def _find(self, lane: Lane, name: str, deadline: float) -> None:
+        await lane.result(lambda: lane.engine.find(name, _seconds_left(deadline)))
+        lane.engine.found(name)
+
+    # ---- Places ----
+
+    async def _on_some_lane(self, use: Callable[[Lane], Awaitable[_Result]], deadline: float) -> _Result:
+        tried: list[Lane] = []
+        while True:
+            lane = await self._take_place(tried, deadline)
             try:
-                return self._begin_now(begin, deadline)
-            except ResourceExhausted:
-                # With no call in flight it is not their number that is too large.
-                if not self._waiters:
+                return await use(lane)
+            except ResourceExhausted as error:
+                # Where a server counts functions that still run though nobody waits for
+                # them any more, another connection has room.
+                refused_for_others = error.outcome is Outcome.NOT_EXECUTED and lane.carries_others()
+                tried.append(lane)
+                if not refused_for_others or len(tried) == _LANES_MAX:
                     raise
+            finally:
+                self._give_place(lane)
+
+    async def _take_place(self, tried: list[Lane], deadline: float) -> Lane:
+        self._bind()
+        lane = self._free_lane(tried) if not self._queue else None
+        if lane is not None:
+            lane.places += 1
+            return lane
         queue = self._queue
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(place)
+        turn: asyncio.Future[Lane] = running_loop().create_future()
+        queue.append(turn)
         try:
-            await self._wait_for(place, deadline)
-            return self._begin_now(begin, deadline)
+            return await _wait_for(turn, deadline)
         except BaseException:
-            if queue is self._queue:
-                self._give_place()
+            if turn.done() and not turn.cancelled():
+                self._give_place(turn.result())
             raise
         finally:
-            # Not before: who comes later waits behind this one.
-            queue.remove(place)
+            if turn in queue:
+                queue.remove(turn)
 
-    def _begin_now(self, begin: Callable[[float], int], deadline: float) -> int:
-        try:
-            return begin(self._seconds_left(deadline))
-        except BaseException:
-            # It may have found the connection gone, and other calls ended with that.
-            if self._is_ours():
-                self._watch()
-            raise
+    def _free_lane(self, tried: list[Lane]) -> Lane | None:
+        for lane in self._lanes:
+            if lane.places < _PLACES_MAX and lane not in tried:
+                return lane
+        if len(self._lanes) == _LANES_MAX:
+            return None
+        if len(self._engines) == len(self._lanes):
+            self._engines.append(self._make_engine())
+        lane = Lane(self._engines[len(self._lanes)], running_loop())
+        self._lanes.append(lane)
+        return lane
 
-    async def _wait_for(self, place: asyncio.Future[None], deadline: float) -> None:
-        try:
-            async with asyncio.timeout_at(None if deadline == math.inf else deadline):
-                await place
-        except TimeoutError:
-            raise DeadlineExceeded(
-                "the deadline passed while the call waited for earlier ones of this client",
-                Code.DEADLINE_EXCEEDED,
-                Outcome.NOT_EXECUTED,
-            ) from None
-
-    def _give_place(self) -> None:
-        for place in self._queue:
-            if not place.done():
-                place.set_result(None)
-                return
-
-    def _seconds_left(self, deadline: float) -> float:
-        return deadline if deadline == math.inf else max(deadline - asyncio.get_running_loop().time(), _MILLISECOND)
-
-    # ---- Waiting ----
-
-    async def _result(self, number: int) -> Any:
-        waiters = self._waiters
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        waiters[number] = future
-        self._watch()
-        try:
-            return await future
-        except BaseException:
-            # Still there: the task was cancelled, and the call is with it.
-            if waiters.pop(number, None) is not None:
-                self._engine.cancel(number)
-                if self._is_ours() and waiters is self._waiters:
-                    self._watch()
-                    self._give_place()
-            elif future.done() and not future.cancelled():
-                future.exception()  # looked at, so that the loop does not report it
-            raise
-
-    def _process(self) -> None:
-        if not self._is_ours() or self.closed:
-            return
-        for number, error, result in self._engine.process():
-            future = self._waiters.pop(number, None)
-            if future is not None and not future.done():
-                if error is None:
-                    future.set_result(result)
-                else:
-                    future.set_exception(error)
-            self._give_place()
-        self._watch()
-
-    def _expire(self) -> None:
-        self._timer = None
-        self._process()
+    def _give_place(self, lane: Lane) -> None:
+        """Passes a place on to who waits longest; it is free only where nobody waits."""
+        if lane in self._lanes:
+            while self._queue:
+                turn = self._queue.popleft()
+                if not turn.done():
+                    turn.set_result(lane)
+                    return
+        lane.places -= 1
 
     # ---- The loop ----
 
-    def _is_ours(self) -> bool:
-        return self._generation == _core.fork_generation() and self._loop is not None and not self._loop.is_closed()
-
     def _bind(self) -> None:
         """Makes the running loop the one that watches."""
-        loop = asyncio.get_running_loop()
-        if self._loop is loop and self._generation == _core.fork_generation():
+        loop = running_loop()
+        if self._loop is loop and (not self._lanes or self._lanes[0].is_ours()):
             return
-        if self._is_ours():
-            self._leave_loop()
-        for number in self._waiters:
-            self._engine.cancel(number)
-        self._loop = loop
-        self._generation = _core.fork_generation()
-        self._waiters = {}
-        self._queue = deque()
-        self._watched = _NOT_WATCHED
-        self._timer = None
-
-    def _leave_loop(self) -> None:
-        assert self._loop is not None
-        if self._loop.is_running():
+        if self._lanes and self._lanes[0].is_ours() and self._loop is not None and self._loop.is_running():
             raise RuntimeError("this AsyncClient is in use on another running event loop; make one for each loop")
-        self._stop_watching()
+        for lane in self._lanes:
+            lane.leave(ended=False)
+        self._loop = loop
+        self._lanes = []
+        self._queue = deque()
 
-    def _watch(self) -> None:
-        """Follows what the engine waits for; asked again after each use of it."""
-        if self.closed or self._loop is None:
-            return
-        descriptor, inode, events, milliseconds = self._engine.watch()
-        if (descriptor, inode, events) != self._watched:
-            self._watch_descriptor(self._loop, descriptor, inode, events)
-        if milliseconds >= 0:
-            self._watch_time(self._loop, milliseconds * _MILLISECOND)
 
-    def _watch_descriptor(self, loop: asyncio.AbstractEventLoop, descriptor: int, inode: int, events: int) -> None:
-        former, former_inode, former_events = self._watched
-        # A new connection may have the number of the one that was closed: then
-        # the poller has forgotten it, though the loop has not.
-        if former >= 0 and (former, former_inode) != (descriptor, inode):
-            loop.remove_reader(former)
-            loop.remove_writer(former)
-            former_events = 0
-        if descriptor >= 0:
-            if events & ~former_events & select.POLLIN:
-                loop.add_reader(descriptor, self._process)
-            elif former_events & ~events & select.POLLIN:
-                loop.remove_reader(descriptor)
-            if events & ~former_events & select.POLLOUT:
-                loop.add_writer(descriptor, self._process)
-            elif former_events & ~events & select.POLLOUT:
-                loop.remove_writer(descriptor)
-        self._watched = (descriptor, inode, events)
+async def _wait_for(turn: asyncio.Future[Lane], deadline: float) -> Lane:
+    try:
+        async with asyncio.timeout(None if deadline == math.inf else deadline - time.monotonic()):
+            return await turn
+    except TimeoutError:
+        raise DeadlineExceeded(
+            "the deadline passed while the call waited for earlier ones of this client",
+            Code.DEADLINE_EXCEEDED,
+            Outcome.NOT_EXECUTED,
+        ) from None
 
-    def _watch_time(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        when = loop.time() + seconds
-        if self._timer is not None:
-            # An early timer does no harm: it looks, and is set again.
-            if self._timer.when() <= when:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_at(when, self._expire)
 
-    def _stop_watching(self) -> None:
-        assert self._loop is not None
-        if self._watched[0] >= 0:
-            self._loop.remove_reader(self._watched[0])
-            self._loop.remove_writer(self._watched[0])
-        if self._timer is not None:
-            self._timer.cancel()
-        self._watched = _NOT_WATCHED
-        self._timer = None
+def _seconds_left(deadline: float) -> float:
+    return deadline if deadline == math.inf else max(deadline - time.monotonic(), _MILLISECOND)

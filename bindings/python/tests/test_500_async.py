@@ -39,13 +39,13 @@ def test_no_thread_is_started(address: str) -> None:
         async with AsyncClient(address) as go:
             before = threading.active_count()
             await go.one()
-            assert threading.active_count() == before == 1
+            assert threading.active_count() <= before
 
     asyncio.run(main())
 
 
 def test_many_calls_at_once(address: str) -> None:
-    """More than a handle holds: the rest waits its turn."""
+    """More than a connection holds."""
 
     async def main() -> None:
         async with AsyncClient(address) as go:
@@ -139,7 +139,9 @@ def test_timeouts(address: str) -> None:
     asyncio.run(main())
 
 
-def test_timeout_while_waiting_for_a_place(address: str) -> None:
+def test_timeout_while_waiting_for_a_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcall._loop._LANES_MAX", 2)
+
     async def main() -> None:
         async with AsyncClient(address) as go:
             await asyncio.gather(go.one(), go.sleep(1))
@@ -308,7 +310,7 @@ def finish(engine: Any, number: int) -> None:
 def test_looking_up_never_waits_for_a_server(folder: Path) -> None:
     """Another server came, and went, since the function was found."""
     path = folder / "scripted.sock"
-    engine = AsyncClient(f"unix:{path}", timeout=1)._engine._engine
+    engine = AsyncClient(f"unix:{path}", timeout=1)._engine._engines[0]
     for name in ("f", "g"):
         with ScriptedServer(path, function([], [])):
             finish(engine, engine.find(name, 5))
@@ -432,7 +434,7 @@ def test_argument_that_uses_the_client_is_refused(address: str) -> None:
 
             class Number:
                 def __index__(self) -> int:
-                    go._engine._engine.process()
+                    go._engine._engines[0].process()
                     return 1
 
             with pytest.raises(RuntimeError):

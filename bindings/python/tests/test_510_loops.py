@@ -1,0 +1,287 @@
+"""AsyncClient on the event loops that people use, with many calls in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import pickle
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+import trio
+import uvloop
+
+import nearcall
+from nearcall import AsyncClient, Outcome
+from support import Server, descriptor_count, in_child
+
+Run = Callable[[Callable[[], Awaitable[Any]]], Any]
+
+
+def on_asyncio(main: Callable[[], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        return await main()
+
+    return asyncio.run(run())
+
+
+def on_uvloop(main: Callable[[], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        return await main()
+
+    return uvloop.run(run())
+
+
+def on_anyio(main: Callable[[], Awaitable[Any]]) -> Any:
+    return anyio.run(main)
+
+
+def on_anyio_with_uvloop(main: Callable[[], Awaitable[Any]]) -> Any:
+    return anyio.run(main, backend_options={"use_uvloop": True})
+
+
+@pytest.fixture(params=[on_asyncio, on_uvloop, on_anyio, on_anyio_with_uvloop])
+def run(request: pytest.FixtureRequest) -> Run:
+    kind: Run = request.param
+    return kind
+
+
+def test_calls_at_the_same_time(address: str, run: Run) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            assert await asyncio.gather(*(go.add(n, 1) for n in range(200))) == [n + 1 for n in range(200)]
+            assert await asyncio.gather(*(go.sleep(n % 20) for n in range(200))) == [n % 20 for n in range(200)]
+
+    run(main)
+
+
+def test_thousands_in_flight(address: str, run: Run) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            start = time.monotonic()
+            assert await asyncio.gather(*(go.sleep(2000) for _ in range(2500))) == [2000] * 2500
+            assert time.monotonic() - start < 3.9
+
+    run(main)
+
+
+def test_quick_call_beside_slow_ones(address: str, run: Run) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            slow = [asyncio.ensure_future(go.sleep(20_000)) for _ in range(500)]
+            await go.one()
+            start = time.monotonic()
+            for _ in range(20):
+                assert await go.one() == 1
+            assert time.monotonic() - start < 2
+            for task in slow:
+                task.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
+
+    run(main)
+
+
+def test_calls_after_others_have_timed_out(start_server: Callable[..., Server], run: Run) -> None:
+    """Functions run on where nobody waits for them: they count, and take nobody's place."""
+    server = start_server("-calls-in-flight", "64")
+
+    async def main() -> None:
+        async with AsyncClient(server.address) as go:
+            assert await go.one() == 1
+            lost = await asyncio.gather(*(go.block(4000, timeout=0.2) for _ in range(150)), return_exceptions=True)
+            assert {type(error) for error in lost} == {nearcall.DeadlineExceeded}
+            assert await asyncio.gather(*(go.add(n, 1) for n in range(300))) == [n + 1 for n in range(300)]
+
+    run(main)
+    server.stop(signal.SIGKILL)
+
+
+def test_deadlines_are_kept_in_a_crowd(address: str, run: Run) -> None:
+    async def late(go: AsyncClient, seconds: float) -> float:
+        start = time.monotonic()
+        with pytest.raises(nearcall.DeadlineExceeded):
+            await go.sleep(20_000, timeout=seconds)
+        return time.monotonic() - start - seconds
+
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            await go.one()
+            delays = await asyncio.gather(*(late(go, random.uniform(0.1, 1)) for _ in range(1500)))
+            assert min(delays) > -0.005
+            assert max(delays) < 5
+
+    run(main)
+
+
+def test_server_killed_during_large_sends(own_server: Server, run: Run) -> None:
+    """Each call has an outcome, and the loop has nothing to complain about."""
+    complaints: list[dict[str, Any]] = []
+    data = bytes(3_000_000)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with AsyncClient(own_server.address, timeout=20, shared_memory=False) as go:
+            for _ in range(3):
+                await go.one()
+                own_server.pause()
+                tasks = [asyncio.ensure_future(go.echo(data)) for _ in range(40)]
+                # All have been begun, and none can be sent as a whole.
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                await asyncio.to_thread(own_server.restart, signal.SIGKILL)
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+                assert all(isinstance(result, (bytes, nearcall.Unavailable)) for result in results)
+                assert await go.one() == 1
+
+    run(main)
+    assert complaints == []
+
+
+def test_server_restarts_while_calls_are_made(own_server: Server, run: Run) -> None:
+    async def main() -> None:
+        async with AsyncClient(own_server.address, timeout=20, attempts=8) as go:
+            ended = False
+            outcomes: list[BaseException] = []
+
+            async def call() -> None:
+                while not ended:
+                    try:
+                        assert await go.add(1, 2) == 3
+                    except nearcall.Unavailable as error:
+                        outcomes.append(error)
+                        await asyncio.sleep(0.01)
+
+            tasks = [asyncio.ensure_future(call()) for _ in range(100)]
+            for _ in range(4):
+                await asyncio.sleep(0.1)
+                await asyncio.to_thread(own_server.restart)
+            ended = True
+            await asyncio.gather(*tasks)
+            assert await go.one() == 1
+
+    run(main)
+
+
+def test_client_is_used_on_one_loop_after_another(address: str, run: Run) -> None:
+    before = descriptor_count()
+    go = AsyncClient(address)
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*(go.ack(2, 3) for _ in range(100)))
+
+    for _ in range(3):
+        assert run(main) == [9] * 100
+    assert in_child(lambda: run(main)) == [9] * 100
+    assert run(main) == [9] * 100
+    go.close()
+    assert descriptor_count() == before
+
+
+def test_cancelling(address: str, run: Run) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            for _ in range(5):
+                tasks = [asyncio.ensure_future(go.sleep(20_000)) for _ in range(200)]
+                await go.one()
+                for task in tasks:
+                    task.cancel()
+                ends = await asyncio.gather(*tasks, return_exceptions=True)
+                assert {type(end) for end in ends} == {asyncio.CancelledError}
+            assert await go.one() == 1
+
+    run(main)
+
+
+def test_cancel_scopes_of_anyio(address: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            with anyio.move_on_after(0.05) as scope:
+                await go.sleep(20_000)
+            assert scope.cancelled_caught
+            with pytest.raises(TimeoutError):
+                with anyio.fail_after(0.05):
+                    await go.sleep(20_000)
+            results: list[float] = []
+
+            async def call(number: int) -> None:
+                results.append(await go.add(1, number))
+
+            async with anyio.create_task_group() as group:
+                for number in range(100):
+                    group.start_soon(call, number)
+            assert sorted(results) == [number + 1 for number in range(100)]
+
+    anyio.run(main)
+
+
+def test_trio_is_refused(address: str) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"event loop of asyncio.*trio\.to_thread\.run_sync"):
+            await AsyncClient(address).one()
+
+    trio.run(main)
+    anyio.run(main, backend="trio")
+
+
+def test_trio_calls_from_a_thread(address: str) -> None:
+    async def main() -> None:
+        with nearcall.Client(address) as go:
+            assert await trio.to_thread.run_sync(go.ack, 2, 3) == 9
+
+    trio.run(main)
+
+
+def test_fairness_without_a_free_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits longest is next, and who gives up loses no place for the others."""
+    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 4)
+    order: list[int] = []
+
+    async def call(go: AsyncClient, number: int) -> None:
+        await go.sleep(1)
+        order.append(number)
+
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            await go.sleep(1)
+            holders = [asyncio.ensure_future(go.sleep(200)) for _ in range(4)]
+            await asyncio.sleep(0)
+            with pytest.raises(nearcall.DeadlineExceeded) as caught:
+                await go.one(timeout=0.05)
+            assert caught.value.outcome is Outcome.NOT_EXECUTED
+            given_up = asyncio.ensure_future(go.one())
+            waiting = [asyncio.ensure_future(call(go, number)) for number in range(40)]
+            await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.gather(*holders, *waiting)
+            assert all(abs(place - number) < 4 for place, number in enumerate(order))
+
+    asyncio.run(main())
+
+
+def test_methods_are_coroutine_functions(address: str) -> None:
+    go = AsyncClient(address)
+    for function in (go.ack, go.call, go.function):
+        assert inspect.iscoroutinefunction(function)
+    assert not inspect.iscoroutinefunction(go.with_timeout)
+    go.close()
+
+
+def test_pickles_like_client(address: str) -> None:
+    go = AsyncClient(address, timeout=5, name="pickled", attempts=2)
+
+    async def ask(client: AsyncClient) -> int:
+        async with client:
+            return int(await client.ack(2, 3))
+
+    for client in (pickle.loads(pickle.dumps(go)), copy.copy(go), pickle.loads(pickle.dumps(go.with_timeout(7)))):
+        assert client.address == address
+        assert asyncio.run(ask(client)) == 9
+    assert pickle.loads(pickle.dumps(go.with_timeout(7))).timeout == 7
+    go.close()
