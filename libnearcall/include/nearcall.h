@@ -410,6 +410,11 @@ NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
                                           uint8_t **ret_data);
 
+/* What the writers have come to since nearcall_request(): NEARCALL_OK, or the failure that
+ * they keep, as an error of the handle. Cheap; for who walks a large value, and need not go on
+ * once it does not fit a frame or nests too deeply. */
+NEARCALL_API int nearcall_put_check(nearcall_client *client);
+
 /* Sends the request and waits for its reply; retries as nearcall_call() does. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);

@@ -6,6 +6,14 @@
  * Growing the buffer makes the handle busy: a fork in another thread at that
  * moment must not trust the buffer's pointer. */
 
+#define TEXT_OF_VALUE(number) #number
+#define TEXT_OF(limit) TEXT_OF_VALUE(limit)
+
+static const char too_large[] = "the request is larger than the " TEXT_OF(
+    NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)";
+static const char too_deep[] = "an argument nests lists, maps and structs deeper than " TEXT_OF(
+    NC_NESTING_DEPTH_MAX) " levels (limit nesting_depth_max)";
+
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
 {
     struct nc_writer *writer = &client->request;
@@ -79,8 +87,7 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
         return NULL;
     if (buffer->end > NC_FRAME_BYTES_MAX_CEILING ||
         bytes > NC_FRAME_BYTES_MAX_CEILING - buffer->end) {
-        keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED,
-                     "the request is larger than any frame may be");
+        keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, too_large);
         return NULL;
     }
     uint8_t *data = buffer->data;
@@ -135,8 +142,7 @@ static void open_container(struct nc_writer *writer, uint64_t values)
     if (writer->unchecked)
         return;
     if (writer->depth == NC_WRITER_LEVELS - 1) {
-        keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
-                     "an argument nests arrays and maps deeper than the limit nesting_depth_max");
+        keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT, too_deep);
         return;
     }
     writer->left[++writer->depth] = values;
@@ -261,8 +267,7 @@ static bool fits(struct nc_writer *writer, size_t bytes)
 {
     if (bytes <= NC_FRAME_BYTES_MAX_CEILING)
         return true;
-    keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED,
-                 "the request is larger than any frame may be");
+    keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, too_large);
     return false;
 }
 
@@ -384,6 +389,14 @@ NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
     if (!ret_data || !writer_of(client))
         return NEARCALL_E_MISUSE;
     return client->request.failure;
+}
+
+NEARCALL_API int nearcall_put_check(nearcall_client *client)
+{
+    const struct nc_writer *writer = writer_of(client);
+    if (!writer)
+        return NEARCALL_E_MISUSE;
+    return writer->failure ? complain(client, writer->failure, writer->what) : NEARCALL_OK;
 }
 
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes)

@@ -176,10 +176,25 @@ static void nesting_is_limited(void)
     }
 }
 
+/* Who walks a value need not end the walk to learn that it was in vain. */
+static void a_failure_of_the_writers_can_be_asked_for(void)
+{
+    CHECK(nearcall_put_check(NULL) == NEARCALL_E_MISUSE);
+    begin("identity", 1);
+    CHECK(nearcall_put_check(client) == NEARCALL_OK);
+    for (int level = 0; level < 33; level++)
+        nearcall_put_array(client, 1);
+    CHECK_CALL(client, nearcall_put_check(client), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK(strstr(nearcall_error_message(client), "deeper than 32 levels") != NULL);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
+}
+
 static void a_request_too_large_is_kept_from_the_wire(void)
 {
     begin("md5", 1);
     CHECK(nearcall_put_reserve(client, 17 << 20) == NULL);
+    CHECK_CALL(client, nearcall_put_check(client), NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK(strstr(nearcall_error_message(client), "16777215 bytes") != NULL);
     CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_E_RESOURCE_EXHAUSTED);
     begin("md5", 1);
     uint8_t *room = nearcall_put_reserve(client, 5 << 20);
@@ -207,6 +222,7 @@ int main(void)
     wrong_arguments_are_refused_by_the_server();
     misuse_is_found_when_sending();
     nesting_is_limited();
+    a_failure_of_the_writers_can_be_asked_for();
     a_request_too_large_is_kept_from_the_wire();
     add();
     nearcall_close(client);

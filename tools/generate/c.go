@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,14 @@ func launcherLimits(limits []limit) []limit {
 		}
 	}
 	return chosen
+}
+
+// bindingLimits are those that a binding keeps to before libnearcall sees a value;
+// its other limits it learns from there.
+func bindingLimits(limits []limit) []limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
+		return l.Name != "call_timeout_ms" && l.Name != "frame_bytes_max"
+	})
 }
 
 func limitsHeader(limits []limit) string {
