@@ -218,7 +218,7 @@ void server_replace(struct server *server, const char *generation)
     char address[sizeof(server->address)], option[32];
     snprintf(address, sizeof(address), "%s", server->address);
     snprintf(option, sizeof(option), "-generation=%s", generation);
-    server_stop(server);
+    server_kill(server);
     start(server, address, option);
 }
 
