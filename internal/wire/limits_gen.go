@@ -114,8 +114,11 @@ const (
 	AttemptsMaxCeiling = 16
 
 	// ClientCallsInFlightMax (calls): calls one handle of libnearcall holds at a
-	// time. Why: a fixed table needs no allocation per call.
-	ClientCallsInFlightMax = 64
+	// time: waiting to be sent, sent, or finished and not fetched. Why: as many as
+	// a server answers on one connection by default; each costs some hundred bytes
+	// once it was needed.
+	ClientCallsInFlightMax        = 1024
+	ClientCallsInFlightMaxCeiling = 16384
 
 	// DrainTimeoutMs (ms): from the drain frame to closing what has not finished.
 	// Why: a restart must end.
@@ -123,7 +126,7 @@ const (
 	DrainTimeoutMsCeiling = 600000
 
 	// SharedMemorySlots (frames): frames on their way in one direction of shared
-	// memory. Why: the 64 calls of a handle, and as many cancellations.
+	// memory. Why: a burst of calls; frames that find no slot go over the socket.
 	SharedMemorySlots = 128
 
 	// SharedMemoryMarks (calls): start marks of a connection. Why: one page.

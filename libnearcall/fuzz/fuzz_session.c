@@ -109,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (int i = CALLS - 1; i >= 0; i--)
         if (calls[i])
             check_result(client, calls[i]);
-    FUZZ_CHECK(client->calls_used == 0);
+    FUZZ_CHECK(client->calls.used_count == 0);
     FUZZ_CHECK(client->connection.in.capacity <= 4 * bytes + 65536);
     nearcall_close(client);
     return 0;

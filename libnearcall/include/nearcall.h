@@ -233,9 +233,10 @@ typedef struct nearcall_options {
     uint32_t server_user_ids_count;
     const uint32_t *server_user_ids; /* further users the server may run as; copied */
     const char *name;             /* what this program calls itself, for the server's log; NULL: the library's name; copied */
+    size_t calls_in_flight_max;   /* calls unfinished or not fetched at a time; 0: 1024; 16384 at most */
 } nearcall_options;
 
-#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL }
+#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 
 /*
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port",
@@ -429,8 +430,12 @@ NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_re
 
 /* ---- Several calls in flight ---- */
 
-/* Sends the request without waiting. At most 64 calls may be unfinished on a
- * handle (NEARCALL_E_RESOURCE_EXHAUSTED). With NEARCALL_NONBLOCKING what the
+/* Sends the request without waiting. At most calls_in_flight_max calls may be
+ * unfinished, or not fetched, on a handle (NEARCALL_E_RESOURCE_EXHAUSTED). What the
+ * server lets one connection have in flight (its own calls_in_flight_max) is never
+ * exceeded: further requests wait in line, in order and within their timeouts, and are
+ * sent by the functions that wait or process. Calls that were given up, or timed out,
+ * count there until the server has answered them. With NEARCALL_NONBLOCKING what the
  * socket does not take is sent by nearcall_process(). Calls sent this way are
  * sent once: the outcome tells whether to send them again. On failure there is no
  * call. After NEARCALL_E_INTERRUPTED nothing was sent and the request is still
@@ -466,9 +471,11 @@ NEARCALL_API int nearcall_fd(const nearcall_client *client);
 NEARCALL_API int nearcall_events(const nearcall_client *client);
 
 /* Milliseconds until nearcall_process() should be called even if nothing
- * happened on the descriptor; -1: never. 0 while finished calls wait to be
- * fetched, or replies in shared memory: a function that waited for another call may have read their replies
- * already. */
+ * happened on the descriptor; -1: never. 0 while nearcall_process() has something to
+ * do or to tell: replies in shared memory, or calls that finished since it last
+ * returned their number, as a function that waited for another call may have read
+ * their replies. What it has told of is not told again: fetch it, or not. It may be
+ * earlier than the first deadline, never later. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 
 /* Reads, writes, and times calls out, without blocking. Returns the number of
@@ -476,8 +483,8 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
  * connection was lost (its calls are finished then, each with its outcome). */
 NEARCALL_API int nearcall_process(nearcall_client *client);
 
-/* The finished call with the lowest id that was not fetched yet, the same until it
- * is; 0 when there is none. */
+/* Of the finished calls that were not fetched yet the one that finished first, the same
+ * until it is fetched; 0 when there is none. */
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 
 /* ---- Reading MessagePack: no allocation, no recursion ---- */

@@ -7,13 +7,21 @@ static void keep_payload(nearcall_client *client, struct nc_call *call)
         return; /* a function's name lives as long as its function */
     size_t bytes = call->payload_bytes;
     if (nc_request_own(client) < 0) {
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "no memory to keep the request until there is a connection");
         return;
     }
     call->store = client->request.buffer;
     client->request.buffer = (struct nc_buffer){0};
     call->payload = bytes ? call->store.data + call->store.start : NULL;
+}
+
+/* It is sent by whichever function finds the connection, and the server's leave. */
+static void line_up(nearcall_client *client, struct nc_call *call)
+{
+    keep_payload(client, call);
+    if (call->state == NC_CALL_PENDING)
+        nc_call_wait_its_turn(client, call);
 }
 
 static void own_output(nearcall_client *client, struct nc_call *call)
@@ -27,19 +35,20 @@ static void own_output(nearcall_client *client, struct nc_call *call)
         return;
     }
     nc_output_remove(client, call);
-    nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+    nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "no memory to send the request");
 }
 
 static void begin_without_blocking(nearcall_client *client, struct nc_call *call)
 {
-    if (nc_connection_usable(client))
+    nc_send_pending(client);
+    if (nc_may_send(client, call))
         nc_send_call(client, call);
     if (call->state == NC_CALL_SENT)
         own_output(client, call);
     if (call->state != NC_CALL_PENDING)
         return;
-    keep_payload(client, call);
+    line_up(client, call);
     if (client->connection.state == NC_CLOSED && call->state == NC_CALL_PENDING)
         nc_connection_start(client, call->deadline_ns);
 }
@@ -66,8 +75,13 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
         int r = nc_make_ready(client, call);
         if (r < 0)
             return r;
-        if (call->state == NC_CALL_PENDING)
+        nc_send_pending(client);
+        if (call->state == NC_CALL_PENDING && nc_may_send(client, call))
             nc_send_call(client, call);
+        else if (call->state == NC_CALL_PENDING && nc_connection_usable(client))
+            line_up(client, call);
+        if (call->queue == &client->calls.pending)
+            return NEARCALL_OK;
         if (call->state == NC_CALL_PENDING)
             continue;
         r = send_whole(client, call);
@@ -76,7 +90,7 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
             return r;
         /* It had ended while nobody looked, and took nothing of the call. */
         stale_connection = false;
-        call->state = NC_CALL_PENDING;
+        nc_call_begin_again(call);
     }
 }
 

@@ -2,101 +2,15 @@
 
 #include "client.h"
 
-/* ---- The table ---- */
-
-static struct nc_call *find_free(nearcall_client *client, uint64_t id)
-{
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[(id + i) % NC_CALLS];
-        if (call->state == NC_CALL_FREE)
-            return call;
-    }
-    return NULL;
-}
-
-/* NULL when the table is full. Its id is drawn by who sends it, so that ids rise in
- * the order of sending. */
-struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
-                            nearcall_function *function, int64_t deadline_ns)
-{
-    struct nc_call *call = find_free(client, client->last_id + 1);
-    if (!call)
-        return NULL;
-    if (client->connection.state != NC_READY)
-        nc_connection_expect(client, deadline_ns);
-    /* Field by field: clearing all of it would cost more than all else here. What is
-     * not set is not looked at before it is, or is 0 in a free call. */
-    call->state = NC_CALL_PENDING;
-    call->type = type;
-    call->synchronous = call->known = call->by_memory = call->untouched = false;
-    call->retryable = false;
-    call->codec = 0;
-    call->function = function;
-    call->encoding = (struct nc_encoding){0};
-    call->deadline_ns = deadline_ns;
-    call->frame_start = call->frame_end = 0;
-    call->payload = NULL;
-    call->payload_bytes = 0;
-    call->files = call->reply_files = NULL;
-    call->files_sent = false;
-    call->code = 0;
-    client->calls_used++;
-    return call;
-}
-
-/* The next id above all others that belongs to this place of the table. */
-void nc_call_draw_id(nearcall_client *client, struct nc_call *call)
-{
-    uint64_t next = client->last_id + 1;
-    uint64_t place = (uint64_t)(call - client->calls);
-    client->last_id = call->id = next + (place - next) % NC_CALLS;
-}
-
-struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id)
-{
-    struct nc_call *call = &client->calls[id % NC_CALLS];
-    return id != 0 && call->id == id && call->state != NC_CALL_FREE ? call : NULL;
-}
-
-void nc_call_free(nearcall_client *client, struct nc_call *call)
-{
-    nearcall_function *function = call->function;
-    if (call->store.data)
-        nc_buffer_free(&call->store);
-    if (call->files || call->reply_files) {
-        nc_files_release(&call->files);
-        nc_files_release(&call->reply_files);
-    }
-    if (client->waiting == call)
-        client->waiting = NULL;
-    call->state = NC_CALL_FREE;
-    call->id = 0;
-    call->function = NULL;
-    client->calls_used--;
-    if (function && function->revision == 0 && function->id == 0)
-        nc_function_forget_if_unused(client, function);
-}
-
 unsigned nc_calls_on_connection(const nearcall_client *client)
 {
     unsigned count = 0;
-    for (size_t i = 0; i < NC_CALLS; i++)
-        count += nc_call_is_on_connection(&client->calls[i]);
+    for (const struct nc_call *call = client->calls.used; call; call = call->next)
+        count += nc_call_is_on_connection(call);
     return count;
 }
 
 /* ---- Outcomes ---- */
-
-void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what)
-{
-    call->state = NC_CALL_FINISHED;
-    call->code = code;
-    call->outcome = outcome;
-    call->what = what;
-    call->retryable = false;
-    call->data = NULL;
-    call->data_bytes = 0;
-}
 
 /* Whether the end of the connection proves that the call's frame was not read:
  * the rule of ECONNRESET in spec/call-semantics.md. With shared memory the start
@@ -146,7 +60,7 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
     call->untouched = call->by_memory ? loss->end != NC_ENDED_HERE &&
                                             mark_of(client, call) == NC_MARK_NONE
                                       : nc_frame_is_untouched(client, call);
-    nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
+    nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
     call->retryable =
         loss->retryable && !too_late && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
@@ -160,12 +74,11 @@ void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool bef
     struct nc_loss seen = *loss;
     if (seen.end == NC_RESET_BY_SERVER && nc_calls_on_connection(client) > 1)
         seen.end = NC_CLOSED_BY_SERVER;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (nc_call_is_on_connection(call)) {
             lose(client, call, &seen);
         } else if (call->state == NC_CALL_PENDING && before_welcome) {
-            nc_call_finish(call, loss->code, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
+            nc_call_finish(client, call, loss->code, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
             call->retryable = loss->retryable;
         }
     }
@@ -175,13 +88,12 @@ void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool bef
  * whatever it names. */
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 {
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
         bool taken = call->id <= last_served_id && nc_frame_is_written(client, call);
         bool too_late = call->state == NC_CALL_CANCELLING;
         if (!nc_call_is_on_connection(call) || taken)
             continue;
-        nc_call_finish(call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : -NEARCALL_E_UNAVAILABLE,
+        nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : -NEARCALL_E_UNAVAILABLE,
                        NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the server is stopping and did not take the call");
         call->retryable = !too_late;
@@ -198,9 +110,9 @@ static int outcome_of_expiry(const nearcall_client *client, const struct nc_call
                : NEARCALL_OUTCOME_UNKNOWN;
 }
 
-static void finish_expired(struct nc_call *call, int outcome)
+static void finish_expired(nearcall_client *client, struct nc_call *call, int outcome)
 {
-    nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
                    "the deadline passed before the reply came");
 }
 
@@ -212,7 +124,7 @@ static void expire_unwritten(nearcall_client *client, struct nc_call *call)
     bool begun = !nc_frame_is_untouched(client, call);
     if (!begun)
         nc_output_remove(client, call);
-    nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "the deadline passed before the request was sent; the server does not read");
     if (begun)
         nc_connection_lost(client, &loss,
@@ -224,65 +136,79 @@ static void expire_unwritten(nearcall_client *client, struct nc_call *call)
 static void ask_whether_it_began(nearcall_client *client, struct nc_call *call)
 {
     if (nc_reply_has_begun(client, call)) {
-        finish_expired(call, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+        finish_expired(client, call, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
     } else if (!nc_connection_usable(client)) {
-        finish_expired(call, NEARCALL_OUTCOME_UNKNOWN);
+        finish_expired(client, call, NEARCALL_OUTCOME_UNKNOWN);
     } else {
         call->state = NC_CALL_CANCELLING;
         call->grace_ns = nc_after_ms(client->now_ns, NC_CANCEL_GRACE_MS);
+        nc_calls_look_by(client, call->grace_ns);
         nc_send_cancel(client, call);
     }
+}
+
+/* Nothing of it was given to the connection. */
+static void expire_pending(nearcall_client *client, struct nc_call *call)
+{
+    bool is_full = nc_connection_usable(client) && !nc_connection_has_room(client);
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   is_full ? "the deadline passed while the server ran as many calls of this "
+                             "connection as it allows; see its option calls_in_flight_max"
+                           : "the deadline passed before there was a connection to the server");
 }
 
 /* The call's deadline, or its grace, has passed. */
 void nc_call_expire(nearcall_client *client, struct nc_call *call)
 {
     if (call->state == NC_CALL_PENDING)
-        nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "the deadline passed before there was a connection to the server");
+        expire_pending(client, call);
     else if (call->state == NC_CALL_CANCELLING)
-        finish_expired(call, outcome_of_expiry(client, call));
+        finish_expired(client, call, outcome_of_expiry(client, call));
     else if (!nc_frame_is_written(client, call))
         expire_unwritten(client, call);
     else if (call->type != NC_REQUEST)
-        finish_expired(call, NEARCALL_OUTCOME_NOT_EXECUTED);
+        finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
     else
         ask_whether_it_began(client, call);
 }
 
-/* When the first of the calls on the connection has to be looked at. */
-int64_t nc_calls_timer_ns(const nearcall_client *client)
+/* Whether one could make use of a connection. */
+bool nc_calls_wait_for_connection(const nearcall_client *client)
 {
-    int64_t timer_ns = NC_NEVER;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        const struct nc_call *call = &client->calls[i];
-        if (nc_call_is_on_connection(call))
-            timer_ns = nc_earlier(timer_ns, call->state == NC_CALL_CANCELLING ? call->grace_ns
-                                                                              : call->deadline_ns);
-    }
-    return timer_ns;
+    const struct nc_call *call = client->calls.used;
+    while (call && call->state != NC_CALL_PENDING)
+        call = call->next;
+    return call != NULL;
 }
 
 /* The latest deadline of the calls that wait for a connection; 0 when none does. */
 int64_t nc_calls_pending_deadline_ns(const nearcall_client *client)
 {
     int64_t latest_ns = 0;
-    for (size_t i = 0; i < NC_CALLS; i++)
-        if (client->calls[i].state == NC_CALL_PENDING && client->calls[i].deadline_ns > latest_ns)
-            latest_ns = client->calls[i].deadline_ns;
+    for (const struct nc_call *call = client->calls.used; call; call = call->next)
+        if (call->state == NC_CALL_PENDING && call->deadline_ns > latest_ns)
+            latest_ns = call->deadline_ns;
     return latest_ns;
+}
+
+static int64_t timer_of(const struct nc_call *call)
+{
+    if (call->state == NC_CALL_FINISHED)
+        return NC_NEVER;
+    return call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
 }
 
 void nc_call_expire_all(nearcall_client *client)
 {
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
-        if (call->state == NC_CALL_FREE || call->state == NC_CALL_FINISHED)
-            continue;
-        int64_t until = call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
-        if (client->now_ns >= until)
+    int64_t next_ns = NC_NEVER;
+    if (client->now_ns < client->calls.timer_ns)
+        return;
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (client->now_ns >= timer_of(call))
             nc_call_expire(client, call);
+        next_ns = nc_earlier(next_ns, timer_of(call));
     }
+    client->calls.timer_ns = next_ns;
 }
 
 /* ---- Giving up, forking, handing out ---- */
@@ -296,36 +222,18 @@ void nc_call_give_up(nearcall_client *client, struct nc_call *call)
     nc_call_free(client, call);
 }
 
-static void leave_to_parent(struct nc_call *call)
+void nc_leave_to_parent(nearcall_client *client, struct nc_call *call)
 {
-    nc_call_finish(call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
+    nc_call_finish(client, call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
                    "the call belongs to the parent of this forked process");
 }
 
 /* In a child: what was in flight is the parent's. */
 void nc_calls_after_fork(nearcall_client *client)
 {
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
-        if (call->state != NC_CALL_FREE && call->state != NC_CALL_FINISHED)
-            leave_to_parent(call);
-    }
-}
-
-/* The same when another thread was inside: what it was changing is left where it is,
- * and calls that only that thread knows of are nobody's. */
-void nc_calls_after_busy_fork(nearcall_client *client)
-{
-    client->calls_used = 0;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
-        memset(&call->store, 0, sizeof(call->store));
-        if (call->state != NC_CALL_FREE && call->known) {
-            leave_to_parent(call);
-            client->calls_used++;
-        } else {
-            memset(call, 0, sizeof(*call));
-        }
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->state != NC_CALL_FINISHED)
+            nc_leave_to_parent(client, call);
     }
 }
 

@@ -7,8 +7,8 @@
 
 #define VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
 #define VERSION(major, minor, patch) VERSION_TEXT(major, minor, patch)
-/* As many as calls can be answered at most; a server that sends more does not stop. */
-#define TRIES_TO_SLEEP NC_CALLS
+/* Many times what a ring holds: a server that sends more does not stop. */
+#define TRIES_TO_SLEEP 64
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 #define THIS_VERSION VERSION(NEARCALL_VERSION_MAJOR, NEARCALL_VERSION_MINOR, NEARCALL_VERSION_PATCH)
@@ -101,7 +101,7 @@ int nc_enter(nearcall_client *client)
 void nc_sleep_outside(nearcall_client *client)
 {
     struct nc_memory *memory = &client->connection.memory;
-    if (client->calls_used == 0)
+    if (client->calls.used_count == 0)
         return;
     for (int i = 0; i < TRIES_TO_SLEEP && nc_memory_is_used(memory) && !nc_forked_inside(client) &&
                     !nc_memory_fall_asleep(memory);
@@ -173,6 +173,9 @@ static int check_options(nearcall_client *client, const nearcall_options *option
                        "0, or " TEXT(NC_PEER_FRAME_BYTES_MIN) " to " TEXT(NC_FRAME_BYTES_MAX_CEILING));
     if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
         return invalid(client, "attempts_max", options->attempts_max, "0 to " TEXT(NC_ATTEMPTS_MAX_CEILING));
+    if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
+        return invalid(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
+                       "0 to " TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
     if (options->server_user_ids_count && !options->server_user_ids)
         return invalid(client, "server_user_ids_count", options->server_user_ids_count,
                        "0 when server_user_ids is NULL");
@@ -198,6 +201,9 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     options->frame_bytes_max =
         given->frame_bytes_max ? given->frame_bytes_max : NC_FRAME_BYTES_MAX;
     options->attempts_max = given->attempts_max ? given->attempts_max : NC_ATTEMPTS_MAX;
+    options->calls_in_flight_max = given->calls_in_flight_max
+                                       ? (uint32_t)given->calls_in_flight_max
+                                       : NC_CLIENT_CALLS_IN_FLIGHT_MAX;
     options->name = copy_of(given->name ? given->name : "libnearcall/" THIS_VERSION);
     if (!options->name)
         return nc_fail_no_memory(client, "the options");
@@ -258,6 +264,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     if (!client)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
     client->connection.fd = -1;
+    nc_calls_init(&client->calls);
     nc_fork_guard_arm(&client->guard);
     seed_random(client);
     int r = fill(client, address, options);
@@ -277,11 +284,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_writer_drop(client);
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        nc_buffer_free(&client->calls[i].store);
-        nc_files_release(&client->calls[i].files);
-        nc_files_release(&client->calls[i].reply_files);
-    }
+    nc_calls_free(&client->calls);
     nc_files_release(&client->lent_files);
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);

@@ -22,7 +22,9 @@
 #include "transport_sharedmemory.h"
 #include "wire.h"
 
-#define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX
+/* The most calls a handle can have; ids are counted by it. A power of two. */
+#define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING
+#define NC_CALLS_IN_CHUNK 64
 #define NC_FUNCTION_BUCKETS 64
 #define NC_LOST_TEXT_BYTES 512
 #define NC_SOFTWARE_NAME_BYTES_MAX 255
@@ -70,11 +72,24 @@ enum nc_call_state {
     NC_CALL_FINISHED
 };
 
+/* A line of calls in the order they joined it. */
+struct nc_queue {
+    struct nc_call *first;
+    struct nc_call *last;
+    unsigned count;
+};
+
 /* Call number i of the table has ids that leave i when divided by NC_CALLS: so it is
- * found at once, and no two calls in flight share a start mark. */
+ * found at once. */
 struct nc_call {
     nearcall_call_id id; /* also on the wire; 0 while free or not yet drawn */
     enum nc_call_state state;
+    uint32_t number;
+    struct nc_call *next; /* of those in use, or of the free */
+    struct nc_call *former; /* of those in use */
+    struct nc_queue *queue; /* client->pending, client->finished, or NULL: in none */
+    struct nc_call *queue_next;
+    struct nc_call *queue_former;
     enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
     bool synchronous; /* belongs to client->sync, unknown to the user */
     bool known; /* the user was given its id */
@@ -109,6 +124,21 @@ struct nc_call {
     uint8_t reply_codec;
 };
 
+/* All calls of a handle. A chunk is published whole, by one store; who finds the rest
+ * half-way, in a child, makes it anew from the states of the calls. */
+struct nc_calls {
+    struct nc_call *chunks[NC_CALLS / NC_CALLS_IN_CHUNK]; /* NULL from the first not needed yet */
+    struct nc_call first_chunk[NC_CALLS_IN_CHUNK];
+    struct nc_call *free;
+    struct nc_call *free_last; /* meaningless when there is none */
+    struct nc_call *used;
+    unsigned used_count;
+    struct nc_queue pending; /* those that are not waited for from their beginning */
+    struct nc_queue finished; /* those that their user may fetch */
+    bool unreported; /* one has finished since nearcall_process() told of them */
+    int64_t timer_ns; /* no call in use has to be looked at before */
+};
+
 /* ---- Connection ---- */
 
 enum nc_connection_state {
@@ -140,9 +170,13 @@ struct nc_connection {
     uint64_t written; /* frame bytes the kernel took since the welcome */
     bool has_files; /* a request with descriptors may be in the output */
     bool refused; /* the kernel did not take them; tried again at retry_ns */
-    uint64_t first_id;
+    uint64_t first_id; /* of requests; they rise in the order of sending */
     uint64_t last_id;
+    uint64_t first_ping_id;
     uint64_t last_ping_id;
+    /* Requests the server has not answered yet, those included that nobody waits for
+     * any more: they count against what it allows. */
+    uint32_t unanswered;
     bool draining;
     bool non_blocking; /* the descriptor's mode */
     bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
@@ -182,6 +216,7 @@ struct nc_options {
     uint32_t flags;
     uint32_t frame_bytes_max;
     uint32_t attempts_max;
+    uint32_t calls_in_flight_max;
     uint32_t server_user_ids_count;
     uint32_t *server_user_ids;
     char *name;
@@ -219,8 +254,7 @@ struct nearcall_client {
     uint64_t random;
     struct nc_embed embed;
     struct nc_connection connection;
-    struct nc_call calls[NC_CALLS];
-    unsigned calls_used;
+    struct nc_calls calls;
     /* Its user was told what to watch, or will be without asking: so that the
      * descriptor wakes it, the handle sleeps while it is outside. */
     bool watched;
@@ -295,6 +329,13 @@ static inline bool nc_connection_usable(const nearcall_client *client)
     return client->connection.state == NC_READY && !client->connection.draining;
 }
 
+/* Whether the server lets one more request be sent. */
+static inline bool nc_connection_has_room(const nearcall_client *client)
+{
+    uint32_t allowed = client->connection.welcome.calls_in_flight_max;
+    return allowed == 0 || client->connection.unanswered < allowed;
+}
+
 /* A connection that drains and has answered all it carried. */
 bool nc_connection_is_over(const nearcall_client *client);
 
@@ -310,6 +351,18 @@ void nc_send_later(nearcall_client *client);
 bool nc_may_send_again(nearcall_client *client);
 
 /* send.c */
+/* Whether it is the call's turn. Those that wait in line are sent by nc_send_pending(). */
+static inline bool nc_may_send(const nearcall_client *client, const struct nc_call *call)
+{
+    return nc_connection_usable(client) &&
+           (call->type == NC_PING ||
+            (!client->calls.pending.first && nc_connection_has_room(client)));
+}
+static inline bool nc_may_send_pending(const nearcall_client *client)
+{
+    return client->calls.pending.first && nc_connection_usable(client) &&
+           nc_connection_has_room(client);
+}
 void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
 void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t bytes);
@@ -333,6 +386,7 @@ enum { NC_RECEIVED = 1, NC_NOTHING = 0 };
 int nc_receive(nearcall_client *client, int flags);
 int nc_receive_socket(nearcall_client *client, int flags);
 void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame);
+void nc_answer_came(struct nc_connection *connection, const struct nc_frame *frame);
 void nc_dispatch(nearcall_client *client);
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                     struct nc_fault *fault);
@@ -354,26 +408,46 @@ int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame 
                         struct nc_fault *fault);
 bool nc_keep_files(nearcall_client *client, struct nc_call *call);
 
-/* call.c */
+/* calls.c */
+void nc_calls_init(struct nc_calls *calls);
+void nc_calls_free(struct nc_calls *calls);
 struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
                             nearcall_function *function, int64_t deadline_ns);
-struct nc_call *nc_call_by_id(nearcall_client *client, nearcall_call_id id);
 void nc_call_draw_id(nearcall_client *client, struct nc_call *call);
+void nc_call_free(nearcall_client *client, struct nc_call *call);
+void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call);
+void nc_call_leave_queue(struct nc_call *call);
+void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
+                    const char *what);
+void nc_call_begin_again(struct nc_call *call);
+void nc_calls_after_busy_fork(nearcall_client *client);
 static inline bool nc_call_is_on_connection(const struct nc_call *call)
 {
     return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
 }
-void nc_call_finish(struct nc_call *call, int code, int outcome, const char *what);
+/* NULL: the handle has no such call. */
+static inline struct nc_call *nc_call_by_id(const nearcall_client *client, nearcall_call_id id)
+{
+    struct nc_call *chunk = client->calls.chunks[id % NC_CALLS / NC_CALLS_IN_CHUNK];
+    struct nc_call *call = chunk ? &chunk[id % NC_CALLS_IN_CHUNK] : NULL;
+    return call && id != 0 && call->id == id && call->state != NC_CALL_FREE ? call : NULL;
+}
+static inline void nc_calls_look_by(nearcall_client *client, int64_t until_ns)
+{
+    if (until_ns < client->calls.timer_ns)
+        client->calls.timer_ns = until_ns;
+}
+
+/* call.c */
+void nc_leave_to_parent(nearcall_client *client, struct nc_call *call);
 void nc_call_expire(nearcall_client *client, struct nc_call *call);
 void nc_call_expire_all(nearcall_client *client);
-int64_t nc_calls_timer_ns(const nearcall_client *client);
+bool nc_calls_wait_for_connection(const nearcall_client *client);
 int64_t nc_calls_pending_deadline_ns(const nearcall_client *client);
 void nc_call_give_up(nearcall_client *client, struct nc_call *call);
-void nc_call_free(nearcall_client *client, struct nc_call *call);
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id);
 void nc_calls_after_fork(nearcall_client *client);
-void nc_calls_after_busy_fork(nearcall_client *client);
 unsigned nc_calls_on_connection(const nearcall_client *client);
 int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
 static inline bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)
@@ -417,7 +491,7 @@ void nc_functions_free(nearcall_client *client);
 struct nc_description *nc_description_new(const uint8_t *data, size_t bytes);
 struct nc_encoding nc_encoding_of(const nearcall_function *function, int codec);
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding);
-void nc_description_unsent(struct nc_call *call);
+void nc_description_unsent(nearcall_client *client, struct nc_call *call);
 void nc_description_refused(const struct nc_call *call);
 
 /* request_buffer.c: where a request is built. */

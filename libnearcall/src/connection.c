@@ -28,7 +28,8 @@ static void reset(struct nc_connection *connection)
     connection->borrowed_bytes = 0;
     connection->written = 0;
     connection->first_id = connection->last_id = 0;
-    connection->last_ping_id = 0;
+    connection->first_ping_id = connection->last_ping_id = 0;
+    connection->unanswered = 0;
     connection->draining = false;
     connection->receive_timeout_ns = 0;
     connection->memory_came = false;
@@ -284,7 +285,7 @@ void nc_connection_expect(nearcall_client *client, int64_t deadline_ns)
     struct nc_connection *connection = &client->connection;
     if (connection->state == NC_CLOSED || connection->state == NC_READY)
         return;
-    if (nc_calls_pending_deadline_ns(client) == 0)
+    if (!nc_calls_wait_for_connection(client))
         limit_connecting(client);
     if (deadline_ns > connection->connect_deadline_ns)
         wait_until(connection, deadline_ns);

@@ -92,9 +92,9 @@ bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_enco
 }
 
 /* Ends a call that is outdated so. */
-void nc_description_unsent(struct nc_call *call)
+void nc_description_unsent(nearcall_client *client, struct nc_call *call)
 {
-    nc_call_finish(call, -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+    nc_call_finish(client, call, -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "the request was encoded by the description of a server that another has "
                    "replaced since, and was not sent; find the function again and encode anew");
     if (call->encoding.schema_hash == call->function->description_hash)

@@ -81,8 +81,8 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
 
 static bool is_in_use(const nearcall_client *client, const nearcall_function *function)
 {
-    for (size_t i = 0; i < NC_CALLS; i++)
-        if (client->calls[i].state != NC_CALL_FREE && client->calls[i].function == function)
+    for (const struct nc_call *call = client->calls.used; call; call = call->next)
+        if (call->function == function)
             return true;
     return false;
 }
@@ -187,7 +187,7 @@ static int find_begin(nearcall_client *client, const char *name, size_t name_byt
     if (!call)
         return r;
     if (nc_function_is_described(client, function)) {
-        nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
         nc_call_draw_id(client, call);
         call->known = true;
         *ret_call = call->id;

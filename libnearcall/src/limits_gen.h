@@ -83,8 +83,9 @@
 #define NC_ATTEMPTS_MAX 3
 #define NC_ATTEMPTS_MAX_CEILING 16
 
-/* calls: calls one handle of libnearcall holds at a time. */
-#define NC_CLIENT_CALLS_IN_FLIGHT_MAX 64
+/* calls: calls one handle of libnearcall holds at a time: waiting to be sent, sent, or finished and not fetched. */
+#define NC_CLIENT_CALLS_IN_FLIGHT_MAX 1024
+#define NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING 16384
 
 /* ms: from the drain frame to closing what has not finished. */
 #define NC_DRAIN_TIMEOUT_MS 30000

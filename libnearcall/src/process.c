@@ -27,7 +27,7 @@ static void promise_to_wake(const nearcall_client *asked)
     nearcall_client *client = (nearcall_client *)(uintptr_t)asked; /* no handle is made const */
     struct nc_memory *memory = &client->connection.memory;
     client->watched = true;
-    if (client->calls_used && nc_memory_is_used(memory))
+    if (client->calls.used_count && nc_memory_is_used(memory))
         (void)nc_memory_fall_asleep(memory);
 }
 
@@ -35,7 +35,7 @@ static void promise_to_wake(const nearcall_client *asked)
 static bool frames_wait(const nearcall_client *client)
 {
     const struct nc_memory *memory = &client->connection.memory;
-    return client->calls_used && nc_memory_is_used(memory) && nc_memory_is_ready(memory);
+    return client->calls.used_count && nc_memory_is_used(memory) && nc_memory_is_ready(memory);
 }
 
 NEARCALL_API int nearcall_fd(const nearcall_client *client)
@@ -54,28 +54,16 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
     return nc_connection_events(client);
 }
 
-static bool is_finished_for_user(const struct nc_call *call)
+/* What nearcall_process() does at once, without the descriptor having told. */
+static bool is_due(const nearcall_client *client)
 {
-    return call->state == NC_CALL_FINISHED && !call->synchronous;
-}
-
-/* When the call needs nearcall_process() even if its descriptor stays silent. */
-static int64_t call_timer_ns(const nearcall_client *client, const struct nc_call *call)
-{
-    switch (call->state) {
-    case NC_CALL_FREE:
-        return NC_NEVER;
-    case NC_CALL_CANCELLING:
-        return call->grace_ns;
-    case NC_CALL_FINISHED:
-        return call->synchronous ? NC_NEVER : 0;
-    case NC_CALL_PENDING:
-        return client->connection.state == NC_CLOSED || nc_connection_is_over(client)
-                   ? 0
-                   : call->deadline_ns;
-    default:
-        return call->deadline_ns;
-    }
+    const struct nc_calls *calls = &client->calls;
+    if (frames_wait(client) || (calls->unreported && calls->finished.first))
+        return true;
+    if (!calls->pending.first)
+        return false;
+    return client->connection.state == NC_CLOSED || nc_connection_is_over(client) ||
+           nc_may_send_pending(client);
 }
 
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
@@ -83,13 +71,11 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
     if (!is_usable(client))
         return -1;
     if (nc_forked(&client->guard))
-        return client->calls_used ? 0 : -1;
+        return client->calls.used_count ? 0 : -1;
     promise_to_wake(client);
-    if (frames_wait(client))
+    if (is_due(client))
         return 0;
-    int64_t timer_ns = nc_connection_timer_ns(client);
-    for (size_t i = 0; i < NC_CALLS; i++)
-        timer_ns = nc_earlier(timer_ns, call_timer_ns(client, &client->calls[i]));
+    int64_t timer_ns = nc_earlier(nc_connection_timer_ns(client), client->calls.timer_ns);
     if (timer_ns == NC_NEVER)
         return -1;
     int64_t remaining_ns = timer_ns - nc_now_ns();
@@ -99,11 +85,10 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
 /* Calls that wait while a connection drained get a new one once it is gone. */
 static void connect_for_pending(nearcall_client *client)
 {
-    int64_t deadline_ns = nc_calls_pending_deadline_ns(client);
     if (nc_connection_is_over(client))
         nc_connection_close(client);
-    if (client->connection.state == NC_CLOSED && deadline_ns > 0)
-        nc_connection_start(client, deadline_ns);
+    if (client->connection.state == NC_CLOSED && client->calls.pending.first)
+        nc_connection_start(client, nc_calls_pending_deadline_ns(client));
 }
 
 static void read_all(nearcall_client *client)
@@ -123,6 +108,7 @@ static void make_progress(nearcall_client *client)
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
         nc_flush(client);
     read_all(client);
+    nc_send_pending(client);
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
         nc_flush(client); /* answers to pings that were just read */
     nc_sleep_outside(client);
@@ -130,7 +116,6 @@ static void make_progress(nearcall_client *client)
 
 static int process(nearcall_client *client)
 {
-    int count = 0;
     client->lost_code = 0;
     make_progress(client);
     nc_call_expire_all(client);
@@ -138,9 +123,8 @@ static int process(nearcall_client *client)
     connect_for_pending(client);
     if (lost_code)
         return nc_fail(client, -lost_code, NEARCALL_OUTCOME_UNKNOWN, "%s", client->lost_text);
-    for (size_t i = 0; i < NC_CALLS; i++)
-        count += is_finished_for_user(&client->calls[i]);
-    return count;
+    client->calls.unreported = false;
+    return (int)client->calls.finished.count;
 }
 
 NEARCALL_API int nearcall_process(nearcall_client *client)
@@ -153,13 +137,6 @@ NEARCALL_API int nearcall_process(nearcall_client *client)
 
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)
 {
-    nearcall_call_id first = 0;
-    if (!is_usable(client))
-        return 0;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        const struct nc_call *call = &client->calls[i];
-        if (is_finished_for_user(call) && (first == 0 || call->id < first))
-            first = call->id;
-    }
-    return first;
+    const struct nc_call *first = is_usable(client) ? client->calls.finished.first : NULL;
+    return first ? first->id : 0;
 }

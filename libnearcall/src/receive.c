@@ -28,10 +28,10 @@ static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *f
         call->type != NC_REQUEST || !nc_frame_is_written(client, call))
         return;
     if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
-        nc_call_finish(call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+        nc_call_finish(client, call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        "the reply is larger than this handle accepts; see frame_bytes_max");
     else
-        nc_call_finish(call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+        nc_call_finish(client, call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        client->lost_text);
 }
 
@@ -91,21 +91,21 @@ static void keep_result(nearcall_client *client, struct nc_call *call, const uin
 
 /* The deadline is final: of an answer that came after it only that the function did
  * not run, or that its result is gone, is worth telling. */
-static void finish_too_late(struct nc_call *call, int outcome)
+static void finish_too_late(nearcall_client *client, struct nc_call *call, int outcome)
 {
     if (outcome != NEARCALL_OUTCOME_NOT_EXECUTED &&
         outcome != NEARCALL_OUTCOME_EXECUTED_RESULT_LOST)
         outcome = NEARCALL_OUTCOME_UNKNOWN;
-    nc_call_finish(call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
                    "the deadline passed before the reply came");
 }
 
 static void finish_find(nearcall_client *client, struct nc_call *call, const uint8_t *payload,
                         size_t bytes)
 {
-    nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+    nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
     if (nc_function_learn(client, call->function, payload, bytes) < 0)
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "no memory for the function's description");
     else
         keep_result(client, call, payload, bytes);
@@ -127,11 +127,11 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
     call->function->id_hash = client->connection.welcome.schema_hash;
     call->reply_codec = frame->codec;
     if (call->state == NC_CALL_CANCELLING) {
-        finish_too_late(call, NEARCALL_OUTCOME_UNKNOWN);
+        finish_too_late(client, call, NEARCALL_OUTCOME_UNKNOWN);
     } else if (call->type == NC_RESOLVE) {
         finish_find(client, call, payload, bytes);
     } else if (nc_keep_files(client, call)) {
-        nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
         keep_result(client, call, payload, bytes);
     }
     return 0;
@@ -180,10 +180,10 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
     if (!call)
         return 0;
     if (call->state == NC_CALL_CANCELLING) {
-        finish_too_late(call, outcome);
+        finish_too_late(client, call, outcome);
         return 0;
     }
-    nc_call_finish(call, code, outcome, NULL);
+    nc_call_finish(client, call, code, outcome, NULL);
     call->retryable = code == -NEARCALL_E_UNAVAILABLE && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
     nc_description_refused(call);
     keep_result(client, call, payload, bytes);
@@ -208,11 +208,11 @@ static int on_pong(nearcall_client *client, const struct nc_frame *frame, const 
 {
     (void)frame;
     uint64_t id = bytes == sizeof(id) ? nc_get_u64(payload) : 0;
-    if (id == 0 || id > client->connection.last_ping_id || id < client->connection.first_id)
+    if (id == 0 || id > client->connection.last_ping_id || id < client->connection.first_ping_id)
         return refuse(fault, "PONG", "payload", id, "that of a PING that was sent");
     struct nc_call *call = nc_call_by_id(client, id);
     if (call && call->type == NC_PING && nc_call_is_on_connection(call))
-        nc_call_finish(call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
     return 0;
 }
 
@@ -282,6 +282,7 @@ static void skip_if_given_up(nearcall_client *client, const struct nc_frame *fra
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     if (call && nc_call_is_on_connection(call))
         return;
+    nc_answer_came(connection, frame);
     connection->skip_bytes = NC_FRAME_HEADER_BYTES + (size_t)frame->length - arrived;
     skip_descriptors(connection, frame);
     consume(connection, arrived);
@@ -295,14 +296,23 @@ static bool refuse_extension(nearcall_client *client, const struct nc_frame *fra
     if (fault->code != -NEARCALL_E_UNIMPLEMENTED)
         return false;
     if (call && call->state == NC_CALL_SENT && nc_frame_is_written(client, call))
-        nc_call_finish(call, -NEARCALL_E_UNIMPLEMENTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+        nc_call_finish(client, call, -NEARCALL_E_UNIMPLEMENTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        "the reply carries an extension that this version does not know");
     return true;
+}
+
+/* The server counts the request no longer, whether somebody waits for it or not. */
+void nc_answer_came(struct nc_connection *connection, const struct nc_frame *frame)
+{
+    bool ends_call = frame->type == NC_REPLY || (frame->type == NC_ERROR && frame->call_id != 0);
+    if (ends_call && connection->unanswered > 0)
+        connection->unanswered--;
 }
 
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                     struct nc_fault *fault)
 {
+    nc_answer_came(&client->connection, frame);
     if (frame->extension_bytes &&
         nc_extensions_check(body, frame->extension_bytes, "REPLY", fault) < 0)
         return refuse_extension(client, frame, fault) ? 0 : -1;
@@ -391,13 +401,14 @@ void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame)
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
     int outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    nc_answer_came(&client->connection, frame);
     if (!call || !nc_call_is_on_connection(call))
         return;
     if (frame->type == NC_ERROR) {
         code = known_code(frame->status);
         outcome = known_outcome(frame->status);
     }
-    nc_call_finish(call, code, outcome, "no memory to keep what the server answered");
+    nc_call_finish(client, call, code, outcome, "no memory to keep what the server answered");
 }
 
 /* The rest is dropped as it comes. */

@@ -82,7 +82,7 @@ bool nc_keep_files(nearcall_client *client, struct nc_call *call)
     } else if (!descriptors->frame.truncated) {
         return true;
     }
-    nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, what);
+    nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, what);
     return false;
 }
 

@@ -66,16 +66,15 @@ void nc_request_leave_arena(nearcall_client *client)
 /* The call that sends this request goes on with the copy, or cannot be sent again. */
 static void repoint(nearcall_client *client, const uint8_t *from, const uint8_t *to)
 {
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
-        if (call->state == NC_CALL_FREE || call->payload != from || !from)
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->payload != from || !from)
             continue;
         call->payload = to;
         if (to)
             continue;
         call->retryable = false;
         if (call->state == NC_CALL_PENDING)
-            nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+            nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                            "no memory to keep the request until there is a connection");
     }
 }

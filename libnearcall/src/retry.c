@@ -102,7 +102,7 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
                            "a signal arrived while waiting; nearcall_resume() goes on");
         if (!may_try_again(client, call))
             break;
-        call->state = NC_CALL_PENDING;
+        nc_call_begin_again(call);
         sync->attempts++;
     }
     sync->call = NULL;

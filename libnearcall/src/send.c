@@ -101,6 +101,13 @@ bool nc_queue(nearcall_client *client, const void *data, size_t bytes)
     return nc_buffer_append(&connection->out, data, bytes) == NEARCALL_OK;
 }
 
+/* The frame will not be answered, as the server never sees it. */
+static void uncount(struct nc_connection *connection, const struct nc_call *call)
+{
+    if (call->type != NC_PING && connection->unanswered > 0)
+        connection->unanswered--;
+}
+
 /* Takes a frame of which the kernel has nothing yet out of the output. Frames
  * behind it move forward. */
 void nc_output_remove(nearcall_client *client, struct nc_call *call)
@@ -108,6 +115,7 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *out = &connection->out;
     uint64_t bytes = call->frame_end - call->frame_start;
+    uncount(connection, call);
     size_t from = out->start + (size_t)(call->frame_start - connection->written);
     if (connection->borrowed_bytes) { /* what is borrowed is the tail of the last frame */
         connection->borrowed = NULL;
@@ -117,8 +125,7 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
     }
     memmove(out->data + from, out->data + from + bytes, out->end - from - (size_t)bytes);
     out->end -= (size_t)bytes;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *other = &client->calls[i];
+    for (struct nc_call *other = client->calls.used; other; other = other->next) {
         if (nc_call_is_on_connection(other) && !other->by_memory &&
             other->frame_start > call->frame_start) {
             other->frame_start -= bytes;
@@ -183,24 +190,18 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
     if (call->payload_bytes + nc_extension_bytes(client, call) > welcome->frame_bytes_max) {
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the request is larger than the largest frame the server takes");
         return true;
     }
     if (call->files && !(welcome->features & NC_FEATURE_DESCRIPTORS)) {
-        nc_call_finish(call, -NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(client, call, -NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the server does not let this process pass files or connections; they "
                        "need a local socket, and a server that allows it");
         return true;
     }
     if (nc_encoding_is_outdated(client, &call->encoding)) {
-        nc_description_unsent(call);
-        return true;
-    }
-    if (welcome->calls_in_flight_max && client->calls_used > welcome->calls_in_flight_max &&
-        nc_calls_on_connection(client) >= welcome->calls_in_flight_max) {
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "the server allows no more calls in flight on one connection");
+        nc_description_unsent(client, call);
         return true;
     }
     return false;
@@ -213,7 +214,7 @@ static void no_memory(nearcall_client *client, struct nc_call *call)
         nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
                            client->address_text);
     else
-        nc_call_finish(call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "no memory to send the request");
 }
 
@@ -261,16 +262,22 @@ static void prepare_ping(nearcall_client *client, struct nc_call *call)
     call->payload = call->ping_payload;
     call->payload_bytes = sizeof(call->ping_payload);
     call->sent_ns = nc_now_ns();
+    if (client->connection.first_ping_id == 0)
+        client->connection.first_ping_id = call->id;
     client->connection.last_ping_id = call->id;
 }
 
 void nc_mark_as_sent(nearcall_client *client, struct nc_call *call)
 {
     struct nc_connection *connection = &client->connection;
+    nc_call_leave_queue(call);
     call->state = NC_CALL_SENT;
+    if (call->type == NC_PING)
+        return; /* it has no id on the wire, and may overtake requests that wait */
     if (connection->first_id == 0)
         connection->first_id = call->id;
     connection->last_id = call->id;
+    connection->unanswered++;
 }
 
 static void send_by_socket(nearcall_client *client, struct nc_call *call)
@@ -338,23 +345,12 @@ void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t payloa
     (void)nc_queue(client, bytes, NC_FRAME_HEADER_BYTES + payload_bytes);
 }
 
-static struct nc_call *oldest_pending(nearcall_client *client)
-{
-    struct nc_call *oldest = NULL;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
-        if (call->state == NC_CALL_PENDING && !call->synchronous &&
-            (!oldest || call->id < oldest->id))
-            oldest = call;
-    }
-    return oldest;
-}
-
-/* Requests that waited for the connection, in the order of their ids. */
+/* Requests that waited for the connection, or for others to be answered, in the order of
+ * their ids. */
 void nc_send_pending(nearcall_client *client)
 {
-    struct nc_call *call;
-    while (nc_connection_usable(client) && (call = oldest_pending(client)) != NULL) {
+    while (nc_may_send_pending(client)) {
+        struct nc_call *call = client->calls.pending.first;
         nc_send_call(client, call);
         if (client->connection.borrowed_bytes && nc_output_own(client) < 0) {
             if (nc_frame_is_untouched(client, call))

@@ -13,8 +13,7 @@ static bool waits_with_files(const struct nearcall_client *client, const struct 
 static struct nc_call *first_with_files(nearcall_client *client)
 {
     struct nc_call *first = NULL;
-    for (size_t i = 0; i < NC_CALLS; i++) {
-        struct nc_call *call = &client->calls[i];
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (waits_with_files(client, call) && (!first || call->frame_start < first->frame_start))
             first = call;
     }

@@ -212,8 +212,7 @@ static int pump_memory(nearcall_client *client, int64_t until_ns)
     return r;
 }
 
-/* Waits for the connection until then at most, and does what can be done. */
-int nc_pump(nearcall_client *client, int64_t until_ns)
+static int pump(nearcall_client *client, int64_t until_ns)
 {
     if (nc_memory_is_used(&client->connection.memory))
         return pump_memory(client, until_ns);
@@ -222,8 +221,24 @@ int nc_pump(nearcall_client *client, int64_t until_ns)
     return wait_for_socket(client, until_ns);
 }
 
-/* One step towards a connection. One that drains first answers what it carries, each
- * call within its own deadline. */
+/* Waits for the connection until then at most, and does what can be done. */
+int nc_pump(nearcall_client *client, int64_t until_ns)
+{
+    int r = pump(client, until_ns);
+    if (__builtin_expect(nc_may_send_pending(client), 0))
+        nc_send_pending(client);
+    return r;
+}
+
+/* One that is only begun gets in line by itself; others wait for their turn. */
+static bool is_ready_for(const nearcall_client *client, const struct nc_call *call)
+{
+    return call->synchronous || call->queue ? nc_may_send(client, call)
+                                            : nc_connection_usable(client);
+}
+
+/* One step towards a connection with room. One that drains first answers what it
+ * carries, and one that is full some of it, each call within its own deadline. */
 static int make_ready_once(nearcall_client *client, const struct nc_call *call)
 {
     struct nc_connection *connection = &client->connection;
@@ -234,23 +249,24 @@ static int make_ready_once(nearcall_client *client, const struct nc_call *call)
         nc_connection_start(client, call->deadline_ns);
         return NEARCALL_OK;
     }
-    if (connection->draining)
-        until_ns = nc_earlier(until_ns, nc_calls_timer_ns(client));
-    int r = nc_pump(client, until_ns);
-    if (connection->draining)
-        nc_call_expire_all(client);
+    if (connection->state != NC_READY)
+        return nc_pump(client, until_ns);
+    int r = nc_pump(client, nc_earlier(until_ns, client->calls.timer_ns));
+    nc_call_expire_all(client);
     return r;
 }
 
 /* Until the connection can take the pending call, or the call has failed. */
 int nc_make_ready(nearcall_client *client, struct nc_call *call)
 {
-    while (call->state == NC_CALL_PENDING && !nc_connection_usable(client)) {
+    if (__builtin_expect(nc_may_send_pending(client), 0))
+        nc_send_pending(client);
+    while (call->state == NC_CALL_PENDING && !is_ready_for(client, call)) {
         int r = make_ready_once(client, call);
         if (r < 0)
             return r;
         if (client->now_ns >= call->deadline_ns && call->state == NC_CALL_PENDING &&
-            !nc_connection_usable(client))
+            !is_ready_for(client, call))
             nc_call_expire(client, call);
     }
     return NEARCALL_OK;

@@ -77,7 +77,7 @@ static void fill_the_table(void *address)
     CHECK_INT(nearcall_timeout_ms(client), 0);
     CHECK_INT(nearcall_process(client), 0);
     CHECK_INT(nearcall_timeout_ms(client), -1);
-    for (int i = 0; i < NC_CALLS; i++)
+    for (int i = 0; i < NC_CLIENT_CALLS_IN_FLIGHT_MAX; i++)
         CHECK(nc_call_new(client, NC_RESOLVE, NULL, NC_NEVER) != NULL);
     CHECK_CALL(client, nearcall_find_begin(client, "f", 1, 100, &call),
                NEARCALL_E_RESOURCE_EXHAUSTED);

@@ -197,7 +197,7 @@ static void many_in_flight(void)
             calls[i] = send_one(client, function, i);
         for (int i = 0; i < count; i++) {
             int at = round % 2 ? count - 1 - i : i;
-            CHECK_INT(calls[at] % NC_CALLS, (uint64_t)(nc_call_by_id(client, calls[at]) - client->calls));
+            CHECK_INT(calls[at] % NC_CALLS, nc_call_by_id(client, calls[at])->number);
             CHECK_CALL(client, nearcall_wait(client, calls[at], &reply), NEARCALL_OK);
             CHECK_INT(reply.data[0], at);
         }

@@ -54,7 +54,9 @@ static void with_the_real_server(void)
     nearcall_call_id calls[64], one_more;
     nearcall_reply reply;
     server_start(&server);
-    nearcall_client *client = test_open(server.address, 0);
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    options.calls_in_flight_max = 64;
+    nearcall_client *client = test_open_with(server.address, &options);
     nearcall_function *echo = test_find(client, "echo");
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 63; i++)
