@@ -135,19 +135,6 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
-func TestCallsThroughMemoryDoNotAllocate(t *testing.T) {
-	c := withMemory(t, startServer(t))
-	payload, reply := make([]byte, 300), make([]byte, 0, 300)
-	// The clock of the machine may start a garbage collection in between.
-	if n := testing.AllocsPerRun(2000, func() {
-		if _, err := c.CallRaw(context.Background(), "echo", payload, reply); err != nil {
-			t.Error(err)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations in a call", n)
-	}
-}
-
 func TestMemoryIsOff(t *testing.T) {
 	for name, connect := range map[string]func() (*client.Client, error){
 		"by the caller's option": func() (*client.Client, error) {

@@ -280,47 +280,6 @@ func TestPing(t *testing.T) {
 	expectReply(t, wait(t, call), "")
 }
 
-func TestAllocations(t *testing.T) {
-	p := newPeer(t)
-	c := p.client()
-	conn := make(chan *peerConn)
-	go func() { conn <- p.serve() }()
-	done := begin(context.Background(), c, "echo", nil)
-	fixed := <-conn
-	fixed.reply(fixed.expect(wire.Request), nil)
-	expectReply(t, wait(t, done), "")
-	go fixed.answerInPlace()
-
-	ctx := context.Background()
-	in, out := make([]byte, 64), make([]byte, 0, 64)
-	expectNoAllocations(t, "raw", func() error {
-		_, err := c.CallRaw(ctx, "echo", in, out)
-		return err
-	})
-	number := client.Func1[int64, int64](c, "echo")
-	expectNoAllocations(t, "int64", func() error {
-		_, err := number(ctx, 7)
-		return err
-	})
-	several := client.Func4[float64, bool, time.Duration, uint8, client.None](c, "echo")
-	expectNoAllocations(t, "four arguments", func() error {
-		_, err := several(ctx, 1.5, true, time.Second, 9)
-		return err
-	})
-}
-
-func expectNoAllocations(t *testing.T, what string, call func() error) {
-	t.Helper()
-	allocations := testing.AllocsPerRun(2000, func() {
-		if err := call(); err != nil {
-			t.Error(err)
-		}
-	})
-	if allocations != 0 {
-		t.Errorf("%s: %v allocations per call", what, allocations)
-	}
-}
-
 // answerInPlace turns each request into its reply without allocating: for
 // MessagePack the last argument comes back.
 func (c *peerConn) answerInPlace() {

@@ -1,0 +1,66 @@
+//go:build !race
+
+package client_test
+
+// Under the race detector sync.Pool drops items at random, so that a call may well
+// allocate: what these tests count is true without it only.
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+func TestAllocations(t *testing.T) {
+	p := newPeer(t)
+	c := p.client()
+	conn := make(chan *peerConn)
+	go func() { conn <- p.serve() }()
+	done := begin(context.Background(), c, "echo", nil)
+	fixed := <-conn
+	fixed.reply(fixed.expect(wire.Request), nil)
+	expectReply(t, wait(t, done), "")
+	go fixed.answerInPlace()
+
+	ctx := context.Background()
+	in, out := make([]byte, 64), make([]byte, 0, 64)
+	expectNoAllocations(t, "raw", func() error {
+		_, err := c.CallRaw(ctx, "echo", in, out)
+		return err
+	})
+	number := client.Func1[int64, int64](c, "echo")
+	expectNoAllocations(t, "int64", func() error {
+		_, err := number(ctx, 7)
+		return err
+	})
+	several := client.Func4[float64, bool, time.Duration, uint8, client.None](c, "echo")
+	expectNoAllocations(t, "four arguments", func() error {
+		_, err := several(ctx, 1.5, true, time.Second, 9)
+		return err
+	})
+}
+
+func expectNoAllocations(t *testing.T, what string, call func() error) {
+	t.Helper()
+	allocations := testing.AllocsPerRun(2000, func() {
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+	})
+	if allocations != 0 {
+		t.Errorf("%s: %v allocations per call", what, allocations)
+	}
+}
+
+func TestCallsThroughMemoryDoNotAllocate(t *testing.T) {
+	c := withMemory(t, startServer(t))
+	payload, reply := make([]byte, 300), make([]byte, 0, 300)
+	// The clock of the machine may start a garbage collection in between.
+	expectNoAllocations(t, "through memory", func() error {
+		_, err := c.CallRaw(context.Background(), "echo", payload, reply)
+		return err
+	})
+}
