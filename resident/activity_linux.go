@@ -68,6 +68,14 @@ func (a *activity) endRun() {
 	a.end()
 }
 
+// withdrawRun takes back a run that its launcher has given up before it began.
+func (a *activity) withdrawRun() {
+	a.mu.Lock()
+	a.running--
+	a.mu.Unlock()
+	a.end()
+}
+
 func (a *activity) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,11 +14,13 @@ import (
 // runConcurrently runs the program beside others. It returns when the launcher was
 // told how that ended.
 func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
+	// Counted before it is told: whoever has heard of a run finds it in the report.
+	r.activity.beginRun()
 	if err := conn.Write(request.Frame{Type: request.Running, Second: uint32(unix.Getpid())}); err != nil {
-		p.close() // withdrawn
+		r.activity.withdrawRun()
+		p.close()
 		return
 	}
-	r.activity.beginRun()
 	defer r.activity.endRun()
 	input := p.reopenInput()
 	var files [streams]*os.File

@@ -297,6 +297,7 @@ func begin(t *testing.T, l testlauncher.Launch) *begun {
 
 func (b *begun) line() string {
 	b.t.Helper()
+	must(b.t, b.reader.SetReadDeadline(time.Now().Add(patience)))
 	line, err := b.output.ReadString('\n')
 	must(b.t, err)
 	return strings.TrimSuffix(line, "\n")
@@ -304,6 +305,7 @@ func (b *begun) line() string {
 
 func (b *begun) wait() testlauncher.Outcome {
 	b.t.Helper()
+	must(b.t, b.Conn.SetReadDeadline(time.Now().Add(patience)))
 	outcome, err := b.Wait()
 	must(b.t, err)
 	return outcome

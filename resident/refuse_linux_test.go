@@ -229,27 +229,54 @@ func isReset(err error) bool {
 func TestWithdrawn(t *testing.T) {
 	eachMode(t, func(t *testing.T, _, path string) {
 		startResident(t, path)
-		made := filepath.Join(t.TempDir(), "made")
-		for range 20 {
-			conn, err := testlauncher.Connect(path, os.Environ())
-			must(t, err)
-			must(t, testlauncher.Launch{Program: path, Args: []string{"once", made, "x"}}.Send(conn))
-			raw, err := conn.SyscallConn()
-			must(t, err)
-			must(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RDWR) }))
-			must(t, err)
-			_, err = channel.ReadFrame(conn)
-			must(t, conn.Close())
-			if err == nil {
-				await(t, "the end of a run that had begun", func() bool { return status(t, path).Running == 0 })
-				_ = os.Remove(made)
-				continue
+		// Each has a file of its own: a run that has begun may make it later than its end
+		// is reported, for a goroutine cannot be ended.
+		folder := t.TempDir()
+		var withdrawn []string
+		for number := range 20 {
+			made := filepath.Join(folder, fmt.Sprint(number))
+			if !begunBeforeWithdrawal(t, path, made) {
+				withdrawn = append(withdrawn, made)
 			}
 			// Whoever would run it now comes after all that the resident does with it.
 			run(t, testlauncher.Launch{Program: path})
+		}
+		for _, made := range withdrawn {
 			if _, err := os.Stat(made); err == nil {
-				t.Fatal("it was run without RUNNING")
+				t.Error("it was run without RUNNING:", made)
 			}
 		}
+		await(t, "the end of runs that had begun", func() bool { return status(t, path).Running == 0 })
 	})
+}
+
+// begunBeforeWithdrawal asks for a run, withdraws, and reports whether RUNNING had come.
+func begunBeforeWithdrawal(t *testing.T, path, made string) bool {
+	t.Helper()
+	conn, err := testlauncher.Connect(path, os.Environ())
+	must(t, err)
+	must(t, testlauncher.Launch{Program: path, Args: []string{"once", made, "x"}}.Send(conn))
+	raw, err := conn.SyscallConn()
+	must(t, err)
+	must(t, raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_RDWR) }))
+	must(t, err)
+	_, err = channel.ReadFrame(conn)
+	must(t, conn.Close())
+	return err == nil
+}
+
+// Whoever has heard that a run has begun finds it in the report. (The supervisor of others
+// hears of it from its worker, which may be later.)
+func TestRunIsReportedWhenItHasBegun(t *testing.T) {
+	path := program(t, "concurrent")
+	for range 100 {
+		b := begin(t, testlauncher.Launch{Program: path, Args: []string{"wait"}})
+		if r := status(t, path); r.Running != 1 {
+			t.Fatalf("%d runs are reported, and one goes on", r.Running)
+		}
+		b.line() // it waits for a signal
+		b.signal(syscall.SIGTERM)
+		expect(t, b.wait(), testlauncher.Outcome{Code: 4})
+		await(t, "the report of its end", func() bool { return status(t, path).Running == 0 })
+	}
 }
