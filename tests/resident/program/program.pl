@@ -8,7 +8,7 @@ use JSON::PP ();
 use POSIX ();
 use Nearcall::Resident;
 
-use constant { VERSION => '1', EXIT_BROKEN => 99 };
+use constant { VERSION => '1', EXIT_BROKEN => 99, SIGWINCH => 28 };
 
 # Of the process that loads this: a resident's children have it from there.
 my $is_resident = @ARGV && $ARGV[0] eq '--nearcall-resident';
@@ -105,8 +105,11 @@ my %verbs = (
     },
     size => sub {
         $SIG{WINCH} = sub { say_now('resized ' . `stty size`) };
+        # Open between the two calls only: sleep would sleep on after a signal that
+        # comes just before it, whose handler runs behind it.
+        POSIX::sigprocmask(POSIX::SIG_BLOCK(), POSIX::SigSet->new(SIGWINCH)) or die "sigprocmask: $!";
         say_now('size ' . `stty size`);
-        sleep 60 while 1;
+        POSIX::sigsuspend(POSIX::SigSet->new) while 1;
     },
     line => sub {
         say_now("line of $$> ");

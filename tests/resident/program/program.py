@@ -140,10 +140,28 @@ def child(name: str) -> None:
     print("early")
 
 
+class Signals:
+    """Returns to the interpreter for each signal from its making on.
+
+    pause() alone sleeps through one that comes just before it: it is noticed then, and
+    its handler runs when pause() returns.
+    """
+
+    def __init__(self) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer)
+        # A signal without a handler in Python is not told of, and ends the process.
+
+    def wait_for_ever(self) -> None:
+        while True:
+            os.read(self._reader, 1)
+
+
 def wait() -> None:
+    signals = Signals()
     print("waiting", os.getpid(), flush=True)
-    while True:
-        signal.pause()
+    signals.wait_for_ever()
 
 
 def linger(code: str, name: str) -> int:
@@ -163,9 +181,9 @@ def size() -> None:
         show("resized")
 
     signal.signal(signal.SIGWINCH, show_again)
+    signals = Signals()
     show("size")
-    while True:
-        signal.pause()
+    signals.wait_for_ever()
 
 
 def line() -> None:
@@ -176,9 +194,9 @@ def line() -> None:
 
 def raw() -> None:
     subprocess.run(["stty", "raw", "-echo"], check=True)
+    signals = Signals()
     print("raw", os.getpid(), end="\r\n", flush=True)
-    while True:
-        signal.pause()
+    signals.wait_for_ever()
 
 
 def pager(*command: str) -> None:
