@@ -17,10 +17,20 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 6
 SOAK ?= 1
 
-# Parts of `make test` and `make lint`, in the order in which they run: what
-# fails fastest and explains most comes first.
-TEST_PARTS := test-go test-c test-launcher test-model test-perl test-python test-command test-conformance test-examples test-peers test-windows test-faults fuzz
-LINT_PARTS := lint-generated lint-layers lint-size lint-figures lint-go lint-shell lint-c lint-perl lint-python
+# Parts of `make test`, in the order in which they begin: long ones first. Those that
+# measure time run after all others, with nothing beside them.
+TEST_PARTS := test-faults test-go test-command test-peers test-c test-python test-forks fuzz-c test-windows \
+	test-perl test-examples test-conformance test-launcher fuzz-go test-model
+TEST_ALONE :=
+CHECK_PARTS := check-packages check-c check-perl check-python check-command check-sizes
+LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
+
+# Makes the parts that are given, as tools/runparts says. A signal reaches it itself.
+parts = go build -C tools -o ../build/tools/runparts ./runparts && exec build/tools/runparts
+
+# What parts need, for those who make one alone. Where all of them are made it has been
+# made before, once, and none makes it while another uses it.
+needs = $(if $(NEARCALL_BUILT),,$(1))
 
 ##@ Use
 
@@ -51,11 +61,14 @@ deps: ## install the Debian packages that builds and tests need, or say which
 deps-bench: ## the same for the benchmarks' peers; what is missing is told, and not measured
 	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
 
-test: deps ## every test there is, about 40 minutes on two processors
-	@tools/run-parts test build $(TEST_PARTS)
+check: deps ## the inner loop: build, vet and the quick tests of all languages, in 4 minutes at most
+	@$(parts) -name check -first built -beside '$(CHECK_PARTS)' -bound 10m
+
+test: deps ## every test there is, 25 minutes at most on two processors
+	@$(parts) -name test -first built -beside '$(TEST_PARTS)' -alone '$(TEST_ALONE)'
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files
-	@tools/run-parts lint $(LINT_PARTS)
+	@$(parts) -name lint -beside '$(LINT_PARTS)'
 
 generate: check-go ## write the constants of every language from spec/*.json
 	@go run -C tools ./generate -root ..
@@ -105,12 +118,34 @@ build-perl: ## the Perl binding, in build/perl
 build-python: ## the Python binding's wheel, installed in build/venv
 	@tools/build-python
 
+built: build build-perl build-python ## all of these, and the programs of C that tests run
+	@$(MAKE) -C libnearcall test-programs
+
+##@ Parts of check: what is quick of each
+
+check-packages: check-go
+	@tools/check-packages
+
+check-c:
+	@$(MAKE) -C libnearcall test
+
+check-perl:
+	@tools/test-perl --quick
+
+check-python:
+	@tools/test-python --quick
+
+check-command: check-go
+	@cd cmd/nearcall && go test -short ./...
+
+check-sizes: lint-layers lint-size lint-generated
+
 ##@ Parts of test
 
-test-go: check-go build-launcher ## Go packages, with the race detector
+test-go: check-go $(call needs,build-launcher) ## Go packages, with the race detector
 	@tools/test-go
 
-test-c: build-go ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
+test-c: $(call needs,build-go) ## libnearcall: plain, with sanitizers (two threads as two processes), under valgrind
 	@$(MAKE) -C libnearcall test test-asan test-valgrind test-tsan
 
 test-launcher: ## nearcall-run, by processes that play the resident: plain, with sanitizers
@@ -119,27 +154,28 @@ test-launcher: ## nearcall-run, by processes that play the resident: plain, with
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check
 
-test-perl: build-go build-launcher ## the Perl binding
+test-perl: $(call needs,build-go build-launcher) ## the Perl binding
 	@tools/test-perl
 
-test-python: build-go ## the Python binding
+test-python: $(call needs,build-go) ## the Python binding
 	@tools/test-python
 
-test-command: build-c build-launcher build-perl build-python ## the nearcall command, and the code it generates
-	@cd cmd/nearcall && go test -race ./...
+test-command: $(call needs,build-c build-launcher build-perl build-python) ## the nearcall command, and the code it generates
+	@cd cmd/nearcall && go test -race -vet=off ./...
 
-test-conformance: build build-perl build-python ## every client and server against the vectors
+test-conformance: $(call needs,build build-perl build-python) ## every client and server against the vectors
 	@conformance/run
 
-test-examples: build build-perl build-python ## each example, driven as its users would
+test-examples: $(call needs,build build-perl build-python) ## each example, driven as its users would
 	@examples/test
 
 test-windows: check-go ## what runs on Windows, under Wine; what runs on macOS is compiled
 	@tools/test-windows
 
-test-faults: build build-perl build-python ## forks, kills, stops, bad input, failing system calls
+test-faults: $(call needs,build build-perl build-python) ## kills, stops, bad input, failing system calls
 	@tests/run
-	@$(MAKE) -C libnearcall test-programs
+
+test-forks: $(call needs,built) ## forks from every language, by the ten thousand
 	@tests/forks
 
 test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
@@ -185,4 +221,5 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
-	build-go build-c build-launcher build-manual build-perl build-python $(TEST_PARTS) fuzz-go fuzz-c $(LINT_PARTS) check-go
+	build-go build-c build-launcher build-manual build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
+	$(LINT_PARTS) check-go
