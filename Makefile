@@ -37,11 +37,11 @@ needs = $(if $(NEARCALL_BUILT),,$(1))
 help: ## show this list
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: deps ## forked Perl, Python and C workers call Go; prints a latency table
+demo: deps-build ## forked Perl, Python and C workers call Go; prints a latency table
 	@mkdir -p build
 	@echo 'building; what it says goes to build/demo.log'
-	@$(MAKE) build build-perl build-python >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
-	@examples/demo/run
+	@$(MAKE) -j 3 build-c build-perl demo-python demo-go >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
+	@PYTHON=build/demo/bin/python examples/demo/run
 
 build: build-go build-c build-launcher ## libnearcall and the commands nearcall and nearcall-run, in build/
 
@@ -56,7 +56,11 @@ install: build build-manual ## libnearcall, its header and pkg-config file, near
 
 deps: ## install the Debian packages that builds and tests need, or say which
 	@tools/check-go
-	@tools/install-debian-packages
+	@tools/install-debian-packages tools/debian-packages-build.txt tools/debian-packages.txt
+
+deps-build: ## the same for builds and the demonstration alone
+	@tools/check-go
+	@tools/install-debian-packages tools/debian-packages-build.txt
 
 deps-bench: ## the same for the benchmarks' peers; what is missing is told, and not measured
 	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
@@ -120,6 +124,13 @@ build-python: ## the Python binding's wheel, installed in build/venv
 
 built: build build-perl build-python ## all of these, and the programs of C that tests run
 	@$(MAKE) -C libnearcall test-programs
+
+# What the demonstration needs of the rest, and no more: an environment that can only build.
+demo-python:
+	@tools/build-python tools/python-requirements-build.txt demo
+
+demo-go: check-go
+	@CGO_ENABLED=0 go build -o build/examples/server ./examples/hello/server
 
 ##@ Parts of check: what is quick of each
 
@@ -220,6 +231,6 @@ lint-python: ## ruff and mypy
 check-go:
 	@tools/check-go
 
-.PHONY: help demo build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
+.PHONY: help demo demo-python demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
 	build-go build-c build-launcher build-manual build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
 	$(LINT_PARTS) check-go
