@@ -46,9 +46,11 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
     return client->last_function = intern(client, name, bytes);
 }
 
+/* By the server that is at the other end now: who comes next may have another. */
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
 {
     return function->description && !function->is_refused &&
+           (nc_connection_usable(client) || client->embed.is_direct) &&
            function->description_hash == client->connection.welcome.schema_hash;
 }
 

@@ -235,16 +235,6 @@ int core_channel_take_this(core_pool *pool, core_channel *channel)
     return 0;
 }
 
-void core_channel_note_server(core_channel *channel)
-{
-    uint32_t process_id = nearcall_server_process_id(channel->handle);
-
-    if (process_id == 0 || process_id == channel->server_process_id)
-        return;
-    channel->server_process_id = process_id;
-    channel->server_changes++;
-}
-
 void core_channel_release(core_pool *pool, core_channel *channel)
 {
     Py_ssize_t i;
@@ -252,7 +242,6 @@ void core_channel_release(core_pool *pool, core_channel *channel)
     for (i = 0; i < channel->abandoned_count; i++)
         nearcall_cancel(channel->handle, channel->abandoned[i]);
     channel->abandoned_count = 0;
-    core_channel_note_server(channel);
     channel->busy = 0;
     if (pool->closed)
         close_handle(channel);

@@ -126,28 +126,13 @@ static PyObject *client_call(PyObject *self, PyObject *const *args, Py_ssize_t c
 static PyObject *begin(core_client *client, core_entry *entry, const core_arguments *arguments,
                        core_channel *channel)
 {
-    core_slot *slot;
-    nearcall_call_id id;
+    core_attempt attempt = {.attempts_left = client->pool->options.attempts_max};
     int64_t timeout_ms;
-    PyObject *call = NULL;
-    core_plan *plan;
-    int r;
 
-    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0)
+    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0
+        || core_entry_attempt(client, entry, channel, arguments, timeout_ms, &attempt) < 0)
         return NULL;
-    slot = core_entry_slot(client, entry, channel, &timeout_ms);
-    if (slot == NULL)
-        return NULL;
-    plan = core_plan_keep(slot->plan);
-    if (core_encode_request(client->state, channel, slot->function, plan, arguments) == 0) {
-        r = core_send_request(channel, timeout_ms, &id);
-        if (r == NEARCALL_OK)
-            call = core_call_new(client, channel, id, plan);
-        else if (r != CORE_RAISED)
-            core_raise(client->state, channel->handle, r);
-    }
-    core_plan_drop(plan);
-    return call;
+    return core_call_new(client, entry, channel, arguments, timeout_ms, &attempt);
 }
 
 static PyObject *client_begin(PyObject *self, PyObject *const *args, Py_ssize_t count,
@@ -238,7 +223,7 @@ static PyObject *client_function(PyObject *self, PyObject *name)
         return NULL;
     channel = core_channel_take(client->pool, 0);
     if (channel != NULL) {
-        if (core_entry_slot(client, entry, channel, &timeout_ms) != NULL)
+        if (core_entry_slot(client, entry, channel, 1, &timeout_ms) != NULL)
             function = core_function_new(client, entry);
         core_channel_release(client->pool, channel);
     }

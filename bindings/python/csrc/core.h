@@ -113,8 +113,6 @@ typedef struct core_channel {
     unsigned long owner;           /* the thread that began the calls in flight */
     Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
     Py_ssize_t index;
-    uint32_t server_process_id;    /* as it was seen last */
-    uint32_t server_changes;       /* how often another server was seen */
     nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */
     Py_ssize_t abandoned_count;
 } core_channel;
@@ -149,9 +147,6 @@ core_channel *core_channel_take(core_pool *pool, int pipelining);
 int core_channel_take_this(core_pool *pool, core_channel *channel);
 void core_channel_release(core_pool *pool, core_channel *channel);
 
-/* Looks whether another server answers now than before: its functions may differ. */
-void core_channel_note_server(core_channel *channel);
-
 /* Cancels a call now, or when the channel is released. Never fails. */
 void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_id id);
 
@@ -180,7 +175,6 @@ int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);
 typedef struct core_slot {
     nearcall_function *function;
     uint32_t revision;
-    uint32_t server_changes; /* the channel's, when the function was looked up */
     core_plan *plan;
 } core_slot;
 
@@ -226,9 +220,10 @@ core_entry *core_client_entry(core_client *client, PyObject *name);
 int core_client_check(core_client *client); /* refuses one whose __init__ did not run */
 
 /* Finds the function on a channel, asking the server when it is not known
- * yet; *timeout_ms shrinks by the time that takes. NULL: exception set. */
+ * yet, or with look_again when the library does not know that it is the same; *timeout_ms
+ * shrinks by the time that takes. NULL: exception set. */
 core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel *channel,
-                           int64_t *timeout_ms);
+                           int look_again, int64_t *timeout_ms);
 int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel *channel,
                         nearcall_function *function);
 PyObject *core_entry_call(core_client *client, core_entry *entry,
@@ -236,8 +231,7 @@ PyObject *core_entry_call(core_client *client, core_entry *entry,
 PyObject *core_function_new(core_client *client, core_entry *entry);
 
 /* Makes a slot's plan follow the function's description. */
-int core_slot_refresh(core_state *state, core_slot *slot, const core_channel *channel,
-                      nearcall_function *function);
+int core_slot_refresh(core_state *state, core_slot *slot, nearcall_function *function);
 void core_slot_clear(core_slot *slot);
 
 /* The arguments that METH_FASTCALL | METH_KEYWORDS gives, with timeout= taken
@@ -250,8 +244,43 @@ int core_arguments_set(core_state *state, core_arguments *arguments, PyObject *c
                        Py_ssize_t positional_count, PyObject *names, core_scratch *scratch);
 void core_scratch_clear(core_scratch *scratch);
 
-PyObject *core_call_new(core_client *client, core_channel *channel, nearcall_call_id id,
-                        core_plan *plan);
+/* ---- Trying: a server may come in the place of another and describe a function
+ * otherwise. What was encoded for the former one does not run, and is encoded again. ---- */
+
+typedef struct core_attempt {
+    nearcall_reply *reply;   /* set by a call that is waited for */
+    nearcall_call_id id;     /* set by one that is not: reply is NULL */
+    core_plan *plan;         /* the arguments were encoded by it, and the result is decoded by it; kept */
+    uint32_t revision;       /* the plan's */
+    uint32_t attempts_left;
+} core_attempt;
+
+/* Encodes and sends until it is sent, or has its reply, or fails for good. 0, with a plan
+ * that the caller drops, or -1 with an exception set. */
+int core_entry_attempt(core_client *client, core_entry *entry, core_channel *channel,
+                       const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt);
+
+/* Whether what came of a call may be because of its encoding. */
+int core_is_refused(const core_channel *channel, int r);
+
+/* After an exception, which is set: 1, and none is set any more, when the server's description
+ * is another than the attempt's, and one is left; else 0 with the exception that remains. */
+int core_entry_has_changed(core_client *client, core_entry *entry, core_channel *channel,
+                           int64_t timeout_ms, const core_attempt *attempt);
+
+/* Arguments that outlive the function they were given to. */
+typedef struct core_kept {
+    core_arguments arguments; /* points into values */
+    PyObject **values;
+    Py_ssize_t value_count;
+} core_kept;
+int core_kept_set(core_kept *kept, const core_arguments *arguments);
+void core_kept_clear(core_kept *kept);
+
+/* A call that was begun, with what it takes to begin it again; it takes the attempt's plan over. */
+PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *channel,
+                        const core_arguments *arguments, int64_t timeout_ms,
+                        core_attempt *attempt);
 
 /* ---- Values ---- */
 

@@ -67,19 +67,20 @@ static PyObject *leave(core_engine *engine, core_channel *channel, int r, PyObje
 
 /* ---- Calls ---- */
 
-/* Whether begin() can encode for the function: it was found, on this server. */
-static PyObject *engine_knows(PyObject *self, PyObject *name)
+/* By which description begin() would encode; 0 for a function that was not found. */
+static PyObject *engine_revision(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
     core_channel *channel = enter(engine);
     core_entry *entry = channel == NULL ? NULL : core_entry_lookup(engine->entries, name);
-    int knows = entry != NULL
-                && entry->slots[channel->index].server_changes == channel->server_changes;
+    uint32_t revision = 0;
 
     if (channel == NULL)
         return NULL;
+    if (entry != NULL)
+        revision = nearcall_function_revision(entry->slots[channel->index].function);
     core_channel_release(engine->pool, channel);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(knows);
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(revision);
 }
 
 static PyObject *engine_find(PyObject *self, PyObject *args)
@@ -142,7 +143,6 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
         entry = entry == NULL ? core_entry_new(name) : core_entry_keep(entry);
     if (entry != NULL)
         r = look_up(engine, channel, entry, &function);
-    core_channel_note_server(channel);
     if (r == 0 && core_entry_set_slot(engine->state, entry, channel, function) == 0)
         (void)core_entry_store(engine->entries, entry);
     core_entry_drop(entry);
@@ -200,7 +200,7 @@ static PyObject *begin(core_engine *engine, core_channel *channel, PyObject *nam
     int64_t timeout_ms;
     core_plan *plan;
 
-    if (slot == NULL
+    if (slot == NULL || core_slot_refresh(engine->state, slot, slot->function) < 0
         || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0)
         return NULL;
     plan = core_plan_keep(slot->plan);
@@ -291,7 +291,6 @@ static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
     if (channel == NULL)
         return NULL;
     (void)nearcall_process(channel->handle);
-    core_channel_note_server(channel);
     list = PyList_New(0);
     while (list != NULL && (id = nearcall_next_finished(channel->handle)) != 0) {
         item = fetch(engine, channel, id);
@@ -364,7 +363,8 @@ static PyObject *engine_close(PyObject *self, PyObject *Py_UNUSED(unused))
 }
 
 static PyMethodDef engine_methods[] = {
-    {"knows", engine_knows, METH_O, "knows($self, name, /)\n--\n\nWhether the function was found."},
+    {"revision", engine_revision, METH_O,
+     "revision($self, name, /)\n--\n\nWhich description of a found function begin() encodes by; 0 if it was not found."},
     {"find", engine_find, METH_VARARGS, "find($self, name, timeout, /)\n--\n\nAsk for a function; return the call's id."},
     {"found", engine_found, METH_O, "found($self, name, /)\n--\n\nTake over what a find() that finished has learned."},
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,

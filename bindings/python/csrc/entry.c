@@ -79,8 +79,7 @@ int core_entry_store(PyObject *entries, core_entry *entry)
 
 /* ---- Slots: what each channel knows ---- */
 
-int core_slot_refresh(core_state *state, core_slot *slot, const core_channel *channel,
-                      nearcall_function *function)
+int core_slot_refresh(core_state *state, core_slot *slot, nearcall_function *function)
 {
     uint32_t revision = nearcall_function_revision(function);
     const uint8_t *schema;
@@ -88,7 +87,6 @@ int core_slot_refresh(core_state *state, core_slot *slot, const core_channel *ch
     size_t bytes;
 
     slot->function = function;
-    slot->server_changes = channel->server_changes;
     if (slot->plan != NULL && slot->revision == revision)
         return 0;
     schema = nearcall_function_schema(function, &bytes);
@@ -145,7 +143,6 @@ static nearcall_function *find(core_client *client, core_entry *entry, core_chan
             core_raise(client->state, channel->handle, r);
         return NULL;
     }
-    core_channel_note_server(channel);
     *timeout_ms = core_milliseconds_left(*timeout_ms, started_ms);
     return found;
 }
@@ -155,11 +152,11 @@ int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel
 {
     core_slot *slot = slot_at(entry, channel->index);
 
-    return slot == NULL ? -1 : core_slot_refresh(state, slot, channel, function);
+    return slot == NULL ? -1 : core_slot_refresh(state, slot, function);
 }
 
 core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel *channel,
-                           int64_t *timeout_ms)
+                           int look_again, int64_t *timeout_ms)
 {
     core_slot *slot = slot_at(entry, channel->index);
     nearcall_function *found;
@@ -167,7 +164,7 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
     if (slot == NULL)
         return NULL;
     found = slot->function;
-    if (found == NULL || slot->server_changes != channel->server_changes) {
+    if (found == NULL || look_again) {
         found = find(client, entry, channel, timeout_ms);
         /* Only names that exist are kept: a program may try any number of others. */
         if (found == NULL || core_entry_store(client->entries, entry) < 0)
@@ -175,96 +172,28 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
         /* Another thread may have moved the slots while this one waited. */
         slot = &entry->slots[channel->index];
     }
-    return core_slot_refresh(client->state, slot, channel, found) < 0 ? NULL : slot;
+    return core_slot_refresh(client->state, slot, found) < 0 ? NULL : slot;
 }
 
 /* ---- Calling ---- */
 
-/* A server may have come in the place of another and describe the function
- * differently. Then arguments that were refused, here or there, were not used,
- * and may be tried once more by the new description. */
-
-/* The new server refused what was encoded for the former one. */
-static int is_refused_by_another(const core_channel *channel, int r, uint32_t server_changes)
-{
-    return r == NEARCALL_E_INVALID_ARGUMENT && channel->server_changes != server_changes
-           && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
-}
-
-/* The encoder refused, by a description that may be out of date. Looks who the
- * server is now; true with no exception set if it is another. */
-static int is_out_of_date(core_channel *channel, uint32_t server_changes, int64_t timeout_ms)
-{
-    PyObject *type, *error, *traceback;
-    int r;
-
-    if (!PyErr_ExceptionMatches(PyExc_ValueError))
-        return 0;
-    PyErr_Fetch(&type, &error, &traceback);
-    (void)nearcall_process(channel->handle); /* notices that the connection has ended */
-    r = core_wait_connect(channel, timeout_ms);
-    core_channel_note_server(channel);
-    if (r == CORE_RAISED || channel->server_changes != server_changes) {
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(traceback);
-        return r != CORE_RAISED;
-    }
-    PyErr_Restore(type, error, traceback);
-    return 0;
-}
-
-/* One sending; *ret_refused says that it is worth another. */
-static PyObject *call_once(core_client *client, core_entry *entry, core_channel *channel,
-                           const core_arguments *arguments, int64_t timeout_ms, int *ret_refused)
-{
-    core_state *state = client->state;
-    core_slot *slot = core_entry_slot(client, entry, channel, &timeout_ms);
-    PyObject *result = NULL;
-    uint32_t server_changes;
-    nearcall_reply reply;
-    core_plan *plan;
-    int r;
-
-    if (slot == NULL)
-        return NULL;
-    /* Kept, because an argument's own code can lead to a newer plan. */
-    plan = core_plan_keep(slot->plan);
-    server_changes = slot->server_changes;
-    if (core_encode_request(state, channel, slot->function, plan, arguments) < 0) {
-        if (!*ret_refused)
-            *ret_refused = is_out_of_date(channel, server_changes, timeout_ms);
-        goto done;
-    }
-    r = core_wait_request(channel, timeout_ms, &reply);
-    core_channel_note_server(channel);
-    if (r == NEARCALL_OK)
-        result = core_decode_reply(state, channel->handle, plan, &reply);
-    else if (is_refused_by_another(channel, r, server_changes) && !*ret_refused)
-        *ret_refused = 1;
-    else if (r != CORE_RAISED)
-        core_raise(state, channel->handle, r);
-done:
-    core_plan_drop(plan);
-    return result;
-}
-
 PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arguments *arguments)
 {
+    nearcall_reply reply;
+    core_attempt attempt = {.reply = &reply, .attempts_left = client->pool->options.attempts_max};
+    PyObject *result = NULL;
     core_channel *channel;
-    int64_t timeout_ms, started_ms = core_monotonic_ms();
-    PyObject *result;
-    int refused = 0;
+    int64_t timeout_ms;
 
     if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0)
         return NULL;
     channel = core_channel_take(client->pool, 0);
     if (channel == NULL)
         return NULL;
-    result = call_once(client, entry, channel, arguments, timeout_ms, &refused);
-    if (refused && !PyErr_Occurred() && result == NULL)
-        result = call_once(client, entry, channel, arguments,
-                           core_milliseconds_left(timeout_ms, started_ms), &refused);
+    if (core_entry_attempt(client, entry, channel, arguments, timeout_ms, &attempt) == 0) {
+        result = core_decode_reply(client->state, channel->handle, attempt.plan, &reply);
+        core_plan_drop(attempt.plan);
+    }
     core_channel_release(client->pool, channel);
     return result;
 }

@@ -69,7 +69,7 @@ static PyObject *description_of(core_function *function)
 
     if (channel == NULL)
         return NULL;
-    slot = core_entry_slot(client, function->entry, channel, &timeout_ms);
+    slot = core_entry_slot(client, function->entry, channel, 1, &timeout_ms);
     if (slot != NULL)
         description = Py_NewRef(slot->plan->description);
     core_channel_release(client->pool, channel);

@@ -100,7 +100,7 @@ class AsyncClient:
         attempt = 1
         while True:
             try:
-                return await self._engine.call(name, args, named, deadline)
+                return await self._engine.call(name, args, named, deadline, self._attempts)
             except Unavailable as error:
                 if error.outcome is not Outcome.NOT_EXECUTED or attempt >= self._attempts:
                     raise

@@ -65,6 +65,10 @@ class Lane:
                 future.exception()  # looked at, so that the loop does not report it
             raise
 
+    def look(self) -> None:
+        """Notices what the loop has not come to yet: that the connection has ended."""
+        self._process()
+
     def leave(self, *, ended: bool) -> None:
         """Ends the loop's use of the connection; `ended` tells those who wait that the client was closed."""
         self._stop_watching()

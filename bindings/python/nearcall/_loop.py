@@ -15,7 +15,14 @@ from typing import Any, TypeVar
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
-from nearcall._errors import DeadlineExceeded, InvalidArgument, ResourceExhausted
+from nearcall._errors import (
+    Aborted,
+    DeadlineExceeded,
+    InvalidArgument,
+    NearcallError,
+    ResourceExhausted,
+    Unimplemented,
+)
 from nearcall._lane import Lane
 
 _PLACES_MAX = 64
@@ -49,18 +56,28 @@ class LoopEngine:
         self._lanes: list[Lane] = []
         self._queue: deque[asyncio.Future[Lane]] = deque()
 
-    async def call(self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float) -> Any:
+    async def call(
+        self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float, attempts: int
+    ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
 
         async def call_on(lane: Lane) -> Any:
-            try:
-                return await self._call_once(lane, name, args, named, deadline)
-            except InvalidArgument as error:
-                # Refused by a server that came in the place of the one that had
-                # described the function: once more, by its own description.
-                if error.outcome is not Outcome.NOT_EXECUTED or lane.engine.knows(name):
-                    raise
-            return await self._call_once(lane, name, args, named, deadline)
+            for attempts_left in range(attempts - 1, -1, -1):
+                if not lane.engine.revision(name):
+                    await self._find(lane, name, deadline)
+                revision = lane.engine.revision(name)
+                try:
+                    return await lane.result(
+                        lambda: lane.engine.begin(name, *args, timeout=_seconds_left(deadline), **named)
+                    )
+                except (Aborted, InvalidArgument) as error:
+                    # Refused, here or by a server that came in the place of the one that
+                    # had described the function: once more, by its own description.
+                    if error.outcome is not Outcome.NOT_EXECUTED or not attempts_left:
+                        raise
+                    if not await self._has_changed(lane, name, revision, deadline):
+                        raise
+            raise AssertionError("a call is sent once at least")
 
         return await self._on_some_lane(call_on, deadline)
 
@@ -92,12 +109,15 @@ class LoopEngine:
 
     # ---- One call on one connection ----
 
-    async def _call_once(
-        self, lane: Lane, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float
-    ) -> Any:
-        if not lane.engine.knows(name):
+    async def _has_changed(self, lane: Lane, name: str, revision: int, deadline: float) -> bool:
+        lane.look()
+        try:
             await self._find(lane, name, deadline)
-        return await lane.result(lambda: lane.engine.begin(name, *args, timeout=_seconds_left(deadline), **named))
+        except Unimplemented:
+            raise
+        except NearcallError:
+            return False  # it remains with what is known: the arguments were refused
+        return lane.engine.revision(name) != revision
 
     async def _find(self, lane: Lane, name: str, deadline: float) -> None:
         await lane.result(lambda: lane.engine.find(name, _seconds_left(deadline)))

@@ -1,0 +1,140 @@
+/* Attempts: a server may come in the place of another and describe a function otherwise.
+ * What was refused then, here or there, did not run, and is encoded by the new description. */
+#include "core.h"
+
+/* How an attempt ended that is neither sent nor failed for good; the exception is set. */
+#define REFUSED 1
+
+int core_is_refused(const core_channel *channel, int r)
+{
+    return (r == NEARCALL_E_ABORTED || r == NEARCALL_E_INVALID_ARGUMENT)
+           && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
+}
+
+static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
+                core_attempt *attempt)
+{
+    int r, refused;
+
+    if (attempt->reply != NULL)
+        r = core_wait_request(channel, timeout_ms, attempt->reply);
+    else
+        r = core_send_request(channel, timeout_ms, &attempt->id);
+    if (r == NEARCALL_OK)
+        return 0;
+    if (r == CORE_RAISED)
+        return -1;
+    refused = core_is_refused(channel, r);
+    core_raise(client->state, channel->handle, r);
+    return refused ? REFUSED : -1;
+}
+
+/* 0, REFUSED, or -1. The plan is kept, because an argument's own code can lead to a newer one. */
+static int attempt_once(core_client *client, core_entry *entry, core_channel *channel,
+                        const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
+{
+    core_slot *slot = core_entry_slot(client, entry, channel, 0, &timeout_ms);
+    int r;
+
+    if (slot == NULL)
+        return -1;
+    attempt->plan = core_plan_keep(slot->plan);
+    attempt->revision = slot->revision;
+    attempt->attempts_left--;
+    if (core_encode_request(client->state, channel, slot->function, attempt->plan, arguments) == 0)
+        r = send(client, channel, timeout_ms, attempt);
+    else
+        r = PyErr_ExceptionMatches(PyExc_ValueError) ? REFUSED : -1;
+    if (r != 0)
+        core_plan_drop(attempt->plan);
+    return r;
+}
+
+int core_entry_attempt(core_client *client, core_entry *entry, core_channel *channel,
+                       const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
+{
+    int64_t started_ms = core_monotonic_ms();
+    int64_t left_ms = timeout_ms;
+    int r;
+
+    for (;;) {
+        r = attempt_once(client, entry, channel, arguments, left_ms, attempt);
+        if (r != REFUSED)
+            return r;
+        left_ms = core_milliseconds_left(timeout_ms, started_ms);
+        if (!core_entry_has_changed(client, entry, channel, left_ms, attempt))
+            return -1;
+        left_ms = core_milliseconds_left(timeout_ms, started_ms);
+    }
+}
+
+/* Asks by name, unless the library knows that the description is the server's. */
+static int has_another(core_entry *entry, core_channel *channel, int64_t timeout_ms,
+                       uint32_t revision, int *ret_r)
+{
+    nearcall_function *found;
+
+    (void)nearcall_process(channel->handle); /* notices that the connection has ended */
+    *ret_r = core_wait_find(channel, entry->text, (size_t)entry->text_bytes, timeout_ms, &found);
+    return *ret_r == NEARCALL_OK && nearcall_function_revision(found) != revision;
+}
+
+int core_entry_has_changed(core_client *client, core_entry *entry, core_channel *channel,
+                           int64_t timeout_ms, const core_attempt *attempt)
+{
+    PyObject *type, *error, *traceback;
+    int r, changed;
+
+    if (attempt->attempts_left == 0)
+        return 0;
+    PyErr_Fetch(&type, &error, &traceback);
+    changed = has_another(entry, channel, timeout_ms, attempt->revision, &r);
+    if (!changed && r != CORE_RAISED && r != NEARCALL_E_UNIMPLEMENTED) {
+        PyErr_Restore(type, error, traceback);
+        return 0;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    if (r == NEARCALL_E_UNIMPLEMENTED)
+        core_raise(client->state, channel->handle, r);
+    return changed;
+}
+
+/* ---- Arguments that are kept ---- */
+
+int core_kept_set(core_kept *kept, const core_arguments *arguments)
+{
+    Py_ssize_t i, names = arguments->names == NULL ? 0 : PyTuple_Size(arguments->names);
+
+    *kept = (core_kept){.arguments = *arguments};
+    kept->value_count = arguments->positional_count + names;
+    kept->values = PyMem_Calloc((size_t)kept->value_count + 1, sizeof(*kept->values));
+    if (kept->values == NULL) {
+        kept->value_count = 0;
+        kept->arguments.names = NULL;
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (i = 0; i < arguments->positional_count; i++)
+        kept->values[i] = Py_NewRef(arguments->positional[i]);
+    for (i = 0; i < names; i++)
+        kept->values[arguments->positional_count + i] = Py_NewRef(arguments->named[i]);
+    kept->arguments.positional = kept->values;
+    kept->arguments.named = kept->values + arguments->positional_count;
+    kept->arguments.names = Py_XNewRef(arguments->names);
+    return 0;
+}
+
+/* Dropping them may run code that looks at what holds them: it sees none. */
+void core_kept_clear(core_kept *kept)
+{
+    core_kept former = *kept;
+    Py_ssize_t i;
+
+    *kept = (core_kept){.values = NULL};
+    for (i = 0; i < former.value_count; i++)
+        Py_DECREF(former.values[i]);
+    PyMem_Free(former.values);
+    Py_XDECREF(former.arguments.names);
+}

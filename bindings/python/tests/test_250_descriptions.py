@@ -1,0 +1,262 @@
+"""A server that is replaced by one that declares its functions otherwise: a call never
+runs with arguments that were encoded for the former one."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import nearcall
+from support import Server
+
+CALLS_FOR_MEMORY = 64
+PAUSE = datetime.timedelta(milliseconds=1500)
+
+Call = Callable[..., Any]
+
+
+class Generations:
+    """A server and its successors, at one address."""
+
+    def __init__(self, start: Callable[..., Server], generation: int) -> None:
+        self._start = start
+        self._server = start(f"-generation={generation}")
+        self.address = self._server.address
+
+    def replace(self, generation: int) -> None:
+        self._server.stop()
+        self._server = self._start(f"-generation={generation}")
+
+    def history(self) -> Any:
+        with nearcall.Client(self.address) as other:
+            return other.call("history")
+
+
+@pytest.fixture
+def generations(start_server: Callable[..., Server]) -> Generations:
+    return Generations(start_server, 1)
+
+
+def keyword_call(client: nearcall.Client) -> Call:
+    return client.call
+
+
+def proxy_call(client: nearcall.Client) -> Call:
+    return lambda name, *args, **named: getattr(client, name)(*args, **named)
+
+
+def function_call(client: nearcall.Client) -> Call:
+    functions: dict[str, nearcall.Function] = {}
+
+    def call(name: str, *args: Any, **named: Any) -> Any:
+        if name not in functions:
+            functions[name] = client.function(name)
+        return functions[name](*args, **named)
+
+    return call
+
+
+def pipelined_call(client: nearcall.Client) -> Call:
+    return lambda name, *args, **named: client.begin(name, *args, **named).wait()
+
+
+def polled_call(client: nearcall.Client) -> Call:
+    def call(name: str, *args: Any, **named: Any) -> Any:
+        begun = client.begin(name, *args, **named)
+        while not begun.ready():
+            pass
+        return begun.wait()
+
+    return call
+
+
+@pytest.fixture(params=[keyword_call, proxy_call, function_call, pipelined_call, polled_call])
+def form(request: pytest.FixtureRequest) -> Callable[[nearcall.Client], Call]:
+    chosen: Callable[[nearcall.Client], Call] = request.param
+    return chosen
+
+
+@pytest.fixture(params=["unix socket", "shared memory"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def warm(generations: Generations, transport: str) -> Iterator[nearcall.Client]:
+    """A client that has called everything, over the transport of the test."""
+    with nearcall.Client(generations.address, shared_memory=transport == "shared memory") as client:
+        for _ in range(CALLS_FOR_MEMORY):
+            assert client.transfer("alice", dst="bob") == "alice to bob"
+        assert client.sleep_for(PAUSE) == "1500 ms"
+        assert client.level() == 7
+        assert client.tag(b"x") == b"bytes x"
+        assert client.lost() == "lost"
+        assert client.transport() == transport
+        yield client
+
+
+def begun_again(call: Call, name: str, *args: Any, **named: Any) -> Any:
+    """A call that is begun and fetched apart is sent once: a server that is leaving
+    may tell it so."""
+    try:
+        return call(name, *args, **named)
+    except nearcall.Unavailable as error:
+        if error.outcome is not nearcall.Outcome.NOT_EXECUTED:
+            raise
+        return call(name, *args, **named)
+
+
+def test_reordered_by_keyword(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("transfer", src="alice", dst="bob") == "alice to bob"
+    generations.replace(2)
+    assert begun_again(call, "transfer", src="alice", dst="bob") == "alice to bob"
+    assert generations.history() == ["alice to bob"]
+
+
+def test_reordered_by_position_means_the_new_order(warm: nearcall.Client, generations: Generations) -> None:
+    generations.replace(2)
+    assert warm.transfer("bob", "alice") == "alice to bob"
+    assert generations.history() == ["alice to bob"]
+
+
+def test_duration_that_became_a_number(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("sleep_for", PAUSE) == "1500 ms"
+    generations.replace(2)
+    with pytest.raises(nearcall.InvalidArgument, match="int64") as caught:
+        begun_again(call, "sleep_for", PAUSE)
+    assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+    # By the former description this would not be encoded at all.
+    assert call("sleep_for", 1500) == "1500 ms"
+    assert generations.history() == ["1500 ms"]
+
+
+def test_number_that_the_former_description_refuses(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("sleep_for", PAUSE) == "1500 ms"
+    generations.replace(2)
+    assert begun_again(call, "sleep_for", 1500) == "1500 ms"
+    assert generations.history() == ["1500 ms"]
+
+
+def test_result_of_another_type(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("level") == 7
+    generations.replace(2)
+    assert begun_again(call, "level") == "seven"
+    assert generations.history() == ["level"]
+
+
+def test_raw_function_that_became_another(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("tag", b"x") == b"bytes x"
+    generations.replace(2)
+    assert begun_again(call, "tag", "x") == "text x"
+    assert generations.history() == ["text x"]
+
+
+def test_function_lost(
+    warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    call = form(warm)
+    assert call("lost") == "lost"
+    generations.replace(2)
+    with pytest.raises(nearcall.Unimplemented, match="lost") as caught:
+        begun_again(call, "lost")
+    assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+    generations.replace(1)
+    assert begun_again(call, "lost") == "lost"
+
+
+def test_function_gained_refuses_nothing(generations: Generations) -> None:
+    with nearcall.Client(generations.address, shared_memory=False) as client:
+        assert client.transfer(src="alice", dst="bob") == "alice to bob"
+        generations.replace(3)
+        assert client.transfer(src="alice", dst="bob") == "alice to bob"
+        assert client.gained() == "gained"
+        assert generations.history() == ["alice to bob", "gained"]
+
+
+def test_one_attempt_is_one_sending(generations: Generations) -> None:
+    with nearcall.Client(generations.address, attempts=1) as client:
+        assert client.transfer(src="alice", dst="bob") == "alice to bob"
+        generations.replace(2)
+        with pytest.raises(nearcall.NearcallError) as caught:
+            client.transfer(src="alice", dst="bob")
+        assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+        assert generations.history() == []
+
+
+def test_back_and_forth(warm: nearcall.Client, generations: Generations) -> None:
+    for generation in [2, 1, 3, 2, 3, 1]:
+        generations.replace(generation)
+        assert warm.transfer(src="alice", dst="bob") == "alice to bob"
+        assert warm.level() == ("seven" if generation == 2 else 7)
+        assert generations.history() == ["alice to bob", "level"]
+
+
+def test_async(generations: Generations, transport: str) -> None:
+    async def main() -> None:
+        async with nearcall.AsyncClient(generations.address, shared_memory=transport == "shared memory") as client:
+            for _ in range(CALLS_FOR_MEMORY):
+                assert await client.transfer(src="alice", dst="bob") == "alice to bob"
+            assert await client.level() == 7
+            assert await client.sleep_for(PAUSE) == "1500 ms"
+            assert await client.tag(b"x") == b"bytes x"
+            assert await client.lost() == "lost"
+            assert client.transport() == transport
+            generations.replace(2)
+            transfers = [client.transfer(src="alice", dst="bob") for _ in range(8)]
+            assert await asyncio.gather(*transfers) == ["alice to bob"] * 8
+            assert await client.level() == "seven"
+            assert await client.sleep_for(1500) == "1500 ms"
+            assert await client.tag("x") == "text x"
+            with pytest.raises(nearcall.InvalidArgument):
+                await client.sleep_for(PAUSE)
+            with pytest.raises(nearcall.Unimplemented):
+                await client.lost()
+        assert generations.history() == ["alice to bob"] * 8 + ["level", "1500 ms", "text x"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [("level", (), "seven"), ("sleep_for", (1500,), "1500 ms"), ("tag", ("x",), "text x")],
+)
+def test_async_first_call_after(generations: Generations, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+    async def main() -> None:
+        async with nearcall.AsyncClient(generations.address) as client:
+            assert await client.level() == 7
+            assert await client.sleep_for(PAUSE) == "1500 ms"
+            assert await client.tag(b"x") == b"bytes x"
+            generations.replace(2)
+            assert await client.call(name, *arguments) == result
+
+    asyncio.run(main())
+
+
+def test_async_function_lost(generations: Generations) -> None:
+    async def main() -> None:
+        async with nearcall.AsyncClient(generations.address) as client:
+            assert await client.lost() == "lost"
+            generations.replace(2)
+            with pytest.raises(nearcall.Unimplemented):
+                await client.lost()
+
+    asyncio.run(main())
