@@ -31,16 +31,18 @@ func TestAllocations(t *testing.T) {
 		_, err := c.CallRaw(ctx, "echo", in, out)
 		return err
 	})
-	number := client.Func1[int64, int64](c, "echo")
+	number := client.Func1[int64, int64](c, "number")
 	expectNoAllocations(t, "int64", func() error {
 		_, err := number(ctx, 7)
 		return err
 	})
-	several := client.Func4[float64, bool, time.Duration, uint8, client.None](c, "echo")
+	several := client.Func4[float64, bool, time.Duration, uint8, client.None](c, "several")
 	expectNoAllocations(t, "four arguments", func() error {
 		_, err := several(ctx, 1.5, true, time.Second, 9)
 		return err
 	})
+	var result, seven any = new(int64), int64(7)
+	expectNoAllocations(t, "seen when it is made", func() error { return c.Call(ctx, "number", result, seven) })
 }
 
 func expectNoAllocations(t *testing.T, what string, call func() error) {

@@ -25,12 +25,18 @@ func Call[R any](ctx context.Context, c *Client, name string, args ...any) (resu
 }
 
 // Call calls a function and stores its result where the pointer result points;
-// with nil it is dropped. The arguments are encoded by their Go types, which the
-// server checks against the function's. Fields of a result that its type does
-// not have are ignored.
+// with nil or a *None it is dropped. The arguments are encoded by their Go types.
+// These and the result's are compared with the function's before anything is sent,
+// once for each schema of the server: a call that does not fit fails with
+// INVALID_ARGUMENT and says where. Values, such as what an any holds, are checked
+// by the server before the function runs. Fields of a result that its type does not
+// have are ignored.
 func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
 	r := c.take()
 	defer c.give(r)
+	if failure := r.useTypes(result, args); failure != nil {
+		return failure
+	}
 	request, failure := appendArguments(&r.files, r.request[:0], args)
 	if failure != nil {
 		return failure
@@ -39,7 +45,7 @@ func (c *Client) Call(ctx context.Context, name string, result any, args ...any)
 	if failure := c.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
 		return failure
 	}
-	if err := c.decodeResult(&r.files, r.reply, result); err != nil {
+	if err := c.decodeResult(r, result); err != nil {
 		return err
 	}
 	r.files.Release()
@@ -61,22 +67,37 @@ func badArgument(index int, err error) *status.Error {
 	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
 }
 
-func (c *Client) decodeResult(files *descriptors.Table, reply []byte, result any) error {
-	if result == nil {
+// useTypes notes what the program passes, and where it wants the result.
+func (r *call) useTypes(result any, args []any) *status.Error {
+	types := &r.dynamic.types
+	types.result, types.arguments = nil, types.arguments[:0]
+	if _, none := result.(*None); result != nil && !none {
+		pointer := reflect.ValueOf(result)
+		if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
+			return notExecuted(status.InvalidArgument, "the place for the result is a %T; pass a pointer", result)
+		}
+		types.result = pointer.Type().Elem()
+	}
+	for _, arg := range args {
+		types.arguments = append(types.arguments, reflect.TypeOf(arg))
+	}
+	r.usage = &r.dynamic
+	return nil
+}
+
+// decodeResult stores the result where useTypes has found a place for it.
+func (c *Client) decodeResult(r *call, result any) error {
+	if r.dynamic.types.result == nil {
 		return nil
 	}
 	if self, ok := result.(into); ok {
-		return asError(checkDecoded(self.decodeAll(files, reply)))
+		return asError(checkDecoded(self.decodeAll(&r.files, r.reply)))
 	}
-	pointer := reflect.ValueOf(result)
-	if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
-		return resultLost(fmt.Errorf("the place for the result is a %T; pass a pointer", result))
-	}
-	plan, err := c.planFor(pointer.Type().Elem())
+	plan, err := c.planFor(r.dynamic.types.result)
 	if err != nil {
 		return resultLost(err)
 	}
-	rest, err := plan.DecodeWith(files, reply, pointer.Elem())
+	rest, err := plan.DecodeWith(&r.files, r.reply, reflect.ValueOf(result).Elem())
 	return asError(checkDecoded(rest, err))
 }
 
@@ -101,19 +122,29 @@ func resultLost(err error) *status.Error {
 // lies beyond its length may have changed. The payload is not used after
 // CallRaw has returned.
 func (c *Client) CallRaw(ctx context.Context, name string, payload, dst []byte) ([]byte, error) {
-	return c.callBytes(ctx, wire.CodecRaw, name, payload, dst)
+	return c.callBytes(ctx, wire.CodecRaw, nil, name, payload, dst)
 }
 
 // CallMessagePack is CallRaw for payloads in MessagePack that were encoded
 // elsewhere: an array of the arguments. What it appends to dst is the result in
 // MessagePack, as spec/schema.md has it.
 func (c *Client) CallMessagePack(ctx context.Context, name string, arguments, dst []byte) ([]byte, error) {
-	return c.callBytes(ctx, wire.CodecMessagePack, name, arguments, dst)
+	return c.callBytes(ctx, wire.CodecMessagePack, nil, name, arguments, dst)
 }
 
-func (c *Client) callBytes(ctx context.Context, codec wire.Codec, name string, payload, dst []byte) ([]byte, error) {
+// CallEncoded is CallMessagePack for arguments that were encoded by a description,
+// and for results that will be decoded by it. Where the server has another it fails
+// with ABORTED, not executed: then Describe the function again, encode and call anew.
+func (c *Client) CallEncoded(ctx context.Context, by *Function, arguments, dst []byte) ([]byte, error) {
+	return c.callBytes(ctx, wire.CodecMessagePack, by, by.Name, arguments, dst)
+}
+
+func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *Function, name string, payload, dst []byte) ([]byte, error) {
 	r := c.take()
 	defer c.give(r)
+	if by != nil {
+		r.dynamic.encodedBy, r.usage = by, &r.dynamic
+	}
 	r.reply, r.replyStart = dst, len(dst)
 	failure := c.exchange(ctx, r, wire.Request, codec, name, payload)
 	reply := r.reply

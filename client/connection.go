@@ -48,6 +48,14 @@ type connection struct {
 // exchange sends the call and waits for its end. usable is false when this
 // connection was left meanwhile: nothing was sent, and another may be tried.
 func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	if failure := c.checkDescriptors(len(r.files.Going())); failure != nil {
+		return failure, true
+	}
+	if r.usage != nil {
+		if failure, usable := c.bind(ctx, r); failure != nil || !usable {
+			return failure, usable
+		}
+	}
 	if failure := c.prepare(r); failure != nil {
 		return failure, true
 	}
@@ -73,13 +81,15 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 func (c *connection) prepare(r *call) *status.Error {
 	r.reply = r.reply[:r.replyStart]
 	r.id = 0 // that of a former connection means another call here
-	going := len(r.files.Going())
-	if failure := c.checkDescriptors(going); failure != nil {
-		return failure
-	}
-	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(going), Deadline: c.deadlineField(r)}
+	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(len(r.files.Going())), Deadline: c.deadlineField(r)}
 	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)
-	if r.frameType == wire.Request {
+	switch {
+	case r.function != nil:
+		r.header.FunctionID = r.function.id
+		if c.welcome.Accepted&wire.FeatureDescriptions != 0 {
+			r.header.Status = r.function.check
+		}
+	case r.frameType == wire.Request:
 		r.header.FunctionID = c.functions.find(r.name)
 	}
 	if r.header.FunctionID == 0 {

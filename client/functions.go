@@ -1,20 +1,38 @@
 package client
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// A functionTable holds what is known of the functions of one schema: their
-// ids, which are valid on every connection whose welcome has its hash.
+// A functionTable holds what is known of the functions of one schema: it is valid
+// on every connection whose welcome has its hash.
 type functionTable struct {
 	hash uint64
 
-	mu  sync.RWMutex
+	mu sync.RWMutex
+	// ids are those of functions that were called by name.
 	ids map[string]uint32
+	// described are the functions whose descriptions were asked for.
+	described map[string]*describedFunction
+}
+
+// A describedFunction is a function of one schema. Immutable but for what it was
+// found to fit.
+type describedFunction struct {
+	*Function
+	table *functionTable
+	id    uint32
+	check uint32
+
+	// fitting are usages that were compared with the description, the latest last.
+	fitting atomic.Pointer[[]usageTypes]
 }
 
 // functionsOf returns the table for a schema. Preconditions: c.mu is held.
 func (c *Client) functionsOf(hash uint64) *functionTable {
 	if c.functions == nil || c.functions.hash != hash {
-		c.functions = &functionTable{hash: hash, ids: map[string]uint32{}}
+		c.functions = &functionTable{hash: hash, ids: map[string]uint32{}, described: map[string]*describedFunction{}}
 	}
 	return c.functions
 }
@@ -30,4 +48,31 @@ func (t *functionTable) learn(name string, id uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ids[name] = id
+}
+
+// findDescribed returns a function with its description, nil when that is not
+// known.
+func (t *functionTable) findDescribed(name string) *describedFunction {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.described[name]
+}
+
+func (t *functionTable) describe(f *Function, id uint32) *describedFunction {
+	made := &describedFunction{Function: f, table: t, id: id, check: f.Check()}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ids[f.Name] = id
+	t.described[f.Name] = made
+	return made
+}
+
+// forget drops a description that the server has not, and the id with it.
+func (t *functionTable) forget(outdated *describedFunction) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.described[outdated.Name] == outdated {
+		delete(t.described, outdated.Name)
+		delete(t.ids, outdated.Name)
+	}
 }

@@ -18,7 +18,7 @@ import (
 
 // features are what this client can use on a connection.
 func (c *Client) features(conn net.Conn) wire.Feature {
-	features := wire.FeatureSharedClock
+	features := wire.FeatureSharedClock | wire.FeatureDescriptions
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}

@@ -26,6 +26,30 @@ func BenchmarkLoneEcho(b *testing.B) {
 	}
 }
 
+// BenchmarkTyped is for calls whose types are compared with the function's: those
+// of a fixed function, and those that are seen when the call is made.
+func BenchmarkTyped(b *testing.B) {
+	c, err := client.New(startServer(b).address)
+	must(b, err)
+	defer c.Close()
+	ctx := context.Background()
+	add := client.Func2[float64, float64, float64](c, "add")
+	sum, x, y := new(float64), any(1.5), any(2.5)
+	for name, call := range map[string]func() error{
+		"Func2": func() error { _, err := add(ctx, 1.5, 2.5); return err },
+		"Call":  func() error { return c.Call(ctx, "add", sum, x, y) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := call(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkSharedEcho is the same for 64 goroutines that share a connection.
 func BenchmarkSharedEcho(b *testing.B) {
 	for name, option := range map[string]client.Option{"memory": client.WithSpin(client.SpinAuto), "socket": client.WithoutSharedMemory()} {

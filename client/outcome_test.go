@@ -218,6 +218,7 @@ func TestResultThatCannotBeDecoded(t *testing.T) {
 			c := p.client()
 			go func() {
 				conn := p.serve()
+				conn.describe(func() int64 { return 0 })
 				for range 2 {
 					conn.reply(conn.expect(wire.Request), payload)
 				}

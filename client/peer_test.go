@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -194,6 +196,31 @@ func (c *peerConn) send(frame wire.Frame) { c.write(frame.Append(nil)) }
 
 func replyTo(request wire.Frame, payload []byte) wire.Frame {
 	return wire.Frame{Header: wire.Header{Type: wire.Reply, Codec: request.Codec, CallID: request.CallID, FunctionID: 1}, Payload: payload}
+}
+
+// describe answers the question that comes before the first typed call of a
+// function: it is like fn.
+func (c *peerConn) describe(fn any) {
+	c.t.Helper()
+	question := c.expect(wire.Resolve)
+	c.send(described(c.t, question, fn))
+}
+
+func described(t testing.TB, question wire.Frame, fn any) wire.Frame {
+	t.Helper()
+	f := describe(t, string(question.Payload), fn)
+	answer := replyTo(question, f.AppendMessagePack(nil))
+	answer.Codec = wire.CodecMessagePack
+	return answer
+}
+
+func describe(t testing.TB, name string, fn any, params ...string) *schema.Function {
+	t.Helper()
+	signature, err := schema.SignatureOf(reflect.TypeOf(fn))
+	must(t, err)
+	f, err := schema.FromGoFunction(name, signature, schema.GoOptions{ParamNames: params})
+	must(t, err)
+	return f
 }
 
 func (c *peerConn) reply(request wire.Frame, payload []byte) { c.send(replyTo(request, payload)) }

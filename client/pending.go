@@ -39,6 +39,15 @@ type call struct {
 	startNs    uint64
 	deadlineNs uint64
 
+	// usage is how the program uses the function, nil for bytes of which nothing is
+	// known; function is the one that it fits on the connection in use.
+	usage    *usage
+	function *describedFunction
+	// refusal is why the server did not run the call by the description with
+	// refusedHash.
+	refusal     *status.Error
+	refusedHash string
+
 	// The frame up to its payload, made for one connection.
 	header wire.Header
 	head   []byte
@@ -61,6 +70,9 @@ type call struct {
 	functionID uint32
 	failure    *status.Error
 	roundTrip  time.Duration // of a ping
+
+	// dynamic is the usage of calls whose types are seen when they are made.
+	dynamic usage
 
 	// Buffers of typed calls, kept between uses.
 	request []byte
@@ -96,6 +108,8 @@ func (c *call) reset() {
 	}
 	c.name, c.payload, c.reply, c.failure = "", nil, nil, nil
 	c.roundTrip = 0
+	c.usage, c.function, c.refusal, c.refusedHash = nil, nil, nil, ""
+	c.dynamic.encodedBy = nil
 	c.files.Close()
 	c.leads, c.idle, c.unsent = false, false, false
 	c.inMemory = false

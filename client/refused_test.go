@@ -45,6 +45,7 @@ func TestTooManyDescriptorsOnTheWay(t *testing.T) {
 	caller, output, proceed := startAsOtherUser(t, filepath.Dir(path), p.address)
 	conn := p.serve()
 	conn.parser.Features = wire.FeatureDescriptors
+	conn.describe(func(...*os.File) {})
 	if line, err := output.ReadString('\n'); line != "refused\n" {
 		rest, _ := io.ReadAll(output)
 		t.Fatalf("the caller says %q (%v) %s", line, err, rest)
@@ -123,18 +124,26 @@ func TestAnsweredBeforeItWasSent(t *testing.T) {
 	p := newPeer(t)
 	p.welcome.Accepted |= wire.FeatureDescriptors
 	c := p.client(client.WithAttempts(1))
-	first := begin(context.Background(), c, "echo", make([]byte, 3<<20))
+	sendFile := func() <-chan error {
+		done := make(chan error, 1)
+		go func() { done <- c.Call(context.Background(), "f", nil, os.Stderr) }()
+		return done
+	}
+	described := sendFile()
 	conn := p.serve()
 	conn.parser.Features = wire.FeatureDescriptors
+	conn.describe(func(*os.File) {})
+	conn.reply(conn.expect(wire.Request), []byte{0xC0})
+	must(t, <-described)
+	first := begin(context.Background(), c, "echo", make([]byte, 3<<20))
 	conn.awaitUnread() // and the rest does not fit
-	second := make(chan error, 1)
-	go func() { second <- c.Call(context.Background(), "f", nil, os.Stderr) }()
+	second := sendFile()
 	stacks := make([]byte, 1<<20)
 	eventually(t, func() bool {
 		stacks = stacks[:runtime.Stack(stacks[:cap(stacks)], true)]
 		return strings.Contains(string(stacks), "client.(*connection).writeGathered(") && strings.Contains(string(stacks), "client.(*connection).wait(")
 	}, func() string { return "the calls do not wait" })
-	conn.send(wire.Frame{Header: wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: 2, FunctionID: 1}, Payload: []byte{0xC0}})
+	conn.send(wire.Frame{Header: wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: 4, FunctionID: 1}, Payload: []byte{0xC0}})
 	must(t, <-second)
 	for range 8 { // so that the number is another's
 		other, err := os.Open(os.DevNull)

@@ -14,7 +14,8 @@ import (
 const firstPause = time.Millisecond
 
 // retry makes attempts until one succeeds or may not be repeated: only what was
-// not executed because of the connection, or because the server is stopping.
+// not executed because of the connection, because the server is stopping, or
+// because it has another description of the function than this client had.
 func (c *Client) retry(ctx context.Context, r *call) *status.Error {
 	r.startNs = c.clock.Ns()
 	r.deadlineNs = c.deadline(ctx, r.startNs)
@@ -23,10 +24,14 @@ func (c *Client) retry(ctx context.Context, r *call) *status.Error {
 	}
 	for count := 1; ; count++ {
 		failure := c.attempt(ctx, r)
-		if failure == nil || !repeatable(failure) || count >= c.config.attemptsMax {
+		if failure == nil {
+			return nil
+		}
+		outdated := r.outdated(failure)
+		if count >= c.config.attemptsMax || !outdated && !repeatable(failure) {
 			return failure
 		}
-		if !c.pause(ctx, r, count) {
+		if !outdated && !c.pause(ctx, r, count) {
 			return failure
 		}
 	}

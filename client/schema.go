@@ -5,7 +5,6 @@ import (
 
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
-	"github.com/nearcall/nearcall/status"
 )
 
 // A Function is the description of a function: its parameters, results,
@@ -48,9 +47,6 @@ func (c *Client) Describe(ctx context.Context, name string) (*Function, error) {
 	if failure := c.exchange(ctx, r, wire.Resolve, wire.CodecRaw, name, []byte(name)); failure != nil {
 		return nil, failure
 	}
-	function, rest, err := schema.ParseFunction(r.reply)
-	if failure := checkDecoded(rest, err); failure != nil {
-		return nil, failure.With(status.OutcomeNotExecuted)
-	}
-	return function, nil
+	f, failure := readDescription(r)
+	return f, asError(failure)
 }

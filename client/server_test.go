@@ -142,7 +142,7 @@ func TestDemoErrors(t *testing.T) {
 	expectFailure(t, c.Call(ctx, "panic", nil, "x"), status.Internal, status.OutcomeExecuted)
 	expectFailure(t, c.Call(ctx, "no_such_function", nil), status.Unimplemented, status.OutcomeNotExecuted)
 	expectFailure(t, c.Call(ctx, "ack", nil, "three", 4), status.InvalidArgument, status.OutcomeNotExecuted)
-	expectFailure(t, c.Call(ctx, "one", 3), status.Internal, status.OutcomeExecutedResultLost)
+	expectFailure(t, c.Call(ctx, "one", 3), status.InvalidArgument, status.OutcomeNotExecuted)
 	for _, function := range []string{"sleep", "block"} {
 		ctx, cancel := context.WithTimeout(ctx, short)
 		start, late := time.Now(), measureLateness()

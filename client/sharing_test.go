@@ -290,6 +290,12 @@ func (c *peerConn) answerInPlace() {
 			return
 		}
 		header := wire.ParseHeader(buffer)
+		if header.Type == wire.Resolve {
+			c.buffer = append(c.buffer[:0], buffer[:n]...)
+			c.describe(map[string]any{"number": func(int64) int64 { return 0 },
+				"several": func(float64, bool, time.Duration, uint8) {}}[string(buffer[wire.HeaderBytes:n])])
+			continue
+		}
 		payload := buffer[wire.HeaderBytes:n]
 		if header.Codec == wire.CodecMessagePack {
 			payload = payload[len(payload)-1:]

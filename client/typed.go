@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"reflect"
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
@@ -23,8 +24,9 @@ type None struct{}
 // Arguments and results of basic types (bool, numbers, time.Time,
 // time.Duration) are encoded without reflection and cost no allocation; a
 // string or []byte as result costs the one that holds it. The functions may be
-// used by any number of goroutines. A type that cannot travel makes every call
-// fail with INVALID_ARGUMENT.
+// used by any number of goroutines. Types that cannot travel, or are not those of
+// the server's function, make every call fail with INVALID_ARGUMENT before anything
+// is sent: they are compared at the first call on each schema of the server.
 func Func0[R any](c *Client, name string) func(context.Context) (R, error) {
 	m := newMethod[struct{}, R](c, name)
 	return func(ctx context.Context) (R, error) { return m.call(ctx, struct{}{}) }
@@ -82,24 +84,28 @@ func Func4[A, B, C, D, R any](c *Client, name string) func(context.Context, A, B
 	return func(ctx context.Context, a A, b B, c C, d D) (R, error) { return m.call(ctx, arguments{a, b, c, d}) }
 }
 
-// A param encodes one of the arguments in a struct of them.
-type param[Arguments any] func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
+// A param is one of the arguments in a struct of them.
+type param[Arguments any] struct {
+	of     reflect.Type
+	append func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
+}
 
 // parameter returns how to encode the argument that of points to.
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	values, err := codec.For[T]()
-	return func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
+	return param[Arguments]{of: reflect.TypeFor[T](), append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
 		return values.AppendWith(files, dst, of(all))
-	}
+	}}
 }
 
 // A method is a function of the server with its types.
 type method[Arguments, R any] struct {
 	client *Client
 	name   string
+	usage  usage
 	params []param[Arguments]
 	result decoder[R]
 	err    error
@@ -114,9 +120,13 @@ type values[Arguments, R any] struct {
 }
 
 func newMethod[Arguments, R any](c *Client, name string, params ...param[Arguments]) *method[Arguments, R] {
-	m := &method[Arguments, R]{client: c, name: name, params: params}
+	m := &method[Arguments, R]{client: c, name: name, params: params, usage: usage{fixed: true}}
+	for _, param := range params {
+		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
+	}
 	if _, none := any((*R)(nil)).(*None); !none {
 		m.result, m.err = decoderOf[R]()
+		m.usage.types.result = reflect.TypeFor[R]()
 	}
 	m.values.New = func() any { return new(values[Arguments, R]) }
 	return m
@@ -141,9 +151,10 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	}
 	r := m.client.take()
 	defer m.client.give(r)
+	r.usage = &m.usage
 	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
 	for i, param := range m.params {
-		request, err := param(&r.files, r.request, &v.arguments)
+		request, err := param.append(&r.files, r.request, &v.arguments)
 		if err != nil {
 			return badArgument(i, err)
 		}

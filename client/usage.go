@@ -1,0 +1,184 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+// A usage is how the program uses a function: by its own types, or by arguments
+// that were encoded by a description. It is compared with the description that the
+// server has, once for each schema, before anything is sent.
+type usage struct {
+	types usageTypes
+	// encodedBy is set where the arguments are there in bytes.
+	encodedBy *Function
+
+	// fixed: the usage is of one function for ever; bound is then the one that it
+	// was found to fit last.
+	fixed bool
+	bound atomic.Pointer[describedFunction]
+}
+
+// usageTypes are the types of the arguments and of the place for the result; nil
+// where the result is dropped.
+type usageTypes struct {
+	arguments []reflect.Type
+	result    reflect.Type
+}
+
+func (t usageTypes) equal(other usageTypes) bool {
+	return t.result == other.result && slices.Equal(t.arguments, other.arguments)
+}
+
+// fittingMax bounds the usages that are remembered of one function. A program that
+// has more compares those that were forgotten anew.
+const fittingMax = 16
+
+// fits reports whether the usage is known to fit.
+func (f *describedFunction) fits(u *usage) bool {
+	if u.encodedBy != nil {
+		return u.encodedBy.Hash == f.Hash
+	}
+	known := f.fitting.Load()
+	return known != nil && slices.ContainsFunc(*known, u.types.equal)
+}
+
+// compare says what does not fit, and remembers what does.
+func (f *describedFunction) compare(u *usage) *status.Error {
+	switch {
+	case f.fits(u):
+		return nil
+	case u.encodedBy != nil:
+		return outdatedDescription(f.Name)
+	}
+	err := f.FitArguments(u.types.arguments)
+	if err == nil && u.types.result != nil {
+		err = f.fitResult(u.types.result)
+	}
+	if err != nil {
+		return notExecuted(status.InvalidArgument, "%s: %w; `nearcall describe` shows the function", f.Name, err)
+	}
+	f.remember(usageTypes{slices.Clone(u.types.arguments), u.types.result})
+	return nil
+}
+
+// remember may lose a usage that another goroutine remembers at the same time: it
+// is then compared again.
+func (f *describedFunction) remember(fitting usageTypes) {
+	var all []usageTypes
+	if known := f.fitting.Load(); known != nil {
+		all = (*known)[max(0, len(*known)+1-fittingMax):]
+	}
+	all = append(slices.Clone(all), fitting)
+	f.fitting.Store(&all)
+}
+
+// fitResult: several results are a list, or the parts of Results2 and its like;
+// none is nil.
+func (f *describedFunction) fitResult(t reflect.Type) error {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[into]()) {
+		parts := make([]reflect.Type, t.NumField())
+		for i := range parts {
+			parts[i] = t.Field(i).Type
+		}
+		return f.FitResults(parts)
+	}
+	if len(f.Results) == 1 {
+		return f.FitResults([]reflect.Type{t})
+	}
+	if t == reflect.TypeFor[any]() {
+		return nil
+	}
+	if len(f.Results) > 1 && t.Kind() == reflect.Slice {
+		return f.FitResults(slices.Repeat([]reflect.Type{t.Elem()}, len(f.Results)))
+	}
+	return f.FitResults(nil)
+}
+
+func outdatedDescription(name string) *status.Error {
+	return notExecuted(status.Aborted, "the arguments were encoded by another description of %s than this server's: describe it again, then encode and send anew", name)
+}
+
+// bind finds the function that the call uses, and compares the two where that was
+// not done. usable is as for exchange.
+func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	if bound := r.usage.bound.Load(); bound != nil && bound.table == c.functions {
+		r.function = bound
+		return nil, true
+	}
+	r.function = nil
+	f := c.functions.findDescribed(r.name)
+	// What does not fit may be of a server that has gone, which is not known before
+	// something is sent.
+	if f == nil || f.compare(r.usage) != nil {
+		if f, failure, usable = c.describe(ctx, r); f == nil {
+			return failure, usable
+		}
+		if failure = f.compare(r.usage); failure != nil {
+			return failure, true
+		}
+	}
+	if r.refusal != nil && r.refusedHash == f.Hash {
+		return r.refusal, true
+	}
+	if r.usage.fixed {
+		r.usage.bound.Store(f)
+	}
+	r.function = f
+	return nil, true
+}
+
+// describe asks for the function's description, on this connection: on another
+// there may be another server. What fails was not the call.
+func (c *connection) describe(ctx context.Context, r *call) (f *describedFunction, failure *status.Error, usable bool) {
+	if err := schema.CheckFunctionName(r.name); err != nil {
+		return nil, notExecuted(status.InvalidArgument, "%w", err), true
+	}
+	question := c.client.take()
+	defer c.client.give(question)
+	question.frameType, question.codec, question.name, question.payload = wire.Resolve, wire.CodecRaw, r.name, []byte(r.name)
+	question.startNs, question.deadlineNs = r.startNs, r.deadlineNs
+	if failure, usable = c.exchange(ctx, question); failure != nil {
+		return nil, failure.With(status.OutcomeNotExecuted), usable
+	}
+	if !usable {
+		return nil, nil, false
+	}
+	description, failure := readDescription(question)
+	if failure != nil {
+		return nil, failure, true
+	}
+	return c.functions.describe(description, question.functionID), nil, true
+}
+
+// readDescription reads the answer to a question.
+func readDescription(r *call) (*Function, *status.Error) {
+	f, rest, err := schema.ParseFunction(r.reply)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes follow it", len(rest))
+	}
+	if err != nil {
+		return nil, notExecuted(status.Internal, "the server's description of %s cannot be read: %w", r.name, err)
+	}
+	return f, nil
+}
+
+// outdated reports whether the server refused the call because the function has
+// another description. It is forgotten then; if the next one is the same, the
+// refusal stands.
+func (r *call) outdated(failure *status.Error) bool {
+	if r.function == nil || r.header.Status == 0 || failure.Code != status.Aborted || failure.Outcome != status.OutcomeNotExecuted {
+		return false
+	}
+	r.function.table.forget(r.function)
+	r.usage.bound.CompareAndSwap(r.function, nil)
+	r.refusal, r.refusedHash, r.function = failure, r.function.Hash, nil
+	return r.usage.encodedBy == nil
+}

@@ -1,0 +1,217 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Programs in Go encode by their own types. Whether these mean what a function's
+// description means is found out here, once, before anything is sent: what the
+// wire could not tell apart, such as a duration and a number, least of all.
+
+// FitArguments checks the types that a program passes against the parameters.
+// nil stands for an untyped nil.
+func (f *Function) FitArguments(have []reflect.Type) error {
+	if err := f.CheckArgumentCount(len(have)); err != nil {
+		return err
+	}
+	for i, t := range have {
+		param, _ := f.ParamAt(i)
+		if err := f.fitGoType(t, param.Type, sending); err != nil {
+			return fmt.Errorf("argument %d (%s): %w", i+1, param.Name, err)
+		}
+	}
+	return nil
+}
+
+// FitResults checks that a program can hold what the function returns: have is
+// one type for each result.
+func (f *Function) FitResults(have []reflect.Type) error {
+	if len(have) != len(f.Results) {
+		return fmt.Errorf("%s returns %d results, and the program takes %d", f.Name, len(f.Results), len(have))
+	}
+	for i, t := range have {
+		if err := f.fitGoType(t, f.Results[i], receiving); err != nil {
+			return fmt.Errorf("result %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// A direction is the way that values travel, seen from the program.
+type direction uint8
+
+const (
+	sending direction = iota
+	receiving
+)
+
+// fitGoType compares a type of the program with one of the description.
+func (f *Function) fitGoType(t reflect.Type, described Type, way direction) error {
+	if t == nil {
+		if kind := described.Kind; kind == Optional || kind == List || kind == Map || kind == Any {
+			return nil
+		}
+		return fmt.Errorf("the program has nil, and the function takes %s", described)
+	}
+	have, types, err := FromGoType(t)
+	if err != nil {
+		return err
+	}
+	fitting := fitting{program: types, function: f.Types, way: way, open: map[[2]string]bool{}}
+	return fitting.compare(have, described)
+}
+
+// A fitting is one comparison of two types with all that they reach.
+type fitting struct {
+	program, function Types
+	way               direction
+	// open are the pairs of structs that are being compared, or were.
+	open map[[2]string]bool
+}
+
+func (f *fitting) mismatch(have, described Type) error {
+	if f.way == receiving {
+		return fmt.Errorf("the program has %s, and the function returns %s", have, described)
+	}
+	return fmt.Errorf("the program has %s, and the function takes %s", have, described)
+}
+
+// compare: an any of either side is compared with the value itself, by who
+// decodes it.
+func (f *fitting) compare(have, described Type) error {
+	switch {
+	case have.Kind == Any || described.Kind == Any:
+		if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
+			return f.mismatch(have, described)
+		}
+		return nil
+	case have.Kind == Optional:
+		// A nil that the function does not take is refused as the value it is.
+		return f.compare(*have.Element, withoutOptional(described))
+	case described.Kind == Optional:
+		if f.way == receiving && have.Kind != List && have.Kind != Map {
+			return fmt.Errorf("%w: use a pointer, for there may be none", f.mismatch(have, described))
+		}
+		return f.compare(have, *described.Element)
+	case have.Kind == StructRef || described.Kind == StructRef:
+		return f.compareStructs(have, described)
+	case have.Kind == List && described.Kind == List:
+		return within(f.compare(*have.Element, *described.Element), "in the list")
+	case have.Kind == Map && described.Kind == Map:
+		if !f.basic(have.Key, described.Key) {
+			return f.mismatch(have, described)
+		}
+		return within(f.compare(*have.Element, *described.Element), "in the map")
+	case have.Element == nil && described.Element == nil && f.basic(have.Kind, described.Kind):
+		return nil
+	}
+	return f.mismatch(have, described)
+}
+
+func withoutOptional(t Type) Type {
+	if t.Kind == Optional {
+		return *t.Element
+	}
+	return t
+}
+
+func within(err error, place string) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	return nil
+}
+
+// basic compares two kinds that hold nothing. An argument's number is checked by
+// the server before the function runs; a result's, which comes when it has run,
+// must fit whatever it is.
+func (f *fitting) basic(have, described Kind) bool {
+	switch {
+	case have == described:
+		return true
+	case f.way == receiving:
+		return have == File && described == Connection || holds(have, described)
+	case have.IsDescriptor():
+		return described.IsDescriptor()
+	}
+	return have.isInteger() && described.Bits() > 0 || have.isFloat() && described.isFloat()
+}
+
+func (k Kind) isInteger() bool { return k.IsSigned() || k.IsUnsigned() }
+func (k Kind) isFloat() bool   { return k == Float32 || k == Float64 }
+
+// holds reports whether every number of one kind is one of the other.
+func holds(wide, narrow Kind) bool {
+	mantissa := map[Kind]int{Float32: 24, Float64: 53}
+	switch {
+	case wide.isFloat() && narrow.isFloat():
+		return wide.Bits() >= narrow.Bits()
+	case wide.isFloat() && narrow.isInteger():
+		return mantissa[wide] >= narrow.Bits()
+	case wide.IsSigned() && narrow.IsUnsigned():
+		return wide.Bits() > narrow.Bits()
+	case wide.IsSigned() && narrow.IsSigned(), wide.IsUnsigned() && narrow.IsUnsigned():
+		return wide.Bits() >= narrow.Bits()
+	}
+	return false
+}
+
+// compareStructs: a struct is its fields, whatever it is called. A map stands for
+// a struct, and the other way round, where its values fit all of the fields.
+func (f *fitting) compareStructs(have, described Type) error {
+	switch {
+	case have.Kind == StructRef && described.Kind == StructRef:
+		return f.compareFields(have.Struct, described.Struct)
+	case have.Kind == Map && have.Key == String:
+		return f.compareEach(f.function[described.Struct], func(field Type) error { return f.compare(*have.Element, field) })
+	case described.Kind == Map && described.Key == String:
+		return f.compareEach(f.program[have.Struct], func(field Type) error { return f.compare(field, *described.Element) })
+	}
+	return f.mismatch(have, described)
+}
+
+func (f *fitting) compareEach(fields Struct, compare func(Type) error) error {
+	for _, field := range fields.Fields {
+		if err := compare(field.Type); err != nil {
+			return fmt.Errorf("field %s: %w", field.Name, err)
+		}
+	}
+	return nil
+}
+
+func (f *fitting) compareFields(have, described string) error {
+	pair := [2]string{have, described}
+	if f.open[pair] {
+		return nil
+	}
+	f.open[pair] = true
+	for _, field := range f.program[have].Fields {
+		other, known := f.function.Field(described, field.Name)
+		switch {
+		case !known && (f.way == sending || field.Type.Kind != Optional):
+			return fmt.Errorf("the program's %s has the field %s, which the function's %s does not have", have, field.Name, described)
+		case !known:
+			continue
+		}
+		if err := f.compare(field.Type, other); err != nil {
+			return fmt.Errorf("field %s of %s: %w", field.Name, have, err)
+		}
+	}
+	if f.way == receiving {
+		return nil
+	}
+	return f.complete(have, described)
+}
+
+// complete refuses a struct that would send zero values for what it does not have.
+func (f *fitting) complete(have, described string) error {
+	for _, field := range f.function[described].Fields {
+		has := slices.ContainsFunc(f.program[have].Fields, func(own Field) bool { return own.Name == field.Name })
+		if !has && field.Type.Kind != Optional {
+			return fmt.Errorf("the program's %s lacks the field %s, %s, of the function's %s", have, field.Name, field.Type, described)
+		}
+	}
+	return nil
+}
