@@ -22,7 +22,9 @@ func (c *connection) answer(e *execution, admitted func()) {
 		c.answerWithDescriptors(e, &header, admitted)
 		return
 	}
-	c.out.append(&header, e.result, admitted)
+	if !c.out.append(&header, e.result, admitted) {
+		c.fail(e.id, c.user.output.lost(e.function.name), nil)
+	}
 }
 
 // sendFailure sends an ERROR; id 0 means the connection. The caller flushes.
@@ -34,11 +36,14 @@ func (c *connection) fail(id uint64, failure *status.Error, admitted func()) {
 		Status: wire.StatusField(uint8(failure.Code), uint8(failure.Outcome)),
 	}
 	payload := codec.AppendFailure(nil, failure)
+	// The caller would take a frame larger than it accepts for a protocol error.
 	if len(payload) > c.frameBytesMax {
-		// The caller would take a larger frame for a protocol error.
 		payload = codec.AppendFailure(nil, withoutDetails(failure))
 	}
-	c.out.append(&header, payload, admitted)
+	if !c.out.append(&header, payload, admitted) {
+		// This one is small enough to be waited for.
+		c.out.append(&header, codec.AppendFailure(nil, withoutDetails(failure)), nil)
+	}
 }
 
 // refusedf makes the error for a call that was not executed.

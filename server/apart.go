@@ -14,10 +14,14 @@ import (
 func (c *connection) runApart(f *function, expiryNs uint64) {
 	e := &execution{
 		server: c.server, connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
-		payload: append([]byte(nil), c.frame.Payload...),
 		context: c.newContext(f, expiryNs), marks: c.marks,
 	}
+	if !e.copyPayload(c.frame.Payload) {
+		c.sendFailure(e.id, c.user.input.refusal())
+		return
+	}
 	if refusal := c.remember(e); refusal != nil {
+		e.uncount()
 		c.sendFailure(e.id, refusal)
 		return
 	}
@@ -60,6 +64,7 @@ func (c *connection) forget(e *execution) {
 	defer c.mu.Unlock()
 	delete(c.calls, e.id)
 	c.user.calls.Add(-1)
+	e.uncount()
 }
 
 // remind takes a forget back whose answer was not sent after all.

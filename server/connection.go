@@ -30,7 +30,7 @@ type connection struct {
 	service *service
 	conn    net.Conn
 	peer    Peer
-	user    *user // nil: not admitted
+	user    *user
 	out     output
 	parking transport.ParkingConn // conn, nil where a goroutine waits for it
 	onReady func()                // resume, where there is parking
@@ -84,13 +84,13 @@ type connection struct {
 func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 	c := &connection{
 		server: v.server, service: v, conn: conn, peer: peer, user: u,
-		in: newInput(v.server.buffers), calls: make(map[uint64]*execution),
+		in: newInput(v.server.buffers, &u.input), calls: make(map[uint64]*execution),
 	}
 	if c.parking, _ = conn.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}
 	c.inline = c.newInline()
-	c.out.init(conn, &v.server.config, v.server.clock, &c.gate)
+	c.out.init(conn, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
 	c.role.init(c.watch)
 	return c
 }
@@ -129,12 +129,11 @@ func (c *connection) end() {
 	c.running.Wait()
 	c.out.finish()
 	c.close(nil)
-	c.in.lent.giveBack(c.server.readBuffers)
+	c.in.release(c.server.readBuffers)
+	c.inline.dropScratch()
 	c.returnMemory()
 	c.received.arrivals.Close()
-	if c.user != nil {
-		c.server.users.leave(c.user)
-	}
+	c.server.users.leave(c.user)
 	c.service.remove(c)
 	c.service.active.Done()
 }
@@ -208,6 +207,11 @@ func (c *connection) await() (parked bool, err error) {
 // processBuffered handles every complete frame that has been read. goOn is
 // false when this goroutine is no longer the reader.
 func (c *connection) processBuffered() (goOn bool, err error) {
+	if c.in.dropping.left > 0 {
+		if err := c.drop(); err != nil {
+			return true, err
+		}
+	}
 	for {
 		n, err := c.parser.Next(c.in.unread(), &c.frame)
 		if err != nil {
@@ -227,7 +231,9 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 // receive waits for more bytes of a message that takes need bytes in all. Only
 // one that has begun has a deadline.
 func (c *connection) receive(need int) error {
-	c.in.makeRoom(need)
+	if err := c.makeRoom(need); err != nil {
+		return err
+	}
 	if ready, err := c.fallAsleep(); !ready {
 		return err
 	}
@@ -244,7 +250,7 @@ func (c *connection) fallAsleep() (bool, error) {
 	if c.draining.Load() {
 		return false, os.ErrDeadlineExceeded
 	}
-	return c.memory.fallAsleep(c.server.buffers), nil
+	return c.memory.fallAsleep(), nil
 }
 
 // wakeUp follows a read that was waited for. err is what the read returned.

@@ -133,13 +133,16 @@ func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent
 	for o.writing && !o.broken {
 		o.room.Wait()
 	}
+	if !o.broken && !o.countLocked(len(frame)) && len(frame) > outputBytesFree {
+		return o.kept.share.refusal()
+	}
 	if admitted != nil {
 		admitted()
 	}
 	if o.broken {
 		return nil
 	}
-	o.unlockAndWrite(func() error {
+	o.unlockAndWrite(len(frame), func() error {
 		err := o.conn.(transport.LocalConn).SendDescriptors(frame, descriptors...)
 		if errors.Is(err, transport.ErrNotSent) {
 			refused, err = err, nil

@@ -25,6 +25,7 @@ type execution struct {
 	function   *function
 	codec      wire.Codec
 	payload    []byte
+	counted    int64        // bytes of what the payload lies in, in the user's share
 	context    *callContext // nil when nobody can ask for it
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil where the function passes none
@@ -39,6 +40,7 @@ type execution struct {
 	callError error // what it returned
 	result    []byte
 	scratch   []byte // where typed results are encoded
+	reserved  int64  // what of it is counted, in the user's share
 	err       error  // nil or a *status.Error with its outcome
 }
 
@@ -103,8 +105,8 @@ func (e *execution) call(ctx context.Context) (err error) {
 		return err
 	}
 	e.result, err = e.function.CallWith(ctx, e.files, e.codec, e.payload, e.scratch[:0])
-	if cap(e.result) <= outputBytesKept {
-		e.scratch = e.result
+	if cap(e.result) > cap(e.scratch) {
+		e.keepScratch()
 	}
 	return err
 }

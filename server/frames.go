@@ -60,7 +60,9 @@ func (c *connection) onResolve() (bool, error) {
 		return true, nil
 	}
 	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: c.frame.CallID, FunctionID: f.id}
-	c.out.append(&header, f.description, nil)
+	if !c.out.append(&header, f.description, nil) {
+		c.sendFailure(c.frame.CallID, c.user.output.refusal())
+	}
 	return true, nil
 }
 
@@ -87,6 +89,10 @@ func (c *connection) onRequest() (bool, error) {
 	// A request without a check was not encoded by a description.
 	if check := c.frame.Status; check != 0 && check != f.check {
 		c.sendFailure(c.frame.CallID, otherDescription(f.name))
+		return true, nil
+	}
+	if c.user.output.isFull() {
+		c.sendFailure(c.frame.CallID, c.user.output.refusal())
 		return true, nil
 	}
 	if refusal := c.checkDescriptors(f); refusal != nil {

@@ -56,7 +56,9 @@ func (c *connection) handshake() error {
 			c.in.advance(n)
 			break
 		}
-		c.in.makeRoom(wire.HelloBytesMax)
+		if err := c.makeRoom(wire.HelloBytesMax); err != nil {
+			return err
+		}
 		if err := c.in.fill(c.conn); err != nil {
 			return err
 		}

@@ -98,8 +98,8 @@ func (c *connection) watch() {
 	c.adopt(slow)
 	c.inline = c.newInline()
 	c.contexts = contextSupply{}
+	slow.counted = c.in.counted + c.memory.split()
 	c.in = c.in.split()
-	c.memory.split()
 	c.running.Add(1)
 	go c.read()
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"io"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -28,10 +27,22 @@ type input struct {
 	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
 	lent       lentBuffers // what data or own is, of a connection that is not parked
+	dropping   dropping
+
+	// What data and own have above inputBytesIdle is counted there.
+	share   *share
+	counted int64
 }
 
-func newInput(pool *bufferPool) *input {
-	return &input{data: make([]byte, inputBytesIdle), pool: pool}
+// A dropping is what is left of a frame that was refused for want of room.
+type dropping struct {
+	left        int // bytes that have not come
+	bytes       int // of the whole frame
+	descriptors int
+}
+
+func newInput(pool *bufferPool, share *share) *input {
+	return &input{data: make([]byte, inputBytesIdle), pool: pool, share: share}
 }
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }
@@ -47,15 +58,18 @@ func (in *input) advance(n int) {
 // that alias it.
 func (in *input) split() *input {
 	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), taken: in.taken, bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool}
+	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), taken: in.taken, bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool, share: in.share}
 	made.end = copy(made.data, rest)
+	made.counted = int64(len(made.data) - inputBytesIdle)
+	made.share.count(made.counted)
 	return made
 }
 
 // makeRoom makes room to read on when the frame at the front takes need bytes
 // in all. What was only announced costs nothing: a buffer is filled before it
-// is replaced, and then by one of at most four times the bytes that have come.
-func (in *input) makeRoom(need int) {
+// is replaced, and then by one of at most about four times the bytes that have come. It
+// reports false when the user's share has none.
+func (in *input) makeRoom(need int) bool {
 	have := in.end - in.start
 	switch {
 	case have == 0:
@@ -65,10 +79,32 @@ func (in *input) makeRoom(need int) {
 	case in.start > 0:
 		in.move(in.data)
 	case in.end == len(in.data):
-		former := in.data
-		in.move(in.pool.get(min(need, growthMax*have)))
-		in.keep(former)
+		return in.borrow(min(need, growthMax*have))
 	}
+	return true
+}
+
+// borrow replaces a buffer that is full.
+func (in *input) borrow(bytes int) bool {
+	bytes = pooledBytes(bytes)
+	if !in.share.take(int64(bytes)) {
+		return false
+	}
+	in.counted += int64(bytes)
+	former := in.data
+	in.move(in.pool.get(bytes))
+	if in.own == nil {
+		in.own = former
+	} else {
+		in.pool.put(former)
+		in.uncount(len(former))
+	}
+	return true
+}
+
+func (in *input) uncount(bytes int) {
+	in.counted -= int64(bytes)
+	in.share.giveBack(int64(bytes))
 }
 
 func (in *input) move(to []byte) {
@@ -77,21 +113,39 @@ func (in *input) move(to []byte) {
 	in.data = to
 }
 
-// keep stores a buffer that data has replaced.
-func (in *input) keep(former []byte) {
-	if len(former) > inputBytesBusy {
-		in.pool.put(former)
-	} else {
-		in.own = former
-	}
-}
-
 // giveBack returns a borrowed buffer, so that idle connections hold none.
 func (in *input) giveBack() {
 	if in.own != nil {
 		in.pool.put(in.data)
+		in.uncount(len(in.data))
 		in.data, in.own = in.own, nil
 	}
+}
+
+// release gives back all that was borrowed or counted. Nothing is read afterwards.
+func (in *input) release(buffers *readBuffers) {
+	in.giveBack()
+	in.lent.giveBack(buffers)
+	in.uncount(int(in.counted))
+}
+
+// drop drops the bytes at the front, and those that follow, of a frame that is not to be
+// kept.
+func (in *input) drop(bytes, descriptors int) {
+	have := len(in.unread())
+	in.start, in.end = 0, 0
+	in.taken += uint64(have)
+	in.dropping = dropping{left: bytes - have, bytes: bytes, descriptors: descriptors}
+	in.giveBack()
+}
+
+// dropUnread drops what has come of such a frame.
+func (in *input) dropUnread() {
+	n := min(in.dropping.left, len(in.unread()))
+	in.dropping.left -= n
+	in.start += n
+	in.taken += uint64(n)
+	in.renew = in.renew || in.dropping.left == 0
 }
 
 // boundWait sets a deadline while a part of a frame is there: half a frame is
@@ -99,7 +153,7 @@ func (in *input) giveBack() {
 // short silence. Each frame has its own: the reads of a busy connection may all
 // end within one.
 func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
-	if in.end == in.start {
+	if in.end == in.start && in.dropping.left == 0 {
 		if !in.bounded {
 			return nil
 		}
@@ -124,7 +178,8 @@ func (in *input) fill(conn io.Reader) error {
 	in.end += n
 	if n > 0 {
 		err = nil
-		if in.end == len(in.data) && len(in.data) < inputBytesBusy {
+		if in.end == len(in.data) && len(in.data) < inputBytesBusy && in.share.take(inputBytesBusy-inputBytesIdle) {
+			in.counted += inputBytesBusy - inputBytesIdle
 			in.move(make([]byte, inputBytesBusy))
 		}
 	}
@@ -140,17 +195,3 @@ func (in *input) fillNow(conn nowReader) error {
 	in.end += n
 	return err
 }
-
-// A bufferPool lends large buffers to connections while a large frame arrives.
-// The garbage collector empties it.
-type bufferPool struct{ pool sync.Pool }
-
-// get returns a buffer of at least that many bytes.
-func (p *bufferPool) get(bytes int) []byte {
-	if lent, ok := p.pool.Get().(*[]byte); ok && len(*lent) >= bytes {
-		return *lent
-	}
-	return make([]byte, bytes)
-}
-
-func (p *bufferPool) put(buffer []byte) { p.pool.Put(&buffer) }

@@ -25,10 +25,13 @@ type memory struct {
 	end      *sharedmemory.End
 	waiter   *sharedmemory.Waiter
 	parser   wire.Parser
-	record   []byte // where frames are taken to
-	untimed  int    // calls since the clock was read
-	clockDue bool   // for the next call it must be read
-	reserved int64  // bytes counted for the user
+	record   []byte // where frames are taken to; a larger one is lent and counted
+	grow     func(bytes int) []byte
+	pool     *bufferPool
+	share    *share
+	untimed  int   // calls since the clock was read
+	clockDue bool  // for the next call it must be read
+	reserved int64 // bytes counted for the user
 	stop     func() bool
 }
 
@@ -83,8 +86,8 @@ func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
 		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit()),
 		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
 			Features: c.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
-		record: make([]byte, recordBytesKept),
-		stop:   func() bool { return c.draining.Load() || c.gate.Load() },
+		record: make([]byte, recordBytesKept), grow: c.growRecord, pool: c.server.buffers, share: &c.user.input,
+		stop: func() bool { return c.draining.Load() || c.gate.Load() },
 	}
 	c.marks = end.Marks()
 	c.memory.waiter.Awake()
@@ -98,14 +101,12 @@ func (c *connection) processMemory() (goOn bool, err error) {
 		return true, nil
 	}
 	for range framesAtOnce {
-		record, err := m.end.Take(m.record, c.server.config.frameBytesMax, c.server.buffers.get)
-		if record == nil || err != nil {
-			return true, err
+		taken, refused, err := m.takeFrame(c)
+		if refused {
+			c.refuseFrame()
+			continue
 		}
-		if cap(record) > cap(m.record) {
-			m.record = record
-		}
-		if _, err = m.parser.Next(record, &c.frame); err != nil {
+		if !taken || err != nil {
 			return true, err
 		}
 		goOn, err = frameHandlers[c.frame.Type](c)
@@ -164,7 +165,9 @@ func (c *connection) awaitMemory() (sleep bool, err error) {
 // time as if it were waited for: when a piece has come, and when all of them have
 // become frames.
 func (c *connection) lookAtSocket() error {
-	c.in.makeRoom(c.parser.Need(c.in.unread()))
+	if err := c.makeRoom(c.parser.Need(c.in.unread())); err != nil {
+		return err
+	}
 	if len(c.in.unread()) == 0 {
 		if err := c.boundWait(); err != nil {
 			return err
@@ -182,7 +185,7 @@ func (c *connection) lookAtSocket() error {
 }
 
 // fallAsleep reports whether the socket may be waited for.
-func (m *memory) fallAsleep(pool *bufferPool) bool {
+func (m *memory) fallAsleep() bool {
 	if m == nil {
 		return true
 	}
@@ -190,7 +193,7 @@ func (m *memory) fallAsleep(pool *bufferPool) bool {
 		return false
 	}
 	if cap(m.record) > recordBytesKept {
-		pool.put(m.record[:cap(m.record)])
+		m.giveBackRecord()
 		m.record = make([]byte, recordBytesKept)
 	}
 	return true
@@ -202,11 +205,17 @@ func (m *memory) awake() {
 	}
 }
 
-// split leaves the record to a call that still uses it, and has run for long.
-func (m *memory) split() {
-	if m != nil {
-		m.record, m.clockDue = make([]byte, recordBytesKept), true
+// split leaves the record to a call that still uses it, and has run for long; it returns
+// what is counted for it.
+func (m *memory) split() (counted int64) {
+	if m == nil {
+		return 0
 	}
+	if cap(m.record) > recordBytesKept {
+		counted = int64(cap(m.record))
+	}
+	m.record, m.clockDue = make([]byte, recordBytesKept), true
+	return counted
 }
 
 // returnMemory unmaps the memory. Preconditions: nothing of the connection uses
@@ -218,6 +227,7 @@ func (c *connection) returnMemory() {
 	c.out.take()
 	// It fails only for what is not mapped.
 	_ = c.memory.regions.Close()
+	c.memory.giveBackRecord()
 	c.server.users.giveBackMemory(c.user, c.memory.reserved)
 	c.memory, c.marks = nil, nil
 }

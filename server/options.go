@@ -40,6 +40,10 @@ type config struct {
 	callsInFlightPerUserMax int
 	connectionsMax          int
 	connectionsPerUserMax   int
+	inputBytesMax           int64
+	inputBytesPerUserMax    int64
+	outputBytesMax          int64
+	outputBytesPerUserMax   int64
 
 	memoryOff             bool
 	spin                  Spin
@@ -64,6 +68,10 @@ func defaultConfig() config {
 		callsInFlightPerUserMax: wire.CallsInFlightPerUserMax,
 		connectionsMax:          wire.ConnectionsMax,
 		connectionsPerUserMax:   wire.ConnectionsPerUserMax,
+		inputBytesMax:           wire.InputBytesMax,
+		inputBytesPerUserMax:    wire.InputBytesPerUserMax,
+		outputBytesMax:          wire.OutputBytesMax,
+		outputBytesPerUserMax:   wire.OutputBytesPerUserMax,
 		memoryAfterCalls:        wire.SharedMemoryAfterCalls,
 		memoryBytesPerUserMax:   wire.SharedMemoryBytesPerUserMax,
 		arenaBytes:              wire.SharedMemoryArenaBytes,
@@ -210,6 +218,27 @@ func WithConnections(all, perUser int) Option {
 	}
 }
 
+// WithInputBytes bounds what the server holds of requests that have come, whole or in
+// part, and not run: of all users and of one. A request beyond is refused with
+// RESOURCE_EXHAUSTED. What fits a connection's own small buffers is not counted. The
+// defaults are 1 GiB and 256 MiB.
+func WithInputBytes(all, perUser int64) Option {
+	return func(c *config) {
+		c.inputBytesMax = clamp(all, wire.FrameBytesFloor, wire.InputBytesMaxCeiling)
+		c.inputBytesPerUserMax = clamp(perUser, wire.FrameBytesFloor, wire.InputBytesPerUserMaxCeiling)
+	}
+}
+
+// WithOutputBytes bounds the replies that wait to be read: of all users and of one. One
+// for which there is no room is lost; until there is room again, requests of that user are
+// refused with RESOURCE_EXHAUSTED before they run. The defaults are 1 GiB and 256 MiB.
+func WithOutputBytes(all, perUser int64) Option {
+	return func(c *config) {
+		c.outputBytesMax = clamp(all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
+		c.outputBytesPerUserMax = clamp(perUser, wire.FrameBytesFloor, wire.OutputBytesPerUserMaxCeiling)
+	}
+}
+
 // WithoutSharedMemory serves over sockets only. The parameter shm=off of the
 // address does the same for one address.
 func WithoutSharedMemory() Option {
@@ -270,7 +299,7 @@ func WithName(software string) Option {
 	return func(c *config) { c.software = software[:min(len(software), math.MaxUint8)] }
 }
 
-func clamp[T int | time.Duration](value, low, high T) T { return max(low, min(value, high)) }
+func clamp[T int | int64 | time.Duration](value, low, high T) T { return max(low, min(value, high)) }
 
 // A FunctionOption describes or limits one function.
 type FunctionOption func(*functionConfig)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -160,13 +161,20 @@ type simpleAnswer struct {
 
 func (c *caller) simple(request string) (answer simpleAnswer) {
 	c.t.Helper()
-	c.send(simpleRequest(request))
+	return c.simpleOn(c.conn, request)
+}
+
+func (c *caller) simpleOn(conn net.Conn, request string) (answer simpleAnswer) {
+	c.t.Helper()
+	if _, err := conn.Write(simpleRequest(request)); err != nil {
+		c.t.Fatal(err)
+	}
 	var header [4]byte
-	if _, err := io.ReadFull(c.conn, header[:]); err != nil {
+	if _, err := io.ReadFull(conn, header[:]); err != nil {
 		c.t.Fatal(err)
 	}
 	body := make([]byte, binary.BigEndian.Uint32(header[:]))
-	if _, err := io.ReadFull(c.conn, body); err != nil {
+	if _, err := io.ReadFull(conn, body); err != nil {
 		c.t.Fatal(err)
 	}
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&answer); err != nil {

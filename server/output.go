@@ -21,7 +21,9 @@ const (
 	deadlineStep = time.Second
 	// This much pending is written without waiting for the flush.
 	outputBytesHeld = 32 << 10
-	// Beyond this an empty buffer is given back.
+	// What an output keeps; larger buffers are lent.
+	outputBytesOwn = 4 << 10
+	// Where typed results are encoded: beyond this it is given back.
 	outputBytesKept = 64 << 10
 )
 
@@ -48,10 +50,13 @@ type output struct {
 	vector    net.Buffers
 	renewedNs uint64
 	memory    *sharedmemory.End // nil: there is the socket only
+	kept      kept
+	buffers   *bufferPool
 }
 
-func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *atomic.Bool) {
-	o.gate = gate
+func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *atomic.Bool, share *share, buffers *bufferPool) {
+	o.buffers = buffers
+	o.gate, o.kept.share = gate, share
 	o.conn, o.timeout, o.pendingOutputBytesMax, o.clock = conn, c.writeTimeout, c.pendingOutputBytesMax, clock
 	o.room.L = &o.mu
 }
@@ -59,42 +64,48 @@ func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *ato
 // append adds a frame to what will be written. It waits while a peer that does
 // not read has too much pending. The header's length is set here. admitted, if
 // not nil, is called when the wait is over and before the peer can see a byte;
-// it must not wait.
-func (o *output) append(header *wire.Header, payload []byte, admitted func()) {
+// it must not wait. Where the user has no room for a frame append reports false and
+// drops it, which happens to none of up to outputBytesFree.
+func (o *output) append(header *wire.Header, payload []byte, admitted func()) bool {
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waitLocked(len(payload))
+	room := o.waitLocked(wire.HeaderBytes + len(payload))
 	if admitted != nil {
 		admitted()
 	}
-	if o.broken || o.putLocked(header, payload) {
-		return
+	if o.broken || !room {
+		return room
+	}
+	if o.putLocked(header, payload) {
+		o.releaseLocked()
+		return true
 	}
 	if len(payload) >= gatherBytesMin && !o.writing {
 		o.writeGatheredLocked(header, payload)
-		return
+		return true
 	}
+	o.growLocked(wire.HeaderBytes + len(payload))
 	o.pending = header.Append(o.pending)
 	o.pending = append(o.pending, payload...)
 	o.waiting.Store(true)
 	if len(o.pending) >= outputBytesHeld {
 		o.flushLocked()
 	}
+	return true
 }
 
-func (o *output) waitLocked(bytes int) {
-	for o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingOutputBytesMax && !o.broken {
-		o.room.Wait()
-	}
-}
-
-// raw adds bytes that are not a frame.
-func (o *output) raw(data []byte) {
+// raw adds bytes that are not a frame; what it reports is as for append.
+func (o *output) raw(data []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.waitLocked(len(data)) {
+		return false
+	}
+	o.growLocked(len(data))
 	o.pending = append(o.pending, data...)
 	o.waiting.Store(true)
+	return true
 }
 
 // flush writes what is pending, unless another goroutine is writing and will.
@@ -131,19 +142,11 @@ func (o *output) writePendingLocked() {
 	taken := o.pending
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
-	o.unlockAndWrite(func() error {
+	o.unlockAndWrite(len(taken), func() error {
 		_, err := o.conn.Write(taken)
 		return err
 	})
 	o.keepLocked(taken)
-}
-
-// keepLocked keeps a buffer that has been written, unless it has grown large.
-func (o *output) keepLocked(written []byte) {
-	if cap(written) > outputBytesKept {
-		written = nil
-	}
-	o.spare = written
 }
 
 // writeGatheredLocked writes what is pending and then the frame. The payload is
@@ -153,7 +156,7 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
 	o.vector = append(o.vector[:0], taken, payload)
-	o.unlockAndWrite(func() error {
+	o.unlockAndWrite(len(taken)+len(payload), func() error {
 		if gathering, ok := o.conn.(transport.GatheringConn); ok {
 			return gathering.WriteBuffers(o.vector)
 		}
@@ -166,20 +169,21 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.flushLocked()
 }
 
-// unlockAndWrite runs write without the lock. A failed or overdue write breaks
-// the output and closes the connection, which makes the reader notice.
-func (o *output) unlockAndWrite(write func() error) {
-	o.writing = true
+// unlockAndWrite runs write, of so many bytes, without the lock. A failed or overdue
+// write breaks the output and closes the connection, which makes the reader notice.
+func (o *output) unlockAndWrite(bytes int, write func() error) {
+	o.writing, o.kept.writing = true, bytes
 	o.mu.Unlock()
 	o.renewDeadline()
 	err := write()
 	o.mu.Lock()
-	o.writing = false
+	o.writing, o.kept.writing = false, 0
 	if err != nil {
 		o.broken = true
 		o.gate.Store(true)
 		o.conn.Close()
 	}
+	o.releaseLocked()
 	o.room.Broadcast()
 }
 
@@ -198,5 +202,6 @@ func (o *output) closed() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.broken = true
+	o.releaseLocked()
 	o.room.Broadcast()
 }

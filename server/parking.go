@@ -43,7 +43,9 @@ func (c *connection) resume() {
 // receiveNow reads what is there, which may be nothing.
 func (c *connection) receiveNow(need int) error {
 	c.in.wake(c.server.readBuffers)
-	c.in.makeRoom(need)
+	if err := c.makeRoom(need); err != nil {
+		return err
+	}
 	former := len(c.in.unread())
 	err := c.in.fillNow(c.parking)
 	if len(c.in.unread()) > former {
@@ -59,7 +61,7 @@ func (c *connection) rest() {
 	c.frame = wire.Frame{}
 	c.contexts = contextSupply{}
 	if cap(c.inline.scratch) > parkedBytesKept {
-		c.inline.scratch = nil
+		c.inline.dropScratch()
 	}
 	c.out.rest()
 }

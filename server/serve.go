@@ -216,11 +216,9 @@ func (v *service) start(conn net.Conn) {
 	s.counters.connections.Add(1)
 	conn = v.wrap(conn)
 	peer, err := s.identify(conn)
-	var joined *user
+	joined := nobody()
 	if err == nil {
-		if joined = s.users.join(peer, s.config.connectionsMax, s.config.connectionsPerUserMax); joined == nil {
-			err = status.Errorf(status.ResourceExhausted, "too many connections of user %d or in all (limits connections_per_user_max, connections_max)", peer.UserID)
-		}
+		joined, err = s.users.join(&peer)
 	}
 	c := newConnection(v, conn, peer, joined)
 	v.active.Add(1)

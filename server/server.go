@@ -65,7 +65,7 @@ func New(options ...Option) *Server {
 	for _, option := range options {
 		option(&s.config)
 	}
-	s.users.init()
+	s.users.init(&s.config)
 	return s
 }
 

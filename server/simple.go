@@ -57,6 +57,7 @@ func (c *connection) serveSimple() {
 		defer close(answered)
 		for message := range requests {
 			c.runSimple(ctx, message)
+			c.user.input.giveBack(int64(simpleHeaderBytes + len(message)))
 		}
 	}()
 	err := c.readSimple(requests)
@@ -104,6 +105,9 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 			need = simpleHeaderBytes + int(length)
 		}
 		if len(have) >= need && need > simpleHeaderBytes {
+			if !c.user.input.take(int64(need)) {
+				return nil, c.user.input.refusal()
+			}
 			c.in.advance(need)
 			return bytes.Clone(have[simpleHeaderBytes:need]), nil
 		}
@@ -149,6 +153,9 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	}
 	if refusal := request.checkDescription(f); refusal != nil {
 		return nil, refusal
+	}
+	if c.user.output.isFull() {
+		return nil, c.user.output.refusal()
 	}
 	timeout := wire.CallTimeoutMs * time.Millisecond
 	if request.TimeoutMs != nil {
@@ -222,9 +229,14 @@ func (c *connection) answerSimple(result []byte, err error) {
 			body = appendSimpleFailure(nil, withoutDetails(failure))
 		}
 	}
-	c.out.raw(binary.BigEndian.AppendUint32(nil, uint32(len(body))))
-	c.out.raw(body)
+	if !c.sendSimple(body) {
+		c.sendSimple(appendSimpleFailure(nil, withoutDetails(c.user.output.lost("the call"))))
+	}
 	c.out.flush()
+}
+
+func (c *connection) sendSimple(body []byte) bool {
+	return c.out.raw(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 }
 
 func appendSimpleFailure(dst []byte, failure *status.Error) []byte {

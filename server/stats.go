@@ -23,6 +23,10 @@ type Statistics struct {
 	ProcessID   int   `json:"process_id"`
 	UptimeMs    int64 `json:"uptime_ms"`
 	Connections int   `json:"connections"`
+	// InputBytes and OutputBytes are what is counted against limits input_bytes_max and
+	// output_bytes_max now.
+	InputBytes  int64 `json:"input_bytes"`
+	OutputBytes int64 `json:"output_bytes"`
 	// Parked is how many of the connections wait with an engine now: see WithEngine.
 	Parked           int64  `json:"parked"`
 	ConnectionsTotal uint64 `json:"connections_total"`
@@ -50,6 +54,7 @@ func (s *Server) Statistics() Statistics {
 		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
 		Connections: s.users.count(), Parked: s.counters.parked.Load(), ConnectionsTotal: s.counters.connections.Load(),
 		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
+		InputBytes: s.users.input.held.Load(), OutputBytes: s.users.output.held.Load(),
 		SharedMemoryTotal: s.counters.memories.Load(),
 		Goroutines:        runtime.NumGoroutine(), HeapBytes: heapBytes(),
 		Functions: make(map[string]FunctionStatistics),

@@ -1,61 +1,140 @@
 package server
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
 )
 
-// remoteUser stands for all peers whose user the kernel does not tell.
-const remoteUser = int64(-1)
+// An account says whom connections count for: a local peer's user id, or the address
+// that others come from. Peers of which nothing is known count as one.
+type account struct {
+	local   bool
+	userID  uint32
+	network netip.Prefix
+}
 
-// A user holds what all connections of one user id share. Its connections are
-// protected by the table's mu.
+// Who has one IPv6 address mostly has the 64 bits of its network.
+const networkBitsIPv6 = 64
+
+func accountOf(peer *Peer) account {
+	if peer.Local {
+		return account{local: true, userID: peer.UserID}
+	}
+	from, err := netip.ParseAddrPort(peer.Address)
+	if err != nil {
+		return account{}
+	}
+	address := from.Addr().Unmap().WithZone("")
+	bits := address.BitLen()
+	if address.Is6() {
+		bits = networkBitsIPv6
+	}
+	// Neither is longer than the address.
+	network, _ := address.Prefix(bits)
+	return account{network: network}
+}
+
+// String returns whom it stands for, as the subject of a sentence.
+func (a account) String() string {
+	switch {
+	case a.local:
+		return fmt.Sprintf("user %d", a.userID)
+	case a.network.IsSingleIP():
+		return "address " + a.network.Addr().String()
+	case a.network.IsValid():
+		return "network " + a.network.String()
+	}
+	return "the peers without an address"
+}
+
+// isOperator reports whether it is root or the user of this process, whom others must
+// not be able to shut out.
+func (a account) isOperator() bool {
+	return a.local && (a.userID == 0 || a.userID == uint32(os.Geteuid()))
+}
+
+// A user holds what all connections of one account share. Its connections and its
+// memory are protected by the table's mu.
 type user struct {
-	id          int64
+	account     account
 	connections int
 	memoryBytes int64
 	calls       atomic.Int64
+	input       share
+	output      share
 }
 
-// A userTable counts connections by user. A user without connections is
-// forgotten, so the table is never larger than the number of connections.
+// nobody is the user of connections that are not admitted.
+func nobody() *user { return new(user) }
+
+// A userTable counts by user. A user without connections is forgotten, so the table is
+// never larger than the number of connections.
 type userTable struct {
+	connectionsMax        int
+	connectionsPerUserMax int
+	input                 budget
+	output                budget
+
+	// mu protects what follows.
 	mu    sync.Mutex
 	all   int
-	users map[int64]*user
+	users map[account]*user
 }
 
-func (t *userTable) init() { t.users = make(map[int64]*user) }
+func (t *userTable) init(c *config) {
+	t.connectionsMax, t.connectionsPerUserMax = c.connectionsMax, c.connectionsPerUserMax
+	t.input.init("input", "WithInputBytes", "requests that have come and not run", c.inputBytesMax, c.inputBytesPerUserMax)
+	t.output.init("output", "WithOutputBytes", "replies that wait to be read", c.outputBytesMax, c.outputBytesPerUserMax)
+	t.users = make(map[account]*user)
+}
 
-// join counts a connection; it returns nil when that would exceed a limit.
-func (t *userTable) join(peer Peer, allMax, perUserMax int) *user {
-	id := remoteUser
-	if peer.Local {
-		id = int64(peer.UserID)
+// operatorsPart of the connections is kept for operators.
+const operatorsPart = 8
+
+// join counts a connection; it returns an error when that would exceed a limit.
+func (t *userTable) join(peer *Peer) (*user, error) {
+	of := accountOf(peer)
+	allMax := t.connectionsMax
+	if !of.isOperator() {
+		allMax -= t.connectionsMax / operatorsPart
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u := t.users[id]
+	u := t.users[of]
 	if u == nil {
-		u = &user{id: id}
+		u = &user{account: of}
+		u.input.budget, u.input.exempt = &t.input, of.isOperator()
+		u.output.budget, u.output.exempt = &t.output, of.isOperator()
 	}
-	if t.all >= allMax || u.connections >= perUserMax {
-		return nil
+	if u.connections >= t.connectionsPerUserMax {
+		return nobody(), refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); the server's option WithConnections raises it to at most %d", of, u.connections, wire.ConnectionsPerUserMaxCeiling)
+	}
+	if t.all >= allMax {
+		return nobody(), refusedf(status.ResourceExhausted, "there are %d connections (limit connections_max, an eighth of which is kept for root and the server's own user); the server's option WithConnections raises it to at most %d", t.all, wire.ConnectionsMaxCeiling)
 	}
 	t.all++
 	u.connections++
-	t.users[id] = u
-	return u
+	t.users[of] = u
+	return u, nil
 }
 
-// leave takes back what join counted.
+// leave takes back what join counted; it does nothing for who was not admitted.
 func (t *userTable) leave(u *user) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if u.connections == 0 {
+		return
+	}
 	t.all--
 	u.connections--
 	if u.connections == 0 {
-		delete(t.users, u.id)
+		delete(t.users, u.account)
 	}
 }
 

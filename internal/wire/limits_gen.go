@@ -46,26 +46,51 @@ const (
 	PendingOutputBytesMax        = 1048576
 	PendingOutputBytesMaxCeiling = 67108864
 
+	// InputBytesPerUserMax (bytes): requests of one user that have come, whole or
+	// in part, and not run: what is larger than a connection's own small buffers.
+	// Why: 64 requests of 4 MiB; one user cannot take the machine's memory with
+	// frames that are never finished.
+	InputBytesPerUserMax        = 268435456
+	InputBytesPerUserMaxCeiling = 1099511627776
+
+	// InputBytesMax (bytes): the same for all users of one server. Why: four users
+	// at their limit.
+	InputBytesMax        = 1073741824
+	InputBytesMaxCeiling = 1099511627776
+
+	// OutputBytesPerUserMax (bytes): replies to one user that wait to be read, but
+	// for 16 KiB of each connection. Why: 64 replies of 4 MiB; who does not read
+	// cannot make the server hold what it asked for.
+	OutputBytesPerUserMax        = 268435456
+	OutputBytesPerUserMaxCeiling = 1099511627776
+
+	// OutputBytesMax (bytes): the same for all users of one server. Why: four
+	// users at their limit.
+	OutputBytesMax        = 1073741824
+	OutputBytesMaxCeiling = 1099511627776
+
 	// CallsInFlightMax (calls): calls begun and not answered on one connection; a
 	// cancelled call counts until its function returns. Why: bounds goroutines and
 	// memory a connection can claim.
 	CallsInFlightMax        = 1024
 	CallsInFlightMaxCeiling = 65536
 
-	// CallsInFlightPerUserMax (calls): the same over all connections of one user
-	// id. Why: one user cannot take the server from the others.
+	// CallsInFlightPerUserMax (calls): the same over all connections of one user.
+	// Why: one user cannot take the server from the others.
 	CallsInFlightPerUserMax        = 8192
 	CallsInFlightPerUserMaxCeiling = 1048576
 
-	// ConnectionsMax (connections): open connections of one server. Why: memory
-	// and descriptors are finite.
+	// ConnectionsMax (connections): open connections of one server; an eighth of
+	// them is kept for root and the user of the server. Why: memory and
+	// descriptors are finite.
 	ConnectionsMax        = 16384
 	ConnectionsMaxCeiling = 1048576
 
-	// ConnectionsPerUserMax (connections): open connections of one user id. Why:
-	// prefork workers share one user id, so the default is as wide as the server's
-	// own.
-	ConnectionsPerUserMax        = 16384
+	// ConnectionsPerUserMax (connections): open connections of one user: a local
+	// user id, the IPv4 address or the IPv6 network (/64) that others come from.
+	// Why: prefork workers share one user id, so it is wide, and below the whole:
+	// others can still connect.
+	ConnectionsPerUserMax        = 12288
 	ConnectionsPerUserMaxCeiling = 1048576
 
 	// FunctionNameBytesMax (bytes): a function's name. Why: names are looked up,

@@ -137,6 +137,19 @@ func (p *Parser) Next(buffer []byte, frame *Frame) (int, error) {
 	return end, nil
 }
 
+// Skip takes the frame at the start of buffer of which nothing but the header is wanted,
+// and returns how many bytes the frame has in all. Preconditions: the header is complete.
+func (p *Parser) Skip(buffer []byte, frame *Frame) (int, error) {
+	*frame = Frame{Header: ParseHeader(buffer)}
+	if err := p.check(&frame.Header); err != nil {
+		return 0, err
+	}
+	if rules[frame.Type].uses&drawsCallID != 0 {
+		p.lastCallID = frame.CallID
+	}
+	return HeaderBytes + int(frame.Length), nil
+}
+
 func (p *Parser) check(h *Header) error {
 	if int(h.Type) >= len(rules) || rules[h.Type].senders == 0 {
 		return protocolErrorf("frame type %d is unknown (1 to %d are known)", h.Type, len(rules)-1)

@@ -35,20 +35,36 @@
 #define NC_PENDING_OUTPUT_BYTES_MAX 1048576
 #define NC_PENDING_OUTPUT_BYTES_MAX_CEILING 67108864
 
+/* bytes: requests of one user that have come, whole or in part, and not run: what is larger than a connection's own small buffers. */
+#define NC_INPUT_BYTES_PER_USER_MAX 268435456
+#define NC_INPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
+
+/* bytes: the same for all users of one server. */
+#define NC_INPUT_BYTES_MAX 1073741824
+#define NC_INPUT_BYTES_MAX_CEILING 1099511627776
+
+/* bytes: replies to one user that wait to be read, but for 16 KiB of each connection. */
+#define NC_OUTPUT_BYTES_PER_USER_MAX 268435456
+#define NC_OUTPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
+
+/* bytes: the same for all users of one server. */
+#define NC_OUTPUT_BYTES_MAX 1073741824
+#define NC_OUTPUT_BYTES_MAX_CEILING 1099511627776
+
 /* calls: calls begun and not answered on one connection; a cancelled call counts until its function returns. */
 #define NC_CALLS_IN_FLIGHT_MAX 1024
 #define NC_CALLS_IN_FLIGHT_MAX_CEILING 65536
 
-/* calls: the same over all connections of one user id. */
+/* calls: the same over all connections of one user. */
 #define NC_CALLS_IN_FLIGHT_PER_USER_MAX 8192
 #define NC_CALLS_IN_FLIGHT_PER_USER_MAX_CEILING 1048576
 
-/* connections: open connections of one server. */
+/* connections: open connections of one server; an eighth of them is kept for root and the user of the server. */
 #define NC_CONNECTIONS_MAX 16384
 #define NC_CONNECTIONS_MAX_CEILING 1048576
 
-/* connections: open connections of one user id. */
-#define NC_CONNECTIONS_PER_USER_MAX 16384
+/* connections: open connections of one user: a local user id, the IPv4 address or the IPv6 network (/64) that others come from. */
+#define NC_CONNECTIONS_PER_USER_MAX 12288
 #define NC_CONNECTIONS_PER_USER_MAX_CEILING 1048576
 
 /* bytes: a function's name. */

@@ -14,6 +14,10 @@ import (
 // the machine has no page for it.
 var ErrFault = errors.New("nearcall: a page of the peer's region cannot be read")
 
+// ErrNoRoom means that nobody gave room for a frame, which has been taken but for its
+// header.
+var ErrNoRoom = errors.New("nearcall: there is no room for a frame")
+
 // A reader takes frames out of the ring of the peer's region. Used by one
 // goroutine at a time.
 type reader struct {
@@ -42,7 +46,7 @@ func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
 
 // take copies the next frame to the start of into, or of what grow returns where
 // into is too small, and returns it: header and body, as on a socket. It returns
-// nil when there is none. What it returns is private; the peer cannot change it.
+// nil when there is none, and the header with ErrNoRoom when grow returns nil. What it returns is private; the peer cannot change it.
 func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte) (frame []byte, err error) {
 	if !r.ready() {
 		return nil, nil
@@ -64,13 +68,15 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 		}
 		copy(into[wire.HeaderBytes+firstLineBody:], slot[lineBytes:])
 	}
-	if err != nil {
+	if err == ErrNoRoom {
+		bytes = 0
+	} else if err != nil {
 		return nil, err
 	}
 	r.seen++
 	r.taken.Store(r.seen)
 	r.watchNext()
-	return into[:wire.HeaderBytes+bytes], nil
+	return into[:wire.HeaderBytes+bytes], err
 }
 
 // takeFromArena copies a body behind the header that is in into.
@@ -80,6 +86,9 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 	}
 	if need := wire.HeaderBytes + bytes; need > len(into) {
 		larger := grow(need)
+		if larger == nil {
+			return into, ErrNoRoom
+		}
 		copy(larger, into[:wire.HeaderBytes])
 		into = larger
 	}

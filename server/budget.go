@@ -1,0 +1,123 @@
+package server
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nearcall/nearcall/status"
+)
+
+// What of a connection is too small to be counted, since it must not cost a quick call
+// anything.
+const (
+	inputBytesFree   = 4 << 10
+	outputBytesFree  = 16 << 10
+	outputBytesStep  = 64 << 10
+	budgetFullEighth = 6 // a budget that was full has room again below so many eighths
+)
+
+// A budget is how many bytes may be held for peers, of which each user has a share.
+type budget struct {
+	kind   string // "input" or "output", as the limits are called
+	option string // that raises them
+	what   string // what is held, for people
+
+	max, perUserMax int64
+	held            atomic.Int64
+	full            atomic.Bool
+}
+
+func (b *budget) init(kind, option, what string, max, perUserMax int64) {
+	b.kind, b.option, b.what, b.max, b.perUserMax = kind, option, what, max, perUserMax
+}
+
+// A share is what a budget holds for one user. The zero value, of who is not admitted,
+// takes nothing.
+type share struct {
+	budget *budget
+	// exempt is set for users that others must not be able to shut out.
+	exempt bool
+	held   atomic.Int64
+	full   atomic.Bool
+}
+
+// take counts bytes, unless that would exceed the share or the budget.
+func (s *share) take(bytes int64) bool {
+	if s.budget == nil {
+		return false
+	}
+	if !raise(&s.held, bytes, s.budget.perUserMax) {
+		s.full.Store(true)
+		return false
+	}
+	max := s.budget.max
+	if s.exempt {
+		max += s.budget.perUserMax
+	}
+	if !raise(&s.budget.held, bytes, max) {
+		s.held.Add(-bytes)
+		s.budget.full.Store(true)
+		return false
+	}
+	return true
+}
+
+// raise adds to a counter that must not exceed max; it reports whether it could.
+func raise(counter *atomic.Int64, bytes, max int64) bool {
+	for {
+		held := counter.Load()
+		if bytes > max-held {
+			return false
+		}
+		if counter.CompareAndSwap(held, held+bytes) {
+			return true
+		}
+	}
+}
+
+// count counts bytes that are there already.
+func (s *share) count(bytes int64) {
+	s.held.Add(bytes)
+	s.budget.held.Add(bytes)
+}
+
+// giveBack takes back what take or count counted.
+func (s *share) giveBack(bytes int64) {
+	if bytes > 0 {
+		s.count(-bytes)
+	}
+}
+
+// isFull reports whether bytes were refused and most of what was held then still is.
+func (s *share) isFull() bool {
+	b := s.budget
+	return stillFull(&s.full, &s.held, b.perUserMax) || !s.exempt && stillFull(&b.full, &b.held, b.max)
+}
+
+func stillFull(full *atomic.Bool, held *atomic.Int64, max int64) bool {
+	if !full.Load() {
+		return false
+	}
+	if held.Load() < max/8*budgetFullEighth {
+		full.Store(false)
+		return false
+	}
+	return true
+}
+
+// refusal makes the error of a call that was not executed for want of room.
+func (s *share) refusal() *status.Error {
+	return refusedf(status.ResourceExhausted, "%s", s.shortage())
+}
+
+// lost makes the error of a call whose result there was no room for.
+func (s *share) lost(function string) *status.Error {
+	return status.Errorf(status.ResourceExhausted, "the result of %s is dropped: %s", function, s.shortage()).With(status.OutcomeExecutedResultLost)
+}
+
+// shortage says which limits are reached, and what raises them.
+func (s *share) shortage() string {
+	b := s.budget
+	return fmt.Sprintf("%s take as much memory as they may: %d bytes of this user's (limit %s_bytes_per_user_max, %d), %d of all (limit %s_bytes_max, %d); the server's option %s raises them",
+		b.what, s.held.Load(), b.kind, b.perUserMax, b.held.Load(), b.kind, b.max, b.option)
+}

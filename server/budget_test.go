@@ -1,0 +1,311 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+const (
+	// What one peer sends or asks for in these tests, and how many do.
+	hoardBytes = wire.FrameBytesMax - 4096
+	hoarders   = 100
+	// What the server may hold of it: the default of one user, and as much again for
+	// what the garbage collector has not found yet, and for what is no request.
+	hoardHeapMax = 268435456 + 64<<20
+)
+
+// unfinished is a request without its last byte.
+func unfinished(id uint64, name string, payloadBytes int) []byte {
+	frame := wire.Frame{
+		Header:     wire.Header{Type: wire.Request, Codec: wire.CodecRaw, CallID: id},
+		Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, name),
+		Payload:    make([]byte, payloadBytes),
+	}
+	sent := frame.Append(nil)
+	return sent[:len(sent)-1]
+}
+
+// sendAll sends to all at the same time and waits until each has taken it.
+func sendAll(callers []*caller, data []byte) {
+	var sent sync.WaitGroup
+	for _, c := range callers {
+		sent.Add(1)
+		go func() {
+			defer sent.Done()
+			_, _ = c.conn.Write(data)
+		}()
+	}
+	sent.Wait()
+}
+
+func connectMany(t testing.TB, path string, count int) []*caller {
+	made := make([]*caller, count)
+	for i := range made {
+		made[i] = connect(t, path)
+	}
+	return made
+}
+
+// serveHoarded serves functions for those who hoard.
+func serveHoarded(t testing.TB, options ...server.Option) (*server.Server, string) {
+	t.Helper()
+	s := newServer(t, options...)
+	reply := make([]byte, hoardBytes)
+	register(t, s, "large", func([]byte) []byte { return bytes.Clone(reply) })
+	register(t, s, "size", func(data []byte) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(len(data))) })
+	return s, start(t, s)
+}
+
+// wantHeldAtMost checks what the server counts and what the process has.
+func wantHeldAtMost(t *testing.T, s *server.Server, counted int64) {
+	t.Helper()
+	if now := s.Statistics(); now.InputBytes > counted || now.OutputBytes > counted {
+		t.Errorf("%d bytes of input and %d of output are counted, want at most %d", now.InputBytes, now.OutputBytes, counted)
+	}
+	// What a pool has lent out once is found free by the second or third collection.
+	for range 3 {
+		runtime.GC()
+	}
+	if heap := s.Statistics().HeapBytes; heap > hoardHeapMax {
+		t.Errorf("the heap has %d bytes, want at most %d", heap, hoardHeapMax)
+	}
+}
+
+// wantNothingHeld waits until all that was counted is given back.
+func wantNothingHeld(t *testing.T, s *server.Server, callers []*caller) {
+	t.Helper()
+	for _, c := range callers {
+		c.conn.Close()
+	}
+	waitFor(t, "all bytes to be given back", func() bool {
+		now := s.Statistics()
+		return now.Connections == 0 && now.InputBytes == 0 && now.OutputBytes == 0
+	})
+}
+
+// firstFrame reads the header of the next frame, and no more of a reply.
+func (c *caller) firstFrame() (header wire.Header, failure *status.Error) {
+	c.t.Helper()
+	var bytes [wire.HeaderBytes]byte
+	if _, err := io.ReadFull(c.conn, bytes[:]); err != nil {
+		c.t.Fatal(err)
+	}
+	header = wire.ParseHeader(bytes[:])
+	if header.Type != wire.Error {
+		return header, nil
+	}
+	payload := make([]byte, header.Length)
+	if _, err := io.ReadFull(c.conn, payload); err != nil {
+		c.t.Fatal(err)
+	}
+	_, _, failure = c.decode(wire.Frame{Header: header, Payload: payload})
+	return header, failure
+}
+
+// TestUnfinishedFramesAreBounded: what has come of requests is bounded for all
+// connections of a user. Who is refused can go on.
+func TestUnfinishedFramesAreBounded(t *testing.T) {
+	s, path := serveHoarded(t)
+	callers := connectMany(t, path, hoarders)
+	sendAll(callers, unfinished(1, "size", hoardBytes))
+	wantHeldAtMost(t, s, wire.InputBytesPerUserMax)
+	refused := 0
+	for _, c := range callers {
+		c.send([]byte{0})
+		header, failure := c.firstFrame()
+		if header.CallID != 1 {
+			t.Fatalf("an answer to call %d", header.CallID)
+		}
+		if failure != nil {
+			refused++
+			wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+			if !strings.Contains(failure.Message, "input_bytes_per_user_max") || !strings.Contains(failure.Message, "WithInputBytes") {
+				t.Fatalf("the message does not name the limit and the option: %s", failure.Message)
+			}
+			c.send(append(unfinished(2, "size", 1), 0))
+			if header, failure := c.firstFrame(); header.CallID != 2 || failure != nil {
+				t.Fatalf("the next call %d: %v", header.CallID, failure)
+			}
+		}
+	}
+	if refused == 0 || refused == hoarders {
+		t.Errorf("%d of %d were refused, want some", refused, hoarders)
+	}
+	wantNothingHeld(t, s, callers)
+}
+
+// TestUnreadRepliesAreBounded: so is what waits to be read.
+func TestUnreadRepliesAreBounded(t *testing.T) {
+	s, path := serveHoarded(t)
+	callers := connectMany(t, path, hoarders)
+	sendAll(callers, append(unfinished(1, "large", 1), 0))
+	refused := 0
+	for _, c := range callers {
+		_, failure := c.firstFrame()
+		if failure == nil {
+			continue
+		}
+		refused++
+		if failure.Code != status.ResourceExhausted || failure.Outcome == status.OutcomeUnknown || !strings.Contains(failure.Message, "WithOutputBytes") {
+			t.Fatal(failure)
+		}
+	}
+	wantHeldAtMost(t, s, wire.OutputBytesPerUserMax)
+	if refused == 0 || refused == hoarders {
+		t.Errorf("%d of %d were refused, want some", refused, hoarders)
+	}
+	ran := s.Statistics().Functions["large"].Calls
+	late := connect(t, path)
+	late.send(append(unfinished(1, "large", 1), 0))
+	_, failure := late.firstFrame()
+	wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+	if now := s.Statistics().Functions["large"].Calls; now != ran {
+		t.Errorf("%d calls ran, want none while nothing is read", now-ran)
+	}
+	wantNothingHeld(t, s, append(callers, late))
+}
+
+// TestWaitingRequestsAreBounded: requests that wait for their turn are copies.
+func TestWaitingRequestsAreBounded(t *testing.T) {
+	const bytes, room = 100_000, 10
+	s, g := newServer(t, server.WithInputBytes(1<<30, room*bytes)), newGate()
+	register(t, s, "wait", func([]byte) []byte { g.wait(); return nil }, server.MaxConcurrency(1))
+	c := connect(t, start(t, s))
+	for id := range uint64(room + 5) {
+		c.lastID = id + 1
+		c.send(append(unfinished(c.lastID, "wait", bytes), 0))
+	}
+	refused := 0
+	for range 5 {
+		_, _, failure := c.result()
+		wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+		refused++
+	}
+	close(g.release)
+	for range room + 5 - refused {
+		if frame := c.next(); frame.Type == wire.Error {
+			_, _, failure := c.decode(frame)
+			wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+		}
+	}
+	wantNothingHeld(t, s, []*caller{c})
+}
+
+// TestTakenOverRequestsAreCounted: a call that the watch took from the reader keeps the
+// buffer that its arguments lie in.
+func TestTakenOverRequestsAreCounted(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "wait", func([]byte) []byte { g.wait(); return nil })
+	register(t, s, "one", func() int64 { return 1 })
+	c := connect(t, start(t, s))
+	c.lastID = 1
+	c.send(append(unfinished(1, "wait", hoardBytes), 0))
+	<-g.started
+	if _, failure := c.call("one"); failure != nil {
+		t.Fatal(failure)
+	}
+	if held := s.Statistics().InputBytes; held < hoardBytes {
+		t.Errorf("%d bytes are counted, want at least %d", held, hoardBytes)
+	}
+	close(g.release)
+	c.next()
+	wantNothingHeld(t, s, []*caller{c})
+}
+
+// TestSimpleRequestsAreBounded: the simple protocol counts as any other.
+func TestSimpleRequestsAreBounded(t *testing.T) {
+	s := newServer(t, server.WithInputBytes(1<<30, wire.FrameBytesFloor))
+	register(t, s, "length", func(text string) int { return len(text) })
+	path := start(t, s)
+	c := dial(t, path)
+	if answer := c.simple(`{"f":"length","a":["` + strings.Repeat("x", 1000) + `"]}`); !answer.OK {
+		t.Errorf("a small request: %+v", answer)
+	}
+	answer := c.simple(`{"f":"length","a":["` + strings.Repeat("x", 2*wire.FrameBytesFloor) + `"]}`)
+	if answer.OK || answer.Failure.Code != status.ResourceExhausted || answer.Failure.Outcome != "not executed" {
+		t.Errorf("a large request: %+v", answer)
+	}
+	wantNothingHeld(t, s, []*caller{c})
+}
+
+// TestRequestsThroughMemoryAreBounded: what is taken out of a ring is a copy.
+func TestRequestsThroughMemoryAreBounded(t *testing.T) {
+	const bytes = 1 << 20
+	s := newServer(t, server.WithInputBytes(1<<30, bytes/2), server.WithSpin(server.SpinOff))
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	c := connectWithMemory(t, start(t, s))
+	for range 3 {
+		large := c.Request("echo", make([]byte, bytes))
+		c.put(&large)
+		_, _, failure := c.decode(c.takeFrame())
+		wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+		small := c.Request("echo", make([]byte, 1000))
+		c.put(&small)
+		if reply := c.takeFrame(); reply.Type != wire.Reply || reply.CallID != c.LastID {
+			t.Fatalf("%v for call %d, want the reply to %d", reply.Type, reply.CallID, c.LastID)
+		}
+	}
+	wantNothingHeld(t, s, []*caller{c.caller})
+}
+
+// TestOneAddressTakesNothingFromOthers: peers over TCP have shares by their addresses.
+func TestOneAddressTakesNothingFromOthers(t *testing.T) {
+	s := newServer(t, server.WithInputBytes(8<<20, 2<<20), server.WithConnections(100, 10))
+	register(t, s, "length", func(text string) int { return len(text) })
+	address := serveTCP(t, s)
+	for range 10 {
+		attacker := dialFrom(t, "127.0.0.2", address)
+		greeting := hello()
+		attacker.Write(append(greeting.Append(nil), unfinished(1, "length", 1<<20)...))
+	}
+	waitFor(t, "the attacker's requests to come", func() bool { return s.Statistics().InputBytes > 1<<20 })
+	tooMany := &caller{t: t}
+	if answer := tooMany.simpleOn(dialFrom(t, "127.0.0.2", address), `{"f":"length","a":[""]}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "127.0.0.2") {
+		t.Errorf("one connection too many: %+v", answer)
+	}
+	other := &caller{t: t}
+	if answer := other.simpleOn(dialFrom(t, "127.0.0.3", address), `{"f":"length","a":["`+strings.Repeat("x", 1<<19)+`"]}`); !answer.OK {
+		t.Errorf("another address: %+v", answer)
+	}
+}
+
+func serveTCP(t *testing.T, s *server.Server) (address string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	listener, err := s.Listen(ctx, "tcp:127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// dialFrom connects from an address of the loopback network.
+func dialFrom(t *testing.T, from, to string) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: testTimeout}
+	conn, err := dialer.Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}

@@ -1,0 +1,113 @@
+package server
+
+import "math/bits"
+
+// kept is what of an output's memory waits for its peer, beyond outputBytesFree counted
+// in the user's share, so that who does not read cannot make the server hold what it
+// asked for.
+type kept struct {
+	share   *share
+	counted int
+	writing int // bytes that are being written
+	waiting int // of frames whose senders wait for room, where they are large
+}
+
+// waitLocked waits for room for a frame of so many bytes; it reports false when the user
+// has none for a large one. Small ones wait until others have been written.
+func (o *output) waitLocked(bytes int) bool {
+	for !o.broken {
+		tooMuch := o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingOutputBytesMax
+		counted := o.countLocked(bytes)
+		switch {
+		case !tooMuch && (counted || len(o.pending)+o.kept.writing == 0 && bytes <= outputBytesFree):
+			return true
+		case !counted && bytes > outputBytesFree:
+			return false
+		case !tooMuch && !o.writing:
+			o.flushLocked()
+		default:
+			o.waitForRoomLocked(bytes)
+		}
+	}
+	return true
+}
+
+// waitForRoomLocked waits until something has been written. What a large frame takes
+// meanwhile has been counted.
+func (o *output) waitForRoomLocked(bytes int) {
+	if bytes <= outputBytesFree {
+		bytes = 0
+	}
+	o.kept.waiting += bytes
+	o.room.Wait()
+	o.kept.waiting -= bytes
+}
+
+// countLocked sees to it that bytes more than there are now are counted.
+func (o *output) countLocked(bytes int) bool {
+	k := &o.kept
+	more := len(o.pending) + k.writing + k.waiting + bytes - outputBytesFree - k.counted
+	if more <= 0 {
+		return true
+	}
+	more = (more + outputBytesStep - 1) / outputBytesStep * outputBytesStep
+	if !k.share.take(int64(more)) {
+		return false
+	}
+	k.counted += more
+	return true
+}
+
+// releaseLocked gives back what was counted when nothing is kept any more.
+func (o *output) releaseLocked() {
+	k := &o.kept
+	if k.counted > 0 && (o.broken || len(o.pending)+k.writing+k.waiting == 0) {
+		k.share.giveBack(int64(k.counted))
+		k.counted = 0
+	}
+}
+
+// growLocked makes room for so many bytes more. A large buffer is lent.
+func (o *output) growLocked(bytes int) {
+	need := len(o.pending) + bytes
+	if need <= cap(o.pending) {
+		return
+	}
+	former := o.pending
+	if need <= outputBytesOwn {
+		o.pending = append(make([]byte, 0, 1<<bits.Len(uint(need-1))), former...)
+		return
+	}
+	o.pending = append(o.buffers.get(max(need, 2*cap(former)))[:0], former...)
+	o.buffers.put(former[:cap(former)])
+}
+
+// keepLocked keeps a buffer that has been written, unless it is large.
+func (o *output) keepLocked(written []byte) {
+	if cap(written) > outputBytesOwn {
+		o.buffers.put(written[:cap(written)])
+		written = nil
+	}
+	o.spare = written
+}
+
+// keepScratch keeps the result's memory for the next one, unless that would be too much.
+func (e *execution) keepScratch() {
+	bytes := int64(cap(e.result))
+	if bytes > outputBytesKept {
+		return
+	}
+	if e.connection != nil && bytes > outputBytesOwn {
+		if !e.connection.user.output.take(bytes - e.reserved) {
+			return
+		}
+		e.reserved = bytes
+	}
+	e.scratch = e.result
+}
+
+// dropScratch gives back what keepScratch kept.
+func (e *execution) dropScratch() {
+	e.connection.user.output.giveBack(e.reserved)
+	e.scratch, e.reserved = nil, 0
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// makeRoom makes room to read on when the message at the front takes need bytes in all.
+// Where the user has none a request is refused and the rest of it dropped as it comes; a
+// connection of the simple protocol, whose answers have no number, ends.
+func (c *connection) makeRoom(need int) error {
+	if c.in.makeRoom(need) {
+		return nil
+	}
+	if !c.speaksFrames() {
+		return c.user.input.refusal()
+	}
+	bytes, err := c.parser.Skip(c.in.unread(), &c.frame)
+	if err != nil {
+		return err
+	}
+	c.in.drop(bytes, int(c.frame.Descriptors))
+	c.refuseFrame()
+	c.out.flush()
+	return nil
+}
+
+// speaksFrames reports whether the connection speaks in frames.
+func (c *connection) speaksFrames() bool { return c.parser.From == wire.CallerSide }
+
+// refuseFrame answers the request of which c.frame has the header only.
+func (c *connection) refuseFrame() {
+	if c.take() {
+		c.sendFailure(c.frame.CallID, c.user.input.refusal())
+	}
+}
+
+// drop drops what has come of a request that was refused, and at its end the
+// descriptors that came along.
+func (c *connection) drop() error {
+	in := c.in
+	in.dropUnread()
+	if in.dropping.left > 0 || in.dropping.descriptors == 0 && !c.received.arrivals.Waiting() {
+		return nil
+	}
+	came, err := c.received.arrivals.Take(in.taken-uint64(in.dropping.bytes), in.taken, in.dropping.descriptors)
+	came.Close()
+	return err
+}
+
+// takeFrame takes the next frame out of the ring. It is refused when its user has no
+// room for it; c.frame then has the header only.
+func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
+	record, err := m.end.Take(m.record, c.server.config.frameBytesMax, m.grow)
+	if err != nil {
+		if errors.Is(err, sharedmemory.ErrNoRoom) {
+			_, err = m.parser.Skip(record, &c.frame)
+		}
+		return false, err == nil, err
+	}
+	if record == nil {
+		return false, false, nil
+	}
+	if cap(record) > cap(m.record) {
+		m.giveBackRecord()
+		m.record = record
+	}
+	_, err = m.parser.Next(record, &c.frame)
+	return true, false, err
+}
+
+// growRecord lends a larger record, nil where the user has no room for it.
+func (c *connection) growRecord(bytes int) []byte {
+	bytes = pooledBytes(bytes)
+	if !c.user.input.take(int64(bytes)) {
+		return nil
+	}
+	return c.server.buffers.get(bytes)
+}
+
+// giveBackRecord gives a record back that was lent.
+func (m *memory) giveBackRecord() {
+	if cap(m.record) > recordBytesKept {
+		m.pool.put(m.record[:cap(m.record)])
+		m.share.giveBack(int64(cap(m.record)))
+	}
+}
+
+// An execution's copy of its payload is counted while the call has not ended: it may be
+// waiting for its turn.
+func (e *execution) copyPayload(payload []byte) bool {
+	if len(payload) > inputBytesFree {
+		if !e.connection.user.input.take(int64(len(payload))) {
+			return false
+		}
+		e.counted = int64(len(payload))
+	}
+	e.payload = append([]byte(nil), payload...)
+	return true
+}
+
+// uncount gives back what was counted for the call.
+func (e *execution) uncount() {
+	e.connection.user.input.giveBack(e.counted)
+	e.counted = 0
+	e.dropScratch()
+}
