@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -76,7 +75,7 @@ func (c *connection) handleMemory(frame *wire.Frame) error {
 	c.memoryCame()
 	came := c.input.received.takeFrame()
 	defer came.Close()
-	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), came.Files)
+	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), came.Numbers)
 	if err != nil {
 		c.client.log.Warn("no shared memory, the connection goes on with the socket", "address", c.client.address, "reason", err)
 		return nil
@@ -91,16 +90,16 @@ func (c *connection) handleMemory(frame *wire.Frame) error {
 	return nil
 }
 
-func (c *connection) attach(offer wire.MemoryOffer, files []*os.File) (*memory, error) {
-	if len(files) != wire.MemoryDescriptors {
+func (c *connection) attach(offer wire.MemoryOffer, descriptors []int) (*memory, error) {
+	if len(descriptors) != wire.MemoryDescriptors {
 		return nil, fmt.Errorf("%d of %d descriptors arrived; does this process have more of them open than RLIMIT_NOFILE (ulimit -n) lets it?",
-			len(files), wire.MemoryDescriptors)
+			len(descriptors), wire.MemoryDescriptors)
 	}
 	geometry, err := sharedmemory.GeometryOf(offer)
 	if err != nil {
 		return nil, err
 	}
-	regions, err := sharedmemory.Attach(geometry, int(files[0].Fd()), int(files[1].Fd()))
+	regions, err := sharedmemory.Attach(geometry, descriptors[0], descriptors[1])
 	if err != nil {
 		return nil, err
 	}

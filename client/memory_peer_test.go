@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -324,6 +325,9 @@ var memoryMisuse = map[string]func(*memoryPeer, wire.Frame){
 }
 
 func TestMemoryMisuse(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	for name, misuse := range memoryMisuse {
 		t.Run(name, func(t *testing.T) {
 			_, c, m := memoryCallers(t, client.WithAttempts(1))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -119,6 +120,9 @@ var scripts = []struct {
 }
 
 func TestOutcomes(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	for _, script := range scripts {
 		t.Run(script.name, func(t *testing.T) {
 			p := newPeer(t)

@@ -223,7 +223,7 @@ func (a *arrival) wake() {
 		a.received.Close()
 		return
 	}
-	if r.files.Put(a.received.Files); a.received.Truncated {
+	if r.files.Put(a.received.Numbers); a.received.Truncated {
 		a.failure = descriptorsLost()
 	}
 	r.reply = append(r.reply, a.payload...)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -228,6 +229,9 @@ func TestIdleConnectionIsRead(t *testing.T) {
 
 // What a server decides is told the same way when the caller reads.
 func TestOutcomesWhileTheCallerReads(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	for _, script := range scripts {
 		t.Run(script.name, func(t *testing.T) {
 			_, c, conn := alone(t, client.WithAttempts(1))

@@ -29,6 +29,12 @@ func credentialsOf(socket *net.UnixConn) (c Credentials, err error) {
 	return c, errors.Join(err, asked)
 }
 
+// passRights has nothing to say: macOS refuses none.
+func passRights(*net.UnixListener, bool) {}
+
+// disarm has nothing to do: macOS does not wait where a descriptor is not in blocking mode.
+func disarm(int) {}
+
 const defaultMode fs.FileMode = 0o660
 
 // listen publishes the socket when it has its mode. There is no lock on macOS: the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
@@ -15,7 +16,14 @@ func credentialsOf(socket *net.UnixConn) (Credentials, error) {
 	return Credentials{ProcessID: peer.ProcessID, UserID: peer.UserID, GroupID: peer.GroupID}, err
 }
 
+// passRights says whether whoever connects may send descriptors at once, as programs do
+// that know no protocol; others do when they are admitted.
+func passRights(socket *net.UnixListener, pass bool) { unixsocket.PassRights(socket, pass) }
+
+// disarm sees to it that closing what was given does not wait.
+func disarm(descriptor int) { rights.Disarm(descriptor) }
+
 // listen makes the socket with its lock, as that of a server.
 func listen(at address.Address, c *config) (net.Listener, error) {
-	return unixsocket.Transport{}.Listen(context.Background(), at, transport.ListenOptions{Mode: c.mode, GroupID: -1})
+	return unixsocket.Transport{}.Listen(context.Background(), at, transport.ListenOptions{Mode: c.mode, GroupID: -1, PassRights: c.bare})
 }

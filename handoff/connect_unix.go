@@ -52,7 +52,9 @@ func listenAt(address string, c *config) (net.Listener, error) {
 // ListenOn is Listen on a listening Unix socket that exists already: one that was
 // inherited, or taken over. The Listener owns it.
 func ListenOn(socket *net.UnixListener, options ...Option) *Listener {
-	return newListener(socket, newConfig(options))
+	c := newConfig(options)
+	passRights(socket, c.bare)
+	return newListener(socket, c)
 }
 
 func unixAddress(text string) (address.Address, error) {

@@ -85,6 +85,9 @@ func (l *Listener) serve(socket net.Conn) {
 		return
 	}
 	defer counted.leave(credentials.UserID)
+	if admitted == nil {
+		ch.Allow()
+	}
 	link := newLink(l.config, &l.inbox, ch)
 	link.address, link.credentials = l.Addr().String(), credentials
 	l.serveLink(link, admitted)

@@ -29,6 +29,7 @@ func closeArrival(a *arrival) { channel.Close([]int{a.descriptor}) }
 // openConn makes a connection of an arrival; its descriptor is used up either way.
 // Package net makes a copy of it and puts that on the poller.
 func openConn(a *arrival) (net.Conn, error) {
+	disarm(a.descriptor)
 	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
 	defer func() { _ = file.Close() }()
 	c, err := net.FileConn(file)

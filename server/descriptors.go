@@ -77,7 +77,7 @@ func (c *connection) checkDescriptors(f *function) *status.Error {
 	case c.received.frame.Truncated:
 		return refusedf(status.ResourceExhausted, "the descriptors of the request did not arrive: the server's process has as many open as it may (RLIMIT_NOFILE, ulimit -n)")
 	case !f.UsesDescriptors():
-		if len(c.received.frame.Files) > 0 {
+		if len(c.received.frame.Numbers) > 0 {
 			c.dropDescriptors()
 		}
 		return nil
@@ -96,7 +96,7 @@ func (e *execution) takeDescriptors() {
 	}
 	frame := &e.connection.received.frame
 	e.files = &descriptors.Table{CloseGiven: true}
-	e.files.Put(frame.Files)
+	e.files.Put(frame.Numbers)
 	*frame = transport.Descriptors{}
 }
 

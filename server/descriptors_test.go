@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
@@ -197,6 +198,9 @@ func TestForbiddenDescriptors(t *testing.T) {
 }
 
 func TestDescriptorsThatWereNotAgreedTo(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	for name, connect := range map[string]func(testing.TB, string) *caller{"not offered": connect, "not allowed": connectWithFiles} {
 		t.Run(name, func(t *testing.T) {
 			asked := new(atomic.Int64)

@@ -91,6 +91,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 		return errors.Join(err, listener.Close())
 	}
 	service.setMemory(listener)
+	if network == "unix" {
+		unixsocket.PassRights(listener, false)
+	}
 	stop := context.AfterFunc(ctx, func() { listener.Close() })
 	defer stop()
 	s.config.logger.Log(ctx, level, "serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
@@ -464,6 +465,9 @@ func TestSocketModeWhateverTheUmask(t *testing.T) {
 }
 
 func TestDescriptorsEndTheConnection(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	s := newServer(t)
 	path := start(t, s)
 	c := connect(t, path)

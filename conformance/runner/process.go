@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // serverProcess is the server under test: one that the runner started, or one
@@ -41,7 +43,7 @@ func (r *runner) startServer(arguments []string, folder string) (*serverProcess,
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Start(); err != nil {
+	if err := rightstest.StartOnOldKernel(process); err != nil {
 		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')

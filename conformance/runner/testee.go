@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // testee is a program around one client library. It reads a command a line and
@@ -37,7 +39,7 @@ func startTestee(name, command string) (*testee, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := process.Start(); err != nil {
+	if err := rightstest.StartOnOldKernel(process); err != nil {
 		return nil, fmt.Errorf("testee %s: %w", name, err)
 	}
 	t := &testee{name: name, process: process, in: in, lines: make(chan string, 1)}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -31,14 +32,17 @@ type Table struct {
 	// CloseGiven: what is given is the call's own, and closed with it.
 	CloseGiven bool
 
-	came  []*os.File // nil where a value has taken it
-	taken []io.Closer
+	came  []int // gone where a value has taken it
+	taken []rights.Open
 	going []int
 	given []io.Closer
 }
 
-// Put adds files that came with the frame; they are the table's.
-func (t *Table) Put(files []*os.File) { t.came = append(t.came, files...) }
+// gone is in place of a descriptor that is somebody else's now.
+const gone = -1
+
+// Put adds descriptors that came with the frame; they are the table's.
+func (t *Table) Put(numbers []int) { t.came = append(t.came, numbers...) }
 
 // A source is an open file or connection.
 type source interface {
@@ -101,10 +105,11 @@ func (t *Table) Drop() {
 // TakeFile returns a file that came with the frame. It is the table's until
 // Release.
 func (t *Table) TakeFile(number int) (*os.File, error) {
-	file, err := t.take(number)
+	descriptor, err := t.take(number)
 	if err != nil {
 		return nil, err
 	}
+	file := os.NewFile(uintptr(descriptor), "received")
 	t.taken = append(t.taken, file)
 	return file, nil
 }
@@ -112,36 +117,41 @@ func (t *Table) TakeFile(number int) (*os.File, error) {
 // TakeConnection returns a connection that came with the frame, driven by the
 // runtime's poller. It is the table's until Release.
 func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
-	file, err := t.take(number)
+	descriptor, err := t.take(number)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	if !isConnectedStream(file) {
+	if !isConnectedStream(descriptor) {
+		rights.Close(descriptor)
 		return nil, errNotStream
 	}
+	// Who has the connection closes it by itself.
+	rights.Disarm(descriptor)
+	file := os.NewFile(uintptr(descriptor), "received")
+	defer file.Close()
 	made, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("the connection cannot be used: %w", err)
 	}
-	t.taken = append(t.taken, made)
 	connection, ok := made.(*net.TCPConn)
 	if !ok {
+		_ = made.Close()
 		return nil, errNotStream
 	}
+	t.taken = append(t.taken, connection)
 	return connection, nil
 }
 
-func (t *Table) take(number int) (*os.File, error) {
+func (t *Table) take(number int) (int, error) {
 	if t == nil {
-		return nil, errNone
+		return gone, errNone
 	}
-	if number < 0 || number >= len(t.came) || t.came[number] == nil {
-		return nil, errUnused
+	if number < 0 || number >= len(t.came) || t.came[number] == gone {
+		return gone, errUnused
 	}
-	file := t.came[number]
-	t.came[number] = nil
-	return file, nil
+	descriptor := t.came[number]
+	t.came[number] = gone
+	return descriptor, nil
 }
 
 // Release leaves what values have taken to those who have the values.
@@ -158,13 +168,9 @@ func (t *Table) Close() {
 		return
 	}
 	t.Drop()
-	for _, file := range t.came {
-		if file != nil {
-			_ = file.Close()
-		}
-	}
+	rights.Close(t.came...)
 	for _, taken := range t.taken {
-		_ = taken.Close()
+		rights.CloseOpen(taken)
 	}
 	for _, given := range t.given {
 		_ = given.Close()

@@ -28,19 +28,12 @@ func closeAll(list []int) {
 	}
 }
 
-// isConnectedStream reports whether the file is a connected TCP socket.
-func isConnectedStream(file *os.File) (is bool) {
-	raw, err := file.SyscallConn()
-	if err != nil {
+// isConnectedStream reports whether the descriptor is that of a connected TCP socket.
+func isConnectedStream(descriptor int) bool {
+	kind, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	if err != nil || kind != unix.IPPROTO_TCP && kind != unix.IPPROTO_MPTCP {
 		return false
 	}
-	_ = raw.Control(func(fd uintptr) {
-		kind, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL)
-		if err != nil || kind != unix.IPPROTO_TCP && kind != unix.IPPROTO_MPTCP {
-			return
-		}
-		_, err = unix.Getpeername(int(fd))
-		is = err == nil
-	})
-	return is
+	_, err = unix.Getpeername(descriptor)
+	return err == nil
 }

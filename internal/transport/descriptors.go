@@ -2,29 +2,33 @@ package transport
 
 import (
 	"fmt"
-	"os"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // Descriptors are what came along with a read, or with one frame.
 type Descriptors struct {
-	// Files are the receiver's to close. They are close-on-exec.
-	Files []*os.File
-	// Truncated: there were more, which the process could not have. The kernel
-	// has closed them.
+	// Numbers are the receiver's to close, by package rights. They are close-on-exec.
+	Numbers []int
+	// Truncated: there were more, which the process could not have, or than were
+	// expected. They are closed.
 	Truncated bool
 }
 
-// Close closes the files.
-func (d Descriptors) Close() {
-	for _, file := range d.Files {
-		// Nothing was written through it here.
-		_ = file.Close()
+// Close closes them. It does not wait for what they are.
+func (d Descriptors) Close() { rights.Close(d.Numbers...) }
+
+// Only keeps the first of them, and closes what is more.
+func (d Descriptors) Only(count int) Descriptors {
+	if len(d.Numbers) <= count {
+		return d
 	}
+	rights.Close(d.Numbers[count:]...)
+	return Descriptors{Numbers: d.Numbers[:count], Truncated: true}
 }
 
-func (d Descriptors) came() bool { return d.Truncated || len(d.Files) > 0 }
+func (d Descriptors) came() bool { return d.Truncated || len(d.Numbers) > 0 }
 
 // An arrival is what came along with one read, which took the bytes from up to
 // to of the stream.
@@ -78,7 +82,7 @@ func (a *Arrivals) Take(from, to uint64, announced int) (Descriptors, error) {
 		first = a.waiting[0]
 		a.waiting = a.waiting[1:]
 	}
-	came := len(first.Files)
+	came := len(first.Numbers)
 	if announced == AnyNumber {
 		announced = came
 	}

@@ -46,6 +46,9 @@ type LocalConn interface {
 type ListenOptions struct {
 	// Mode of a socket in the file system; 0 means 0660.
 	Mode fs.FileMode
+	// PassRights lets peers send descriptors from the moment when they connect; otherwise
+	// none before the connection expects some, where the kernel can refuse them.
+	PassRights bool
 	// GroupID that the socket is given to, or -1.
 	GroupID int
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // Root is the repository as seen from the packages beside this one.
@@ -127,6 +129,8 @@ type Process struct {
 	*exec.Cmd
 	Output io.ReadCloser
 	Lines  *bufio.Scanner // of Output
+
+	begin func(*exec.Cmd) error // nil: its own method
 }
 
 // Start starts a program. Its standard error goes to log, or to the test's.
@@ -172,7 +176,10 @@ func (p *Process) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Cmd.Start(); err != nil {
+	if p.begin == nil {
+		p.begin = (*exec.Cmd).Start
+	}
+	if err := p.begin(p.Cmd); err != nil {
 		t.Fatal(err)
 	}
 	p.Output, p.Lines = output, bufio.NewScanner(output)
@@ -183,10 +190,26 @@ func (p *Process) start(t testing.TB) {
 func StartServer(t testing.TB, log *Log, path string, command ...string) *Process {
 	t.Helper()
 	p := Start(t, log, append(command, "-address", "unix:"+path)...)
+	p.awaitServer(t)
+	return p
+}
+
+// StartServerOnOldKernel is StartServer where SO_PASSRIGHTS is not known, as before
+// Linux 6.16.
+func StartServerOnOldKernel(t testing.TB, log *Log, path string, command ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(command[0], append(command[1:], "-address", "unix:"+path)...), begin: rightstest.StartOnOldKernel}
+	p.Stderr = log
+	p.start(t)
+	p.awaitServer(t)
+	return p
+}
+
+func (p *Process) awaitServer(t testing.TB) {
+	t.Helper()
 	if !p.Lines.Scan() || !strings.HasPrefix(p.Lines.Text(), "ready") {
 		t.Fatalf("the server did not start: %q", p.Lines.Text())
 	}
-	return p
 }
 
 // Delayed returns how long the process has waited in all for a processor that it could
@@ -240,6 +263,16 @@ func (p *Process) file(name string) string { return fmt.Sprintf("/proc/%d/%s", p
 func (p *Process) Descriptors(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir(p.file("fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Threads counts the threads.
+func (p *Process) Threads(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir(p.file("task"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ var arrows = []layer{
 	{"internal/address", nil},
 	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
+	{"internal/rights", []string{systemCalls}},
 	{"internal/cputime", []string{systemCalls}},
 	{"internal/machine", nil},
 	{"internal/decades", nil},
@@ -39,12 +40,12 @@ var arrows = []layer{
 	// the user's own values by those.
 	{"internal/msgpack", []string{"internal/wire", messagePack}},
 	{"internal/schema", []string{"status", "internal/wire", "internal/msgpack", messagePack}},
-	{"internal/descriptors", []string{"internal/wire", systemCalls}},
+	{"internal/descriptors", []string{"internal/wire", "internal/rights", systemCalls}},
 	{"internal/codec", []string{"status", "internal/wire", "internal/descriptors", "internal/msgpack", "internal/schema", messagePack}},
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
-	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", systemCalls}},
-	{"internal/transport/eventloop", []string{"internal/address", "internal/transport", anything}},
+	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/rights", systemCalls}},
+	{"internal/transport/eventloop", []string{"internal/address", "internal/rights", "internal/transport", anything}},
 
 	// From a decoded request to the user's function.
 	{"internal/dispatch", []string{"status", "internal/wire", "internal/monotonic", "internal/msgpack", "internal/schema",
@@ -56,8 +57,8 @@ var arrows = []layer{
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
 	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
-	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/transport", systemCalls}},
-	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "handoff", systemCalls}},
+	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
+	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
@@ -70,11 +71,11 @@ var arrows = []layer{
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
-	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/schema",
+	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/peercred", anything}},
-	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/schema", "internal/codec", anything}},
-	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire",
+	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
+	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/demo",
 		"internal/cputime", "internal/machine", "internal/decades", anything}},

@@ -19,12 +19,6 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// descriptorsMax is what the kernel lets one message carry (SCM_MAX_FD). There is
-// room for all of them, so that none is received unseen.
-const descriptorsMax = 253
-
-const descriptorBytes = 4
-
 // A Channel is one end. One goroutine receives; sends are serialised by whoever
 // calls.
 type Channel struct {
@@ -34,12 +28,11 @@ type Channel struct {
 	// What Receive hands to the runtime's poller and back, made once.
 	receive  func(fd uintptr) bool
 	received struct {
-		into         []byte
-		control      []byte
-		n            int
-		controlBytes int
-		flags        int
-		err          error
+		into        []byte
+		n           int
+		descriptors []int
+		truncated   bool
+		err         error
 	}
 	// The same of Send.
 	send func(fd uintptr) bool
@@ -60,7 +53,6 @@ func Open(socket *net.UnixConn) (*Channel, error) {
 		return nil, err
 	}
 	c := &Channel{socket: socket, raw: raw, rights: unix.UnixRights(0)}
-	c.received.control = make([]byte, unix.CmsgSpace(descriptorsMax*descriptorBytes))
 	c.receive, c.send = c.tryReceive, c.trySend
 	return c, nil
 }
@@ -165,51 +157,20 @@ func (c *Channel) Receive(into []byte, descriptors []int) (n int, _ []int, err e
 	if r.err != nil {
 		return 0, descriptors, os.NewSyscallError("recvmsg", r.err)
 	}
-	descriptors, err = appendRights(descriptors, r.control[:min(r.controlBytes, len(r.control))], r.flags)
-	if err == nil && r.n == 0 {
+	if r.truncated {
+		Close(r.descriptors)
+		r.descriptors = []int{Lost}
+	}
+	if r.n == 0 {
 		err = io.EOF
 	}
-	return r.n, descriptors, err
+	return r.n, append(descriptors, r.descriptors...), err
 }
 
 func (c *Channel) tryReceive(fd uintptr) (done bool) {
 	r := &c.received
-	for {
-		r.n, r.controlBytes, r.flags, _, r.err = unix.Recvmsg(int(fd), r.into, r.control, closeOnExec)
-		if !errors.Is(r.err, unix.EINTR) {
-			return !errors.Is(r.err, unix.EAGAIN)
-		}
-	}
-}
-
-func appendRights(descriptors []int, control []byte, flags int) ([]int, error) {
-	had := len(descriptors)
-	if len(control) > 0 {
-		messages, err := unix.ParseSocketControlMessage(control)
-		if err != nil {
-			return descriptors, err
-		}
-		for i := range messages {
-			if rights, err := unix.ParseUnixRights(&messages[i]); err == nil {
-				descriptors = append(descriptors, rights...)
-			}
-		}
-		setCloseOnExec(descriptors[had:])
-	}
-	if flags&unix.MSG_CTRUNC != 0 {
-		Close(descriptors[had:])
-		descriptors = append(descriptors[:had], Lost)
-	}
-	return descriptors, nil
-}
-
-// Close closes descriptors that nobody is to have; Lost ones need none.
-func Close(descriptors []int) {
-	for _, fd := range descriptors {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	r.n, r.descriptors, r.truncated, r.err = receive(int(fd), r.into)
+	return !errors.Is(r.err, unix.EAGAIN)
 }
 
 // SetReceiveDeadline bounds the next Receive; zero: it may wait for ever.
@@ -227,8 +188,13 @@ func (c *Channel) End() {
 	_ = c.socket.CloseRead()
 }
 
-// Close closes the socket.
-func (c *Channel) Close() error { return c.socket.Close() }
+// Close closes the socket. Nobody may receive meanwhile: what waits in its queue is taken
+// out before, for the kernel would close it.
+func (c *Channel) Close() error {
+	// It fails where the socket is closed already.
+	_ = c.raw.Control(drain)
+	return c.socket.Close()
+}
 
 // Socket returns the socket, for questions about its peer.
 func (c *Channel) Socket() *net.UnixConn { return c.socket }

@@ -72,6 +72,9 @@ func (c *Channel) Receive(into []byte, descriptors []int) (n int, _ []int, err e
 // Close has nothing to close: descriptors do not travel here.
 func Close([]int) {}
 
+// Allow has nothing to do: descriptors do not travel here.
+func (c *Channel) Allow() {}
+
 // SetReceiveDeadline bounds the next Receive; zero: it may wait for ever.
 func (c *Channel) SetReceiveDeadline(deadline time.Time) error {
 	c.deadline.Lock()

@@ -1,17 +1,54 @@
 package channel
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
 
-// Go ignores SIGPIPE for sockets, and macOS has no flag for either.
-const (
-	noSignal    = 0
-	closeOnExec = 0
+	"golang.org/x/sys/unix"
 )
 
-// setCloseOnExec comes too late for a fork between the two calls; there is nothing
-// better on macOS.
-func setCloseOnExec(descriptors []int) {
+// Go ignores SIGPIPE for sockets, and macOS has no flag for it.
+const noSignal = 0
+
+// descriptorsMax is more than a message carries. There is room for all of them, so that
+// none is received unseen.
+const descriptorsMax = 253
+
+const descriptorBytes = 4
+
+// Close closes descriptors that nobody is to have; Lost ones need none.
+func Close(descriptors []int) {
 	for _, fd := range descriptors {
-		unix.CloseOnExec(fd)
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
 	}
 }
+
+// Allow has nothing to do: macOS refuses none.
+func (c *Channel) Allow() {}
+
+// receive reads without waiting. To make descriptors close-on-exec comes too late for a
+// fork between the two calls; there is nothing better on macOS.
+func receive(fd int, into []byte) (n int, descriptors []int, truncated bool, err error) {
+	control := make([]byte, unix.CmsgSpace(descriptorsMax*descriptorBytes))
+	n, controlBytes, flags, _, err := unix.Recvmsg(fd, into, control, 0)
+	for errors.Is(err, unix.EINTR) {
+		n, controlBytes, flags, _, err = unix.Recvmsg(fd, into, control, 0)
+	}
+	if err != nil {
+		return 0, nil, false, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:min(controlBytes, len(control))])
+	for i := range messages {
+		// It fails for what are no descriptors.
+		rights, _ := unix.ParseUnixRights(&messages[i])
+		descriptors = append(descriptors, rights...)
+	}
+	for _, descriptor := range descriptors {
+		unix.CloseOnExec(descriptor)
+	}
+	return n, descriptors, flags&unix.MSG_CTRUNC != 0, err
+}
+
+// drain has nothing to do: there is no way to take what was sent and leave the bytes.
+func drain(uintptr) {}

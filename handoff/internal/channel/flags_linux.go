@@ -1,11 +1,30 @@
 package channel
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
 
-const (
-	noSignal    = unix.MSG_NOSIGNAL
-	closeOnExec = unix.MSG_CMSG_CLOEXEC
+	"github.com/nearcall/nearcall/internal/rights"
 )
 
-// setCloseOnExec has nothing to do: recvmsg has done it.
-func setCloseOnExec([]int) {}
+const noSignal = unix.MSG_NOSIGNAL
+
+// Close closes descriptors that nobody is to have, without waiting for what they are;
+// Lost ones need none.
+func Close(descriptors []int) { rights.Close(descriptors...) }
+
+// Allow lets the peer send descriptors, if it was not let do so before.
+func (c *Channel) Allow() {
+	// It fails where the socket is closed.
+	_ = c.raw.Control(func(fd uintptr) { rights.Allow(int(fd)) })
+}
+
+// receive reads without waiting.
+func receive(fd int, into []byte) (n int, descriptors []int, truncated bool, err error) {
+	r, failure := rights.Receive(fd, into)
+	if failure != 0 {
+		err = failure
+	}
+	return r.Bytes, r.Numbers, r.Truncated, err
+}
+
+func drain(fd uintptr) { rights.Drain(int(fd)) }

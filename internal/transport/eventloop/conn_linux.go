@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
@@ -29,9 +30,9 @@ type conn struct {
 	writing sync.Mutex
 	watched bool
 
-	// Of who reads: where descriptors come to, nil where none are expected, and
-	// what came with the last read.
-	control  []byte
+	// Of who reads: how many descriptors may come along, and what came with the
+	// last read.
+	expected int
 	received transport.Descriptors
 
 	// mu protects what follows.
@@ -48,7 +49,7 @@ func newConn(s *set, descriptor int, from net.Conn) (transport.ParkingConn, erro
 	c.socket.number = descriptor
 	_, local := from.(*net.UnixConn)
 	if local {
-		if err := refuseCredentials(descriptor); err != nil {
+		if err := c.socket.refuse(); err != nil {
 			return nil, err
 		}
 	}
@@ -108,24 +109,23 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 // receive reads once; more is set unless what was there has been read: then the
 // kernel tells when there is something again.
 func (c *conn) receive(b []byte) (n int, more bool, err error) {
-	n, controlBytes, flags, err := c.recvmsg(b)
+	r, err := c.recvmsg(b)
+	// A read ends after descriptors although there may be more.
+	came := len(r.Numbers) > 0 || r.Truncated
+	if came {
+		c.received = transport.Descriptors{Numbers: r.Numbers, Truncated: r.Truncated}.Only(c.expected)
+	}
 	switch {
 	case err == unix.EAGAIN:
 		return 0, false, nil
 	case err != nil:
 		return 0, true, c.failed("read", err)
-	case flags&unix.MSG_CTRUNC != 0 && c.control == nil:
+	case came && c.expected == 0:
 		return 0, true, transport.ErrDescriptors
-	}
-	// A read ends after descriptors although there may be more.
-	came := controlBytes > 0 || flags&unix.MSG_CTRUNC != 0
-	if came {
-		c.received = transport.Descriptors{Files: transport.FilesOf(c.control[:controlBytes]), Truncated: flags&unix.MSG_CTRUNC != 0}
-	}
-	if n == 0 {
+	case r.Bytes == 0:
 		return 0, true, io.EOF
 	}
-	return n, came || n == len(b) || c.hasEnded(), nil
+	return r.Bytes, came || r.Bytes == len(b) || c.hasEnded(), nil
 }
 
 func (c *conn) hasEnded() bool {
@@ -134,21 +134,20 @@ func (c *conn) hasEnded() bool {
 	return c.ended
 }
 
-func (c *conn) recvmsg(b []byte) (n, controlBytes, flags int, err error) {
+func (c *conn) recvmsg(b []byte) (rights.Received, error) {
 	if err := c.socket.use(); err != nil {
-		return 0, 0, 0, err
+		return rights.Received{}, err
 	}
 	defer c.socket.leave()
-	for {
-		n, controlBytes, flags, failure := recvmsg(c.socket.number, b, c.control)
-		switch failure {
-		case unix.EINTR:
-		case 0:
-			return n, controlBytes, flags, nil
-		default:
-			return 0, 0, 0, failure
-		}
+	receive := recvmsg
+	if c.socket.careful.Load() {
+		receive = rights.Receive
 	}
+	r, failure := receive(c.socket.number, b)
+	if failure != 0 {
+		return r, failure
+	}
+	return r, nil
 }
 
 // Close closes the connection. Who waits is woken.

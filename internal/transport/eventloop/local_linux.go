@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
@@ -13,10 +14,16 @@ type localConn struct{ *conn }
 
 // ExpectDescriptors sets how many may come along with a read.
 func (c localConn) ExpectDescriptors(count int) {
-	c.control = nil
-	if count > 0 {
-		c.control = make([]byte, unix.CmsgSpace(count*transport.DescriptorBytes))
-	}
+	c.expected = count
+	// It fails for a connection that is closed.
+	_ = rawConn{c.conn}.Control(func(fd uintptr) {
+		if count == 0 {
+			rights.Refuse(int(fd))
+			return
+		}
+		_ = c.socket.beCareful()
+		rights.Allow(int(fd))
+	})
 }
 
 // Received returns what came along with the last read.

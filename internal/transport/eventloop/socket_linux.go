@@ -1,10 +1,14 @@
 package eventloop
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/rights"
 )
 
 // A socket is a descriptor that keeps its number until nobody uses it: it would be
@@ -12,6 +16,9 @@ import (
 type socket struct {
 	number int
 	users  atomic.Int32 // how many, and socketClosed
+
+	// careful: descriptors may come, or may have come, expected or not.
+	careful atomic.Bool
 }
 
 const socketClosed = 1 << 30
@@ -43,7 +50,26 @@ func (s *socket) close() {
 	}
 }
 
+// refuse is for a local socket: neither credentials, which would come with every read where
+// a service manager has set that on the listener (PassCredentials=), nor descriptors.
+func (s *socket) refuse() error {
+	err := os.NewSyscallError("setsockopt(SO_PASSCRED)", unix.SetsockoptInt(s.number, unix.SOL_SOCKET, unix.SO_PASSCRED, 0))
+	if rights.Refuse(s.number) {
+		return err
+	}
+	return errors.Join(err, s.beCareful())
+}
+
+// beCareful is for as long as the socket lives: see package rights.
+func (s *socket) beCareful() error {
+	s.careful.Store(true)
+	return rights.Expect(s.number)
+}
+
 func (s *socket) release() {
+	if s.careful.Load() {
+		rights.Drain(s.number)
+	}
 	// What could not be written is the peer's to miss.
 	_ = unix.Close(s.number)
 }

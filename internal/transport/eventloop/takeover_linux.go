@@ -39,9 +39,3 @@ func duplicate(descriptor int) (int, error) {
 	made, err := unix.FcntlInt(uintptr(descriptor), unix.F_DUPFD_CLOEXEC, 0)
 	return made, os.NewSyscallError("fcntl(F_DUPFD_CLOEXEC)", err)
 }
-
-// refuseCredentials undoes what a service manager may have set on the listener
-// (PassCredentials=): credentials with every read would look like descriptors.
-func refuseCredentials(descriptor int) error {
-	return os.NewSyscallError("setsockopt(SO_PASSCRED)", unix.SetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_PASSCRED, 0))
-}

@@ -5,20 +5,22 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-const wordBytes = 8
-
-// A conn reads by recvmsg. Where no descriptors are expected it has no control
-// space: those that a peer sends are then closed by the kernel and reported
-// (MSG_CTRUNC), where read(2) would lose them without a word. The message header
-// lives in the conn and the callback is made once, so that reading allocates nothing.
+// A conn reads by recvmsg. Where the kernel refuses descriptors on its behalf, as it
+// does until some are expected, it has no control space, and the read is one that never waits. Otherwise
+// it has room for all that may come: what has none would be closed by the kernel, in the
+// read, and what is closed may make whoever does it wait. The message header lives in
+// the conn and the callback is made once, so that reading allocates nothing.
 //
 // Only one goroutine may Read at a time; all else is as for *net.UnixConn.
 type conn struct {
@@ -27,10 +29,16 @@ type conn struct {
 	receive    func(fd uintptr) bool // waits
 	receiveNow func(fd uintptr) bool
 
-	// control is where descriptors come to, nil where none are expected, and
-	// received what came with the last read.
-	control  []uint64
-	received transport.Descriptors
+	// careful: descriptors may come, expected or not.
+	careful  atomic.Bool
+	expected int
+	received transport.Descriptors // what came with the last read
+	strays   bool                  // they were not expected
+
+	// reading is held for each careful read, and protects emptied: the queue is, in order
+	// to be closed, and what a reader would find there is not what came next.
+	reading sync.Mutex
+	emptied bool
 
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -50,7 +58,26 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 		c.receiveOnce(fd)
 		return true
 	}
-	return c, c.refuseCredentials()
+	return c, errors.Join(c.refuseCredentials(), c.refuseDescriptors())
+}
+
+// refuseDescriptors undoes what the kernel does unless it is told otherwise.
+func (c *conn) refuseDescriptors() error {
+	clean := false
+	err := c.raw.Control(func(fd uintptr) { clean = rights.Refuse(int(fd)) })
+	if err == nil && !clean {
+		err = c.beCareful()
+	}
+	return err
+}
+
+// beCareful is for as long as the connection lives: what was sent while that was allowed
+// may still be queued.
+func (c *conn) beCareful() error {
+	c.careful.Store(true)
+	var failure error
+	err := c.raw.Control(func(fd uintptr) { failure = rights.Expect(int(fd)) })
+	return errors.Join(err, failure)
 }
 
 // refuseCredentials undoes what a service manager may have set on the listener
@@ -80,13 +107,14 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 
 // ExpectDescriptors sets how many may come along with a read.
 func (c *conn) ExpectDescriptors(count int) {
+	c.expected = count
+	// Each of these fails only for a connection that is closed.
 	if count == 0 {
-		c.control, c.header.Control = nil, nil
-		c.header.SetControllen(0)
+		_ = c.refuseDescriptors()
 		return
 	}
-	c.control = make([]uint64, unix.CmsgSpace(count*transport.DescriptorBytes)/wordBytes)
-	c.header.Control = (*byte)(unsafe.Pointer(unsafe.SliceData(c.control)))
+	_ = c.beCareful()
+	_ = c.raw.Control(func(fd uintptr) { rights.Allow(int(fd)) })
 }
 
 // Received returns what came along with the last read.
@@ -107,41 +135,63 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
+	case c.failure == unix.EBADF:
+		return 0, &net.OpError{Op: "read", Net: "unix", Err: net.ErrClosed}
 	case c.failure != 0:
 		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recvmsg", c.failure)}
-	case c.header.Flags&unix.MSG_CTRUNC != 0 && c.control == nil:
+	case c.strays:
 		return 0, transport.ErrDescriptors
-	case c.control != nil && (c.header.Controllen > 0 || c.header.Flags&unix.MSG_CTRUNC != 0):
-		c.keepReceived()
-	}
-	if c.count == 0 {
+	case c.count == 0:
 		return 0, io.EOF
 	}
 	return c.count, nil
 }
 
-// keepReceived takes the descriptors out of the control message.
-func (c *conn) keepReceived() {
-	control := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(c.control))), len(c.control)*wordBytes)
-	c.received = transport.Descriptors{
-		Files:     transport.FilesOf(control[:c.header.Controllen]),
-		Truncated: c.header.Flags&unix.MSG_CTRUNC != 0,
-	}
-}
-
 // receiveOnce reports whether the read is over; false waits in the poller.
 func (c *conn) receiveOnce(fd uintptr) bool {
+	if c.careful.Load() {
+		c.receiveCarefully(int(fd))
+		return c.failure != unix.EAGAIN
+	}
 	for {
 		c.header.Flags = 0
-		if c.control != nil {
-			c.header.SetControllen(len(c.control) * wordBytes)
-		}
-		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-		switch errno {
-		case unix.EINTR:
-		default:
+		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_DONTWAIT)
+		if errno != unix.EINTR {
 			c.count, c.failure = int(n), errno
 			return errno != unix.EAGAIN
 		}
 	}
+}
+
+func (c *conn) receiveCarefully(fd int) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.emptied {
+		c.failure = unix.EBADF
+		return
+	}
+	r, failure := rights.Receive(fd, unsafe.Slice(c.vector.Base, c.vector.Len))
+	c.count, c.failure = r.Bytes, failure
+	if len(r.Numbers) == 0 && !r.Truncated {
+		return
+	}
+	c.received = transport.Descriptors{Numbers: r.Numbers, Truncated: r.Truncated}.Only(c.expected)
+	if c.strays = c.expected == 0; c.strays {
+		c.received = transport.Descriptors{}
+	}
+}
+
+// Close closes the connection. Descriptors that wait in its queue are taken out before:
+// the kernel would close them.
+func (c *conn) Close() error {
+	if c.careful.Load() {
+		// It fails where the connection is closed already.
+		_ = c.raw.Control(func(fd uintptr) {
+			c.reading.Lock()
+			defer c.reading.Unlock()
+			c.emptied = true
+			rights.Drain(int(fd))
+		})
+	}
+	return c.UnixConn.Close()
 }

@@ -8,25 +8,23 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
-	"github.com/nearcall/nearcall/internal/wire"
 )
-
-const defaultMode fs.FileMode = 0o660
 
 // A listener owns the socket's path and lock until it is closed.
 type listener struct {
 	net.Listener
-	path  string
-	inode uint64
-	lock  *os.File
+	path string
+	id   fileID
+	lock *os.File
 
 	closeOnce sync.Once
 	closeErr  error
@@ -59,11 +57,11 @@ func listenPath(ctx context.Context, a address.Address, options transport.Listen
 	if err != nil {
 		return nil, err
 	}
-	bound, inode, err := bindAndPublish(ctx, a.Target, options)
+	bound, id, err := bindAndPublish(ctx, a.Target, options)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &listener{Listener: bound, path: a.Target, inode: inode, lock: lock}, nil
+	return &listener{Listener: bound, path: a.Target, id: id, lock: lock}, nil
 }
 
 // takeLock locks the file beside the socket. The lock belongs to the open file
@@ -90,92 +88,10 @@ func takeLock(a address.Address) (*os.File, error) {
 	return nil, errors.Join(err, lock.Close())
 }
 
-// bindAndPublish listens under a temporary name and renames the socket over
-// the public one, so that whoever finds it finds it ready, with its mode.
-func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, inode uint64, err error) {
-	temporary, err := temporaryName(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
-	}
-	bound, err := bindUnix(ctx, temporary, options)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, bound.Close(), os.Remove(temporary))
-		}
-	}()
-	var stat unix.Stat_t
-	if err := unix.Stat(temporary, &stat); err != nil {
-		return nil, 0, os.NewSyscallError("stat", err)
-	}
-	return bound, stat.Ino, os.Rename(temporary, path)
-}
-
-// temporaryName returns a name in the same directory that this process alone
-// uses, shortened where the kernel would not take more.
-func temporaryName(path string) (string, error) {
-	long := path + "." + strconv.Itoa(os.Getpid())
-	if len(long) <= address.UnixPathBytesMax {
-		return long, nil
-	}
-	directory, name := filepath.Split(path)
-	short := "." + strconv.FormatInt(int64(os.Getpid()), 36)
-	room := address.UnixPathBytesMax - len(directory) - len(short)
-	if room < 0 {
-		return "", fmt.Errorf("nearcall: address unix:%s: no room for a temporary name beside it: use a shorter directory such as /run/NAME", path)
-	}
-	return directory + name[:min(room, len(name))] + short, nil
-}
-
-// bindUnix makes the socket by hand because package net would listen before
-// the mode is set.
-func bindUnix(ctx context.Context, path string, options transport.ListenOptions) (net.Listener, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	file := os.NewFile(uintptr(fd), path)
-	defer file.Close()
-	if err := bindListen(fd, path, options); err != nil {
-		return nil, err
-	}
-	return net.FileListener(file)
-}
-
-func bindListen(fd int, path string, options transport.ListenOptions) error {
-	// The mode of the new file is the descriptor's mode less the umask, so it
-	// can be narrower than asked but never wider; chmod then settles it.
-	if err := unix.Fchmod(fd, 0o600); err != nil {
-		return os.NewSyscallError("fchmod", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
-		return &fs.PathError{Op: "bind", Path: path, Err: err}
-	}
-	if options.GroupID >= 0 {
-		if err := os.Chown(path, -1, options.GroupID); err != nil {
-			return err
-		}
-	}
-	mode := options.Mode
-	if mode == 0 {
-		mode = defaultMode
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		return err
-	}
-	return os.NewSyscallError("listen", unix.Listen(fd, wire.ListenBacklog))
-}
-
-func listenUnix(ctx context.Context, target string) (net.Listener, error) {
-	var config net.ListenConfig
+func listenUnix(ctx context.Context, target string, options transport.ListenOptions) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { passRights(int(fd), options.PassRights) })
+	}}
 	bound, err := config.Listen(ctx, "unix", target)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("%w: unix:%s", transport.ErrInUse, target)
@@ -183,21 +99,52 @@ func listenUnix(ctx context.Context, target string) (net.Listener, error) {
 	return bound, err
 }
 
+// PassRights says whether those who connect to a listener that was made elsewhere, such
+// as by socket activation, may send descriptors before they are expected.
+func PassRights(on net.Listener, pass bool) {
+	socket, ok := on.(syscall.Conn)
+	if !ok {
+		return
+	}
+	if raw, err := socket.SyscallConn(); err == nil {
+		// It fails for a listener that is closed.
+		_ = raw.Control(func(fd uintptr) { passRights(int(fd), pass) })
+	}
+}
+
+func passRights(socket int, pass bool) {
+	if pass {
+		rights.Allow(socket)
+	} else {
+		rights.Refuse(socket)
+	}
+}
+
 // Close stops listening, removes the socket if the path still is this one's,
 // and gives the lock back.
 func (l *listener) Close() error {
 	l.closeOnce.Do(func() {
-		l.closeErr = errors.Join(l.Listener.Close(), l.removeOwn(), l.lock.Close())
+		l.closeErr = errors.Join(closeSoon(l.Listener), removeOwn(l.path, l.id), l.lock.Close())
 	})
 	return l.closeErr
 }
 
-func (l *listener) removeOwn() error {
-	var stat unix.Stat_t
-	if err := unix.Lstat(l.path, &stat); err != nil || stat.Ino != l.inode {
+// closeWait is how long the end of a listener is waited for. Connections that nobody has
+// accepted end with it, and what was sent on them: on kernels that cannot refuse
+// descriptors that may take as long as their senders like.
+const closeWait = 100 * time.Millisecond
+
+func closeSoon(l net.Listener) error {
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-timer.C:
 		return nil
 	}
-	return os.Remove(l.path)
 }
 
 // Addr returns the public path, not the temporary name the kernel knows.

@@ -7,8 +7,10 @@ package unixsocket
 import (
 	"context"
 	"net"
+	"syscall"
 
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
@@ -18,14 +20,17 @@ type Transport struct{}
 // Listen makes the socket, or binds the abstract name.
 func (Transport) Listen(ctx context.Context, a address.Address, options transport.ListenOptions) (net.Listener, error) {
 	if a.Abstract() {
-		return listenUnix(ctx, a.Target)
+		return listenUnix(ctx, a.Target, options)
 	}
 	return listenPath(ctx, a, options)
 }
 
 // Dial connects.
 func (t Transport) Dial(ctx context.Context, a address.Address) (net.Conn, error) {
-	var dialer net.Dialer
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		// Before the server has it, so that it never sent any.
+		return raw.Control(func(fd uintptr) { rights.Refuse(int(fd)) })
+	}}
 	conn, err := dialer.DialContext(ctx, "unix", a.Target)
 	if err != nil {
 		return nil, err

@@ -13,15 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/resident/internal/request"
-)
-
-// descriptorsMax is what the kernel lets one message carry (SCM_MAX_FD). There is
-// room for all of them, so that none is received unseen.
-const (
-	descriptorsMax  = 253
-	descriptorBytes = 4
 )
 
 var (
@@ -146,7 +140,7 @@ func peek(fd int, b []byte) (int, error) {
 func (c *Conn) Receive(h request.Header) (request.Request, []int, error) {
 	b, got, truncated, err := c.receiveAll(h.Bytes)
 	if err != nil {
-		closeAll(got)
+		rights.Close(got...)
 		return request.Request{}, nil, err
 	}
 	_ = c.socket.SetReadDeadline(time.Time{})
@@ -159,7 +153,7 @@ func (c *Conn) Receive(h request.Header) (request.Request, []int, error) {
 		err = request.ErrMalformed
 	}
 	if err != nil {
-		closeAll(got)
+		rights.Close(got...)
 		return request.Request{}, nil, err
 	}
 	return r, got, nil
@@ -171,53 +165,37 @@ const firstBytes = 64 << 10
 func (c *Conn) receiveAll(total int) (b []byte, got []int, truncated bool, err error) {
 	b = make([]byte, min(total, firstBytes))
 	for n := 0; n < total; {
-		count, descriptors, flags, err := c.receive(b[n:])
-		got = append(got, descriptors...)
+		r, err := c.receive(b[n:])
+		got = append(got, r.Numbers...)
 		if err == nil && len(got) > request.Descriptors {
 			err = request.ErrMalformed
 		}
 		if err != nil {
 			return nil, got, truncated, err
 		}
-		truncated = truncated || flags&unix.MSG_CTRUNC != 0
-		if n += count; n == len(b) && n < total {
+		truncated = truncated || r.Truncated
+		if n += r.Bytes; n == len(b) && n < total {
 			b = append(b, make([]byte, min(total-n, n))...)
 		}
 	}
 	return b, got, truncated, nil
 }
 
-// receive makes descriptors close-on-exec as package net does it: MSG_CMSG_CLOEXEC.
-func (c *Conn) receive(b []byte) (n int, descriptors []int, flags int, err error) {
-	var control [4096]byte
-	n, controlBytes, flags, _, err := c.socket.ReadMsgUnix(b, control[:unix.CmsgSpace(descriptorsMax*descriptorBytes)])
-	if controlBytes > 0 {
-		descriptors = rights(control[:controlBytes])
-	}
-	if err == nil && n == 0 {
+// receive waits for a part of a request.
+func (c *Conn) receive(b []byte) (r rights.Received, err error) {
+	var failure unix.Errno
+	err = c.raw.Read(func(fd uintptr) bool {
+		r, failure = rights.Receive(int(fd), b)
+		return failure != unix.EAGAIN
+	})
+	switch {
+	case err != nil:
+	case failure != 0:
+		err = os.NewSyscallError("recvmsg", failure)
+	case r.Bytes == 0:
 		err = io.ErrUnexpectedEOF
 	}
-	return n, descriptors, flags, err
-}
-
-func rights(control []byte) []int {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return nil
-	}
-	var descriptors []int
-	for _, message := range messages {
-		if found, err := unix.ParseUnixRights(&message); err == nil {
-			descriptors = append(descriptors, found...)
-		}
-	}
-	return descriptors
-}
-
-func closeAll(descriptors []int) {
-	for _, fd := range descriptors {
-		_ = unix.Close(fd)
-	}
+	return r, err
 }
 
 // OnEnd calls f in a goroutine when the launcher ends the connection in both directions,

@@ -1,0 +1,203 @@
+package rights_test
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/rights"
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
+)
+
+// patience bounds what must not take long.
+const patience = 2 * time.Second
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trap returns a socket whose last closing waits.
+func trap(t *testing.T) int {
+	t.Helper()
+	made, err := rightstest.NewTrapper(t).Make()
+	must(t, err)
+	return made
+}
+
+// within fails unless f returns soon.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s has not ended after %v", what, patience)
+	}
+}
+
+func pair(t *testing.T) (own, peer int) {
+	t.Helper()
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(ends[1]) })
+	return ends[0], ends[1]
+}
+
+// send sends the last reference of a descriptor.
+func send(t *testing.T, to int, text string, number int) {
+	t.Helper()
+	must(t, unix.Sendmsg(to, []byte(text), unix.UnixRights(number), nil, 0))
+	must(t, unix.Close(number))
+}
+
+// The trap is one: what follows tests something.
+func TestTrap(t *testing.T) {
+	number := trap(t)
+	closed := make(chan struct{})
+	go func() {
+		unix.Close(number)
+		close(closed)
+	}()
+	select {
+	case <-closed:
+		t.Fatal("closing a socket that lingers did not wait")
+	case <-time.After(patience / 4):
+	}
+}
+
+func TestCloseDoesNotWait(t *testing.T) {
+	number := trap(t)
+	within(t, "closing a socket that lingers", func() { rights.Close(number) })
+	wantClosed(t, number)
+}
+
+// wantClosed waits until a number is nobody's.
+func wantClosed(t *testing.T, number int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if _, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0); err == unix.EBADF {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("descriptor %d is still open after %v", number, patience)
+		}
+	}
+}
+
+// A linger time of zero says that the connection is to be reset.
+func TestCloseResetsWhatIsToBeReset(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listener.Close()
+	dialled, err := net.Dial("tcp", listener.Addr().String())
+	must(t, err)
+	must(t, dialled.(*net.TCPConn).SetLinger(0))
+	file, err := dialled.(*net.TCPConn).File()
+	must(t, err)
+	number, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	must(t, file.Close())
+	must(t, dialled.Close())
+	rights.Close(number)
+	accepted, err := listener.Accept()
+	must(t, err)
+	defer accepted.Close()
+	must(t, accepted.SetDeadline(time.Now().Add(patience)))
+	if _, err := accepted.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "reset") {
+		t.Errorf("the peer sees %v, and no reset", err)
+	}
+}
+
+// What the kernel would close with a socket is taken out of it before; what is unread stays so,
+// as far as the peer can tell.
+func TestDrain(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
+	for _, last := range []string{"x", "a request"} {
+		own, peer := pair(t)
+		for range 10 {
+			send(t, peer, "some bytes", trap(t))
+		}
+		send(t, peer, last, trap(t))
+		within(t, "emptying a socket and closing it", func() {
+			rights.Drain(own)
+			unix.Close(own)
+		})
+		if err := unix.Sendmsg(peer, []byte("x"), nil, nil, unix.MSG_NOSIGNAL); err == nil {
+			t.Error("the peer can send to a socket that was emptied")
+		}
+		_, err := unix.Read(peer, make([]byte, 1))
+		if want := last != "x"; (err == unix.ECONNRESET) != want {
+			t.Errorf("after %q the peer reads %v; a reset is to tell of bytes that nobody read", last, err)
+		}
+	}
+}
+
+// A kernel that can refuses descriptors at their sender, from the beginning.
+func TestRefuse(t *testing.T) {
+	own, peer := pair(t)
+	if _, err := unix.GetsockoptInt(own, unix.SOL_SOCKET, unix.SO_PASSRIGHTS); err != nil {
+		t.Logf("this kernel cannot: %v", err)
+		if rights.Refuse(own) {
+			t.Error("the socket is said to be clean")
+		}
+		return
+	}
+	if rights.Refuse(own) {
+		t.Error("a socket that let descriptors pass is said to be clean")
+	}
+	if !rights.Refuse(own) {
+		t.Error("a socket that lets no descriptors pass is said to have some")
+	}
+	if err := unix.Sendmsg(peer, []byte("x"), unix.UnixRights(0), nil, 0); err != unix.EPERM {
+		t.Errorf("descriptors pass: %v", err)
+	}
+	rights.Allow(own)
+	must(t, unix.Sendmsg(peer, []byte("x"), unix.UnixRights(0), nil, 0))
+}
+
+// What makes its closing wait and cannot be disarmed costs a few threads and no more: here
+// local sockets with such others in their queues.
+func TestClosersAreFew(t *testing.T) {
+	const sockets, threadsMax = 60, 16
+	var numbers []int
+	for range sockets {
+		own, peer := pair(t)
+		send(t, peer, "x", trap(t))
+		numbers = append(numbers, own)
+	}
+	within(t, "closing sockets with others in their queues", func() { rights.Close(numbers...) })
+	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if closing := closed(numbers); closing > threadsMax {
+			t.Fatalf("%d threads wait for %d sockets", closing, sockets)
+		}
+	}
+	if closing := closed(numbers); closing != threadsMax {
+		t.Errorf("%d threads wait for %d sockets, want %d", closing, sockets, threadsMax)
+	}
+	quick, err := os.CreateTemp(t.TempDir(), "")
+	must(t, err)
+	within(t, "closing an ordinary file", func() { rights.CloseOpen(quick) })
+}
+
+// closed counts those whose closing has begun.
+func closed(numbers []int) (count int) {
+	for _, number := range numbers {
+		if _, err := unix.FcntlInt(uintptr(number), unix.F_GETFD, 0); err == unix.EBADF {
+			count++
+		}
+	}
+	return count
+}

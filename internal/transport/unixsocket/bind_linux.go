@@ -1,0 +1,155 @@
+package unixsocket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+const (
+	defaultMode fs.FileMode = 0o660
+	bindMode                = 0o600
+)
+
+// bindAndPublish listens under a temporary name and gives the socket the public
+// one, so that whoever finds it finds it ready, with its mode.
+func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, id fileID, err error) {
+	temporary, err := temporaryName(path)
+	if err != nil {
+		return nil, id, err
+	}
+	if err := removeSocket(temporary); err != nil {
+		return nil, id, err
+	}
+	bound, id, err := bindUnix(ctx, temporary, options)
+	if err != nil {
+		return nil, id, err
+	}
+	if err := publish(temporary, path); err != nil {
+		return nil, id, errors.Join(err, bound.Close(), removeOwn(temporary, id))
+	}
+	return bound, id, nil
+}
+
+// temporaryName returns a name in the same directory that this process alone
+// uses, shortened where the kernel would not take more.
+func temporaryName(path string) (string, error) {
+	long := path + "." + strconv.Itoa(os.Getpid())
+	if len(long) <= address.UnixPathBytesMax {
+		return long, nil
+	}
+	directory, name := filepath.Split(path)
+	short := "." + strconv.FormatInt(int64(os.Getpid()), 36)
+	room := address.UnixPathBytesMax - len(directory) - len(short)
+	if room < 0 {
+		return "", fmt.Errorf("nearcall: address unix:%s: no room for a temporary name beside it: use a shorter directory such as /run/NAME", path)
+	}
+	return directory + name[:min(room, len(name))] + short, nil
+}
+
+// bindUnix makes the socket by hand because package net would listen before
+// the mode is set.
+func bindUnix(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, id fileID, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, id, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, id, os.NewSyscallError("socket", err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	if id, err = bindListen(fd, path, options); err != nil {
+		return nil, id, err
+	}
+	bound, err := net.FileListener(file)
+	if err != nil {
+		err = errors.Join(err, removeOwn(path, id))
+	}
+	return bound, id, err
+}
+
+func bindListen(fd int, path string, options transport.ListenOptions) (id fileID, err error) {
+	// The mode of the new file is the descriptor's mode less the umask, so it can be
+	// narrower than this but never wider, until settle makes it what it is to be.
+	if err := unix.Fchmod(fd, bindMode); err != nil {
+		return id, os.NewSyscallError("fchmod", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return id, &fs.PathError{Op: "bind", Path: path, Err: err}
+	}
+	bound, id, err := boundFile(fd, path)
+	if err != nil {
+		return id, err
+	}
+	defer unix.Close(bound)
+	err = settle(bound, path, options)
+	if err == nil {
+		passRights(fd, options.PassRights)
+		err = os.NewSyscallError("listen", unix.Listen(fd, wire.ListenBacklog))
+	}
+	if err != nil {
+		err = errors.Join(err, removeOwn(path, id))
+	}
+	return id, err
+}
+
+// siocUnixFile asks for the file that a socket is bound to (SIOCUNIXFILE).
+const siocUnixFile = 0x89e0
+
+// boundFile opens the file of a socket that was just bound, without permission to use
+// it (O_PATH). In a directory of another user the name may be anybody's by now: a
+// privileged process asks the kernel for the file itself; another looks whether it is such a
+// file as it has just made, which in that directory is a socket of its own.
+func boundFile(fd int, path string) (bound int, id fileID, err error) {
+	bound, err = unix.IoctlRetInt(fd, siocUnixFile)
+	if err != nil {
+		bound, err = unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return -1, id, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	var stat unix.Stat_t
+	if err = unix.Fstat(bound, &stat); err != nil {
+		err = os.NewSyscallError("fstat", err)
+	} else if stat.Mode&unix.S_IFMT != unix.S_IFSOCK || int(stat.Uid) != os.Geteuid() || stat.Mode&0o777&^bindMode != 0 {
+		err = fmt.Errorf("nearcall: %s was replaced by somebody else while it was made; use a directory that only the server can write", path)
+	}
+	if err != nil {
+		return -1, id, errors.Join(err, os.NewSyscallError("close", unix.Close(bound)))
+	}
+	return bound, idOf(&stat), nil
+}
+
+// settle sets group and mode of an open file, whatever its name leads to.
+func settle(bound int, path string, options transport.ListenOptions) error {
+	if options.GroupID >= 0 {
+		if err := unix.Fchownat(bound, "", -1, options.GroupID, unix.AT_EMPTY_PATH); err != nil {
+			return &fs.PathError{Op: "chown", Path: path, Err: err}
+		}
+	}
+	mode := options.Mode
+	if mode == 0 {
+		mode = defaultMode
+	}
+	err := unix.Fchmodat(bound, "", uint32(mode.Perm()), unix.AT_EMPTY_PATH)
+	if err != nil {
+		// Before Linux 6.6, and where a sandbox does not know of the call.
+		err = unix.Chmod("/proc/self/fd/"+strconv.Itoa(bound), uint32(mode.Perm()))
+	}
+	if err != nil {
+		return &fs.PathError{Op: "chmod", Path: path, Err: err}
+	}
+	return nil
+}
