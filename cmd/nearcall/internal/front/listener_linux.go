@@ -13,6 +13,7 @@ import (
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
 
 // A listener is a listening socket of the front.
@@ -45,6 +46,8 @@ func newListener(socket net.Listener, c config.Listen, accepted prometheus.Count
 	if unix, ok := socket.(*net.UnixListener); ok {
 		// A successor may be listening there.
 		unix.SetUnlinkOnClose(false)
+		// Clients have none to send, and nobody here would take them.
+		unixsocket.PassRights(unix, false)
 	}
 	file, err := has.File()
 	if err != nil {
@@ -86,7 +89,7 @@ func open(ctx context.Context, c config.Listen) (net.Listener, error) {
 		return nil, err
 	}
 	if parsed.Network == "unix" {
-		if err := removeStale(parsed.Target); err != nil {
+		if err := unixsocket.RemoveDead(parsed.Target); err != nil {
 			return nil, err
 		}
 	}
@@ -94,19 +97,6 @@ func open(ctx context.Context, c config.Listen) (net.Listener, error) {
 	// Plain TCP: receivers of other languages know its options.
 	configuration.SetMultipathTCP(false)
 	return configuration.Listen(ctx, parsed.Network, parsed.Target)
-}
-
-// removeStale removes a socket on which nobody listens.
-func removeStale(path string) error {
-	connection, err := net.Dial("unix", path)
-	if err == nil {
-		connection.Close()
-		return nil // Listening will fail and say why.
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return os.Remove(path)
-	}
-	return nil
 }
 
 // accept calls serve with each connection until the listener is stopped.

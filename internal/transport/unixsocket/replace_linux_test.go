@@ -1,0 +1,179 @@
+package unixsocket_test
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
+	"github.com/nearcall/nearcall/internal/transport"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inTheWay has what may lie at an address by mistake, by its name in the error.
+var inTheWay = map[string]func(path string) error{
+	"a regular file":  func(path string) error { return os.WriteFile(path, []byte("valuable"), 0o600) },
+	"a directory":     func(path string) error { return os.Mkdir(path, 0o700) },
+	"a named pipe":    func(path string) error { return unix.Mkfifo(path, 0o600) },
+	"a symbolic link": func(path string) error { return os.Symlink("elsewhere", path) },
+}
+
+// What is no socket stays, whatever its name is, and the error says what it is.
+func TestOnlySocketsAreReplaced(t *testing.T) {
+	for kind, make := range inTheWay {
+		t.Run(kind, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "data.db")
+			must(t, make(path))
+			before, err := os.Lstat(path)
+			must(t, err)
+			listener, err := listen(t, path)
+			if err == nil {
+				listener.Close()
+			}
+			if !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), kind) {
+				t.Errorf("Listen: %v; want an error that names %s and %s", err, path, kind)
+			}
+			after, err := os.Lstat(path)
+			if err != nil || !os.SameFile(before, after) || before.Size() != after.Size() {
+				t.Errorf("%s is gone: %v", kind, err)
+			}
+			entries, err := os.ReadDir(filepath.Dir(path))
+			must(t, err)
+			for _, entry := range entries {
+				if name := entry.Name(); name != "data.db" && name != "data.db.lock" {
+					t.Errorf("%s was left behind", name)
+				}
+			}
+		})
+	}
+}
+
+// A socket of a program that knows nothing of locks is in use as long as it listens.
+func TestLivingSocketsAreNotReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	other, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	must(t, err)
+	other.SetUnlinkOnClose(false)
+	if _, err := listen(t, path); !errors.Is(err, transport.ErrInUse) {
+		t.Errorf("Listen: %v, want ErrInUse", err)
+	}
+	must(t, other.Close())
+	own, err := listen(t, path)
+	if err != nil {
+		t.Fatalf("the socket of a program that has ended is not replaced: %v", err)
+	}
+	must(t, own.Close())
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket stays: %v", err)
+	}
+}
+
+// A file that has the socket's number, after it, is no socket of ours.
+func TestCloseRemovesSocketsOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := listen(t, path)
+	must(t, err)
+	must(t, os.Remove(path))
+	must(t, os.WriteFile(path, nil, 0o600))
+	must(t, listener.Close())
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the file that took the socket's place is gone: %v", err)
+	}
+}
+
+// TestModeIsOfTheSocket: in a directory of another user its owner puts a link to a victim
+// at every name that appears, as fast as it can. Neither mode nor group of the victim change.
+func TestModeIsOfTheSocket(t *testing.T) {
+	directory, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	must(t, os.WriteFile(victim, nil, 0o600))
+	must(t, os.Chown(victim, -1, os.Getgid()))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go swap(directory, victim, stop, stopped)
+	const attempts = 300
+	for range attempts {
+		listener, err := listenWith(t, filepath.Join(directory, "s"), transport.ListenOptions{Mode: 0o666, GroupID: 1})
+		if err == nil {
+			listener.Close()
+		}
+		_ = os.Remove(filepath.Join(directory, "s"))
+	}
+	close(stop)
+	<-stopped
+	info, err := os.Stat(victim)
+	must(t, err)
+	if stat, ok := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o600 || !ok || stat.Gid == 1 {
+		t.Errorf("a file that a link led to has mode %v and group %d", info.Mode(), stat.Gid)
+	}
+}
+
+// swap replaces what appears by links until it is stopped.
+func swap(directory, victim string, stop, stopped chan struct{}) {
+	defer close(stopped)
+	link := filepath.Join(directory, "link")
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		entries, _ := os.ReadDir(directory)
+		for _, entry := range entries {
+			if strings.HasSuffix(entry.Name(), ".lock") {
+				continue
+			}
+			_ = os.Symlink(victim, link)
+			_ = os.Rename(link, filepath.Join(directory, entry.Name()))
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o600, 0o660, 0o666} {
+		path := filepath.Join(t.TempDir(), "s")
+		listener, err := listenWith(t, path, transport.ListenOptions{Mode: mode, GroupID: -1})
+		must(t, err)
+		info, err := os.Lstat(path)
+		must(t, err)
+		if info.Mode().Perm() != mode || info.Mode()&fs.ModeSocket == 0 {
+			t.Errorf("mode %v, want %v", info.Mode(), mode)
+		}
+		must(t, listener.Close())
+	}
+}
+
+// A listener ends although descriptors wait in connections that nobody has accepted.
+func TestCloseOfAListenerDoesNotWait(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := listen(t, path)
+	must(t, err)
+	conn, err := net.Dial("unix", path)
+	must(t, err)
+	defer conn.Close()
+	trap, err := rightstest.NewTrapper(t).Make()
+	must(t, err)
+	_, _, err = conn.(*net.UnixConn).WriteMsgUnix([]byte("x"), unix.UnixRights(trap), nil)
+	must(t, err)
+	must(t, unix.Close(trap))
+	begin := time.Now()
+	must(t, listener.Close())
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("closing took %v", took)
+	}
+}
