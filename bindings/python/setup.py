@@ -74,7 +74,7 @@ setup(
         Extension(
             "nearcall._core",
             sources=[str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.c")],
-            depends=["csrc/core.h"],
+            depends=["csrc/core.h", "csrc/encode.h", "csrc/limits_gen.h"],
             include_dirs=[str(libnearcall() / "include"), str(libnearcall() / "src")],
             define_macros=[("_GNU_SOURCE", None), ("Py_LIMITED_API", LIMITED_API)],
             extra_compile_args=[

@@ -49,6 +49,7 @@ func render(source source) ([]page, error) {
 		{path: "libnearcall/src/limits_gen.h", text: limitsHeader(source.limits)},
 		{path: "resident/launcher/src/limits_gen.h", text: limitsHeader(launcherLimits(source.limits))},
 		{path: "bindings/perl/limits_gen.h", text: limitsHeader(bindingLimits(source.limits))},
+		{path: "bindings/python/csrc/limits_gen.h", text: limitsHeader(bindingLimits(source.limits))},
 		{path: "libnearcall/src/errors_gen.h", text: errorsHeader()},
 		{path: "libnearcall/src/errors_gen.c", text: errorsTables(source.errors)},
 		{path: "libnearcall/include/nearcall.h", text: publicEnums(source.errors), region: &cRegion},

@@ -41,7 +41,8 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
     attempt->plan = core_plan_keep(slot->plan);
     attempt->revision = slot->revision;
     attempt->attempts_left--;
-    if (core_encode_request(client->state, channel, slot->function, attempt->plan, arguments) == 0)
+    if (core_encode_request(client->state, channel, slot->function, attempt->plan, arguments,
+                            &timeout_ms) == 0)
         r = send(client, channel, timeout_ms, attempt);
     else
         r = PyErr_ExceptionMatches(PyExc_ValueError) ? REFUSED : -1;

@@ -202,7 +202,7 @@ static PyObject *client_call_raw(PyObject *self, PyObject *const *args, Py_ssize
         return NULL;
     }
     if (core_timeout_ms(client->state, arguments.timeout, client->timeout_ms, &timeout_ms) < 0
-        || PyObject_GetBuffer(args[1], &data, PyBUF_SIMPLE) < 0)
+        || core_bytes_of(client->state, args[1], &data) < 0)
         return NULL;
     result = call_raw(client, name, &data, timeout_ms);
     PyBuffer_Release(&data);

@@ -26,6 +26,13 @@ typedef struct core_state {
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
+    PyObject *plain_of;        /* these five of nearcall._values */
+    PyObject *number_of;
+    PyObject *boolean_of;
+    PyObject *buffer_of;
+    PyObject *declared_names;
+    PyObject *refusal;         /* nearcall._values.Refusal */
+    PyTypeObject *memoryview_type;
     PyObject *datetime_type;
     PyObject *timedelta_type;
     PyObject *epoch;           /* 1970-01-01 in UTC */
@@ -284,14 +291,27 @@ PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *ch
 
 /* ---- Values ---- */
 
-/* Writes a request for the function into the channel's buffer. */
-int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
-                        const core_plan *plan, const core_arguments *arguments);
+/* One request as it is being encoded. */
+typedef struct core_encoder {
+    core_state *state;
+    nearcall_client *handle;
+    int64_t timeout_ms;    /* of the whole call */
+    int64_t started_ms;    /* when code of a value's own ran first, or much had been encoded; 0: not yet */
+    unsigned long values;  /* encoded in lists and maps */
+} core_encoder;
 
-int core_encode_argument(core_state *state, nearcall_client *handle, const core_field *param,
-                         Py_ssize_t index, PyObject *value);
-int core_encode_raw(core_state *state, nearcall_client *handle, const core_field *param,
-                    PyObject *value);
+/* Writes a request for the function into the channel's buffer. *timeout_ms shrinks by
+ * the time that values' own code took; what takes longer fails. */
+int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
+                        const core_plan *plan, const core_arguments *arguments,
+                        int64_t *timeout_ms);
+
+int core_encode_argument(core_encoder *e, const core_field *param, Py_ssize_t index,
+                         PyObject *value);
+int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value);
+
+/* The bytes of a buffer that holds bytes, to be released. -1 with an exception for any other. */
+int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view);
 
 /* handle is the one that handed the reply out. */
 PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,

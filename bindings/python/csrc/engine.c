@@ -204,7 +204,7 @@ static PyObject *begin(core_engine *engine, core_channel *channel, PyObject *nam
         || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0)
         return NULL;
     plan = core_plan_keep(slot->plan);
-    if (core_encode_request(engine->state, channel, slot->function, plan, arguments) == 0)
+    if (core_encode_request(engine->state, channel, slot->function, plan, arguments, &timeout_ms) == 0)
         result = send(engine, channel, plan, timeout_ms);
     core_plan_drop(plan);
     return result;

@@ -79,6 +79,13 @@ static int import_objects(core_state *state)
         || (state->descriptor_of = import_name("nearcall._files", "descriptor_of")) == NULL
         || (state->make_file = import_name("nearcall._files", "make_file")) == NULL
         || (state->make_connection = import_name("nearcall._files", "make_connection")) == NULL
+        || (state->plain_of = import_name("nearcall._values", "plain")) == NULL
+        || (state->number_of = import_name("nearcall._values", "number")) == NULL
+        || (state->boolean_of = import_name("nearcall._values", "boolean")) == NULL
+        || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
+        || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
+        || (state->refusal = import_name("nearcall._values", "Refusal")) == NULL
+        || (state->memoryview_type = (PyTypeObject *)import_name("builtins", "memoryview")) == NULL
         || (state->datetime_type = import_name("datetime", "datetime")) == NULL
         || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
         || (state->epoch = make_epoch()) == NULL
@@ -153,6 +160,13 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->descriptor_of);
     Py_VISIT(state->make_file);
     Py_VISIT(state->make_connection);
+    Py_VISIT(state->plain_of);
+    Py_VISIT(state->number_of);
+    Py_VISIT(state->boolean_of);
+    Py_VISIT(state->buffer_of);
+    Py_VISIT(state->declared_names);
+    Py_VISIT(state->refusal);
+    Py_VISIT(state->memoryview_type);
     Py_VISIT(state->datetime_type);
     Py_VISIT(state->timedelta_type);
     return 0;
@@ -174,6 +188,13 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->descriptor_of);
     Py_CLEAR(state->make_file);
     Py_CLEAR(state->make_connection);
+    Py_CLEAR(state->plain_of);
+    Py_CLEAR(state->number_of);
+    Py_CLEAR(state->boolean_of);
+    Py_CLEAR(state->buffer_of);
+    Py_CLEAR(state->declared_names);
+    Py_CLEAR(state->refusal);
+    Py_CLEAR(state->memoryview_type);
     Py_CLEAR(state->datetime_type);
     Py_CLEAR(state->timedelta_type);
     Py_CLEAR(state->epoch);

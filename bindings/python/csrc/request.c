@@ -1,5 +1,5 @@
 /* The arguments of one call as the array that a request carries. */
-#include "core.h"
+#include "encode.h"
 
 static const core_field *param_of(const core_plan *plan, Py_ssize_t index)
 {
@@ -30,14 +30,14 @@ static int check_count(core_state *state, const core_plan *plan, Py_ssize_t coun
     return refuse_count(state, plan, count);
 }
 
-static int encode_positional(core_state *state, nearcall_client *handle, const core_plan *plan,
-                             PyObject *const *values, Py_ssize_t count)
+static int encode_positional(core_encoder *e, const core_plan *plan, PyObject *const *values,
+                             Py_ssize_t count)
 {
     Py_ssize_t i;
 
-    nearcall_put_array(handle, (uint32_t)count);
+    nearcall_put_array(e->handle, (uint32_t)count);
     for (i = 0; i < count; i++)
-        if (core_encode_argument(state, handle, param_of(plan, i), i, values[i]) < 0)
+        if (core_encode_argument(e, param_of(plan, i), i, values[i]) < 0)
             return -1;
     return 0;
 }
@@ -84,9 +84,9 @@ static int fill_gaps(core_state *state, const core_plan *plan, PyObject **values
     return 0;
 }
 
-static int encode_named(core_state *state, nearcall_client *handle, const core_plan *plan,
-                        const core_arguments *arguments)
+static int encode_named(core_encoder *e, const core_plan *plan, const core_arguments *arguments)
 {
+    core_state *state = e->state;
     Py_ssize_t i, count = 0, names = PyTuple_Size(arguments->names);
     PyObject **values;
     int r = 0;
@@ -108,30 +108,42 @@ static int encode_named(core_state *state, nearcall_client *handle, const core_p
     if (r == 0)
         r = check_count(state, plan, count);
     if (r == 0)
-        r = encode_positional(state, handle, plan, values, count);
+        r = encode_positional(e, plan, values, count);
     PyMem_Free(values);
     return r;
 }
 
-int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
-                        const core_plan *plan, const core_arguments *arguments)
+static int encode_arguments(core_encoder *e, const core_plan *plan, int raw,
+                            const core_arguments *arguments)
 {
-    nearcall_client *handle = channel->handle;
+    if (raw)
+        return core_encode_raw(e, plan->params, arguments->positional[0]);
+    if (arguments->names != NULL)
+        return encode_named(e, plan, arguments);
+    if (check_count(e->state, plan, arguments->positional_count) < 0)
+        return -1;
+    return encode_positional(e, plan, arguments->positional, arguments->positional_count);
+}
+
+int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
+                        const core_plan *plan, const core_arguments *arguments,
+                        int64_t *timeout_ms)
+{
+    core_encoder e = {.state = state, .handle = channel->handle, .timeout_ms = *timeout_ms};
     int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
               && arguments->names == NULL;
-    int r;
+    int r = nearcall_request(e.handle, function, raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK);
 
-    r = nearcall_request(handle, function, raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK);
     if (r < 0) {
-        core_raise(state, handle, r);
+        core_raise(state, e.handle, r);
         return -1;
     }
-    if (raw)
-        return core_encode_raw(state, handle, plan->params, arguments->positional[0]);
-    if (arguments->names != NULL)
-        return encode_named(state, handle, plan, arguments);
-    if (check_count(state, plan, arguments->positional_count) < 0)
+    if (encode_arguments(&e, plan, raw, arguments) < 0)
         return -1;
-    return encode_positional(state, handle, plan, arguments->positional,
-                             arguments->positional_count);
+    if (e.started_ms == 0)
+        return 0;
+    if (core_encoder_look(&e) < 0)
+        return -1;
+    *timeout_ms = core_milliseconds_left(*timeout_ms, e.started_ms);
+    return 0;
 }

@@ -30,7 +30,13 @@ static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seco
         || attribute_as_int64(delta, state->text_seconds, &seconds) < 0
         || attribute_as_int64(delta, state->text_microseconds, ret_microseconds) < 0)
         return -1;
-    *ret_seconds = days * SECONDS_PER_DAY + seconds;
+    /* A subclass may say anything. */
+    if (__builtin_mul_overflow(days, SECONDS_PER_DAY, ret_seconds)
+        || __builtin_add_overflow(*ret_seconds, seconds, ret_seconds)
+        || *ret_microseconds < 0 || *ret_microseconds >= MICROSECONDS_PER_SECOND) {
+        PyErr_SetString(PyExc_OverflowError, "this is no timedelta that has its own value");
+        return -1;
+    }
     return 0;
 }
 
@@ -109,6 +115,15 @@ static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *
     return 0;
 }
 
+static int duration_from_number(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
+{
+    PyObject *number = PyObject_CallFunctionObjArgs(state->number_of, value, NULL);
+    int r = number == NULL ? -1 : duration_from_seconds(PyFloat_AsDouble(number), ret_nanoseconds);
+
+    Py_XDECREF(number);
+    return r;
+}
+
 int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
     int is_delta = PyObject_IsInstance(value, state->timedelta_type);
@@ -118,6 +133,8 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
         return -1;
     if (is_delta)
         return duration_from_timedelta(state, value, ret_nanoseconds);
+    if (!PyFloat_Check(value) && !PyLong_Check(value))
+        return duration_from_number(state, value, ret_nanoseconds);
     seconds = PyFloat_AsDouble(value);
     if (seconds == -1.0 && PyErr_Occurred())
         return -1;

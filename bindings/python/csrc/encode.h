@@ -1,0 +1,42 @@
+/* What the files of the encoder share. */
+#ifndef NEARCALL_ENCODE_H
+#define NEARCALL_ENCODE_H
+
+#include "core.h"
+
+/* Where in the arguments the encoder is: a chain on the C stack, from the
+ * innermost place outwards. Only an error ever reads it. */
+typedef struct core_place {
+    const struct core_place *outer;
+    enum { ARGUMENT, ELEMENT, KEY, FIELD } kind;
+    Py_ssize_t index;
+    PyObject *name; /* ARGUMENT, FIELD; KEY: the key itself */
+} core_place;
+
+typedef int (*core_encode_function)(core_encoder *e, const core_node *node, PyObject *value,
+                                    const core_place *at);
+
+int core_encode_value(core_encoder *e, const core_node *node, PyObject *value,
+                      const core_place *at);
+int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
+                       const core_place *at);
+
+/* Text for a person, as "argument 1 (person).age". New reference. */
+PyObject *core_place_describe(const core_place *at);
+
+/* Raises InvalidArgument: "argument 1 (m): takes int64, got str; hint". What a
+ * value's own code raised, and what is no conversion error, is left as it is. A Refusal
+ * that is set now tells its own hint instead. Returns -1. */
+int core_refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
+                const char *hint);
+int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
+                      const core_place *at);
+
+/* Called before code runs that is the value's own, and now and then in what is large: fails when the deadline
+ * has passed, or when what was written does not fit a request in any case. */
+int core_encoder_look(core_encoder *e);
+
+/* The list that an iterable gives, bounded by what fits a frame. New reference. */
+PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable);
+
+#endif

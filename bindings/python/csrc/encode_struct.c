@@ -1,0 +1,244 @@
+/* Structs: a mapping with fields as keys, which may leave some out, or an object whose
+ * attributes are the fields, all of them and no others (spec/schema.md). */
+#include "encode.h"
+
+static int is_field(const core_struct *structure, PyObject *name)
+{
+    Py_ssize_t i;
+
+    /* Most often the very string: names of attributes are interned, as those of fields are. */
+    for (i = 0; i < structure->field_count; i++)
+        if (structure->fields[i].name == name)
+            return 1;
+    for (i = 0; i < structure->field_count; i++)
+        if (PyUnicode_Check(name) && PyUnicode_Compare(structure->fields[i].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_public(PyObject *name)
+{
+    return PyUnicode_Check(name) && PyUnicode_GetLength(name) > 0
+           && PyUnicode_ReadChar(name, 0) != '_';
+}
+
+/* `format` takes the place, the struct's name and the name of what is wrong. */
+static int refuse_name(core_encoder *e, const core_struct *structure, PyObject *name,
+                       const core_place *at, const char *format)
+{
+    PyObject *where = core_place_describe(at);
+
+    if (where != NULL)
+        core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          format, where, structure->name, name);
+    Py_XDECREF(where);
+    return -1;
+}
+
+/* ---- Mappings ---- */
+
+/* Of a copy of the keys: comparing them may run code that changes the mapping. */
+static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *dict,
+                      const core_place *at)
+{
+    PyObject *keys = PyDict_Keys(dict);
+    Py_ssize_t i, count = keys == NULL ? -1 : PyList_Size(keys);
+
+    for (i = 0; i < count; i++)
+        if (!is_field(structure, PyList_GetItem(keys, i)))
+            break;
+    if (i < count)
+        refuse_name(e, structure, PyList_GetItem(keys, i), at, "%U: struct %U has no field %R");
+    else if (keys != NULL)
+        PyErr_SetString(PyExc_RuntimeError, "dictionary changed while it was sent");
+    Py_XDECREF(keys);
+    return -1;
+}
+
+/* A dict of what is a mapping of another class. New reference; NULL without an exception: it is none. */
+static PyObject *dict_of(core_encoder *e, PyObject *value)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value), *dict;
+
+    if (PyDict_Check(value))
+        return Py_NewRef(value);
+    if (!PyObject_HasAttrString(type, "keys") || !PyObject_HasAttrString(type, "__getitem__"))
+        return NULL;
+    if (core_encoder_look(e) < 0 || (dict = PyDict_New()) == NULL)
+        return NULL;
+    if (PyDict_Update(dict, value) < 0)
+        Py_CLEAR(dict);
+    return dict;
+}
+
+static int collect_keys(const core_struct *structure, PyObject *dict, PyObject **fields,
+                        Py_ssize_t *ret_count)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < structure->field_count; i++) {
+        fields[i] = Py_XNewRef(PyDict_GetItemWithError(dict, structure->fields[i].name));
+        if (fields[i] == NULL && PyErr_Occurred())
+            return -1;
+        *ret_count += fields[i] != NULL;
+    }
+    return 0;
+}
+
+/* ---- Objects ---- */
+
+/* The first public name that is no field; NULL: there is none, or an exception is set. New reference. */
+static PyObject *strange_name(const core_struct *structure, PyObject *names)
+{
+    PyObject *iterator = PyObject_GetIter(names), *name = NULL;
+
+    while (iterator != NULL && (name = PyIter_Next(iterator)) != NULL) {
+        if (is_public(name) && !is_field(structure, name))
+            break;
+        Py_DECREF(name);
+    }
+    Py_XDECREF(iterator);
+    return name;
+}
+
+static PyObject *strange_attribute(const core_struct *structure, PyObject *value)
+{
+    PyObject *dict = PyObject_GenericGetDict(value, NULL), *keys, *name = NULL;
+
+    if (dict == NULL) {
+        PyErr_Clear(); /* one with slots only */
+        return NULL;
+    }
+    keys = PyDict_Keys(dict);
+    if (keys != NULL)
+        name = strange_name(structure, keys);
+    Py_XDECREF(keys);
+    Py_DECREF(dict);
+    return name;
+}
+
+/* Names that the class declares: __slots__, and the fields of a named tuple. */
+static PyObject *strange_declaration(core_encoder *e, const core_struct *structure, PyObject *value)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value), *names, *name = NULL;
+
+    if (!PyObject_HasAttrString(type, "__slots__") && !PyObject_HasAttrString(type, "_fields"))
+        return NULL;
+    names = PyObject_CallFunctionObjArgs(e->state->declared_names, type, NULL);
+    if (names != NULL)
+        name = strange_name(structure, names);
+    Py_XDECREF(names);
+    return name;
+}
+
+static int refuse_strange(core_encoder *e, const core_struct *structure, PyObject *value,
+                          const core_place *at)
+{
+    PyObject *name = strange_attribute(structure, value);
+
+    if (name == NULL && !PyErr_Occurred())
+        name = strange_declaration(e, structure, value);
+    if (name == NULL)
+        return PyErr_Occurred() ? -1 : 0;
+    refuse_name(e, structure, name, at,
+                "%U: struct %U has no field %R, which the object has as an attribute; "
+                "names of its own begin with an underscore");
+    Py_DECREF(name);
+    return -1;
+}
+
+static int refuse_missing(core_encoder *e, const core_node *node, PyObject *value,
+                          Py_ssize_t missing, Py_ssize_t found, const core_place *at)
+{
+    if (found == 0)
+        return core_refuse(e, node, value, at,
+                           "a dict or an object with the fields as attributes is needed");
+    return refuse_name(e, node->structure, node->structure->fields[missing].name, at,
+                       "%U: struct %U has the field %R, and the object has no such attribute; "
+                       "a dict may leave fields out");
+}
+
+static int collect_attributes(core_encoder *e, const core_node *node, PyObject *value,
+                              PyObject **fields, Py_ssize_t *ret_count, const core_place *at)
+{
+    const core_struct *structure = node->structure;
+    Py_ssize_t i, missing = -1;
+
+    if (core_encoder_look(e) < 0)
+        return -1;
+    for (i = 0; i < structure->field_count; i++) {
+        fields[i] = PyObject_GetAttr(value, structure->fields[i].name);
+        if (fields[i] == NULL) {
+            if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+                return -1;
+            PyErr_Clear();
+            if (missing < 0 && structure->fields[i].type->kind != CORE_OPTIONAL)
+                missing = i;
+        }
+        *ret_count += fields[i] != NULL;
+    }
+    if (*ret_count > 0 && refuse_strange(e, structure, value, at) < 0)
+        return -1;
+    if (missing >= 0 || *ret_count == 0)
+        return refuse_missing(e, node, value, missing, *ret_count, at);
+    return 0;
+}
+
+/* ---- Both ---- */
+
+static int collect(core_encoder *e, const core_node *node, PyObject *value, PyObject **fields,
+                   Py_ssize_t *ret_count, const core_place *at)
+{
+    PyObject *dict = dict_of(e, value);
+    int r;
+
+    *ret_count = 0;
+    if (dict == NULL)
+        return PyErr_Occurred() ? -1 : collect_attributes(e, node, value, fields, ret_count, at);
+    r = collect_keys(node->structure, dict, fields, ret_count);
+    if (r == 0 && *ret_count != PyDict_Size(dict))
+        r = refuse_key(e, node->structure, dict, at);
+    Py_DECREF(dict);
+    return r;
+}
+
+static int put_fields(core_encoder *e, const core_struct *structure, PyObject **fields,
+                      Py_ssize_t count, const core_place *at)
+{
+    core_place here = {.outer = at, .kind = FIELD};
+    Py_ssize_t i;
+
+    nearcall_put_map(e->handle, (uint32_t)count);
+    for (i = 0; i < structure->field_count; i++) {
+        const core_field *field = &structure->fields[i];
+
+        if (fields[i] == NULL)
+            continue;
+        here.name = field->name;
+        nearcall_put_string(e->handle, field->text, (size_t)field->text_bytes);
+        if (core_encode_value(e, field->type, fields[i], &here) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
+                       const core_place *at)
+{
+    const core_struct *structure = node->structure;
+    PyObject **fields = PyMem_Calloc((size_t)structure->field_count + 1, sizeof(*fields));
+    Py_ssize_t count, i;
+    int r;
+
+    if (fields == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    r = collect(e, node, value, fields, &count, at);
+    if (r == 0)
+        r = put_fields(e, structure, fields, count, at);
+    for (i = 0; i < structure->field_count; i++)
+        Py_XDECREF(fields[i]);
+    PyMem_Free(fields);
+    return r;
+}

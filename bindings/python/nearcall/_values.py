@@ -1,0 +1,125 @@
+"""Values of types that are not Python's own, as what they are to a function of the server.
+
+The extension comes here only for what it does not know itself: numbers of
+numpy and decimal, buffers, and attributes that a class declares.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+import sys
+from typing import Any
+
+_BYTE_FORMATS = {"B", "b", "c"}
+_KINDS = (
+    "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
+    "convert it to one of them"
+)
+
+
+class Refusal(TypeError):
+    """A value that does not fit. The text says what to do instead."""
+
+
+def plain(value: object) -> object:
+    """A value for a parameter of type any, as one that Python has itself."""
+    if isinstance(value, datetime.timedelta):
+        raise Refusal("any has no duration: the function would see a bare integer; send value.total_seconds()")
+    if _is_numpy(value):
+        return _plain_numpy(value)
+    if hasattr(type(value), "__index__"):
+        return operator.index(value)  # type: ignore[arg-type]
+    if hasattr(type(value), "__float__"):
+        if _is_decimal(value):
+            raise Refusal("any has no decimal numbers; send float(value) or str(value)")
+        return number(value)
+    try:
+        view = memoryview(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise Refusal(_KINDS) from None
+    return _checked(view)
+
+
+def number(value: Any) -> float:
+    """What has __float__ or __index__ as a float, unless that loses digits."""
+    if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+        raise TypeError("no number")
+    if _is_numpy(value) and (value.ndim != 0 or value.dtype.kind not in "biuf"):
+        raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
+    real = float(value)
+    if not _is_exact(value, real):
+        raise Refusal("it has digits that a float64 has not; use float(value) if they do not matter")
+    return real
+
+
+def boolean(value: Any) -> bool:
+    """A truth of numpy's; nothing else is one but bool."""
+    if _is_numpy(value) and value.ndim == 0 and value.dtype.kind == "b":
+        return bool(value)
+    raise TypeError("no bool")
+
+
+def buffer(value: Any) -> memoryview:
+    """The bytes of what is one-dimensional bytes; other memory is not sent as it lies there."""
+    if _is_numpy(value) and value.ndim == 0:
+        raise Refusal("a single value of numpy is no bytes; use value.tobytes() if its memory is meant")
+    return _checked(memoryview(value))
+
+
+def declared_names(kind: type) -> set[str]:
+    """The names that a class declares for its instances' values, besides what their __dict__ has."""
+    names = set(getattr(kind, "_fields", ()))
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        names.update([slots] if isinstance(slots, str) else slots)
+    return names
+
+
+def _checked(view: memoryview) -> memoryview:
+    if view.ndim != 1 or view.format.lstrip("@=<>!") not in _BYTE_FORMATS or not view.c_contiguous:
+        raise Refusal(
+            f"a buffer is bytes only where it is one-dimensional bytes without gaps, and this one has {view.ndim} "
+            f"dimensions of format {view.format!r}; use value.tolist(), or bytes(value) if its memory is meant"
+        )
+    return view
+
+
+def _is_numpy(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
+
+
+def _plain_numpy(value: Any) -> object:
+    if value.ndim != 0:
+        return _checked(memoryview(value))
+    kind = value.dtype.kind
+    if kind in "bUS":
+        return value.item()
+    if kind in "iu":
+        return int(value)
+    if kind == "f":
+        return number(value)
+    if kind in "mM":
+        raise Refusal(
+            "times of numpy have no time zone and their own unit; "
+            "send a datetime with a time zone, or a number"
+        )
+    raise Refusal(f"{value.dtype} of numpy has no counterpart; " + _KINDS)
+
+
+def _is_decimal(value: object) -> bool:
+    decimal = sys.modules.get("decimal")
+    return decimal is not None and isinstance(value, decimal.Decimal)
+
+
+def _is_exact(value: Any, real: float) -> bool:
+    """Whether the float, written out, is the number again: 0.1 is to Decimal("0.1")."""
+    if real != real:
+        return True
+    if _is_decimal(value):
+        return bool(type(value)(repr(real)) == value)
+    fractions = sys.modules.get("fractions")
+    if fractions is not None and isinstance(value, fractions.Fraction):
+        return bool(value == real)
+    return not _is_numpy(value) or bool(value == real)

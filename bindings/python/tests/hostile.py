@@ -1,0 +1,413 @@
+"""Values whose own code runs while they are encoded or decoded, and does its worst.
+
+Each function here takes a client. test_217_hostile.py runs them one by one; as a program
+this runs them all against the address it is given, for valgrind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import gc
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import nearcall
+from nearcall import Client, InvalidArgument, Outcome
+
+Attack = Callable[[Client], None]
+
+
+class Acting:
+    """Runs an action whenever it is looked at as a number, a text, or a float."""
+
+    def __init__(self, action: Callable[[], Any], value: int = 1) -> None:
+        self.action, self.value = action, value
+
+    def __index__(self) -> int:
+        self.action()
+        return self.value
+
+    def __float__(self) -> float:
+        self.action()
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        self.action()
+        return "Acting"
+
+
+def refused(call: Callable[[], Any], *kinds: type[BaseException]) -> None:
+    """The call fails with one of these, and has not run."""
+    try:
+        call()
+    except kinds as error:
+        outcome = getattr(error, "outcome", Outcome.NOT_EXECUTED)
+    else:
+        raise AssertionError(f"not refused, by none of {kinds}")
+    assert outcome is Outcome.NOT_EXECUTED
+
+
+def list_that_is_emptied(client: Client) -> None:
+    for act in (list.clear, list.pop, lambda numbers: numbers.__delitem__(slice(1, None))):
+        numbers: list[Any] = []
+        numbers.extend([Acting(lambda numbers=numbers, act=act: act(numbers)), *map(str, range(50))])
+        refused(lambda numbers=numbers: client.identity(numbers), RuntimeError)
+
+
+def list_that_grows(client: Client) -> None:
+    numbers: list[Any] = []
+    numbers.extend(Acting(lambda: numbers.extend([5] * 100)) for _ in range(20))
+    assert client.identity(numbers)[:20] == [1] * 20
+
+
+def list_whose_items_are_replaced(client: Client) -> None:
+    numbers: list[Any] = []
+
+    def replace() -> None:
+        for i in range(len(numbers)):
+            numbers[i] = str(i) * 50
+        gc.collect()
+
+    numbers.extend([Acting(replace), *([object()] * 20)])
+    came = client.identity(numbers)
+    assert came[0] == 1
+    assert came[5] == "5" * 50
+
+
+def dict_that_changes(client: Client) -> None:
+    def run(act: Callable[[dict[Any, Any]], Any], *kinds: type[BaseException]) -> None:
+        table: dict[Any, Any] = {}
+        table.update({"first": Acting(lambda: act(table)), **{str(n): [n] for n in range(50)}})
+        refused(lambda: client.identity(table), *kinds)
+
+    run(lambda table: table.clear(), RuntimeError)
+    run(lambda table: table.popitem(), RuntimeError)
+    run(lambda table: table.update({f"new{n}": n for n in range(1000)}), RuntimeError)
+
+
+def dict_whose_values_are_replaced(client: Client) -> None:
+    table: dict[Any, Any] = {}
+
+    def replace() -> None:
+        for key in table:
+            table[key] = key * 20
+        gc.collect()
+
+    table.update({"first": Acting(replace), **{str(n): [n] * 10 for n in range(50)}})
+    assert client.identity(table)["7"] == "7" * 20
+
+
+class Key:
+    """A key that hits every name, and changes the dict it is in when it is compared."""
+
+    def __init__(self, name: str, table: dict[Any, Any], act: Callable[[dict[Any, Any]], Any]) -> None:
+        self.name, self.table, self.act = name, table, act
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        self.act(self.table)
+        return False
+
+    def __repr__(self) -> str:
+        self.table.clear()
+        return "Key"
+
+
+def keys_that_change_a_struct(client: Client) -> None:
+    for act in (dict.clear, lambda table: table.update({str(n): n for n in range(500)}), lambda table: gc.collect()):
+        table: dict[Any, Any] = {}
+        for name in ("tags", "name", "age"):
+            table[Key(name, table, lambda table: None)] = [name] * 3
+        for key in list(table):
+            key.act = act
+        # One that is empty by then is a struct of zero values.
+        with contextlib.suppress(InvalidArgument, RuntimeError):
+            client.greet(table)
+
+
+def keys_that_lie(client: Client) -> None:
+    class Liar(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            return hash("name")
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    refused(lambda: client.greet({Liar("other"): "Ann", "nme": 1}), InvalidArgument, RuntimeError)
+    client.identity({Liar("x"): Liar("y")})
+
+
+def attributes_that_change_the_object(client: Client) -> None:
+    class Person:
+        def __init__(self) -> None:
+            self.age, self.tags = 5, [str(n) for n in range(20)]
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "name":
+                raise AttributeError(name)
+            self.__dict__.clear()
+            gc.collect()
+            return "Ann"
+
+    refused(lambda: client.greet(Person()), InvalidArgument)
+
+
+def attributes_without_end(client: Client) -> None:
+    class Endless:
+        def __getattr__(self, name: str) -> Any:
+            return Endless()
+
+    refused(lambda: client.greet(Endless()), InvalidArgument)
+
+    class Deep(dict[str, Any]):
+        pass
+
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    refused(lambda: client.identity(deep), InvalidArgument)
+    while deep:
+        deep = deep[0]
+
+
+def value_of_ever_more_parts(client: Client) -> None:
+    """Small in memory, and without end when it is written out."""
+    for kind in (lambda inner: [inner] * 1000, lambda inner: {str(n): inner for n in range(1000)}):
+        value: Any = "a text that takes its place"
+        for _ in range(6):
+            value = kind(value)
+        start = time.monotonic()
+        refused(lambda value=value: client.identity(value), nearcall.ResourceExhausted)
+        assert time.monotonic() - start < 20
+
+
+def iterable_without_end(client: Client) -> None:
+    def trickle() -> Iterator[str]:
+        while True:
+            time.sleep(0.01)
+            yield "x"
+
+    start = time.monotonic()
+    refused(
+        lambda: client.call("greet", {"name": "Ann", "tags": trickle()}, timeout=0.3), nearcall.DeadlineExceeded
+    )
+    refused(
+        lambda: client.call("greet", {"name": "Ann", "tags": itertools.repeat("x")}, timeout=0.3),
+        nearcall.DeadlineExceeded,
+    )
+    assert time.monotonic() - start < 20
+
+
+def code_that_takes_its_time(client: Client) -> None:
+    start = time.monotonic()
+    slow = [Acting(lambda: time.sleep(0.05)) for _ in range(1000)]
+    for value in (slow, {"a": slow}, [slow]):
+        refused(lambda value=value: client.call("identity", value, timeout=0.2), nearcall.DeadlineExceeded)
+    refused(lambda: client.call("ack", Acting(lambda: time.sleep(0.3)), 1, timeout=0.2), nearcall.DeadlineExceeded)
+    assert time.monotonic() - start < 20
+
+
+def time_of_arguments_counts(client: Client) -> None:
+    start = time.monotonic()
+    with contextlib.suppress(nearcall.DeadlineExceeded):
+        client.call("sleep", Acting(lambda: time.sleep(2), 20_000), timeout=2.2)
+    assert 2.1 < time.monotonic() - start < 3.8
+
+
+def arguments_that_call_the_same_client(client: Client) -> None:
+    def again() -> None:
+        assert client.ack(2, 3) == 9
+        assert client.begin("add", 1, 2).wait() == 3
+
+    assert client.ack(Acting(again, 2), Acting(again, 3)) == 9
+    assert client.identity([Acting(again), {"a": Acting(again)}]) == [1, {"a": 1}]
+    assert client.begin("ack", Acting(again, 2), Acting(again, 3)).wait() == 9
+
+
+def arguments_that_close_the_client(client: Client) -> None:
+    own = Client(client.address)
+    with contextlib.suppress(nearcall.FailedPrecondition):
+        assert own.ack(Acting(own.close, 2), 3) == 9
+    refused(lambda: own.one(), nearcall.FailedPrecondition)
+
+
+def buffer_that_changes(client: Client) -> None:
+    data = bytearray(b"x" * 100_000)
+
+    def change() -> None:
+        data[:] = b"y" * 50_000
+        data.extend(b"z" * 500_000)
+        del data[10:]
+
+    assert client.identity([Acting(change), data])[1] == b"y" * 10
+    data = bytearray(b"x" * 100_000)
+    assert client.identity([data, Acting(change)])[0] == b"x" * 100_000
+
+
+def errors_that_are_raised(client: Client) -> None:
+    class Own(Exception):
+        pass
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    for error in (Own("mine"), KeyboardInterrupt(), MemoryError(), RecursionError("mine"), StopIteration()):
+        refused(lambda error=error: client.ack(Acting(lambda: fail(error)), 1), type(error), InvalidArgument)
+        refused(lambda error=error: client.identity([Acting(lambda: fail(error))]), type(error), InvalidArgument)
+    for error in (TypeError("x"), ValueError("x"), OverflowError("x")):
+        refused(lambda error=error: client.ack(Acting(lambda: fail(error)), 1), InvalidArgument)
+
+
+def texts_of_errors_that_act(client: Client) -> None:
+    class Value:
+        def __class_getitem__(cls, item: Any) -> Any:
+            return cls
+
+    table: dict[Any, Any] = {}
+
+    class Shown(str):
+        __slots__ = ()
+
+        def __repr__(self) -> str:
+            table.clear()
+            gc.collect()
+            return "shown"
+
+    table[Shown("key")] = object()
+    refused(lambda: client.identity(table), InvalidArgument)
+
+    class Meta(type):
+        @property
+        def __name__(cls) -> Any:
+            return 5
+
+    class Odd(metaclass=Meta):
+        pass
+
+    refused(lambda: client.ack(Odd(), 1), InvalidArgument)
+
+
+def times_that_lie(client: Client) -> None:
+    class Delta(datetime.timedelta):
+        @property
+        def days(self) -> int:
+            return 2**62
+
+    class Micro(datetime.timedelta):
+        @property
+        def microseconds(self) -> int:
+            return -(2**62)
+
+    class Moment(datetime.datetime):
+        def __sub__(self, other: Any) -> Any:
+            return Delta(1)
+
+    now = datetime.datetime.now(datetime.UTC)
+    for value in (Delta(1), Micro(1)):
+        refused(lambda value=value: client.later(now, value), InvalidArgument)
+    refused(lambda: client.later(Moment.now(datetime.UTC), 1), InvalidArgument)
+
+
+def numbers_that_lie(client: Client) -> None:
+    class Text(str):
+        __slots__ = ()
+
+        def __float__(self) -> float:
+            return 1.0
+
+    class Wrong:
+        def __float__(self) -> Any:
+            return "x"
+
+        def __index__(self) -> Any:
+            return "x"  # noqa: PLE0305
+
+        __class__ = property(lambda self: int)  # type: ignore[assignment]
+
+    client.add(Text("x"), 1)
+    refused(lambda: client.add(Wrong(), 1), InvalidArgument)
+    refused(lambda: client.ack(Wrong(), 1), InvalidArgument)
+    refused(lambda: client.identity(Wrong()), InvalidArgument)
+
+
+def iterables_that_act(client: Client) -> None:
+    class Mapping:
+        def keys(self) -> Any:
+            client.one()
+            return iter(["name", "name", "tags"])
+
+        def __getitem__(self, name: str) -> Any:
+            gc.collect()
+            return ["x"] if name == "tags" else "Ann"
+
+    assert client.greet(Mapping()) == "Hello, Ann [x]"
+
+    class Broken:
+        def __iter__(self) -> Any:
+            yield "a"
+            raise OSError("mine")
+
+    refused(lambda: client.greet({"name": "A", "tags": Broken()}), OSError)
+
+
+def collections_during_decoding(client: Client) -> None:
+    """The collector runs finalizers while a result is half made; they use the client."""
+    seen = []
+
+    class Finalized:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            with contextlib.suppress(RuntimeError):
+                seen.append(client.ack(1, 1))
+
+    value = [{"a": [n, {"b": n}]} for n in range(300)]
+    former = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(3):
+            for _ in range(5):
+                Finalized()
+            assert client.identity(value) == value
+    finally:
+        gc.set_threshold(*former)
+    gc.collect()
+    assert set(seen) == {3}
+
+
+def values_of_a_call_that_is_dropped(client: Client) -> None:
+    calls: list[Any] = []
+    calls.append(client.begin("identity", [Acting(calls.clear), "x" * 100]))
+    del calls
+    gc.collect()
+
+
+ATTACKS: list[Attack] = [
+    list_that_is_emptied, list_that_grows, list_whose_items_are_replaced, dict_that_changes,
+    dict_whose_values_are_replaced, keys_that_change_a_struct, keys_that_lie, attributes_that_change_the_object,
+    attributes_without_end, value_of_ever_more_parts, iterable_without_end, code_that_takes_its_time,
+    time_of_arguments_counts, arguments_that_call_the_same_client, arguments_that_close_the_client, buffer_that_changes,
+    errors_that_are_raised, texts_of_errors_that_act, times_that_lie, numbers_that_lie, iterables_that_act,
+    collections_during_decoding, values_of_a_call_that_is_dropped,
+]  # fmt: skip
+
+
+def main() -> None:
+    for attack in ATTACKS:
+        with Client(sys.argv[1], timeout=60) as client:
+            attack(client)
+            assert client.one() == 1
+    print("all were withstood")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Values of numpy, and buffers: numbers are numbers, and only bytes are bytes."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import datetime
+import math
+import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearcall
+from nearcall import Client, Outcome
+
+SCALARS: list[tuple[Any, Any]] = [
+    (np.int8(-5), -5), (np.int16(5), 5), (np.int32(-70_000), -70_000), (np.int64(2**62), 2**62),
+    (np.uint8(200), 200), (np.uint64(2**64 - 1), 2**64 - 1), (np.longlong(7), 7),
+    (np.float16(0.5), 0.5), (np.float32(0.25), 0.25), (np.float64(0.1), 0.1), (np.longdouble(0.75), 0.75),
+    (np.bool_(True), True), (np.bool_(False), False), (np.str_("text"), "text"), (np.bytes_(b"bytes"), b"bytes"),
+    (np.array(5), 5), (np.array(2.5), 2.5), (np.array(True), True), (np.array("text"), "text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "expected"), SCALARS, ids=lambda value: f"{type(value).__name__}-{value}")
+def test_any(client: Client, value: Any, expected: Any) -> None:
+    for sent, wanted in ((value, expected), ([value], [expected]), ({"a": (1, value)}, {"a": [1, expected]})):
+        came = client.identity(sent)
+        assert came == wanted
+        assert type(came) is type(wanted)
+    assert type(client.identity([value])[0]) is type(expected)
+
+
+def test_typed(client: Client) -> None:
+    came = client.kinds(
+        np.True_, np.int8(1), np.int64(2), np.uint8(3), np.uint64(4), np.float32(0.5), np.float16(0.25), np.str_("s"),
+        np.bytes_(b"y"),
+    )  # fmt: skip
+    assert came == [True, 1, 2, 3, 4, 0.5, 0.25, "s", b"y"]
+    assert client.add(np.int64(2), np.array(3)) == 5.0
+    assert client.sum(*np.arange(5)) == 10
+    assert client.ack(np.array(2), np.uint8(3)) == 9
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    assert client.later(start, np.float64(1.5)) == start + datetime.timedelta(seconds=1.5)
+    assert client.greet({"name": np.str_("A"), "age": np.int32(5), "tags": np.array(["x", "y"])}) == "Hello, A, 5 [x,y]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.datetime64("2026-01-01"), np.timedelta64(5, "ms"), np.timedelta64(5, "ns"), np.complex64(1), np.void(b"ab"),
+        np.array([1, 2]), np.array([1.5]), np.zeros((2, 2), np.uint8), np.array([True]), np.array(["x"]),
+        np.longdouble(1) / 3, np.arange(10, dtype=np.uint8)[::2], np.array(None),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_has_no_counterpart_is_refused(client: Client, value: Any) -> None:
+    for sent in (value, [value], {"a": value}):
+        with pytest.raises(nearcall.InvalidArgument, match=r"takes any, got [a-z]+[0-9]*; ") as caught:
+            client.identity(sent)
+        assert caught.value.outcome is Outcome.NOT_EXECUTED
+    with pytest.raises(nearcall.InvalidArgument, match="takes float64"):
+        client.add(value, 1)
+    with pytest.raises(nearcall.InvalidArgument, match="takes bytes"):
+        client.echo(value)
+    with pytest.raises(nearcall.InvalidArgument):
+        client.later(datetime.datetime.now(datetime.UTC), value)
+
+
+def test_arrays_of_numpy_as_lists(client: Client) -> None:
+    assert client.sum(*np.array([1, 2, 3])) == 6
+    assert client.identity(np.array([[1, 2], [3, 4]]).tolist()) == [[1, 2], [3, 4]]
+
+
+def test_not_a_number_and_infinity(client: Client) -> None:
+    assert math.isnan(client.identity(np.float32("nan")))
+    assert client.identity(np.longdouble("inf")) == math.inf
+    assert client.add(np.float64("inf"), np.float32(1)) == math.inf
+
+
+class Number:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+class Real:
+    def __float__(self) -> float:
+        return 1.5
+
+
+def test_what_has_index_or_float_is_that_number(client: Client) -> None:
+    assert client.identity([Number(7), Number(2**64 - 1), Real()]) == [7, 2**64 - 1, 1.5]
+    assert client.add(Real(), Number(2)) == 3.5
+
+
+def bytes_of_every_kind() -> list[Any]:
+    mapped = mmap.mmap(-1, 4)
+    mapped[:] = b"abcd"
+    return [
+        b"abcd", bytearray(b"abcd"), memoryview(b"abcd"), memoryview(b"xabcdx")[1:5], mapped, array.array("B", b"abcd"),
+        array.array("b", b"abcd"), np.frombuffer(b"abcd", np.uint8), (ctypes.c_char * 4)(*b"abcd"),
+        (ctypes.c_ubyte * 4)(*b"abcd"), memoryview(b"abcd").cast("c"),
+    ]  # fmt: skip
+
+
+def memory_that_is_no_bytes() -> list[Any]:
+    return [
+        np.int64(5), np.array(5), array.array("i", [1]), array.array("d", [1.0]), memoryview(b"abcd")[::2],
+        memoryview(b"abcd").cast("B", (2, 2)), memoryview(array.array("i", [1])), (ctypes.c_int * 2)(1, 2),
+        ctypes.c_int(5), np.zeros(3), np.zeros((2, 2), np.uint8), np.array([True]),
+    ]  # fmt: skip
+
+
+def test_buffers_that_are_bytes(client: Client) -> None:
+    for value in bytes_of_every_kind():
+        assert client.echo(value) == b"abcd"
+        assert client.identity([value]) == [b"abcd"]
+        assert client.call_raw("echo", value) == b"abcd"
+        assert client.kinds(True, 1, 2, 3, 4, 0.5, 0.25, "s", value)[8] == b"abcd"
+
+
+def test_memory_that_is_no_bytes_is_refused(client: Client) -> None:
+    for value in memory_that_is_no_bytes():
+        with pytest.raises(nearcall.InvalidArgument, match="takes bytes"):
+            client.echo(value)
+        with pytest.raises(nearcall.InvalidArgument, match=r"argument 9 \(y\): takes bytes"):
+            client.kinds(True, 1, 2, 3, 4, 0.5, 0.25, "s", value)
+        with pytest.raises(TypeError):
+            client.call_raw("echo", value)
+    for value in memory_that_is_no_bytes()[2:]:
+        with pytest.raises(nearcall.InvalidArgument, match=r"takes (any|bytes), got .*; a buffer is bytes only"):
+            client.identity(value)
