@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	defaultKills = 50_000
+	defaultKills = 12_000
 	// Of all kills one of that many is a server's: a server takes as long to
 	// start as twenty callers to live and die.
 	serverKillsEvery = 16

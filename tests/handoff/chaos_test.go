@@ -23,7 +23,7 @@ const (
 	clients         = 32
 	receivers       = 4 // the last has few descriptors
 	fewDescriptors  = 14
-	connectionsCI   = 100_000
+	connectionsCI   = 20_000
 	killEvery       = 100
 	stopEvery       = 1000
 	stoppedFor      = 200

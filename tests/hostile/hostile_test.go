@@ -13,7 +13,7 @@ import (
 
 const (
 	attackersAtATime = 3
-	defaultSeconds   = 300
+	defaultSeconds   = 60 // a round of each server
 	roundSeconds     = 30
 	settleBound      = 15 * time.Second
 	// What the server's garbage collector may keep of a busy time, and with it

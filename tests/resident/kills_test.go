@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	runsCI     = 600
+	runsCI     = 200
 	callers    = 6
 	killEach   = 20 // runs
 	codeKilled = 125
