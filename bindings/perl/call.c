@@ -80,8 +80,9 @@ static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
     call->handle->requests++;
     r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
     while (r == NEARCALL_E_INTERRUPTED) {
+        uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
-        r = nearcall_resume(client, NULL);
+        r = nearcall_resume(client, interrupted, NULL);
         if (r == NEARCALL_OK)
             r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
     }
@@ -155,8 +156,9 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     ncp_protect_stack(aTHX_ call->handle);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
+        uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
-        r = nearcall_resume(client, ret_reply);
+        r = nearcall_resume(client, interrupted, ret_reply);
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
@@ -198,8 +200,9 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     ncp_protect_stack(aTHX_ handle);
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
+        uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
-        r = nearcall_resume(client, ret_reply);
+        r = nearcall_resume(client, interrupted, ret_reply);
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
@@ -217,8 +220,9 @@ NV ncp_ping(pTHX_ ncp_invocation *call)
     call->handle->requests++;
     r = nearcall_ping(client, call->timeout_ms, &round_trip_ns);
     while (r == NEARCALL_E_INTERRUPTED) {
+        uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
-        r = nearcall_resume(client, NULL);
+        r = nearcall_resume(client, interrupted, NULL);
         round_trip_ns = (uint64_t)(ncp_now_ms() - began_ms) * 1000000;
     }
     if (r != NEARCALL_OK)

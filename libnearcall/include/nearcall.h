@@ -21,7 +21,9 @@
  * Output parameters come last, are named ret_..., and are untouched on failure.
  *
  * THREADS. A handle is used by one thread at a time; different handles are
- * independent. The library starts no thread, takes no lock, has no global
+ * independent. Using one that is inside a function already, as from a signal's handler
+ * that interrupted a wait, is NEARCALL_E_MISUSE at once and changes nothing, its error
+ * functions included; see nearcall_wake(). The library starts no thread, takes no lock, has no global
  * state and installs no signal handler. SIGPIPE is never raised.
  *
  * FORK. A handle opened before a fork works in parent and child. The child
@@ -220,7 +222,10 @@ enum {
      * not end such a wait, with NEARCALL_INTERRUPTIBLE neither. */
     NEARCALL_SPIN_DEDICATED = 64,
     /* As if nearcall_block_signals(client, 1) were called at once. */
-    NEARCALL_BLOCK_SIGNALS = 128
+    NEARCALL_BLOCK_SIGNALS = 128,
+    /* nearcall_wake() ends waits. It takes a descriptor, and a system call more for each
+     * wait that sleeps. */
+    NEARCALL_WAKEABLE = 256
 };
 
 typedef struct nearcall_options {
@@ -405,7 +410,11 @@ NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, si
  * handle; NULL when there is none (the failure is kept). */
 NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
 
-/* The same with a return value: NEARCALL_OK with *ret_data set, or the failure, which
+/* Right after a reservation: only so many of its bytes, the first, are used. NEARCALL_OK,
+ * or the request's failure, which is kept. */
+NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes);
+
+/* The same as nearcall_put_reserve() with a return value: NEARCALL_OK with *ret_data set, or the failure, which
  * is kept as well. A raw request is best built so: a large one then lies in shared
  * memory from its first byte, and sending it copies nothing. */
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
@@ -420,13 +429,20 @@ NEARCALL_API int nearcall_put_check(nearcall_client *client);
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 
+/* Names the call that NEARCALL_E_INTERRUPTED was returned for last and that can be
+ * resumed; 0 when there is none. Ask before handlers of signals run that may call, too. */
+NEARCALL_API uint64_t nearcall_interrupted(const nearcall_client *client);
+
 /* Goes on with nearcall_call(), nearcall_request_call(), nearcall_ping() or
- * nearcall_find() after NEARCALL_E_INTERRUPTED, with the same deadline. For
+ * nearcall_find() after NEARCALL_E_INTERRUPTED, with the same deadline: with the one that
+ * nearcall_interrupted() named. For
  * nearcall_ping() pass NULL; for nearcall_find() pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
  * caller that does not want to go on just starts its next call: the
- * interrupted one is cancelled. NEARCALL_E_CANCELLED: that has happened.
+ * interrupted one is cancelled. NEARCALL_E_CANCELLED: that has happened, also by a call
+ * that was itself interrupted since; the outcome says whether it may have run.
  * ret_reply may be NULL. */
-NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply);
+NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
+                                 nearcall_reply *ret_reply);
 
 /* ---- Several calls in flight ---- */
 
@@ -460,14 +476,15 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call
 
 /* ---- Event loops: wait for (fd, events, timeout) in any loop, then process ---- */
 
-/* The descriptor to watch, -1 when there is none. It belongs to the handle and
- * can change in every function that sends or processes: ask again after each, and ask
- * nearcall_timeout_ms() last. A handle that was asked any of the three, and any with
- * NEARCALL_NONBLOCKING, is woken through its descriptor from then on, also for what
- * comes through shared memory. */
+/* The descriptor to watch: one for the life of the handle, whatever becomes of its
+ * connections, made at the first question and close-on-exec. -1: this process can open no
+ * more. It belongs to the handle, and is only to be waited for. A handle that was asked any of the
+ * three, and any with NEARCALL_NONBLOCKING, is woken through it from then on, also for what comes
+ * through shared memory and by nearcall_wake(). A child of a fork asks before it waits: its own
+ * descriptor has the same number, unless the child has closed that. */
 NEARCALL_API int nearcall_fd(const nearcall_client *client);
 
-/* POLLIN, POLLOUT or both, as for poll(2). */
+/* What to wait for on the descriptor: POLLIN. */
 NEARCALL_API int nearcall_events(const nearcall_client *client);
 
 /* Milliseconds until nearcall_process() should be called even if nothing
@@ -477,6 +494,14 @@ NEARCALL_API int nearcall_events(const nearcall_client *client);
  * their replies. What it has told of is not told again: fetch it, or not. It may be
  * earlier than the first deadline, never later. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
+
+/* Ends the wait that another thread is in, or that a signal has interrupted in this one:
+ * it returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
+ * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
+ * nothing waits the next wait ends. For handles with NEARCALL_WAKEABLE, and those that
+ * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others. Unlike all other functions it may
+ * be called from any thread and from signals' handlers, until the handle is closed. */
+NEARCALL_API int nearcall_wake(nearcall_client *client);
 
 /* Reads, writes, and times calls out, without blocking. Returns the number of
  * finished calls that wait to be fetched, or a negative code, once, when the

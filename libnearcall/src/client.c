@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,8 @@ void nc_after_fork(nearcall_client *client)
     bool trust_memory = atomic_load_explicit(&client->busy, memory_order_relaxed) == 0;
     nc_request_after_fork(client);
     nc_embed_after_fork(client);
+    seed_random(client);
+    nc_watch_after_fork(client);
     nc_connection_orphan(client, trust_memory);
     client->waiting = NULL;
     if (trust_memory) {
@@ -47,7 +50,6 @@ void nc_after_fork(nearcall_client *client)
         nc_error_clear(client);
         client->sync.call = NULL;
     }
-    seed_random(client);
     nc_fork_guard_rearm(&client->guard);
     nc_become_idle(client);
 }
@@ -81,6 +83,8 @@ int nc_enter(nearcall_client *client)
         nc_after_fork(client);
     if (__builtin_expect(client->unusable, 0))
         return -client->error.code;
+    if (__builtin_expect(nc_is_busy(client), 0))
+        return NEARCALL_E_MISUSE; /* a signal's handler, or another thread; the error is not theirs */
     nc_become_busy(client);
     if (client->error.code)
         nc_error_clear(client);
@@ -98,7 +102,7 @@ int nc_enter(nearcall_client *client)
 /* The descriptor wakes a handle only while it sleeps. What came until then has to be
  * taken first: nobody would be told of it. If that does not end, it is left for
  * nearcall_timeout_ms() to tell. */
-void nc_sleep_outside(nearcall_client *client)
+static void sleep_outside(nearcall_client *client)
 {
     struct nc_memory *memory = &client->connection.memory;
     if (client->calls.used_count == 0)
@@ -107,6 +111,13 @@ void nc_sleep_outside(nearcall_client *client)
                     !nc_memory_fall_asleep(memory);
          i++)
         (void)nc_receive_memory(client);
+}
+
+/* Leaves a handle whose user waits elsewhere, so that its descriptor tells all. */
+void nc_go_outside(nearcall_client *client)
+{
+    sleep_outside(client);
+    nc_watch_update(client);
 }
 
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms)
@@ -160,7 +171,8 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     const uint32_t known_flags = NEARCALL_INTERRUPTIBLE | NEARCALL_ALLOW_ABSTRACT |
                                  NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER |
                                  NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF |
-                                 NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS;
+                                 NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS |
+                                 NEARCALL_WAKEABLE;
     if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
         return invalid(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
     if (options->connect_timeout_ms < 0)
@@ -264,12 +276,18 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     if (!client)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
     client->connection.fd = -1;
+    nc_watch_init(&client->watch);
     nc_calls_init(&client->calls);
     nc_fork_guard_arm(&client->guard);
     seed_random(client);
     int r = fill(client, address, options);
     client->unusable = r < 0;
     client->watched = client->options.flags & NEARCALL_NONBLOCKING;
+    if (r == NEARCALL_OK && client->options.flags & NEARCALL_WAKEABLE && nc_wake_open(client) < 0) {
+        r = nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                    "no descriptor to be woken by: %s", strerror(errno));
+        client->unusable = true;
+    }
     return r;
 }
 
@@ -281,6 +299,8 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
         return;
     if (nc_forked(&client->guard))
         nc_after_fork(client);
+    if (nc_is_busy(client))
+        return; /* who is inside goes on with it */
     nc_writer_drop(client);
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);
@@ -292,6 +312,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_buffer_free(&client->request.buffer);
     nc_functions_free(client);
     nc_embed_free(&client->embed);
+    nc_watch_free(client);
     nc_fork_guard_free(&client->guard);
     free(client->options.server_user_ids);
     free(client->options.name);

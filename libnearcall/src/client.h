@@ -168,6 +168,10 @@ struct nc_connection {
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome */
+    /* The answer to the last ping that found output before it. */
+    uint8_t pong[NC_PING_BYTES_MAX];
+    uint8_t pong_bytes;
+    bool pong_waits;
     bool has_files; /* a request with descriptors may be in the output */
     bool refused; /* the kernel did not take them; tried again at retry_ns */
     uint64_t first_id; /* of requests; they rise in the order of sending */
@@ -186,15 +190,30 @@ struct nc_connection {
     bool memory_came; /* and was used or not; there is one a connection */
     bool spins; /* whether the present wait does */
     struct nc_descriptors descriptors;
+    int64_t identified_ns; /* when fd was last seen to be the socket that it was */
     int64_t looked_ns; /* when the socket was read last; kept only with memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
+};
+
+/* ---- What others wait for, and how they end a wait here ---- */
+
+struct nc_watch {
+    int epoll_fd; /* what event loops watch, or -1: nobody has asked for it */
+    int socket_fd; /* the connection's, as it is in there, or -1 */
+    uint32_t events;
+    uint64_t token; /* by which the set is known */
+    int wake_fd; /* an eventfd, or -1 */
+    int wake_number; /* by which that is known; -1: it is not */
+    atomic_int is_woken; /* nobody has taken it yet */
 };
 
 /* ---- The call that is being waited for from its beginning ---- */
 
 struct nc_sync {
     struct nc_call *call; /* NULL: none was interrupted */
-    bool was_replaced; /* an interrupted one gave way to another */
+    uint64_t token; /* of the last one that began; names it to who resumes */
+    uint64_t abandoned_token; /* the last that gave way to another, with its outcome */
+    int abandoned_outcome;
     bool stale_connection; /* it stood before the call began */
     unsigned attempts;
     int64_t pause_until_ns;
@@ -236,6 +255,8 @@ struct nc_writer {
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
     int failure; /* the first one; 0 */
     const char *what;
+    size_t reserved_end; /* the buffer's end after the last reservation; 0: none */
+    size_t reserved_bytes;
     unsigned depth;
     uint64_t left[NC_WRITER_LEVELS]; /* values missing, by level */
 };
@@ -258,6 +279,7 @@ struct nearcall_client {
     /* Its user was told what to watch, or will be without asking: so that the
      * descriptor wakes it, the handle sleeps while it is outside. */
     bool watched;
+    struct nc_watch watch;
     struct nc_call *waiting; /* its reply need not be copied */
     struct nc_sync sync;
     struct nc_buffer lent; /* a kept reply the user reads now */
@@ -273,7 +295,11 @@ struct nearcall_client {
 /* client.c: every public function that changes the handle begins with nc_enter()
  * and ends with nc_leave(). */
 int nc_enter(nearcall_client *client);
-void nc_sleep_outside(nearcall_client *client);
+void nc_go_outside(nearcall_client *client);
+static inline bool nc_is_busy(const nearcall_client *client)
+{
+    return atomic_load_explicit(&client->busy, memory_order_relaxed) != 0;
+}
 static inline void nc_become_idle(nearcall_client *client)
 {
     atomic_store_explicit(&client->busy, 0, memory_order_release);
@@ -281,7 +307,7 @@ static inline void nc_become_idle(nearcall_client *client)
 static inline int nc_leave(nearcall_client *client, int r)
 {
     if (__builtin_expect(client->watched, 0))
-        nc_sleep_outside(client);
+        nc_go_outside(client);
     nc_become_idle(client);
     return r;
 }
@@ -320,6 +346,14 @@ void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 void nc_connection_close(nearcall_client *client);
+bool nc_connection_identify(nearcall_client *client);
+/* Whether the descriptor is still the connection's. The program may have closed all it did
+ * not know, and opened others; that is looked for as often as costs nothing. */
+static inline bool nc_connection_is_ours(nearcall_client *client)
+{
+    return client->now_ns - client->connection.identified_ns < NC_SOCKET_LOOK_US * 1000LL ||
+           nc_connection_identify(client);
+}
 void nc_connection_orphan(nearcall_client *client, bool trust_memory);
 void nc_connection_advance(nearcall_client *client, int events);
 short nc_connection_events(const nearcall_client *client);
@@ -470,11 +504,26 @@ void nc_choose_waiting(nearcall_client *client);
 /* begin.c */
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
 
+/* watch.c */
+void nc_watch_init(struct nc_watch *watch);
+void nc_watch_open(nearcall_client *client);
+void nc_watch_update(nearcall_client *client);
+void nc_watch_forget(nearcall_client *client);
+void nc_watch_after_fork(nearcall_client *client);
+void nc_watch_free(nearcall_client *client);
+int nc_wake_open(nearcall_client *client);
+void nc_wake_take(nearcall_client *client);
+static inline bool nc_is_woken(const nearcall_client *client)
+{
+    return atomic_load_explicit(&client->watch.is_woken, memory_order_relaxed);
+}
+
 /* process.c */
 int nc_poll_now(const nearcall_client *client);
 
 /* retry.c */
 int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply);
+uint64_t nc_random(nearcall_client *client);
 int64_t nc_random_pause_ns(nearcall_client *client, unsigned tries);
 int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
 void nc_sync_abandon(nearcall_client *client);

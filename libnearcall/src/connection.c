@@ -30,6 +30,7 @@ static void reset(struct nc_connection *connection)
     connection->first_id = connection->last_id = 0;
     connection->first_ping_id = connection->last_ping_id = 0;
     connection->unanswered = 0;
+    connection->pong_waits = false;
     connection->draining = false;
     connection->receive_timeout_ns = 0;
     connection->memory_came = false;
@@ -37,12 +38,30 @@ static void reset(struct nc_connection *connection)
     connection->governor.measures = false; /* of calls without memory nothing is to be learned */
 }
 
+/* Whether the number still means the socket that it did. */
+static bool has_its_socket(const struct nc_connection *connection)
+{
+    struct stat status;
+    return connection->fd >= 0 && fstat(connection->fd, &status) == 0 &&
+           S_ISSOCK(status.st_mode) && status.st_dev == connection->device &&
+           status.st_ino == connection->inode;
+}
+
+/* Never closes what is somebody else's by now. */
+static void close_socket(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    nc_watch_forget(client);
+    if (has_its_socket(connection))
+        close(connection->fd);
+    connection->fd = -1;
+}
+
 /* The input's memory stays: a reply the user is about to read may lie in it. */
 void nc_connection_close(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
-    if (connection->fd >= 0)
-        close(connection->fd);
+    close_socket(client);
     nc_descriptors_close(&connection->descriptors);
     if (nc_memory_is_used(&connection->memory)) {
         (void)nc_request_own(client); /* it says itself what it lost */
@@ -64,16 +83,28 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     nc_connection_close(client);
 }
 
+/* False when the connection was lost by that. */
+bool nc_connection_identify(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
+    connection->identified_ns = client->now_ns;
+    if (connection->fd < 0 || has_its_socket(connection))
+        return true;
+    nc_connection_lost(client, &loss,
+                       "this program has closed the descriptor of the connection to %s, as "
+                       "closefrom(3) and daemons do",
+                       client->address_text);
+    return false;
+}
+
 /* The child's side of a fork: nothing is sent, nothing is shut down, and the
  * descriptor is closed only if its number still means the same socket. */
 void nc_connection_orphan(nearcall_client *client, bool trust_memory)
 {
     struct nc_connection *connection = &client->connection;
-    struct stat status;
-    int fd = connection->fd;
-    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
-        status.st_dev == connection->device && status.st_ino == connection->inode)
-        close(fd);
+    if (has_its_socket(connection))
+        close(connection->fd);
     nc_memory_orphan(&connection->memory, trust_memory);
     if (trust_memory)
         nc_descriptors_close(&connection->descriptors);
@@ -228,6 +259,7 @@ static bool adopt(nearcall_client *client, int fd)
     }
     client->connection.device = status.st_dev;
     client->connection.inode = status.st_ino;
+    client->connection.identified_ns = client->now_ns;
     return true;
 }
 
@@ -320,8 +352,7 @@ static void finish_connect(nearcall_client *client)
         connected(client);
         return;
     }
-    close(connection->fd);
-    connection->fd = -1;
+    close_socket(client);
     connection->candidate++;
     try_candidates(client, error);
 }

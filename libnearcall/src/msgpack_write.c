@@ -23,6 +23,7 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
     writer->unchecked = false;
     writer->failure = 0;
     writer->depth = 0;
+    writer->reserved_end = 0;
     writer->function = function;
     writer->codec = (uint8_t)codec;
     writer->encoding = nc_encoding_of(function, codec);
@@ -114,6 +115,8 @@ static struct nc_writer *writer_of(nearcall_client *client)
         return NULL;
     if (nc_forked(&client->guard))
         nc_after_fork(client);
+    if (nc_is_busy(client))
+        return NULL; /* who is inside may be sending it */
     return client->request.function ? &client->request : NULL;
 }
 
@@ -376,7 +379,29 @@ NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
     if (!writer)
         return NULL;
     writer->unchecked = true;
-    return room(client, bytes);
+    void *to = room(client, bytes);
+    writer->reserved_end = to ? writer->buffer.end : 0;
+    writer->reserved_bytes = bytes;
+    return to;
+}
+
+NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes)
+{
+    struct nc_writer *writer = writer_of(client);
+    if (!writer)
+        return NEARCALL_E_MISUSE;
+    if (writer->failure)
+        return writer->failure;
+    if (writer->reserved_end == 0 || writer->reserved_end != writer->buffer.end ||
+        bytes > writer->reserved_bytes) {
+        keep_failure(writer, NEARCALL_E_MISUSE,
+                     "nearcall_put_commit() says how many of the bytes that were reserved just "
+                     "before it are used, and not more");
+        return writer->failure;
+    }
+    writer->buffer.end -= writer->reserved_bytes - bytes;
+    writer->reserved_end = 0;
+    return NEARCALL_OK;
 }
 
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes, uint8_t **ret_data)

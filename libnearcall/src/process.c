@@ -22,13 +22,16 @@ int nc_poll_now(const nearcall_client *client)
 }
 
 /* Who asks what to watch is promised to be woken through it, from now on. */
-static void promise_to_wake(const nearcall_client *asked)
+static nearcall_client *promise_to_wake(const nearcall_client *asked)
 {
     nearcall_client *client = (nearcall_client *)(uintptr_t)asked; /* no handle is made const */
     struct nc_memory *memory = &client->connection.memory;
+    if (nc_is_busy(client))
+        return client;
     client->watched = true;
     if (client->calls.used_count && nc_memory_is_used(memory))
         (void)nc_memory_fall_asleep(memory);
+    return client;
 }
 
 /* Frames came before the handle fell asleep, and its descriptor does not tell. */
@@ -38,20 +41,24 @@ static bool frames_wait(const nearcall_client *client)
     return client->calls.used_count && nc_memory_is_used(memory) && nc_memory_is_ready(memory);
 }
 
-NEARCALL_API int nearcall_fd(const nearcall_client *client)
+/* In a child the same number, or another, is its own from here on. */
+NEARCALL_API int nearcall_fd(const nearcall_client *asked)
 {
-    if (!is_usable(client) || nc_forked(&client->guard))
+    if (!is_usable(asked))
         return -1;
-    promise_to_wake(client);
-    return client->connection.fd;
+    if (nc_forked(&asked->guard))
+        nc_after_fork((nearcall_client *)(uintptr_t)asked);
+    nearcall_client *client = promise_to_wake(asked);
+    if (!nc_is_busy(client)) {
+        nc_watch_open(client);
+        nc_watch_update(client);
+    }
+    return client->watch.epoll_fd;
 }
 
 NEARCALL_API int nearcall_events(const nearcall_client *client)
 {
-    if (!is_usable(client) || nc_forked(&client->guard))
-        return 0;
-    promise_to_wake(client);
-    return nc_connection_events(client);
+    return is_usable(client) ? POLLIN : 0;
 }
 
 /* What nearcall_process() does at once, without the descriptor having told. */
@@ -101,6 +108,10 @@ static void read_all(nearcall_client *client)
 static void make_progress(nearcall_client *client)
 {
     client->now_ns = nc_now_ns();
+    if (nc_is_woken(client))
+        nc_wake_take(client);
+    if (!nc_connection_is_ours(client))
+        return;
     if (nc_memory_is_used(&client->connection.memory) && !nc_forked_inside(client))
         nc_memory_awake(&client->connection.memory);
     if (client->connection.state != NC_READY)
@@ -111,7 +122,7 @@ static void make_progress(nearcall_client *client)
     nc_send_pending(client);
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
         nc_flush(client); /* answers to pings that were just read */
-    nc_sleep_outside(client);
+    nc_go_outside(client);
 }
 
 static int process(nearcall_client *client)

@@ -485,7 +485,7 @@ static int read_socket(nearcall_client *client, int flags)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
-    if (connection->state != NC_READY)
+    if (connection->state != NC_READY || !nc_connection_is_ours(client))
         return NC_NOTHING;
     if (make_room(in) < 0) {
         drop_for_want_of_memory(client);

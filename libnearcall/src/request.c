@@ -154,15 +154,24 @@ NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_
 
 /* ---- Going on ---- */
 
-static int resume(nearcall_client *client, nearcall_reply *ret_reply)
+/* There is no such call any more. What became of one that gave way long ago is not kept. */
+static int resume_nothing(nearcall_client *client, uint64_t token)
 {
-    if (!client->sync.call)
-        return nc_fail(client,
-                       client->sync.was_replaced ? NEARCALL_E_CANCELLED : NEARCALL_E_MISUSE,
-                       client->sync.was_replaced ? NEARCALL_OUTCOME_UNKNOWN
-                                                 : NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "there is no interrupted call to resume%s",
-                       client->sync.was_replaced ? ": another call took its place" : "");
+    const struct nc_sync *sync = &client->sync;
+    bool gave_way = token == sync->abandoned_token || token < sync->token;
+    if (token == 0 || token > sync->token || !gave_way)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "there is no interrupted call to resume; nearcall_interrupted() names it");
+    return nc_fail(client, NEARCALL_E_CANCELLED,
+                   token == sync->abandoned_token ? sync->abandoned_outcome
+                                                  : NEARCALL_OUTCOME_UNKNOWN,
+                   "the interrupted call was given up, as another took its place");
+}
+
+static int resume(nearcall_client *client, uint64_t token, nearcall_reply *ret_reply)
+{
+    if (!client->sync.call || token != client->sync.token)
+        return resume_nothing(client, token);
     const uint8_t *payload = client->sync.call->payload;
     bool is_request = payload && payload == client->request.buffer.data;
     client->now_ns = nc_now_ns();
@@ -172,12 +181,18 @@ static int resume(nearcall_client *client, nearcall_reply *ret_reply)
     return r;
 }
 
-NEARCALL_API int nearcall_resume(nearcall_client *client, nearcall_reply *ret_reply)
+NEARCALL_API uint64_t nearcall_interrupted(const nearcall_client *client)
+{
+    return client && client->sync.call ? client->sync.token : 0;
+}
+
+NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
+                                 nearcall_reply *ret_reply)
 {
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client, resume(client, ret_reply));
+    return nc_leave(client, resume(client, interrupted, ret_reply));
 }
 
 /* ---- Calls that were sent before ---- */

@@ -4,7 +4,7 @@
 
 #define FIRST_PAUSE_NS NC_NS_PER_MS
 
-static uint64_t next_random(nearcall_client *client)
+uint64_t nc_random(nearcall_client *client)
 {
     uint64_t x = client->random;
     x ^= x << 13;
@@ -19,7 +19,7 @@ static uint64_t next_random(nearcall_client *client)
 int64_t nc_random_pause_ns(nearcall_client *client, unsigned tries)
 {
     int64_t middle_ns = FIRST_PAUSE_NS << (tries > 0 ? tries - 1 : 0);
-    return middle_ns / 2 + (int64_t)(next_random(client) % (uint64_t)middle_ns);
+    return middle_ns / 2 + (int64_t)(nc_random(client) % (uint64_t)middle_ns);
 }
 
 /* Decides about a finished call, and makes it pending again if it may be sent
@@ -114,7 +114,7 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *
     struct nc_sync *sync = &client->sync;
     call->synchronous = true;
     sync->call = call;
-    sync->was_replaced = false;
+    sync->token++;
     sync->stale_connection = client->connection.state == NC_READY;
     sync->attempts = 1;
     sync->pause_until_ns = 0;
@@ -122,12 +122,24 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *
     return nc_sync_run(client, ret_reply);
 }
 
+/* What is known of a call when its caller turns to another. */
+static int outcome_when_abandoned(const nearcall_client *client, const struct nc_call *call)
+{
+    if (call->state == NC_CALL_FINISHED)
+        return call->outcome;
+    if (call->state == NC_CALL_PENDING || nc_frame_is_untouched(client, call))
+        return NEARCALL_OUTCOME_NOT_EXECUTED;
+    return NEARCALL_OUTCOME_UNKNOWN;
+}
+
 /* An interrupted call that nobody resumed. */
 void nc_sync_abandon(nearcall_client *client)
 {
-    if (!client->sync.call)
+    struct nc_sync *sync = &client->sync;
+    if (!sync->call)
         return;
-    nc_call_give_up(client, client->sync.call);
-    client->sync.call = NULL;
-    client->sync.was_replaced = true;
+    sync->abandoned_token = sync->token;
+    sync->abandoned_outcome = outcome_when_abandoned(client, sync->call);
+    nc_call_give_up(client, sync->call);
+    sync->call = NULL;
 }

@@ -31,6 +31,8 @@ ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
     union nc_control control;
     if (nc_forked_inside(client))
         return -1; /* the connection is the parent's */
+    if (!nc_connection_is_ours(client))
+        return -1;
     if (client->connection.has_files)
         with_files = nc_files_in_message(client, &message, &control);
     ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -50,8 +52,22 @@ ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
     return -1;
 }
 
-static void consume_output(struct nc_connection *connection, size_t sent)
+/* One pong at a time is in the output, and one waits for its end: a server that pings
+ * and does not read makes nothing grow. */
+static void queue_pong(nearcall_client *client)
 {
+    struct nc_connection *connection = &client->connection;
+    uint8_t bytes[NC_FRAME_HEADER_BYTES + NC_PING_BYTES_MAX];
+    struct nc_frame frame = {.type = NC_PONG, .length = connection->pong_bytes};
+    nc_frame_encode(bytes, &frame);
+    memcpy(bytes + NC_FRAME_HEADER_BYTES, connection->pong, connection->pong_bytes);
+    connection->pong_waits = false;
+    (void)nc_queue(client, bytes, NC_FRAME_HEADER_BYTES + connection->pong_bytes);
+}
+
+static void consume_output(nearcall_client *client, size_t sent)
+{
+    struct nc_connection *connection = &client->connection;
     size_t owned = nc_buffer_bytes(&connection->out);
     size_t from_owned = sent < owned ? sent : owned;
     nc_buffer_consume(&connection->out, from_owned);
@@ -62,6 +78,8 @@ static void consume_output(struct nc_connection *connection, size_t sent)
     if (nc_output_bytes(connection) == 0) {
         connection->borrowed = NULL;
         nc_buffer_trim(&connection->out);
+        if (connection->pong_waits)
+            queue_pong(client);
     }
 }
 
@@ -78,7 +96,7 @@ void nc_flush(nearcall_client *client)
                                         connection->borrowed_bytes};
     ssize_t sent = nc_send_now(client, parts, count);
     if (sent > 0)
-        consume_output(connection, (size_t)sent);
+        consume_output(client, (size_t)sent);
 }
 
 int nc_output_own(nearcall_client *client)
@@ -336,13 +354,14 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call)
 /* Only queues: it is called while input is being taken apart. */
 void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t payload_bytes)
 {
-    uint8_t bytes[NC_FRAME_HEADER_BYTES + NC_PING_BYTES_MAX];
-    struct nc_frame frame = {.type = NC_PONG, .length = (uint32_t)payload_bytes};
+    struct nc_connection *connection = &client->connection;
     if (!nc_connection_usable(client))
         return;
-    nc_frame_encode(bytes, &frame);
-    memcpy(bytes + NC_FRAME_HEADER_BYTES, payload, payload_bytes);
-    (void)nc_queue(client, bytes, NC_FRAME_HEADER_BYTES + payload_bytes);
+    connection->pong_waits = true;
+    connection->pong_bytes = (uint8_t)payload_bytes;
+    memcpy(connection->pong, payload, payload_bytes);
+    if (nc_output_bytes(connection) == 0)
+        queue_pong(client);
 }
 
 /* Requests that waited for the connection, or for others to be answered, in the order of

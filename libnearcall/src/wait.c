@@ -44,6 +44,15 @@ static bool waiting_is_over(const nearcall_client *client)
     return client->waiting && client->waiting->state == NC_CALL_FINISHED;
 }
 
+/* Whether a wait ends because of nearcall_wake(). */
+static bool take_wake(nearcall_client *client, short events)
+{
+    if (!events)
+        return false;
+    nc_wake_take(client);
+    return !waiting_is_over(client);
+}
+
 /* A signal ended a wait. */
 static int interrupted(nearcall_client *client)
 {
@@ -72,7 +81,8 @@ static int receive_until(nearcall_client *client, int64_t until_ns)
 
 static int poll_until(nearcall_client *client, int64_t until_ns)
 {
-    struct pollfd watched = {client->connection.fd, nc_connection_events(client), 0};
+    struct pollfd watched[] = {{client->connection.fd, nc_connection_events(client), 0},
+                               {client->watch.wake_fd, POLLIN, 0}}; /* a negative one is ignored */
     int64_t remaining_ns =
         nc_earlier(until_ns, nc_connection_timer_ns(client)) - client->now_ns;
     if (remaining_ns < 0)
@@ -80,15 +90,15 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
     if (remaining_ns > LONGEST_WAIT_NS)
         remaining_ns = LONGEST_WAIT_NS;
     struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
-    int r = ppoll(&watched, watched.fd >= 0 ? 1 : 0, &timeout, NULL);
+    int r = ppoll(watched, 2, &timeout, NULL);
     int error = errno;
     client->now_ns = nc_now_ns();
     if (r < 0 && error == EINTR)
         return interrupted(client);
     if (nc_forked_inside(client))
         return NEARCALL_OK;
-    nc_connection_advance(client, r > 0 ? watched.revents : 0);
-    return NEARCALL_OK;
+    nc_connection_advance(client, r > 0 ? watched[0].revents : 0);
+    return r > 0 && take_wake(client, watched[1].revents) ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
 }
 
 /* One recv() is the cheapest wait; where it cannot be had, or once a reply is late
@@ -97,12 +107,14 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
 {
     const struct nc_connection *connection = &client->connection;
     return connection->state == NC_READY && !connection->non_blocking &&
-           nc_output_bytes(connection) == 0 &&
+           client->watch.wake_fd < 0 && nc_output_bytes(connection) == 0 &&
            !(connection->timed_out && until_ns - client->now_ns <= EXACT_TIMER_NS);
 }
 
 static int wait_for_socket(nearcall_client *client, int64_t until_ns)
 {
+    if (!nc_connection_is_ours(client))
+        return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
 }
@@ -134,7 +146,7 @@ static bool may_spin_on(nearcall_client *client, int64_t started_ns, int64_t unt
 {
     struct nc_connection *connection = &client->connection;
     struct nc_governor *governor = &connection->governor;
-    if (client->now_ns >= until_ns)
+    if (client->now_ns >= until_ns || nc_is_woken(client))
         return false;
     if (client->now_ns - started_ns >= governor->limit_ns) {
         nc_governor_missed(governor);
@@ -296,10 +308,15 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
 /* Sleeps without touching the connection. */
 int nc_pause(nearcall_client *client, int64_t until_ns)
 {
+    struct pollfd wake = {client->watch.wake_fd, POLLIN, 0};
     int64_t remaining_ns = until_ns - client->now_ns;
     struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
-    int r = remaining_ns > 0 ? ppoll(NULL, 0, &timeout, NULL) : 0;
+    int r = remaining_ns > 0 ? ppoll(&wake, 1, &timeout, NULL) : 0;
     int error = errno;
     client->now_ns = nc_now_ns();
+    if (r > 0) {
+        nc_wake_take(client);
+        return NEARCALL_E_INTERRUPTED;
+    }
     return r < 0 && error == EINTR ? interrupted(client) : NEARCALL_OK;
 }

@@ -11,7 +11,7 @@ int main(void)
     CHECK_INT(nearcall_call(NULL, "one", NULL, 0, 0, &reply), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_connect(NULL, 0), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_process(NULL), NEARCALL_E_MISUSE);
-    CHECK_INT(nearcall_resume(NULL, &reply), NEARCALL_E_MISUSE);
+    CHECK_INT(nearcall_resume(NULL, 1, &reply), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_fd(NULL), -1);
     CHECK_INT(nearcall_events(NULL), 0);
     CHECK_INT(nearcall_timeout_ms(NULL), -1);

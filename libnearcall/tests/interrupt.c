@@ -55,11 +55,11 @@ static void resumed_after_a_signal(void)
     CHECK_INT(nearcall_error_code(client), 100);
     script_signal(&script);
     do
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     while (r == NEARCALL_E_INTERRUPTED);
     CHECK_CALL(client, r, NEARCALL_OK);
     CHECK(reply.bytes == 3 && memcmp(reply.data, "yes", 3) == 0);
-    CHECK_CALL(client, nearcall_resume(client, &reply), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, nearcall_resume(client, nearcall_interrupted(client), &reply), NEARCALL_E_MISUSE);
     nearcall_close(client);
     script_end(&script);
 }
@@ -89,7 +89,7 @@ static void given_up_for_another(void)
     atomic_store(&returned, 1);
     int r = nearcall_call(client, "f", "y", 1, 10000, &reply);
     while (r == NEARCALL_E_INTERRUPTED) /* a second signal may be on its way */
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     CHECK_CALL(client, r, NEARCALL_OK);
     CHECK(memcmp(reply.data, "new", 3) == 0);
     nearcall_close(client);
@@ -120,7 +120,7 @@ static bool deadline_across_signals(void)
     int r = nearcall_call(client, "f", "x", 1, 200, &reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         interruptions++;
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     }
     double took_ms = test_now_ms() - before_ms;
     CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0);
@@ -173,7 +173,7 @@ static void in_the_middle_of_a_request(void)
     free(data);
     script_signal(&script);
     while (r == NEARCALL_E_INTERRUPTED)
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     CHECK_CALL(client, r, NEARCALL_OK);
     CHECK(memcmp(reply.data, "all", 3) == 0);
     nearcall_close(client);
@@ -207,9 +207,62 @@ static void a_request_is_used_up(void)
     atomic_store(&returned, 1);
     CHECK_CALL(client, r, NEARCALL_E_INTERRUPTED);
     while (r == NEARCALL_E_INTERRUPTED)
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     CHECK_CALL(client, r, NEARCALL_OK);
     CHECK_CALL(client, nearcall_request_call(client, 10000, &reply), NEARCALL_E_MISUSE);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* ---- Interrupted within an interruption ---- */
+
+static void answer_the_inner(struct script *script)
+{
+    struct nc_frame outer, inner;
+    script_greet(script);
+    script_expect(script, NC_REQUEST, &outer);
+    interrupt_the_test();
+    script_expect(script, NC_CANCEL, &inner);
+    script_expect(script, NC_REQUEST, &inner);
+    interrupt_the_test();
+    script_await(script);
+    script_reply(script, &inner, "inner", 5);
+    script_serve(script);
+}
+
+/* Begins a call that is interrupted; what names it. */
+static uint64_t interrupted_call(nearcall_client *client, const char *data)
+{
+    nearcall_reply reply;
+    atomic_store(&returned, 0);
+    int r = nearcall_call(client, "f", data, strlen(data), 20000, &reply);
+    atomic_store(&returned, 1);
+    CHECK_CALL(client, r, NEARCALL_E_INTERRUPTED);
+    return nearcall_interrupted(client);
+}
+
+static void each_resumes_its_own(void)
+{
+    struct script script;
+    nearcall_reply reply;
+    int r;
+    script_start(&script, answer_the_inner, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_INTERRUPTIBLE);
+    uint64_t outer = interrupted_call(client, "outer");
+    uint64_t inner = interrupted_call(client, "inner");
+    CHECK(outer != 0 && inner != 0 && outer != inner);
+    CHECK_CALL(client, nearcall_resume(client, outer, &reply), NEARCALL_E_CANCELLED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK_CALL(client, nearcall_resume(client, inner + 1, &reply), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, nearcall_resume(client, 0, &reply), NEARCALL_E_MISUSE);
+    script_signal(&script);
+    do
+        r = nearcall_resume(client, inner, &reply);
+    while (r == NEARCALL_E_INTERRUPTED);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK(reply.bytes == 5 && memcmp(reply.data, "inner", 5) == 0);
+    CHECK_CALL(client, nearcall_resume(client, outer, &reply), NEARCALL_E_CANCELLED);
+    CHECK_CALL(client, nearcall_resume(client, inner, &reply), NEARCALL_E_MISUSE);
     nearcall_close(client);
     script_end(&script);
 }
@@ -225,5 +278,6 @@ int main(void)
     a_request_is_used_up();
     for (int tries = 0; !deadline_across_signals(); tries++)
         CHECK(tries < TEST_TRIES);
+    each_resumes_its_own();
     return 0;
 }

@@ -219,7 +219,7 @@ static void refused(void (*script_play)(struct script *), void *argument, const 
                                                            : test_open(script.address, 0);
     int r = nearcall_call(client, "f", "x", 1, 5000, &reply);
     if (r == NEARCALL_OK) /* it had arrived whole before the descriptors were looked at */
-        CHECK_INT(nearcall_fd(client), -1);
+        CHECK_INT(nearcall_transport(client)[0], 0);
     else
         CHECK_CALL(client, r, NEARCALL_E_INTERNAL);
     if (r != NEARCALL_OK)

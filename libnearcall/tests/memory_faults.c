@@ -382,7 +382,7 @@ static void an_interrupted_request_is_kept(void)
     atomic_store(&returned, true);
     r = nearcall_call(client, "f", other, sizeof(other), 5000, &reply);
     while (r == NEARCALL_E_INTERRUPTED) /* a signal that came late */
-        r = nearcall_resume(client, &reply);
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
     CHECK_CALL(client, r, NEARCALL_OK);
     CHECK_CALL(client, nearcall_request_call(client, 5000, &reply), NEARCALL_OK);
     end(&play, client);

@@ -88,7 +88,7 @@ static void check(const struct lie *lie)
     if (!strstr(nearcall_error_message(client), lie->field))
         fprintf(stderr, "%s\n", nearcall_error_message(client));
     CHECK(strstr(nearcall_error_message(client), lie->field) != NULL);
-    CHECK_INT(nearcall_fd(client), -1);
+    CHECK_INT(nearcall_transport(client)[0], 0);
     CHECK_CALL(client, nearcall_call(client, "f", "again", 5, 5000, &reply), NEARCALL_OK);
     CHECK_INT(reply.bytes, 5);
     nearcall_close(client);

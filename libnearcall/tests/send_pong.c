@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "client.h"
 #include "script.h"
 
 static struct script script;
@@ -62,6 +63,43 @@ static void play(struct script *played)
     script_serve(played);
 }
 
+/* ---- A flood ---- */
+
+#define PINGS 20000
+
+static void ping_and_not_read(struct script *played)
+{
+    struct nc_frame ping = {.type = NC_PING, .length = NC_PING_BYTES_MAX}, frame;
+    uint8_t payload[NC_PING_BYTES_MAX] = {0}, last[SCRIPT_PAYLOAD_MAX];
+    script_greet(played);
+    script_expect(played, NC_REQUEST, &frame);
+    for (uint32_t i = 1; i <= PINGS; i++) {
+        nc_put_u32(payload, i);
+        script_send_frame(played, &ping, payload);
+    }
+    script_reply(played, &frame, "yes", 3);
+    for (uint32_t number = 0; number != PINGS; number = nc_get_u32(last)) {
+        script_read(played, &frame, last); /* the newest is answered in the end */
+        CHECK_INT(frame.type, NC_PONG);
+    }
+    script_serve(played);
+}
+
+/* The library holds one answer or two, however many the server asks for. */
+static void a_flood(void)
+{
+    nearcall_reply reply;
+    script_start(&script, ping_and_not_read, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_OK);
+    CHECK(client->connection.out.capacity <= 4096);
+    while (client->connection.pong_waits || nc_output_bytes(&client->connection) > 0)
+        CHECK(nearcall_process(client) >= 0);
+    CHECK_CALL(client, nearcall_call(client, "f", "after", 5, 20000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     nearcall_call_id call;
@@ -81,5 +119,6 @@ int main(void)
     CHECK_CALL(client, nearcall_ping(client, 5000, NULL), NEARCALL_OK);
     nearcall_close(client);
     script_end(&script);
+    a_flood();
     return 0;
 }

@@ -299,7 +299,7 @@ The server's process id as it says itself; 0 when not connected.
 
     my $call = $go->begin( $name => @arguments );
 
-Sends a call and returns without waiting. At most 64 calls may be unfinished on
+Sends a call and returns without waiting. At most 1024 calls may be unfinished on
 a handle. Replies come in any order. A call that is sent this way is never sent
 again by itself. The returned object has these methods:
 

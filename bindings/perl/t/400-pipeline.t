@@ -71,9 +71,9 @@ subtest 'giving up' => sub {
 
 subtest 'as many as there may be' => sub {
     my @calls;
-    my $error = error_of { push @calls, $go->begin( sleep => 20_000 ) for 1 .. 1000 };
+    my $error = error_of { push @calls, $go->begin( sleep => 20_000 ) for 1 .. 2000 };
     is( $error->name, 'RESOURCE_EXHAUSTED', 'there is a limit' );
-    is( scalar @calls, 64, 'of 64' );
+    is( scalar @calls, 1024, 'of 1024' );
     @calls = ();
     is( $go->one, 1, 'and dropping them makes room' );
 };

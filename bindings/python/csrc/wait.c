@@ -57,10 +57,12 @@ int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
 static int resume(core_channel *channel, int r, nearcall_reply *ret_reply)
 {
     while (r == NEARCALL_E_INTERRUPTED) {
+        uint64_t interrupted = nearcall_interrupted(channel->handle);
+
         if (PyErr_CheckSignals() < 0)
             return CORE_RAISED;
         Py_BEGIN_ALLOW_THREADS
-        r = nearcall_resume(channel->handle, ret_reply);
+        r = nearcall_resume(channel->handle, interrupted, ret_reply);
         Py_END_ALLOW_THREADS
     }
     return r;

@@ -1,0 +1,211 @@
+/* The descriptor that event loops watch, for the life of the handle: an epoll instance,
+ * in which the library watches what it needs itself. And the one by which others wake
+ * a handle that waits.
+ *
+ * A child shares both with its parent, and must not touch them: it puts its own in
+ * their place. Whether a number is still what it was is asked of the kernel, since
+ * the program may have closed it and opened something else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define INFO_BYTES 512
+#define TOKEN_BITS 0xFFFFFFFFFFFFull /* 48 bits of one that has all 64 */
+#define TOKEN_MARK (0x4E43ull << 48)
+
+/* What the kernel tells of a descriptor of this process; false: nothing. */
+static bool read_info(int fd, char *text)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    int info = open(path, O_RDONLY | O_CLOEXEC);
+    if (info < 0)
+        return false;
+    ssize_t bytes = read(info, text, INFO_BYTES - 1);
+    close(info);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return bytes > 0;
+}
+
+static bool is_own_set(const struct nc_watch *watch)
+{
+    char text[INFO_BYTES], token[32];
+    snprintf(token, sizeof(token), "data: %llx", (unsigned long long)watch->token);
+    return watch->epoll_fd >= 0 && read_info(watch->epoll_fd, text) && strstr(text, token);
+}
+
+/* -1 where the kernel does not number them. */
+static int number_of_event(int fd)
+{
+    static const char name[] = "eventfd-id:";
+    char text[INFO_BYTES];
+    const char *found = fd >= 0 && read_info(fd, text) ? strstr(text, name) : NULL;
+    return found ? atoi(found + sizeof(name) - 1) : -1;
+}
+
+static bool is_own_event(const struct nc_watch *watch)
+{
+    return watch->wake_number >= 0 && number_of_event(watch->wake_fd) == watch->wake_number;
+}
+
+void nc_watch_init(struct nc_watch *watch)
+{
+    watch->epoll_fd = watch->wake_fd = watch->socket_fd = watch->wake_number = -1;
+}
+
+int nc_wake_open(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    if (watch->wake_fd >= 0)
+        return 0;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    watch->wake_number = number_of_event(fd);
+    watch->wake_fd = fd;
+    return fd < 0 ? -1 : 0;
+}
+
+/* The waker's descriptor is always in the set, and bears the token that tells whose it is. */
+static int make_set(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    watch->token = TOKEN_MARK | (nc_random(client) & TOKEN_BITS);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->token};
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void nc_watch_open(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    if (watch->epoll_fd >= 0 || nc_wake_open(client) < 0)
+        return;
+    watch->socket_fd = -1;
+    watch->epoll_fd = make_set(client);
+}
+
+/* ---- What is in it ---- */
+
+void nc_watch_forget(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    if (watch->socket_fd >= 0 && is_own_set(watch))
+        /* closing alone does not end it where a child has a copy */
+        (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watch->socket_fd, NULL);
+    watch->socket_fd = -1;
+}
+
+/* A set that this program has closed gives way to a new one, under another number. */
+static void add_socket(nearcall_client *client, struct epoll_event *event)
+{
+    struct nc_watch *watch = &client->watch;
+    if (!is_own_set(watch)) {
+        watch->epoll_fd = -1;
+        if (!is_own_event(watch))
+            watch->wake_fd = -1;
+        nc_watch_open(client);
+    }
+    if (watch->epoll_fd >= 0 &&
+        epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, client->connection.fd, event) == 0)
+        watch->socket_fd = client->connection.fd;
+}
+
+void nc_watch_update(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    uint32_t events = (uint32_t)nc_connection_events(client); /* poll(2)'s are epoll's */
+    struct epoll_event event = {.events = events};
+    if (watch->epoll_fd < 0 || client->connection.fd < 0)
+        return;
+    if (watch->socket_fd < 0)
+        add_socket(client, &event);
+    else if (events != watch->events)
+        (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_MOD, watch->socket_fd, &event);
+    watch->events = events;
+}
+
+/* ---- Forking, closing ---- */
+
+/* Puts the child's own set where the parent's was, if nothing else is there now. */
+static void replace_set(nearcall_client *client, bool was_own)
+{
+    struct nc_watch *watch = &client->watch;
+    int former = watch->epoll_fd;
+    watch->epoll_fd = -1;
+    nc_watch_open(client);
+    if (!was_own)
+        return;
+    if (watch->epoll_fd >= 0 && dup3(watch->epoll_fd, former, O_CLOEXEC) == former) {
+        close(watch->epoll_fd);
+        watch->epoll_fd = former;
+    } else {
+        close(former);
+    }
+}
+
+void nc_watch_after_fork(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    int former_wake = watch->wake_fd;
+    watch->socket_fd = -1;
+    atomic_store_explicit(&watch->is_woken, 0, memory_order_relaxed);
+    if (former_wake < 0)
+        return;
+    bool own_event = is_own_event(watch), own_set = is_own_set(watch);
+    watch->wake_fd = -1;
+    if (nc_wake_open(client) == 0 && watch->epoll_fd >= 0)
+        replace_set(client, own_set);
+    if (own_event)
+        close(former_wake);
+}
+
+void nc_watch_free(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    bool own_event = is_own_event(watch);
+    if (is_own_set(watch))
+        close(watch->epoll_fd);
+    if (own_event)
+        close(watch->wake_fd);
+    nc_watch_init(watch);
+}
+
+/* ---- Waking ---- */
+
+void nc_wake_take(nearcall_client *client)
+{
+    uint64_t count;
+    atomic_store_explicit(&client->watch.is_woken, 0, memory_order_relaxed);
+    while (read(client->watch.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+}
+
+/* Only what a signal's handler may do. */
+NEARCALL_API int nearcall_wake(nearcall_client *client)
+{
+    static const uint64_t one = 1;
+    int former = errno;
+    if (!client || client->watch.wake_fd < 0)
+        return NEARCALL_E_MISUSE;
+    if (nc_forked(&client->guard))
+        return NEARCALL_OK; /* nothing waits here, and the descriptor is the parent's */
+    atomic_store_explicit(&client->watch.is_woken, 1, memory_order_relaxed);
+    /* What does not fit is there already. */
+    if (write(client->watch.wake_fd, &one, sizeof(one)) < 0 && errno == EBADF) {
+        errno = former;
+        return NEARCALL_E_MISUSE;
+    }
+    errno = former;
+    return NEARCALL_OK;
+}

@@ -1,0 +1,90 @@
+/* The program closes descriptors it does not know, and others get their numbers: the
+ * library notices, touches none of them, and connects anew. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "test.h"
+
+/* Puts one end of a pair where the connection's socket was; returns the other. */
+static int take_the_number(const nearcall_client *client)
+{
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    CHECK(dup2(pair[0], client->connection.fd) == client->connection.fd);
+    close(pair[0]);
+    return pair[1];
+}
+
+static void check_untouched(int other)
+{
+    char byte;
+    CHECK(recv(other, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN); /* open, and silent */
+    close(other);
+}
+
+static void pass(double ms)
+{
+    for (double until_ms = test_now_ms() + ms; test_now_ms() < until_ms;)
+        ;
+}
+
+static void between_calls(const struct server *server, uint32_t flags, int calls)
+{
+    nearcall_reply reply;
+    nearcall_client *client = test_open(server->address, flags);
+    for (int i = 0; i < calls; i++)
+        CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    int former = client->connection.fd, other = take_the_number(client);
+    pass(1); /* longer than a socket is trusted without a look */
+    CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    check_untouched(other);
+    close(former);
+}
+
+static void with_a_call_in_flight(const struct server *server, bool reads_first)
+{
+    nearcall_reply reply;
+    nearcall_call_id call;
+    nearcall_client *client = test_open(server->address, 0);
+    test_request_int(client, test_find(client, "block"), 100);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_OK);
+    int former = client->connection.fd, other = take_the_number(client);
+    pass(1);
+    if (reads_first)
+        CHECK_CALL(client, nearcall_process(client), NEARCALL_E_UNAVAILABLE);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK(strstr(nearcall_error_message(client), "closed the descriptor") != NULL);
+    nearcall_close(client);
+    check_untouched(other);
+    close(former);
+}
+
+static void without_a_successor(const struct server *server)
+{
+    nearcall_reply reply;
+    nearcall_client *client = test_open(server->address, 0);
+    CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    close(client->connection.fd);
+    CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+}
+
+int main(void)
+{
+    struct server server;
+    test_begin();
+    server_start(&server);
+    between_calls(&server, NEARCALL_NO_SHARED_MEMORY, 1);
+    between_calls(&server, 0, 1);
+    between_calls(&server, 0, 40); /* enough for shared memory */
+    with_a_call_in_flight(&server, false);
+    with_a_call_in_flight(&server, true);
+    without_a_successor(&server);
+    server_stop(&server);
+    return 0;
+}

@@ -1,0 +1,91 @@
+/* nearcall_wake(): from another thread, from a signal's handler just before the wait or
+ * within it, into a loop. */
+#include <poll.h>
+#include <pthread.h>
+#include <sys/time.h>
+
+#include "script.h"
+
+#define ROUNDS 300
+
+static nearcall_client *client;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+}
+
+static void *wake(void *unused)
+{
+    (void)unused;
+    CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+    return NULL;
+}
+
+static void answer_nothing(struct script *script)
+{
+    struct nc_frame frame;
+    uint8_t payload[SCRIPT_PAYLOAD_MAX];
+    script_greet(script);
+    while (script_try_read(script, &frame, payload))
+        ;
+}
+
+/* The signal comes somewhere between leaving for the call and sleeping in it. */
+static void by_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    nearcall_reply reply;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct itimerval soon = {.it_value = {0, 1 + round}}, never = {0};
+        CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+        CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_INTERRUPTED);
+        CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    }
+}
+
+static void by_a_thread(void)
+{
+    nearcall_reply reply;
+    pthread_t thread;
+    int r = nearcall_call(client, "f", "x", 1, 20, &reply);
+    CHECK_CALL(client, r, NEARCALL_E_DEADLINE_EXCEEDED);
+    CHECK(pthread_create(&thread, NULL, wake, NULL) == 0);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_INTERRUPTED);
+    CHECK(pthread_join(thread, NULL) == 0);
+    uint64_t interrupted = nearcall_interrupted(client);
+    CHECK_INT(nearcall_wake(client), NEARCALL_OK); /* nothing waits: the next one ends */
+    CHECK_CALL(client, nearcall_resume(client, interrupted, &reply), NEARCALL_E_INTERRUPTED);
+    CHECK_INT(nearcall_interrupted(client), interrupted);
+}
+
+static void into_a_loop(void)
+{
+    struct pollfd watched = {nearcall_fd(client), POLLIN, 0};
+    CHECK_CALL(client, nearcall_process(client), 0);
+    CHECK_INT(poll(&watched, 1, 0), 0);
+    CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+    CHECK_INT(poll(&watched, 1, 10000), 1);
+    CHECK_CALL(client, nearcall_process(client), 0);
+    CHECK_INT(poll(&watched, 1, 0), 0);
+}
+
+int main(void)
+{
+    struct script script;
+    test_begin();
+    client = test_open("unix:/nowhere", 0);
+    CHECK_INT(nearcall_wake(client), NEARCALL_E_MISUSE);
+    CHECK_INT(nearcall_wake(NULL), NEARCALL_E_MISUSE);
+    nearcall_close(client);
+    script_start(&script, answer_nothing, NULL);
+    client = test_open(script.address, NEARCALL_WAKEABLE);
+    by_signals();
+    by_a_thread();
+    into_a_loop();
+    nearcall_close(client);
+    script_end(&script);
+    return 0;
+}
