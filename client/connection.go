@@ -14,12 +14,14 @@ import (
 // may be sent any more, by DRAIN or because a write failed, while replies may
 // still come; and it ends with its reader.
 type connection struct {
-	client    *Client
-	conn      net.Conn
-	local     bool
-	welcome   wire.Welcome
-	callsMax  int // calls in flight; guarded by mu
-	functions *functionTable
+	client  *Client
+	conn    net.Conn
+	local   bool
+	welcome wire.Welcome
+	// clockAheadNs is what deadlines on the shared clock are ahead on the server's.
+	clockAheadNs uint64
+	callsMax     int // calls in flight; guarded by mu
+	functions    *functionTable
 
 	// left is closed when nothing may be sent any more, ended when the reader
 	// has returned.

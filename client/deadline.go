@@ -45,7 +45,7 @@ func (c *connection) deadlineField(r *call) uint32 {
 	if !c.sharedClock() {
 		return wire.DeadlineField(0, c.client.remaining(r.deadlineNs), false)
 	}
-	return wire.DeadlineField(r.startNs/uint64(time.Millisecond), time.Duration(r.deadlineNs-r.startNs), true)
+	return wire.DeadlineField((r.startNs+c.clockAheadNs)/uint64(time.Millisecond), time.Duration(r.deadlineNs-r.startNs), true)
 }
 
 // An expiry is the one timer for the deadlines of all calls of a connection. It

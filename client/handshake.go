@@ -44,7 +44,9 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *st
 	}
 	release := boundByContext(ctx, conn)
 	offered := c.features(conn)
+	helloNs := c.clock.Ns()
 	welcome, surplus, err := c.exchangeHello(conn, offered)
+	welcomeNs := c.clock.Ns()
 	release()
 	if err != nil {
 		return nil, c.welcomeFailure(ctx, err)
@@ -52,7 +54,21 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *st
 	if err := checkWelcome(&welcome, offered); err != nil {
 		return nil, err
 	}
-	return c.newConnection(conn, raw, &welcome, surplus), nil
+	made := c.newConnection(conn, raw, &welcome, surplus)
+	made.clockAheadNs = clockAhead(welcome.ClockNs, helloNs, welcomeNs)
+	return made, nil
+}
+
+// clockAhead returns how far the server's clock, of which there is a sample, is ahead of
+// ours; behind is a sum that wraps. It is 0 when the sample may be of the same clock, since
+// it was taken between the hello and the welcome. Otherwise it is the least it can be,
+// so that the server never takes a call for alive that its caller has given up.
+func clockAhead(sampleNs, helloNs, welcomeNs uint64) uint64 {
+	const near = wire.ClockDistanceMsMax * uint64(time.Millisecond)
+	if sampleNs+near >= helloNs && sampleNs <= welcomeNs+near {
+		return 0
+	}
+	return sampleNs - welcomeNs
 }
 
 // boundByContext makes reads and writes end with ctx, and returns what undoes

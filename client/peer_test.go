@@ -30,6 +30,9 @@ type peer struct {
 	listener *net.UnixListener
 	address  string
 	welcome  wire.Welcome
+
+	// clockAhead is of its clock, as in another time namespace.
+	clockAhead time.Duration
 }
 
 func newPeer(t *testing.T) *peer {
@@ -136,7 +139,7 @@ func (p *peer) serve() *peerConn {
 	p.t.Helper()
 	conn := p.accept()
 	conn.readHello()
-	p.welcome.ClockNs = monotonic.New().Ns()
+	p.welcome.ClockNs = monotonic.New().Ns() + uint64(p.clockAhead)
 	conn.write(p.welcome.Append(nil))
 	return conn
 }

@@ -309,3 +309,23 @@ func dialFrom(t *testing.T, from, to string) net.Conn {
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
+
+// TestOperatorsCanConnect: whoever runs the server gets in when others have all that
+// they may have.
+func TestOperatorsCanConnect(t *testing.T) {
+	s := newServer(t, server.WithConnections(8, 8))
+	register(t, s, "one", func() int64 { return 1 })
+	address := serveTCP(t, s)
+	greeting := hello()
+	for range 7 {
+		dialFrom(t, "127.0.0.2", address).Write(greeting.Append(nil))
+	}
+	waitFor(t, "the others to be connected", func() bool { return s.Statistics().Connections == 7 })
+	other := &caller{t: t}
+	if answer := other.simpleOn(dialFrom(t, "127.0.0.3", address), `{"f":"one"}`); answer.OK || !strings.Contains(answer.Failure.Message, "connections_max") {
+		t.Errorf("an eighth connection of others: %+v", answer)
+	}
+	if answer := dial(t, start(t, s)).simple(`{"f":"one"}`); !answer.OK {
+		t.Errorf("a connection of the server's own user: %+v", answer)
+	}
+}

@@ -160,6 +160,8 @@ struct nc_connection {
     int64_t connect_deadline_ns; /* the last of those who wait for it, up to the limit */
     int64_t connect_limit_ns; /* what connect_timeout_ms allows */
     int64_t retry_ns;
+    int64_t hello_ns; /* when the hello was made */
+    int64_t clock_ahead_ns; /* what deadlines on the shared clock are ahead on the server's */
     struct nc_buffer in;
     uint64_t taken; /* bytes of frames before the input's start */
     size_t skip_bytes; /* of a reply nobody waits for */

@@ -213,15 +213,16 @@ static uint64_t features_offered(const nearcall_client *client)
            (local ? NC_FEATURE_DESCRIPTORS : 0);
 }
 
-static size_t encode_hello(const nearcall_client *client, uint8_t *out)
+static size_t encode_hello(nearcall_client *client, uint8_t *out)
 {
+    client->connection.hello_ns = nc_now_ns();
     struct nc_hello hello = {
         .version_lowest = NC_PROTOCOL_VERSION,
         .version_highest = NC_PROTOCOL_VERSION,
         .features_offered = features_offered(client),
         .process_id = (uint32_t)getpid(),
         .frame_bytes_max = client->options.frame_bytes_max,
-        .clock_ns = (uint64_t)nc_now_ns(),
+        .clock_ns = (uint64_t)client->connection.hello_ns,
     };
     size_t extension_bytes =
         nc_extension_encode(out + NC_HELLO_HEADER_BYTES, NC_EXTENSION_SOFTWARE,
@@ -422,6 +423,8 @@ static void read_welcome(nearcall_client *client)
         return;
     }
     nc_buffer_consume(&connection->in, connection->welcome.total_bytes);
+    connection->clock_ahead_ns =
+        nc_clock_ahead_ns(connection->welcome.clock_ns, connection->hello_ns, nc_now_ns());
     connection->state = NC_READY;
     set_mode(client);
     nc_dispatch(client);

@@ -159,7 +159,8 @@ static uint32_t deadline_field(const nearcall_client *client, const struct nc_ca
     if (call->deadline_ns == NC_NEVER)
         return 0;
     int64_t remaining_ns = call->deadline_ns - client->now_ns;
-    return nc_deadline_encode((call->deadline_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS,
+    int64_t theirs_ns = call->deadline_ns + client->connection.clock_ahead_ns;
+    return nc_deadline_encode((theirs_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS,
                               (remaining_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS,
                               client->connection.welcome.features & NC_FEATURE_SHARED_CLOCK);
 }

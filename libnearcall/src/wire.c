@@ -296,6 +296,14 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
     return 1;
 }
 
+int64_t nc_clock_ahead_ns(uint64_t sample_ns, int64_t hello_ns, int64_t welcome_ns)
+{
+    const int64_t near_ns = (int64_t)NC_CLOCK_DISTANCE_MS_MAX * 1000000;
+    int64_t after_hello_ns = (int64_t)(sample_ns - (uint64_t)hello_ns);
+    int64_t after_welcome_ns = (int64_t)(sample_ns - (uint64_t)welcome_ns);
+    return after_hello_ns >= -near_ns && after_welcome_ns <= near_ns ? 0 : after_welcome_ns;
+}
+
 uint32_t nc_deadline_encode(int64_t deadline_ms, int64_t remaining_ms, int shared_clock)
 {
     /* Beyond half the field's range the comparison would wrap: the caller's own

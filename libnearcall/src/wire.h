@@ -139,6 +139,12 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
  * sent as 1. deadline_ms counts on the monotonic clock. */
 uint32_t nc_deadline_encode(int64_t deadline_ms, int64_t remaining_ms, int shared_clock);
 
+/* How far the server's clock, of which there is a sample, is ahead of ours: 0 when the
+ * sample may be of the same clock, since it was taken between the hello and the welcome;
+ * otherwise the least it can be, so that the server never takes a call for alive that its
+ * caller has given up. */
+int64_t nc_clock_ahead_ns(uint64_t sample_ns, int64_t hello_ns, int64_t welcome_ns);
+
 /* Single moves, on any alignment and byte order. */
 static inline uint32_t nc_get_u32(const uint8_t *in)
 {

@@ -1,5 +1,7 @@
 #include "script.h"
 
+#include "clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +26,7 @@ static void begin(struct script *script, void (*play)(struct script *), void *ar
     script->schema_hash = 0x1122334455667788;
     script->features = NC_FEATURE_SHARED_CLOCK;
     script->calls_in_flight_max = 1024;
+    script->clock_ahead_ns = 0;
     CHECK(sem_init(&script->signals, 0, 0) == 0);
     CHECK(listen(script->listener, 16) == 0);
     CHECK(pthread_create(&script->thread, NULL, run, script) == 0);
@@ -135,6 +138,7 @@ void script_welcome(struct script *script)
     nc_put_u64(welcome + 24, 99);
     nc_put_u32(welcome + 32, (uint32_t)getpid());
     nc_put_u32(welcome + 36, 4 << 20);
+    nc_put_u64(welcome + 40, (uint64_t)(nc_now_ns() + script->clock_ahead_ns));
     nc_put_u32(welcome + 52, script->calls_in_flight_max);
     nc_put_u64(welcome + 56, script->schema_hash);
     script_send(script, welcome, sizeof(welcome));

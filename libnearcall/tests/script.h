@@ -22,6 +22,7 @@ struct script {
     uint64_t schema_hash;
     uint64_t features;
     uint32_t calls_in_flight_max;
+    int64_t clock_ahead_ns; /* of its clock, as in another time namespace */
     void *argument;
 };
 
