@@ -32,10 +32,18 @@ func Call[R any](ctx context.Context, c *Client, name string, args ...any) (resu
 // by the server before the function runs. Fields of a result that its type does not
 // have are ignored.
 func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
+	return c.call(ctx, name, nil, result, args)
+}
+
+// call calls a function by the types that it sees, or by a fixed usage.
+func (c *Client) call(ctx context.Context, name string, fixed *usage, result any, args []any) error {
 	r := c.take()
 	defer c.give(r)
 	if failure := r.useTypes(result, args); failure != nil {
 		return failure
+	}
+	if fixed != nil {
+		r.usage = fixed
 	}
 	request, failure := appendArguments(&r.files, r.request[:0], args)
 	if failure != nil {

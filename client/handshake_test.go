@@ -37,6 +37,7 @@ func TestWrongOptionsAndAddresses(t *testing.T) {
 		"timeout":    func() (*client.Client, error) { return client.New("unix:/x", client.WithTimeout(0)) },
 		"attempts":   func() (*client.Client, error) { return client.New("unix:/x", client.WithAttempts(0)) },
 		"frame":      func() (*client.Client, error) { return client.New("unix:/x", client.WithFrameBytesMax(10)) },
+		"drift":      func() (*client.Client, error) { return client.New("unix:/x", client.WithDrift(7)) },
 		"connecting": func() (*client.Client, error) { return client.New("unix:/x", client.WithConnectTimeout(-1)) },
 		"name": func() (*client.Client, error) {
 			return client.New("unix:/x", client.WithName(strings.Repeat("x", 300)))

@@ -35,6 +35,7 @@ type config struct {
 	serverUsers    []uint32
 	memoryOff      bool
 	spin           Spin
+	drift          Drift
 	name           string
 	logger         *slog.Logger
 }
@@ -62,6 +63,8 @@ func (c *config) check() error {
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
 	case c.spin > SpinDedicated:
 		return fmt.Errorf("spin %d: it must be client.SpinAuto, SpinOff or SpinDedicated", c.spin)
+	case c.drift > DriftIgnored:
+		return fmt.Errorf("drift %d: it must be client.DriftRefused, DriftLogged or DriftIgnored", c.drift)
 	case len(c.name) > softwareBytesMax:
 		return fmt.Errorf("a name of %d bytes: at most %d travel", len(c.name), softwareBytesMax)
 	}

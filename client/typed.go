@@ -27,41 +27,41 @@ type None struct{}
 // used by any number of goroutines. Types that cannot travel, or are not those of
 // the server's function, make every call fail with INVALID_ARGUMENT before anything
 // is sent: they are compared at the first call on each schema of the server.
-func Func0[R any](c *Client, name string) func(context.Context) (R, error) {
-	m := newMethod[struct{}, R](c, name)
+func Func0[R any](c *Client, name string, options ...FuncOption) func(context.Context) (R, error) {
+	m := newMethod[struct{}, R](c, name, options)
 	return func(ctx context.Context) (R, error) { return m.call(ctx, struct{}{}) }
 }
 
 // Func1: see Func0.
-func Func1[A, R any](c *Client, name string) func(context.Context, A) (R, error) {
+func Func1[A, R any](c *Client, name string, options ...FuncOption) func(context.Context, A) (R, error) {
 	type arguments struct {
 		a A
 	}
-	m := newMethod[arguments, R](c, name,
+	m := newMethod[arguments, R](c, name, options,
 		parameter(func(all *arguments) *A { return &all.a }))
 	return func(ctx context.Context, a A) (R, error) { return m.call(ctx, arguments{a}) }
 }
 
 // Func2: see Func0.
-func Func2[A, B, R any](c *Client, name string) func(context.Context, A, B) (R, error) {
+func Func2[A, B, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B) (R, error) {
 	type arguments struct {
 		a A
 		b B
 	}
-	m := newMethod[arguments, R](c, name,
+	m := newMethod[arguments, R](c, name, options,
 		parameter(func(all *arguments) *A { return &all.a }),
 		parameter(func(all *arguments) *B { return &all.b }))
 	return func(ctx context.Context, a A, b B) (R, error) { return m.call(ctx, arguments{a, b}) }
 }
 
 // Func3: see Func0.
-func Func3[A, B, C, R any](c *Client, name string) func(context.Context, A, B, C) (R, error) {
+func Func3[A, B, C, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C) (R, error) {
 	type arguments struct {
 		a A
 		b B
 		c C
 	}
-	m := newMethod[arguments, R](c, name,
+	m := newMethod[arguments, R](c, name, options,
 		parameter(func(all *arguments) *A { return &all.a }),
 		parameter(func(all *arguments) *B { return &all.b }),
 		parameter(func(all *arguments) *C { return &all.c }))
@@ -69,19 +69,35 @@ func Func3[A, B, C, R any](c *Client, name string) func(context.Context, A, B, C
 }
 
 // Func4: see Func0.
-func Func4[A, B, C, D, R any](c *Client, name string) func(context.Context, A, B, C, D) (R, error) {
+func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C, D) (R, error) {
 	type arguments struct {
 		a A
 		b B
 		c C
 		d D
 	}
-	m := newMethod[arguments, R](c, name,
+	m := newMethod[arguments, R](c, name, options,
 		parameter(func(all *arguments) *A { return &all.a }),
 		parameter(func(all *arguments) *B { return &all.b }),
 		parameter(func(all *arguments) *C { return &all.c }),
 		parameter(func(all *arguments) *D { return &all.d }))
 	return func(ctx context.Context, a A, b B, c C, d D) (R, error) { return m.call(ctx, arguments{a, b, c, d}) }
+}
+
+// FuncN is Call for one function: for those that are variadic, or have more
+// parameters than Func4 takes.
+func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx context.Context, args ...any) (R, error) {
+	var fixed *usage
+	if len(options) > 0 {
+		fixed = &usage{fixed: true}
+	}
+	for _, option := range options {
+		option(fixed)
+	}
+	return func(ctx context.Context, args ...any) (result R, err error) {
+		err = c.call(ctx, name, fixed, &result, args)
+		return result, err
+	}
 }
 
 // A param is one of the arguments in a struct of them.
@@ -119,7 +135,7 @@ type values[Arguments, R any] struct {
 	result    R
 }
 
-func newMethod[Arguments, R any](c *Client, name string, params ...param[Arguments]) *method[Arguments, R] {
+func newMethod[Arguments, R any](c *Client, name string, options []FuncOption, params ...param[Arguments]) *method[Arguments, R] {
 	m := &method[Arguments, R]{client: c, name: name, params: params, usage: usage{fixed: true}}
 	for _, param := range params {
 		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
@@ -127,6 +143,9 @@ func newMethod[Arguments, R any](c *Client, name string, params ...param[Argumen
 	if _, none := any((*R)(nil)).(*None); !none {
 		m.result, m.err = decoderOf[R]()
 		m.usage.types.result = reflect.TypeFor[R]()
+	}
+	for _, option := range options {
+		option(&m.usage)
 	}
 	m.values.New = func() any { return new(values[Arguments, R]) }
 	return m

@@ -19,6 +19,8 @@ type usage struct {
 	types usageTypes
 	// encodedBy is set where the arguments are there in bytes.
 	encodedBy *Function
+	// stub is set where the types were generated.
+	stub *stub
 
 	// fixed: the usage is of one function for ever; bound is then the one that it
 	// was found to fit last.
@@ -46,17 +48,22 @@ func (f *describedFunction) fits(u *usage) bool {
 	if u.encodedBy != nil {
 		return u.encodedBy.Hash == f.Hash
 	}
+	if u.stub != nil {
+		return u.stub.hash() == f.Hash
+	}
 	known := f.fitting.Load()
 	return known != nil && slices.ContainsFunc(*known, u.types.equal)
 }
 
 // compare says what does not fit, and remembers what does.
-func (f *describedFunction) compare(u *usage) *status.Error {
+func (c *Client) compare(f *describedFunction, u *usage) *status.Error {
 	switch {
 	case f.fits(u):
 		return nil
 	case u.encodedBy != nil:
 		return outdatedDescription(f.Name)
+	case u.stub != nil:
+		return c.compareStub(f, u.stub)
 	}
 	err := f.FitArguments(u.types.arguments)
 	if err == nil && u.types.result != nil {
@@ -117,11 +124,11 @@ func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, 
 	f := c.functions.findDescribed(r.name)
 	// What does not fit may be of a server that has gone, which is not known before
 	// something is sent.
-	if f == nil || f.compare(r.usage) != nil {
+	if f == nil || c.client.compare(f, r.usage) != nil {
 		if f, failure, usable = c.describe(ctx, r); f == nil {
 			return failure, usable
 		}
-		if failure = f.compare(r.usage); failure != nil {
+		if failure = c.client.compare(f, r.usage); failure != nil {
 			return failure, true
 		}
 	}

@@ -115,7 +115,7 @@ func (b *benching) encoder(ctx context.Context, address, function string, texts 
 	return func(payload *int) (sender, error) {
 		request, err := calling.encodeTexts(description, withPayload(texts, payload))
 		return func(ctx context.Context, c *client.Client, dst []byte) ([]byte, error) {
-			return c.CallMessagePack(ctx, function, request, dst)
+			return c.CallEncoded(ctx, description, request, dst)
 		}, err
 	}, err
 }

@@ -79,15 +79,42 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 	if err != nil {
 		return err
 	}
-	request, err := c.encode(description, texts)
-	if err != nil {
+	if texts, err = c.readDashes(texts, description); err != nil {
 		return err
 	}
-	reply, err := server.CallMessagePack(ctx, function, request, nil)
+	description, reply, err := c.call(ctx, server, description, texts)
 	if err != nil {
 		return err
 	}
 	return c.print(description, reply)
+}
+
+// call encodes and calls, and once more where another server has taken the place of
+// the one that described the function. It returns the description that was used.
+func (c *calling) call(ctx context.Context, server *client.Client, by *schema.Function, texts []string) (*schema.Function, []byte, error) {
+	reply, err := c.callBy(ctx, server, by, texts)
+	if !wasReplaced(err) {
+		return by, reply, err
+	}
+	if by, err = server.Describe(ctx, by.Name); err != nil {
+		return nil, nil, err
+	}
+	reply, err = c.callBy(ctx, server, by, texts)
+	return by, reply, err
+}
+
+func (c *calling) callBy(ctx context.Context, server *client.Client, by *schema.Function, texts []string) ([]byte, error) {
+	request, err := c.encodeTexts(by, texts)
+	if err != nil {
+		return nil, err
+	}
+	return server.CallEncoded(ctx, by, request, nil)
+}
+
+// wasReplaced reports whether the arguments were encoded for another server.
+func wasReplaced(err error) bool {
+	var failure *status.Error
+	return errors.As(err, &failure) && failure.Code == status.Aborted && failure.Outcome == status.OutcomeNotExecuted
 }
 
 func (c *calling) runRaw(ctx context.Context, server *client.Client, function string, texts []string) error {
@@ -114,17 +141,8 @@ func (c *calling) rawArgument(texts []string) ([]byte, error) {
 	return []byte(payload[0]), nil
 }
 
-// encode makes the arguments. What does not fit is an error of the call, with
-// the code the server would give it.
-func (c *calling) encode(f *schema.Function, texts []string) ([]byte, error) {
-	texts, err := c.readDashes(texts, f)
-	if err != nil {
-		return nil, err
-	}
-	return c.encodeTexts(f, texts)
-}
-
-// encodeTexts makes arguments that were read.
+// encodeTexts makes the arguments of texts that were read. What does not fit is an
+// error of the call, with the code the server would give it.
 func (c *calling) encodeTexts(f *schema.Function, texts []string) ([]byte, error) {
 	request, err := codec.AppendArgumentsFromText(nil, f, texts)
 	if err != nil {

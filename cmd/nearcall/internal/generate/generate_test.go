@@ -228,6 +228,22 @@ func TestGo(t *testing.T) {
 	run(hostile, "odd")
 }
 
+// What the types do not tell, such as the order of parameters, code for Go is compared
+// by: each function that has arguments to encode says what it was generated from.
+func TestGoSaysWhatItWasGeneratedFrom(t *testing.T) {
+	_, document := serve(t, hostile)
+	text, err := generate.Generate("go", document, "odd")
+	must(t, err)
+	for _, f := range document.Functions {
+		if said := bytes.Contains(text, []byte(f.Hash)); said == f.Raw {
+			t.Errorf("%s: raw %v, says its hash %v", f.Name, f.Raw, said)
+		}
+	}
+	if count := bytes.Count(text, []byte("client.GeneratedFrom(")); count == 0 {
+		t.Error("no function is compared")
+	}
+}
+
 // The same schema gives the same text.
 func TestGeneratedTextIsStable(t *testing.T) {
 	_, document := serve(t, hostile)

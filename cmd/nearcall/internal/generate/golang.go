@@ -37,11 +37,12 @@ type goFunction struct {
 	Name   string // the server's, quoted
 	Method string
 	Doc    []string
-	// Field holds the function of package client; without one the method calls
-	// by name each time.
+	// Field holds the function of package client; a raw one has none.
 	Field, FieldType, Constructor string
-	Params, Returns               string
-	Body                          []string
+	// Description is what the function is now, quoted.
+	Description     string
+	Params, Returns string
+	Body            []string
 }
 
 // A goWriter knows the names of the structs.
@@ -123,18 +124,29 @@ func (w *goWriter) typeOf(t schema.Type) string {
 }
 
 func (w *goWriter) function(f *schema.Function, method string) goFunction {
-	made := goFunction{Name: fmt.Sprintf("%q", f.Name), Method: method, Doc: goDoc(f, method)}
+	made := goFunction{Name: fmt.Sprintf("%q", f.Name), Method: method, Doc: goDoc(f, method), Description: goDescription(f)}
 	names, types := w.params(f)
 	made.Params, made.Returns = joinPairs(names, types, f.Variadic), w.returns(f)
 	switch {
 	case f.Raw:
 		made.Body = []string{fmt.Sprintf("return c.client.CallRaw(ctx, %s, %s, nil)", made.Name, names[0])}
 	case f.Variadic || len(f.Params) > goTupleMax:
-		made.Body = w.dynamicBody(f, made.Name, names)
+		w.useDynamicField(&made, f, names)
 	default:
 		w.useField(&made, f, names, types)
 	}
 	return made
+}
+
+// goDescription is the description without its documentation, as a Go literal.
+func goDescription(f *schema.Function) string {
+	bare := *f
+	bare.Doc = ""
+	text := string(bare.JSON())
+	if strconv.CanBackquote(text) {
+		return "`" + text + "`"
+	}
+	return strconv.Quote(text)
 }
 
 func goDoc(f *schema.Function, method string) []string {
@@ -206,7 +218,7 @@ func (w *goWriter) useField(made *goFunction, f *schema.Function, names, types [
 	result := w.resultType(f)
 	made.Field = "call" + made.Method
 	made.FieldType = fmt.Sprintf("func(%s) (%s, error)", strings.Join(append([]string{"context.Context"}, types...), ", "), result)
-	made.Constructor = fmt.Sprintf("client.Func%d[%s](c, %s)", len(types), strings.Join(append(types, result), ", "), made.Name)
+	made.Constructor = fmt.Sprintf("client.Func%d[%s](c, %s, client.GeneratedFrom(%s))", len(types), strings.Join(append(types, result), ", "), made.Name, made.Description)
 	call := fmt.Sprintf("c.%s(%s)", made.Field, strings.Join(append([]string{"ctx"}, names...), ", "))
 	made.Body = goReturn(len(f.Results), call)
 }
@@ -226,18 +238,20 @@ func goReturn(results int, call string) []string {
 	return []string{"all, err := " + call, "return " + strings.Join(append(parts, "err"), ", ")}
 }
 
-func (w *goWriter) dynamicBody(f *schema.Function, name string, names []string) []string {
+// useDynamicField is useField for functions that take any number of arguments, or
+// more than package client has types for.
+func (w *goWriter) useDynamicField(made *goFunction, f *schema.Function, names []string) {
+	result := w.resultType(f)
+	made.Field = "call" + made.Method
+	made.FieldType = fmt.Sprintf("func(context.Context, ...any) (%s, error)", result)
+	made.Constructor = fmt.Sprintf("client.FuncN[%s](c, %s, client.GeneratedFrom(%s))", result, made.Name, made.Description)
 	fixed := names
 	if f.Variadic {
 		fixed = names[:len(names)-1]
 	}
-	body := []string{fmt.Sprintf("args := []any{%s}", strings.Join(fixed, ", "))}
+	made.Body = []string{fmt.Sprintf("args := []any{%s}", strings.Join(fixed, ", "))}
 	if f.Variadic {
-		body = append(body, fmt.Sprintf("for _, value := range %s {", names[len(names)-1]), "args = append(args, value)", "}")
+		made.Body = append(made.Body, fmt.Sprintf("for _, value := range %s {", names[len(names)-1]), "args = append(args, value)", "}")
 	}
-	result := w.resultType(f)
-	if len(f.Results) == 0 {
-		result = "any"
-	}
-	return append(body, goReturn(len(f.Results), fmt.Sprintf("client.Call[%s](ctx, c.client, %s, args...)", result, name))...)
+	made.Body = append(made.Body, goReturn(len(f.Results), fmt.Sprintf("c.%s(ctx, args...)", made.Field))...)
 }
