@@ -1,4 +1,5 @@
 /* XSUBs: they convert and call; the logic is in the C files beside this one. */
+#include "limits_gen.h"
 #include "nearcall_perl.h"
 
 /* The invocation for an XSUB whose arguments begin at a stack position. */
@@ -94,6 +95,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
     sv_2mortal(RETVAL);
     handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
+    handle->attempts_max = attempts_max ? attempts_max : NC_ATTEMPTS_MAX;
     handle->embedded = strnEQ(address, "embed:", 6);
     handle->block_signals = (flags & NEARCALL_BLOCK_SIGNALS) != 0;
     r = nearcall_open(&handle->client, address, &options);
@@ -301,6 +303,11 @@ void
 _send(ncp_call *self)
   CODE:
     ncp_call_send(aTHX_ self);
+
+void
+_find(ncp_call *self)
+  CODE:
+    ncp_call_find(aTHX_ self);
 
 MODULE = Nearcall    PACKAGE = Nearcall::Handoff
 

@@ -37,12 +37,22 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
 
 /* ---- Functions and their plans ---- */
 
-int64_t ncp_now_ms(void)
+static int64_t milliseconds_of(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t ncp_now_ms(void)
+{
+    return milliseconds_of(CLOCK_MONOTONIC);
+}
+
+int64_t ncp_coarse_now_ms(void)
+{
+    return milliseconds_of(CLOCK_MONOTONIC_COARSE);
 }
 
 int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
@@ -58,17 +68,14 @@ int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
 }
 
 /* What is left of the call's own timeout, so that finding does not extend it. */
-static void shorten_timeout(ncp_invocation *call, int64_t began_ms)
+void ncp_shorten_timeout(ncp_invocation *call, int64_t elapsed_ms)
 {
-    int64_t elapsed_ms;
-
     if (call->timeout_ms <= 0)
         return;
-    elapsed_ms = ncp_now_ms() - began_ms;
     call->timeout_ms = elapsed_ms < call->timeout_ms ? call->timeout_ms - elapsed_ms : 1;
 }
 
-static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
+nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
 {
     nearcall_client *client = call->handle->client;
     nearcall_function *function = NULL;
@@ -88,7 +95,7 @@ static nearcall_function *find_waiting(pTHX_ ncp_invocation *call)
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
-    shorten_timeout(call, began_ms);
+    ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
     return function;
 }
 
@@ -115,7 +122,7 @@ void ncp_find(pTHX_ ncp_invocation *call)
     if (ncp_find_known(aTHX_ call))
         return;
     call->name = stable_name(aTHX_ call->name);
-    found = find_waiting(aTHX_ call);
+    found = ncp_find_waiting(aTHX_ call);
     Newxz(call->function, 1, ncp_function);
     call->function->name = newSVsv(call->name);
     call->function->function = found;
@@ -145,14 +152,11 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
 
 /* ---- Calling ---- */
 
-void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
     nearcall_client *client = call->handle->client;
     int r;
 
-    if (!call->function)
-        ncp_find(aTHX_ call);
-    ncp_encode_request(aTHX_ call);
     ncp_protect_stack(aTHX_ call->handle);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
@@ -160,8 +164,33 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, interrupted, ret_reply);
     }
-    if (r != NEARCALL_OK)
-        ncp_throw_client(aTHX_ call);
+    return r;
+}
+
+/* Sent again only when a server refused what was encoded for another: nothing has run. */
+void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+{
+    U32 attempts_left = call->handle->attempts_max;
+    int64_t began_ms = ncp_coarse_now_ms();
+    int r;
+
+    if (!call->function)
+        ncp_find(aTHX_ call);
+    for (;;) {
+        SV *error;
+
+        ncp_encode_request(aTHX_ call);
+        r = send_and_wait(aTHX_ call, ret_reply);
+        if (LIKELY(r == NEARCALL_OK))
+            return;
+        if (!ncp_is_refused(call->handle->client, r) || --attempts_left == 0)
+            ncp_throw_client(aTHX_ call);
+        error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name));
+        ncp_shorten_timeout(call, ncp_coarse_now_ms() - began_ms);
+        began_ms = ncp_coarse_now_ms();
+        if (!ncp_has_changed(aTHX_ call, call->function->plan->revision))
+            ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
+    }
 }
 
 /* The bytes of an argument, safe from whatever a signal handler does to it. */

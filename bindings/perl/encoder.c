@@ -27,8 +27,10 @@ SV *ncp_place(pTHX_ const ncp_encoder *e)
 
 void ncp_throw_invalid(pTHX_ const ncp_invocation *call, SV *message)
 {
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_INVALID_ARGUMENT,
-                                  NEARCALL_OUTCOME_NOT_EXECUTED, call->name, message, NULL));
+    SV *error = ncp_error_new(aTHX_ -NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                              call->name, message, NULL);
+
+    ncp_throw(aTHX_ ncp_unless_outdated(aTHX_ call, error));
 }
 
 static void append_value(pTHX_ SV *message, SV *value)

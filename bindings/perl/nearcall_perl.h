@@ -109,6 +109,7 @@ typedef struct ncp_handle {
     ncp_call *calls;         /* every call object that is alive; not owned */
     U32 references;          /* views, function objects and call objects */
     U32 requests;            /* grows whenever the library's request changes hands */
+    U32 attempts_max;        /* how often a call is sent in all */
     bool nonblocking;
     bool embedded; /* functions run in this process; see ncp_protect_stack() */
     bool block_signals; /* also while %SIG has no handler */
@@ -171,6 +172,9 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome);
 
 /* Milliseconds of the monotonic clock. */
 int64_t ncp_now_ms(void);
+int64_t ncp_coarse_now_ms(void); /* a quarter of the price, some milliseconds late */
+void ncp_shorten_timeout(ncp_invocation *call, int64_t elapsed_ms);
+nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call);
 
 /* What is left of the call's timeout since it began; throws when nothing is,
  * and nothing was sent yet. */
@@ -184,6 +188,19 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
 NV ncp_ping(pTHX_ ncp_invocation *call);
 void ncp_connect(pTHX_ ncp_invocation *call);
 ncp_plan *ncp_plan_current(pTHX_ ncp_function *function);
+
+/* ---- Another server in the place of one, with other descriptions (description.c) ---- */
+
+/* Whether what came of a call may be because of its encoding. */
+bool ncp_is_refused(const nearcall_client *client, int r);
+
+/* Looks the function up again, unless the library knows that its description is the
+ * server's; throws what fails. Whether it is another than that of the revision. */
+bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
+
+/* The error to throw for arguments that do not fit: another one when the description that
+ * they do not fit is out of date. Takes error over. */
+SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error);
 
 /* Leaves results in place of an XSUB's arguments, as its context wants them. */
 void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
@@ -233,6 +250,7 @@ void ncp_throw_client(pTHX_ const ncp_invocation *call) __attribute__((noreturn)
 SV *ncp_call_begin(pTHX_ ncp_invocation *call);
 ncp_call *ncp_call_of(pTHX_ SV *object);
 void ncp_call_send(pTHX_ ncp_call *call);
+void ncp_call_find(pTHX_ ncp_call *call);
 bool ncp_call_ready(pTHX_ ncp_call *call);
 AV *ncp_call_wait(pTHX_ ncp_call *call);
 void ncp_call_cancel(pTHX_ ncp_call *call);

@@ -10,8 +10,13 @@ struct ncp_call {
     ncp_call *next;
     SV *object;             /* the blessed scalar; not owned */
     SV *name;
-    ncp_function *function; /* NULL while RESOLVING */
-    AV *arguments;          /* only while RESOLVING */
+    ncp_function *function; /* NULL until found */
+    ncp_plan *plan;         /* the arguments were encoded by it; kept by plan_memory */
+    AV *plan_memory;
+    AV *arguments;          /* until the call has ended: it may have to be encoded again */
+    SV *refusal;            /* why it is RESOLVING again */
+    U32 attempts_left;
+    int64_t began_ms;       /* of what timeout_ms counts from */
     AV *results;            /* SUCCEEDED */
     SV *error;              /* FAILED */
     int64_t timeout_ms;
@@ -62,6 +67,8 @@ static int call_free(pTHX_ SV *object, MAGIC *magic)
     ncp_handle_release(aTHX_ call->handle);
     SvREFCNT_dec(call->name);
     SvREFCNT_dec((SV *)call->arguments);
+    SvREFCNT_dec((SV *)call->plan_memory);
+    SvREFCNT_dec(call->refusal);
     SvREFCNT_dec((SV *)call->results);
     SvREFCNT_dec(call->error);
     Safefree(call);
@@ -92,6 +99,8 @@ static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
     call->object = object;
     call->name = newSVsv(from->name);
     call->timeout_ms = from->timeout_ms;
+    call->began_ms = ncp_coarse_now_ms();
+    call->attempts_left = from->handle->attempts_max;
     call->state = CANCELLED;
     sv_magicext(object, NULL, PERL_MAGIC_ext, &call_magic, (char *)call, 0)->mg_flags |= MGf_DUP;
     *ret_object = sv_2mortal(sv_bless(newRV_noinc(object), gv_stashpvs("Nearcall::Call", GV_ADD)));
@@ -137,6 +146,17 @@ static ncp_invocation invocation_of(const ncp_call *call)
     return invocation;
 }
 
+/* Results are read by the plan that the arguments were encoded by, whatever the function
+ * has by then. */
+static void keep_plan(pTHX_ ncp_call *call)
+{
+    AV *former = call->plan_memory;
+
+    call->plan = call->function->plan;
+    call->plan_memory = (AV *)SvREFCNT_inc((SV *)call->plan->memory);
+    SvREFCNT_dec((SV *)former);
+}
+
 /* A signal comes before anything is sent, while a lost connection is made anew;
  * the request stays whole, unless a handler used the handle. */
 static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
@@ -147,6 +167,8 @@ static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
 
     call->function = invocation->function;
     ncp_encode_request(aTHX_ invocation);
+    keep_plan(aTHX_ call);
+    call->attempts_left--;
     r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
     while (r == NEARCALL_E_INTERRUPTED) {
         ncp_run_signal_handlers(aTHX_ invocation, NEARCALL_OUTCOME_NOT_EXECUTED);
@@ -207,7 +229,6 @@ static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
     STRLEN bytes;
     const char *name;
 
-    copy_arguments(aTHX_ call, from);
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by an argument's own code");
     name = SvPVutf8(call->name, bytes);
@@ -218,6 +239,15 @@ static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
     call->state = RESOLVING;
 }
 
+/* The server refused the encoding: the function is looked up again, and the call sent
+ * once more if its description has changed. */
+void ncp_call_find(pTHX_ ncp_call *call)
+{
+    ncp_invocation invocation = invocation_of(call);
+
+    begin_find(aTHX_ call, &invocation);
+}
+
 static bool is_known(pTHX_ const ncp_invocation *call)
 {
     return call->function || hv_exists_ent(call->handle->functions, call->name, 0);
@@ -225,18 +255,25 @@ static bool is_known(pTHX_ const ncp_invocation *call)
 
 SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 {
+    ncp_invocation copied;
     SV *object;
     ncp_call *call;
 
     if (from->handle->nonblocking && !is_known(aTHX_ from)) {
         call = call_new(aTHX_ from, &object);
+        copy_arguments(aTHX_ call, from);
         begin_find(aTHX_ call, from);
         return object;
     }
     if (!from->function)
         ncp_find(aTHX_ from);
     call = call_new(aTHX_ from, &object);
-    send_request(aTHX_ call, from);
+    call->function = from->function;
+    copy_arguments(aTHX_ call, from);
+    if (!call->handle->client)
+        croak("Nearcall: the handle was closed by an argument's own code");
+    copied = invocation_of(call); /* code of the arguments has run, and runs once */
+    send_request(aTHX_ call, &copied);
     return object;
 }
 
@@ -268,10 +305,9 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
 
 static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
-    ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, plan, reply,
-                                     &error);
+    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, call->plan,
+                                     reply, &error);
 
     if (!results) {
         fail(aTHX_ call, error);
@@ -283,20 +319,52 @@ static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 
 static void send_resolved(pTHX_ ncp_call *call)
 {
+    SV *refusal = call->refusal;
+
+    call->refusal = NULL;
+    if (refusal && nearcall_function_revision(call->function->function) == call->plan->revision) {
+        fail(aTHX_ call, refusal);
+        return;
+    }
+    SvREFCNT_dec(refusal);
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
     attempt(aTHX_ call, "_send");
-    SvREFCNT_dec((SV *)call->arguments);
+}
+
+/* Their own code may run when they are dropped: at the end of the statement. */
+static void forget_arguments(pTHX_ ncp_call *call)
+{
+    if (call->arguments)
+        sv_2mortal((SV *)call->arguments);
     call->arguments = NULL;
+}
+
+static void find_again(pTHX_ ncp_call *call)
+{
+    int64_t now_ms = ncp_coarse_now_ms();
+    ncp_invocation rest = { .timeout_ms = call->timeout_ms };
+
+    call->refusal = ncp_error_from_client(aTHX_ call->handle->client, call->name);
+    ncp_shorten_timeout(&rest, now_ms - call->began_ms);
+    call->timeout_ms = rest.timeout_ms;
+    call->began_ms = now_ms;
+    sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    attempt(aTHX_ call, "_find");
 }
 
 static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
 {
-    if (r != NEARCALL_OK)
+    if (call->state == SENT && call->attempts_left > 0
+        && ncp_is_refused(call->handle->client, r))
+        find_again(aTHX_ call);
+    else if (r != NEARCALL_OK)
         fail(aTHX_ call, ncp_error_from_client(aTHX_ call->handle->client, call->name));
     else if (call->state == RESOLVING)
         send_resolved(aTHX_ call);
     else
         keep_results(aTHX_ call, reply);
+    if (!in_flight(call))
+        forget_arguments(aTHX_ call);
 }
 
 /* Looks without waiting or reading; true when the call is over. */

@@ -22,7 +22,7 @@ func launcherLimits(limits []limit) []limit {
 // its other limits it learns from there.
 func bindingLimits(limits []limit) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
-		return l.Name != "call_timeout_ms" && l.Name != "frame_bytes_max"
+		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "frame_bytes_max"}, l.Name)
 	})
 }
 

@@ -170,7 +170,8 @@ What this program calls itself, for the server's log.
 
 =item attempts => $number
 
-How often a call that was certainly not executed is sent in all. Default: 3.
+How often a call that was certainly not executed is sent in all. Default: 3. That is also how often arguments are
+encoded when the server was replaced by one that takes others.
 
 =item frame_bytes_max => $bytes
 

@@ -12,4 +12,8 @@
 /* ms: a call's deadline when the caller names none. */
 #define NC_CALL_TIMEOUT_MS 30000
 
+/* attempts: how often a call that was not executed is sent in all, within its deadline. */
+#define NC_ATTEMPTS_MAX 3
+#define NC_ATTEMPTS_MAX_CEILING 16
+
 #endif

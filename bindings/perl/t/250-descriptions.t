@@ -1,0 +1,149 @@
+# A server that is replaced by one that declares its functions otherwise: no call runs
+# otherwise than its caller meant.
+
+use strict;
+use warnings;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Nearcall;
+use TestServer;
+
+use constant CALLS_FOR_MEMORY => 64;
+
+my $server = TestServer->start( arguments => ['-generation=1'] );
+
+sub replace { my ($generation) = @_; $server->restart("-generation=$generation"); return }
+
+sub history { return Nearcall->new( $server->address )->call('history') }
+
+# Each form of a call, as a function of a client: name and arguments to a result.
+my %forms = (
+    call => sub {
+        my ($nc) = @_;
+        return sub { my ( $name, @arguments ) = @_; return $nc->call( $name, @arguments ) };
+    },
+    proxy => sub {
+        my ($nc) = @_;
+        return sub { my ( $name, @arguments ) = @_; return $nc->$name(@arguments) };
+    },
+    function => sub {
+        my ($nc) = @_;
+        my %functions;
+        return sub {
+            my ( $name, @arguments ) = @_;
+            $functions{$name} //= $nc->function($name);
+            return $functions{$name}->(@arguments);
+        };
+    },
+    begin => sub {
+        my ($nc) = @_;
+        return sub { my ( $name, @arguments ) = @_; return $nc->begin( $name, @arguments )->wait };
+    },
+    ready => sub {
+        my ($nc) = @_;
+        return sub {
+            my ( $name, @arguments ) = @_;
+            my $call = $nc->begin( $name, @arguments );
+            1 until $call->ready;
+            return $call->wait;
+        };
+    },
+    loop => sub {
+        my ($nc) = @_;
+        return sub {
+            my ( $name, @arguments ) = @_;
+            my $call = $nc->begin( $name, @arguments );
+            until ( grep { $_ == $call } $nc->process ) { }
+            return $call->wait;
+        };
+    },
+);
+
+# A call that is begun and fetched apart is sent once: a server that is leaving may say so.
+sub again {
+    my ( $call, @arguments ) = @_;
+    my $result = eval { $call->(@arguments) };
+    return $result if defined $result;
+    my $error = $@;
+    die $error unless ref $error && $error->name eq 'UNAVAILABLE' && $error->outcome_text eq 'not executed';
+    return $call->(@arguments);
+}
+
+sub error_of {
+    my (@arguments) = @_;
+    my $result = eval { again(@arguments) };
+    return defined $result ? "returned $result" : $@;
+}
+
+for my $shm (qw(off auto)) {
+    for my $form ( sort keys %forms ) {
+        subtest "$form, shm=$shm" => sub {
+            replace(1);
+            my $nc = Nearcall->new( $server->address . "?shm=$shm", nonblocking => $form eq 'loop' );
+            my $call = $forms{$form}->($nc);
+            is $call->( 'transfer', 'alice', 'bob' ), 'alice to bob', 'before' for 1 .. CALLS_FOR_MEMORY;
+            is $call->( 'sleep_for', 1.5 ), '1500 ms', 'a duration in seconds';
+            is $call->('level'), 7, 'a number';
+            is $call->( 'tag', 'x' ), 'bytes x', 'a raw function';
+            is $call->('lost'), 'lost', 'a function that will be lost';
+            is $nc->transport, $shm eq 'off' ? 'unix socket' : 'shared memory', 'the transport';
+            replace(2);
+            is again( $call, 'sleep_for', 1500 ), '1500 ms', 'a number, as the server describes it now';
+            is again( $call, 'transfer', 'bob', 'alice' ), 'alice to bob', 'the order that the server has now';
+            is again( $call, 'level' ), 'seven', 'a result of another type';
+            is again( $call, 'tag', 'x' ), 'text x', 'text where bytes were';
+            my $error = error_of( $call, 'lost' );
+            is eval { $error->name }, 'UNIMPLEMENTED', 'a function that is lost' or diag $error;
+            is_deeply history(), [ '1500 ms', 'alice to bob', 'level', 'text x' ], 'nothing else ran';
+        };
+    }
+}
+
+subtest 'a result is read by the description of its call' => sub {
+    replace(1);
+    my $nc = Nearcall->new( $server->address );
+    is $nc->level, 7;
+    replace(2);
+    is $nc->level, 'seven';
+    is_deeply history(), ['level'];
+};
+
+subtest 'arguments that the former description refuses' => sub {
+    replace(1);
+    my $nc = Nearcall->new( $server->address );
+    is $nc->tag('x'), 'bytes x';
+    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
+    replace(2);
+    my $result = eval { $nc->tag("\x{263a}") };
+    is $result, undef, 'no bytes';
+    is $@->name,    'ABORTED',      'the server was replaced';
+    is $@->outcome_text, 'not executed', 'nothing ran';
+    is $nc->tag("\x{263a}"), "text \x{263a}", 'the next call knows';
+    is eval { $nc->tag( 'x', 'y' ) }, undef, 'an argument too many';
+    is $@->name, 'INVALID_ARGUMENT', 'that is wrong by what it describes';
+};
+
+subtest 'a function gained refuses nothing' => sub {
+    replace(1);
+    my $nc = Nearcall->new( $server->address );
+    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
+    replace(3);
+    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
+    is $nc->gained, 'gained';
+};
+
+subtest 'one attempt is one sending' => sub {
+    replace(1);
+    my $nc = Nearcall->new( $server->address, attempts => 1 );
+    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
+    replace(2);
+    is eval { $nc->transfer( 'alice', 'bob' ) }, undef;
+    is $@->outcome_text, 'not executed';
+    is_deeply history(), [];
+};
+
+done_testing;
