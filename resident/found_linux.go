@@ -19,6 +19,10 @@ func socketFileAt(path string) (socketFile, error) {
 	if err := unix.Lstat(path, &status); err != nil {
 		return socketFile{}, &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
+	// Its number may be another file's, once the socket is gone.
+	if status.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return socketFile{}, &os.PathError{Op: "lstat", Path: path, Err: unix.ENOTSOCK}
+	}
 	return socketFile{status.Dev, status.Ino}, nil
 }
 

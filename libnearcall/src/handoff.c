@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "utf8.h"
+#include "rights.h"
 
 /* Stands for a user that has no number in this user namespace. */
 #define OVERFLOW_USER 65534
@@ -49,7 +50,7 @@ void nc_handoff_close_own(int fd, dev_t device, ino_t inode)
 {
     struct stat status;
     if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode)
-        close(fd);
+        nc_rights_close(fd);
 }
 
 /* ---- Options ---- */

@@ -15,6 +15,7 @@
 #include "handoff_frame.h"
 #include "limits_gen.h"
 #include "nearcall_handoff.h"
+#include "socket_file.h"
 
 #define NC_HANDOFF_MESSAGE_BYTES 512
 
@@ -91,7 +92,7 @@ struct nc_handoff_listening {
     int64_t retry_ns; /* when it is looked at again; 0: it need not wait */
     int lock_fd;
     pid_t owner;  /* whose the path is to remove */
-    ino_t inode;  /* of the path */
+    struct nc_socket_file file; /* of the path */
     bool published;
     struct nc_address address;
 };

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "handoff.h"
+#include "rights.h"
 
 /* ---- Arrivals ---- */
 
@@ -164,8 +165,8 @@ static int on_give(struct nc_handoff_channel *channel, const struct nc_handoff_f
         else
             nc_handoff_answer_refused(channel, frame->id, reason, "");
     }
-    if (!arrival && fd >= 0)
-        close(fd);
+    if (!arrival)
+        nc_rights_close(fd);
     return r;
 }
 

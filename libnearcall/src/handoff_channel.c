@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "handoff.h"
+#include "rights.h"
 
 /* More than a peer can be owed that keeps to its window. */
 #define OUT_BYTES_MAX (2 * NC_HANDOFF_WINDOW_CEILING * 256)
@@ -88,6 +89,7 @@ void nc_handoff_channel_close(struct nc_handoff_channel *channel)
     if (channel->state == NC_HANDOFF_ENDED)
         return;
     epoll_ctl(handoff->epoll_fd, EPOLL_CTL_DEL, channel->fd, NULL);
+    nc_rights_drain(channel->fd);
     close(channel->fd);
     settle(channel);
     handoff->channels_open--;

@@ -68,12 +68,27 @@ static int temporary_name(nearcall_handoff *handoff, struct sockaddr_un *to)
     return NEARCALL_OK;
 }
 
+static int publish(nearcall_handoff *handoff, const char *temporary)
+{
+    struct nc_handoff_listening *listening = &handoff->listening;
+    const char *path = listening->address.path, *what = "";
+    int r = nc_socket_file_publish(temporary, path, &what);
+    listening->published = r == 0;
+    if (r == -EEXIST || r == -EADDRINUSE)
+        return nc_handoff_fail(handoff, NEARCALL_E_ALREADY_EXISTS,
+                               "unix:%s cannot be an address: %s is there; choose another address, or move it away",
+                               path, what);
+    if (r < 0)
+        return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "rename, for unix:%s: %s", path,
+                               strerror(-r));
+    return NEARCALL_OK;
+}
+
 /* The mode of the new file is the descriptor's less the umask, so it can be narrower than
- * asked but never wider; chmod() then settles it. */
+ * asked but never wider, until it is settled. */
 static int bind_and_listen(nearcall_handoff *handoff, const struct sockaddr_un *to)
 {
     struct nc_handoff_listening *listening = &handoff->listening;
-    struct stat status;
     const char *step = "socket";
     listening->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listening->fd < 0)
@@ -83,18 +98,15 @@ static int bind_and_listen(nearcall_handoff *handoff, const struct sockaddr_un *
         bind(listening->fd, (const struct sockaddr *)to, sizeof(*to)) != 0)
         goto fail;
     step = "chmod";
-    if (chmod(to->sun_path, handoff->mode ? handoff->mode : DEFAULT_MODE) != 0 ||
-        stat(to->sun_path, &status) != 0)
+    int r = nc_socket_file_settle(listening->fd, to->sun_path,
+                                  handoff->mode ? handoff->mode : DEFAULT_MODE, &listening->file);
+    errno = -r;
+    if (r < 0)
         goto fail;
-    listening->inode = status.st_ino;
     step = "listen";
     if (listen(listening->fd, NC_LISTEN_BACKLOG) != 0)
         goto fail;
-    step = "rename";
-    if (rename(to->sun_path, listening->address.path) != 0)
-        goto fail;
-    listening->published = true;
-    return NEARCALL_OK;
+    return publish(handoff, to->sun_path);
 fail:
     return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "%s, for unix:%s: %s", step,
                            listening->address.path, strerror(errno));
@@ -111,10 +123,10 @@ static int listen_path(nearcall_handoff *handoff, const char *address)
         r = temporary_name(handoff, &to);
     if (r != NEARCALL_OK)
         return r;
-    unlink(to.sun_path); /* of a process that had this number before */
+    nc_socket_file_remove_any(to.sun_path); /* of a process that had this number before */
     r = bind_and_listen(handoff, &to);
     if (r != NEARCALL_OK)
-        unlink(to.sun_path);
+        nc_socket_file_remove(to.sun_path, &handoff->listening.file);
     return r;
 }
 
@@ -175,10 +187,8 @@ NEARCALL_API int nearcall_handoff_listen_fd(nearcall_handoff **ret_handoff, int 
 void nc_handoff_stop_listening(nearcall_handoff *handoff)
 {
     struct nc_handoff_listening *listening = &handoff->listening;
-    struct stat status;
-    if (listening->published && listening->owner == getpid() &&
-        lstat(listening->address.path, &status) == 0 && status.st_ino == listening->inode)
-        unlink(listening->address.path);
+    if (listening->published && listening->owner == getpid())
+        nc_socket_file_remove(listening->address.path, &listening->file);
     listening->published = false;
     if (listening->watched)
         epoll_ctl(handoff->epoll_fd, EPOLL_CTL_DEL, listening->fd, NULL);

@@ -4,6 +4,7 @@
 
 #include "handoff_frame.h"
 #include "limits_gen.h"
+#include "rights.h"
 
 static size_t have(const struct nc_handoff_reader *reader)
 {
@@ -28,8 +29,7 @@ uint8_t *nc_handoff_reader_room(struct nc_handoff_reader *reader, size_t *ret_by
 static void close_all(const int *fds, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        nc_rights_close(fds[i]);
 }
 
 int nc_handoff_reader_add(struct nc_handoff_reader *reader, size_t bytes, const int *fds,

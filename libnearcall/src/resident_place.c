@@ -128,7 +128,8 @@ int nc_resident_place_open(nearcall_resident *resident)
 bool nc_resident_place_is_own(const nearcall_resident *resident)
 {
     struct stat status;
-    return stat(resident->place.socket, &status) == 0 && status.st_dev == resident->place.device &&
+    return lstat(resident->place.socket, &status) == 0 && S_ISSOCK(status.st_mode) &&
+           status.st_dev == resident->place.device &&
            status.st_ino == resident->place.inode;
 }
 

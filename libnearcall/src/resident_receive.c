@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "resident.h"
+#include "rights.h"
 
 /* Most requests are read at once. */
 #define FIRST_BYTES 65536
@@ -17,7 +18,7 @@
 
 union control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(NC_RESIDENT_FDS * sizeof(int))];
+    char bytes[CMSG_SPACE(NC_RIGHTS_MESSAGE_MAX * sizeof(int))];
 };
 
 static void keep_descriptors(struct msghdr *message, int fds[NC_RESIDENT_FDS])
@@ -32,7 +33,7 @@ static void keep_descriptors(struct msghdr *message, int fds[NC_RESIDENT_FDS])
             if (i < NC_RESIDENT_FDS && fds[i] < 0)
                 fds[i] = fd;
             else
-                close(fd);
+                nc_rights_close(fd);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "handoff_test.h"
@@ -236,6 +237,41 @@ static void the_path_is_the_listeners(void)
     nearcall_handoff_close(NULL);
 }
 
+static void listening_is_refused(const char *address, int code, const char *why)
+{
+    nearcall_handoff *handoff;
+    CHECK_HANDOFF(handoff, nearcall_handoff_listen(&handoff, address, NULL), code);
+    CHECK(strstr(nearcall_handoff_error_message(handoff), why) != NULL);
+    CHECK(strstr(nearcall_handoff_error_message(handoff), address) != NULL);
+    nearcall_handoff_close(handoff);
+}
+
+/* Only a socket on which nobody listens is replaced. */
+static void what_is_no_dead_socket_stays(void)
+{
+    const char *address = handoff_address();
+    const char *path = address + strlen("unix:");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct stat before, after;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(file >= 0 && write(file, "valuable", 8) == 8 && fstat(file, &before) == 0);
+    listening_is_refused(address, NEARCALL_E_ALREADY_EXISTS, "a regular file");
+    CHECK(lstat(path, &after) == 0 && before.st_ino == after.st_ino && after.st_size == 8);
+    close(file);
+    CHECK(unlink(path) == 0 && symlink("elsewhere", path) == 0);
+    listening_is_refused(address, NEARCALL_E_ALREADY_EXISTS, "a symbolic link");
+    CHECK(unlink(path) == 0);
+    memcpy(to.sun_path, path, strlen(path));
+    int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(other >= 0 && bind(other, (struct sockaddr *)&to, sizeof(to)) == 0 && listen(other, 1) == 0);
+    listening_is_refused(address, NEARCALL_E_ALREADY_EXISTS, "a socket that somebody uses");
+    close(other);
+    nearcall_handoff *handoff = handoff_listen(address, 0);
+    CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
+    nearcall_handoff_close(handoff);
+    CHECK(rmdir(path) == 0);
+}
+
 /* A loop watches one descriptor for the listening socket and all channels. */
 static void one_descriptor_tells_of_everything(void)
 {
@@ -282,6 +318,7 @@ int main(void)
     what_the_peer_does_not_take_is_not_sent();
     draining_gives_back();
     the_path_is_the_listeners();
+    what_is_no_dead_socket_stays();
     one_descriptor_tells_of_everything();
     CHECK_INT(test_open_descriptors(), descriptors);
     return 0;

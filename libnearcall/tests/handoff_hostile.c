@@ -1,6 +1,8 @@
 /* Givers that do not keep to the protocol: their channel ends, what they sent is closed,
  * and the handle serves others. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -343,6 +345,46 @@ static void pings_whose_answers_nobody_reads(void)
     close(fd);
 }
 
+/* ---- Descriptors whose closing waits ---- */
+
+/* A TCP socket that lingers for a minute, for data that nobody takes. */
+static int trap(int *ret_listener)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const struct linger linger = {1, 60};
+    const int little = 1;
+    static char unsent[65536];
+    socklen_t bytes = sizeof(at);
+    *ret_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(setsockopt(*ret_listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)) == 0);
+    CHECK(bind(*ret_listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(*ret_listener, 1) == 0);
+    CHECK(getsockname(*ret_listener, (struct sockaddr *)&at, &bytes) == 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
+    CHECK(send(fd, unsent, sizeof(unsent), MSG_DONTWAIT) > 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+    return fd;
+}
+
+/* The taker has the last reference of those that it reads, and of those in the queue of a
+ * channel that it has ended. */
+static void what_lingers_holds_up_nobody(void)
+{
+    enum { TRAPS = 4 };
+    int listeners[TRAPS], traps[TRAPS];
+    int fd = greeted();
+    for (int i = 0; i < TRAPS; i++) {
+        traps[i] = trap(&listeners[i]);
+        a_descriptor_with_a_ping(fd, traps[i]);
+        close(traps[i]);
+    }
+    double begin = test_now_ms();
+    expect_channel_end(fd);
+    CHECK(test_now_ms() - begin < PATIENCE_MS);
+    for (int i = 0; i < TRAPS; i++)
+        close(listeners[i]);
+}
+
 int main(void)
 {
     test_begin();
@@ -352,6 +394,7 @@ int main(void)
     no_descriptor_is_refused();
     int descriptors = test_open_descriptors();
     breaches();
+    what_lingers_holds_up_nobody();
     wrong_kinds_are_refused();
     glued_and_torn();
     bad_hellos();

@@ -12,11 +12,14 @@
 /* The kernel takes the lower one of this and net.core.somaxconn. */
 enum { BACKLOG = 4096 };
 
+/* What is no socket is nobody's mistake but the user's, and stays. */
 static void unlink_socket(const struct place *place)
 {
     char path[PATH_MAX];
+    struct stat status;
     nc_place_path(place, ".sock", path);
-    unlink(path);
+    if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
+        unlink(path);
 }
 
 /* Under the lock, so that what is at the path belongs to nobody. */
