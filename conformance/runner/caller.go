@@ -117,7 +117,7 @@ func (s *session) answerResolve(p *peer, got received) error {
 	}
 	reply, err := s.encode.frame(object{
 		"type": "REPLY", "call_id": got["call_id"], "function_id": c.id,
-		"codec": "msgpack", "payload": object{"msgpack": c.description},
+		"codec": "msgpack", "payload": object{"msgpack": s.described(name, c.description)},
 	}, nil)
 	if err != nil {
 		return err

@@ -29,3 +29,34 @@ func descriptionCheck(hash any) (uint64, error) {
 	}
 	return uint64(max(binary.LittleEndian.Uint32(bytes), 1)), nil
 }
+
+// describe sets the hashes that descriptions state from now on, by function, and the
+// checks of requests that were encoded by them: $check.NAME.
+func (s *session) describe(value any, _ object) error {
+	members, ok := value.(object)
+	if !ok {
+		return fmt.Errorf("describe needs an object, not %v", value)
+	}
+	for name, hash := range members {
+		resolved, err := s.vars.resolve(hash)
+		if err != nil {
+			return err
+		}
+		check, err := descriptionCheck(resolved)
+		if err != nil {
+			return err
+		}
+		s.hashes[name] = resolved
+		s.vars.set("check."+name, check)
+	}
+	return nil
+}
+
+// described is a function's description with the hash that it has now, if any.
+func (s *session) described(name string, description object) object {
+	stated := without(description, "hash")
+	if hash, ok := s.hashes[name]; ok {
+		stated["hash"] = hash
+	}
+	return stated
+}

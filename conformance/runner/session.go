@@ -23,6 +23,7 @@ type session struct {
 	connect  object                   // side caller: options of the testee's connection
 	pending  chan answer              // side caller: the call that runs
 	started  time.Time                // when that call began
+	hashes   map[string]any           // side caller: by function, of the descriptions from now on
 
 }
 
@@ -34,7 +35,7 @@ func newSession(spec *specification, t trial) *session {
 	e := &encoder{spec, vars}
 	return &session{
 		spec: spec, vars: vars, encode: e, match: &matcher{e},
-		peers: map[string]*peer{}, connect: t.Connect,
+		peers: map[string]*peer{}, connect: t.Connect, hashes: map[string]any{},
 	}
 }
 
@@ -73,6 +74,7 @@ func (s *session) step(verb string, step object) error {
 		"accept":       s.accept,
 		"call":         s.call,
 		"served_call":  s.servedCall,
+		"describe":     s.describe,
 		"ping":         s.ping,
 		"result":       s.result,
 	}

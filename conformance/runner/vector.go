@@ -166,6 +166,7 @@ var stepModifiers = map[string][]string{
 	"ping":         nil,
 	"result":       {"within_ms", "at_least_ms"},
 	"served_call":  {"on"},
+	"describe":     nil,
 }
 
 // stepVerb finds what a step does, and refuses members that would be ignored:
