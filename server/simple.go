@@ -10,7 +10,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/schema"
@@ -27,15 +26,6 @@ const (
 	simpleHashDigitsMin = 8
 )
 
-// A simpleRequest is a request of the simple protocol.
-type simpleRequest struct {
-	Function  string          `json:"f"`
-	Arguments json.RawMessage `json:"a"`
-	TimeoutMs *float64        `json:"t"`
-	// Description is the beginning of the hash that the function's has.
-	Description *string `json:"d"`
-}
-
 type simpleFailure struct {
 	Code    status.Code `json:"code"`
 	Name    string      `json:"name"`
@@ -45,17 +35,21 @@ type simpleFailure struct {
 }
 
 // serveSimple serves a connection that speaks the simple protocol: one request
-// at a time, answered in order. While one runs, the next is read, so that a
+// at a time, answered in order. While one runs, others are read, so that a
 // caller that hangs up is noticed.
 func (c *connection) serveSimple() {
 	c.frameBytesMax = c.server.config.frameBytesMax
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	requests := make(chan []byte)
+	requests := newSimpleQueue(c.server.config.frameBytesMax)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		for message := range requests {
+		for {
+			message, found := requests.take()
+			if !found {
+				return
+			}
 			c.runSimple(ctx, message)
 			c.user.input.giveBack(int64(simpleHeaderBytes + len(message)))
 		}
@@ -64,7 +58,7 @@ func (c *connection) serveSimple() {
 	if c.hungUp(err) {
 		cancel(err)
 	}
-	close(requests)
+	requests.close()
 	<-answered
 	var refusal *status.Error
 	if errors.As(err, &refusal) {
@@ -83,13 +77,13 @@ func (c *connection) hungUp(err error) bool {
 }
 
 // readSimple passes on every request until the caller ends or breaks the rules.
-func (c *connection) readSimple(requests chan<- []byte) error {
+func (c *connection) readSimple(requests *simpleQueue) error {
 	for {
 		message, err := c.readSimpleMessage()
 		if err != nil {
 			return err
 		}
-		requests <- message
+		requests.put(message)
 	}
 }
 
@@ -122,31 +116,23 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 
 // runSimple runs one request and answers it.
 func (c *connection) runSimple(ctx context.Context, message []byte) {
-	var request simpleRequest
-	err := json.Unmarshal(message, &request)
-	if err == nil && !utf8.Valid(message) {
-		err = errors.New("it is not UTF-8")
-	}
-	if err != nil || request.Function == "" {
-		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, reason(err)))
+	request, err := parseSimpleRequest(message)
+	if err != nil {
+		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, err))
 		c.close(nil)
 		return
 	}
-	result, err := c.callSimple(ctx, &request)
+	result, err := c.callSimple(ctx, request)
 	if err == nil && len(result) > c.frameBytesMax-simpleAnswerBytes {
 		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, frame_bytes_max)", len(result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
 	}
 	c.answerSimple(result, err)
 }
 
-func reason(err error) string {
-	if err == nil {
-		return `"f" is missing`
-	}
-	return err.Error()
-}
-
 func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]byte, error) {
+	if ctx.Err() != nil {
+		return nil, notStarted(context.Canceled)
+	}
 	f := c.service.table.byName[request.Function]
 	if f == nil {
 		return nil, noSuchFunction(request.Function)
