@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 import os
@@ -17,6 +16,7 @@ from nearcall._codes import Code, Outcome
 from nearcall._errors import InvalidArgument, Unavailable
 from nearcall._loop import LoopEngine
 from nearcall._options import Options, Spin, User, core_arguments
+from nearcall._runtime import AsyncioRuntime, Runtime
 
 __all__ = ["AsyncClient", "AsyncFunction"]
 
@@ -58,6 +58,8 @@ class AsyncClient:
     in a child after a fork, but not on two running loops.
     """
 
+    _runtime: type[Runtime] = AsyncioRuntime
+
     def __init__(
         self,
         address: str | os.PathLike[str],
@@ -88,7 +90,7 @@ class AsyncClient:
         self._timeout = timeout
         self._attempts = attempts
         arguments = core_arguments(address, self._options)
-        self._engine = LoopEngine(lambda: _core.Engine(*arguments))
+        self._engine = LoopEngine(lambda: _core.Engine(*arguments), self._runtime)
 
     async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         """Calls a function and returns its result.
@@ -106,7 +108,7 @@ class AsyncClient:
                     raise
             pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt)
             attempt += 1
-            await asyncio.sleep(pause)
+            await self._engine.sleep(pause)
 
     async def function(self, name: str, /) -> AsyncFunction:
         """A function of the server with its signature and documentation."""

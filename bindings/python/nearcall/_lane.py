@@ -1,4 +1,4 @@
-"""One connection of an AsyncClient, as one event loop uses it: what to watch, whom to wake.
+"""One connection of an AsyncClient, as one loop uses it: what to watch, whom to wake.
 
 No thread and no poller thread: the loop watches one descriptor for as long as it uses
 the connection. A lane that was inherited by a fork touches neither the loop
@@ -7,10 +7,8 @@ nor that descriptor, because their kernel side is the parent's too.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
-import select
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 from nearcall import _core
 from nearcall._codes import Code, Outcome
 from nearcall._errors import Cancelled
+from nearcall._runtime import Future, Poller, Runtime, Timer
 
 _NOT_WATCHED = (-1, 0, 0)
 _MILLISECOND = 0.001
@@ -26,18 +25,18 @@ _MILLISECOND = 0.001
 class Lane:
     """The calls in flight of one engine, each with the future that waits for it."""
 
-    def __init__(self, engine: _core.Engine, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, engine: _core.Engine, runtime: Runtime) -> None:
         self.engine = engine
         self.places = 0
         """Calls that are on it: from before they are begun until they have ended."""
         self.gave_up = False
         """Whether a call was given up on it, whose function may still run."""
-        self._loop = loop
+        self._runtime = runtime
         self._generation = _core.fork_generation()
-        self._waiters: dict[int, asyncio.Future[Any]] = {}
-        self._poller: select.epoll | None = None
+        self._waiters: dict[int, Future] = {}
+        self._poller: Poller | None = None
         self._watched = _NOT_WATCHED
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_at = math.inf
 
     def carries_others(self) -> bool:
@@ -52,7 +51,7 @@ class Lane:
             # It may have found the connection gone, and other calls ended with that.
             self._watch()
             raise
-        future: asyncio.Future[Any] = self._loop.create_future()
+        future = self._runtime.future()
         self._waiters[number] = future
         self._watch()
         try:
@@ -76,13 +75,13 @@ class Lane:
         for number, future in waiters.items():
             if not ended:
                 self.engine.cancel(number)
-            elif not future.done() and not self._loop.is_closed():
+            elif not future.done() and self._runtime.is_alive():
                 error = Cancelled("the client was closed before the reply came", Code.CANCELLED, Outcome.UNKNOWN)
                 future.set_exception(error)
 
     def is_ours(self) -> bool:
         """Whether the loop is this process's, and may be touched."""
-        return self._generation == _core.fork_generation() and not self._loop.is_closed()
+        return self._generation == _core.fork_generation() and self._runtime.is_alive()
 
     def _give_up(self, number: int) -> None:
         self.gave_up = True
@@ -92,7 +91,10 @@ class Lane:
     # ---- What the loop calls ----
 
     def _process(self) -> None:
-        if not self.is_ours() or self._poller is None:
+        if self._poller is None:
+            return
+        if not self.is_ours():
+            self._stop_watching()  # a hub that goes on after a fork
             return
         for number, error, result in self.engine.process():
             future = self._waiters.pop(number, None)
@@ -124,8 +126,8 @@ class Lane:
 
     def _watch_descriptor(self, descriptor: int, inode: int, events: int) -> None:
         if self._poller is None:
-            self._poller = select.epoll()
-            self._loop.add_reader(self._poller.fileno(), self._process)
+            self._poller = self._runtime.poller()
+            self._runtime.watch(self._poller.fileno(), self._process)
         former, former_inode, former_events = self._watched
         same = (former, former_inode) == (descriptor, inode)
         # One that was closed has left the poller by itself, and its number may be another's.
@@ -145,14 +147,14 @@ class Lane:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._expire)
+        self._timer = self._runtime.call_later(seconds, self._expire)
         self._timer_at = when
 
     def _stop_watching(self) -> None:
-        ours = self.is_ours()
+        ours = self.is_ours() or (self._runtime.survives_fork and self._runtime.is_alive())
         if self._poller is not None:
             if ours:
-                self._loop.remove_reader(self._poller.fileno())
+                self._runtime.unwatch(self._poller.fileno())
             self._poller.close()
         if self._timer is not None and ours:
             self._timer.cancel()

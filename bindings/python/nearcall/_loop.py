@@ -1,4 +1,4 @@
-"""The connections of one AsyncClient on one event loop, and the places on them.
+"""The connections of one AsyncClient on one loop, and the places on them.
 
 The loop may change between calls (asyncio.run() twice) and the process may
 fork; then the connections stay, and what waited for them on the former loop is forgotten.
@@ -6,7 +6,6 @@ fork; then the connections stay, and what waited for them on the former loop is 
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import deque
@@ -24,6 +23,7 @@ from nearcall._errors import (
     Unimplemented,
 )
 from nearcall._lane import Lane
+from nearcall._runtime import Future, Runtime
 
 _PLACES_MAX = 64
 """Calls on one connection: what a handle of libnearcall holds."""
@@ -32,29 +32,20 @@ _MILLISECOND = 0.001
 _Result = TypeVar("_Result")
 
 
-def running_loop() -> asyncio.AbstractEventLoop:
-    """The loop that runs this coroutine; refuses what is not asyncio's."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise RuntimeError(
-            "AsyncClient runs on an event loop of asyncio (its own, uvloop, anyio on either), and none runs here; "
-            "under trio, call nearcall.Client from trio.to_thread.run_sync()"
-        ) from None
-
-
 class LoopEngine:
     """Calls of one client. A call takes a place on a connection; without a free one it
     waits in turn, within its deadline."""
 
-    def __init__(self, make_engine: Callable[[], _core.Engine]) -> None:
+    def __init__(self, make_engine: Callable[[], _core.Engine], kind: type[Runtime]) -> None:
         self.closed = False
+        self._kind = kind
         self._make_engine = make_engine
         # The first is made now, to refuse a bad address where it is written.
         self._engines = [make_engine()]
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._token: object = None
+        self._runtime: Runtime | None = None
         self._lanes: list[Lane] = []
-        self._queue: deque[asyncio.Future[Lane]] = deque()
+        self._queue: deque[Future] = deque()
 
     async def call(
         self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float, attempts: int
@@ -90,6 +81,16 @@ class LoopEngine:
 
         return await self._on_some_lane(find_on, deadline)
 
+    async def sleep(self, seconds: float) -> None:
+        """Lets others run for a time."""
+        runtime = self._bind()
+        over = runtime.future()
+        timer = runtime.call_later(seconds, lambda: over.done() or over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
     def transport(self) -> str:
         """How calls travel now."""
         return self._engines[0].transport()
@@ -104,7 +105,7 @@ class LoopEngine:
             engine.close()
         # Those that have no place yet try to begin, and hear that it is closed.
         for turn in self._queue:
-            if not turn.done() and not turn.get_loop().is_closed():
+            if not turn.done() and self._runtime is not None and self._runtime.is_alive():
                 turn.set_result(lanes[0])
 
     # ---- One call on one connection ----
@@ -142,25 +143,34 @@ class LoopEngine:
                 self._give_place(lane)
 
     async def _take_place(self, tried: list[Lane], deadline: float) -> Lane:
-        self._bind()
-        lane = self._free_lane(tried) if not self._queue else None
+        runtime = self._bind()
+        lane = self._free_lane(runtime, tried) if not self._queue else None
         if lane is not None:
             lane.places += 1
             return lane
-        queue = self._queue
-        turn: asyncio.Future[Lane] = running_loop().create_future()
-        queue.append(turn)
+        turn = runtime.future()
+        self._queue.append(turn)
+        timer = None
+        if deadline != math.inf:
+            timer = runtime.call_later(_seconds_left(deadline), lambda: turn.done() or turn.set_result(None))
         try:
-            return await _wait_for(turn, deadline)
+            lane = await turn
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.result() is not None:
                 self._give_place(turn.result())
             raise
         finally:
-            if turn in queue:
-                queue.remove(turn)
+            if timer is not None:
+                timer.cancel()
+        if lane is None:
+            raise DeadlineExceeded(
+                "the deadline passed while the call waited for earlier ones of this client",
+                Code.DEADLINE_EXCEEDED,
+                Outcome.NOT_EXECUTED,
+            )
+        return lane
 
-    def _free_lane(self, tried: list[Lane]) -> Lane | None:
+    def _free_lane(self, runtime: Runtime, tried: list[Lane]) -> Lane | None:
         for lane in self._lanes:
             if lane.places < _PLACES_MAX and lane not in tried:
                 return lane
@@ -168,7 +178,7 @@ class LoopEngine:
             return None
         if len(self._engines) == len(self._lanes):
             self._engines.append(self._make_engine())
-        lane = Lane(self._engines[len(self._lanes)], running_loop())
+        lane = Lane(self._engines[len(self._lanes)], runtime)
         self._lanes.append(lane)
         return lane
 
@@ -177,37 +187,28 @@ class LoopEngine:
         if lane in self._lanes:
             while self._queue:
                 turn = self._queue.popleft()
-                if not turn.done():
+                if not turn.done():  # else it was cancelled, or its deadline has passed
                     turn.set_result(lane)
                     return
         lane.places -= 1
 
     # ---- The loop ----
 
-    def _bind(self) -> None:
+    def _bind(self) -> Runtime:
         """Makes the running loop the one that watches."""
-        loop = running_loop()
-        if self._loop is loop and (not self._lanes or self._lanes[0].is_ours()):
-            return
-        if self._lanes and self._lanes[0].is_ours() and self._loop is not None and self._loop.is_running():
+        token = self._kind.token()
+        ours = not self._lanes or self._lanes[0].is_ours()
+        if self._runtime is not None and self._token is token and ours:
+            return self._runtime
+        if self._lanes and ours and self._runtime is not None and self._runtime.is_running():
             raise RuntimeError("this AsyncClient is in use on another running event loop; make one for each loop")
         for lane in self._lanes:
             lane.leave(ended=False)
-        self._loop = loop
+        self._token = token
+        self._runtime = self._kind(token)
         self._lanes = []
         self._queue = deque()
-
-
-async def _wait_for(turn: asyncio.Future[Lane], deadline: float) -> Lane:
-    try:
-        async with asyncio.timeout(None if deadline == math.inf else deadline - time.monotonic()):
-            return await turn
-    except TimeoutError:
-        raise DeadlineExceeded(
-            "the deadline passed while the call waited for earlier ones of this client",
-            Code.DEADLINE_EXCEEDED,
-            Outcome.NOT_EXECUTED,
-        ) from None
+        return self._runtime
 
 
 def _seconds_left(deadline: float) -> float:

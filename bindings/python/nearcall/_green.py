@@ -1,0 +1,180 @@
+"""Clients for greenlets: the coroutines of AsyncClient, driven by a hub that switches between greenlets.
+
+A greenlet that waits for a reply lets others run; nothing blocks the hub.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from nearcall import _schema
+from nearcall._async import AsyncClient
+from nearcall._options import Options
+from nearcall._runtime import Runtime
+
+
+class Event(Protocol):
+    """Something that greenlets wait for, and that happens once."""
+
+    def set(self) -> Any: ...
+    def wait(self) -> Any: ...
+
+
+class GreenFuture:
+    """What a coroutine awaits, and its greenlet waits for in its place."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+        self._done = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self._done
+
+    def cancelled(self) -> bool:
+        return False
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def set_result(self, result: Any, /) -> None:
+        self._result = result
+        self._finish()
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._error = error
+        self._finish()
+
+    def wait(self) -> None:
+        self._event.wait()
+
+    def __await__(self) -> Generator[GreenFuture, None, Any]:
+        if not self._done:
+            yield self
+        return self.result()
+
+    def _finish(self) -> None:
+        self._done = True
+        self._event.set()
+
+
+def _drive(coroutine: Coroutine[GreenFuture, None, Any]) -> Any:
+    """Runs a coroutine to its end; the greenlet waits for what it awaits."""
+    try:
+        future = coroutine.send(None)
+        while True:
+            try:
+                future.wait()
+            except BaseException as error:  # as GreenletExit: the greenlet was killed, or timed out
+                future = coroutine.throw(error)
+            else:
+                future = coroutine.send(None)
+    except StopIteration as stop:
+        return stop.value
+
+
+class GreenFunction:
+    """A function of the server, as a callable bound to a client."""
+
+    def __init__(self, call: Callable[..., Any], name: str) -> None:
+        self._call = call
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+        return self._call(self.__name__, *args, timeout=timeout, **named)
+
+    def __repr__(self) -> str:
+        return f"<nearcall.GreenFunction {self.__name__}>"
+
+
+class GreenClient:
+    """A server's functions for greenlets: ``client.ack(3, 4)`` lets others run while it waits.
+
+    The keywords are those of AsyncClient, and so is what it does: thousands of calls at
+    the same time, on as few connections as they need. A client belongs to the hub, and so to the thread, that
+    uses it first. It works before and after a fork.
+    """
+
+    _kind: type[AsyncClient]
+
+    def __init__(self, address: str | os.PathLike[str], **options: Any) -> None:
+        self._client = self._kind(address, **options)
+
+    def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Calls a function and returns its result. timeout is in seconds; None is the client's."""
+        return _drive(self._client.call(name, *args, timeout=timeout, **named))
+
+    def function(self, name: str, /) -> GreenFunction:
+        """A function of the server with its signature and documentation."""
+        description = _drive(self._client._engine.find(name, self._client._deadline(None)))
+        function = GreenFunction(self.call, name)
+        function.__doc__ = _schema.doc(description)
+        function.__signature__ = _schema.signature(description)  # type: ignore[attr-defined]
+        return function
+
+    def with_timeout(self, timeout: float | None, /) -> Self:
+        """The same client, its connections shared, with another default timeout."""
+        view = object.__new__(type(self))
+        view._client = self._client.with_timeout(timeout)
+        return view
+
+    def transport(self) -> str:
+        """How calls travel now, as Client.transport() tells."""
+        return self._client.transport()
+
+    @property
+    def address(self) -> str:
+        """The server's address."""
+        return self._client.address
+
+    @property
+    def timeout(self) -> float | None:
+        """Default timeout of calls in seconds; None is none."""
+        return self._client.timeout
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._client.closed
+
+    def close(self) -> None:
+        """Closes the connections; calls in flight end with Cancelled."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> GreenFunction:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return GreenFunction(self.call, name)
+
+    def __repr__(self) -> str:
+        return repr(self._client).replace(type(self._client).__name__, f"{type(self).__module__}.{type(self).__name__}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, (_, address, options) = self._client.__reduce__()
+        return (_reopen, (type(self), address, options))
+
+
+def _reopen(kind: type[GreenClient], address: str, options: Options) -> GreenClient:
+    return kind(address, **options)
+
+
+def kind_for(runtime: type[Runtime]) -> type[AsyncClient]:
+    """The AsyncClient that a hub drives."""
+    return type("AsyncClient", (AsyncClient,), {"_runtime": runtime})

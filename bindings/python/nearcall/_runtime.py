@@ -1,0 +1,88 @@
+"""What AsyncClient needs of the loop that runs it, and asyncio's as that."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable, Generator
+from typing import Any, Protocol
+
+
+class Future(Protocol):
+    """What a call waits for."""
+
+    def done(self) -> bool: ...
+    def cancelled(self) -> bool: ...
+    def result(self) -> Any: ...
+    def exception(self) -> BaseException | None: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def set_exception(self, error: Any, /) -> None: ...
+    def __await__(self) -> Generator[Any, None, Any]: ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> Any: ...
+
+
+class Poller(Protocol):
+    """select.epoll, which some hubs hide."""
+
+    def fileno(self) -> int: ...
+    def register(self, descriptor: int, events: int, /) -> None: ...
+    def modify(self, descriptor: int, events: int, /) -> None: ...
+    def unregister(self, descriptor: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+class Runtime(Protocol):
+    """A loop: made of the token that tells it from others."""
+
+    survives_fork: bool
+    """Whether a forked child goes on with it, on a poller of its own."""
+
+    def __init__(self, token: Any) -> None: ...
+    @staticmethod
+    def token() -> Any:
+        """The loop that runs the code that asks."""
+
+    def is_alive(self) -> bool:
+        """Whether it was not closed."""
+
+    def is_running(self) -> bool: ...
+    def poller(self) -> Poller: ...
+    def future(self) -> Future: ...
+    def watch(self, descriptor: int, callback: Callable[[], None], /) -> Any:
+        """Calls back for as long as there is something to read."""
+
+    def unwatch(self, descriptor: int, /) -> Any: ...
+    def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer: ...
+
+
+class AsyncioRuntime:
+    """An event loop of asyncio."""
+
+    survives_fork = False
+
+    def __init__(self, token: asyncio.AbstractEventLoop) -> None:
+        self._loop = token
+        self.future: Callable[[], asyncio.Future[Any]] = token.create_future
+        self.watch = token.add_reader
+        self.unwatch = token.remove_reader
+        self.call_later = token.call_later
+        self.is_running = token.is_running
+
+    @staticmethod
+    def token() -> asyncio.AbstractEventLoop:
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                "AsyncClient runs on an event loop of asyncio (its own, uvloop, anyio on either), and none runs here; "
+                "under trio, call nearcall.Client from trio.to_thread.run_sync()"
+            ) from None
+
+    def is_alive(self) -> bool:
+        return not self._loop.is_closed()
+
+    def poller(self) -> Poller:
+        return select.epoll()

@@ -1,0 +1,80 @@
+"""A client for greenlets of gevent, as in the workers of ``gunicorn -k gevent``.
+
+from nearcall.gevent import Client
+
+go = Client("unix:/run/demo/nearcall.sock")
+go.ack(3, 4)  # other greenlets run meanwhile
+
+nearcall.Client works under gevent too, but blocks the whole hub while it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gevent
+from gevent import monkey
+from gevent.event import Event
+
+from nearcall._green import GreenClient, GreenFuture, kind_for
+
+__all__ = ["Client"]
+
+_READ = 1
+
+
+class _Timer:
+    def __init__(self, timer: Any, callback: Callable[[], None]) -> None:
+        self._timer = timer
+        timer.start(self._ring)
+        self._callback = callback
+
+    def _ring(self) -> None:
+        self.cancel()
+        self._callback()
+
+    def cancel(self) -> None:
+        self._timer.stop()
+        self._timer.close()
+
+
+class _Hub:
+    """The hub of a thread, as nearcall._runtime.Runtime."""
+
+    survives_fork = True
+    poller = staticmethod(monkey.get_original("select", "epoll"))
+
+    def __init__(self, token: Any) -> None:
+        self._hub = token
+        self._watchers: dict[int, Any] = {}
+
+    @staticmethod
+    def token() -> Any:
+        return gevent.get_hub()
+
+    def is_alive(self) -> bool:
+        return self._hub.loop is not None
+
+    def is_running(self) -> bool:
+        return True
+
+    def future(self) -> GreenFuture:
+        return GreenFuture(Event())
+
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        watcher = self._watchers[descriptor] = self._hub.loop.io(descriptor, _READ)
+        watcher.start(callback)
+
+    def unwatch(self, descriptor: int) -> None:
+        watcher = self._watchers.pop(descriptor)
+        watcher.stop()
+        watcher.close()
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> _Timer:
+        return _Timer(self._hub.loop.timer(seconds), callback)
+
+
+class Client(GreenClient):
+    __doc__ = GreenClient.__doc__
+    _kind = kind_for(_Hub)

@@ -1,0 +1,196 @@
+"""Clients for greenlets: whoever waits lets the others run, also under a server of theirs with one worker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_SECONDS, Server, read_line, wait_until
+
+SETUP = {
+    "gevent": """
+from gevent import monkey
+monkey.patch_all()
+import gevent
+from nearcall.gevent import Client
+spawn, sleep, Killed = gevent.spawn, gevent.sleep, gevent.GreenletExit
+
+def gather(functions):
+    greenlets = [gevent.spawn(function) for function in functions]
+    gevent.joinall(greenlets, raise_error=True)
+    return [greenlet.value for greenlet in greenlets]
+""",
+    "eventlet": """
+import warnings
+warnings.simplefilter("ignore")  # eventlet's own, of its future
+import eventlet
+eventlet.monkey_patch()
+from nearcall.eventlet import Client
+spawn, sleep = eventlet.spawn, eventlet.sleep
+from greenlet import GreenletExit as Killed
+
+def gather(functions):
+    return list(eventlet.GreenPool(5000).imap(lambda function: function(), functions))
+""",
+}
+CALLS = """
+import os, pickle, sys, time
+import nearcall
+
+address = sys.argv[1]
+with Client(address, timeout=20) as go:
+    assert go.ack(2, 3) == 9
+    assert go.call("divmod", 7, b=2) == (3, 1)
+    assert go.function("ack")(2, 3) == 9
+    assert go.identity({"a": [1, None]}) == {"a": [1, None]}
+    start = time.monotonic()
+    assert gather([lambda: go.sleep(1000)] * 50) == [1000] * 50
+    assert time.monotonic() - start < 5
+    assert gather([lambda: go.sleep(1500)] * 2000) == [1500] * 2000
+    assert gather([lambda n=n: go.add(n, 1) for n in range(500)]) == [n + 1 for n in range(500)]
+    slow = [spawn(go.sleep, 20000) for _ in range(300)]
+    sleep(0)
+    assert go.one() == 1
+    turns = []
+    def turn():
+        while True:
+            turns.append(1)
+            sleep(0.01)
+    turning = spawn(turn)
+    try:
+        go.sleep(20000, timeout=0.5)
+    except nearcall.DeadlineExceeded:
+        pass
+    else:
+        raise AssertionError("no timeout")
+    assert len(turns) > 5
+    for greenlet in (turning, *slow):
+        greenlet.kill()
+    assert go.one() == 1
+    for call, kind in ((lambda: go.fail(5, "gone"), nearcall.NotFound), (lambda: go.nope(), nearcall.Unimplemented),
+                       (lambda: go.ack("x", 1), nearcall.InvalidArgument)):
+        try:
+            call()
+        except kind:
+            pass
+        else:
+            raise AssertionError("no error")
+    copy = pickle.loads(pickle.dumps(go))
+    assert (copy.address, copy.timeout, copy.ack(2, 3)) == (address, 20, 9)
+    copy.close()
+    before = time.process_time()
+    sleep(0.5)
+    assert time.process_time() - before < 0.1, "idle costs CPU"
+assert go.closed
+try:
+    go.one()
+except nearcall.FailedPrecondition:
+    pass
+print("done")
+"""
+FORK = """
+import os, sys
+import nearcall
+
+go = Client(sys.argv[1], timeout=20)
+assert go.ack(2, 3) == 9
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0:
+        good = gather([lambda: go.ack(2, 3)] * 50) == [9] * 50
+        os._exit(0 if good else 1)
+    assert gather([lambda: go.ack(2, 3)] * 50) == [9] * 50
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+print("done")
+"""
+APPLICATION = """
+import os
+{setup}
+client = Client(os.environ["NEARCALL_ADDRESS"], timeout=20.0)
+
+
+def application(environ, start_response):
+    body = str(client.sleep(int(environ["QUERY_STRING"]))).encode()
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body]
+"""
+EVENTLET_SERVER = """
+from eventlet import wsgi
+listener = eventlet.listen(("127.0.0.1", 0), backlog=200)
+print(listener.getsockname()[1], flush=True)
+wsgi.server(listener, application, log_output=False)
+"""
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_calls(hub: str, address: str) -> None:
+    run(SETUP[hub] + CALLS, address)
+
+
+def test_fork(address: str) -> None:
+    """gevent's hub goes on in a child."""
+    run(SETUP["gevent"] + FORK, address)
+
+
+def run(program: str, address: str) -> None:
+    command = [sys.executable, "-c", program, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "done\n", done.stderr
+
+
+@pytest.fixture(params=["gevent", "eventlet"])
+def port(request: pytest.FixtureRequest, folder: Path, shared_server: Server) -> Iterator[int]:
+    """A server with one worker: gunicorn's of gevent, and eventlet's own, as gunicorn has none of it any more."""
+    program = APPLICATION.format(setup=SETUP[request.param])
+    environment = {**os.environ, "NEARCALL_ADDRESS": shared_server.address}
+    if request.param == "gevent":
+        process, port = start_gunicorn(folder, program, environment)
+    else:
+        command = [sys.executable, "-c", program + EVENTLET_SERVER]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        port = int(read_line(process))
+    yield port
+    process.terminate()
+    try:
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def start_gunicorn(folder: Path, program: str, environment: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
+    (folder / "green_application.py").write_text(program)
+    port_file = folder / "port"
+    (folder / "gunicorn_config.py").write_text(
+        "def when_ready(server):\n"
+        f"    open({str(port_file)!r}, 'w').write(str(server.LISTENERS[0].sock.getsockname()[1]))\n"
+    )
+    command = [sys.executable, "-m", "gunicorn", "-k", "gevent", "--workers", "1", "--bind", "127.0.0.1:0", "--config",
+               str(folder / "gunicorn_config.py"), "--log-level", "warning", "--chdir", str(folder),
+               "green_application:application"]  # fmt: skip
+    process = subprocess.Popen(command, env=environment, text=True)
+    return process, int(wait_until(lambda: port_file.exists() and port_file.read_text(), "gunicorn"))
+
+
+def ask(port: int, milliseconds: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/?{milliseconds}", timeout=30) as response:
+        return int(response.read())
+
+
+def test_slow_calls_of_one_worker_take_the_time_of_one(port: int) -> None:
+    assert ask(port, 1) == 1
+    with ThreadPoolExecutor(50) as pool:
+        start = time.monotonic()
+        assert list(pool.map(lambda _: ask(port, 2000), range(50))) == [2000] * 50
+        assert time.monotonic() - start < 8
