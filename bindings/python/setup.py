@@ -6,14 +6,19 @@ its sources along, copied when it is made; they are never tracked twice.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+from setuptools.command.egg_info import egg_info
 from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
@@ -40,13 +45,38 @@ def version() -> str:
     return ".".join(numbers)
 
 
+def outside() -> str:
+    """A folder for what is made on the way to a wheel, so that nothing of it is left beside the sources."""
+    folder = tempfile.mkdtemp(prefix="nearcall-build-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class Build(build):
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.build_base = outside()
+
+
+class EggInfo(egg_info):
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        # A source distribution takes its own along, from beside the sources.
+        if "sdist" not in sys.argv:
+            self.egg_base = outside()
+
+
 class BuildExtension(build_ext):
     """Adds libnearcall's sources by absolute path: relative ones with two dots
     would put their objects outside the build folder."""
 
     def build_extension(self, ext: Extension) -> None:
-        ext.sources = sorted(ext.sources) + sorted(str(path) for path in (libnearcall() / "src").glob("*.c"))
-        super().build_extension(ext)
+        own = ext.sources
+        ext.sources = sorted(own) + sorted(str(path) for path in (libnearcall() / "src").glob("*.c"))
+        try:
+            super().build_extension(ext)
+        finally:
+            ext.sources = own  # other commands look at them too, and take no absolute paths
 
 
 class SourceDistribution(sdist):
@@ -88,5 +118,11 @@ setup(
             py_limited_api=True,
         )
     ],
-    cmdclass={"build_ext": BuildExtension, "sdist": SourceDistribution, "bdist_wheel": Wheel},
+    cmdclass={
+        "build": Build,
+        "build_ext": BuildExtension,
+        "egg_info": EggInfo,
+        "sdist": SourceDistribution,
+        "bdist_wheel": Wheel,
+    },
 )

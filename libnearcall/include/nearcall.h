@@ -459,6 +459,11 @@ NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
 NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_call_id *ret_call);
 
+/* How many further requests the server takes over this connection at once; with 0 left the
+ * next ones wait in line. For who has several handles, and looks for one with room. UINT32_MAX where there is no
+ * limit, or no connection yet that would know it. */
+NEARCALL_API uint32_t nearcall_room(const nearcall_client *client);
+
 /* Waits for one call, whatever order replies arrive in. The call is finished
  * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned: then wait
  * for it again. ret_reply may be NULL. The reply to a nearcall_find_begin() is

@@ -146,6 +146,18 @@ NEARCALL_API int nearcall_process(nearcall_client *client)
     return nc_leave(client, process(client));
 }
 
+NEARCALL_API uint32_t nearcall_room(const nearcall_client *client)
+{
+    if (!is_usable(client) || nc_forked(&client->guard) || !nc_connection_usable(client))
+        return UINT32_MAX;
+    uint32_t allowed = client->connection.welcome.calls_in_flight_max;
+    if (allowed == 0)
+        return UINT32_MAX;
+    if (client->calls.pending.first || !nc_connection_has_room(client))
+        return 0;
+    return allowed - client->connection.unanswered;
+}
+
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)
 {
     const struct nc_call *first = is_usable(client) ? client->calls.finished.first : NULL;

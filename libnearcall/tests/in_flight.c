@@ -138,8 +138,11 @@ static void functions_outlive_their_calls(void)
     nearcall_reply reply;
     script_start(&script, answer_late, NULL);
     nearcall_client *client = test_open(script.address, 0);
+    CHECK(nearcall_room(client) == UINT32_MAX); /* not connected */
     nearcall_function *function = test_find(client, "f");
+    CHECK_INT(nearcall_room(client), ALLOWED);
     give_all_up(client, function);
+    CHECK_INT(nearcall_room(client), 0);
     CHECK_CALL(client, nearcall_ping(client, 20000, NULL), NEARCALL_OK);
     CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 50, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
@@ -150,6 +153,8 @@ static void functions_outlive_their_calls(void)
     CHECK(reply.bytes == 4 && memcmp(reply.data, "last", 4) == 0);
     CHECK_CALL(client, nearcall_wait(client, first, &reply), NEARCALL_OK);
     CHECK(reply.bytes == 5 && memcmp(reply.data, "first", 5) == 0);
+    CHECK_INT(nearcall_room(client), ALLOWED - 1); /* one that was given up is not answered yet */
+    CHECK(nearcall_room(NULL) == UINT32_MAX);
     nearcall_close(client);
     script_end(&script);
 }

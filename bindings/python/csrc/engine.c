@@ -322,6 +322,16 @@ static PyObject *engine_watch(PyObject *self, PyObject *Py_UNUSED(unused))
     return leave(engine, channel, 0, result);
 }
 
+static PyObject *engine_has_room(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_engine *engine = (core_engine *)self;
+    core_channel *channel = enter(engine);
+
+    if (channel == NULL)
+        return NULL;
+    return leave(engine, channel, 0, PyBool_FromLong(nearcall_room(channel->handle) > 0));
+}
+
 static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
@@ -373,6 +383,7 @@ static PyMethodDef engine_methods[] = {
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished."},
     {"watch", engine_watch, METH_NOARGS, "watch($self, /)\n--\n\nWhat to wait for: (descriptor, inode, events, milliseconds)."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
+    {"has_room", engine_has_room, METH_NOARGS, "has_room($self, /)\n--\n\nWhether the server takes another request on the connection at once."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},
     {"close", engine_close, METH_NOARGS, "close($self, /)\n--\n\nClose the connection for good."},

@@ -29,8 +29,6 @@ class Lane:
         self.engine = engine
         self.places = 0
         """Calls that are on it: from before they are begun until they have ended."""
-        self.gave_up = False
-        """Whether a call was given up on it, whose function may still run."""
         self._runtime = runtime
         self._generation = _core.fork_generation()
         self._waiters: dict[int, Future] = {}
@@ -38,10 +36,6 @@ class Lane:
         self._watched = _NOT_WATCHED
         self._timer: Timer | None = None
         self._timer_at = math.inf
-
-    def carries_others(self) -> bool:
-        """Whether a refusal of one call may be for what else the connection carries."""
-        return self.gave_up or self.places > 1
 
     async def result(self, begin: Callable[[], int]) -> Any:
         """Begins a call, and returns or raises what became of it."""
@@ -84,7 +78,6 @@ class Lane:
         return self._generation == _core.fork_generation() and self._runtime.is_alive()
 
     def _give_up(self, number: int) -> None:
-        self.gave_up = True
         self.engine.cancel(number)
         self._watch()
 
@@ -103,7 +96,6 @@ class Lane:
             if error is None:
                 future.set_result(result)
             else:
-                self.gave_up |= isinstance(error, TimeoutError)
                 future.set_exception(error)
         self._watch()
 

@@ -19,15 +19,14 @@ from nearcall._errors import (
     DeadlineExceeded,
     InvalidArgument,
     NearcallError,
-    ResourceExhausted,
     Unimplemented,
 )
 from nearcall._lane import Lane
 from nearcall._runtime import Future, Runtime
 
-_PLACES_MAX = 64
-"""Calls on one connection: what a handle of libnearcall holds."""
-_LANES_MAX = 64
+_PLACES_MAX = 256
+"""Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
+_LANES_MAX = 32
 _MILLISECOND = 0.001
 _Result = TypeVar("_Result")
 
@@ -85,7 +84,7 @@ class LoopEngine:
         """Lets others run for a time."""
         runtime = self._bind()
         over = runtime.future()
-        timer = runtime.call_later(seconds, lambda: over.done() or over.set_result(None))
+        timer = runtime.call_later(seconds, lambda: _settle(over, None))
         try:
             await over
         finally:
@@ -105,8 +104,8 @@ class LoopEngine:
             engine.close()
         # Those that have no place yet try to begin, and hear that it is closed.
         for turn in self._queue:
-            if not turn.done() and self._runtime is not None and self._runtime.is_alive():
-                turn.set_result(lanes[0])
+            if self._runtime is not None and self._runtime.is_alive():
+                _settle(turn, lanes[0])
 
     # ---- One call on one connection ----
 
@@ -127,24 +126,15 @@ class LoopEngine:
     # ---- Places ----
 
     async def _on_some_lane(self, use: Callable[[Lane], Awaitable[_Result]], deadline: float) -> _Result:
-        tried: list[Lane] = []
-        while True:
-            lane = await self._take_place(tried, deadline)
-            try:
-                return await use(lane)
-            except ResourceExhausted as error:
-                # Where a server counts functions that still run though nobody waits for
-                # them any more, another connection has room.
-                refused_for_others = error.outcome is Outcome.NOT_EXECUTED and lane.carries_others()
-                tried.append(lane)
-                if not refused_for_others or len(tried) == _LANES_MAX:
-                    raise
-            finally:
-                self._give_place(lane)
+        lane = await self._take_place(deadline)
+        try:
+            return await use(lane)
+        finally:
+            self._give_place(lane)
 
-    async def _take_place(self, tried: list[Lane], deadline: float) -> Lane:
+    async def _take_place(self, deadline: float) -> Lane:
         runtime = self._bind()
-        lane = self._free_lane(runtime, tried) if not self._queue else None
+        lane = self._free_lane(runtime) if not self._queue else None
         if lane is not None:
             lane.places += 1
             return lane
@@ -152,9 +142,9 @@ class LoopEngine:
         self._queue.append(turn)
         timer = None
         if deadline != math.inf:
-            timer = runtime.call_later(_seconds_left(deadline), lambda: turn.done() or turn.set_result(None))
+            timer = runtime.call_later(_seconds_left(deadline), lambda: _settle(turn, None))
         try:
-            lane = await turn
+            place: Lane | None = await turn
         except BaseException:
             if turn.done() and not turn.cancelled() and turn.result() is not None:
                 self._give_place(turn.result())
@@ -162,20 +152,21 @@ class LoopEngine:
         finally:
             if timer is not None:
                 timer.cancel()
-        if lane is None:
+        if place is None:
             raise DeadlineExceeded(
                 "the deadline passed while the call waited for earlier ones of this client",
                 Code.DEADLINE_EXCEEDED,
                 Outcome.NOT_EXECUTED,
             )
-        return lane
+        return place
 
-    def _free_lane(self, runtime: Runtime, tried: list[Lane]) -> Lane | None:
+    def _free_lane(self, runtime: Runtime) -> Lane | None:
+        """One whose server takes the call at once, a further one, or one on which it waits in line."""
         for lane in self._lanes:
-            if lane.places < _PLACES_MAX and lane not in tried:
+            if lane.places < _PLACES_MAX and lane.engine.has_room():
                 return lane
         if len(self._lanes) == _LANES_MAX:
-            return None
+            return next((lane for lane in self._lanes if lane.places < _PLACES_MAX), None)
         if len(self._engines) == len(self._lanes):
             self._engines.append(self._make_engine())
         lane = Lane(self._engines[len(self._lanes)], runtime)
@@ -209,6 +200,11 @@ class LoopEngine:
         self._lanes = []
         self._queue = deque()
         return self._runtime
+
+
+def _settle(future: Future, result: object) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
 def _seconds_left(deadline: float) -> float:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eventlet import hubs, patcher
-from eventlet.event import Event
+from eventlet import hubs, patcher  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from eventlet.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall._green import GreenClient, GreenFuture, kind_for
 
@@ -32,7 +32,6 @@ class _Hub:
     """The hub of a thread, as nearcall._runtime.Runtime."""
 
     survives_fork = False
-    poller = staticmethod(patcher.original("select").epoll)
 
     def __init__(self, token: Any) -> None:
         self._hub = token
@@ -47,6 +46,9 @@ class _Hub:
 
     def is_running(self) -> bool:
         return True
+
+    def poller(self) -> Any:
+        return patcher.original("select").epoll()
 
     def future(self) -> GreenFuture:
         return GreenFuture(_Event())

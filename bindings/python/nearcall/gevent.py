@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gevent
+import gevent  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from gevent import monkey
-from gevent.event import Event
+from gevent.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall._green import GreenClient, GreenFuture, kind_for
 
@@ -43,7 +43,6 @@ class _Hub:
     """The hub of a thread, as nearcall._runtime.Runtime."""
 
     survives_fork = True
-    poller = staticmethod(monkey.get_original("select", "epoll"))
 
     def __init__(self, token: Any) -> None:
         self._hub = token
@@ -58,6 +57,9 @@ class _Hub:
 
     def is_running(self) -> bool:
         return True
+
+    def poller(self) -> Any:
+        return monkey.get_original("select", "epoll")()
 
     def future(self) -> GreenFuture:
         return GreenFuture(Event())

@@ -94,9 +94,10 @@ def test_calls_after_others_have_timed_out(start_server: Callable[..., Server], 
     async def main() -> None:
         async with AsyncClient(server.address) as go:
             assert await go.one() == 1
-            lost = await asyncio.gather(*(go.block(4000, timeout=0.2) for _ in range(150)), return_exceptions=True)
+            lost = await asyncio.gather(*(go.block(6000, timeout=0.2) for _ in range(150)), return_exceptions=True)
             assert {type(error) for error in lost} == {nearcall.DeadlineExceeded}
-            assert await asyncio.gather(*(go.add(n, 1) for n in range(300))) == [n + 1 for n in range(300)]
+            quick = (go.add(n, 1, timeout=2.5) for n in range(300))
+            assert await asyncio.gather(*quick) == [n + 1 for n in range(300)]
 
     run(main)
     server.stop(signal.SIGKILL)

@@ -49,7 +49,7 @@ class Broken:
 
 
 NOW = datetime.datetime.now(datetime.UTC)
-VALUE = {"a": [1, 2.5, None, True, "text", b"bytes"], "b": {"c": [NOW, datetime.timedelta(1)]}}
+VALUE = {"a": [1, 2.5, None, True, "text", b"bytes"], "b": {"c": [NOW, 1.5]}}
 WORK: dict[str, Callable[[Client], Any]] = {
     "ack": lambda c: c.ack(0, 1),
     "call with names": lambda c: c.call("divmod", b=2, a=7, timeout=5),

@@ -62,3 +62,58 @@ def test_source_distribution_builds_by_itself(sdist: Path, tmp_path: Path) -> No
 
 def test_nothing_of_libnearcall_is_tracked_twice() -> None:
     assert not (SOURCE / "libnearcall").exists()
+
+
+def files_of(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def install(source: Path, *options: str) -> None:
+    command = [
+        sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-build-isolation", "--no-deps",
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if name not in ("NEARCALL_SOURCE", "PYTHONPATH")}
+    done = subprocess.run(
+        [*command, *options, str(source)], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def where_imported(folder: Path) -> str:
+    """Where a program finds the package when a folder's packages are added, as those of a site are."""
+    code = (
+        "import site, sys; site.addsitedir(sys.argv[1]); import nearcall; "
+        "print(nearcall.library_version(), nearcall.__file__)"
+    )
+    command = [sys.executable, "-S", "-c", code, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={}, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The repository as far as the binding is built from it."""
+    folder = tmp_path / "checkout"
+    for part in ("bindings/python", "libnearcall/include", "libnearcall/src"):
+        ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info", "*.so")
+        shutil.copytree(REPOSITORY / part, folder / part, ignore=ignored)
+    shutil.copy(REPOSITORY / "LICENSE", folder / "LICENSE")
+    return folder
+
+
+def test_installing_into_a_folder_leaves_nothing_beside_the_sources(checkout: Path, tmp_path: Path) -> None:
+    before = files_of(checkout)
+    install(checkout / "bindings" / "python", "--target", str(tmp_path / "target"))
+    assert files_of(checkout) == before
+    assert where_imported(tmp_path / "target") == str(tmp_path / "target" / "nearcall" / "__init__.py")
+
+
+def test_editable_installation(checkout: Path, tmp_path: Path) -> None:
+    """Only the extension lies beside the sources then, where Python finds it."""
+    before = files_of(checkout)
+    source = checkout / "bindings" / "python"
+    install(source, "--prefix", str(tmp_path / "prefix"), "--editable")
+    assert {Path(name).name for name in files_of(checkout) - before} == {"_core.abi3.so"}
+    (packages,) = (tmp_path / "prefix").glob("lib*/python*/site-packages")
+    assert where_imported(packages) == str(source / "nearcall" / "__init__.py")
