@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
@@ -39,7 +40,7 @@ func (c *Client) Call(ctx context.Context, name string, result any, args ...any)
 func (c *Client) call(ctx context.Context, name string, fixed *usage, result any, args []any) error {
 	r := c.take()
 	defer c.give(r)
-	if failure := r.useTypes(result, args); failure != nil {
+	if failure := r.useTypes(name, result, args); failure != nil {
 		return failure
 	}
 	if fixed != nil {
@@ -75,21 +76,29 @@ func badArgument(index int, err error) *status.Error {
 	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
 }
 
-// useTypes notes what the program passes, and where it wants the result.
-func (r *call) useTypes(result any, args []any) *status.Error {
-	types := &r.dynamic.types
-	types.result, types.arguments = nil, types.arguments[:0]
+// useTypes notes what the program passes, and where it wants the result. When that is
+// what the call was used for last, it is still bound.
+func (r *call) useTypes(name string, result any, args []any) *status.Error {
+	var place reflect.Type
 	if _, none := result.(*None); result != nil && !none {
 		pointer := reflect.ValueOf(result)
 		if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
 			return notExecuted(status.InvalidArgument, "the place for the result is a %T; pass a pointer", result)
 		}
-		types.result = pointer.Type().Elem()
+		place = pointer.Type().Elem()
 	}
-	for _, arg := range args {
-		types.arguments = append(types.arguments, reflect.TypeOf(arg))
+	types := &r.dynamic.types
+	changed := r.dynamicOf != name || types.result != place || len(types.arguments) != len(args)
+	types.result, types.arguments = place, slices.Grow(types.arguments[:0], len(args))[:len(args)]
+	for i, arg := range args {
+		t := reflect.TypeOf(arg)
+		changed = changed || types.arguments[i] != t
+		types.arguments[i] = t
 	}
-	r.usage = &r.dynamic
+	if changed {
+		r.dynamic.bound.Store(nil)
+	}
+	r.dynamicOf, r.usage = name, &r.dynamic
 	return nil
 }
 
@@ -151,7 +160,8 @@ func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *Function, 
 	r := c.take()
 	defer c.give(r)
 	if by != nil {
-		r.dynamic.encodedBy, r.usage = by, &r.dynamic
+		r.dynamic.encodedBy, r.dynamicOf, r.usage = by, "", &r.dynamic
+		r.dynamic.bound.Store(nil)
 	}
 	r.reply, r.replyStart = dst, len(dst)
 	failure := c.exchange(ctx, r, wire.Request, codec, name, payload)

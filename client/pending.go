@@ -71,8 +71,10 @@ type call struct {
 	failure    *status.Error
 	roundTrip  time.Duration // of a ping
 
-	// dynamic is the usage of calls whose types are seen when they are made.
-	dynamic usage
+	// dynamic is the usage of calls whose types are seen when they are made, kept
+	// between uses with the name of the function that it was of.
+	dynamic   usage
+	dynamicOf string
 
 	// Buffers of typed calls, kept between uses.
 	request []byte

@@ -89,7 +89,7 @@ func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) fun
 func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx context.Context, args ...any) (R, error) {
 	var fixed *usage
 	if len(options) > 0 {
-		fixed = &usage{fixed: true}
+		fixed = new(usage)
 	}
 	for _, option := range options {
 		option(fixed)
@@ -136,7 +136,7 @@ type values[Arguments, R any] struct {
 }
 
 func newMethod[Arguments, R any](c *Client, name string, options []FuncOption, params ...param[Arguments]) *method[Arguments, R] {
-	m := &method[Arguments, R]{client: c, name: name, params: params, usage: usage{fixed: true}}
+	m := &method[Arguments, R]{client: c, name: name, params: params}
 	for _, param := range params {
 		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
 	}

@@ -22,9 +22,7 @@ type usage struct {
 	// stub is set where the types were generated.
 	stub *stub
 
-	// fixed: the usage is of one function for ever; bound is then the one that it
-	// was found to fit last.
-	fixed bool
+	// bound is the function that the usage was found to fit last.
 	bound atomic.Pointer[describedFunction]
 }
 
@@ -135,7 +133,7 @@ func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, 
 	if r.refusal != nil && r.refusedHash == f.Hash {
 		return r.refusal, true
 	}
-	if r.usage.fixed {
+	if r.usage.encodedBy == nil {
 		r.usage.bound.Store(f)
 	}
 	r.function = f
