@@ -23,11 +23,17 @@ static void invoke_and_return(pTHX_ I32 ax, ncp_invocation *call)
     ncp_return_reply(aTHX_ ax, call, &reply);
 }
 
+/* For what runs user code and then still needs the object. */
+static void keep_self(pTHX_ SV *self)
+{
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(self)));
+}
+
 /* The body of every function object: the function is found once and kept. */
 XS_INTERNAL(call_callable)
 {
     dXSARGS;
-    ncp_callable *callable = (ncp_callable *)CvXSUBANY(cv).any_ptr;
+    ncp_callable *callable = ncp_callable_of(cv);
     ncp_invocation call = invocation(aTHX_ &callable->view, (SV *)cv, callable->name, ax, items);
 
     call.function = callable->function;
@@ -77,30 +83,25 @@ MODULE = Nearcall    PACKAGE = Nearcall
 PROTOTYPES: DISABLE
 
 SV *
-_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, SV *server_users, SV *name)
+_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, UV calls_in_flight_max, SV *server_users, SV *name, bool json_booleans)
   PREINIT:
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     ncp_handle *handle;
-    int r;
   CODE:
-    options.timeout_ms = SvIV(timeout_ms);
+    options.timeout_ms = SvIV(timeout_ms) ? SvIV(timeout_ms) : NC_CALL_TIMEOUT_MS;
     options.connect_timeout_ms = SvIV(connect_timeout_ms);
     options.flags = flags | NEARCALL_INTERRUPTIBLE;
     options.frame_bytes_max = frame_bytes_max;
     options.attempts_max = attempts_max;
+    options.calls_in_flight_max = calls_in_flight_max;
     options.server_user_ids = (const uint32_t *)SvPV_nolen(server_users);
     options.server_user_ids_count = (uint32_t)(SvCUR(server_users) / sizeof(uint32_t));
     options.name = SvOK(name) ? SvPVutf8_nolen(name) : NULL;
     handle = ncp_handle_new(aTHX);
     RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
     sv_2mortal(RETVAL);
-    handle->nonblocking = (flags & NEARCALL_NONBLOCKING) != 0;
-    handle->attempts_max = attempts_max ? attempts_max : NC_ATTEMPTS_MAX;
-    handle->embedded = strnEQ(address, "embed:", 6);
-    handle->block_signals = (flags & NEARCALL_BLOCK_SIGNALS) != 0;
-    r = nearcall_open(&handle->client, address, &options);
-    if (r != NEARCALL_OK)
-        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));
+    handle->json_booleans = json_booleans;
+    ncp_handle_open(aTHX_ handle, address, &options);
     SvREFCNT_inc_simple_void_NN(RETVAL);
   OUTPUT:
     RETVAL
@@ -141,12 +142,15 @@ begin(ncp_view *self, SV *name, ...)
 SV *
 with(ncp_view *self, ...)
   PREINIT:
+    HV *stash;
     int64_t timeout_ms;
   CODE:
+    stash = SvSTASH(SvRV(ST(0)));
+    keep_self(aTHX_ ST(0));
     if (items != 3 || strNE(SvPV_nolen(ST(1)), "timeout"))
         croak("Nearcall: with takes timeout => SECONDS, and nothing else");
     timeout_ms = ncp_timeout_ms(aTHX_ ST(2));
-    RETVAL = ncp_view_new(aTHX_ SvSTASH(SvRV(ST(0))), self->handle, timeout_ms);
+    RETVAL = ncp_view_new(aTHX_ stash, self->handle, timeout_ms);
   OUTPUT:
     RETVAL
 
@@ -154,6 +158,7 @@ SV *
 function(ncp_view *self, SV *name)
   CODE:
     (void)ncp_view_client(aTHX_ self);
+    keep_self(aTHX_ ST(0));
     RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
   OUTPUT:
     RETVAL
@@ -222,6 +227,7 @@ process(ncp_view *self)
     SSize_t count, i;
   PPCODE:
     (void)ncp_view_client(aTHX_ self);
+    keep_self(aTHX_ ST(0));
     finished = ncp_process(aTHX_ self->handle);
     count = av_len(finished) + 1;
     SPAGAIN;

@@ -13,12 +13,15 @@ SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index)
     return element ? *element : &PL_sv_undef;
 }
 
+/* The name may be that of the function, which closing the handle frees. */
 void ncp_keep_object(pTHX_ ncp_invocation *call)
 {
     if (call->object_kept)
         return;
     call->object_kept = true;
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    if (call->name && !ncp_has_code(call->name))
+        call->name = ncp_mortal_copy(aTHX_ call->name);
 }
 
 void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
@@ -99,11 +102,20 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
     return function;
 }
 
-/* A name that no signal handler can change while it is looked up. */
-static SV *stable_name(pTHX_ SV *name)
+SV *ncp_plain_text(pTHX_ SV *value)
 {
-    SvGETMAGIC(name);
-    return ncp_mortal_copy(aTHX_ name);
+    return sv_2mortal(newSVpvf("%" SVf, SVfARG(value)));
+}
+
+/* A name's code runs here, before anything else is done. */
+void ncp_settle_name(pTHX_ ncp_invocation *call)
+{
+    if (LIKELY(!ncp_has_code(call->name)))
+        return;
+    ncp_keep_object(aTHX_ call);
+    call->name = ncp_plain_text(aTHX_ call->name);
+    if (!call->handle->client)
+        croak("Nearcall: the handle was closed by the code of a function's name");
 }
 
 bool ncp_find_known(pTHX_ ncp_invocation *call)
@@ -119,9 +131,10 @@ void ncp_find(pTHX_ ncp_invocation *call)
 {
     nearcall_function *found;
 
+    ncp_settle_name(aTHX_ call);
     if (ncp_find_known(aTHX_ call))
         return;
-    call->name = stable_name(aTHX_ call->name);
+    call->name = ncp_mortal_copy(aTHX_ call->name); /* signal handlers may change it */
     found = ncp_find_waiting(aTHX_ call);
     Newxz(call->function, 1, ncp_function);
     call->function->name = newSVsv(call->name);
@@ -199,7 +212,10 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
     SV *argument = ncp_argument(aTHX_ call, 0);
     SV *bytes;
 
-    SvGETMAGIC(argument);
+    if (ncp_has_code(argument)) {
+        ncp_keep_object(aTHX_ call);
+        SvGETMAGIC(argument);
+    }
     bytes = ncp_mortal_copy(aTHX_ argument);
     if (!SvOK(bytes) || SvROK(bytes))
         croak("Nearcall: call_raw takes a function's name and a string of bytes");
@@ -215,14 +231,19 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
 void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
     ncp_handle *handle = call->handle;
-    SV *bytes = stable_bytes(aTHX_ call);
+    nearcall_client *client;
+    SV *bytes;
     STRLEN name_bytes;
-    const char *name = SvPVutf8(call->name = stable_name(aTHX_ call->name), name_bytes);
-    nearcall_client *client = handle->client;
+    const char *name;
     int r;
 
+    ncp_settle_name(aTHX_ call);
+    bytes = stable_bytes(aTHX_ call);
+    client = handle->client;
     if (!client)
         croak("Nearcall: the handle was closed by the argument's own code");
+    call->name = ncp_mortal_copy(aTHX_ call->name);
+    name = SvPVutf8(call->name, name_bytes);
     if (strlen(name) != name_bytes)
         croak("Nearcall: a function's name holds no NUL");
     handle->requests++;
@@ -314,7 +335,7 @@ static void return_single(pTHX_ I32 ax, const ncp_invocation *call, const ncp_pl
                           const nearcall_reply *reply)
 {
     SV *error = NULL;
-    SV *result = ncp_decode_single(aTHX_ call->handle->client, call->function->name, plan, reply,
+    SV *result = ncp_decode_single(aTHX_ call->handle, call->function->name, plan, reply,
                                    &error);
 
     if (!result)
@@ -326,7 +347,7 @@ static void return_several(pTHX_ I32 ax, const ncp_invocation *call, const ncp_p
                            const nearcall_reply *reply)
 {
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, plan, reply,
+    AV *results = ncp_decode_results(aTHX_ call->handle, call->function->name, plan, reply,
                                      &error);
 
     if (!results)

@@ -6,7 +6,7 @@
 
 typedef struct decoder {
     nearcall_reader reader;
-    nearcall_client *client; /* whose reply it is; NULL: no files came with it */
+    ncp_handle *handle; /* whose reply it is; NULL: no files came with it */
     int depth;
     const char *expected; /* what did not fit */
 } decoder;
@@ -36,14 +36,16 @@ static bool plausible(const decoder *d, const nearcall_value *value)
 
 /* ---- Scalars ---- */
 
-static SV *new_bool(pTHX_ int truth)
+static SV *new_bool(pTHX_ const decoder *d, int truth)
 {
+    if (d->handle && d->handle->json_booleans)
+        return newSVsv(ncp_boolean(aTHX_ d->handle, truth != 0));
     return newSVsv(truth ? &PL_sv_yes : &PL_sv_no);
 }
 
 static SV *decode_bool(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
-    return value->type == NEARCALL_BOOL ? new_bool(aTHX_ value->as.boolean) : misfit(d, type->name);
+    return value->type == NEARCALL_BOOL ? new_bool(aTHX_ d, value->as.boolean) : misfit(d, type->name);
 }
 
 static SV *decode_integer(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
@@ -124,8 +126,8 @@ static SV *decode_file(pTHX_ decoder *d, const ncp_type *type, const nearcall_va
 {
     int fd = -1;
 
-    if (value->type == NEARCALL_FILE && d->client)
-        fd = nearcall_take_file(d->client, value->as.integer);
+    if (value->type == NEARCALL_FILE && d->handle)
+        fd = nearcall_take_file(d->handle->client, value->as.integer);
     if (fd < 0)
         return misfit(d, type->name);
     return ncp_new_file(aTHX_ fd, type->kind == NCP_CONNECTION ? NCP_SOCKET_CLASS : NULL);
@@ -247,7 +249,7 @@ static SV *decode_any(pTHX_ decoder *d, const nearcall_value *value)
 {
     switch (value->type) {
     case NEARCALL_NIL: return newSV(0);
-    case NEARCALL_BOOL: return new_bool(aTHX_ value->as.boolean);
+    case NEARCALL_BOOL: return new_bool(aTHX_ d, value->as.boolean);
     case NEARCALL_INT: return newSViv((IV)value->as.integer);
     case NEARCALL_UINT: return newSVuv((UV)value->as.unsigned_integer);
     case NEARCALL_FLOAT: return newSVnv(value->as.real);
@@ -366,21 +368,21 @@ static SV *decode_result(pTHX_ decoder *d, SV *function_name, const ncp_type *ty
     return result;
 }
 
-SV *ncp_decode_single(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error)
 {
-    decoder d = { .client = client };
+    decoder d = { .handle = handle };
 
     if (!begin_results(aTHX_ &d, function_name, plan, reply, ret_error))
         return NULL;
     return decode_result(aTHX_ &d, function_name, plan->results[0], ret_error);
 }
 
-AV *ncp_decode_results(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+AV *ncp_decode_results(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
                        const nearcall_reply *reply, SV **ret_error)
 {
     AV *results = (AV *)sv_2mortal((SV *)newAV());
-    decoder d = { .client = client };
+    decoder d = { .handle = handle };
     U32 i;
 
     if (reply->codec == NEARCALL_CODEC_RAW) {

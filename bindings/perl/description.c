@@ -29,12 +29,13 @@ static bool is_described(const ncp_invocation *call, const char *name, STRLEN by
 SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error)
 {
     const ncp_function *function = call->function;
-    uint32_t revision = function && function->plan ? function->plan->revision : 0;
+    uint32_t revision;
     STRLEN bytes;
     const char *name;
 
-    if (revision == 0 || !call->handle->client)
+    if (!call->handle->client || !function || !function->plan) /* closing frees functions */
         return error;
+    revision = function->plan->revision;
     call->handle->requests++;
     name = SvPVutf8(function->name, bytes);
     (void)nearcall_process(call->handle->client); /* notices that the connection has ended */

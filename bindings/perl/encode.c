@@ -8,133 +8,80 @@ static const ncp_type string_type = { .kind = NCP_STRING, .name = "string" };
 static const ncp_type bool_type = { .kind = NCP_BOOL, .name = "bool" };
 static const ncp_type time_type = { .kind = NCP_TIME, .name = "time" };
 
-static void encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 
-/* ---- Lists, maps, structs ---- */
+/* ---- Lists and maps ---- */
 
-static void descend(pTHX_ ncp_encoder *e, ncp_path *node)
-{
-    if (++e->depth > NCP_RECURSION_MAX)
-        ncp_refuse_because(aTHX_ e, "the value is nested too deeply, or contains itself");
-    node->parent = e->path;
-    e->path = node;
-}
-
-static void ascend(ncp_encoder *e, const ncp_path *node)
-{
-    e->path = node->parent;
-    e->depth--;
-}
+#define VALUES_BETWEEN_CHECKS 1024 /* whether there is still room */
 
 static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
 {
-    AV *plain = ncp_plain_array(aTHX_ e, array);
-    SSize_t count = av_len(plain) + 1;
-    ncp_path node = { 0 };
+    ncp_node node = { 0 };
+    U32 runs;
 
-    descend(aTHX_ e, &node);
-    nearcall_put_array(e->client, (uint32_t)count);
-    for (node.index = 0; node.index < count; node.index++) {
-        SV **element = av_fetch(plain, node.index, 0);
-        encode_value(aTHX_ e, type, element ? *element : &PL_sv_undef);
+    ncp_list_begin(aTHX_ e, &node, array);
+    nearcall_put_array(e->client, (uint32_t)node.count);
+    ncp_enter(aTHX_ e, &node);
+    runs = e->runs;
+    for (; node.index < node.count; node.index++) {
+        SV *element = ncp_list_value(aTHX_ &node);
+        ncp_encode_value(aTHX_ e, type, element ? element : &PL_sv_undef);
+        ncp_free_temporaries(aTHX_ e, &runs);
+        if (node.index % VALUES_BETWEEN_CHECKS == VALUES_BETWEEN_CHECKS - 1)
+            ncp_check_room(aTHX_ e);
     }
-    ascend(e, &node);
+    ncp_leave(e, &node);
 }
 
 static void encode_list(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    AV *array = (AV *)ncp_dereference(aTHX_ e, value, to_av_amg, SVt_PVAV);
+    SV *data = ncp_as_data(aTHX_ e, value);
+    AV *array = (AV *)ncp_dereference(aTHX_ e, data, to_av_amg, SVt_PVAV);
 
     if (!array)
         ncp_refuse(aTHX_ e, type, value);
     put_elements(aTHX_ e, type->element, array);
 }
 
+static void begin_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
+{
+    if (UNLIKELY(ncp_is_tied(hash))) {
+        ncp_tied_pairs(aTHX_ e, node, hash);
+        nearcall_put_map(e->client, (uint32_t)(node->count / 2));
+    } else {
+        ncp_hash_begin(node, hash);
+        nearcall_put_map(e->client, (uint32_t)HvUSEDKEYS(hash));
+    }
+    ncp_enter(aTHX_ e, node);
+}
+
 static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_type *type, HV *hash)
 {
-    HV *plain = ncp_plain_hash(aTHX_ e, hash);
-    ncp_path node = { 0 };
-    HE *entry;
+    ncp_node node = { 0 };
+    U32 pairs = 0;
+    SV *value;
+    U32 runs;
 
-    descend(aTHX_ e, &node);
-    nearcall_put_map(e->client, (uint32_t)HvUSEDKEYS(plain));
-    hv_iterinit(plain);
-    while ((entry = hv_iternext(plain)) != NULL) {
-        node.name = hv_iterkeysv(entry);
+    begin_pairs(aTHX_ e, &node, hash);
+    runs = e->runs;
+    while (ncp_hash_next(aTHX_ &node, &value)) {
         encode_fetched(aTHX_ e, key_type, node.name);
-        encode_value(aTHX_ e, type, HeVAL(entry));
+        ncp_encode_value(aTHX_ e, type, value);
+        ncp_free_temporaries(aTHX_ e, &runs);
+        if (++pairs % VALUES_BETWEEN_CHECKS == 0)
+            ncp_check_room(aTHX_ e);
     }
-    ascend(e, &node);
+    ncp_leave(e, &node);
 }
 
 static void encode_map(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    HV *hash = (HV *)ncp_dereference(aTHX_ e, value, to_hv_amg, SVt_PVHV);
+    SV *data = ncp_as_data(aTHX_ e, value);
+    HV *hash = (HV *)ncp_dereference(aTHX_ e, data, to_hv_amg, SVt_PVHV);
 
     if (!hash)
         ncp_refuse(aTHX_ e, type, value);
     put_pairs(aTHX_ e, type->key, type->element, hash);
-}
-
-static bool is_field(pTHX_ const ncp_struct *structure, SV *key)
-{
-    U32 i;
-
-    for (i = 0; i < structure->fields_count; i++)
-        if (sv_eq(structure->fields[i].name, key))
-            return true;
-    return false;
-}
-
-static void refuse_unknown_field(pTHX_ ncp_encoder *e, const ncp_struct *structure, HV *hash)
-    __attribute__((noreturn));
-
-static void refuse_unknown_field(pTHX_ ncp_encoder *e, const ncp_struct *structure, HV *hash)
-{
-    SV *message = ncp_place(aTHX_ e);
-    SV *unknown = &PL_sv_undef;
-    HE *entry;
-    U32 i;
-
-    hv_iterinit(hash);
-    while ((entry = hv_iternext(hash)) != NULL)
-        if (!is_field(aTHX_ structure, unknown = hv_iterkeysv(entry)))
-            break;
-    sv_catpvf(message, ": %" SVf " has no field \"%" SVf "\"; it has",
-              SVfARG(structure->name), SVfARG(unknown));
-    for (i = 0; i < structure->fields_count; i++)
-        sv_catpvf(message, "%s %" SVf, i ? "," : "", SVfARG(structure->fields[i].name));
-    ncp_throw_invalid(aTHX_ e->call, message);
-}
-
-/* All keys are taken for fields; if fewer were found, one of them is none. */
-static void encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
-{
-    const ncp_struct *structure = type->structure;
-    HV *hash = (HV *)ncp_dereference(aTHX_ e, value, to_hv_amg, SVt_PVHV);
-    U32 count, found = 0, i;
-    ncp_path node = { 0 };
-
-    if (!hash)
-        ncp_refuse(aTHX_ e, type, value);
-    hash = ncp_plain_hash(aTHX_ e, hash);
-    count = (U32)HvUSEDKEYS(hash);
-    nearcall_put_map(e->client, count);
-    for (i = 0; i < structure->fields_count; i++) {
-        const ncp_field *field = &structure->fields[i];
-        HE *entry = hv_fetch_ent(hash, field->name, 0, SvSHARED_HASH(field->name));
-        if (!entry)
-            continue;
-        found++;
-        node.name = field->name;
-        descend(aTHX_ e, &node);
-        ncp_encode_string(aTHX_ e, &string_type, field->name);
-        encode_value(aTHX_ e, field->type, HeVAL(entry));
-        ascend(e, &node);
-    }
-    if (found != count)
-        refuse_unknown_field(aTHX_ e, structure, hash);
 }
 
 static void encode_optional(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -147,16 +94,33 @@ static void encode_optional(pTHX_ ncp_encoder *e, const ncp_type *type, SV *valu
 
 /* ---- Any: the value speaks for itself ---- */
 
+/* Those of JSON::PP and its like, of Types::Serialiser and of boolean. */
+static bool is_boolean_object(pTHX_ SV *value)
+{
+    return sv_derived_from(value, "JSON::PP::Boolean")
+        || sv_derived_from(value, "Types::Serialiser::BooleanBase")
+        || sv_derived_from(value, "boolean");
+}
+
 static void encode_any_object(pTHX_ ncp_encoder *e, SV *value)
 {
-    if (sv_derived_from(value, "JSON::PP::Boolean"))
+    SV *data;
+
+    if (is_boolean_object(aTHX_ value)) {
         ncp_encode_bool(aTHX_ e, &bool_type, value);
-    else if (ncp_object_can(aTHX_ value, "epoch"))
+    } else if (ncp_object_can(aTHX_ value, "epoch")) {
         ncp_encode_time(aTHX_ e, &time_type, value);
-    else if (SvAMAGIC(value))
-        ncp_encode_string(aTHX_ e, &string_type, value);
-    else
-        ncp_refuse(aTHX_ e, &any_type, value);
+    } else if (ncp_object_can(aTHX_ value, "TO_JSON")) {
+        data = ncp_as_data(aTHX_ e, value);
+        if (ncp_object_can(aTHX_ data, "TO_JSON"))
+            ncp_refuse_because(aTHX_ e, "its method TO_JSON returned an object that has one too");
+        encode_fetched(aTHX_ e, &any_type, data);
+    } else {
+        data = ncp_unwrap(aTHX_ e, value);
+        if (SvROK(data))
+            ncp_refuse(aTHX_ e, &any_type, value);
+        ncp_encode_string(aTHX_ e, &string_type, data);
+    }
 }
 
 static void encode_any_reference(pTHX_ ncp_encoder *e, SV *value)
@@ -215,7 +179,7 @@ static const encode_function encoders[] = {
     [NCP_TIME] = ncp_encode_time,         [NCP_DURATION] = ncp_encode_duration,
     [NCP_ANY] = encode_any,           [NCP_LIST] = encode_list,
     [NCP_MAP] = encode_map,           [NCP_OPTIONAL] = encode_optional,
-    [NCP_STRUCT] = encode_struct,     [NCP_FILE] = ncp_encode_file,
+    [NCP_STRUCT] = ncp_encode_struct, [NCP_FILE] = ncp_encode_file,
     [NCP_CONNECTION] = ncp_encode_file,
 };
 
@@ -224,7 +188,7 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
     encoders[type->kind](aTHX_ e, type, value);
 }
 
-static void encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
     ncp_fetch_magic(aTHX_ e, value);
     encode_fetched(aTHX_ e, type, value);
@@ -253,19 +217,12 @@ static void check_count(pTHX_ const ncp_invocation *call, const ncp_plan *plan)
 }
 
 /* Tied arguments may call the same handle: their code runs before the request. */
-static void fetch_arguments(pTHX_ ncp_invocation *call)
+static void fetch_arguments(pTHX_ ncp_encoder *e)
 {
     I32 i;
 
-    for (i = 0; i < call->arguments_count; i++) {
-        SV *value = ncp_argument(aTHX_ call, i);
-        if (LIKELY(!SvGMAGICAL(value)))
-            continue;
-        ncp_keep_object(aTHX_ call);
-        mg_get(value);
-        if (!call->handle->client)
-            croak("Nearcall: the handle was closed by an argument's own code");
-    }
+    for (i = 0; i < e->call->arguments_count; i++)
+        ncp_fetch_magic(aTHX_ e, ncp_argument(aTHX_ e->call, i));
 }
 
 static const ncp_field *param_at(const ncp_plan *plan, I32 index)
@@ -275,35 +232,48 @@ static const ncp_field *param_at(const ncp_plan *plan, I32 index)
     return &plan->params[(U32)index < last ? (U32)index : last];
 }
 
-static void encode_arguments(pTHX_ ncp_encoder *e, const ncp_plan *plan)
+static void encode_arguments(pTHX_ ncp_encoder *e)
 {
+    U32 runs = e->runs;
+
     nearcall_put_array(e->client, (uint32_t)e->call->arguments_count);
     for (; e->argument < e->call->arguments_count; e->argument++) {
-        e->param = param_at(plan, e->argument);
+        e->param = param_at(e->plan, e->argument);
         encode_fetched(aTHX_ e, e->param->type, ncp_argument(aTHX_ e->call, e->argument));
+        ncp_free_temporaries(aTHX_ e, &runs);
     }
+}
+
+/* The plan of the arguments, which their code can replace until there is a request. */
+static void choose_plan(pTHX_ ncp_encoder *e)
+{
+    const ncp_plan *plan = ncp_plan_current(aTHX_ e->call->function);
+
+    check_count(aTHX_ e->call, plan);
+    if (plan->has_connections && ncp_load_sockets(aTHX_ e))
+        plan = ncp_plan_current(aTHX_ e->call->function);
+    if (e->owned)
+        ncp_hold(aTHX_ e, (SV *)plan->memory);
+    e->plan = plan;
 }
 
 void ncp_encode_request(pTHX_ ncp_invocation *call)
 {
     ncp_handle *handle = call->handle;
     ncp_encoder e = { .call = call, .client = handle->client };
-    const ncp_plan *plan;
     int codec;
 
-    fetch_arguments(aTHX_ call);
-    plan = ncp_plan_current(aTHX_ call->function);
-    check_count(aTHX_ call, plan);
-    if (plan->has_connections)
-        ncp_load_sockets(aTHX);
-    codec = plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
+    fetch_arguments(aTHX_ &e);
+    choose_plan(aTHX_ &e);
+    codec = e.plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
     call->requests = ++handle->requests;
     if (nearcall_request(e.client, call->function->function, codec) != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
-    if (plan->raw) {
-        e.param = &plan->params[0];
+    if (e.plan->raw) {
+        e.param = &e.plan->params[0];
         ncp_put_octets(aTHX_ &e, e.param->type, ncp_argument(aTHX_ call, 0), nearcall_put_raw);
     } else {
-        encode_arguments(aTHX_ &e, plan);
+        encode_arguments(aTHX_ &e);
     }
+    ncp_disown(aTHX_ &e);
 }

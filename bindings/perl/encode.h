@@ -2,22 +2,40 @@
 #ifndef NEARCALL_PERL_ENCODE_H
 #define NEARCALL_PERL_ENCODE_H
 
+#include "limits_gen.h"
 #include "nearcall_perl.h"
 
-/* Where in an argument the encoder is; nodes live on the C stack. */
-typedef struct ncp_path {
-    const struct ncp_path *parent;
-    SV *name;      /* a field or a key, else NULL */
-    SSize_t index; /* an element */
-} ncp_path;
+/* A container that is being walked; nodes live on the C stack.
+ *
+ * Who owns what: a container is walked where it lies, and owns its values, as long as
+ * no user code runs. Before the first does, the values that are still to come are taken
+ * into a list of the encoder's own, for this container and for all around it: user code
+ * may then change or drop what it likes (encode_own.c). */
+typedef struct ncp_node {
+    struct ncp_node *parent;
+    SV *name;       /* of the value that is being written: a field or a key; else NULL */
+    SSize_t index;  /* its place in values, or its field's */
+    SSize_t count;  /* of values */
+    SV **values;    /* of a list; with is_owned also of a struct, and of a hash with its keys */
+    SV *tied;       /* a tied array or hash: its values are fetched one by one */
+    HV *hash;       /* of a hash or a struct that is not owned */
+    HE *next;       /* of a hash that is not owned: what comes next */
+    STRLEN bucket;  /* in which that lies */
+    SV *value;      /* of a hash that is not owned: that is being written */
+    const ncp_struct *structure; /* of a struct */
+    bool is_owned;
+} ncp_node;
 
 typedef struct ncp_encoder {
     ncp_invocation *call;
     nearcall_client *client;
+    const ncp_plan *plan;   /* NULL while arguments are fetched */
     const ncp_field *param; /* of the argument that is being written */
     I32 argument;           /* its index */
-    const ncp_path *path;   /* NULL: the argument itself */
-    int depth;
+    ncp_node *node;         /* NULL: the argument itself */
+    AV *owned;              /* what is held to the end; NULL until user code runs */
+    U32 runs;               /* of user code, so far */
+    int64_t began_ms;       /* when the first ran */
 } ncp_encoder;
 
 /* ---- Refusing (encoder.c) ---- */
@@ -25,23 +43,93 @@ typedef struct ncp_encoder {
 /* "argument 2 (person), "tags", element 3": the beginning of a message. */
 SV *ncp_place(pTHX_ const ncp_encoder *e);
 
+/* A name in quotes, as much as is shown of one. */
+SV *ncp_shown_name(pTHX_ SV *name);
+
 /* Throws INVALID_ARGUMENT, not executed; takes the message over. */
 void ncp_throw_invalid(pTHX_ const ncp_invocation *call, SV *message) __attribute__((noreturn));
 void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
     __attribute__((noreturn));
 void ncp_refuse_because(pTHX_ const ncp_encoder *e, const char *reason) __attribute__((noreturn));
 
+/* ---- What is walked, and who owns it (encode_own.c) ---- */
+
+/* Called before every run of user code: from then on all that the encoder still needs
+ * is its own. */
+void ncp_own(pTHX_ ncp_encoder *e);
+
+/* Keeps a value to the end of the encoding; only after ncp_own(). Temporaries of perl do
+ * not outlive the element that they came with. */
+void ncp_hold(pTHX_ ncp_encoder *e, SV *value);
+
+/* Called after every run of user code: throws when it used the handle, or the time is up. */
+void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
+
+/* Frees the temporaries of an element, when code has run since runs was taken. */
+void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs);
+
+/* Gives all that is held back, and takes from the call's timeout what user code took. */
+void ncp_disown(pTHX_ ncp_encoder *e);
+
+/* Throws when a frame cannot hold that many values. */
+void ncp_require_room(pTHX_ const ncp_encoder *e, size_t values);
+
+/* Throws what the library could not write: a frame that is too large, nesting too deep. */
+void ncp_check_room(pTHX_ const ncp_encoder *e);
+
+void ncp_enter(pTHX_ ncp_encoder *e, ncp_node *node);
+void ncp_leave(ncp_encoder *e, const ncp_node *node);
+
+/* Values are NULL where there is none. */
+void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
+SV *ncp_list_value(pTHX_ ncp_node *node);
+void ncp_hash_begin(ncp_node *node, HV *hash);
+bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value);
+SV *ncp_field_value(pTHX_ const ncp_node *node);
+
+/* A list of values that are held with it, whose places are empty. */
+SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count);
+
+/* ---- Tied hashes (encode_tied.c) ---- */
+
+bool ncp_is_tied(const HV *hash);
+SV *ncp_tied_value(pTHX_ HV *hash, SV *name);
+void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
+void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
+
 /* ---- User code that values carry along (encoder.c) ---- */
 
-/* Throws when that code used the handle; called after every run of it. */
-void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
 void ncp_fetch_magic(pTHX_ ncp_encoder *e, SV *value);
-SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method);
+/* With an argument, or NULL. What it returns is a temporary. */
+SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
 bool ncp_object_can(pTHX_ SV *value, const char *method);
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value);
 SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype wanted);
-AV *ncp_plain_array(pTHX_ ncp_encoder *e, AV *array);
-HV *ncp_plain_hash(pTHX_ ncp_encoder *e, HV *hash);
+
+/* What the method TO_JSON of an object returns; the value itself where it has none. */
+SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value);
+
+/* ---- Structs (encode_struct.c) ---- */
+
+void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+/* fields_count for a key that is none. */
+U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key);
+void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
+    __attribute__((noreturn));
+void ncp_refuse_unknown_field(pTHX_ const ncp_encoder *e, const ncp_node *node)
+    __attribute__((noreturn));
+
+/* Writes a value whose magic was not looked at yet (encode.c). */
+void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+
+/* ---- Numbers and times as text (encode_text.c) ---- */
+
+/* The text is a finite number as perl reads it; false unless it is whole and fits. */
+bool ncp_whole_of_decimal(const char *text, STRLEN bytes, UV *ret_magnitude);
+
+/* RFC 3339, as 2026-01-31T12:00:00.5Z. */
+bool ncp_time_of_text(const char *text, STRLEN bytes, int64_t *ret_seconds,
+                      uint32_t *ret_nanoseconds);
 
 /* ---- Scalars (encode_scalar.c) ---- */
 
@@ -69,5 +157,8 @@ void ncp_encode_bytes(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 /* ---- Files and connections (files.c) ---- */
 
 void ncp_encode_file(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+
+/* Loads the class of connections unless it is there; whether code ran. */
+bool ncp_load_sockets(pTHX_ ncp_encoder *e);
 
 #endif

@@ -24,10 +24,11 @@ static bool whole_of_text(pTHX_ const char *text, STRLEN bytes, ncp_whole *ret_w
     UV magnitude = 0;
     int found = grok_number(text, bytes, &magnitude);
 
-    if (!found)
+    if (!found || (found & (IS_NUMBER_INFINITY | IS_NUMBER_NAN)))
         return false;
-    if (!(found & IS_NUMBER_IN_UV) || (found & inexact))
-        return whole_of_number(my_atof(text), ret_whole);
+    if ((!(found & IS_NUMBER_IN_UV) || (found & inexact))
+        && !ncp_whole_of_decimal(text, bytes, &magnitude))
+        return false;
     ret_whole->negative = (found & IS_NUMBER_NEG) != 0;
     ret_whole->magnitude = magnitude;
     return true;
@@ -73,6 +74,15 @@ void ncp_encode_integer(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 /* ---- Other numbers ---- */
 
+/* A number that is only too large for floating point is not infinite. */
+static bool is_overflow(pTHX_ SV *value, NV number)
+{
+    UV ignored;
+
+    return Perl_isinf(number) && SvPOK(value)
+        && !(grok_number(SvPVX(value), SvCUR(value), &ignored) & IS_NUMBER_INFINITY);
+}
+
 static bool number_of(pTHX_ SV *value, NV *ret_number)
 {
     if (SvNOK(value))
@@ -83,7 +93,7 @@ static bool number_of(pTHX_ SV *value, NV *ret_number)
         *ret_number = my_atof(SvPVX(value));
     else
         return false;
-    return true;
+    return !is_overflow(aTHX_ value, *ret_number);
 }
 
 static NV require_number(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -110,20 +120,33 @@ void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     nearcall_put_double(e->client, require_number(aTHX_ e, type, value));
 }
 
+/* Truth that the value's own code may tell. */
+static bool truth_of_object(pTHX_ ncp_encoder *e, SV *value)
+{
+    bool truth;
+
+    if (!SvAMAGIC(value))
+        value = ncp_as_data(aTHX_ e, value);
+    if (SvROK(value) && SvAMAGIC(value)) {
+        ncp_own(aTHX_ e);
+        (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(value)));
+        truth = cBOOL(SvTRUE_nomg(value));
+        ncp_user_code_ran(aTHX_ e);
+        return truth;
+    }
+    return cBOOL(SvTRUE_nomg(value));
+}
+
 void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    int truth;
-
     PERL_UNUSED_ARG(type);
     if (SvROK(value) && !SvOBJECT(SvRV(value)) && SvTYPE(SvRV(value)) < SVt_PVAV) {
-        truth = SvTRUE(SvRV(value)); /* \1 and \0, as JSON modules have it */
-    } else {
-        if (SvAMAGIC(value))
-            ncp_keep_object(aTHX_ e->call);
-        truth = SvTRUE_nomg(value);
+        value = SvRV(value); /* \1 and \0, as JSON modules have it */
+        (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
+        ncp_fetch_magic(aTHX_ e, value);
     }
-    ncp_user_code_ran(aTHX_ e);
-    nearcall_put_bool(e->client, truth);
+    nearcall_put_bool(e->client, SvROK(value) ? truth_of_object(aTHX_ e, value)
+                                              : SvTRUE_nomg(value));
 }
 
 /* ---- Time: seconds to nanoseconds ---- */
@@ -151,14 +174,25 @@ static void encode_time_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *o
     NV seconds = 0;
     NV nanoseconds = 0;
 
-    if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "epoch"), &seconds))
+    if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "epoch", NULL), &seconds))
         ncp_refuse(aTHX_ e, type, object);
     if (ncp_object_can(aTHX_ object, "nanosecond")) {
-        if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "nanosecond"), &nanoseconds))
+        if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "nanosecond", NULL), &nanoseconds))
             ncp_refuse(aTHX_ e, type, object);
         seconds = floor(seconds);
     }
     put_time(aTHX_ e, type, object, seconds, (IV)nanoseconds);
+}
+
+static void encode_time_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    int64_t seconds;
+    uint32_t nanoseconds;
+
+    if (SvPOK(value) && ncp_time_of_text(SvPVX(value), SvCUR(value), &seconds, &nanoseconds))
+        nearcall_put_time(e->client, seconds, nanoseconds);
+    else
+        put_time(aTHX_ e, type, value, require_number(aTHX_ e, type, value), 0);
 }
 
 void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -166,7 +200,7 @@ void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     if (ncp_object_can(aTHX_ value, "epoch"))
         encode_time_object(aTHX_ e, type, value);
     else
-        put_time(aTHX_ e, type, value, require_number(aTHX_ e, type, value), 0);
+        encode_time_value(aTHX_ e, type, ncp_unwrap(aTHX_ e, value));
 }
 
 void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)

@@ -4,15 +4,46 @@
 
 /* ---- Refusing ---- */
 
-static void append_path(pTHX_ SV *message, const ncp_path *node)
+#define PATH_ENDS 3 /* of a long path so many steps are shown at either end */
+#define SHOWN_CHARACTERS_MAX 40
+#define NAME_BYTES_MAX 64 /* of a name that is shown as it is */
+
+static SV *shown(pTHX_ SV *text)
 {
-    if (!node)
-        return;
-    append_path(aTHX_ message, node->parent);
+    return sv_2mortal(newSVpv(pv_pretty(sv_newmortal(), SvPVX(text), SvCUR(text),
+        SHOWN_CHARACTERS_MAX, NULL, NULL,
+        PERL_PV_PRETTY_DUMP | (SvUTF8(text) ? PERL_PV_ESCAPE_UNI : 0)), 0));
+}
+
+SV *ncp_shown_name(pTHX_ SV *name)
+{
+    return SvCUR(name) > NAME_BYTES_MAX ? shown(aTHX_ name)
+                                        : sv_2mortal(newSVpvf("\"%" SVf "\"", SVfARG(name)));
+}
+
+static void append_step(pTHX_ SV *message, const ncp_node *node)
+{
     if (node->name)
-        sv_catpvf(message, ", \"%" SVf "\"", SVfARG(node->name));
+        sv_catpvf(message, ", %" SVf, SVfARG(ncp_shown_name(aTHX_ node->name)));
     else
         sv_catpvf(message, ", element %" IVdf, (IV)node->index);
+}
+
+/* Returns the step's place, the outermost being 0, plus one; inner is how many steps are
+ * inside of it. */
+static U32 append_path(pTHX_ SV *message, const ncp_node *node, U32 inner)
+{
+    U32 place, steps;
+
+    if (!node)
+        return 0;
+    place = append_path(aTHX_ message, node->parent, inner + 1);
+    steps = place + inner + 1;
+    if (steps <= 2 * PATH_ENDS || place < PATH_ENDS || inner < PATH_ENDS)
+        append_step(aTHX_ message, node);
+    else if (place == PATH_ENDS)
+        sv_catpvf(message, ", ... %" UVuf " more ...", (UV)(steps - 2 * PATH_ENDS));
+    return place + 1;
 }
 
 SV *ncp_place(pTHX_ const ncp_encoder *e)
@@ -21,7 +52,7 @@ SV *ncp_place(pTHX_ const ncp_encoder *e)
 
     if (e->param)
         sv_catpvf(message, " (%" SVf ")", SVfARG(e->param->name));
-    append_path(aTHX_ message, e->path);
+    (void)append_path(aTHX_ message, e->node, 0);
     return message;
 }
 
@@ -35,8 +66,6 @@ void ncp_throw_invalid(pTHX_ const ncp_invocation *call, SV *message)
 
 static void append_value(pTHX_ SV *message, SV *value)
 {
-    static const int shown_characters_max = 40;
-
     if (SvROK(value))
         sv_catpvf(message, "a reference to %s", sv_reftype(SvRV(value), TRUE));
     else if (!SvOK(value))
@@ -46,9 +75,7 @@ static void append_value(pTHX_ SV *message, SV *value)
     else if (!SvPOK(value))
         sv_catpvf(message, "a %s", sv_reftype(value, FALSE));
     else
-        sv_catsv(message, sv_2mortal(newSVpv(pv_pretty(sv_newmortal(), SvPVX(value),
-            SvCUR(value), shown_characters_max, NULL, NULL,
-            PERL_PV_PRETTY_DUMP | (SvUTF8(value) ? PERL_PV_ESCAPE_UNI : 0)), 0)));
+        sv_catsv(message, shown(aTHX_ value));
 }
 
 void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
@@ -75,39 +102,39 @@ void ncp_refuse_because(pTHX_ const ncp_encoder *e, const char *reason)
 
 /* ---- User code: tied variables and overloaded objects ---- */
 
-/* Code that made a call on this handle has overwritten the request, and may
- * have closed the handle: nothing may be written any more. */
-void ncp_user_code_ran(pTHX_ const ncp_encoder *e)
+/* Alive until the temporaries of the element are freed. */
+static void keep(pTHX_ SV *value)
 {
-    const ncp_handle *handle = e->call->handle;
-
-    if (!handle->client || handle->requests != e->call->requests)
-        ncp_refuse_because(aTHX_ e, "its own code used the handle that it is an argument for; "
-                                "compute the value before the call");
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
 }
 
 void ncp_fetch_magic(pTHX_ ncp_encoder *e, SV *value)
 {
     if (LIKELY(!SvGMAGICAL(value)))
         return;
-    ncp_keep_object(aTHX_ e->call);
+    ncp_own(aTHX_ e);
     mg_get(value);
     ncp_user_code_ran(aTHX_ e);
 }
 
-SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method)
+/* The method is given a reference of its own: what it does to the variable that holds
+ * the object does not end the object. */
+SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument)
 {
     SV *result;
     dSP;
 
-    ncp_keep_object(aTHX_ e->call);
+    ncp_own(aTHX_ e);
     PUSHMARK(SP);
-    XPUSHs(object);
+    XPUSHs(sv_mortalcopy(object));
+    if (argument)
+        XPUSHs(argument);
     PUTBACK;
     call_method(method, G_SCALAR);
     SPAGAIN;
     result = POPs;
     PUTBACK;
+    keep(aTHX_ result);
     SvGETMAGIC(result);
     ncp_user_code_ran(aTHX_ e);
     return result;
@@ -118,62 +145,47 @@ bool ncp_object_can(pTHX_ SV *value, const char *method)
     return sv_isobject(value) && gv_fetchmethod_autoload(SvSTASH(SvRV(value)), method, FALSE);
 }
 
+SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value)
+{
+    if (LIKELY(!SvROK(value)) || !ncp_object_can(aTHX_ value, "TO_JSON"))
+        return value;
+    value = ncp_call_object(aTHX_ e, value, "TO_JSON", NULL);
+    ncp_hold(aTHX_ e, value);
+    return value;
+}
+
 /* An object that overloads strings is what it says it is; other references are
  * returned as they came, to be refused. Never changes the caller's scalar. */
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
 {
     SV *text;
 
-    if (LIKELY(!SvROK(value)) || !SvAMAGIC(value))
+    if (LIKELY(!SvROK(value)))
         return value;
-    ncp_keep_object(aTHX_ e->call);
+    if (!SvAMAGIC(value))
+        return ncp_as_data(aTHX_ e, value);
+    ncp_own(aTHX_ e);
+    keep(aTHX_ SvRV(value));
     text = AMG_CALLunary(value, string_amg);
+    if (text) {
+        keep(aTHX_ text);
+        SvGETMAGIC(text);
+    }
     ncp_user_code_ran(aTHX_ e);
-    return text && !SvROK(text) ? text : value;
+    if (!text)
+        return ncp_as_data(aTHX_ e, value);
+    return SvROK(text) ? value : text;
 }
 
 SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype wanted)
 {
-    if (SvROK(value) && SvTYPE(SvRV(value)) != wanted && SvAMAGIC(value)) {
-        ncp_keep_object(aTHX_ e->call);
+    if (SvROK(value) && SvAMAGIC(value)) {
+        ncp_own(aTHX_ e);
+        keep(aTHX_ SvRV(value));
         value = amagic_deref_call(value, overloaded);
+        if (SvROK(value))
+            ncp_hold(aTHX_ e, SvRV(value));
         ncp_user_code_ran(aTHX_ e);
     }
     return SvROK(value) && SvTYPE(SvRV(value)) == wanted ? SvRV(value) : NULL;
-}
-
-/* A tied array or hash is copied first, so that its code does not run between
- * the count and the elements. */
-AV *ncp_plain_array(pTHX_ ncp_encoder *e, AV *array)
-{
-    AV *copy;
-    SSize_t count, i;
-
-    if (LIKELY(!SvRMAGICAL(array)))
-        return array;
-    ncp_keep_object(aTHX_ e->call);
-    copy = (AV *)sv_2mortal((SV *)newAV());
-    count = av_len(array) + 1;
-    for (i = 0; i < count; i++) {
-        SV **element = av_fetch(array, i, 0);
-        av_push(copy, element ? newSVsv(*element) : newSV(0));
-    }
-    ncp_user_code_ran(aTHX_ e);
-    return copy;
-}
-
-HV *ncp_plain_hash(pTHX_ ncp_encoder *e, HV *hash)
-{
-    HV *copy;
-    HE *entry;
-
-    if (LIKELY(!SvRMAGICAL(hash)))
-        return hash;
-    ncp_keep_object(aTHX_ e->call);
-    copy = (HV *)sv_2mortal((SV *)newHV());
-    hv_iterinit(hash);
-    while ((entry = hv_iternext(hash)) != NULL)
-        (void)hv_store_ent(copy, hv_iterkeysv(entry), newSVsv(hv_iterval(hash, entry)), 0);
-    ncp_user_code_ran(aTHX_ e);
-    return copy;
 }

@@ -19,21 +19,21 @@ static IO *io_of(pTHX_ SV *value)
  * finds the file where the program is with it. Layers may run user code. */
 static int descriptor_of_io(pTHX_ ncp_encoder *e, IO *io)
 {
-    PerlIO *stream = IoIFP(io) ? IoIFP(io) : IoOFP(io);
-
-    if (!stream)
+    if (!IoIFP(io) && !IoOFP(io))
         return -1;
-    ncp_keep_object(aTHX_ e->call);
-    if (IoOFP(io) && IoOFP(io) != stream)
+    ncp_own(aTHX_ e);
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)io));
+    if (IoOFP(io))
         PerlIO_flush(IoOFP(io));
-    PerlIO_flush(stream);
+    if (IoIFP(io) && IoIFP(io) != IoOFP(io))
+        PerlIO_flush(IoIFP(io));
     ncp_user_code_ran(aTHX_ e);
-    return PerlIO_fileno(stream);
+    return IoIFP(io) ? PerlIO_fileno(IoIFP(io)) : IoOFP(io) ? PerlIO_fileno(IoOFP(io)) : -1;
 }
 
 static int descriptor_of_object(pTHX_ ncp_encoder *e, SV *object)
 {
-    SV *number = ncp_call_object(aTHX_ e, object, "fileno");
+    SV *number = ncp_call_object(aTHX_ e, object, "fileno", NULL);
 
     return SvOK(number) && looks_like_number(number) ? (int)SvIV(number) : -1;
 }
@@ -93,8 +93,12 @@ SV *ncp_new_file(pTHX_ int fd, const char *class_name)
 }
 
 /* Results of type connection are objects of this class. */
-void ncp_load_sockets(pTHX)
+bool ncp_load_sockets(pTHX_ ncp_encoder *e)
 {
-    if (!gv_stashpvs(NCP_SOCKET_CLASS, 0))
-        load_module(PERL_LOADMOD_NOIMPORT, newSVpvs(NCP_SOCKET_CLASS), NULL);
+    if (LIKELY(gv_stashpvs(NCP_SOCKET_CLASS, 0)))
+        return false;
+    ncp_own(aTHX_ e);
+    load_module(PERL_LOADMOD_NOIMPORT, newSVpvs(NCP_SOCKET_CLASS), NULL);
+    ncp_user_code_ran(aTHX_ e);
+    return true;
 }

@@ -1,6 +1,7 @@
 /* Handles and the objects that share them. An object carries its C struct as
  * magic: it cannot be forged, and is freed without any Perl code, whatever the
  * program does with DESTROY. */
+#include "limits_gen.h"
 #include "nearcall_perl.h"
 
 #include <math.h>
@@ -12,8 +13,67 @@ ncp_handle *ncp_handle_new(pTHX)
     ncp_handle *handle;
 
     Newxz(handle, 1, ncp_handle);
-    handle->functions = newHV();
     return handle;
+}
+
+void ncp_opening_own(pTHX_ ncp_opening *opening)
+{
+    nearcall_options *options = &opening->options;
+    uint32_t *users = NULL;
+
+    opening->address = savepv(opening->address);
+    options->name = options->name ? savepv(options->name) : NULL;
+    if (options->server_user_ids_count) {
+        Newx(users, options->server_user_ids_count, uint32_t);
+        Copy(options->server_user_ids, users, options->server_user_ids_count, uint32_t);
+    }
+    options->server_user_ids = users;
+}
+
+static void opening_free(ncp_opening *opening)
+{
+    if (!opening)
+        return;
+    Safefree(opening->address);
+    Safefree(opening->options.name);
+    Safefree(opening->options.server_user_ids);
+    Safefree(opening);
+}
+
+static void open_client(pTHX_ ncp_handle *handle)
+{
+    int r = nearcall_open(&handle->client, handle->opening->address, &handle->opening->options);
+
+    if (!handle->functions)
+        handle->functions = newHV();
+    if (r != NEARCALL_OK)
+        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));
+}
+
+void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearcall_options *options)
+{
+    Newxz(handle->opening, 1, ncp_opening);
+    handle->opening->address = (char *)address;
+    handle->opening->options = *options;
+    ncp_opening_own(aTHX_ handle->opening);
+    handle->attempts_max = options->attempts_max ? options->attempts_max : NC_ATTEMPTS_MAX;
+    handle->nonblocking = (options->flags & NEARCALL_NONBLOCKING) != 0;
+    handle->embedded = strnEQ(address, "embed:", 6);
+    handle->block_signals = (options->flags & NEARCALL_BLOCK_SIGNALS) != 0;
+    open_client(aTHX_ handle);
+}
+
+/* Made when the first comes, by when the program has loaded what defines their class. */
+SV *ncp_boolean(pTHX_ ncp_handle *handle, bool truth)
+{
+    SV **boolean = &handle->booleans[truth];
+
+    if (UNLIKELY(!*boolean)) {
+        SV *value = newSViv(truth);
+        *boolean = sv_bless(newRV_noinc(value), gv_stashpvs("JSON::PP::Boolean", GV_ADD));
+        SvREADONLY_on(value);
+    }
+    return *boolean;
 }
 
 /* What %SIG had before, as a word or undef, stays in perl's table. */
@@ -72,6 +132,7 @@ void ncp_handle_close(pTHX_ ncp_handle *handle)
     nearcall_client *client = handle->client;
     dSAVE_ERRNO;
 
+    handle->is_closed = true;
     if (!client)
         return;
     ncp_calls_closed(aTHX_ handle);
@@ -87,7 +148,10 @@ void ncp_handle_release(pTHX_ ncp_handle *handle)
     if (--handle->references > 0)
         return;
     ncp_handle_close(aTHX_ handle);
+    opening_free(handle->opening);
     SvREFCNT_dec((SV *)handle->functions);
+    SvREFCNT_dec(handle->booleans[false]);
+    SvREFCNT_dec(handle->booleans[true]);
     Safefree(handle);
 }
 
@@ -105,16 +169,7 @@ static int view_free(pTHX_ SV *object, MAGIC *magic)
     return 0;
 }
 
-/* A handle belongs to the thread that made it; CLONE_SKIP says so already. */
-static int not_cloned(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
-{
-    PERL_UNUSED_CONTEXT;
-    PERL_UNUSED_ARG(params);
-    magic->mg_ptr = NULL;
-    return 0;
-}
-
-static const MGVTBL view_magic = { .svt_free = view_free, .svt_dup = not_cloned };
+static const MGVTBL view_magic = { .svt_free = view_free, .svt_dup = ncp_view_dup };
 
 SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms)
 {
@@ -136,15 +191,20 @@ ncp_view *ncp_view_of(pTHX_ SV *object)
     if (SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG)
         magic = mg_findext(SvRV(object), PERL_MAGIC_ext, &view_magic);
     if (!magic || !magic->mg_ptr)
-        croak("Nearcall: this is not an object that Nearcall->new returned, in this thread");
+        croak("Nearcall: this is not an object that Nearcall->new returned");
     return (ncp_view *)magic->mg_ptr;
 }
 
 nearcall_client *ncp_view_client(pTHX_ const ncp_view *view)
 {
-    if (!view->handle->client)
-        croak("Nearcall: the handle is closed; make another with Nearcall->new");
-    return view->handle->client;
+    ncp_handle *handle = view->handle;
+
+    if (UNLIKELY(!handle->client)) {
+        if (handle->is_closed)
+            croak("Nearcall: the handle is closed; make another with Nearcall->new");
+        open_client(aTHX_ handle);
+    }
+    return handle->client;
 }
 
 /* ---- Callables: Nearcall::Function objects ---- */
@@ -162,21 +222,31 @@ static int callable_free(pTHX_ SV *code, MAGIC *magic)
     return 0;
 }
 
-static const MGVTBL callable_magic = { .svt_free = callable_free, .svt_dup = not_cloned };
+static const MGVTBL callable_magic = { .svt_free = callable_free, .svt_dup = ncp_callable_dup };
 
 SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body)
 {
+    SV *text = ncp_plain_text(aTHX_ name);
     CV *code = newXS(NULL, body, __FILE__);
     ncp_callable *callable;
 
     Newxz(callable, 1, ncp_callable);
     callable->view = *view;
     callable->view.handle->references++;
-    callable->name = newSVsv(name);
-    CvXSUBANY(code).any_ptr = callable;
+    callable->name = SvREFCNT_inc_simple_NN(text);
     sv_magicext((SV *)code, NULL, PERL_MAGIC_ext, &callable_magic, (char *)callable, 0)
         ->mg_flags |= MGf_DUP;
     return sv_bless(newRV_noinc((SV *)code), gv_stashpvs("Nearcall::Function", GV_ADD));
+}
+
+/* Through its magic, as perl clones nothing else of the code. */
+ncp_callable *ncp_callable_of(const CV *code)
+{
+    const MAGIC *magic = SvMAGIC((const SV *)code);
+
+    if (UNLIKELY(!magic || magic->mg_virtual != &callable_magic))
+        magic = mg_findext((const SV *)code, PERL_MAGIC_ext, &callable_magic);
+    return (ncp_callable *)magic->mg_ptr;
 }
 
 /* ---- Times ---- */

@@ -21,8 +21,8 @@
 #include "nearcall_handoff.h"
 #include "nearcall_resident.h"
 
-/* Guards the C stack of this binding's own recursion. It lies above the
- * protocol's limit on nesting, so that libnearcall's error comes first. */
+/* Guards the C stack where this binding recurses. It lies above the protocol's
+ * limit on nesting, so that libnearcall's error comes first. */
 #define NCP_RECURSION_MAX 100
 
 /* A copy that leaves the original whole: sv_mortalcopy() takes the buffer of a
@@ -31,6 +31,12 @@
 static inline SV *ncp_mortal_copy(pTHX_ SV *original)
 {
     return sv_mortalcopy_flags(original, SV_DO_COW_SVSETSV | SV_NOSTEAL);
+}
+
+/* Whether reading a value can run user code. */
+static inline bool ncp_has_code(const SV *value)
+{
+    return SvGMAGICAL(value) || SvROK(value);
 }
 
 /* Perl's own functions take a length of 0 for "up to the NUL". */
@@ -103,13 +109,31 @@ typedef struct ncp_function {
     ncp_plan *plan;              /* NULL until first used */
 } ncp_function;
 
+/* Calls, not owned; each is in one list at most. */
+typedef struct ncp_calls {
+    ncp_call *first;
+    ncp_call *last;
+} ncp_calls;
+
+/* What a handle was opened with, for the threads that are to open it as well. */
+typedef struct ncp_opening {
+    char *address;
+    nearcall_options options; /* owns name and server_user_ids */
+} ncp_opening;
+
 typedef struct ncp_handle {
-    nearcall_client *client; /* NULL once closed */
-    HV *functions;           /* name => address of an ncp_function */
-    ncp_call *calls;         /* every call object that is alive; not owned */
+    nearcall_client *client; /* NULL once closed, and in a new thread until it is used */
+    ncp_opening *opening;
+    bool is_closed;
+    HV *functions;           /* name => address of an ncp_function; NULL without a client */
+    ncp_calls in_flight;     /* in the order in which they began */
+    ncp_calls finished;      /* that ncp_process() has not returned yet */
     U32 references;          /* views, function objects and call objects */
+    I32 encodings;           /* that are under way with user code, inside each other */
     U32 requests;            /* grows whenever the library's request changes hands */
     U32 attempts_max;        /* how often a call is sent in all */
+    SV *booleans[2];         /* false and true as JSON::PP has them; NULL until one comes */
+    bool json_booleans;      /* results of type bool are such */
     bool nonblocking;
     bool embedded; /* functions run in this process; see ncp_protect_stack() */
     bool block_signals; /* also while %SIG has no handler */
@@ -121,7 +145,7 @@ typedef struct ncp_view {
     int64_t timeout_ms; /* 0: the handle's default */
 } ncp_view;
 
-/* What a Nearcall::Function object is; reached through CvXSUBANY. */
+/* What a Nearcall::Function object is. */
 typedef struct ncp_callable {
     ncp_view view;
     SV *name;
@@ -132,14 +156,30 @@ typedef struct ncp_callable {
 void ncp_protect_stack(pTHX_ const ncp_handle *handle);
 
 ncp_handle *ncp_handle_new(pTHX);
+
+/* Keeps what the handle is opened with, and opens it; throws what fails. */
+void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearcall_options *options);
+
+/* Replaces what another owner's copy points to by copies. */
+void ncp_opening_own(pTHX_ ncp_opening *opening);
 void ncp_handle_release(pTHX_ ncp_handle *handle);
 void ncp_handle_close(pTHX_ ncp_handle *handle);
+
+/* JSON::PP's object for a truth; the handle's. */
+SV *ncp_boolean(pTHX_ ncp_handle *handle, bool truth);
 
 /* A new object of a class for a handle that gains a reference. */
 SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms);
 ncp_view *ncp_view_of(pTHX_ SV *object);      /* croaks on anything else */
 nearcall_client *ncp_view_client(pTHX_ const ncp_view *view); /* croaks when closed */
 SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body);
+ncp_callable *ncp_callable_of(const CV *code);
+
+/* ---- New threads (threads.c): what perl calls for each object that it clones ---- */
+
+int ncp_view_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params);
+int ncp_callable_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params);
+int ncp_call_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params);
 
 /* Seconds, fractions allowed, infinite for none; croaks on what is no time. */
 int64_t ncp_timeout_ms(pTHX_ SV *seconds);
@@ -162,6 +202,12 @@ typedef struct ncp_invocation {
 } ncp_invocation;
 
 SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
+
+/* The value as text, in a temporary without code of its own. */
+SV *ncp_plain_text(pTHX_ SV *value);
+
+/* Makes plain text of the name, if it is tied or overloaded. */
+void ncp_settle_name(pTHX_ ncp_invocation *call);
 
 /* Keeps the object alive to the end of the statement: before user code runs. */
 void ncp_keep_object(pTHX_ ncp_invocation *call);
@@ -213,11 +259,11 @@ void ncp_encode_request(pTHX_ ncp_invocation *call);
 
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
-SV *ncp_decode_single(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error);
 
 /* All results as a mortal array; or NULL and an error to throw. */
-AV *ncp_decode_results(pTHX_ nearcall_client *client, SV *function_name, const ncp_plan *plan,
+AV *ncp_decode_results(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
                        const nearcall_reply *reply, SV **ret_error);
 
 /* An error's details; an empty array for bytes that cannot be read. */
@@ -227,9 +273,6 @@ SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
 
 /* What connections are where it could be loaded. */
 #define NCP_SOCKET_CLASS "IO::Socket::IP"
-
-/* Loads it, which runs user code. */
-void ncp_load_sockets(pTHX);
 
 /* A handle for a descriptor, which it takes over: of that class, if it is loaded; with
  * NULL one as open() makes. */
@@ -246,6 +289,36 @@ void ncp_throw(pTHX_ SV *error) __attribute__((noreturn));
 void ncp_throw_client(pTHX_ const ncp_invocation *call) __attribute__((noreturn));
 
 /* ---- Several calls in flight (pending.c) ---- */
+
+/* LEFT: in flight in the thread that this one came from. */
+typedef enum {
+    NCP_RESOLVING, NCP_SENT, NCP_SUCCEEDED, NCP_FAILED, NCP_CANCELLED, NCP_LEFT
+} ncp_call_state;
+
+/* Listed in its handle while in flight, and then until it was returned as finished. The
+ * object owns this struct, not the other way round, so that a call that nobody wants any
+ * more is cancelled. */
+struct ncp_call {
+    ncp_handle *handle;
+    ncp_calls *list;        /* NULL: none */
+    ncp_call *next;
+    ncp_call *previous;
+    SV *object;             /* the blessed scalar; not owned */
+    SV *name;
+    ncp_function *function; /* NULL until found */
+    ncp_plan *plan;         /* the arguments were encoded by it; kept by plan_memory */
+    AV *plan_memory;
+    AV *arguments;          /* until the call has ended: it may have to be encoded again */
+    SV *refusal;            /* why it is RESOLVING again */
+    U32 attempts_left;
+    int64_t began_ms;       /* of what timeout_ms counts from */
+    AV *results;            /* SUCCEEDED */
+    SV *error;              /* FAILED */
+    int64_t timeout_ms;
+    nearcall_call_id id;    /* RESOLVING, SENT */
+    ncp_call_state state;
+    bool reported;          /* ncp_process has returned it */
+};
 
 SV *ncp_call_begin(pTHX_ ncp_invocation *call);
 ncp_call *ncp_call_of(pTHX_ SV *object);

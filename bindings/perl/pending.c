@@ -1,45 +1,49 @@
 /* Calls in flight: Nearcall::Call objects, and the loop that finishes them. */
 #include "nearcall_perl.h"
 
-typedef enum { RESOLVING, SENT, SUCCEEDED, FAILED, CANCELLED } call_state;
-
-/* Listed in its handle while alive. The object owns this struct, not the other
- * way round, so that a call that nobody wants any more is cancelled. */
-struct ncp_call {
-    ncp_handle *handle;
-    ncp_call *next;
-    SV *object;             /* the blessed scalar; not owned */
-    SV *name;
-    ncp_function *function; /* NULL until found */
-    ncp_plan *plan;         /* the arguments were encoded by it; kept by plan_memory */
-    AV *plan_memory;
-    AV *arguments;          /* until the call has ended: it may have to be encoded again */
-    SV *refusal;            /* why it is RESOLVING again */
-    U32 attempts_left;
-    int64_t began_ms;       /* of what timeout_ms counts from */
-    AV *results;            /* SUCCEEDED */
-    SV *error;              /* FAILED */
-    int64_t timeout_ms;
-    nearcall_call_id id;    /* RESOLVING, SENT */
-    call_state state;
-    bool reported;          /* ncp_process has returned it */
-};
-
 static bool in_flight(const ncp_call *call)
 {
-    return call->state == RESOLVING || call->state == SENT;
+    return call->state == NCP_RESOLVING || call->state == NCP_SENT;
 }
 
 /* ---- Life ---- */
 
 static void unlist(ncp_call *call)
 {
-    ncp_call **link = &call->handle->calls;
+    ncp_calls *list = call->list;
 
-    while (*link && *link != call)
-        link = &(*link)->next;
-    if (*link)
-        *link = call->next;
+    if (!list)
+        return;
+    *(call->previous ? &call->previous->next : &list->first) = call->next;
+    *(call->next ? &call->next->previous : &list->last) = call->previous;
+    call->list = NULL;
+    call->next = call->previous = NULL;
+}
+
+static void enlist(ncp_call *call, ncp_calls *list)
+{
+    if (call->list == list)
+        return;
+    unlist(call);
+    call->list = list;
+    call->previous = list->last;
+    *(list->last ? &list->last->next : &list->first) = call;
+    list->last = call;
+}
+
+static void set_in_flight(ncp_call *call, ncp_call_state state)
+{
+    call->state = state;
+    enlist(call, &call->handle->in_flight);
+}
+
+static void set_over(ncp_call *call, ncp_call_state state)
+{
+    call->state = state;
+    if (call->reported || state == NCP_CANCELLED)
+        unlist(call);
+    else
+        enlist(call, &call->handle->finished);
 }
 
 void ncp_call_cancel(pTHX_ ncp_call *call)
@@ -47,7 +51,7 @@ void ncp_call_cancel(pTHX_ ncp_call *call)
     PERL_UNUSED_CONTEXT;
     if (!in_flight(call))
         return;
-    call->state = CANCELLED;
+    set_over(call, NCP_CANCELLED);
     if (call->handle->client) {
         call->handle->requests++;
         nearcall_cancel(call->handle->client, call->id);
@@ -76,15 +80,7 @@ static int call_free(pTHX_ SV *object, MAGIC *magic)
     return 0;
 }
 
-static int not_cloned(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
-{
-    PERL_UNUSED_CONTEXT;
-    PERL_UNUSED_ARG(params);
-    magic->mg_ptr = NULL;
-    return 0;
-}
-
-static const MGVTBL call_magic = { .svt_free = call_free, .svt_dup = not_cloned };
+static const MGVTBL call_magic = { .svt_free = call_free, .svt_dup = ncp_call_dup };
 
 static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
 {
@@ -94,44 +90,50 @@ static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
     Newxz(call, 1, ncp_call);
     call->handle = from->handle;
     call->handle->references++;
-    call->next = call->handle->calls;
-    call->handle->calls = call;
     call->object = object;
     call->name = newSVsv(from->name);
     call->timeout_ms = from->timeout_ms;
     call->began_ms = ncp_coarse_now_ms();
     call->attempts_left = from->handle->attempts_max;
-    call->state = CANCELLED;
+    call->state = NCP_CANCELLED;
     sv_magicext(object, NULL, PERL_MAGIC_ext, &call_magic, (char *)call, 0)->mg_flags |= MGf_DUP;
     *ret_object = sv_2mortal(sv_bless(newRV_noinc(object), gv_stashpvs("Nearcall::Call", GV_ADD)));
     return call;
 }
 
+static void fail(ncp_call *call, SV *error)
+{
+    set_over(call, NCP_FAILED);
+    call->error = error;
+}
+
 ncp_call *ncp_call_of(pTHX_ SV *object)
 {
     MAGIC *magic = NULL;
+    ncp_call *call;
 
     if (SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG)
         magic = mg_findext(SvRV(object), PERL_MAGIC_ext, &call_magic);
     if (!magic || !magic->mg_ptr)
-        croak("Nearcall: this is not an object that begin returned, in this thread");
-    return (ncp_call *)magic->mg_ptr;
+        croak("Nearcall: this is not an object that begin returned");
+    call = (ncp_call *)magic->mg_ptr;
+    if (UNLIKELY(call->state == NCP_LEFT))
+        fail(call, ncp_error_new(aTHX_ -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN, call->name,
+            newSVpvs("the call is in flight in the thread that began it"), NULL));
+    return call;
 }
 
 SV *ncp_call_error(const ncp_call *call)
 {
-    return call->state == FAILED ? call->error : NULL;
+    return call->state == NCP_FAILED ? call->error : NULL;
 }
 
 /* The library's ids end with the client; objects outlive it. */
 void ncp_calls_closed(pTHX_ ncp_handle *handle)
 {
-    ncp_call *call;
-
     PERL_UNUSED_CONTEXT;
-    for (call = handle->calls; call; call = call->next)
-        if (in_flight(call))
-            call->state = CANCELLED;
+    while (handle->in_flight.first)
+        set_over(handle->in_flight.first, NCP_CANCELLED);
 }
 
 /* ---- Beginning ---- */
@@ -162,13 +164,14 @@ static void keep_plan(pTHX_ ncp_call *call)
 static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
 {
     nearcall_client *client = call->handle->client;
-    int64_t began_ms = ncp_now_ms();
+    int64_t began_ms;
     int r;
 
     call->function = invocation->function;
     ncp_encode_request(aTHX_ invocation);
     keep_plan(aTHX_ call);
     call->attempts_left--;
+    began_ms = ncp_now_ms();
     r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
     while (r == NEARCALL_E_INTERRUPTED) {
         ncp_run_signal_handlers(aTHX_ invocation, NEARCALL_OUTCOME_NOT_EXECUTED);
@@ -176,7 +179,7 @@ static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ invocation);
-    call->state = SENT;
+    set_in_flight(call, NCP_SENT);
 }
 
 /* Throws when the library would have to ask the server for the function again:
@@ -215,13 +218,17 @@ void ncp_call_send(pTHX_ ncp_call *call)
     send_request(aTHX_ call, &invocation);
 }
 
+/* The code of tied ones may drop others, which perl's stack does not count. */
 static void copy_arguments(pTHX_ ncp_call *call, const ncp_invocation *from)
 {
+    AV *originals = (AV *)sv_2mortal((SV *)newAV());
     I32 i;
 
+    for (i = 0; i < from->arguments_count; i++)
+        av_push(originals, SvREFCNT_inc(ncp_argument(aTHX_ from, i)));
     call->arguments = newAV();
     for (i = 0; i < from->arguments_count; i++)
-        av_push(call->arguments, newSVsv(ncp_argument(aTHX_ from, i)));
+        av_push(call->arguments, newSVsv(AvARRAY(originals)[i]));
 }
 
 static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
@@ -236,7 +243,7 @@ static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
     if (nearcall_find_begin(call->handle->client, name, bytes, call->timeout_ms, &call->id)
         != NEARCALL_OK)
         ncp_throw_client(aTHX_ from);
-    call->state = RESOLVING;
+    set_in_flight(call, NCP_RESOLVING);
 }
 
 /* The server refused the encoding: the function is looked up again, and the call sent
@@ -259,6 +266,7 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
     SV *object;
     ncp_call *call;
 
+    ncp_settle_name(aTHX_ from);
     if (from->handle->nonblocking && !is_known(aTHX_ from)) {
         call = call_new(aTHX_ from, &object);
         copy_arguments(aTHX_ call, from);
@@ -279,12 +287,6 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 
 /* ---- Finishing ---- */
 
-static void fail(pTHX_ ncp_call *call, SV *error)
-{
-    call->state = FAILED;
-    call->error = error;
-}
-
 /* Runs a method of the call that can throw, here where nobody catches it. */
 static void attempt(pTHX_ ncp_call *call, const char *method)
 {
@@ -297,8 +299,8 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
     XPUSHs(sv_2mortal(newRV_inc(call->object)));
     PUTBACK;
     call_method(method, G_EVAL | G_VOID | G_DISCARD);
-    if (SvTRUE(ERRSV))
-        fail(aTHX_ call, newSVsv(ERRSV));
+    if (SvROK(ERRSV) || SvTRUE_nomg(ERRSV)) /* the truth of an object is user code */
+        fail(call, newSVsv(ERRSV));
     FREETMPS;
     LEAVE;
 }
@@ -306,14 +308,14 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
 static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->handle->client, call->function->name, call->plan,
-                                     reply, &error);
+    AV *results = ncp_decode_results(aTHX_ call->handle, call->function->name, call->plan, reply,
+                                     &error);
 
     if (!results) {
-        fail(aTHX_ call, error);
+        fail(call, error);
         return;
     }
-    call->state = SUCCEEDED;
+    set_over(call, NCP_SUCCEEDED);
     call->results = (AV *)SvREFCNT_inc((SV *)results);
 }
 
@@ -323,7 +325,7 @@ static void send_resolved(pTHX_ ncp_call *call)
 
     call->refusal = NULL;
     if (refusal && nearcall_function_revision(call->function->function) == call->plan->revision) {
-        fail(aTHX_ call, refusal);
+        fail(call, refusal);
         return;
     }
     SvREFCNT_dec(refusal);
@@ -354,12 +356,12 @@ static void find_again(pTHX_ ncp_call *call)
 
 static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
 {
-    if (call->state == SENT && call->attempts_left > 0
+    if (call->state == NCP_SENT && call->attempts_left > 0
         && ncp_is_refused(call->handle->client, r))
         find_again(aTHX_ call);
     else if (r != NEARCALL_OK)
-        fail(aTHX_ call, ncp_error_from_client(aTHX_ call->handle->client, call->name));
-    else if (call->state == RESOLVING)
+        fail(call, ncp_error_from_client(aTHX_ call->handle->client, call->name));
+    else if (call->state == NCP_RESOLVING)
         send_resolved(aTHX_ call);
     else
         keep_results(aTHX_ call, reply);
@@ -409,9 +411,9 @@ AV *ncp_call_wait(pTHX_ ncp_call *call)
 {
     while (in_flight(call))
         wait_once(aTHX_ call);
-    if (call->state == FAILED)
+    if (call->state == NCP_FAILED)
         ncp_throw(aTHX_ newSVsv(call->error));
-    if (call->state == CANCELLED)
+    if (call->state == NCP_CANCELLED)
         ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
             call->name, newSVpvs("the call was cancelled, or its handle closed"), NULL));
     return call->results;
@@ -419,11 +421,12 @@ AV *ncp_call_wait(pTHX_ ncp_call *call)
 
 /* ---- Event loops ---- */
 
+/* Most finish in about the order in which they began. */
 static ncp_call *call_by_id(const ncp_handle *handle, nearcall_call_id id)
 {
-    ncp_call *call = handle->calls;
+    ncp_call *call = handle->in_flight.first;
 
-    while (call && !(in_flight(call) && call->id == id))
+    while (call && call->id != id)
         call = call->next;
     return call;
 }
@@ -450,9 +453,8 @@ AV *ncp_process(pTHX_ ncp_handle *handle)
     /* A lost connection finishes its calls with their own errors. */
     (void)nearcall_process(handle->client);
     finish_all(aTHX_ handle);
-    for (call = handle->calls; call; call = call->next) {
-        if (in_flight(call) || call->reported || call->state == CANCELLED)
-            continue;
+    while ((call = handle->finished.first) != NULL) {
+        unlist(call);
         call->reported = true;
         av_push(finished, newRV_inc(call->object));
     }

@@ -17,7 +17,7 @@ delete $Nearcall::{bootstrap};
 my %OPTIONS = map { $_ => 1 } qw(
     timeout connect_timeout name attempts frame_bytes_max
     server_users any_server_user allow_abstract nonblocking
-    shared_memory spin block_signals
+    shared_memory spin block_signals booleans calls_in_flight_max
 );
 
 # No function may be imported into this package: its name would hide the
@@ -37,8 +37,10 @@ sub new {
         _flags( \%option ),
         $option{frame_bytes_max} // 0,
         $option{attempts}        // 0,
+        $option{calls_in_flight_max} // 0,
         _user_ids( $option{server_users} ),
         $option{name},
+        _json_booleans( $option{booleans} // 'json' ),
     );
     goto &_open;
 }
@@ -71,6 +73,14 @@ sub _spin {
     Carp::croak("Nearcall->new: spin is auto, off or dedicated, not $spin");
 }
 
+sub _json_booleans {
+    my ($booleans) = @_;
+    return 0 if $booleans eq 'perl';
+    Carp::croak("Nearcall->new: booleans is json or perl, not $booleans") if $booleans ne 'json';
+    require JSON::PP::Boolean;
+    return 1;
+}
+
 # The ids as an array of C's uint32_t, which is how they are handed over.
 sub _user_ids {
     my ($users) = @_;
@@ -90,11 +100,6 @@ sub _user_id {
 
 # Without it AUTOLOAD would be asked. What must be freed is freed by magic.
 sub DESTROY { }
-
-# A handle belongs to the thread that opened it.
-sub CLONE_SKIP                     { 1 }
-sub Nearcall::Function::CLONE_SKIP { 1 }
-sub Nearcall::Call::CLONE_SKIP     { 1 }
 
 1;
 
@@ -172,10 +177,18 @@ What this program calls itself, for the server's log.
 
 How often a call that was certainly not executed is sent in all. Default: 3. That is also how often arguments are
 encoded when the server was replaced by one that takes others.
+As while a server is replaced: 1 is never again.
+
+=item calls_in_flight_max => $number
+
+How many calls of C<begin> may be unfinished, or finished and neither waited for nor returned by
+C<process>. Default: 1024, at most 16384. More fail with C<RESOURCE_EXHAUSTED>, not executed.
+What a server does not take at once waits in line within its deadline.
 
 =item frame_bytes_max => $bytes
 
-The largest reply that is accepted. Default: 4 MiB.
+The largest reply that is accepted. Default: 4 MiB, at most 16777215 bytes. The server has a limit
+of its own for requests, the same by default (in Go C<server.WithFrameBytesMax>).
 
 =item server_users => [ $user, ... ]
 
@@ -208,6 +221,14 @@ With C<dedicated> a signal does not end a wait: Perl's handlers run when the rep
 has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> behind the
 address are the same. Of an option and an address, what switches more off wins.
 
+=item booleans => 'json'
+
+What results of type C<bool>, and true and false within C<any>, are: with C<json>, the
+default, objects of L<JSON::PP::Boolean>, as JSON modules make them, which print as 1 and 0
+and which every JSON module writes as C<true> and C<false>. With C<perl> they are perl's own
+true and false, of which only perl 5.36 and later know that they are no numbers, and only
+recent JSON modules.
+
 =item block_signals => 1
 
 For C<embed:>. Signals wait while a function runs in this process, since Go's stacks
@@ -239,7 +260,7 @@ trip more.
 
 Every function of the server is a method, unless its name is one of this
 module's own methods, which are all that this page names, or C<AUTOLOAD>,
-C<CLONE_SKIP>, C<DESTROY>, C<can>, C<DOES>, C<import>, C<isa>, C<unimport>,
+C<DESTROY>, C<can>, C<DOES>, C<import>, C<isa>, C<unimport>,
 C<VERSION>, or begins with an underscore. Such functions, and those with a dot
 in their name, are reached by C<call>.
 
@@ -327,8 +348,8 @@ The L<Nearcall::Error> of a call that is over and failed, else C<undef>.
 =head1 EVENT LOOPS
 
 With C<< nonblocking => 1 >> nothing waits: watch C<fd> for C<events>, for
-C<timeout> at most, then C<process>, in any loop. Ask for all three again after
-each C<begin>, C<process> and C<cancel>.
+C<timeout> at most, then C<process>, in any loop. C<fd> and C<events> stay; ask for C<timeout>
+again after each C<begin>, C<process> and C<cancel>.
 
     my $call = $go->begin( ack => 2, 3 );
     until ( $call->ready ) {
@@ -348,7 +369,8 @@ the descriptor.
 
 =head2 fd
 
-The number of the descriptor to watch; -1 when there is none.
+The number of the descriptor to watch: one for the life of the handle, whatever becomes of
+its connections. A child of a fork asks before it waits.
 
 =head2 events
 
@@ -368,12 +390,13 @@ calls that are over and were not returned before; in scalar context how many.
 =head1 VALUES
 
     description        Perl
-    bool               anything, by its truth; JSON::PP's and \1, \0 too. Returned: true or false
+    bool               anything, by its truth; JSON::PP's and \1, \0 too. Returned: JSON::PP's
     int8 ... uint64    a whole number or a string of one; anything else is refused
     float32, float64   a number or a string of one
     string             characters; numbers are printed
     bytes              bytes; a string with a character above 255 is refused
-    time               seconds since 1970, or an object with an epoch method
+    time               seconds since 1970, an object with an epoch method, or text
+                       of RFC 3339, as 2026-01-31T12:00:00Z
     duration           seconds
     any                the value as Perl sees it
     file               a handle, a glob, or an object with a fileno method. Returned: a handle
@@ -391,7 +414,14 @@ any text. Where a function takes C<string>, decode your input first.
 
 =item Whole numbers
 
-Have their full range: no detour through floating point.
+Have their full range: no detour through floating point, also where they are written as
+C<"1e3"> or C<"5.0">.
+
+=item Floating point
+
+A number that is written as text is rounded to what the type can hold, as everywhere in
+Perl; one that is too large for it, as C<"1e400">, is refused. Infinity is sent where
+the program has it.
 
 =item Times and durations
 
@@ -402,8 +432,15 @@ L<DateTime>, and their like.
 
 =item Structs
 
-A field that is left out has the zero value of its type. A key that is no field is
-refused, by name, before anything is sent.
+A field that a hash leaves out has the zero value of its type, so C<{}> is the struct of
+zero values. A key that is no field is refused, by name, before anything is sent. An object
+is looked at more strictly: every field must be one of its keys, or be answered by the method
+of that name, unless the field is optional; its other keys must begin with an underscore.
+
+=item Objects with TO_JSON
+
+Are what that method returns, as with JSON modules, where a C<list>, C<map>, C<struct> or
+C<any> is wanted, or where the object does not overload. An object with C<epoch> is a time.
 
 =item Any
 
@@ -423,7 +460,8 @@ no longer yours to use. What you get blocks, as other handles do, and is closed 
 =item Tied variables and overloaded objects
 
 Are asked once. Their code may use the handle that it is an argument for only if it
-is a tied argument itself, not one deeper inside.
+is a tied argument itself, not one deeper inside. What it changes of the arguments comes too
+late: what was there before is sent. It runs on the call's time, and is ended by nothing else.
 
 =back
 
@@ -457,8 +495,10 @@ opens the child's own connection. What the child does with objects it inherited,
 and exiting included, sends nothing on the parent's connection. Calls that were in flight belong to
 the parent; waiting for one in the child throws C<UNAVAILABLE>, outcome unknown.
 
-Perl's threads do not share objects of this module: in a new thread they are C<undef>. Make a
-handle in each thread.
+A new thread (L<threads>, or mod_perl under a threaded MPM) has copies of all objects, which open
+a connection of their own when they are first used; no thread disturbs another's. Calls that
+were in flight belong to the thread that began them; waiting for a copy throws C<UNAVAILABLE>, outcome
+unknown. L<Nearcall::Handoff> objects stay with their thread: in another they are C<undef>.
 
 =head1 GO IN THE SAME PROCESS
 

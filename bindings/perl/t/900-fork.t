@@ -6,7 +6,7 @@ use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
 use TestRelay;
-use TestTools qw(descriptors error_of in_child rss_kib wait_until);
+use TestTools qw(descriptors error_of in_child rss_kib wait_until sockets);
 
 use JSON::PP qw(decode_json);
 use POSIX ();
@@ -21,7 +21,7 @@ my $server = TestServer->start;
 my $go = Nearcall->new( $server->address, timeout => 10 );
 my $ack = $go->function('ack');
 is( $go->ack( 2, 2 ), 7, 'the parent calls before any fork' );
-my $connection = readlink '/proc/self/fd/' . $go->fd;
+my $connection = sockets();
 
 # Whether the parent's own connection still stands and answers. It is the same
 # socket as ever: had a child written to it or shut it down, the server would have
@@ -30,7 +30,7 @@ sub parent_is_undisturbed {
     my ($name) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     my $answer = $ack->( 2, 3 );
-    my $now = readlink '/proc/self/fd/' . $go->fd;
+    my $now = sockets();
     return $answer == 9 && $now eq $connection unless $name;
     is( $answer, 9, "$name: the parent's call" );
     is( $now, $connection, "$name: on the same connection" );
@@ -42,7 +42,7 @@ subtest 'a child calls through what it inherited' => sub {
     is( in_child { $go->with( timeout => 5 )->call( upper => 'x' ) }, 'X', 'a view' );
     is( in_child { $go->begin( ack => 1, 1 )->wait }, 3, 'a call in flight of its own' );
     is( in_child { join ',', map { $go->sum( 1, $_ ) } 1 .. 100 }, join( ',', 2 .. 101 ), 'many' );
-    is( in_child { $go->one; ( readlink '/proc/self/fd/' . $go->fd ) ne $connection ? 'other' : 'same' },
+    is( in_child { $go->one; sockets() ne $connection ? 'other' : 'same' },
         'other', 'on a connection of its own' );
     is( in_child { in_child { $ack->( 1, 1 ) } }, 3, 'a grandchild' );
     parent_is_undisturbed('afterwards');

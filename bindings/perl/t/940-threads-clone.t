@@ -5,6 +5,7 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
+use TestTools qw(descriptors in_child);
 use Config;
 
 use Nearcall;
@@ -20,36 +21,77 @@ require threads;
 
 my $server = TestServer->start;
 my $address = $server->address;
-my $go = Nearcall->new( $address, timeout => 10 );
+my $go = Nearcall->new( $address, timeout => 10, name => 'threads', server_users => [0] );
+my $quick = $go->with( timeout => 5 );
 my $ack = $go->function('ack');
+my $unused = $go->function('sum');
+my $over = $go->begin( ack => 1, 1 );
+$over->wait;
+my $failed = $go->begin( fail => 5, 'no such order' );
+eval { $failed->wait };
 my $call = $go->begin( sleep => 100 );
 is( $go->ack( 1, 1 ), 3, 'the first thread calls' );
+is( $ack->( 1, 1 ), 3, 'and by its function object' );
 
-for my $class (qw(Nearcall Nearcall::Function Nearcall::Call)) {
-    ok( $class->CLONE_SKIP, "$class is not cloned" );
-}
+sub in_thread { my ($block) = @_; return threads->create( { context => 'scalar' }, $block )->join }
 
-my $seen = threads->create( sub {
-    return join ',', map { defined $$_ || !ref $_ ? 'cloned' : 'undef' } $go, $call;
-} )->join;
-is( $seen, 'undef,undef', 'objects are undef in a new thread' );
+subtest 'a new thread has the same objects' => sub {
+    is( in_thread( sub { $go->ack( 2, 2 ) } ), 7, 'a handle' );
+    is( in_thread( sub { $quick->ack( 2, 2 ) } ), 7, 'with another timeout' );
+    is( in_thread( sub { $ack->( 2, 2 ) } ), 7, 'a function that was used' );
+    is( in_thread( sub { $unused->( 2, 2 ) } ), 4, 'and one that was not' );
+    is( in_thread( sub { $go->begin( ack => 2, 2 )->wait } ), 7, 'calls in flight' );
+    is( in_thread( sub { in_thread( sub { $go->ack( 2, 3 ) } ) } ), 9, 'in a thread of a thread' );
+    is( in_thread( sub { in_child { $go->ack( 2, 3 ) } } ), 9, 'in a child of a thread' );
+    is( in_thread( sub { Nearcall->new( $address, timeout => 10 )->ack( 2, 2 ) } ), 7, 'a handle of its own' );
+};
 
-my $died = threads->create( sub { eval { $go->ack( 1, 1 ) } ? 'called' : "$@" } )->join;
-like( $died, qr/unblessed/, 'and cannot be called' );
+subtest 'objects that share a handle share its copy' => sub {
+    my $both = in_thread( sub {
+        my $before = descriptors();
+        $go->ack( 1, 1 );
+        my $one = descriptors() - $before;
+        $_->ack( 1, 1 ) for $quick, $go->with( timeout => 1 );
+        $ack->( 1, 1 );
+        return $one > 0 && descriptors() - $before == $one;
+    } );
+    ok( $both, 'one connection for all' );
+};
 
-is( threads->create( sub { Nearcall->new( $address, timeout => 10 )->ack( 2, 2 ) } )->join, 7,
-    'a handle of its own works, by methods that were made before' );
+subtest 'calls in a new thread' => sub {
+    is( in_thread( sub { $over->wait } ), 3, 'one that is over keeps its result' );
+    is( in_thread( sub { eval { $failed->wait }; $@->name } ), 'NOT_FOUND', 'or its error' );
+    is( in_thread( sub { eval { $call->wait }; join ' ', $@->name, $@->outcome_text } ), 'UNAVAILABLE unknown',
+        'one in flight is not this thread\'s' );
+    is( in_thread( sub { $call->cancel; $call->ready ? 'over' : 'in flight' } ), 'over', 'to be cancelled neither' );
+};
 
-my @threads = map {
-    my $n = $_;
-    threads->create( sub {
-        my $mine = Nearcall->new( $address, timeout => 10 );
-        return scalar grep { $mine->sum( $n, $_ ) == $n + $_ } 1 .. 100;
-    } )
-} 1 .. 4;
-is( $_->join, 100, 'threads side by side' ) for @threads;
+subtest 'threads side by side' => sub {
+    my @threads = map {
+        my $n = $_;
+        threads->create( sub { return scalar grep { $go->sum( $n, $_ ) == $n + $_ } 1 .. 500 } )
+    } 1 .. 4;
+    my $mine = grep { $go->sum( 0, $_ ) == $_ } 1 .. 500;
+    is( $_->join, 500, 'a thread' ) for @threads;
+    is( $mine, 500, 'and the first, with the same handle' );
+};
+
+subtest 'closing' => sub {
+    is( in_thread( sub { $go->close; eval { $go->ack( 1, 1 ) }; $@ =~ /closed/ ? 'closed' : $@ } ), 'closed', 'a copy' );
+    is( $go->ack( 1, 1 ), 3, 'is not the handle' );
+    my $closed = Nearcall->new($address);
+    $closed->close;
+    is( in_thread( sub { eval { $closed->ack( 1, 1 ) }; $@ =~ /closed/ ? 'closed' : $@ } ), 'closed', 'a closed one stays closed' );
+};
+
+my $returned = threads->create( { context => 'scalar' }, sub { my $theirs = Nearcall->new( $address, timeout => 10 ); $theirs->one; $theirs } )->join;
+is( $returned->ack( 2, 2 ), 7, 'a handle that a thread returns' );
 
 is( $call->wait, 100, 'the first thread\'s call in flight is undisturbed' );
 is( $ack->( 2, 2 ), 7, 'and its function object' );
+
+my $before = descriptors();
+in_thread( sub { $go->ack( 1, 1 ) } ) for 1 .. 20;
+is( descriptors(), $before, 'threads that ended leave nothing' );
 
 done_testing;

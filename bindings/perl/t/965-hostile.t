@@ -43,7 +43,7 @@ subtest 'a hash that is walked while its values run' => sub {
         'deletes from it' => sub { my ($hash) = @_; delete @$hash{ grep { $_ ne 'x' } keys %$hash }; litter() },
         'deletes itself'  => sub { delete $_[0]{x}; litter() },
         'makes it larger' => sub { my ($hash) = @_; $hash->{"new $_"} = $_ for 1 .. 2000; delete $hash->{"new $_"} for 1 .. 2000; litter() },
-        'restricts it'    => sub { require Hash::Util; Hash::Util::lock_keys( %{ $_[0] } ) },
+        'restricts it'    => sub { require Hash::Util; Hash::Util::lock_ref_keys( $_[0] ) },
         'ties it'         => sub { require Tie::Hash; tie %{ $_[0] }, 'Tie::StdHash'; litter() },
     );
     for my $what ( sort keys %did ) {
@@ -179,12 +179,12 @@ subtest 'truth' => sub {
 
 subtest 'what never ends' => sub {
     my $large = qr/\ARESOURCE_EXHAUSTED: /;
-    like( outcome { $go->identity( tied_list( size => sub { 2**40 }, fetch => sub { 1 } ) ) }, $large, 'a tied array of 2**40 elements' );
+    like( outcome { $go->identity( tied_list( size => sub { 2**30 }, fetch => sub { 1 } ) ) }, $large, 'a tied array of 2**30 elements' );
     like( outcome { $go->identity( tied_list( size => sub { 2**22 }, fetch => sub { 'x' x 1000 } ) ) }, $large, 'of 4 GB' );
     my $number = 0;
-    like( outcome { $go->identity( tied_hash( next => sub { 'k' . $number++ }, fetch => sub { 1 } ) ) }, $large, 'a tied hash that always has another key' );
+    like( outcome { $go->identity( tied_hash( next => sub { 'k' x 100 . $number++ }, fetch => sub { 1 } ) ) }, $large, 'a tied hash that always has another key' );
     like( outcome { $go->identity( tied_hash( next => sub { 'same' }, fetch => sub { 1 } ) ) }, $large, 'the same key for ever' );
-    like( outcome { $go->greet( tied_hash( next => sub { $number++ }, fetch => sub { 1 } ) ) }, $large, 'a struct' );
+    like( outcome { $go->greet( tied_hash( next => sub { 'name' }, fetch => sub { 1 } ) ) }, $large, 'a struct' );
     my $laughs = 'laughs' x 10;
     $laughs = [ ($laughs) x 8 ] for 1 .. 28;
     like( outcome { $go->identity($laughs) }, $large, 'a list of lists of the same lists' );
@@ -193,7 +193,7 @@ subtest 'what never ends' => sub {
     like( outcome { $go->identity($hash) }, $large, 'a hash of them' );
     my $self = [];
     @$self = ( $self, $self );
-    like( outcome { $go->identity($self) }, qr/\AINVALID_ARGUMENT: argument 1 \(value\).* nested .*\b32\b/, 'a list that contains itself' );
+    like( outcome { $go->identity($self) }, qr/\AINVALID_ARGUMENT: argument 1 \(value\).{1,200} deeper than 32 levels/, 'a list that contains itself' );
     weaken( $self->[0] );
     weaken( $self->[1] );
 };
@@ -225,7 +225,7 @@ subtest 'user code and the handle' => sub {
     is( outcome {
         my $again = 0;
         my $value = text( sub { my ($self) = @_; $again++; eval { $go->identity($self) } // $@->name } );
-        $go->identity($value);
+        eval { $go->identity($value) };
         return $again < 1000 ? 'ends' : 'does not end';
     }, 'ends', 'calls with itself' );
     like( outcome {
@@ -269,13 +269,17 @@ subtest 'tied containers that change' => sub {
         return join ' ', map { $_ // 'undef' } @$back;
     }, 'e0 e1 undef undef', 'an array that is untied' );
     is( outcome {
-        my @keys = qw(a b c);
-        my %hash;
-        tie %hash, 'Hostile::TiedHash', next => sub { my @inner = @keys > 2 ? () : eval { keys %hash }; shift @keys },
+        my @keys = qw(a b c d);
+        my ( %hash, $inside );
+        tie %hash, 'Hostile::TiedHash', next => sub {
+            my @inner = $inside++ ? () : keys %hash;
+            $inside--;
+            return shift @keys;
+        },
             fetch => sub { untie %hash; litter(); "v$_[0]" };
         my $back = $go->identity( \%hash );
-        return join ' ', sort keys %$back;
-    }, 'a', 'a hash that is untied and walked by itself' );
+        return sorted($back);
+    }, '', 'a hash that is untied and walked by itself' );
     like( outcome { $go->identity( tied_list( size => sub { -1 }, fetch => sub { 1 } ) ) }, qr/negative/, 'a size below zero' );
     is( outcome { join ' ', sort keys %{ $go->identity( \%+ ) } if 'ab' =~ /(?<one>a)(?<two>b)/ }, 'one two', 'named captures' );
     is( outcome { 'ab' =~ /(a)(b)/; join ' ', @{ $go->identity( \@- ) } }, '0 0 1', 'offsets of captures' );

@@ -9,7 +9,7 @@ use Exporter 'import';
 use Test::More ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT_OK = qw(error_of descriptors rss_kib wait_until in_child timed signal_when_asleep);
+our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed signal_when_asleep);
 
 # The exception that a block throws; fails the test when there is none.
 sub error_of(&) {
@@ -27,6 +27,11 @@ sub descriptors {
     opendir my $listing, "/proc/$pid/fd" or die "/proc/$pid/fd: $!";
     my @numbers = grep { /\A[0-9]+\z/ } readdir $listing;
     return scalar @numbers - ( $pid == $$ ? 1 : 0 );
+}
+
+# Which sockets the process has open, as one text.
+sub sockets {
+    return join ' ', sort grep { defined && /\Asocket:/ } map { readlink } glob '/proc/self/fd/*';
 }
 
 sub rss_kib {

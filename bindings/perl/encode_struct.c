@@ -1,0 +1,167 @@
+/* Structs: of hashes, which may leave fields out, and of objects, which may not. */
+#include "encode.h"
+
+/* ---- Refusing ---- */
+
+U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key)
+{
+    U32 place;
+
+    for (place = 0; place < structure->fields_count; place++)
+        if (sv_eq(structure->fields[place].name, key))
+            break;
+    return place;
+}
+
+static bool is_field(pTHX_ const ncp_struct *structure, SV *key)
+{
+    return ncp_field_place(aTHX_ structure, key) < structure->fields_count;
+}
+
+/* The place is that of the struct, whatever field it is at. */
+static SV *place_of(pTHX_ const ncp_encoder *e, const ncp_node *node)
+{
+    ncp_encoder outside = *e;
+
+    if (outside.node == node)
+        outside.node = node->parent;
+    return ncp_place(aTHX_ &outside);
+}
+
+void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
+{
+    const ncp_struct *structure = node->structure;
+    SV *message = place_of(aTHX_ e, node);
+    U32 i;
+
+    sv_catpvf(message, ": %" SVf " has no field %" SVf "; it has", SVfARG(structure->name),
+              SVfARG(ncp_shown_name(aTHX_ key)));
+    for (i = 0; i < structure->fields_count; i++)
+        sv_catpvf(message, "%s %" SVf, i ? "," : "", SVfARG(structure->fields[i].name));
+    ncp_throw_invalid(aTHX_ e->call, message);
+}
+
+void ncp_refuse_unknown_field(pTHX_ const ncp_encoder *e, const ncp_node *node)
+{
+    ncp_node walk = { 0 };
+    SV *value;
+
+    ncp_hash_begin(&walk, node->hash);
+    while (ncp_hash_next(aTHX_ &walk, &value) && is_field(aTHX_ node->structure, walk.name))
+        continue;
+    ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
+}
+
+static void refuse_without(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *object)
+    __attribute__((noreturn));
+
+static void refuse_without(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *object)
+{
+    SV *message = place_of(aTHX_ e, node);
+
+    sv_catpvf(message, ": an object of class %s has neither a key nor a method \"%" SVf "\", "
+              "which %" SVf " needs", sv_reftype(SvRV(object), TRUE),
+              SVfARG(node->structure->fields[node->index].name), SVfARG(node->structure->name));
+    ncp_throw_invalid(aTHX_ e->call, message);
+}
+
+/* ---- Objects ---- */
+
+/* What an object keeps for itself begins with an underscore. */
+static void require_known_attributes(pTHX_ const ncp_encoder *e, ncp_node *node)
+{
+    ncp_node walk = { 0 };
+    SV *value;
+
+    ncp_hash_begin(&walk, node->hash);
+    while (ncp_hash_next(aTHX_ &walk, &value))
+        if (*SvPVX(walk.name) != '_' && !is_field(aTHX_ node->structure, walk.name))
+            ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
+}
+
+/* The value under the field's key, or what the method of that name returns. */
+static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
+{
+    const ncp_field *field = &node->structure->fields[node->index];
+    SV *value = node->hash ? ncp_field_value(aTHX_ node) : NULL;
+
+    if (value)
+        return value;
+    if (ncp_object_can(aTHX_ object, SvPVX(field->name)))
+        return ncp_call_object(aTHX_ e, object, SvPVX(field->name), NULL);
+    if (field->type->kind != NCP_OPTIONAL)
+        refuse_without(aTHX_ e, node, object);
+    return NULL;
+}
+
+/* All attributes are read before the first is written. */
+static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
+{
+    SV *object, **values;
+
+    ncp_own(aTHX_ e);
+    object = newRV_inc(SvRV(value));
+    av_push(e->owned, object);
+    if (SvTYPE(SvRV(object)) == SVt_PVHV && !ncp_is_tied((HV *)SvRV(object))) {
+        node->hash = (HV *)SvRV(object);
+        require_known_attributes(aTHX_ e, node);
+    }
+    values = ncp_new_values(aTHX_ e, node->structure->fields_count);
+    for (; node->index < (SSize_t)node->structure->fields_count; node->index++) {
+        values[node->index] = attribute(aTHX_ e, node, object);
+        SvREFCNT_inc_simple_void(values[node->index]);
+        node->count += values[node->index] != NULL;
+    }
+    node->index = 0;
+    node->values = values;
+    node->is_owned = true;
+}
+
+/* ---- Writing ---- */
+
+/* An object that gives a hash, by overloading or TO_JSON, is that hash. */
+static void begin_struct(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *type, SV *value)
+{
+    SV *data = ncp_as_data(aTHX_ e, value);
+    HV *hash = (HV *)ncp_dereference(aTHX_ e, data, to_hv_amg, SVt_PVHV);
+
+    if (SvROK(data) && SvOBJECT(SvRV(data)) && (!hash || hash == (HV *)SvRV(data))) {
+        begin_object(aTHX_ e, node, data);
+        return;
+    }
+    if (!hash)
+        ncp_refuse(aTHX_ e, type, value);
+    if (UNLIKELY(ncp_is_tied(hash))) {
+        ncp_tied_fields(aTHX_ e, node, hash);
+        return;
+    }
+    node->hash = hash;
+    node->count = (SSize_t)HvUSEDKEYS(hash);
+}
+
+/* All keys are taken for fields, and counted down; one that is left over is none. */
+void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    static const ncp_type string_type = { .kind = NCP_STRING, .name = "string" };
+    ncp_node node = { .structure = type->structure };
+    U32 runs;
+
+    begin_struct(aTHX_ e, &node, type, value);
+    nearcall_put_map(e->client, (uint32_t)node.count);
+    ncp_enter(aTHX_ e, &node);
+    runs = e->runs;
+    for (; node.index < (SSize_t)node.structure->fields_count; node.index++) {
+        const ncp_field *field = &node.structure->fields[node.index];
+        SV *content = ncp_field_value(aTHX_ &node);
+        if (!content)
+            continue;
+        node.name = field->name;
+        ncp_encode_string(aTHX_ e, &string_type, field->name);
+        ncp_encode_value(aTHX_ e, field->type, content);
+        node.count--;
+        ncp_free_temporaries(aTHX_ e, &runs);
+    }
+    if (node.count != 0)
+        ncp_refuse_unknown_field(aTHX_ e, &node);
+    ncp_leave(e, &node);
+}
