@@ -22,6 +22,8 @@ type Listener struct {
 	config *config
 	socket net.Listener
 	inbox  inbox
+	// failure is what was wrong with the options of ListenOn: nothing is accepted.
+	failure error
 
 	channels *tally // that are served
 	refused  *tally // channels that are being told why
@@ -38,6 +40,9 @@ type Listener struct {
 // before it has its mode.
 func Listen(address string, options ...Option) (*Listener, error) {
 	c := newConfig(options)
+	if err := c.check(); err != nil {
+		return nil, &Error{Op: "listen", Address: address, Err: err}
+	}
 	socket, err := listenAt(address, c)
 	if err != nil {
 		return nil, &Error{Op: "listen", Address: address, Err: err}
@@ -49,6 +54,10 @@ func newListener(socket net.Listener, c *config) *Listener {
 	l := &Listener{config: c, socket: socket, links: make(map[*link]struct{}),
 		inbox:    newInbox(frame.Connection, frame.Listener, frame.File),
 		channels: newTally(), refused: newTally(), waiting: newTally()}
+	if l.failure = c.check(); l.failure != nil {
+		_ = socket.Close()
+		return l
+	}
 	l.opening.Go(l.acceptChannels)
 	return l
 }
@@ -188,6 +197,9 @@ const closedText = "the process stops listening"
 // Accept waits for a connection, always a *Conn, and takes it: its giver is told
 // before Accept returns. After Close it returns net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
+	if l.failure != nil {
+		return nil, &net.OpError{Op: "accept", Net: "handoff", Addr: l.Addr(), Err: l.failure}
+	}
 	c, err := l.inbox[frame.Connection].acceptConn(context.Background())
 	if err != nil {
 		return nil, &net.OpError{Op: "accept", Net: "handoff", Addr: l.Addr(), Err: err}
@@ -197,11 +209,17 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 // AcceptListener waits for a listener, which belongs to the caller from then on.
 func (l *Listener) AcceptListener(ctx context.Context) (net.Listener, Meta, error) {
+	if l.failure != nil {
+		return nil, Meta{}, l.failure
+	}
 	return l.inbox[frame.Listener].acceptListener(ctx)
 }
 
 // AcceptFile waits for a file, which belongs to the caller from then on.
 func (l *Listener) AcceptFile(ctx context.Context) (*os.File, Meta, error) {
+	if l.failure != nil {
+		return nil, Meta{}, l.failure
+	}
 	return l.inbox[frame.File].acceptFile(ctx)
 }
 

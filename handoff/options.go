@@ -1,16 +1,20 @@
 package handoff
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// An Option changes how a Peer or a Listener works.
+// An Option changes how a Peer or a Listener works. One with a value out of range is
+// refused by what takes it, with an error that names it.
 type Option func(*config)
 
 type config struct {
+	failures        []error
 	window          int
 	prefixBytesMax  int
 	messageBytesMax int
@@ -39,22 +43,38 @@ func newConfig(options []Option) *config {
 	return c
 }
 
+// set sets what an option changes, to what is in range.
+func (c *config) set(option string, to *int, value, low, high int) {
+	if value < low || value > high {
+		c.failures = append(c.failures, fmt.Errorf("%s: %d is out of range (%d to %d)", option, value, low, high))
+		return
+	}
+	*to = value
+}
+
+// check returns what was out of range.
+func (c *config) check() error { return errors.Join(c.failures...) }
+
 // WithWindow sets how many handoffs may wait for this side's answer on one channel
 // (limit handoff_window).
 func WithWindow(handoffs int) Option {
-	return func(c *config) { c.window = min(max(handoffs, 1), wire.HandoffWindowCeiling) }
+	return func(c *config) { c.set("WithWindow", &c.window, handoffs, 1, wire.HandoffWindowCeiling) }
 }
 
 // WithPrefixLimit sets the longest prefix that this side takes, in bytes (limit
 // handoff_prefix_bytes_max).
 func WithPrefixLimit(bytes int) Option {
-	return func(c *config) { c.prefixBytesMax = min(max(bytes, 0), wire.HandoffPrefixBytesMaxCeiling) }
+	return func(c *config) {
+		c.set("WithPrefixLimit", &c.prefixBytesMax, bytes, 0, wire.HandoffPrefixBytesMaxCeiling)
+	}
 }
 
 // WithMessageLimit sets the longest message that this side takes, in bytes (limit
 // handoff_message_bytes_max).
 func WithMessageLimit(bytes int) Option {
-	return func(c *config) { c.messageBytesMax = min(max(bytes, 0), wire.HandoffMessageBytesMaxCeiling) }
+	return func(c *config) {
+		c.set("WithMessageLimit", &c.messageBytesMax, bytes, 0, wire.HandoffMessageBytesMaxCeiling)
+	}
 }
 
 // WithPeerUsers allows peers of these users besides root and this process's own.
@@ -90,12 +110,16 @@ func WithBareDescriptors() Option { return func(c *config) { c.bare = true } }
 // WithChannelsPerUser sets how many channels givers of one user may have at a Listener
 // (limit handoff_channels_per_user_max). One more is refused, and told why.
 func WithChannelsPerUser(channels int) Option {
-	return func(c *config) { c.channelsMax = min(max(channels, 1), wire.HandoffChannelsPerUserMaxCeiling) }
+	return func(c *config) {
+		c.set("WithChannelsPerUser", &c.channelsMax, channels, 1, wire.HandoffChannelsPerUserMaxCeiling)
+	}
 }
 
 // WithBareDescriptorsPerUser sets how many connections of WithBareDescriptors may wait
 // for Accept, for each user (limit handoff_bare_descriptors_per_user_max). One more is
 // closed: its giver hears nothing.
 func WithBareDescriptorsPerUser(descriptors int) Option {
-	return func(c *config) { c.bareMax = min(max(descriptors, 1), wire.HandoffBareDescriptorsPerUserMaxCeiling) }
+	return func(c *config) {
+		c.set("WithBareDescriptorsPerUser", &c.bareMax, descriptors, 1, wire.HandoffBareDescriptorsPerUserMaxCeiling)
+	}
 }

@@ -38,6 +38,9 @@ func Dial(ctx context.Context, address string, options ...Option) (*Peer, error)
 }
 
 func (p *Peer) dial(ctx context.Context, address string, c *config) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	ch, credentials, err := connect(ctx, address)
 	if err != nil {
 		return err

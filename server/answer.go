@@ -1,17 +1,25 @@
 package server
 
 import (
+	"fmt"
+
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
+)
+
+// What raises a limit that an error names.
+var (
+	raiseFrameBytes        = fmt.Sprintf("the server's option WithFrameBytesMax raises it to at most %d", wire.FrameBytesMaxCeiling)
+	raiseCallersFrameBytes = fmt.Sprintf("the caller's option (frame_bytes_max, in Go client.WithFrameBytesMax) raises it to at most %d", wire.FrameBytesMaxCeiling)
 )
 
 // answer sends the call's one terminal frame; admitted is for output.append.
 // The caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
 	if e.err == nil && len(e.result) > c.frameBytesMax {
-		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (frame_bytes_max)",
-			e.function.name, len(e.result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
+		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
+			e.function.name, len(e.result), c.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
 		c.fail(e.id, status.FromError(e.err), admitted)

@@ -37,11 +37,11 @@ func (c *connection) remember(e *execution) *status.Error {
 		return refusedf(status.Cancelled, "the connection is closed")
 	}
 	if len(c.calls) >= c.server.config.callsInFlightMax {
-		return refusedf(status.ResourceExhausted, "%d calls are in flight on this connection (limit calls_in_flight_max)", len(c.calls))
+		return refusedf(status.ResourceExhausted, "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", len(c.calls), wire.CallsInFlightMaxCeiling)
 	}
 	if calls := c.user.calls.Add(1); calls > int64(c.server.config.callsInFlightPerUserMax) {
 		c.user.calls.Add(-1)
-		return refusedf(status.ResourceExhausted, "%d calls of this user are in flight (limit calls_in_flight_per_user_max)", calls-1)
+		return refusedf(status.ResourceExhausted, "%d calls of this user are in flight (limit calls_in_flight_per_user_max); the server's option WithCallsInFlight raises it to at most %d", calls-1, wire.CallsInFlightPerUserMaxCeiling)
 	}
 	c.calls[e.id] = e
 	c.running.Add(1)

@@ -89,7 +89,7 @@ func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint6
 	case f == nil:
 		e.err = refusedf(status.Unimplemented, "the library has no function with the number %d", function)
 	case len(payload) > d.server.config.frameBytesMax:
-		e.err = refusedf(status.ResourceExhausted, "the request has %d bytes, the library accepts %d (frame_bytes_max)", len(payload), d.server.config.frameBytesMax)
+		e.err = refusedf(status.ResourceExhausted, "the request has %d bytes, the library accepts %d (limit frame_bytes_max); %s", len(payload), d.server.config.frameBytesMax, raiseFrameBytes)
 	default:
 		run.run(deadlineNs)
 	}

@@ -56,7 +56,7 @@ func (c *connection) onResolve() (bool, error) {
 		return true, nil
 	}
 	if len(f.description) > c.frameBytesMax {
-		c.sendFailure(c.frame.CallID, refusedf(status.ResourceExhausted, "the description of %s has %d bytes, the caller accepts %d (frame_bytes_max)", f.name, len(f.description), c.frameBytesMax))
+		c.sendFailure(c.frame.CallID, refusedf(status.ResourceExhausted, "the description of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s", f.name, len(f.description), c.frameBytesMax, raiseCallersFrameBytes))
 		return true, nil
 	}
 	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: c.frame.CallID, FunctionID: f.id}

@@ -47,7 +47,7 @@ func (c *connection) giveMemory() {
 	c.memoryDue = false
 	geometry, reserved := c.server.reserveMemory(c.user)
 	if reserved == 0 {
-		c.server.memoryMissing(fmt.Errorf("user %d has shared_memory_bytes_per_user_max", c.peer.UserID))
+		c.server.memoryMissing(fmt.Errorf("user %d has limit shared_memory_bytes_per_user_max; option WithSharedMemoryBytesPerUser raises it to at most %d", c.peer.UserID, int64(wire.SharedMemoryBytesPerUserMaxCeiling)))
 		return
 	}
 	regions, callerFile, serverFile, err := sharedmemory.Create(geometry)

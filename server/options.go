@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -10,10 +11,12 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// An Option configures a Server.
+// An Option configures a Server. One with a value out of range changes nothing, and makes
+// Serve and Direct fail with an error that names it.
 type Option func(*config)
 
 type config struct {
+	failures     []error
 	engine       Engine // nil: a goroutine for each connection
 	logger       *slog.Logger
 	interceptors []Interceptor
@@ -152,7 +155,7 @@ func WithSocketGroup(groupID int) Option {
 // 30 seconds; the default is 2.
 func WithHelloTimeout(timeout time.Duration) Option {
 	return func(c *config) {
-		c.helloTimeout = clamp(timeout, time.Millisecond, wire.HelloTimeoutMsCeiling*time.Millisecond)
+		set(c, "WithHelloTimeout", &c.helloTimeout, timeout, time.Millisecond, wire.HelloTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
@@ -160,7 +163,7 @@ func WithHelloTimeout(timeout time.Duration) Option {
 // 5 minutes; the default is 10 seconds.
 func WithFrameTimeout(timeout time.Duration) Option {
 	return func(c *config) {
-		c.frameTimeout = clamp(timeout, time.Millisecond, wire.FrameTimeoutMsCeiling*time.Millisecond)
+		set(c, "WithFrameTimeout", &c.frameTimeout, timeout, time.Millisecond, wire.FrameTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
@@ -168,7 +171,7 @@ func WithFrameTimeout(timeout time.Duration) Option {
 // minutes; the default is 2 seconds.
 func WithFrameSilence(timeout time.Duration) Option {
 	return func(c *config) {
-		c.frameSilence = clamp(timeout, time.Millisecond, wire.FrameSilenceMsCeiling*time.Millisecond)
+		set(c, "WithFrameSilence", &c.frameSilence, timeout, time.Millisecond, wire.FrameSilenceMsCeiling*time.Millisecond)
 	}
 }
 
@@ -176,7 +179,7 @@ func WithFrameSilence(timeout time.Duration) Option {
 // minutes; the default is 10 seconds. The peer then loses its connection.
 func WithWriteTimeout(timeout time.Duration) Option {
 	return func(c *config) {
-		c.writeTimeout = clamp(timeout, time.Millisecond, wire.WriteTimeoutMsCeiling*time.Millisecond)
+		set(c, "WithWriteTimeout", &c.writeTimeout, timeout, time.Millisecond, wire.WriteTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
@@ -184,28 +187,32 @@ func WithWriteTimeout(timeout time.Duration) Option {
 // context ended, up to 10 minutes; the default is 30 seconds.
 func WithDrainTimeout(timeout time.Duration) Option {
 	return func(c *config) {
-		c.drainTimeout = clamp(timeout, 0, wire.DrainTimeoutMsCeiling*time.Millisecond)
+		set(c, "WithDrainTimeout", &c.drainTimeout, timeout, 0, wire.DrainTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
 // WithFrameBytesMax sets the largest request and reply, 64 KiB to 16 MiB; the
 // default is 4 MiB.
 func WithFrameBytesMax(bytes int) Option {
-	return func(c *config) { c.frameBytesMax = clamp(bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling) }
+	return func(c *config) {
+		set(c, "WithFrameBytesMax", &c.frameBytesMax, bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling)
+	}
 }
 
 // WithPendingOutputBytesMax bounds the replies kept for a peer that reads
 // slowly; functions that finish then wait. The default is 1 MiB.
 func WithPendingOutputBytesMax(bytes int) Option {
-	return func(c *config) { c.pendingOutputBytesMax = clamp(bytes, 1, wire.PendingOutputBytesMaxCeiling) }
+	return func(c *config) {
+		set(c, "WithPendingOutputBytesMax", &c.pendingOutputBytesMax, bytes, 1, wire.PendingOutputBytesMaxCeiling)
+	}
 }
 
 // WithCallsInFlight bounds the unanswered calls of one connection and of all
 // connections of one user; calls beyond are refused with RESOURCE_EXHAUSTED.
 func WithCallsInFlight(perConnection, perUser int) Option {
 	return func(c *config) {
-		c.callsInFlightMax = clamp(perConnection, 1, wire.CallsInFlightMaxCeiling)
-		c.callsInFlightPerUserMax = clamp(perUser, 1, wire.CallsInFlightPerUserMaxCeiling)
+		set(c, "WithCallsInFlight, perConnection", &c.callsInFlightMax, perConnection, 1, wire.CallsInFlightMaxCeiling)
+		set(c, "WithCallsInFlight, perUser", &c.callsInFlightPerUserMax, perUser, 1, wire.CallsInFlightPerUserMaxCeiling)
 	}
 }
 
@@ -213,8 +220,8 @@ func WithCallsInFlight(perConnection, perUser int) Option {
 // connections beyond are refused with RESOURCE_EXHAUSTED.
 func WithConnections(all, perUser int) Option {
 	return func(c *config) {
-		c.connectionsMax = clamp(all, 1, wire.ConnectionsMaxCeiling)
-		c.connectionsPerUserMax = clamp(perUser, 1, wire.ConnectionsPerUserMaxCeiling)
+		set(c, "WithConnections, all", &c.connectionsMax, all, 1, wire.ConnectionsMaxCeiling)
+		set(c, "WithConnections, perUser", &c.connectionsPerUserMax, perUser, 1, wire.ConnectionsPerUserMaxCeiling)
 	}
 }
 
@@ -224,8 +231,8 @@ func WithConnections(all, perUser int) Option {
 // defaults are 1 GiB and 256 MiB.
 func WithInputBytes(all, perUser int64) Option {
 	return func(c *config) {
-		c.inputBytesMax = clamp(all, wire.FrameBytesFloor, wire.InputBytesMaxCeiling)
-		c.inputBytesPerUserMax = clamp(perUser, wire.FrameBytesFloor, wire.InputBytesPerUserMaxCeiling)
+		set(c, "WithInputBytes, all", &c.inputBytesMax, all, wire.FrameBytesFloor, wire.InputBytesMaxCeiling)
+		set(c, "WithInputBytes, perUser", &c.inputBytesPerUserMax, perUser, wire.FrameBytesFloor, wire.InputBytesPerUserMaxCeiling)
 	}
 }
 
@@ -234,8 +241,8 @@ func WithInputBytes(all, perUser int64) Option {
 // refused with RESOURCE_EXHAUSTED before they run. The defaults are 1 GiB and 256 MiB.
 func WithOutputBytes(all, perUser int64) Option {
 	return func(c *config) {
-		c.outputBytesMax = clamp(all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
-		c.outputBytesPerUserMax = clamp(perUser, wire.FrameBytesFloor, wire.OutputBytesPerUserMaxCeiling)
+		set(c, "WithOutputBytes, all", &c.outputBytesMax, all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
+		set(c, "WithOutputBytes, perUser", &c.outputBytesPerUserMax, perUser, wire.FrameBytesFloor, wire.OutputBytesPerUserMaxCeiling)
 	}
 }
 
@@ -263,7 +270,12 @@ const (
 // WithSpin sets how connections that have shared memory wait for the next call;
 // the default is SpinAuto.
 func WithSpin(spin Spin) Option {
-	return func(c *config) { c.spin = spin }
+	return func(c *config) {
+		value := int(spin)
+		if set(c, "WithSpin", &value, value, int(SpinAuto), int(SpinDedicated)) {
+			c.spin = spin
+		}
+	}
 }
 
 // WithSharedMemoryBytesPerUser bounds the shared memory of all connections of
@@ -271,14 +283,16 @@ func WithSpin(spin Spin) Option {
 // none, and use their sockets. The default is 1 GiB.
 func WithSharedMemoryBytesPerUser(bytes int64) Option {
 	return func(c *config) {
-		c.memoryBytesPerUserMax = max(0, min(bytes, wire.SharedMemoryBytesPerUserMaxCeiling))
+		set(c, "WithSharedMemoryBytesPerUser", &c.memoryBytesPerUserMax, bytes, 0, wire.SharedMemoryBytesPerUserMaxCeiling)
 	}
 }
 
 // WithSharedMemoryAfter sets after how many calls a connection is given shared
 // memory, 1 to 1048576; the default is 16.
 func WithSharedMemoryAfter(calls int) Option {
-	return func(c *config) { c.memoryAfterCalls = clamp(calls, 1, wire.SharedMemoryAfterCallsCeiling) }
+	return func(c *config) {
+		set(c, "WithSharedMemoryAfter", &c.memoryAfterCalls, calls, 1, wire.SharedMemoryAfterCallsCeiling)
+	}
 }
 
 // WithSharedMemoryArena sets how many bytes of bodies that do not fit a slot may
@@ -287,7 +301,8 @@ func WithSharedMemoryAfter(calls int) Option {
 // when they are first used.
 func WithSharedMemoryArena(bytes int) Option {
 	return func(c *config) {
-		c.arenaBytes = clamp(bytes, 0, wire.SharedMemoryArenaBytesCeiling) &^ (arenaGranule - 1)
+		set(c, "WithSharedMemoryArena", &c.arenaBytes, bytes, 0, wire.SharedMemoryArenaBytesCeiling)
+		c.arenaBytes &^= arenaGranule - 1
 	}
 }
 
@@ -296,10 +311,23 @@ const arenaGranule = 4096
 
 // WithName sets what the server calls itself in its welcome.
 func WithName(software string) Option {
-	return func(c *config) { c.software = software[:min(len(software), math.MaxUint8)] }
+	return func(c *config) {
+		bytes := len(software)
+		if set(c, "WithName, bytes", &bytes, bytes, 0, math.MaxUint8) {
+			c.software = software
+		}
+	}
 }
 
-func clamp[T int | int64 | time.Duration](value, low, high T) T { return max(low, min(value, high)) }
+// set sets what an option changes. A value out of range is refused: Serve says so.
+func set[T int | int64 | time.Duration](c *config, option string, to *T, value, low, high T) bool {
+	if value < low || value > high {
+		c.failures = append(c.failures, fmt.Errorf("nearcall: %s: %v is out of range (%v to %v)", option, value, low, high))
+		return false
+	}
+	*to = value
+	return true
+}
 
 // A FunctionOption describes or limits one function.
 type FunctionOption func(*functionConfig)

@@ -94,7 +94,7 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 		if len(have) >= simpleHeaderBytes {
 			length := binary.BigEndian.Uint32(have)
 			if length > uint32(c.server.config.frameBytesMax) {
-				return nil, refusedf(status.ResourceExhausted, "a request of %d bytes (at most %d, frame_bytes_max)", length, c.server.config.frameBytesMax)
+				return nil, refusedf(status.ResourceExhausted, "a request of %d bytes (at most %d, limit frame_bytes_max); %s", length, c.server.config.frameBytesMax, raiseFrameBytes)
 			}
 			need = simpleHeaderBytes + int(length)
 		}
@@ -124,7 +124,7 @@ func (c *connection) runSimple(ctx context.Context, message []byte) {
 	}
 	result, err := c.callSimple(ctx, request)
 	if err == nil && len(result) > c.frameBytesMax-simpleAnswerBytes {
-		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, frame_bytes_max)", len(result), c.frameBytesMax).With(status.OutcomeExecutedResultLost)
+		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, limit frame_bytes_max); %s", len(result), c.frameBytesMax, raiseFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	c.answerSimple(result, err)
 }

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // A Code says what went wrong; the numbers are those of gRPC. It is an error
@@ -104,7 +105,7 @@ func (e *Error) Is(target error) bool {
 // it; %w keeps a local cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	formatted := fmt.Errorf(format, args...)
-	return &Error{Code: code, Message: formatted.Error(), Cause: errors.Unwrap(formatted)}
+	return &Error{Code: code, Message: textOf(formatted), Cause: errors.Unwrap(formatted)}
 }
 
 // With returns e with the outcome set, for use where the error is made.
@@ -126,10 +127,41 @@ func FromError(err error) *Error {
 			return known
 		}
 		wrapped := *known
-		wrapped.Message, wrapped.Cause = err.Error(), err
+		wrapped.Message, wrapped.Cause = textOf(err), err
 		return &wrapped
 	}
-	return &Error{Code: codeOf(err), Message: err.Error(), Cause: err}
+	return &Error{Code: codeOf(err), Message: textOf(err), Cause: err}
+}
+
+// textOf returns the text of an error in which each Error stands with its message alone:
+// code and outcome are told once, in front and behind.
+func textOf(err error) string {
+	text := err.Error()
+	for _, inner := range errorsIn(err) {
+		bare := inner.Message
+		if bare == "" {
+			bare = inner.Code.String()
+		}
+		text = strings.Replace(text, inner.Error(), bare, 1)
+	}
+	return text
+}
+
+// errorsIn returns each Error that err wraps and whose text it may therefore hold.
+func errorsIn(err error) (found []*Error) {
+	switch e := err.(type) {
+	case *Error:
+		return []*Error{e}
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return errorsIn(inner)
+		}
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			found = append(found, errorsIn(inner)...)
+		}
+	}
+	return found
 }
 
 func codeOf(err error) Code {

@@ -59,3 +59,25 @@ func TestNames(t *testing.T) {
 		t.Errorf("unknown numbers are %q", text)
 	}
 }
+
+// TestNestedErrorsAreToldOnce: code and outcome of what was wrapped are not in the
+// message, which has them around it.
+func TestNestedErrorsAreToldOnce(t *testing.T) {
+	inner := status.Errorf(status.NotFound, "no such row").With(status.OutcomeExecuted)
+	twice := fmt.Errorf("load user %d: %w", 7, fmt.Errorf("query: %w", inner))
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"wrapped":       {status.FromError(twice), "nearcall: NOT_FOUND: load user 7: query: no such row (executed)"},
+		"formatted":     {status.Errorf(status.NotFound, "load user %d: %w", 7, inner), "nearcall: NOT_FOUND: load user 7: no such row"},
+		"three deep":    {status.FromError(fmt.Errorf("page: %w", status.Errorf(status.NotFound, "load: %w", inner))), "nearcall: NOT_FOUND: page: load: no such row"},
+		"two":           {status.FromError(fmt.Errorf("%w; %w", inner, status.Errorf(status.Aborted, "again"))), "nearcall: NOT_FOUND: no such row; again (executed)"},
+		"joined":        {status.FromError(errors.Join(errors.New("one"), inner)), "nearcall: NOT_FOUND: one\nno such row (executed)"},
+		"without words": {status.FromError(fmt.Errorf("load: %w", status.Errorf(status.NotFound, ""))), "nearcall: NOT_FOUND: load: NOT_FOUND"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

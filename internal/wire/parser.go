@@ -34,6 +34,8 @@ func (s Side) String() string {
 	return "caller"
 }
 
+func (s Side) other() Side { return (CallerSide | ServerSide) &^ s }
+
 type fields uint16
 
 const (
@@ -162,7 +164,7 @@ func (p *Parser) check(h *Header) error {
 		return protocolErrorf("%s needs a feature that was not accepted", h.Type)
 	}
 	if h.Length > p.FrameBytesMax {
-		return &ProtocolError{TooLarge: true, Text: fmt.Sprintf("%s of %d bytes (largest frame accepted: %d); split the data or raise frame_bytes_max", h.Type, h.Length, p.FrameBytesMax)}
+		return &ProtocolError{TooLarge: true, Text: fmt.Sprintf("%s of %d bytes (largest frame accepted: %d, limit frame_bytes_max); split the data, or raise the limit by option WithFrameBytesMax of the %s, to at most %d", h.Type, h.Length, p.FrameBytesMax, p.From.other(), FrameBytesMaxCeiling)}
 	}
 	if err := checkLengths(h, rule); err != nil {
 		return err

@@ -10,8 +10,6 @@
 #define VERSION(major, minor, patch) VERSION_TEXT(major, minor, patch)
 /* Many times what a ring holds: a server that sends more does not stop. */
 #define TRIES_TO_SLEEP 64
-#define TEXT_OF(number) #number
-#define TEXT(number) TEXT_OF(number)
 #define THIS_VERSION VERSION(NEARCALL_VERSION_MAJOR, NEARCALL_VERSION_MINOR, NEARCALL_VERSION_PATCH)
 
 NEARCALL_API const char *nearcall_version(void)
@@ -182,17 +180,17 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     if (options->frame_bytes_max && (options->frame_bytes_max < NC_PEER_FRAME_BYTES_MIN ||
                                      options->frame_bytes_max > NC_FRAME_BYTES_MAX_CEILING))
         return invalid(client, "frame_bytes_max", options->frame_bytes_max,
-                       "0, or " TEXT(NC_PEER_FRAME_BYTES_MIN) " to " TEXT(NC_FRAME_BYTES_MAX_CEILING));
+                       "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
     if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
-        return invalid(client, "attempts_max", options->attempts_max, "0 to " TEXT(NC_ATTEMPTS_MAX_CEILING));
+        return invalid(client, "attempts_max", options->attempts_max, "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
     if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
         return invalid(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
-                       "0 to " TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
+                       "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
     if (options->server_user_ids_count && !options->server_user_ids)
         return invalid(client, "server_user_ids_count", options->server_user_ids_count,
                        "0 when server_user_ids is NULL");
     if (options->name && strlen(options->name) > NC_SOFTWARE_NAME_BYTES_MAX)
-        return invalid(client, "name", (long long)strlen(options->name), "at most " TEXT(NC_SOFTWARE_NAME_BYTES_MAX) " bytes");
+        return invalid(client, "name", (long long)strlen(options->name), "at most " NC_TEXT(NC_SOFTWARE_NAME_BYTES_MAX) " bytes");
     return NEARCALL_OK;
 }
 

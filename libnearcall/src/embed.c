@@ -155,8 +155,9 @@ static int reply_lost(nearcall_client *client)
         return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        "no memory for the reply");
     return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
-                   "the reply is larger than the %llu bytes this handle accepts (frame_bytes_max)",
-                   (unsigned long long)embed->reply_bytes_max);
+                   "the reply is larger than the %llu bytes this handle accepts; its option "
+                   "frame_bytes_max raises that to at most %d",
+                   (unsigned long long)embed->reply_bytes_max, NC_FRAME_BYTES_MAX_CEILING);
 }
 
 static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply)

@@ -6,12 +6,9 @@
  * Growing the buffer makes the handle busy: a fork in another thread at that
  * moment must not trust the buffer's pointer. */
 
-#define TEXT_OF_VALUE(number) #number
-#define TEXT_OF(limit) TEXT_OF_VALUE(limit)
-
-static const char too_large[] = "the request is larger than the " TEXT_OF(
+static const char too_large[] = "the request is larger than the " NC_TEXT(
     NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)";
-static const char too_deep[] = "an argument nests lists, maps and structs deeper than " TEXT_OF(
+static const char too_deep[] = "an argument nests lists, maps and structs deeper than " NC_TEXT(
     NC_NESTING_DEPTH_MAX) " levels (limit nesting_depth_max)";
 
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)

@@ -29,7 +29,8 @@ static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *f
         return;
     if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
         nc_call_finish(client, call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
-                       "the reply is larger than this handle accepts; see frame_bytes_max");
+                       "the reply is larger than this handle accepts; its option frame_bytes_max "
+                       "raises that to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
     else
         nc_call_finish(client, call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        client->lost_text);

@@ -210,7 +210,9 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
     const struct nc_welcome *welcome = &client->connection.welcome;
     if (call->payload_bytes + nc_extension_bytes(client, call) > welcome->frame_bytes_max) {
         nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "the request is larger than the largest frame the server takes");
+                       "the request is larger than the largest frame the server takes (limit "
+                       "frame_bytes_max); split it, or raise the limit by the server's option "
+                       "WithFrameBytesMax, to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
         return true;
     }
     if (call->files && !(welcome->features & NC_FEATURE_DESCRIPTORS)) {

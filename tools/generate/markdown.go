@@ -23,13 +23,13 @@ func errorsMarkdown(list errorList) string {
 
 func limitsMarkdown(limits []limit) string {
 	var t text
-	t.line("\n| limit | default | ceiling | unit | what it bounds | why |\n|---|---:|---:|---|---|---|")
+	t.line("\n| limit | default | ceiling | unit | option | what it bounds | why |\n|---|---:|---:|---|---|---|---|")
 	for _, l := range limits {
 		ceiling := "fixed"
 		if l.Maximum != nil {
 			ceiling = grouped(*l.Maximum)
 		}
-		t.line("| `%s` | %s | %s | %s | %s | %s |", l.Name, grouped(l.Default), ceiling, l.Unit, l.Meaning, l.Reason)
+		t.line("| `%s` | %s | %s | %s | %s | %s | %s |", l.Name, grouped(l.Default), ceiling, l.Unit, l.Option, l.Meaning, l.Reason)
 	}
 	t.line("")
 	return t.String()

@@ -41,6 +41,7 @@ type limit struct {
 	Default int64  `json:"default"`
 	Maximum *int64 `json:"maximum"`
 	Unit    string `json:"unit"`
+	Option  string `json:"option"`
 	Meaning string `json:"meaning"`
 	Reason  string `json:"reason"`
 }

@@ -1,0 +1,81 @@
+package server_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+)
+
+// TestOptionsOutOfRangeAreRefused: nobody finds out in production that a limit is
+// another one than was asked for.
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+	for name, option := range map[string]server.Option{
+		"WithHelloTimeout":             server.WithHelloTimeout(time.Hour),
+		"WithFrameTimeout":             server.WithFrameTimeout(0),
+		"WithFrameSilence":             server.WithFrameSilence(-1),
+		"WithWriteTimeout":             server.WithWriteTimeout(time.Hour),
+		"WithDrainTimeout":             server.WithDrainTimeout(-1),
+		"WithFrameBytesMax":            server.WithFrameBytesMax(64 << 20),
+		"WithPendingOutputBytesMax":    server.WithPendingOutputBytesMax(0),
+		"WithCallsInFlight":            server.WithCallsInFlight(0, 1),
+		"WithConnections":              server.WithConnections(10, 1<<30),
+		"WithInputBytes":               server.WithInputBytes(1, 1<<20),
+		"WithOutputBytes":              server.WithOutputBytes(1<<20, 1),
+		"WithSpin":                     server.WithSpin(server.SpinDedicated + 1),
+		"WithSharedMemoryBytesPerUser": server.WithSharedMemoryBytesPerUser(-1),
+		"WithSharedMemoryAfter":        server.WithSharedMemoryAfter(0),
+		"WithSharedMemoryArena":        server.WithSharedMemoryArena(1 << 30),
+		"WithName":                     server.WithName(strings.Repeat("x", 256)),
+	} {
+		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		err := newServer(t, option).ListenAndServe(ctx, "unix:"+t.TempDir()+"/s")
+		stop()
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "out of range") {
+			t.Errorf("%s: %v, want an error that names the option and the range", name, err)
+		}
+	}
+}
+
+// TestErrorsNameTheOption: whoever meets a limit reads what raises it, and how far.
+func TestErrorsNameTheOption(t *testing.T) {
+	s := newServer(t, server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithCallsInFlight(1, 1))
+	g := newGate()
+	register(t, s, "wait", g.wait, server.Apart())
+	register(t, s, "long", func() string { return strings.Repeat("x", 2*wire.FrameBytesFloor) })
+	path := start(t, s)
+	ceiling := strconv.Itoa(wire.FrameBytesMaxCeiling)
+	want := func(message string, parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if !strings.Contains(message, part) {
+				t.Errorf("%q does not name %s", message, part)
+			}
+		}
+	}
+	c := connect(t, path)
+	c.send(append(unfinished(1, "long", 2*wire.FrameBytesFloor), 0))
+	_, _, failure := c.result()
+	want(failure.Message, "frame_bytes_max", "WithFrameBytesMax", "server", ceiling)
+
+	want(dial(t, path).simple(`{"f":"long"}`).Failure.Message, "frame_bytes_max", "WithFrameBytesMax", ceiling)
+
+	c = dial(t, path)
+	small := hello()
+	small.FrameBytesMax = wire.FrameBytesFloor
+	c.greet(small)
+	c.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: wire.FrameBytesMaxCeiling, Features: c.welcome.Accepted}
+	_, failure = c.call("long")
+	want(failure.Message, "frame_bytes_max", "client.WithFrameBytesMax", ceiling)
+
+	c.begin("wait", 0)
+	<-g.started
+	_, failure = c.call("wait")
+	want(failure.Message, "calls_in_flight_max", "WithCallsInFlight", strconv.Itoa(wire.CallsInFlightMaxCeiling))
+	close(g.release)
+	c.result()
+}
