@@ -16,14 +16,15 @@ const inlineRunTimeMax = 50 * time.Microsecond
 // provenCalls is how many calls of a function show that it is quick.
 const provenCalls = 100
 
-// A function that has held others up is run apart for as many calls as cost about
-// what they lost: handing a call over costs a microsecond or two, so that is one for
-// each microsecond. Who is thought to be slow for no reason, because the machine was
-// busy, thereby loses no more than to the machine. The bound is for times as of a
-// process that was stopped.
+// A function that has held others up is run apart for a number of calls that costs less
+// than they lost: handing a call over costs a microsecond or two, and it is one call for
+// every eight. Who is thought to be slow for no reason, because the machine was busy,
+// thereby loses little besides what the machine took. The bound is for times as of a process
+// that was stopped.
 const (
-	slowRunTimeMin = watchTickNew
-	slowCallsMax   = 100_000
+	slowRunTimeMin  = watchTickNew
+	slowTimePerCall = 8 * time.Microsecond
+	slowCallsMax    = 100_000
 )
 
 // instantRunTimeMax is how long a function may run on average and be timed only
@@ -101,7 +102,7 @@ func (f *function) ran(runTime time.Duration, failed bool) {
 // remember keeps a function apart that ran for so long, and has it watched closely for
 // as many calls again when they are over.
 func (f *function) remember(runTime time.Duration) {
-	calls := min(runTime.Microseconds(), slowCallsMax)
+	calls := min(int64(runTime/slowTimePerCall), slowCallsMax)
 	f.slowFor.Store(max(f.slowFor.Load(), calls))
 	f.provenAt.Store(f.calls.Load() + 2*uint64(f.slowFor.Load()))
 }

@@ -78,7 +78,7 @@ func (c *connection) handshake() error {
 func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	accepted := hello.Offered & implemented
 	now := c.server.clock.Ns()
-	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > wire.ClockDistanceMsMax*uint64(time.Millisecond) {
+	if !c.peer.Local || hello.ClockNs > now || now-hello.ClockNs > wire.HelloClockMsMax*uint64(time.Millisecond) {
 		accepted &^= wire.FeatureSharedClock
 	}
 	if !c.memoryAllowed() {

@@ -132,11 +132,16 @@ const (
 	// worth 20 ms; calls end by their deadline + 50 ms.
 	CancelGraceMs = 20
 
-	// ClockDistanceMsMax (ms): how old the clock sample of a hello may be, and how
-	// far that of a welcome may lie outside the time between hello and welcome,
-	// for the two clocks to be one. Why: clocks of another time namespace run at
-	// the same rate and seconds apart: deadlines would be wrong by as much.
-	ClockDistanceMsMax = 50
+	// HelloClockMsMax (ms): how old the clock sample of a hello may be for the two
+	// clocks to be one. Why: a server that is busy reads a hello late; the
+	// caller's own check is the exact one.
+	HelloClockMsMax = 500
+
+	// ClockDistanceMsMax (ms): how far the clock sample of a welcome may lie
+	// outside the time between hello and welcome for the two clocks to be one.
+	// Why: clocks of another time namespace run at the same rate and seconds
+	// apart: deadlines would be wrong by as much.
+	ClockDistanceMsMax = 5
 
 	// AttemptsMax (attempts): how often a call that was not executed is sent in
 	// all, within its deadline. Why: rides over a restart without hammering a sick

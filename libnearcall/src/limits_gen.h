@@ -95,8 +95,11 @@
 /* ms: how long a caller whose deadline passed waits for the server to say whether the function ran. */
 #define NC_CANCEL_GRACE_MS 20
 
-/* ms: how old the clock sample of a hello may be, and how far that of a welcome may lie outside the time between hello and welcome, for the two clocks to be one. */
-#define NC_CLOCK_DISTANCE_MS_MAX 50
+/* ms: how old the clock sample of a hello may be for the two clocks to be one. */
+#define NC_HELLO_CLOCK_MS_MAX 500
+
+/* ms: how far the clock sample of a welcome may lie outside the time between hello and welcome for the two clocks to be one. */
+#define NC_CLOCK_DISTANCE_MS_MAX 5
 
 /* attempts: how often a call that was not executed is sent in all, within its deadline. */
 #define NC_ATTEMPTS_MAX 3
