@@ -182,3 +182,33 @@ func TestResultTooLargeForTheCaller(t *testing.T) {
 	err := c.Call(context.Background(), "fill", nil, 200_000)
 	expectFailure(t, err, status.ResourceExhausted, status.OutcomeExecutedResultLost)
 }
+
+// A mapping may leave fields out, a struct of the program may not; neither may have
+// what the function's struct does not.
+func TestFieldsOfArguments(t *testing.T) {
+	c, ctx := demoClient(t), context.Background()
+	for said, argument := range map[string]any{"Hello, ": map[string]any{}, "Hello, Ada": map[string]any{"name": "Ada"}, "Hello, Bob": person{Name: "Bob"}} {
+		got, err := client.Call[string](ctx, c, "greet", argument)
+		if must(t, err); got != said {
+			t.Errorf("%v: %q", argument, got)
+		}
+	}
+	type misspelt struct {
+		Name string   `nearcall:"nmae"`
+		Tags []string `nearcall:"tags"`
+	}
+	type lacking struct {
+		Name string `nearcall:"name"`
+	}
+	type enough struct {
+		Name string   `nearcall:"name"`
+		Tags []string `nearcall:"tags"`
+	}
+	for _, argument := range []any{map[string]any{"nmae": "Ada"}, misspelt{}, lacking{}, map[string]string{"name": "Ada"}} {
+		_, err := client.Call[string](ctx, c, "greet", argument)
+		expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
+	}
+	if said, err := client.Call[string](ctx, c, "greet", enough{Name: "Eve"}); err != nil || said != "Hello, Eve" {
+		t.Errorf("without what is optional: %q, %v", said, err)
+	}
+}
