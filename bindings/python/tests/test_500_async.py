@@ -141,6 +141,7 @@ def test_timeouts(address: str) -> None:
 
 def test_timeout_while_waiting_for_a_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nearcall._loop._LANES_MAX", 2)
+    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 64)
 
     async def main() -> None:
         async with AsyncClient(address) as go:
