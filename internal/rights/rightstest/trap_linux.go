@@ -1,6 +1,8 @@
 package rightstest
 
 import (
+	"net"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -52,4 +54,21 @@ func (p *Trapper) Make() (int, error) {
 		err = unix.SetsockoptLinger(made, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: lingerSeconds})
 	}
 	return made, err
+}
+
+// LeaveTo sends a trap, and leaves its last reference to a receiver in this process: that
+// does not get to run before this side has closed its own.
+func (p *Trapper) LeaveTo(socket *net.UnixConn, data []byte) error {
+	trap, err := p.Make()
+	if err != nil {
+		return err
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	_, _, err = socket.WriteMsgUnix(data, unix.UnixRights(trap), nil)
+	if err != nil {
+		// Nobody else has it.
+		_ = unix.SetsockoptLinger(trap, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+	}
+	_ = unix.Close(trap)
+	return err
 }
