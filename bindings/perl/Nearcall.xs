@@ -36,6 +36,7 @@ XS_INTERNAL(call_callable)
     ncp_callable *callable = ncp_callable_of(cv);
     ncp_invocation call = invocation(aTHX_ &callable->view, (SV *)cv, callable->name, ax, items);
 
+    call.origin = callable->origin;
     call.function = callable->function;
     if (UNLIKELY(!call.function)) {
         ncp_find(aTHX_ &call);
@@ -160,6 +161,21 @@ function(ncp_view *self, SV *name)
     (void)ncp_view_client(aTHX_ self);
     keep_self(aTHX_ ST(0));
     RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
+  OUTPUT:
+    RETVAL
+
+SV *
+_generated(ncp_view *self, SV *name, SV *hash, SV *description, const char *changes)
+  PREINIT:
+    bool ignores;
+  CODE:
+    ignores = strEQ(changes, "ignore");
+    if (!ignores && strNE(changes, "warn") && strNE(changes, "error"))
+        croak("changes is error, warn or ignore, not \"%s\"", changes);
+    (void)ncp_view_client(aTHX_ self);
+    RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
+    if (!ignores)
+        ncp_callable_compares(aTHX_ RETVAL, hash, description, strEQ(changes, "warn"));
   OUTPUT:
     RETVAL
 

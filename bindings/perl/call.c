@@ -192,6 +192,8 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     for (;;) {
         SV *error;
 
+        if (UNLIKELY(call->origin != NULL))
+            ncp_compare(aTHX_ call);
         ncp_encode_request(aTHX_ call);
         r = send_and_wait(aTHX_ call, ret_reply);
         if (LIKELY(r == NEARCALL_OK))

@@ -47,3 +47,43 @@ SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error)
         newSVpvs("the arguments do not fit what the server had described before it was replaced "
                  "by another; what that describes is known now: call again"), NULL);
 }
+
+static int compare(pTHX_ ncp_invocation *call)
+{
+    const ncp_origin *origin = call->origin;
+    int r;
+
+    call->handle->requests++;
+    while ((r = nearcall_compare(call->handle->client, call->function->function,
+                                 SvPV_nolen(origin->hash), SvPV_nolen(origin->description),
+                                 call->timeout_ms)) == NEARCALL_E_INTERRUPTED)
+        ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
+    return r;
+}
+
+/* What a handler of warnings throws sets the statement anew. */
+static void warn_caller(pTHX_ const char *text)
+{
+    const COP *former = PL_curcop;
+
+    PL_curcop = (COP *)ncp_caller(aTHX);
+    Perl_warn(aTHX_ "%s", text);
+    PL_curcop = (COP *)former;
+}
+
+void ncp_compare(pTHX_ ncp_invocation *call)
+{
+    ncp_origin *origin = call->origin;
+    uint32_t revision = nearcall_function_revision(call->function->function);
+    int r;
+
+    if (LIKELY(origin->revision == revision))
+        return;
+    ncp_keep_object(aTHX_ call);
+    r = compare(aTHX_ call);
+    if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
+        ncp_throw_client(aTHX_ call);
+    origin->revision = revision;
+    if (r != NEARCALL_OK)
+        warn_caller(aTHX_ nearcall_error_message(call->handle->client));
+}

@@ -1,11 +1,30 @@
 /* Nearcall::Error objects: hashes that lib/Nearcall/Error.pm gives methods to. */
 #include "nearcall_perl.h"
 
-/* Where the program is: the line of the statement that is being run. */
+static bool is_generated(pTHX_ const COP *cop)
+{
+    HV *package = CopSTASH(cop);
+
+    return package && hv_exists(package, "NEARCALL_GENERATED", strlen("NEARCALL_GENERATED"));
+}
+
+const COP *ncp_caller(pTHX)
+{
+    const COP *cop = PL_curcop;
+    const PERL_CONTEXT *frame;
+    I32 level = 0;
+
+    while (is_generated(aTHX_ cop) && (frame = caller_cx(level++, NULL)) != NULL)
+        cop = frame->blk_oldcop;
+    return cop;
+}
+
 static void store_place(pTHX_ HV *fields)
 {
-    (void)hv_stores(fields, "file", newSVpv(CopFILE(PL_curcop) ? CopFILE(PL_curcop) : "-", 0));
-    (void)hv_stores(fields, "line", newSVuv(CopLINE(PL_curcop)));
+    const COP *cop = ncp_caller(aTHX);
+
+    (void)hv_stores(fields, "file", newSVpv(CopFILE(cop) ? CopFILE(cop) : "-", 0));
+    (void)hv_stores(fields, "line", newSVuv(CopLINE(cop)));
 }
 
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details)

@@ -217,6 +217,11 @@ static int callable_free(pTHX_ SV *code, MAGIC *magic)
     if (callable) {
         ncp_handle_release(aTHX_ callable->view.handle);
         SvREFCNT_dec(callable->name);
+        if (callable->origin) {
+            SvREFCNT_dec(callable->origin->hash);
+            SvREFCNT_dec(callable->origin->description);
+            Safefree(callable->origin);
+        }
         Safefree(callable);
     }
     return 0;
@@ -247,6 +252,17 @@ ncp_callable *ncp_callable_of(const CV *code)
     if (UNLIKELY(!magic || magic->mg_virtual != &callable_magic))
         magic = mg_findext((const SV *)code, PERL_MAGIC_ext, &callable_magic);
     return (ncp_callable *)magic->mg_ptr;
+}
+
+void ncp_callable_compares(pTHX_ SV *object, SV *hash, SV *description, bool warns)
+{
+    ncp_callable *callable = ncp_callable_of((CV *)SvRV(object));
+
+    Newxz(callable->origin, 1, ncp_origin);
+    callable->origin->hash = newSVsv(hash);
+    callable->origin->description = newSVsv(description);
+    callable->origin->warns = warns;
+    (void)SvPVutf8_nolen(callable->origin->description);
 }
 
 /* ---- Times ---- */

@@ -145,8 +145,17 @@ typedef struct ncp_view {
     int64_t timeout_ms; /* 0: the handle's default */
 } ncp_view;
 
+/* What a generated function was written for. */
+typedef struct ncp_origin {
+    SV *hash;
+    SV *description; /* JSON */
+    bool warns;      /* instead of throwing */
+    uint32_t revision; /* of the function it was compared with last; 0: none */
+} ncp_origin;
+
 /* What a Nearcall::Function object is. */
 typedef struct ncp_callable {
+    ncp_origin *origin;       /* NULL: encoded by what the server says, whatever that is */
     ncp_view view;
     SV *name;
     ncp_function *function; /* NULL until the first call */
@@ -174,6 +183,7 @@ ncp_view *ncp_view_of(pTHX_ SV *object);      /* croaks on anything else */
 nearcall_client *ncp_view_client(pTHX_ const ncp_view *view); /* croaks when closed */
 SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body);
 ncp_callable *ncp_callable_of(const CV *code);
+void ncp_callable_compares(pTHX_ SV *callable, SV *hash, SV *description, bool warns);
 
 /* ---- New threads (threads.c): what perl calls for each object that it clones ---- */
 
@@ -194,6 +204,7 @@ typedef struct ncp_invocation {
     int64_t timeout_ms;
     ncp_function *function; /* NULL until found */
     SV *name;
+    ncp_origin *origin;     /* of a generated function; NULL */
     AV *list;
     I32 first_argument;
     I32 arguments_count;
@@ -244,6 +255,9 @@ bool ncp_is_refused(const nearcall_client *client, int r);
  * server's; throws what fails. Whether it is another than that of the revision. */
 bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
 
+/* Throws, or warns, when the function has changed so that its generated code does not fit. */
+void ncp_compare(pTHX_ ncp_invocation *call);
+
 /* The error to throw for arguments that do not fit: another one when the description that
  * they do not fit is out of date. Takes error over. */
 SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error);
@@ -283,6 +297,9 @@ SV *ncp_new_file(pTHX_ int fd, const char *class_name);
 /* A new Nearcall::Error; takes over message and details (NULL for none). */
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
+
+/* Where the program is: the statement that is being run, or that led to a generated module. */
+const COP *ncp_caller(pTHX);
 
 /* Throws with the line that the program is at. */
 void ncp_throw(pTHX_ SV *error) __attribute__((noreturn));

@@ -64,6 +64,12 @@ int ncp_callable_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     to->view.handle->references++;
     to->view.timeout_ms = from->view.timeout_ms;
     to->name = sv_dup_inc(from->name, params);
+    if (from->origin) {
+        Newxz(to->origin, 1, ncp_origin);
+        to->origin->hash = sv_dup_inc(from->origin->hash, params);
+        to->origin->description = sv_dup_inc(from->origin->description, params);
+        to->origin->warns = from->origin->warns;
+    }
     magic->mg_ptr = (char *)to;
     return 0;
 }

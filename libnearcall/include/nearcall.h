@@ -373,6 +373,18 @@ NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *functi
 NEARCALL_API const char *nearcall_function_hash(const nearcall_function *function);
 
 /*
+ * For generated code, which encodes by the description it was written for: whether it may
+ * call the function as the server describes it now. hash is that description's, of 64 hex
+ * digits, and description its JSON (spec/schema.md). Where the hash is the function's, or
+ * was compared before, nothing is asked; else the server says what has changed.
+ * NEARCALL_E_FAILED_PRECONDITION, not executed: it may not, and the message says why.
+ * NEARCALL_OK from a server that is too old to say. After NEARCALL_E_INTERRUPTED call it again.
+ */
+NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *function,
+                                  const char *hash, const char *description,
+                                  int64_t timeout_ms);
+
+/*
  * Starts a request in the handle's own send buffer. Then put the payload with
  * the nearcall_put_... functions: for NEARCALL_CODEC_MSGPACK one array with as
  * many elements as there are arguments. Finish with nearcall_request_call() or

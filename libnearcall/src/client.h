@@ -57,6 +57,8 @@ struct nearcall_function {
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
     bool is_refused; /* the server has another one: the next to ask for it learns which */
+    uint32_t compared_revision; /* of it compared_hash was found to be right; 0: nothing was */
+    char compared_hash[NC_HASH_DIGITS + 1];
     bool was_unsent; /* by it was encoded what may not be sent: who encodes looks again */
     uint64_t id_hash;
     uint32_t id; /* 0: not known */

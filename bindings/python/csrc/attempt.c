@@ -29,6 +29,30 @@ static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
     return refused ? REFUSED : -1;
 }
 
+/* Generated code encodes by what it was written for: whether that fits the server's function. */
+static int compare(core_client *client, core_entry *entry, core_channel *channel,
+                   int64_t timeout_ms)
+{
+    core_slot *slot = &entry->slots[channel->index];
+    uint32_t revision = slot->revision;
+    int r;
+
+    if (entry->hash == NULL || slot->compared == revision)
+        return 0;
+    r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
+                          PyUnicode_AsUTF8AndSize(entry->description, NULL), timeout_ms);
+    if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && entry->warns)) {
+        if (r != CORE_RAISED)
+            core_raise(client->state, channel->handle, r);
+        return -1;
+    }
+    /* Another thread may have moved the slots while this one waited. */
+    entry->slots[channel->index].compared = revision;
+    if (r == NEARCALL_OK)
+        return 0;
+    return PyErr_WarnEx(PyExc_UserWarning, nearcall_error_message(channel->handle), 3);
+}
+
 /* 0, REFUSED, or -1. The plan is kept, because an argument's own code can lead to a newer one. */
 static int attempt_once(core_client *client, core_entry *entry, core_channel *channel,
                         const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
@@ -36,8 +60,9 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
     core_slot *slot = core_entry_slot(client, entry, channel, 0, &timeout_ms);
     int r;
 
-    if (slot == NULL)
+    if (slot == NULL || compare(client, entry, channel, timeout_ms) < 0)
         return -1;
+    slot = &entry->slots[channel->index];
     attempt->plan = core_plan_keep(slot->plan);
     attempt->revision = slot->revision;
     attempt->attempts_left--;

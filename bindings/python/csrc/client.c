@@ -231,6 +231,27 @@ static PyObject *client_function(PyObject *self, PyObject *name)
     return function;
 }
 
+/* For generated code: (name, hash, description, warns). It has an entry of its own. */
+static PyObject *client_generated(PyObject *self, PyObject *args)
+{
+    core_client *client = (core_client *)self;
+    PyObject *name, *hash, *description, *function;
+    core_entry *entry;
+    int warns;
+
+    if (!PyArg_ParseTuple(args, "UUUp", &name, &hash, &description, &warns)
+        || PyUnicode_AsUTF8AndSize(hash, NULL) == NULL
+        || PyUnicode_AsUTF8AndSize(description, NULL) == NULL || core_client_check(client) < 0
+        || (entry = core_entry_new(name)) == NULL)
+        return NULL;
+    entry->hash = Py_NewRef(hash);
+    entry->description = Py_NewRef(description);
+    entry->warns = warns;
+    function = core_function_new(client, entry);
+    core_entry_drop(entry);
+    return function;
+}
+
 /* Names that begin with an underscore are Python's own: a server's function of
  * such a name is reached by call(). */
 static int may_be_function(PyObject *name)
@@ -409,6 +430,9 @@ static PyMethodDef client_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))client_begin, METH_FASTCALL | METH_KEYWORDS,
      "begin($self, name, /, *args, timeout=None, **named)\n--\n\n"
      "Send a call without waiting for its reply, and return it as a Call."},
+    {"_generated", client_generated, METH_VARARGS,
+     "_generated($self, name, hash, description, warns, /)\n--\n\n"
+     "A function for code that was generated from a description."},
     {"function", client_function, METH_O,
      "function($self, name, /)\n--\n\n"
      "A function of the server as a callable. Fails at once if there is none."},

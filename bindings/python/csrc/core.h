@@ -162,6 +162,8 @@ void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_
 #define CORE_RAISED 1
 int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
                    int64_t timeout_ms, nearcall_function **ret_function);
+int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
+                      const char *description, int64_t timeout_ms);
 int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply);
 int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
                   int64_t timeout_ms, nearcall_reply *ret_reply);
@@ -182,6 +184,7 @@ int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);
 typedef struct core_slot {
     nearcall_function *function;
     uint32_t revision;
+    uint32_t compared; /* the revision that generated code was compared with; 0: none */
     core_plan *plan;
 } core_slot;
 
@@ -192,6 +195,9 @@ typedef struct core_entry {
     PyObject *name;
     const char *text; /* inside name */
     Py_ssize_t text_bytes;
+    PyObject *hash;        /* of the description that generated code was written for; NULL: none */
+    PyObject *description; /* the same as JSON */
+    int warns;             /* where that does not fit, instead of raising */
     core_slot *slots; /* by the channel's index */
     Py_ssize_t slot_count;
 } core_entry;

@@ -347,7 +347,10 @@ static PyObject *engine_description(PyObject *self, PyObject *name)
     core_engine *engine = (core_engine *)self;
     core_channel *channel = enter(engine);
     core_slot *slot = channel == NULL ? NULL : slot_of(engine, channel, name);
-    PyObject *result = slot == NULL ? NULL : Py_NewRef(slot->plan->description);
+    PyObject *result = NULL;
+
+    if (slot != NULL && core_slot_refresh(engine->state, slot, slot->function) == 0)
+        result = Py_NewRef(slot->plan->description);
 
     return channel == NULL ? NULL : leave(engine, channel, 0, result);
 }

@@ -45,6 +45,8 @@ void core_entry_drop(core_entry *entry)
     for (i = 0; i < entry->slot_count; i++)
         core_slot_clear(&entry->slots[i]);
     PyMem_Free(entry->slots);
+    Py_XDECREF(entry->hash);
+    Py_XDECREF(entry->description);
     Py_DECREF(entry->name);
     PyMem_Free(entry);
 }
@@ -167,7 +169,7 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
     if (found == NULL || look_again) {
         found = find(client, entry, channel, timeout_ms);
         /* Only names that exist are kept: a program may try any number of others. */
-        if (found == NULL || core_entry_store(client->entries, entry) < 0)
+        if (found == NULL || (entry->hash == NULL && core_entry_store(client->entries, entry) < 0))
             return NULL;
         /* Another thread may have moved the slots while this one waited. */
         slot = &entry->slots[channel->index];

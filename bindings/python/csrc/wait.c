@@ -83,6 +83,24 @@ int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
     return r;
 }
 
+int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
+                      const char *description, int64_t timeout_ms)
+{
+    int64_t started_ms = core_monotonic_ms();
+    int r;
+
+    for (;;) {
+        Py_BEGIN_ALLOW_THREADS
+        r = nearcall_compare(channel->handle, function, hash, description,
+                             core_milliseconds_left(timeout_ms, started_ms));
+        Py_END_ALLOW_THREADS
+        if (r != NEARCALL_E_INTERRUPTED)
+            return r;
+        if (PyErr_CheckSignals() < 0)
+            return CORE_RAISED;
+    }
+}
+
 int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
     int r;

@@ -98,11 +98,19 @@ class AsyncClient:
         timeout is in seconds and bounds the whole call; None is the client's,
         math.inf none at all.
         """
+        return await self._call(name, args, named, timeout, None)
+
+    async def _call_generated(self, origin: Any, name: str, args: tuple[Any, ...], timeout: float | None) -> Any:
+        return await self._call(name, args, {}, timeout, origin)
+
+    async def _call(
+        self, name: str, args: tuple[Any, ...], named: dict[str, Any], timeout: float | None, origin: Any
+    ) -> Any:
         deadline = self._deadline(timeout)
         attempt = 1
         while True:
             try:
-                return await self._engine.call(name, args, named, deadline, self._attempts)
+                return await self._engine.call(name, args, named, deadline, self._attempts, origin)
             except Unavailable as error:
                 if error.outcome is not Outcome.NOT_EXECUTED or attempt >= self._attempts:
                     raise

@@ -47,7 +47,13 @@ class LoopEngine:
         self._queue: deque[Future] = deque()
 
     async def call(
-        self, name: str, args: tuple[Any, ...], named: dict[str, Any], deadline: float, attempts: int
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        deadline: float,
+        attempts: int,
+        origin: Any = None,
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
 
@@ -55,6 +61,8 @@ class LoopEngine:
             for attempts_left in range(attempts - 1, -1, -1):
                 if not lane.engine.revision(name):
                     await self._find(lane, name, deadline)
+                while origin is not None and not origin.fits(description := lane.engine.description(name)):
+                    await origin.compare(description, _seconds_left(deadline))
                 revision = lane.engine.revision(name)
                 try:
                     return await lane.result(

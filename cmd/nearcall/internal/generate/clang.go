@@ -58,6 +58,7 @@ type cContainer struct {
 }
 
 type cFunction struct {
+	Hash, Description     string // what the function is now, quoted
 	Name, Wire, WireBytes string
 	Doc                   []string
 	Params                string
@@ -184,7 +185,7 @@ func (w *cWriter) typeOf(t schema.Type) string {
 
 func (w *cWriter) function(f *schema.Function, name string) cFunction {
 	made := cFunction{Name: w.prefix + "_" + name, Wire: cQuote(f.Name), WireBytes: fmt.Sprint(len(f.Name)),
-		Doc: cDoc(f), Count: fmt.Sprint(len(f.Params))}
+		Doc: cDoc(f), Count: fmt.Sprint(len(f.Params)), Hash: cQuote(f.Hash), Description: cQuote(bareDescription(f))}
 	local := newNamespace(cReserved...)
 	for i, param := range f.Params {
 		name := local.take(param.Name)

@@ -52,6 +52,13 @@ func fill(name string, data any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
+// bareDescription is what stubs are compared by: the description without its documentation.
+func bareDescription(f *schema.Function) string {
+	bare := *f
+	bare.Doc = ""
+	return string(bare.JSON())
+}
+
 // structsOf returns all structs of a document by name.
 func structsOf(document *schema.Document) schema.Types {
 	all := schema.Types{}

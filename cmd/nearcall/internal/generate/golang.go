@@ -140,9 +140,7 @@ func (w *goWriter) function(f *schema.Function, method string) goFunction {
 
 // goDescription is the description without its documentation, as a Go literal.
 func goDescription(f *schema.Function) string {
-	bare := *f
-	bare.Doc = ""
-	text := string(bare.JSON())
+	text := bareDescription(f)
 	if strconv.CanBackquote(text) {
 		return "`" + text + "`"
 	}

@@ -27,12 +27,13 @@ type perlStruct struct {
 type perlField struct{ Name, Type string }
 
 type perlFunction struct {
-	Name, Quoted string
-	Doc          []string
-	Arguments    string
-	Results      string
-	Types        []perlField
-	ResultTypes  string
+	Hash, Description string // what the function is now, quoted
+	Name, Quoted      string
+	Doc               []string
+	Arguments         string
+	Results           string
+	Types             []perlField
+	ResultTypes       string
 }
 
 func generatePerl(document *schema.Document, name string) ([]byte, error) {
@@ -56,7 +57,8 @@ func generatePerl(document *schema.Document, name string) ([]byte, error) {
 }
 
 func perlFunctionOf(f *schema.Function, name string) perlFunction {
-	made := perlFunction{Name: name, Quoted: perlQuote(f.Name), Doc: podLines(f.Doc), Results: perlResults(f.Results)}
+	made := perlFunction{Name: name, Quoted: perlQuote(f.Name), Doc: podLines(f.Doc), Results: perlResults(f.Results),
+		Hash: perlQuote(f.Hash), Description: perlQuote(bareDescription(f))}
 	local := newNamespace()
 	var arguments, results []string
 	for i, param := range f.Params {

@@ -12,7 +12,7 @@ var pythonReserved = []string{"False", "None", "True", "and", "as", "assert", "a
 	"def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
 	"nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "self", "timeout", "result",
 	"int", "str", "bytes", "float", "bool", "list", "dict", "tuple", "super", "isinstance", "datetime", "nearcall",
-	"os", "Any", "TypedDict", "Self", "TracebackType"}
+	"os", "generated", "Any", "TypedDict", "Self", "TracebackType"}
 
 type pythonModule struct {
 	Class      string
@@ -34,6 +34,7 @@ type pythonStruct struct {
 type pythonField struct{ Name, Quoted, Type string }
 
 type pythonFunction struct {
+	Description     string // what the function is now, quoted
 	Name, Quoted    string
 	Doc             []string
 	Params, Forward string
@@ -62,7 +63,7 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 	for _, name := range sortedNames(types) {
 		module.Structs = append(module.Structs, w.structOf(name, types[name]))
 	}
-	methods := newNamespace(append(pythonReserved, "client", "close")...)
+	methods := newNamespace(append(pythonReserved, "client", "close", "_functions")...)
 	for _, f := range document.Functions {
 		module.Functions = append(module.Functions, w.function(f, methods.take(publicPython(f.Name))))
 	}
@@ -122,7 +123,8 @@ func (w *pythonWriter) typeOf(t schema.Type) string {
 }
 
 func (w *pythonWriter) function(f *schema.Function, name string) pythonFunction {
-	made := pythonFunction{Name: name, Quoted: strconv.QuoteToASCII(f.Name), Doc: pythonDoc(f), Returns: w.returns(f)}
+	made := pythonFunction{Name: name, Quoted: strconv.QuoteToASCII(f.Name), Doc: pythonDoc(f), Returns: w.returns(f),
+		Description: strconv.QuoteToASCII(bareDescription(f))}
 	local := newNamespace(pythonReserved...)
 	optionalFrom := len(f.Params)
 	for optionalFrom > 0 && !f.Variadic && f.Params[optionalFrom-1].Type.Kind == schema.Optional {

@@ -1,0 +1,97 @@
+"""What code stands on that `nearcall gen python` has written.
+
+It passes arguments as it was written for. So before the first call by each description
+that a server has, that is compared with the one that the code was generated from; what
+is compatible is decided by the server.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+from nearcall._codes import Code, Outcome
+from nearcall._errors import FailedPrecondition, Unimplemented
+
+if TYPE_CHECKING:
+    from nearcall._async import AsyncClient
+    from nearcall._client import Client
+
+__all__ = ["AsyncGenerated", "Changes", "Generated"]
+
+Changes = Literal["error", "warn", "ignore"]
+"""What becomes of calls of a function that has changed incompatibly."""
+
+
+def _check(changes: str) -> None:
+    if changes not in ("error", "warn", "ignore"):
+        raise ValueError(f"changes is 'error', 'warn' or 'ignore', not {changes!r}")
+
+
+class Generated:
+    """The functions of generated code, by name."""
+
+    def __init__(self, client: Client, descriptions: dict[str, str], changes: Changes) -> None:
+        _check(changes)
+        self._client = client
+        self._descriptions = descriptions
+        self._changes = changes
+        self._functions: dict[str, Any] = {}
+
+    def call(self, name: str, /, *args: Any, timeout: float | None) -> Any:
+        """Calls a function that was compared."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._function(name)
+        return function(*args, timeout=timeout)
+
+    def _function(self, name: str) -> Any:
+        if self._changes == "ignore":
+            return self._client.function(name)
+        text = self._descriptions[name]
+        return self._client._generated(name, json.loads(text)["hash"], text, self._changes == "warn")
+
+
+class AsyncGenerated:
+    """The same for AsyncClient."""
+
+    def __init__(self, client: AsyncClient, descriptions: dict[str, str], changes: Changes) -> None:
+        _check(changes)
+        self._client = client
+        self._changes = changes
+        self._origins = {name: _Origin(client, name, text, changes) for name, text in descriptions.items()}
+
+    async def call(self, name: str, /, *args: Any, timeout: float | None) -> Any:
+        """Calls a function that was compared."""
+        if self._changes == "ignore":
+            return await self._client.call(name, *args, timeout=timeout)
+        return await self._client._call_generated(self._origins[name], name, args, timeout)
+
+
+class _Origin:
+    """The description that a function's code was generated from."""
+
+    def __init__(self, client: AsyncClient, name: str, text: str, changes: Changes) -> None:
+        self._client = client
+        self._name = name
+        self._text = text
+        self._changes = changes
+        self._fitting = {json.loads(text)["hash"]}
+
+    def fits(self, description: dict[str, Any]) -> bool:
+        """Whether it is known to fit a description."""
+        return description.get("hash") in self._fitting
+
+    async def compare(self, description: dict[str, Any], timeout: float) -> None:
+        """Asks the server; raises, or warns, where it does not fit."""
+        try:
+            changes = await self._client.call("nearcall.changes", self._name, self._text, timeout=timeout)
+        except Unimplemented:
+            changes = []  # a server that is too old to say
+        if changes:
+            message = f"{self._name} has changed since this code was generated: {'; '.join(changes)}; generate it again"
+            if self._changes == "error":
+                raise FailedPrecondition(message, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
+            warnings.warn(message, stacklevel=2)
+        self._fitting.add(description.get("hash"))
