@@ -107,6 +107,8 @@ func output(t *testing.T, environment []string, name string, args ...string) str
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = append(os.Environ(), environment...)
+	// What it has started may hold its output open.
+	command.WaitDelay = pollInterval
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
