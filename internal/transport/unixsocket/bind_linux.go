@@ -17,10 +17,10 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-const (
-	defaultMode fs.FileMode = 0o660
-	bindMode                = 0o600
-)
+const defaultMode fs.FileMode = 0o660
+
+// bindMode is of a socket that is not settled yet.
+const bindMode = 0o600
 
 // bindAndPublish listens under a temporary name and gives the socket the public
 // one, so that whoever finds it finds it ready, with its mode.
