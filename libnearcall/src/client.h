@@ -444,6 +444,7 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
 bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);
 
 /* receive_files.c */
+void nc_agree_on_descriptors(const nearcall_client *client);
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal);
 bool nc_descriptors_are_misplaced(const struct nc_connection *connection);
 int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame *frame,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "rights.h"
 
 #define INPUT_CAPACITY 16384
 #define BACKLOG_TRIES_OF_LONGEST_PAUSE 5
@@ -52,8 +53,11 @@ static void close_socket(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     nc_watch_forget(client);
-    if (has_its_socket(connection))
+    if (has_its_socket(connection)) {
+        if (client->address.kind != NC_ADDRESS_TCP)
+            nc_rights_drain(connection->fd);
         close(connection->fd);
+    }
     connection->fd = -1;
 }
 
@@ -427,6 +431,7 @@ static void read_welcome(nearcall_client *client)
         nc_clock_ahead_ns(connection->welcome.clock_ns, connection->hello_ns, nc_now_ns());
     connection->state = NC_READY;
     set_mode(client);
+    nc_agree_on_descriptors(client);
     nc_dispatch(client);
     nc_send_pending(client);
 }
@@ -436,7 +441,8 @@ static void receive_welcome(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
-    ssize_t received = recv(connection->fd, in->data + in->end, in->capacity - in->end, MSG_DONTWAIT);
+    ssize_t received = nc_rights_receive(connection->fd, in->data + in->end,
+                                         in->capacity - in->end, MSG_DONTWAIT);
     if (received > 0) {
         in->end += (size_t)received;
         read_welcome(client);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "nearcall.h"
+#include "rights.h"
 
 /* ---- Sets ---- */
 
@@ -52,10 +53,12 @@ struct nc_files *nc_files_hold(struct nc_files *files)
     return files;
 }
 
-static void close_all(const int *fds, unsigned count)
+static void close_all(const int *fds, unsigned count, bool received)
 {
     for (unsigned i = 0; i < count; i++)
-        if (fds[i] >= 0)
+        if (fds[i] >= 0 && received)
+            nc_rights_close(fds[i]);
+        else if (fds[i] >= 0)
             close(fds[i]);
 }
 
@@ -65,7 +68,7 @@ void nc_files_release(struct nc_files **files)
     *files = NULL;
     if (!set || --set->holders > 0)
         return;
-    close_all(set->fds, set->count);
+    close_all(set->fds, set->count, set->received);
     free(set);
 }
 
@@ -91,16 +94,18 @@ static void adopt(struct nc_arrival *arrival, const struct cmsghdr *control)
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(control) + i * sizeof(fd), sizeof(fd));
-        if (arrival->count < NC_FILE_DESCRIPTORS_PER_FRAME_MAX)
+        if (arrival->count < NC_FILE_DESCRIPTORS_PER_FRAME_MAX) {
             arrival->fds[arrival->count++] = fd;
-        else
-            close(fd);
+        } else {
+            nc_rights_close(fd);
+            arrival->truncated = true;
+        }
     }
 }
 
 static void close_arrival(struct nc_arrival *arrival)
 {
-    close_all(arrival->fds, arrival->count);
+    close_all(arrival->fds, arrival->count, true);
     arrival->count = 0;
 }
 
@@ -173,6 +178,7 @@ struct nc_files *nc_descriptors_keep(struct nc_descriptors *descriptors)
         nc_descriptors_drop(descriptors);
         return NULL;
     }
+    files->received = true;
     files->count = came->count;
     memcpy(files->fds, came->fds, came->count * sizeof(int));
     came->count = 0;

@@ -16,6 +16,7 @@
 struct nc_files {
     unsigned holders;
     unsigned count;
+    bool received; /* from a peer, who chose them */
     int fds[NC_FILE_DESCRIPTORS_PER_FRAME_MAX]; /* -1: taken */
 };
 

@@ -3,39 +3,50 @@
 #include <sys/uio.h>
 
 #include "client.h"
+#include "rights.h"
 
 #define DESCRIPTORS_KNOWN_BYTES 8 /* of a header: enough to know how many come with it */
 
-/* How many may come with the next read. */
-static size_t expected(const struct nc_connection *connection)
+/* Whether descriptors may come with the next read. */
+static bool may_come(const struct nc_connection *connection)
 {
     uint64_t features = connection->welcome.features;
-    if (connection->state != NC_READY)
-        return 0;
-    if (features & NC_FEATURE_DESCRIPTORS)
-        return NC_FILE_DESCRIPTORS_PER_FRAME_MAX;
-    return features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came ? NC_MEMORY_DESCRIPTORS
-                                                                           : 0;
+    bool memory = features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came;
+    return connection->state == NC_READY && (features & NC_FEATURE_DESCRIPTORS || memory);
 }
 
-/* recvmsg() into the input. Without room for them the kernel closes descriptors that
- * come along, and says so by MSG_CTRUNC. Bytes, 0 at the end, -1 with errno. */
+/* Keeps the kernel from taking any where none may come. */
+void nc_agree_on_descriptors(const nearcall_client *client)
+{
+    if (client->address.kind == NC_ADDRESS_TCP)
+        return;
+    if (may_come(&client->connection))
+        nc_rights_allow(client->connection.fd);
+    else
+        nc_rights_refuse(client->connection.fd);
+}
+
+/* recvmsg() into the input, with room for whatever comes along. Bytes, 0 at the end, -1
+ * with errno. */
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
-    union nc_control room;
+    union nc_rights_room room;
     struct iovec part = {in->data + in->end, in->capacity - in->end};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    size_t count = expected(connection);
-    if (count > 0) {
-        message.msg_control = &room;
-        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    if (client->address.kind != NC_ADDRESS_TCP) {
+        message.msg_control = room.bytes;
+        message.msg_controllen = sizeof(room.bytes);
     }
     ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
-    *ret_illegal = received >= 0 && count == 0 && message.msg_flags & MSG_CTRUNC;
-    if (received < 0 || count == 0)
+    *ret_illegal = false;
+    if (received < 0 || (message.msg_controllen == 0 && !(message.msg_flags & MSG_CTRUNC)))
         return received;
+    if (!may_come(connection)) {
+        *ret_illegal = nc_rights_close_all(&message) > 0 || message.msg_flags & MSG_CTRUNC;
+        return received;
+    }
     uint64_t from = connection->taken + nc_buffer_bytes(in);
     *ret_illegal = !nc_descriptors_add(&connection->descriptors, &message, from,
                                        from + (uint64_t)received);

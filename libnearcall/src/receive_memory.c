@@ -139,6 +139,7 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
         return -1;
     }
     connection->memory_came = true;
+    nc_agree_on_descriptors(client);
     nc_memory_offer_decode(&offer, payload);
     if (came->count == NC_MEMORY_DESCRIPTORS && !memory->server &&
         nc_memory_attach(memory, &offer, came->fds[0], came->fds[1]) == 0) {

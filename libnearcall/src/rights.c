@@ -1,78 +1,170 @@
 #include "rights.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#define SO_PASSRIGHTS 83
 #endif
 
-#define DRAIN_BYTES 16384
+/* A peer that goes on sending, or nests sockets in sockets, does not keep us longer. */
+#define MESSAGES_MAX 4096
+#define NESTED_MAX 4
+#define DRAIN_BYTES 4096
 
-void nc_rights_close(int fd)
+static int set_passing(int socket, int passes)
+{
+    return setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &passes, sizeof(passes));
+}
+
+void nc_rights_refuse(int socket)
+{
+    (void)set_passing(socket, 0);
+}
+
+void nc_rights_allow(int socket)
+{
+    (void)set_passing(socket, 1);
+}
+
+/* ---- Closing ---- */
+
+static void close_nested(int fd, int depth);
+
+/* The next descriptors in the message, from *part on; NULL: there are none. */
+static struct cmsghdr *next_rights(struct msghdr *message, struct cmsghdr *part)
+{
+    while (part && (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS))
+        part = CMSG_NXTHDR(message, part);
+    return part;
+}
+
+static unsigned close_message(struct msghdr *message, int depth)
+{
+    unsigned count = 0;
+    struct cmsghdr *part = next_rights(message, CMSG_FIRSTHDR(message));
+    for (; part; part = next_rights(message, CMSG_NXTHDR(message, part)))
+        for (size_t i = 0; i < (part->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++, count++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+            close_nested(fd, depth);
+        }
+    return count;
+}
+
+/* False: there is no more. */
+static bool drain_message(int socket, size_t bytes_max, int depth)
+{
+    char bytes[DRAIN_BYTES];
+    union nc_rights_room room;
+    struct iovec part = {bytes, bytes_max < sizeof(bytes) ? bytes_max : sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
+                             .msg_controllen = sizeof(room.bytes)};
+    ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0)
+        return errno == EINTR;
+    return close_message(&message, depth) > 0 || got > 0;
+}
+
+/* One that listens has sockets in its queue, and those have queues. */
+static bool drain_listener(int socket, int depth)
+{
+    int flags = 0, connection = -1;
+    socklen_t bytes = sizeof(flags);
+    if (getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &flags, &bytes) != 0 || !flags)
+        return false;
+    struct timeval at_once = {0, 1};
+    (void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &at_once, sizeof(at_once));
+    connection = accept4(socket, NULL, NULL, SOCK_CLOEXEC);
+    if (connection < 0)
+        return false;
+    close_nested(connection, depth);
+    return true;
+}
+
+static void let_no_more_come(int socket)
+{
+    if (set_passing(socket, 0) != 0)
+        (void)shutdown(socket, SHUT_RD);
+}
+
+static void drain(int socket, int depth)
+{
+    let_no_more_come(socket);
+    for (int i = 0; i < MESSAGES_MAX && drain_message(socket, DRAIN_BYTES, depth); i++)
+        ;
+    for (int i = 0; i < MESSAGES_MAX && drain_listener(socket, depth); i++)
+        ;
+}
+
+/* Also those who share the socket linger no more. Ending it at once (a time of zero) makes
+ * nobody wait. */
+static void stop_lingering(int socket)
 {
     struct linger linger;
     socklen_t bytes = sizeof(linger);
-    if (fd < 0)
+    if (getsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, &bytes) != 0 || !linger.l_onoff ||
+        linger.l_linger == 0)
         return;
-    if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &bytes) == 0 && linger.l_onoff && linger.l_linger > 0) {
-        linger = (struct linger){0};
-        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    linger.l_onoff = 0;
+    (void)setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
+static void close_nested(int fd, int depth)
+{
+    int domain;
+    socklen_t bytes = sizeof(domain);
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0) {
+        stop_lingering(fd);
+        if (domain == AF_UNIX && depth < NESTED_MAX)
+            drain(fd, depth + 1);
     }
     close(fd);
 }
 
-static void close_received(struct msghdr *message)
+void nc_rights_close(int fd)
 {
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
-            nc_rights_close(fd);
-        }
-    }
+    if (fd >= 0)
+        close_nested(fd, 0);
 }
 
-/* Reads and forgets up to so many bytes. */
-static ssize_t forget(int fd, size_t bytes)
+unsigned nc_rights_close_all(struct msghdr *message)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(NC_RIGHTS_MESSAGE_MAX * sizeof(int))];
-    } control;
-    char data[DRAIN_BYTES];
-    struct iovec part = {data, bytes < sizeof(data) ? bytes : sizeof(data)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
-                             .msg_controllen = sizeof(control.bytes)};
-    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got > 0)
-        close_received(&message);
-    return got;
+    return close_message(message, 0);
 }
 
 /* Whether descriptors came with the byte at the front. */
-static bool has_descriptors(int fd)
+static bool has_descriptors(int socket)
 {
     char byte;
     struct iovec part = {&byte, 1};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    return recvmsg(fd, &message, MSG_DONTWAIT | MSG_PEEK) > 0 && (message.msg_flags & MSG_CTRUNC);
+    return recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) > 0 && message.msg_flags & MSG_CTRUNC;
 }
 
 /* Who reads a part of what came with descriptors has them, so that one byte can stay. */
-void nc_rights_drain(int fd)
+void nc_rights_drain(int socket)
 {
-    int off = 0, left = 0;
-    if (setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off)) < 0)
-        (void)shutdown(fd, SHUT_RD);
-    while (ioctl(fd, FIONREAD, &left) == 0 && left > 0 && (left > 1 || has_descriptors(fd)))
-        if (forget(fd, left > 1 ? (size_t)left - 1 : 1) <= 0 && errno != EINTR)
+    int left = 0;
+    let_no_more_come(socket);
+    for (int i = 0; i < MESSAGES_MAX && ioctl(socket, FIONREAD, &left) == 0 && left > 0 &&
+                    (left > 1 || has_descriptors(socket));
+         i++)
+        if (!drain_message(socket, left > 1 ? (size_t)left - 1 : 1, 0))
             return;
+}
+
+ssize_t nc_rights_receive(int socket, void *data, size_t bytes, int flags)
+{
+    union nc_rights_room room;
+    struct iovec part = {data, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
+                             .msg_controllen = sizeof(room.bytes)};
+    ssize_t got = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
+    if (got >= 0)
+        (void)nc_rights_close_all(&message);
+    return got;
 }

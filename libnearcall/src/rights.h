@@ -1,19 +1,39 @@
-/* Descriptors that others send over local sockets. Whoever closes the last reference to a
- * file may have to wait for it, as for data that a TCP socket lingers for: a peer chooses. */
+/* Descriptors that a peer sends over a local socket, wanted or not. Who closes the last
+ * reference to one may have to wait for it, as for data that a TCP socket lingers for, and
+ * the sender chooses which. So none are accepted where none are expected (SO_PASSRIGHTS,
+ * Linux 6.16), there is room for all that may come otherwise, since the kernel would
+ * close what there is no room for, and what nobody takes is disarmed before it is closed. */
 #ifndef NC_RIGHTS_H
 #define NC_RIGHTS_H
 
-/* What the kernel lets one message carry (SCM_MAX_FD). Who receives has room for all of them:
- * the kernel closes what there is no room for. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* What the kernel lets one message carry. */
 #define NC_RIGHTS_MESSAGE_MAX 253
 
-/* Closes a descriptor that came from elsewhere. A socket does not linger: the kernel goes on
- * sending, also for those who share it. A linger time of zero, which resets, stays. */
+union nc_rights_room {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(NC_RIGHTS_MESSAGE_MAX * sizeof(int))];
+};
+
+/* Kernels that do not know the option let descriptors come. */
+void nc_rights_refuse(int socket);
+void nc_rights_allow(int socket);
+
+/* Closes one that came from a peer; -1: none did. A linger time of zero, which resets, stays. */
 void nc_rights_close(int fd);
 
-/* Takes the descriptors out of the queue of a stream socket that is about to be closed, since
- * the kernel would close them, and lets no more come. A part of what was unread stays: from it
- * the peer knows what was not read. */
-void nc_rights_drain(int fd);
+/* Closes all that came with a message; how many. */
+unsigned nc_rights_close_all(struct msghdr *message);
+
+/* recv() where no descriptors may come. */
+ssize_t nc_rights_receive(int socket, void *data, size_t bytes, int flags);
+
+/* Takes the descriptors out of the queue of a stream socket that is about to be closed, and
+ * lets no more come. A part of what was unread stays: from it the peer knows what was not read. */
+void nc_rights_drain(int socket);
 
 #endif

@@ -1,3 +1,4 @@
+#include "rights.h"
 #include "transport.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ static int begin_connect(const struct nc_address *address, unsigned candidate, i
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
+    nc_rights_refuse(fd); /* before anybody can send any */
     if (connect(fd, (struct sockaddr *)&to, to_bytes) == 0) {
         *ret_fd = fd;
         return 0;

@@ -1,5 +1,6 @@
 /* What a caller makes of MEMORY: it uses what is sound, and goes on with the socket and
  * the same answers where anything is not. Nothing stays open. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -149,6 +150,19 @@ static void no_descriptors_left(void)
 }
 
 /* ---- What was not agreed to ---- */
+
+/* The kernel does not refuse it (SO_PASSRIGHTS) to the sender, as before Linux 6.16. */
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
+
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes)
+{
+    enum { PASSRIGHTS = 83 };
+    if (level != SOL_SOCKET || option != PASSRIGHTS)
+        return __real_setsockopt(fd, level, option, value, bytes);
+    errno = ENOPROTOOPT;
+    return -1;
+}
 
 static void send_with_descriptors(struct script *script, const struct nc_frame *frame,
                                   const void *payload)

@@ -1,0 +1,165 @@
+/* A server that sends sockets whose closing waits: for fifteen seconds, because they
+ * linger over data that nobody reads. No call and no nearcall_close() waits with them.
+ * Linked with --wrap: with option "old" the kernel seems not to know SO_PASSRIGHTS. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rights.h"
+#include "script.h"
+
+#define SO_PASSRIGHTS_NUMBER 83
+#define LINGER_S 15
+#define BOUND_MS 5000
+
+static bool kernel_is_old;
+
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
+
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes)
+{
+    if (kernel_is_old && level == SOL_SOCKET && option == SO_PASSRIGHTS_NUMBER) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    return __real_setsockopt(fd, level, option, value, bytes);
+}
+
+/* ---- What is sent ---- */
+
+/* A socket with unsent data whose peer, which stays open, never reads. */
+static int lingering(int *ret_peer)
+{
+    static char data[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct linger linger = {1, LINGER_S};
+    socklen_t bytes = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(listener >= 0 && fd >= 0 && bind(listener, (struct sockaddr *)&at, bytes) == 0);
+    CHECK(listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&at, bytes) == 0);
+    *ret_peer = accept(listener, NULL, NULL);
+    CHECK(*ret_peer >= 0);
+    while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
+        ;
+    CHECK(__real_setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+    close(listener);
+    return fd;
+}
+
+/* False: the kernel has refused it to us. */
+static bool send_one(int to, int fd, const void *data, size_t bytes, int count)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(32 * sizeof(int))];
+    } room = {0};
+    struct iovec part = {(void *)(uintptr_t)data, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
+                             .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    room.header = (struct cmsghdr){CMSG_LEN((size_t)count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    for (int i = 0; i < count; i++)
+        memcpy(CMSG_DATA(&room.header) + (size_t)i * sizeof(int), &fd, sizeof(int));
+    ssize_t sent = sendmsg(to, &message, MSG_NOSIGNAL);
+    CHECK(sent == (ssize_t)bytes || errno == EPERM || errno == EPIPE || errno == ECONNRESET);
+    return sent >= 0;
+}
+
+/* The same within the queue of a local socket. */
+static int nested(int fd)
+{
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    CHECK(send_one(pair[0], fd, "x", 1, 1));
+    close(pair[0]);
+    close(fd);
+    return pair[1];
+}
+
+/* ---- When ---- */
+
+struct attack {
+    const char *name;
+    bool before_the_welcome;
+    bool is_nested;
+    int count;
+    uint64_t features;
+};
+
+static int peer; /* of the socket that was sent, until the attack is over */
+
+static void attack(struct script *script)
+{
+    const struct attack *plan = script->argument;
+    struct nc_frame frame;
+    struct nc_frame reply = {.type = NC_REPLY, .length = 3, .function_id = SCRIPT_FUNCTION_ID,
+                             .descriptors = plan->features & NC_FEATURE_DESCRIPTORS ? 1 : 0};
+    uint8_t bytes[NC_FRAME_HEADER_BYTES + 3];
+    bool sent;
+    int fd = lingering(&peer);
+    if (plan->is_nested)
+        fd = nested(fd);
+    script->features |= plan->features;
+    script_accept(script);
+    script_read_hello(script);
+    if (plan->before_the_welcome) {
+        sent = send_one(script->fd, fd, "\x89", 1, plan->count);
+    } else {
+        script_welcome(script);
+        script_expect(script, NC_REQUEST, &frame);
+        reply.call_id = frame.call_id;
+        nc_frame_encode(bytes, &reply);
+        memcpy(bytes + NC_FRAME_HEADER_BYTES, "yes", 3);
+        sent = send_one(script->fd, fd, bytes, sizeof(bytes), plan->count);
+        sent = send_one(script->fd, fd, bytes, 1, plan->count) || sent; /* for whoever closes unread */
+    }
+    if (sent)
+        close(fd);
+    else
+        nc_rights_close(fd); /* it would be this test that lingers */
+    script_await(script);
+}
+
+static void is_not_held_up(const struct attack *plan)
+{
+    struct script script;
+    nearcall_reply reply;
+    script_start(&script, attack, (void *)(uintptr_t)plan);
+    nearcall_client *client = test_open(script.address, 0);
+    double before_ms = test_now_ms();
+    int r = nearcall_call(client, "f", "x", 1, 500, &reply);
+    nearcall_close(client);
+    double took_ms = test_now_ms() - before_ms;
+    if (took_ms > BOUND_MS)
+        fprintf(stderr, "%s%s: the call returned %d after %.0f ms\n", plan->name,
+                kernel_is_old ? ", on an old kernel" : "", r, took_ms);
+    CHECK(took_ms < BOUND_MS);
+    script_signal(&script);
+    script_end(&script);
+    close(peer);
+}
+
+int main(void)
+{
+    static const struct attack attacks[] = {
+        {"before the welcome", true, false, 1, 0},
+        {"where none are agreed to", false, false, 1, 0},
+        {"where memory may come", false, false, 2, NC_FEATURE_SHARED_MEMORY},
+        {"more than memory has", false, false, 20, NC_FEATURE_SHARED_MEMORY},
+        {"with a reply that may have them", false, false, 1, NC_FEATURE_DESCRIPTORS},
+        {"more than a frame has", false, false, 20, NC_FEATURE_DESCRIPTORS},
+        {"in a socket's queue", false, true, 1, NC_FEATURE_DESCRIPTORS},
+        {"in a socket's queue, for memory", false, true, 2, NC_FEATURE_SHARED_MEMORY},
+    };
+    test_begin();
+    for (int old = 0; old < 2; old++)
+        for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
+            kernel_is_old = old;
+            is_not_held_up(&attacks[i]);
+        }
+    return 0;
+}
