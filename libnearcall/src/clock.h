@@ -33,6 +33,12 @@ static inline int64_t nc_after_ms(int64_t now_ns, int64_t ms)
     return now_ns + ms * NC_NS_PER_MS;
 }
 
+static inline struct timespec nc_timespec(int64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NC_NS_PER_S),
+                             .tv_nsec = (long)(ns % NC_NS_PER_S)};
+}
+
 static inline int64_t nc_earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -119,7 +119,7 @@ static int grow(struct nearcall_embed_call *call, uint64_t bytes)
 {
     struct nc_embed *embed = (struct nc_embed *)((char *)call - offsetof(struct nc_embed, call));
     embed->is_too_large = bytes > embed->reply_bytes_max;
-    if (embed->is_too_large || nc_buffer_reserve(&embed->reply, bytes) < 0)
+    if (embed->is_too_large || nc_buffer_reserve(&embed->reply, (size_t)bytes) < 0)
         return -1;
     offer_reply(embed);
     return 0;
@@ -167,12 +167,12 @@ static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply
         return reply_lost(client);
     if (__builtin_expect(call->code != 0, 0)) {
         struct nc_call failed = {.code = call->code, .outcome = call->outcome,
-                                 .data = call->reply, .data_bytes = call->reply_bytes};
+                                 .data = call->reply, .data_bytes = (size_t)call->reply_bytes};
         return nc_fail_as_call(client, &failed);
     }
     if (ret_reply) {
         ret_reply->data = call->reply;
-        ret_reply->bytes = call->reply_bytes;
+        ret_reply->bytes = (size_t)call->reply_bytes;
         ret_reply->codec = codec;
     }
     return NEARCALL_OK;

@@ -2,7 +2,6 @@
 #include <elf.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +18,9 @@
 #else
 #define C_LIBRARY_CAN_LOAD_GO false
 #endif
+
+/* Those of linux/futex.h, which not every C library's compiler finds. */
+enum { WAIT_PRIVATE = 0 | 128, WAKE_PRIVATE = 1 | 128 };
 
 #define GO_NOTE_NAME "Go\0"
 #define GO_NOTE_BUILD_ID 4
@@ -79,7 +81,7 @@ static bool begin_loading(void)
         if (atomic_compare_exchange_strong(&loading, &by, self))
             return true;
         if (by == self)
-            syscall(SYS_futex, &loading, FUTEX_WAIT_PRIVATE, by, NULL, NULL, 0);
+            syscall(SYS_futex, &loading, WAIT_PRIVATE, by, NULL, NULL, 0);
         else if (atomic_load(&is_incomplete))
             return false;
         else if (atomic_compare_exchange_strong(&loading, &by, self))
@@ -90,7 +92,7 @@ static bool begin_loading(void)
 static void end_loading(void)
 {
     atomic_store(&loading, 0);
-    syscall(SYS_futex, &loading, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, &loading, WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* ---- Loading ---- */

@@ -77,11 +77,11 @@ void nc_files_attach(const struct nc_files *files, struct msghdr *message, union
     size_t bytes = files->count * sizeof(int);
     memset(room, 0, sizeof(*room));
     message->msg_control = room;
-    message->msg_controllen = CMSG_SPACE(bytes);
+    message->msg_controllen = (socklen_t)CMSG_SPACE(bytes);
     struct cmsghdr *control = CMSG_FIRSTHDR(message);
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(bytes);
+    control->cmsg_len = (socklen_t)CMSG_LEN(bytes);
     memcpy(CMSG_DATA(control), files->fds, bytes);
 }
 
@@ -115,7 +115,7 @@ bool nc_descriptors_add(struct nc_descriptors *descriptors, struct msghdr *messa
     struct nc_arrival arrival = {.from = from, .to = to,
                                  .truncated = message->msg_flags & MSG_CTRUNC};
     struct cmsghdr *control = CMSG_FIRSTHDR(message);
-    for (; control; control = CMSG_NXTHDR(message, control))
+    for (; control; control = nc_control_next(message, control))
         if (control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS)
             adopt(&arrival, control);
     if (arrival.count == 0 && !arrival.truncated)

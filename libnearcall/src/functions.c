@@ -165,13 +165,24 @@ static int find(nearcall_client *client, const char *name, size_t name_bytes, in
     return r;
 }
 
+static int check_found(nearcall_client *client, const char *name, const void *result)
+{
+    if (name && result)
+        return NEARCALL_OK;
+    return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "the function's name, or where to put what is found, is NULL");
+}
+
 NEARCALL_API int nearcall_find(nearcall_client *client, const char *name, size_t name_bytes,
                                int64_t timeout_ms, nearcall_function **ret_function)
 {
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client, find(client, name, name_bytes, timeout_ms, ret_function));
+    r = check_found(client, name, ret_function);
+    if (r == NEARCALL_OK)
+        r = find(client, name, name_bytes, timeout_ms, ret_function);
+    return nc_leave(client, r);
 }
 
 static int find_begin(nearcall_client *client, const char *name, size_t name_bytes,
@@ -204,22 +215,27 @@ NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name, 
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client, find_begin(client, name, name_bytes, timeout_ms, ret_call));
+    r = check_found(client, name, ret_call);
+    if (r == NEARCALL_OK)
+        r = find_begin(client, name, name_bytes, timeout_ms, ret_call);
+    return nc_leave(client, r);
 }
 
 NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *function,
                                                      size_t *ret_bytes)
 {
-    *ret_bytes = function->description ? function->description->bytes : 0;
-    return function->description ? function->description->data : NULL;
+    const struct nc_description *description = function ? function->description : NULL;
+    if (ret_bytes)
+        *ret_bytes = description ? description->bytes : 0;
+    return description ? description->data : NULL;
 }
 
 NEARCALL_API const char *nearcall_function_hash(const nearcall_function *function)
 {
-    return function->description ? function->description->hash : "";
+    return function && function->description ? function->description->hash : "";
 }
 
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function)
 {
-    return function->revision;
+    return function ? function->revision : 0;
 }

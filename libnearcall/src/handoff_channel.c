@@ -231,7 +231,7 @@ static unsigned collect(struct msghdr *message, int *fds)
 {
     unsigned count = 0;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
-         header = CMSG_NXTHDR(message, header)) {
+         header = nc_control_next(message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
             continue;
         size_t bytes = header->cmsg_len - CMSG_LEN(0);

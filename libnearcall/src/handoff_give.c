@@ -300,9 +300,9 @@ static int give(nearcall_handoff *handoff, uint64_t number, const nearcall_hando
 NEARCALL_API int nearcall_handoff_give(nearcall_handoff *handoff, uint64_t channel,
                                        const nearcall_handoff_item *item, int64_t timeout_ms)
 {
-    int r = nc_handoff_enter(handoff);
-    if (r < 0 || !item)
-        return NEARCALL_E_MISUSE;
+    int r = item ? nc_handoff_enter(handoff) : NEARCALL_E_MISUSE;
+    if (r < 0)
+        return r;
     r = give(handoff, channel, item, timeout_ms);
     /* It only closes: a shutdown would act on the peer's too. */
     if (r == NEARCALL_OK && item->kind == NEARCALL_HANDOFF_CONNECTION)

@@ -257,9 +257,9 @@ static int accept_next(nearcall_handoff *handoff, int64_t timeout_ms,
 NEARCALL_API int nearcall_handoff_accept(nearcall_handoff *handoff, int64_t timeout_ms,
                                          nearcall_handoff_item *ret_item)
 {
-    int r = nc_handoff_enter(handoff);
-    if (r < 0 || !ret_item)
-        return NEARCALL_E_MISUSE;
+    int r = ret_item ? nc_handoff_enter(handoff) : NEARCALL_E_MISUSE;
+    if (r < 0)
+        return r;
     return nc_handoff_leave(handoff, accept_next(handoff, timeout_ms, ret_item));
 }
 

@@ -198,6 +198,8 @@ static int read_value(nearcall_reader *reader, nearcall_value *value)
 /* On failure the reader stands where it stood and *ret_value is untouched. */
 NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_value)
 {
+    if (__builtin_expect(!reader || !ret_value, 0))
+        return NEARCALL_E_MISUSE;
     nearcall_reader ahead = *reader;
     nearcall_value value;
     if (reader->next >= reader->end)
@@ -227,6 +229,8 @@ NEARCALL_API int nearcall_skip(nearcall_reader *reader)
 {
     /* Written as far as it is used: most results are one value, and every call's is skipped. */
     uint64_t missing[NC_NESTING_DEPTH_MAX + 1];
+    if (__builtin_expect(!reader, 0))
+        return NEARCALL_E_MISUSE;
     nearcall_reader ahead = *reader;
     unsigned depth = 0;
     missing[0] = 1;

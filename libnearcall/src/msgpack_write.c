@@ -168,6 +168,10 @@ static void put_head(nearcall_client *client, unsigned head, uint64_t value, uns
 
 static void append(nearcall_client *client, const void *data, size_t bytes)
 {
+    if (__builtin_expect(bytes && !data, 0)) {
+        keep_failure(&client->request, NEARCALL_E_MISUSE, "the bytes of a value are at NULL");
+        return;
+    }
     uint8_t *to = bytes ? room(client, bytes) : NULL;
     if (to)
         memcpy(to, data, bytes);
@@ -423,7 +427,9 @@ NEARCALL_API int nearcall_put_check(nearcall_client *client)
 
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes)
 {
-    uint8_t *to = bytes ? nearcall_put_reserve(client, bytes) : NULL;
-    if (to)
-        memcpy(to, data, bytes);
+    struct nc_writer *writer = writer_of(client);
+    if (!writer || bytes == 0)
+        return;
+    writer->unchecked = true;
+    append(client, data, bytes);
 }

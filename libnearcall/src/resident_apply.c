@@ -24,17 +24,24 @@ static int move_up(int *fd)
     return 0;
 }
 
+/* What a C library calls the number of a limit. */
+#ifdef __GLIBC__
+typedef __rlimit_resource_t limit_number;
+#else
+typedef int limit_number;
+#endif
+
 const char *nc_resident_raise_limits(pid_t caller, bool *ret_outgrown)
 {
     *ret_outgrown = false;
     for (int i = 0; i < RLIMIT_NLIMITS; i++) {
         struct rlimit theirs, ours;
-        if (prlimit(caller, (__rlimit_resource_t)i, NULL, &theirs) < 0)
+        if (prlimit(caller, (limit_number)i, NULL, &theirs) < 0)
             return "its resource limits could not be read";
-        if (getrlimit((__rlimit_resource_t)i, &ours) < 0 || theirs.rlim_max <= ours.rlim_max)
+        if (getrlimit((limit_number)i, &ours) < 0 || theirs.rlim_max <= ours.rlim_max)
             continue;
         ours.rlim_max = theirs.rlim_max;
-        *ret_outgrown = setrlimit((__rlimit_resource_t)i, &ours) < 0;
+        *ret_outgrown = setrlimit((limit_number)i, &ours) < 0;
         if (*ret_outgrown)
             return "its resource limits are higher than those of the resident";
     }
@@ -45,12 +52,12 @@ static const char *apply_limits(pid_t caller)
 {
     for (int i = 0; i < RLIMIT_NLIMITS; i++) {
         struct rlimit theirs, ours;
-        if (prlimit(caller, (__rlimit_resource_t)i, NULL, &theirs) < 0)
+        if (prlimit(caller, (limit_number)i, NULL, &theirs) < 0)
             return "its resource limits could not be read";
-        if (getrlimit((__rlimit_resource_t)i, &ours) == 0 && ours.rlim_cur == theirs.rlim_cur &&
+        if (getrlimit((limit_number)i, &ours) == 0 && ours.rlim_cur == theirs.rlim_cur &&
             ours.rlim_max == theirs.rlim_max)
             continue;
-        if (setrlimit((__rlimit_resource_t)i, &theirs) < 0)
+        if (setrlimit((limit_number)i, &theirs) < 0)
             return "its resource limits could not be set";
     }
     return NULL;

@@ -23,7 +23,7 @@ union control {
 
 static void keep_descriptors(struct msghdr *message, int fds[NC_RESIDENT_FDS])
 {
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = nc_control_next(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t bytes = part->cmsg_len - CMSG_LEN(0);

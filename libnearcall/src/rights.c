@@ -38,7 +38,7 @@ static void close_nested(int fd, int depth);
 static struct cmsghdr *next_rights(struct msghdr *message, struct cmsghdr *part)
 {
     while (part && (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS))
-        part = CMSG_NXTHDR(message, part);
+        part = nc_control_next(message, part);
     return part;
 }
 
@@ -46,7 +46,7 @@ static unsigned close_message(struct msghdr *message, int depth)
 {
     unsigned count = 0;
     struct cmsghdr *part = next_rights(message, CMSG_FIRSTHDR(message));
-    for (; part; part = next_rights(message, CMSG_NXTHDR(message, part)))
+    for (; part; part = next_rights(message, nc_control_next(message, part)))
         for (size_t i = 0; i < (part->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++, count++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));

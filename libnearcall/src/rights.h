@@ -19,6 +19,15 @@ union nc_rights_room {
     char bytes[CMSG_SPACE(NC_RIGHTS_MESSAGE_MAX * sizeof(int))];
 };
 
+/* CMSG_NXTHDR(), whose form in musl changes signs. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+static inline struct cmsghdr *nc_control_next(struct msghdr *message, struct cmsghdr *part)
+{
+    return CMSG_NXTHDR(message, part);
+}
+#pragma GCC diagnostic pop
+
 /* Kernels that do not know the option let descriptors come. */
 void nc_rights_refuse(int socket);
 void nc_rights_allow(int socket);

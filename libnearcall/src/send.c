@@ -26,7 +26,7 @@ static void sending_failed(nearcall_client *client, int error)
  * connection was lost. */
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
 {
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (uint8_t)count};
     struct nc_call *with_files = NULL;
     union nc_control control;
     if (nc_forked_inside(client))

@@ -22,7 +22,7 @@ static struct nc_call *first_with_files(nearcall_client *client)
 
 static void limit(struct msghdr *message, uint64_t bytes)
 {
-    for (size_t i = 0; i < message->msg_iovlen; i++) {
+    for (size_t i = 0; i < (size_t)message->msg_iovlen; i++) {
         struct iovec *part = &message->msg_iov[i];
         if (part->iov_len > bytes)
             part->iov_len = (size_t)bytes;

@@ -32,7 +32,8 @@ static void set_receive_timeout(struct nc_connection *connection, int64_t remain
     int64_t ns = remaining_ns > EXACT_TIMER_NS ? remaining_ns / 4 * 3 : remaining_ns;
     if (ns < NC_NS_PER_MS)
         ns = NC_NS_PER_MS; /* 0 would mean for ever */
-    struct timeval timeout = {ns / NC_NS_PER_S, ns % NC_NS_PER_S / 1000};
+    struct timeval timeout = {(time_t)(ns / NC_NS_PER_S),
+                              (suseconds_t)(ns % NC_NS_PER_S / 1000)};
     if (setsockopt(connection->fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0)
         connection->receive_timeout_ns = ns;
     else
@@ -89,7 +90,7 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
         remaining_ns = 0;
     if (remaining_ns > LONGEST_WAIT_NS)
         remaining_ns = LONGEST_WAIT_NS;
-    struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
+    struct timespec timeout = nc_timespec(remaining_ns);
     int r = ppoll(watched, 2, &timeout, NULL);
     int error = errno;
     client->now_ns = nc_now_ns();
@@ -310,7 +311,7 @@ int nc_pause(nearcall_client *client, int64_t until_ns)
 {
     struct pollfd wake = {client->watch.wake_fd, POLLIN, 0};
     int64_t remaining_ns = until_ns - client->now_ns;
-    struct timespec timeout = {remaining_ns / NC_NS_PER_S, remaining_ns % NC_NS_PER_S};
+    struct timespec timeout = nc_timespec(remaining_ns);
     int r = remaining_ns > 0 ? ppoll(&wake, 1, &timeout, NULL) : 0;
     int error = errno;
     client->now_ns = nc_now_ns();

@@ -89,7 +89,7 @@ static void kinds_come_back(void)
     CHECK_INT(next(NEARCALL_INT).as.integer, 255);
     CHECK(next(NEARCALL_UINT).as.unsigned_integer == UINT64_MAX);
     CHECK(next(NEARCALL_FLOAT).as.real == 0.5);
-    CHECK(next(NEARCALL_FLOAT).as.real == -1e300);
+    CHECK(next(NEARCALL_FLOAT).as.real == (double)-1e300);
     check_text(next(NEARCALL_STRING), "gr\xc3\xbc\xc3\x9f");
     CHECK_INT(next(NEARCALL_BYTES).count, 2);
 }

@@ -1,0 +1,200 @@
+/* NULL where something is expected is refused, or does nothing, and never crashes: all
+ * functions of the three headers, without a handle and with one. */
+#include "nearcall_handoff.h"
+#include "nearcall_resident.h"
+#include "test.h"
+
+static nearcall_client *client;
+static nearcall_function *function;
+
+#define MISUSE(call) CHECK_INT((call), NEARCALL_E_MISUSE)
+
+static void put_nothing(nearcall_client *handle)
+{
+    nearcall_put_nil(handle);
+    nearcall_put_bool(handle, 1);
+    nearcall_put_int(handle, 1);
+    nearcall_put_uint(handle, 1);
+    nearcall_put_float(handle, 1);
+    nearcall_put_double(handle, 1);
+    nearcall_put_time(handle, 1, 1);
+    nearcall_put_file(handle, 0);
+    nearcall_put_array(handle, 1);
+    nearcall_put_map(handle, 1);
+    nearcall_put_string(handle, NULL, 0);
+    nearcall_put_bytes(handle, NULL, 0);
+    nearcall_put_raw(handle, NULL, 0);
+    CHECK(nearcall_put_reserve(handle, 1) == NULL);
+    MISUSE(nearcall_put_raw_reserve(handle, 1, NULL));
+    MISUSE(nearcall_put_commit(handle, 1));
+}
+
+static void calls_without_a_handle(void)
+{
+    nearcall_reply reply;
+    nearcall_call_id call;
+    nearcall_function *found;
+    MISUSE(nearcall_open(NULL, "unix:/x", NULL));
+    MISUSE(nearcall_connect(NULL, 0));
+    MISUSE(nearcall_ping(NULL, 0, NULL));
+    MISUSE(nearcall_call(NULL, "one", NULL, 0, 0, &reply));
+    MISUSE(nearcall_find(NULL, "one", 3, 0, &found));
+    MISUSE(nearcall_find_begin(NULL, "one", 3, 0, &call));
+    MISUSE(nearcall_request(NULL, NULL, 0));
+    MISUSE(nearcall_request_call(NULL, 0, &reply));
+    MISUSE(nearcall_request_send(NULL, 0, &call));
+    MISUSE(nearcall_resume(NULL, 1, &reply));
+    MISUSE(nearcall_wait(NULL, 1, &reply));
+    MISUSE(nearcall_poll(NULL, 1, &reply));
+    MISUSE(nearcall_process(NULL));
+    MISUSE(nearcall_wake(NULL));
+    nearcall_close(NULL);
+    nearcall_disconnect(NULL);
+    nearcall_block_signals(NULL, 1);
+    nearcall_cancel(NULL, 1);
+    put_nothing(NULL);
+}
+
+static void questions_without_a_handle(void)
+{
+    size_t bytes = 1;
+    CHECK_INT(nearcall_fd(NULL), -1);
+    CHECK_INT(nearcall_events(NULL), 0);
+    CHECK_INT(nearcall_timeout_ms(NULL), -1);
+    CHECK_INT(nearcall_next_finished(NULL), 0);
+    CHECK_INT(nearcall_interrupted(NULL), 0);
+    CHECK_INT(nearcall_server_process_id(NULL), 0);
+    CHECK_INT(nearcall_transport(NULL)[0], 0);
+    CHECK(nearcall_error_message(NULL)[0] != '\0');
+    CHECK_INT(nearcall_error_code(NULL), -NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK_INT(nearcall_error_outcome(NULL), NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK(nearcall_error_details(NULL, &bytes) == NULL && bytes == 0);
+    CHECK(nearcall_error_details(NULL, NULL) == NULL);
+    CHECK_INT(nearcall_take_file(NULL, 0), NEARCALL_E_INVALID_ARGUMENT);
+    bytes = 1;
+    CHECK(nearcall_function_schema(NULL, &bytes) == NULL && bytes == 0);
+    CHECK_INT(nearcall_function_revision(NULL), 0);
+}
+
+static void reading_nothing(void)
+{
+    nearcall_reader empty = {NULL, NULL};
+    nearcall_value value;
+    MISUSE(nearcall_read(NULL, &value));
+    MISUSE(nearcall_read(&empty, NULL));
+    MISUSE(nearcall_skip(NULL));
+    CHECK_INT(nearcall_read(&empty, &value), NEARCALL_E_OUT_OF_RANGE);
+    CHECK_INT(nearcall_skip(&empty), NEARCALL_E_OUT_OF_RANGE);
+}
+
+/* A request that was begun, and what spoils it. */
+static void request_with(void (*spoil)(void))
+{
+    nearcall_reply reply;
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_MSGPACK), NEARCALL_OK);
+    nearcall_put_array(client, 1);
+    spoil();
+    MISUSE(nearcall_request_call(client, 0, &reply));
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
+static void put_no_string(void)
+{
+    nearcall_put_string(client, NULL, 3);
+}
+
+static void put_no_bytes(void)
+{
+    nearcall_put_bytes(client, NULL, 3);
+}
+
+static void put_nothing_raw(void)
+{
+    nearcall_put_raw(client, NULL, 3);
+}
+
+static void with_a_handle(void)
+{
+    nearcall_reply reply;
+    size_t bytes;
+    CHECK_INT(nearcall_call(client, NULL, NULL, 0, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
+    MISUSE(nearcall_call(client, "echo", NULL, 3, 0, &reply));
+    CHECK_CALL(client, nearcall_call(client, "echo", NULL, 0, 0, NULL), NEARCALL_OK);
+    MISUSE(nearcall_find(client, NULL, 3, 0, &function));
+    MISUSE(nearcall_find(client, "echo", 4, 0, NULL));
+    MISUSE(nearcall_find_begin(client, "echo", 4, 0, NULL));
+    MISUSE(nearcall_request(client, NULL, NEARCALL_CODEC_RAW));
+    function = test_find(client, "echo");
+    CHECK(nearcall_function_schema(function, NULL) != NULL);
+    CHECK(nearcall_function_schema(function, &bytes) != NULL);
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    MISUSE(nearcall_request_send(client, 0, NULL));
+    CHECK_CALL(client, nearcall_ping(client, 0, NULL), NEARCALL_OK);
+    request_with(put_no_string);
+    request_with(put_no_bytes);
+    request_with(put_nothing_raw);
+    nearcall_client *nowhere;
+    MISUSE(nearcall_open(&nowhere, NULL, NULL));
+    nearcall_close(nowhere);
+}
+
+static void handing_off_nothing(void)
+{
+    nearcall_handoff_item item = {0};
+    nearcall_handoff *handoff;
+    char address[160];
+    MISUSE(nearcall_handoff_listen(NULL, "unix:/x", NULL));
+    MISUSE(nearcall_handoff_listen_fd(NULL, 0, NULL));
+    MISUSE(nearcall_handoff_connect(NULL, "unix:/x", NULL, 0));
+    MISUSE(nearcall_handoff_wait(NULL, 0));
+    MISUSE(nearcall_handoff_accept(NULL, 0, &item));
+    MISUSE(nearcall_handoff_refuse(NULL, 1, NULL));
+    MISUSE(nearcall_handoff_drain(NULL, NULL));
+    MISUSE(nearcall_handoff_give(NULL, 0, &item, 0));
+    CHECK(nearcall_handoff_fd(NULL) < 0);
+    CHECK_INT(nearcall_handoff_timeout_ms(NULL), -1);
+    CHECK(nearcall_handoff_error_message(NULL)[0] != '\0');
+    CHECK_INT(nearcall_handoff_error_reason(NULL), 0);
+    nearcall_handoff_close(NULL);
+    snprintf(address, sizeof(address), "unix:%s/handoff.sock", test_directory());
+    CHECK_INT(nearcall_handoff_listen(&handoff, address, NULL), NEARCALL_OK);
+    MISUSE(nearcall_handoff_accept(handoff, 0, NULL));
+    MISUSE(nearcall_handoff_give(handoff, 0, NULL, 0));
+    nearcall_handoff_close(handoff);
+    CHECK(nearcall_handoff_listen(&handoff, NULL, NULL) < 0);
+    nearcall_handoff_close(handoff);
+    CHECK(nearcall_handoff_connect(&handoff, NULL, NULL, 0) < 0);
+    nearcall_handoff_close(handoff);
+}
+
+static void being_resident_with_nothing(void)
+{
+    nearcall_resident_run run;
+    CHECK_INT(nearcall_resident_started(NULL), 0);
+    CHECK(nearcall_resident_open(NULL, NULL) < 0);
+    CHECK(nearcall_resident_watch(NULL, "/x") < 0);
+    CHECK(nearcall_resident_next(NULL) < 0);
+    CHECK(nearcall_resident_forked(NULL, 1) < 0);
+    CHECK(nearcall_resident_child(NULL) < 0);
+    CHECK(nearcall_resident_accept(NULL, &run) < 0);
+    CHECK(nearcall_resident_error_message(NULL)[0] != '\0');
+    nearcall_resident_ending(NULL, 0);
+    nearcall_resident_close(NULL);
+}
+
+int main(void)
+{
+    struct server server;
+    test_begin();
+    calls_without_a_handle();
+    questions_without_a_handle();
+    reading_nothing();
+    server_start(&server);
+    client = test_open(server.address, 0);
+    with_a_handle();
+    nearcall_close(client);
+    server_stop(&server);
+    handing_off_nothing();
+    being_resident_with_nothing();
+    return 0;
+}
