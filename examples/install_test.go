@@ -1,0 +1,49 @@
+package examples_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The commands of docs/guides/install.md, by a user with a home of his own. Each paragraph of
+// commands is typed into one shell, in the checkout.
+func TestInstallGuide(t *testing.T) {
+	home := t.TempDir()
+	text, err := os.ReadFile("../docs/guides/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for _, paragraph := range strings.Split(string(text), "\n\n") {
+		var typed []string
+		for _, line := range strings.Split(paragraph, "\n") {
+			if command, found := strings.CutPrefix(line, "    $ "); found {
+				typed = append(typed, command)
+			}
+		}
+		if len(typed) > 0 {
+			said += output(t, append(goCaches(t), "HOME="+home), "bash", "-e", "-c", "cd ..\n"+strings.Join(typed, "\n"))
+		}
+	}
+	for _, want := range []string{
+		filepath.Join(home, "venv/lib"), filepath.Join(home, "packages/nearcall/__init__.py"), "v0.",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not print %q:\n%s", want, said)
+		}
+	}
+	// What was installed calls.
+	_, socket := helloServer(t)
+	if got := output(t, nil, filepath.Join(home, "client"), "unix:"+socket); !strings.Contains(got, "greet: Hello, World!") {
+		t.Errorf("the installed library's client prints %q", got)
+	}
+}
+
+// goCaches keeps Go's caches where they are, for a user whose home is another.
+func goCaches(t *testing.T) []string {
+	t.Helper()
+	folders := strings.Fields(output(t, nil, "go", "env", "GOCACHE", "GOMODCACHE"))
+	return []string{"GOCACHE=" + folders[0], "GOMODCACHE=" + folders[1]}
+}
