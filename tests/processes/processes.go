@@ -207,7 +207,7 @@ func StartServerOnOldKernel(t testing.TB, log *Log, path string, command ...stri
 
 func (p *Process) awaitServer(t testing.TB) {
 	t.Helper()
-	if !p.Lines.Scan() || !strings.HasPrefix(p.Lines.Text(), "ready") {
+	if !Within(t, "a server to start", time.Minute, p.Lines.Scan) || !strings.HasPrefix(p.Lines.Text(), "ready") {
 		t.Fatalf("the server did not start: %q", p.Lines.Text())
 	}
 }
@@ -315,6 +315,20 @@ func WaitFor(t testing.TB, what string, bound time.Duration, condition func() bo
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// Within returns what a function that blocks returns, or ends the test when that takes
+// longer than its bound. It is for the test's own goroutine.
+func Within[T any](t testing.TB, what string, bound time.Duration, wait func() T) (got T) {
+	t.Helper()
+	ended := make(chan T, 1)
+	go func() { ended <- wait() }()
+	select {
+	case got = <-ended:
+	case <-time.After(bound):
+		t.Fatalf("waited %s in vain for %s", bound, what)
+	}
+	return got
 }
 
 // Socket returns a path for a socket of the test's own.

@@ -184,9 +184,8 @@ func TestSupervisorIsKilled(t *testing.T) {
 				interrupted.wait()
 			}
 			must(t, os.WriteFile(file, nil, 0o600))
-			text, err := u.output.ReadString('\n')
-			if err != nil || !strings.HasPrefix(text, "{") {
-				t.Errorf("%q, %v", text, err)
+			if text := u.line("the run's report"); !strings.HasPrefix(text, "{") {
+				t.Errorf("%q", text)
 			}
 			if r := u.wait(); strconv.Itoa(r.code) != code {
 				t.Errorf("%s, not %s", r, code)
@@ -212,7 +211,7 @@ func TestSupervisorIsStopped(t *testing.T) {
 			} else {
 				must(t, syscall.Kill(u.pid, number))
 			}
-			r := ended(t, u.command.Wait(), u.command)
+			r := u.waitLauncher()
 			must(t, syscall.Kill(supervisor, syscall.SIGCONT))
 			if r.signal != number || r.code != want && number == 0 {
 				t.Errorf("%s, not signal %d or code %d", r, number, want)

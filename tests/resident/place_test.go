@@ -241,9 +241,24 @@ func finish(t *testing.T, command *exec.Cmd) result {
 		command.Stderr = &errs
 	}
 	start := time.Now()
-	r := ended(t, command.Run(), command)
+	r := ended(t, runBounded(t, command), command)
 	r.output, r.errors, r.took = output.String(), errs.String(), time.Since(start)
 	return r
+}
+
+// runBounded is Run that kills what takes too long, and says which that was. Not only the
+// test's own goroutine runs commands.
+func runBounded(t *testing.T, command *exec.Cmd) error {
+	t.Helper()
+	command.WaitDelay = settleTimeout // what it has started may hold its output open
+	if err := command.Start(); err != nil {
+		return err
+	}
+	defer time.AfterFunc(2*settleTimeout, func() {
+		t.Errorf("waited %s in vain for the end of %s", 2*settleTimeout, command)
+		_ = command.Process.Kill()
+	}).Stop()
+	return command.Wait()
 }
 
 // ended is how a command ended, after Run or Wait.

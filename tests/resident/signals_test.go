@@ -27,12 +27,20 @@ func (p *place) begin(command *exec.Cmd) *underway {
 	must(p.t, err)
 	must(p.t, command.Start())
 	u := &underway{p: p, command: command, output: bufio.NewReader(output)}
-	text, err := u.output.ReadString('\n')
-	must(p.t, err)
+	text := u.line("a run to say that it waits")
 	if _, err := fmt.Sscanf(text, "waiting %d", &u.pid); err != nil {
 		p.t.Fatalf("%q: %v", text, err)
 	}
 	return u
+}
+
+// line reads one that the run prints.
+func (u *underway) line(what string) string {
+	u.p.t.Helper()
+	return processes.Within(u.p.t, what, settleTimeout, func() string {
+		text, _ := u.output.ReadString('\n') // what has ended instead has printed no line
+		return text
+	})
 }
 
 func (u *underway) signal(number syscall.Signal) {
@@ -40,10 +48,17 @@ func (u *underway) signal(number syscall.Signal) {
 	must(u.p.t, u.command.Process.Signal(number))
 }
 
+// waitLauncher waits for the end of the launcher.
+func (u *underway) waitLauncher() result {
+	u.p.t.Helper()
+	err := processes.Within(u.p.t, "the end of "+u.command.String(), settleTimeout, u.command.Wait)
+	return ended(u.p.t, err, u.command)
+}
+
 // wait waits for the end of the launcher, and of the process where that is the run's own.
 func (u *underway) wait() result {
 	u.p.t.Helper()
-	r := ended(u.p.t, u.command.Wait(), u.command)
+	r := u.waitLauncher()
 	if u.p.kind.own {
 		processes.WaitFor(u.p.t, "the run's process to end", settleTimeout, func() bool { return !u.alive() })
 	}
@@ -123,9 +138,8 @@ func TestNohup(t *testing.T) {
 		u := p.begin(command)
 		u.signal(syscall.SIGHUP)
 		must(t, os.WriteFile(file, nil, 0o600))
-		text, err := u.output.ReadString('\n')
-		if err != nil || parse(t, text, 0).Resident == 0 {
-			t.Errorf("%q, %v", text, err)
+		if text := u.line("the run to go on"); parse(t, text, 0).Resident == 0 {
+			t.Errorf("%q", text)
 		}
 		if r := u.wait(); r.code != 7 {
 			t.Error(r)

@@ -38,9 +38,7 @@ func TestProgramIsReplaced(t *testing.T) {
 			t.Errorf("version %s of %d, then %s of %d", old.Version, old.Resident, fresh.Version, fresh.Resident)
 		}
 		must(t, os.WriteFile(file, nil, 0o600))
-		text, err := u.output.ReadString('\n')
-		must(t, err)
-		if s := parse(t, text, 0); s.Version != "1" || s.Resident != old.Resident {
+		if s := parse(t, u.line("the old run's report"), 0); s.Version != "1" || s.Resident != old.Resident {
 			t.Errorf("the old run says %+v", s)
 		}
 		if r := u.wait(); r.code != 3 {

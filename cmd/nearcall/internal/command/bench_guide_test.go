@@ -20,6 +20,9 @@ var (
 
 // The guide shows what the command prints, but for the figures.
 func TestGuideBenchmark(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures for most of a minute")
+	}
 	address := serveDemo(t)
 	place := strings.NewReplacer("unix:/tmp/demo.sock", address, "/tmp/nearcall-bench", t.TempDir())
 	shape := func(text string) string {
