@@ -21,7 +21,7 @@ SOAK ?= 1
 # measure time run after all others, with nothing beside them.
 TEST_PARTS := test-faults test-go test-command test-peers test-c test-python test-forks fuzz-c test-windows \
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
-TEST_ALONE :=
+TEST_ALONE := test-cost
 CHECK_PARTS := check-packages check-c check-perl check-python check-command check-sizes
 LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
 
@@ -160,7 +160,11 @@ test-c: $(call needs,build-go) ## libnearcall: plain, with sanitizers (two threa
 	@$(MAKE) -C libnearcall test test-asan test-valgrind test-tsan
 
 test-launcher: ## nearcall-run, by processes that play the resident: plain, with sanitizers
-	@$(MAKE) -C resident/launcher test test-asan
+	@$(MAKE) -C resident/launcher test TESTS='tests --deselect tests/test_cost.py'
+	@$(MAKE) -C resident/launcher test-asan
+
+test-cost: $(call needs,build-launcher) ## what nearcall-run costs
+	@$(MAKE) -C resident/launcher test TESTS=tests/test_cost.py
 
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check
@@ -191,7 +195,7 @@ test-forks: $(call needs,built) ## forks from every language, by the ten thousan
 
 test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
 	@benchmarks/run -build peers
-	@go test -C benchmarks/peers -count 1 -timeout 30m . ./program
+	@go test -C benchmarks/peers -count 1 -timeout 12m . ./program
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
