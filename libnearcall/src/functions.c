@@ -54,26 +54,39 @@ bool nc_function_is_described(const nearcall_client *client, const nearcall_func
            function->description_hash == client->connection.welcome.schema_hash;
 }
 
-static bool is_same(const struct nc_description *description, const uint8_t *data, size_t bytes)
+/* Documentation is no part of a hash. It alone makes no other description for a request
+ * that was refused: that is final. */
+static bool is_same(const nearcall_function *function, const struct nc_description *description)
 {
-    return description && description->bytes == bytes &&
-           memcmp(description->data, data, bytes) == 0;
+    const struct nc_description *former = function->description;
+    if (!former)
+        return false;
+    if (function->is_refused && *former->hash)
+        return strcmp(former->hash, description->hash) == 0;
+    return former->bytes == description->bytes &&
+           memcmp(former->data, description->data, former->bytes) == 0;
+}
+
+static void replace_description(nearcall_function *function, struct nc_description *description)
+{
+    struct nc_description *former = function->description;
+    atomic_thread_fence(memory_order_release);
+    function->description = description;
+    free(former);
 }
 
 /* Takes a description that has just come. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
 int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
                       size_t bytes)
 {
-    struct nc_description *former = function->description;
-    bool is_another = !is_same(former, data, bytes);
-    if (is_another) {
-        struct nc_description *description = nc_description_new(data, bytes);
-        if (!description)
-            return NEARCALL_E_RESOURCE_EXHAUSTED;
-        atomic_thread_fence(memory_order_release);
-        function->description = description;
-        free(former);
-    }
+    struct nc_description *description = nc_description_new(data, bytes);
+    if (!description)
+        return NEARCALL_E_RESOURCE_EXHAUSTED;
+    bool is_another = !is_same(function, description);
+    if (is_another)
+        replace_description(function, description);
+    else
+        free(description);
     if (is_another || function->was_unsent)
         function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
     function->is_refused = function->was_unsent = false;

@@ -7,14 +7,26 @@
 #define CHECK_ONE 0x67452301
 #define CHECK_TWO 1 /* 0 means without a description */
 
+/* A description whose hash is still to come after so many of its bytes. */
+static void describe_as(struct script *script, const char *bytes, size_t count, const char *hash)
+{
+    uint8_t description[128];
+    struct nc_frame frame;
+    memcpy(description, bytes, count);
+    memcpy(description + count, hash, 64);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, description, count + 64);
+}
+
 static void describe(struct script *script, const char *hash)
 {
-    uint8_t description[128] = "\x82\xa4name\xa1" "f\xa4hash\xd9\x40";
-    size_t head = 15;
-    struct nc_frame frame;
-    memcpy(description + head, hash, 64);
-    script_expect(script, NC_RESOLVE, &frame);
-    script_reply(script, &frame, description, head + 64);
+    describe_as(script, "\x82\xa4name\xa1" "f\xa4hash\xd9\x40", 15, hash);
+}
+
+/* What a function is good for is not part of its hash. */
+static void describe_with_doc(struct script *script, const char *hash)
+{
+    describe_as(script, "\x83\xa4name\xa1" "f\xa3" "doc\xa2Up\xa4hash\xd9\x40", 22, hash);
 }
 
 static void describe_without_hash(struct script *script)
@@ -69,7 +81,10 @@ static void play_refusal(struct script *script)
     describe(script, HASH_TWO);
     refuse(script, CHECK_TWO); /* two in flight, one question */
     refuse(script, CHECK_TWO);
-    describe(script, HASH_TWO);
+    describe_with_doc(script, HASH_TWO);
+    replace(script);
+    answer(script, CHECK_TWO);
+    describe_with_doc(script, HASH_TWO);
     CHECK(script_read_end(script));
 }
 
@@ -109,6 +124,16 @@ static void refused_in_flight(nearcall_client *client, nearcall_function *functi
     CHECK_CALL(client, nearcall_wait(client, calls[1], NULL), NEARCALL_E_ABORTED);
 }
 
+/* What was not refused is taken as it is written, for who shows it. */
+static void documented(nearcall_client *client, nearcall_function *function)
+{
+    size_t bytes;
+    call(client, function, NEARCALL_OK);
+    CHECK(test_find(client, "f") == function);
+    CHECK_INT(nearcall_function_revision(function), 3);
+    CHECK(memmem(nearcall_function_schema(function, &bytes), bytes, "doc", 3) != NULL);
+}
+
 static void test_refusal(void)
 {
     struct script script;
@@ -127,6 +152,7 @@ static void test_refusal(void)
     call(client, function, NEARCALL_OK);
     CHECK(test_find(client, "f") == function);
     refused_in_flight(client, function);
+    documented(client, function);
     nearcall_close(client);
     script_end(&script);
 }
