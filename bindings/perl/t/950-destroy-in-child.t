@@ -18,23 +18,25 @@ my $watch = Nearcall->new( $server->address, timeout => 10 );
 subtest 'END and global destruction in a child' => sub {
     my $program = <<'PROGRAM';
 use Nearcall;
+use TestTools qw(sockets);
 our $global = Nearcall->new( $ENV{ADDRESS}, timeout => 10 );
 our $function = $global->function('ack');
 our $call = $global->begin( sleep => 300 );
 my $lexical = Nearcall->new( $ENV{ADDRESS}, timeout => 10 );
 $lexical->one;
 END { $global->one if $ENV{CALL_IN_END} }
-my $fd = $global->fd;
+my $sockets = sockets();
 for ( 1 .. 3 ) {
     my $pid = fork // die;
     if ( !$pid ) { exit 0 }
     waitpid $pid, 0;
     die "child: $?" if $?;
 }
-die "moved" if $global->fd != $fd;
+die "no socket" if !$sockets;
+die "moved" if sockets() ne $sockets;
 die "call" if $call->wait != 300;
 die "function" if $function->( 1, 1 ) != 3;
-die "moved later" if $global->fd != $fd;
+die "moved later" if sockets() ne $sockets;
 print "right\n";
 PROGRAM
     local $ENV{ADDRESS} = $server->address;
