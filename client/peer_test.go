@@ -259,6 +259,7 @@ type result struct {
 	reply []byte
 	err   error
 	took  time.Duration
+	early time.Duration // how long before its context's deadline it ended
 	late  time.Duration
 }
 
@@ -268,7 +269,8 @@ func begin(ctx context.Context, c *client.Client, name string, payload []byte) <
 	start, late := time.Now(), measureLateness()
 	go func() {
 		reply, err := c.CallRaw(ctx, name, payload, nil)
-		done <- result{reply, err, time.Since(start), late()}
+		deadline, _ := ctx.Deadline()
+		done <- result{reply, err, time.Since(start), time.Until(deadline), late()}
 	}()
 	return done
 }

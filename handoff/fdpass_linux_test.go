@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/handoff"
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // Apache gives the connection away when it has read the request and sent the head of
@@ -155,6 +156,9 @@ func TestBareDescriptorsThatWaitAreBounded(t *testing.T) {
 
 // Who did not ask for bare descriptors takes none.
 func TestBareDescriptorsAreRefused(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
 	_, address := listen(t)
 	fd, expectClosed := gift(t)
 	socket, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: strings.TrimPrefix(address, "unix:")})

@@ -42,10 +42,7 @@ static void reset(struct nc_connection *connection)
 /* Whether the number still means the socket that it did. */
 static bool has_its_socket(const struct nc_connection *connection)
 {
-    struct stat status;
-    return connection->fd >= 0 && fstat(connection->fd, &status) == 0 &&
-           S_ISSOCK(status.st_mode) && status.st_dev == connection->device &&
-           status.st_ino == connection->inode;
+    return nc_descriptor_is(connection->fd, connection->device, connection->inode);
 }
 
 /* Never closes what is somebody else's by now. */
@@ -257,11 +254,13 @@ static void connected(nearcall_client *client)
 static bool adopt(nearcall_client *client, int fd)
 {
     struct stat status;
-    client->connection.fd = fd;
     if (fstat(fd, &status) != 0) {
-        connect_failed(client, errno);
+        int error = errno;
+        close(fd);
+        connect_failed(client, error);
         return false;
     }
+    client->connection.fd = fd;
     client->connection.device = status.st_dev;
     client->connection.inode = status.st_ino;
     client->connection.identified_ns = client->now_ns;

@@ -4,10 +4,23 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "nearcall.h"
 #include "rights.h"
+
+/* ---- Whose a number is ---- */
+
+bool nc_descriptor_is(int fd, dev_t device, ino_t inode)
+{
+    struct stat status;
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) != 0)
+        return errno != EBADF;
+    return status.st_dev == device && status.st_ino == inode;
+}
 
 /* ---- Sets ---- */
 

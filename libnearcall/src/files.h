@@ -7,9 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include "limits_gen.h"
 #include "wire.h"
+
+/* Whether a descriptor's number still means the file that it did. Where the kernel does
+ * not tell, for want of memory or in a sandbox, it does as long as the number is open:
+ * what is closed behind its owner's back is rarer than what would be left open. */
+bool nc_descriptor_is(int fd, dev_t device, ino_t inode);
 
 /* The descriptors of one frame, held by the request that is put together, by the
  * call that sends it, or by the handle that hands a reply out. */

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 
-#include "utf8.h"
+#include "files.h"
 #include "rights.h"
+#include "utf8.h"
 
 /* Stands for a user that has no number in this user namespace. */
 #define OVERFLOW_USER 65534
@@ -48,8 +48,7 @@ bool nc_handoff_admits(const nearcall_handoff *handoff, uid_t user)
 /* A child may have closed its parent's descriptors, and used the numbers again. */
 void nc_handoff_close_own(int fd, dev_t device, ino_t inode)
 {
-    struct stat status;
-    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode)
+    if (nc_descriptor_is(fd, device, inode))
         nc_rights_close(fd);
 }
 

@@ -3,17 +3,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "embed_library.h"
+#include "files.h"
 #include "transport.h"
 
 /* Whether the descriptor was inherited and still means the socket. */
 static bool descriptor_is_ours(const struct nearcall_embed_place *place)
 {
-    struct stat status;
-    return place->descriptor >= 0 && fstat(place->descriptor, &status) == 0 &&
-           status.st_dev == place->device && status.st_ino == place->inode;
+    return nc_descriptor_is(place->descriptor, place->device, place->inode);
 }
 
 static int connect_to(const char *path, int *ret_fd)

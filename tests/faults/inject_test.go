@@ -22,13 +22,14 @@ var injections = map[string][]string{
 	"fcntl":      {"EINTR", "EINVAL"},
 	"connect":    {"EINTR", "EAGAIN", "ECONNREFUSED", "ENOENT", "EACCES", "ENOMEM"},
 	"sendmsg":    {"EINTR", "EAGAIN", "EPIPE", "ECONNRESET", "ENOBUFS", "ENOMEM"},
-	"recvfrom":   {"EINTR", "EAGAIN", "ECONNRESET", "ENOMEM"},
 	"setsockopt": {"ENOMEM", "EINVAL"},
 	"getsockopt": {"ENOMEM", "EINVAL"},
 	"mmap":       {"ENOMEM", "EAGAIN"},
 	"munmap":     {"ENOMEM"},
 	"madvise":    {"ENOMEM", "EINVAL"},
 	"newfstatat": {"ENOMEM", "EACCES"},
+	// How much lies unread in a socket that is closed.
+	"ioctl": {"ENOMEM", "EINVAL"},
 	// How many CPUs there are for spinning.
 	"sched_getaffinity": {"EINVAL", "ESRCH"},
 	// Not failed: the kernel closes the descriptor whatever close returns, and

@@ -8,31 +8,33 @@
  *
  *     one_call ADDRESS
  */
-#include <dirent.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <nearcall.h>
 
-enum { TIMEOUT_MS = 2000, RECOVERY_ATTEMPTS = 3, CALLS = 20 };
+enum { TIMEOUT_MS = 2000, RECOVERY_ATTEMPTS = 3, CALLS = 20, ENTRIES_BYTES = 4096 };
 
 /* System calls between these two are the library's: the driver looks for them
  * in the trace. */
 static void mark(void) { (void)getppid(); }
 
-static int open_descriptors(void)
+/* How many bytes tell of them: opendir() would make system calls that the driver makes
+ * fail, where the library made one less than it was seen to make. */
+static long open_descriptors(void)
 {
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    if (directory == NULL)
-        return -1;
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
+    char entries[ENTRIES_BYTES];
+    long bytes = -1;
+    int directory = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory >= 0)
+        bytes = syscall(SYS_getdents64, directory, entries, sizeof(entries));
+    close(directory);
+    return bytes;
 }
 
 static int call_ack(nearcall_client *client)
@@ -124,7 +126,9 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     setvbuf(stdout, NULL, _IONBF, 0);
-    int descriptors = open_descriptors();
+    char *volatile first = malloc(1); /* the heap has what it needs for itself from now on */
+    free(first);
+    long descriptors = open_descriptors();
     size_t heap = mallinfo2().uordblks;
     mark();
     int result = run(argv[1]);
