@@ -25,6 +25,7 @@ func (c *connection) answer(e *execution, admitted func()) {
 		c.fail(e.id, status.FromError(e.err), admitted)
 		return
 	}
+	e.function.expect(len(e.result))
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
 	if len(e.files.Going()) > 0 {
 		c.answerWithDescriptors(e, &header, admitted)

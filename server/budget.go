@@ -24,7 +24,9 @@ type budget struct {
 
 	max, perUserMax int64
 	held            atomic.Int64
+	promised        atomic.Int64 // what of it is for replies of calls that have not returned
 	full            atomic.Bool
+	queue           queue
 }
 
 func (b *budget) init(kind, option, what string, max, perUserMax int64) {
@@ -36,9 +38,15 @@ func (b *budget) init(kind, option, what string, max, perUserMax int64) {
 type share struct {
 	budget *budget
 	// exempt is set for users that others must not be able to shut out.
-	exempt bool
-	held   atomic.Int64
-	full   atomic.Bool
+	exempt   bool
+	held     atomic.Int64
+	promised atomic.Int64
+	full     atomic.Bool
+
+	// What waits for room, and the bytes of results that do: see queue.mu.
+	results  []*claim
+	requests []*claim
+	late     int64
 }
 
 // take counts bytes, unless that would exceed the share or the budget.
@@ -85,6 +93,7 @@ func (s *share) count(bytes int64) {
 func (s *share) giveBack(bytes int64) {
 	if bytes > 0 {
 		s.count(-bytes)
+		s.budget.grant()
 	}
 }
 

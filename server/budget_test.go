@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
@@ -60,7 +61,7 @@ func connectMany(t testing.TB, path string, count int) []*caller {
 // serveHoarded serves functions for those who hoard.
 func serveHoarded(t testing.TB, options ...server.Option) (*server.Server, string) {
 	t.Helper()
-	s := newServer(t, options...)
+	s := newServer(t, append([]server.Option{server.WithFrameSilence(testTimeout)}, options...)...)
 	reply := make([]byte, hoardBytes)
 	register(t, s, "large", func([]byte) []byte { return bytes.Clone(reply) })
 	register(t, s, "size", func(data []byte) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(len(data))) })
@@ -145,35 +146,123 @@ func TestUnfinishedFramesAreBounded(t *testing.T) {
 	wantNothingHeld(t, s, callers)
 }
 
-// TestUnreadRepliesAreBounded: so is what waits to be read.
+// TestUnreadRepliesAreBounded: so is what waits to be read. Requests are held back, and
+// refused before they run while nothing is read.
 func TestUnreadRepliesAreBounded(t *testing.T) {
-	s, path := serveHoarded(t)
+	s, path := serveHoarded(t, server.WithWriteTimeout(writeTimeoutHoarded))
 	callers := connectMany(t, path, hoarders)
+	// What a function is expected to return is known when it has been called.
+	first := connect(t, path)
+	first.send(append(unfinished(1, "large", 1), 0))
+	if reply := first.next(); len(reply.Payload) != hoardBytes {
+		t.Fatalf("a reply of %d bytes, want %d", len(reply.Payload), hoardBytes)
+	}
 	sendAll(callers, append(unfinished(1, "large", 1), 0))
+	waitFor(t, "the room to be taken", func() bool {
+		return s.Statistics().Functions["large"].Calls >= wire.OutputBytesPerUserMax/wire.FrameBytesMax-1
+	})
+	wantHeldAtMost(t, s, wire.OutputBytesPerUserMax)
 	refused := 0
 	for _, c := range callers {
 		_, failure := c.firstFrame()
-		if failure == nil {
-			continue
-		}
-		refused++
-		if failure.Code != status.ResourceExhausted || failure.Outcome == status.OutcomeUnknown || !strings.Contains(failure.Message, "WithOutputBytes") {
+		switch {
+		case failure == nil:
+		case failure.Code != status.ResourceExhausted || failure.Outcome == status.OutcomeUnknown || !strings.Contains(failure.Message, "WithOutputBytes"):
 			t.Fatal(failure)
+		case failure.Outcome == status.OutcomeNotExecuted:
+			refused++
 		}
 	}
-	wantHeldAtMost(t, s, wire.OutputBytesPerUserMax)
-	if refused == 0 || refused == hoarders {
-		t.Errorf("%d of %d were refused, want some", refused, hoarders)
+	if refused == 0 {
+		t.Error("no call was refused, want those for which there is no room")
 	}
-	ran := s.Statistics().Functions["large"].Calls
-	late := connect(t, path)
-	late.send(append(unfinished(1, "large", 1), 0))
-	_, failure := late.firstFrame()
-	wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
-	if now := s.Statistics().Functions["large"].Calls; now != ran {
-		t.Errorf("%d calls ran, want none while nothing is read", now-ran)
+	wantNothingHeld(t, s, append(callers, first))
+}
+
+// writeTimeoutHoarded is longer than the test takes to see what is held, so that nobody
+// has lost the connection by then.
+const writeTimeoutHoarded = 10 * time.Second
+
+// TestManyLargeRepliesAreAllRead: those who read get what they asked for, however many
+// there are, whether their calls begin or end at the same time.
+func TestManyLargeRepliesAreAllRead(t *testing.T) {
+	const readers = 200
+	s, g := newServer(t, server.WithWriteTimeout(testTimeout)), newGate()
+	reply := make([]byte, hoardBytes)
+	register(t, s, "large", func([]byte) []byte { return bytes.Clone(reply) })
+	register(t, s, "together", func([]byte) []byte { g.wait(); return bytes.Clone(reply) }, server.Apart())
+	path := start(t, s)
+	for _, function := range []string{"large", "together"} {
+		callers := connectMany(t, path, readers)
+		sendAll(callers, append(unfinished(1, function, 1), 0))
+		if function == "together" {
+			for range readers {
+				<-g.started
+			}
+			close(g.release)
+		}
+		var read sync.WaitGroup
+		for _, c := range callers {
+			read.Go(func() {
+				header, failure := c.firstFrame()
+				if failure != nil {
+					t.Errorf("%s: %v", function, failure)
+				} else if n, err := io.CopyN(io.Discard, c.conn, int64(header.Length)); err != nil {
+					t.Errorf("%s: %d bytes of %d: %v", function, n, header.Length, err)
+				}
+			})
+		}
+		read.Wait()
+		wantNothingHeld(t, s, callers)
 	}
-	wantNothingHeld(t, s, append(callers, late))
+}
+
+// TestResultsWaitWithinBounds: what waits for room is bounded as well, to three times what
+// one user may have.
+func TestResultsWaitWithinBounds(t *testing.T) {
+	const room, calls, waiting = 1 << 20, 20, 3
+	s, g := newServer(t, server.WithOutputBytes(1<<30, room), server.WithWriteTimeout(testTimeout)), newGate()
+	reply := make([]byte, room-4096)
+	register(t, s, "together", func([]byte) []byte { g.wait(); return reply }, server.Apart())
+	callers := connectMany(t, start(t, s), calls)
+	sendAll(callers, append(unfinished(1, "together", 1), 0))
+	for range calls {
+		<-g.started
+	}
+	close(g.release)
+	results, proceed := make(chan *status.Error, calls), make(chan struct{})
+	var read sync.WaitGroup
+	for _, c := range callers {
+		read.Go(func() {
+			header, failure := c.firstFrame()
+			results <- failure
+			if failure != nil {
+				return
+			}
+			<-proceed
+			if _, err := io.CopyN(io.Discard, c.conn, int64(header.Length)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	lost := 0
+	for range calls - waiting {
+		if failure := <-results; failure != nil {
+			wantFailure(t, failure, status.ResourceExhausted, status.OutcomeExecutedResultLost)
+			lost++
+		}
+	}
+	if lost != calls-waiting-1 {
+		t.Errorf("%d results are lost, want all but one that is written and %d that wait", lost, waiting)
+	}
+	close(proceed)
+	for range waiting {
+		if failure := <-results; failure != nil {
+			t.Errorf("a result that waited: %v", failure)
+		}
+	}
+	read.Wait()
+	wantNothingHeld(t, s, callers)
 }
 
 // TestWaitingRequestsAreBounded: requests that wait for their turn are copies.

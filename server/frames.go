@@ -91,10 +91,6 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, otherDescription(f.name))
 		return true, nil
 	}
-	if c.user.output.isFull() {
-		c.sendFailure(c.frame.CallID, c.user.output.refusal())
-		return true, nil
-	}
 	if refusal := c.checkDescriptors(f); refusal != nil {
 		c.sendFailure(c.frame.CallID, refusal)
 		return true, nil
@@ -104,6 +100,12 @@ func (c *connection) onRequest() (bool, error) {
 	if passed {
 		c.sendFailure(c.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
 		return true, nil
+	}
+	if f.expected.Load() != 0 || c.user.output.isFull() {
+		if refusal := c.holdBackUntil(f, expiryNs); refusal != nil {
+			c.sendFailure(c.frame.CallID, refusal)
+			return true, nil
+		}
 	}
 	if f.inline() {
 		return c.runInline(f, expiryNs), nil

@@ -10,21 +10,27 @@ type kept struct {
 	counted int
 	writing int // bytes that are being written
 	waiting int // of frames whose senders wait for room, where they are large
+
+	promised int64         // what of counted is for replies of calls that have not returned
+	gone     chan struct{} // closed when the output breaks; nil until somebody waits for the share
 }
 
 // waitLocked waits for room for a frame of so many bytes; it reports false when the user
-// has none for a large one. Small ones wait until others have been written.
+// gets none for a large one within the time of a write. Small ones wait until others have been written.
 func (o *output) waitLocked(bytes int) bool {
+	o.keepPromiseLocked()
 	for !o.broken {
 		tooMuch := o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingOutputBytesMax
 		counted := o.countLocked(bytes)
 		switch {
 		case !tooMuch && (counted || len(o.pending)+o.kept.writing == 0 && bytes <= outputBytesFree):
 			return true
-		case !counted && bytes > outputBytesFree:
-			return false
-		case !tooMuch && !o.writing:
+		case !tooMuch && !o.writing && len(o.pending) > 0:
 			o.flushLocked()
+		case !counted && bytes > outputBytesFree:
+			if !o.waitForShareLocked(o.missingLocked(bytes), int64(bytes), o.timeout) {
+				return false
+			}
 		default:
 			o.waitForRoomLocked(bytes)
 		}
@@ -45,23 +51,32 @@ func (o *output) waitForRoomLocked(bytes int) {
 
 // countLocked sees to it that bytes more than there are now are counted.
 func (o *output) countLocked(bytes int) bool {
-	k := &o.kept
-	more := len(o.pending) + k.writing + k.waiting + bytes - outputBytesFree - k.counted
+	more := o.missingLocked(bytes)
 	if more <= 0 {
 		return true
 	}
-	more = (more + outputBytesStep - 1) / outputBytesStep * outputBytesStep
-	if !k.share.take(int64(more)) {
+	if !o.kept.share.take(more) {
 		return false
 	}
-	k.counted += more
+	o.kept.counted += int(more)
 	return true
+}
+
+// missingLocked returns what must be counted for bytes more than there are now.
+func (o *output) missingLocked(bytes int) int64 {
+	k := &o.kept
+	more := len(o.pending) + k.writing + k.waiting + bytes - outputBytesFree - k.counted
+	if more <= 0 {
+		return 0
+	}
+	return int64((more + outputBytesStep - 1) / outputBytesStep * outputBytesStep)
 }
 
 // releaseLocked gives back what was counted when nothing is kept any more.
 func (o *output) releaseLocked() {
 	k := &o.kept
 	if k.counted > 0 && (o.broken || len(o.pending)+k.writing+k.waiting == 0) {
+		o.keepPromiseLocked()
 		k.share.giveBack(int64(k.counted))
 		k.counted = 0
 	}

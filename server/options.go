@@ -236,9 +236,11 @@ func WithInputBytes(all, perUser int64) Option {
 	}
 }
 
-// WithOutputBytes bounds the replies that wait to be read: of all users and of one. One
-// for which there is no room is lost; until there is room again, requests of that user are
-// refused with RESOURCE_EXHAUSTED before they run. The defaults are 1 GiB and 256 MiB.
+// WithOutputBytes bounds the replies that wait to be read: of all users and of one. While
+// there is no room, requests of that user are held back for half of WithWriteTimeout, then
+// refused with RESOURCE_EXHAUSTED. Results that are there already wait for as long as a
+// write may take, and are lost only then, or when those that wait take three times one
+// user's bytes, or as much as all users'. The defaults are 1 GiB and 256 MiB.
 func WithOutputBytes(all, perUser int64) Option {
 	return func(c *config) {
 		set(c, "WithOutputBytes, all", &c.outputBytesMax, all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)

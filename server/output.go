@@ -64,7 +64,7 @@ func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *ato
 // append adds a frame to what will be written. It waits while a peer that does
 // not read has too much pending. The header's length is set here. admitted, if
 // not nil, is called when the wait is over and before the peer can see a byte;
-// it must not wait. Where the user has no room for a frame append reports false and
+// it must not wait. Where the user gets no room for a frame append reports false and
 // drops it, which happens to none of up to outputBytesFree.
 func (o *output) append(header *wire.Header, payload []byte, admitted func()) bool {
 	header.Length = uint32(len(payload))
@@ -179,7 +179,7 @@ func (o *output) unlockAndWrite(bytes int, write func() error) {
 	o.mu.Lock()
 	o.writing, o.kept.writing = false, 0
 	if err != nil {
-		o.broken = true
+		o.breakLocked()
 		o.gate.Store(true)
 		o.conn.Close()
 	}
@@ -201,7 +201,7 @@ func (o *output) renewDeadline() {
 func (o *output) closed() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.broken = true
+	o.breakLocked()
 	o.releaseLocked()
 	o.room.Broadcast()
 }

@@ -140,9 +140,6 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if refusal := request.checkDescription(f); refusal != nil {
 		return nil, refusal
 	}
-	if c.user.output.isFull() {
-		return nil, c.user.output.refusal()
-	}
 	timeout := wire.CallTimeoutMs * time.Millisecond
 	if request.TimeoutMs != nil {
 		timeout = time.Duration(min(*request.TimeoutMs, float64(1<<31)) * float64(time.Millisecond))
@@ -150,12 +147,18 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if timeout <= 0 {
 		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
 	}
+	deadline := time.Now().Add(timeout)
+	if f.expected.Load() != 0 || c.user.output.isFull() {
+		if refusal := c.holdBack(f, timeout); refusal != nil {
+			return nil, refusal
+		}
+	}
 	c.nextSimple++
 	e := &execution{server: c.server, connection: c, id: c.nextSimple, function: f, codec: wire.CodecJSON, payload: request.Arguments}
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}
-	e.context = &callContext{function: f.name, peer: &c.peer, deadline: time.Now().Add(timeout)}
+	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline}
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
 	return e.runSimple()
@@ -201,6 +204,7 @@ func (e *execution) runSimple() ([]byte, error) {
 		return nil, e.overdue()
 	}
 	finish()
+	e.function.expect(len(e.result))
 	return e.result, e.err
 }
 
