@@ -2,7 +2,8 @@
  * is Python's; this only says what to wait for and does the work. */
 #include "core.h"
 
-#include <sys/stat.h>
+#include <math.h>
+#include <time.h>
 
 typedef struct core_engine {
     PyObject_HEAD
@@ -252,7 +253,7 @@ static PyObject *engine_cancel(PyObject *self, PyObject *number)
 /* (id, error or None, result) of a call that has finished. */
 static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call_id id)
 {
-    PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *result = NULL;
+    PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item, *result = NULL;
     PyObject *type, *error, *traceback;
     nearcall_reply reply;
     int r;
@@ -275,8 +276,11 @@ static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call
     if (capsule != NULL)
         (void)PyDict_DelItem(engine->plans, number);
     Py_XDECREF(capsule);
-    return Py_BuildValue("NNN", number, error == NULL ? Py_NewRef(Py_None) : error,
-                         result == NULL ? Py_NewRef(Py_None) : result);
+    item = PyTuple_Pack(3, number, error == NULL ? Py_None : error, result == NULL ? Py_None : result);
+    Py_DECREF(number);
+    Py_XDECREF(error);
+    Py_XDECREF(result);
+    return item;
 }
 
 /* What became of the calls that have finished. What happened to the connection
@@ -301,25 +305,43 @@ static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
     return leave(engine, channel, 0, list);
 }
 
-/* What to wait for: (descriptor, its inode, events, milliseconds). The inode
- * tells a new connection from the former one that had the same number. */
-static PyObject *engine_watch(PyObject *self, PyObject *Py_UNUSED(unused))
+/* One for the life of the engine. A child of a fork asks again: then it is the child's own. */
+static PyObject *engine_fileno(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
     core_channel *channel = enter(engine);
-    struct stat status = {0};
-    PyObject *result;
     int fd;
 
     if (channel == NULL)
         return NULL;
     fd = nearcall_fd(channel->handle);
-    if (fd >= 0 && fstat(fd, &status) < 0)
-        fd = -1;
-    result = Py_BuildValue("iKiL", fd, (unsigned long long)status.st_ino,
-                           fd < 0 ? 0 : nearcall_events(channel->handle),
-                           (long long)nearcall_timeout_ms(channel->handle));
-    return leave(engine, channel, 0, result);
+    if (fd < 0)
+        core_raise_format(engine->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "an event loop needs a descriptor to watch, and this process has too many open files, "
+                          "see ulimit -n");
+    return leave(engine, channel, 0, fd < 0 ? NULL : PyLong_FromLong(fd));
+}
+
+/* The clock is time.monotonic()'s. */
+static double seconds_from_now(int64_t milliseconds)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + (double)milliseconds * 1e-3;
+}
+
+static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_engine *engine = (core_engine *)self;
+    core_channel *channel = enter(engine);
+    int64_t milliseconds;
+
+    if (channel == NULL)
+        return NULL;
+    milliseconds = nearcall_timeout_ms(channel->handle);
+    return leave(engine, channel, 0,
+                 PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds)));
 }
 
 static PyObject *engine_has_room(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -384,7 +406,8 @@ static PyMethodDef engine_methods[] = {
      "begin($self, name, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished."},
-    {"watch", engine_watch, METH_NOARGS, "watch($self, /)\n--\n\nWhat to wait for: (descriptor, inode, events, milliseconds)."},
+    {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
+    {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
     {"has_room", engine_has_room, METH_NOARGS, "has_room($self, /)\n--\n\nWhether the server takes another request on the connection at once."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},

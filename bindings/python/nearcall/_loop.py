@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
@@ -28,7 +28,6 @@ _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
 _LANES_MAX = 32
 _MILLISECOND = 0.001
-_Result = TypeVar("_Result")
 
 
 class LoopEngine:
@@ -42,6 +41,7 @@ class LoopEngine:
         # The first is made now, to refuse a bad address where it is written.
         self._engines = [make_engine()]
         self._token: object = None
+        self._generation = -1
         self._runtime: Runtime | None = None
         self._lanes: list[Lane] = []
         self._queue: deque[Future] = deque()
@@ -56,37 +56,38 @@ class LoopEngine:
         origin: Any = None,
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
-
-        async def call_on(lane: Lane) -> Any:
-            for attempts_left in range(attempts - 1, -1, -1):
-                if not lane.engine.revision(name):
-                    await self._find(lane, name, deadline)
-                while origin is not None and not origin.fits(description := lane.engine.description(name)):
-                    await origin.compare(description, _seconds_left(deadline))
+        lane = self._free_place() or await self._place_in_turn(deadline)
+        try:
+            while True:
                 revision = lane.engine.revision(name)
+                if not revision:
+                    await self._find(lane, name, deadline)
+                    continue
+                if origin is not None and not origin.fits(description := lane.engine.description(name)):
+                    await origin.compare(description, _seconds_left(deadline))
+                    continue
+                named["timeout"] = _seconds_left(deadline)
                 try:
-                    return await lane.result(
-                        lambda: lane.engine.begin(name, *args, timeout=_seconds_left(deadline), **named)
-                    )
+                    return await lane.result(lane.engine.begin, name, args, named)
                 except (Aborted, InvalidArgument) as error:
                     # Refused, here or by a server that came in the place of the one that
                     # had described the function: once more, by its own description.
-                    if error.outcome is not Outcome.NOT_EXECUTED or not attempts_left:
+                    attempts -= 1
+                    if error.outcome is not Outcome.NOT_EXECUTED or attempts <= 0:
                         raise
                     if not await self._has_changed(lane, name, revision, deadline):
                         raise
-            raise AssertionError("a call is sent once at least")
-
-        return await self._on_some_lane(call_on, deadline)
+        finally:
+            self._give_place(lane)
 
     async def find(self, name: str, deadline: float) -> dict[str, Any]:
         """Learns a function's description."""
-
-        async def find_on(lane: Lane) -> dict[str, Any]:
+        lane = self._free_place() or await self._place_in_turn(deadline)
+        try:
             await self._find(lane, name, deadline)
             return lane.engine.description(name)
-
-        return await self._on_some_lane(find_on, deadline)
+        finally:
+            self._give_place(lane)
 
     async def sleep(self, seconds: float) -> None:
         """Lets others run for a time."""
@@ -128,24 +129,21 @@ class LoopEngine:
         return lane.engine.revision(name) != revision
 
     async def _find(self, lane: Lane, name: str, deadline: float) -> None:
-        await lane.result(lambda: lane.engine.find(name, _seconds_left(deadline)))
+        await lane.result(lane.engine.find, name, (_seconds_left(deadline),), {})
         lane.engine.found(name)
 
     # ---- Places ----
 
-    async def _on_some_lane(self, use: Callable[[Lane], Awaitable[_Result]], deadline: float) -> _Result:
-        lane = await self._take_place(deadline)
-        try:
-            return await use(lane)
-        finally:
-            self._give_place(lane)
-
-    async def _take_place(self, deadline: float) -> Lane:
+    def _free_place(self) -> Lane | None:
+        """A place on a connection; None where all are taken, or others wait for one."""
         runtime = self._bind()
-        lane = self._free_lane(runtime) if not self._queue else None
+        lane = None if self._queue else self._free_lane(runtime)
         if lane is not None:
             lane.places += 1
-            return lane
+        return lane
+
+    async def _place_in_turn(self, deadline: float) -> Lane:
+        runtime = self._bind()
         turn = runtime.future()
         self._queue.append(turn)
         timer = None
@@ -183,12 +181,11 @@ class LoopEngine:
 
     def _give_place(self, lane: Lane) -> None:
         """Passes a place on to who waits longest; it is free only where nobody waits."""
-        if lane in self._lanes:
-            while self._queue:
-                turn = self._queue.popleft()
-                if not turn.done():  # else it was cancelled, or its deadline has passed
-                    turn.set_result(lane)
-                    return
+        while self._queue and lane in self._lanes:
+            turn = self._queue.popleft()
+            if not turn.done():  # else it was cancelled, or its deadline has passed
+                turn.set_result(lane)
+                return
         lane.places -= 1
 
     # ---- The loop ----
@@ -196,14 +193,15 @@ class LoopEngine:
     def _bind(self) -> Runtime:
         """Makes the running loop the one that watches."""
         token = self._kind.token()
-        ours = not self._lanes or self._lanes[0].is_ours()
-        if self._runtime is not None and self._token is token and ours:
+        generation = _core.fork_generation()
+        if self._runtime is not None and self._token is token and self._generation == generation:
             return self._runtime
-        if self._lanes and ours and self._runtime is not None and self._runtime.is_running():
+        if self._runtime is not None and self._lanes and self._lanes[0].is_ours() and self._runtime.is_running():
             raise RuntimeError("this AsyncClient is in use on another running event loop; make one for each loop")
         for lane in self._lanes:
             lane.leave(ended=False)
         self._token = token
+        self._generation = generation
         self._runtime = self._kind(token)
         self._lanes = []
         self._queue = deque()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import select
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
@@ -24,21 +23,11 @@ class Timer(Protocol):
     def cancel(self) -> Any: ...
 
 
-class Poller(Protocol):
-    """select.epoll, which some hubs hide."""
-
-    def fileno(self) -> int: ...
-    def register(self, descriptor: int, events: int, /) -> None: ...
-    def modify(self, descriptor: int, events: int, /) -> None: ...
-    def unregister(self, descriptor: int, /) -> None: ...
-    def close(self) -> None: ...
-
-
 class Runtime(Protocol):
     """A loop: made of the token that tells it from others."""
 
     survives_fork: bool
-    """Whether a forked child goes on with it, on a poller of its own."""
+    """Whether a forked child goes on with it."""
 
     def __init__(self, token: Any) -> None: ...
     @staticmethod
@@ -49,7 +38,6 @@ class Runtime(Protocol):
         """Whether it was not closed."""
 
     def is_running(self) -> bool: ...
-    def poller(self) -> Poller: ...
     def future(self) -> Future: ...
     def watch(self, descriptor: int, callback: Callable[[], None], /) -> Any:
         """Calls back for as long as there is something to read."""
@@ -83,6 +71,3 @@ class AsyncioRuntime:
 
     def is_alive(self) -> bool:
         return not self._loop.is_closed()
-
-    def poller(self) -> Poller:
-        return select.epoll()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eventlet import hubs, patcher  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from eventlet import hubs  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from eventlet.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall._green import GreenClient, GreenFuture, kind_for
@@ -46,9 +46,6 @@ class _Hub:
 
     def is_running(self) -> bool:
         return True
-
-    def poller(self) -> Any:
-        return patcher.original("select").epoll()
 
     def future(self) -> GreenFuture:
         return GreenFuture(_Event())

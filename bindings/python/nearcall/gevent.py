@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent  # type: ignore[import-untyped, import-not-found, unused-ignore]
-from gevent import monkey
 from gevent.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall._green import GreenClient, GreenFuture, kind_for
@@ -57,9 +56,6 @@ class _Hub:
 
     def is_running(self) -> bool:
         return True
-
-    def poller(self) -> Any:
-        return monkey.get_original("select", "epoll")()
 
     def future(self) -> GreenFuture:
         return GreenFuture(Event())

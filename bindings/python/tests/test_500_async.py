@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import math
+import os
+import resource
 import signal
 import socket
 import threading
@@ -443,6 +446,28 @@ def test_argument_that_uses_the_client_is_refused(address: str) -> None:
             assert await go.one() == 1
 
     asyncio.run(main())
+
+
+def test_process_without_a_free_descriptor(address: str) -> None:
+    """The call is refused before it is sent, and works once there are descriptors again."""
+    go = AsyncClient(address)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def main() -> int:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
+        taken = []
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        with pytest.raises(nearcall.ResourceExhausted, match="too many open files, see ulimit -n") as caught:
+            await go.ack(2, 3)
+        assert caught.value.outcome is Outcome.NOT_EXECUTED
+        for descriptor in taken:
+            os.close(descriptor)
+        return int(await go.ack(2, 3))
+
+    assert in_child(lambda: asyncio.run(main())) == 9
+    go.close()
 
 
 def test_unused_client_needs_no_loop(address: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import inspect
+import os
 import pickle
 import random
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -165,6 +168,33 @@ def test_server_restarts_while_calls_are_made(own_server: Server, run: Run) -> N
             ended = True
             await asyncio.gather(*tasks)
             assert await go.one() == 1
+
+    run(main)
+
+
+def eventpolls() -> set[str]:
+    """The descriptors of this process that are epoll instances."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the listing's own
+            if os.readlink(entry) == "anon_inode:[eventpoll]":
+                found.add(entry.name)
+    return found
+
+
+def test_loop_watches_one_descriptor_whatever_becomes_of_the_server(own_server: Server, run: Run) -> None:
+    """It is the library's own, and nothing stands between the two."""
+
+    async def main() -> None:
+        before = eventpolls()
+        async with AsyncClient(own_server.address, timeout=20) as go:
+            seen = set()
+            for _ in range(4):
+                assert await go.one() == 1
+                seen.add(frozenset(eventpolls() - before))
+                await asyncio.to_thread(own_server.restart)
+            assert seen == {frozenset({str(go._engine._engines[0].fileno())})}
+        assert eventpolls() == before
 
     run(main)
 
