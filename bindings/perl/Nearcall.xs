@@ -288,6 +288,18 @@ _unread(PerlIO *handle, SV *bytes)
     start = SvPVbyte(bytes, count);
     (void)PerlIO_unread(handle, start, count);
 
+MODULE = Nearcall    PACKAGE = Nearcall::Function
+
+SV *
+begin(ncp_callable *self, ...)
+  CODE:
+    ncp_invocation call = invocation(aTHX_ &self->view, SvRV(ST(0)), self->name, ax + 1, items - 1);
+    call.origin = self->origin;
+    call.function = self->function;
+    RETVAL = SvREFCNT_inc(ncp_call_begin(aTHX_ &call));
+  OUTPUT:
+    RETVAL
+
 MODULE = Nearcall    PACKAGE = Nearcall::Call
 
 bool

@@ -183,27 +183,25 @@ static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 /* Sent again only when a server refused what was encoded for another: nothing has run. */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
-    U32 attempts_left = call->handle->attempts_max;
     int64_t began_ms = ncp_coarse_now_ms();
     int r;
 
+    call->attempts_left = call->handle->attempts_max;
     if (!call->function)
         ncp_find(aTHX_ call);
     for (;;) {
         SV *error;
 
-        if (UNLIKELY(call->origin != NULL))
-            ncp_compare(aTHX_ call);
-        ncp_encode_request(aTHX_ call);
+        (void)ncp_encode_request(aTHX_ call);
         r = send_and_wait(aTHX_ call, ret_reply);
         if (LIKELY(r == NEARCALL_OK))
             return;
-        if (!ncp_is_refused(call->handle->client, r) || --attempts_left == 0)
+        if (!ncp_is_refused(call->handle->client, r) || call->attempts_left == 0)
             ncp_throw_client(aTHX_ call);
         error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name));
         ncp_shorten_timeout(call, ncp_coarse_now_ms() - began_ms);
         began_ms = ncp_coarse_now_ms();
-        if (!ncp_has_changed(aTHX_ call, call->function->plan->revision))
+        if (!ncp_has_changed(aTHX_ call, call->revision))
             ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
     }
 }

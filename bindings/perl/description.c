@@ -13,36 +13,64 @@ bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision)
     return nearcall_function_revision(ncp_find_waiting(aTHX_ call)) != revision;
 }
 
-/* Without blocking: what is not known now is asked for, and known to a later call. */
-static bool is_described(const ncp_invocation *call, const char *name, STRLEN bytes)
+/* NEARCALL_E_AGAIN: the server has to be asked, and the call does not wait. */
+static int look_again(const ncp_invocation *call, const char *name, STRLEN bytes)
 {
     nearcall_client *client = call->handle->client;
     nearcall_function *function;
     nearcall_call_id id;
+    int r;
 
-    if (!call->handle->nonblocking)
-        return nearcall_find(client, name, bytes, call->timeout_ms, &function) == NEARCALL_OK;
-    return nearcall_find_begin(client, name, bytes, call->timeout_ms, &id) == NEARCALL_OK
-        && nearcall_poll(client, id, NULL) == NEARCALL_OK;
+    if (!call->is_begun || !call->handle->nonblocking)
+        return nearcall_find(client, name, bytes, call->timeout_ms, &function);
+    r = nearcall_find_begin(client, name, bytes, call->timeout_ms, &id);
+    if (r == NEARCALL_OK)
+        r = nearcall_poll(client, id, NULL);
+    if (r == NEARCALL_E_AGAIN)
+        nearcall_cancel(client, id);
+    return r;
 }
 
-SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error)
+/* What the library has learned since it was encoded by is a new revision. */
+static int look_for_newer(pTHX_ ncp_invocation *call)
 {
-    const ncp_function *function = call->function;
-    uint32_t revision;
+    int64_t began_ms = call->code_began_ms ? call->code_began_ms : ncp_now_ms();
     STRLEN bytes;
-    const char *name;
+    const char *name = SvPVutf8(call->function->name, bytes);
+    int r;
 
-    if (!call->handle->client || !function || !function->plan) /* closing frees functions */
-        return error;
-    revision = function->plan->revision;
     call->handle->requests++;
-    name = SvPVutf8(function->name, bytes);
     (void)nearcall_process(call->handle->client); /* notices that the connection has ended */
-    if (!is_described(call, name, bytes)
-        || nearcall_function_revision(function->function) == revision)
+    r = look_again(call, name, bytes);
+    ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
+    return r;
+}
+
+/* The encoder owns nothing that perl does not free with its scopes. */
+static void __attribute__((noreturn)) go_back(pTHX_ ncp_way_back *way_back)
+{
+    while (PL_scopestack_ix > way_back->scopes)
+        LEAVE;
+    longjmp(way_back->frame, 1);
+}
+
+SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error)
+{
+    bool can_go_back = call->way_back && call->attempts_left > 0;
+    int r;
+
+    if (!call->handle->client || !call->function || !call->revision) /* closing frees functions */
+        return error;
+    r = look_for_newer(aTHX_ call);
+    if (r == NEARCALL_E_AGAIN && can_go_back) {
+        call->refusal = error;
+        go_back(aTHX_ call->way_back);
+    }
+    if (r != NEARCALL_OK || nearcall_function_revision(call->function->function) == call->revision)
         return error;
     SvREFCNT_dec(error);
+    if (can_go_back)
+        go_back(aTHX_ call->way_back);
     return ncp_error_new(aTHX_ -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
         newSVpvs("the arguments do not fit what the server had described before it was replaced "
                  "by another; what that describes is known now: call again"), NULL);

@@ -196,7 +196,7 @@ void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 /* ---- The request ---- */
 
-static void check_count(pTHX_ const ncp_invocation *call, const ncp_plan *plan)
+static void check_count(pTHX_ ncp_invocation *call, const ncp_plan *plan)
 {
     U32 count = (U32)call->arguments_count;
     SV *message;
@@ -247,22 +247,29 @@ static void encode_arguments(pTHX_ ncp_encoder *e)
 /* The plan of the arguments, which their code can replace until there is a request. */
 static void choose_plan(pTHX_ ncp_encoder *e)
 {
-    const ncp_plan *plan = ncp_plan_current(aTHX_ e->call->function);
+    ncp_invocation *call = e->call;
+    const ncp_plan *plan;
 
-    check_count(aTHX_ e->call, plan);
+    if (UNLIKELY(call->origin != NULL))
+        ncp_compare(aTHX_ call);
+    plan = ncp_plan_current(aTHX_ call->function);
+    call->revision = plan->revision;
+    check_count(aTHX_ call, plan);
     if (plan->has_connections && ncp_load_sockets(aTHX_ e))
-        plan = ncp_plan_current(aTHX_ e->call->function);
+        plan = ncp_plan_current(aTHX_ call->function);
     if (e->owned)
         ncp_hold(aTHX_ e, (SV *)plan->memory);
     e->plan = plan;
 }
 
-void ncp_encode_request(pTHX_ ncp_invocation *call)
+static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
 {
     ncp_handle *handle = call->handle;
     ncp_encoder e = { .call = call, .client = handle->client };
     int codec;
 
+    call->attempts_left--;
+    call->code_began_ms = 0;
     fetch_arguments(aTHX_ &e);
     choose_plan(aTHX_ &e);
     codec = e.plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
@@ -276,4 +283,19 @@ void ncp_encode_request(pTHX_ ncp_invocation *call)
         encode_arguments(aTHX_ &e);
     }
     ncp_disown(aTHX_ &e);
+}
+
+/* Nothing but the call changes between leaving and coming back, so that no variable of
+ * this function can be out of date. */
+bool ncp_encode_request(pTHX_ ncp_invocation *call)
+{
+    ncp_way_back way_back;
+
+    way_back.scopes = PL_scopestack_ix;
+    call->way_back = &way_back;
+    (void)_setjmp(way_back.frame);
+    if (LIKELY(!call->refusal))
+        encode_request(aTHX_ call);
+    call->way_back = NULL;
+    return !call->refusal;
 }

@@ -35,7 +35,6 @@ typedef struct ncp_encoder {
     ncp_node *node;         /* NULL: the argument itself */
     AV *owned;              /* what is held to the end; NULL until user code runs */
     U32 runs;               /* of user code, so far */
-    int64_t began_ms;       /* when the first ran */
 } ncp_encoder;
 
 /* ---- Refusing (encoder.c) ---- */
@@ -47,7 +46,7 @@ SV *ncp_place(pTHX_ const ncp_encoder *e);
 SV *ncp_shown_name(pTHX_ SV *name);
 
 /* Throws INVALID_ARGUMENT, not executed; takes the message over. */
-void ncp_throw_invalid(pTHX_ const ncp_invocation *call, SV *message) __attribute__((noreturn));
+void ncp_throw_invalid(pTHX_ ncp_invocation *call, SV *message) __attribute__((noreturn));
 void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
     __attribute__((noreturn));
 void ncp_refuse_because(pTHX_ const ncp_encoder *e, const char *reason) __attribute__((noreturn));

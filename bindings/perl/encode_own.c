@@ -115,7 +115,7 @@ static void own_call(pTHX_ ncp_encoder *e)
     ncp_handle *handle = e->call->handle;
     I32 i;
 
-    e->began_ms = ncp_now_ms();
+    e->call->code_began_ms = ncp_now_ms();
     ncp_keep_object(aTHX_ e->call);
     e->owned = (AV *)sv_2mortal((SV *)newAV());
     ENTER;
@@ -147,7 +147,7 @@ static void check_time(pTHX_ const ncp_encoder *e)
 {
     const ncp_invocation *call = e->call;
 
-    if (call->timeout_ms <= 0 || ncp_now_ms() - e->began_ms < call->timeout_ms)
+    if (call->timeout_ms <= 0 || ncp_now_ms() - call->code_began_ms < call->timeout_ms)
         return;
     ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
         NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
@@ -184,12 +184,8 @@ void ncp_disown(pTHX_ ncp_encoder *e)
     if (LIKELY(!e->owned))
         return;
     LEAVE;
-    if (call->timeout_ms <= 0)
-        return;
     check_time(aTHX_ e);
-    call->timeout_ms -= ncp_now_ms() - e->began_ms;
-    if (call->timeout_ms <= 0)
-        call->timeout_ms = 1;
+    ncp_shorten_timeout(call, ncp_now_ms() - call->code_began_ms);
 }
 
 void ncp_check_room(pTHX_ const ncp_encoder *e)

@@ -56,7 +56,7 @@ SV *ncp_place(pTHX_ const ncp_encoder *e)
     return message;
 }
 
-void ncp_throw_invalid(pTHX_ const ncp_invocation *call, SV *message)
+void ncp_throw_invalid(pTHX_ ncp_invocation *call, SV *message)
 {
     SV *error = ncp_error_new(aTHX_ -NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                               call->name, message, NULL);

@@ -254,6 +254,14 @@ ncp_callable *ncp_callable_of(const CV *code)
     return (ncp_callable *)magic->mg_ptr;
 }
 
+ncp_callable *ncp_callable_of_object(pTHX_ SV *object)
+{
+    if (!SvROK(object) || SvTYPE(SvRV(object)) != SVt_PVCV
+        || !mg_findext(SvRV(object), PERL_MAGIC_ext, &callable_magic))
+        croak("Nearcall: this is not an object that function returned");
+    return ncp_callable_of((CV *)SvRV(object));
+}
+
 void ncp_callable_compares(pTHX_ SV *object, SV *hash, SV *description, bool warns)
 {
     ncp_callable *callable = ncp_callable_of((CV *)SvRV(object));

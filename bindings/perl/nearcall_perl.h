@@ -14,6 +14,7 @@
 #include "perl.h"
 #include "XSUB.h"
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -183,6 +184,7 @@ ncp_view *ncp_view_of(pTHX_ SV *object);      /* croaks on anything else */
 nearcall_client *ncp_view_client(pTHX_ const ncp_view *view); /* croaks when closed */
 SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body);
 ncp_callable *ncp_callable_of(const CV *code);
+ncp_callable *ncp_callable_of_object(pTHX_ SV *object); /* croaks on anything else */
 void ncp_callable_compares(pTHX_ SV *callable, SV *hash, SV *description, bool warns);
 
 /* ---- New threads (threads.c): what perl calls for each object that it clones ---- */
@@ -195,6 +197,12 @@ int ncp_call_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params);
 int64_t ncp_timeout_ms(pTHX_ SV *seconds);
 
 /* ---- One call (call.c) ---- */
+
+/* Leads from wherever a value is refused back to where encoding begins. */
+typedef struct ncp_way_back {
+    jmp_buf frame;
+    I32 scopes; /* of perl that were open there */
+} ncp_way_back;
 
 /* One call while it is made; lives on the C stack. The arguments are on the
  * Perl stack from first_argument on, or in list if that is not NULL. */
@@ -209,6 +217,12 @@ typedef struct ncp_invocation {
     I32 first_argument;
     I32 arguments_count;
     U32 requests;           /* handle->requests when the request was begun */
+    U32 attempts_left;      /* how often its arguments may still be encoded */
+    uint32_t revision;      /* of the description that they are encoded by */
+    int64_t code_began_ms;  /* when the first code of theirs ran; 0: none has */
+    ncp_way_back *way_back; /* NULL: they are not being encoded */
+    SV *refusal;            /* of ncp_encode_request() */
+    bool is_begun;          /* it is not waited for, if the handle is nonblocking */
     bool object_kept;
 } ncp_invocation;
 
@@ -258,9 +272,9 @@ bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
 /* Throws, or warns, when the function has changed so that its generated code does not fit. */
 void ncp_compare(pTHX_ ncp_invocation *call);
 
-/* The error to throw for arguments that do not fit: another one when the description that
- * they do not fit is out of date. Takes error over. */
-SV *ncp_unless_outdated(pTHX_ const ncp_invocation *call, SV *error);
+/* The error to throw for arguments that do not fit. Does not return when the description
+ * that they do not fit is out of date: they are encoded again. Takes error over. */
+SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error);
 
 /* Leaves results in place of an XSUB's arguments, as its context wants them. */
 void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
@@ -268,8 +282,10 @@ void ncp_return_list(pTHX_ I32 ax, AV *results);
 
 /* ---- Values (encode.c, decode.c) ---- */
 
-/* Starts a request and writes the arguments into it. User code may run. */
-void ncp_encode_request(pTHX_ ncp_invocation *call);
+/* Starts a request and writes the arguments into it. User code may run, more than once.
+ * False, for a call that was begun: nothing is there to be sent, and call->refusal, which
+ * the caller owns, is final unless the server describes the function otherwise by now. */
+bool ncp_encode_request(pTHX_ ncp_invocation *call);
 
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
@@ -327,6 +343,8 @@ struct ncp_call {
     AV *plan_memory;
     AV *arguments;          /* until the call has ended: it may have to be encoded again */
     SV *refusal;            /* why it is RESOLVING again */
+    ncp_origin *origin;     /* of the generated function that began it; NULL */
+    SV *callable;           /* owns origin */
     U32 attempts_left;
     int64_t began_ms;       /* of what timeout_ms counts from */
     AV *results;            /* SUCCEEDED */

@@ -70,6 +70,7 @@ static int call_free(pTHX_ SV *object, MAGIC *magic)
     unlist(call);
     ncp_handle_release(aTHX_ call->handle);
     SvREFCNT_dec(call->name);
+    SvREFCNT_dec(call->callable);
     SvREFCNT_dec((SV *)call->arguments);
     SvREFCNT_dec((SV *)call->plan_memory);
     SvREFCNT_dec(call->refusal);
@@ -92,6 +93,8 @@ static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
     call->handle->references++;
     call->object = object;
     call->name = newSVsv(from->name);
+    call->origin = from->origin;
+    call->callable = from->origin ? SvREFCNT_inc(from->object) : NULL;
     call->timeout_ms = from->timeout_ms;
     call->began_ms = ncp_coarse_now_ms();
     call->attempts_left = from->handle->attempts_max;
@@ -143,6 +146,7 @@ static ncp_invocation invocation_of(const ncp_call *call)
     ncp_invocation invocation = {
         .handle = call->handle, .object = call->object, .timeout_ms = call->timeout_ms,
         .function = call->function, .name = call->name, .list = call->arguments,
+        .origin = call->origin, .attempts_left = call->attempts_left, .is_begun = true,
         .arguments_count = call->arguments ? (I32)(AvFILLp(call->arguments) + 1) : 0,
     };
     return invocation;
@@ -159,6 +163,37 @@ static void keep_plan(pTHX_ ncp_call *call)
     SvREFCNT_dec((SV *)former);
 }
 
+static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
+{
+    STRLEN bytes;
+    const char *name;
+
+    if (!call->handle->client)
+        croak("Nearcall: the handle was closed by an argument's own code");
+    name = SvPVutf8(call->name, bytes);
+    call->handle->requests++;
+    if (nearcall_find_begin(call->handle->client, name, bytes, call->timeout_ms, &call->id)
+        != NEARCALL_OK)
+        ncp_throw_client(aTHX_ from);
+    set_in_flight(call, NCP_RESOLVING);
+}
+
+/* False: the function is looked up again first. */
+static bool encode(pTHX_ ncp_call *call, ncp_invocation *invocation)
+{
+    bool is_encoded = ncp_encode_request(aTHX_ invocation);
+
+    keep_plan(aTHX_ call);
+    call->attempts_left = invocation->attempts_left;
+    if (is_encoded)
+        return true;
+    call->refusal = invocation->refusal;
+    call->timeout_ms = invocation->timeout_ms;
+    call->began_ms = ncp_coarse_now_ms();
+    begin_find(aTHX_ call, invocation);
+    return false;
+}
+
 /* A signal comes before anything is sent, while a lost connection is made anew;
  * the request stays whole, unless a handler used the handle. */
 static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
@@ -168,9 +203,8 @@ static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
     int r;
 
     call->function = invocation->function;
-    ncp_encode_request(aTHX_ invocation);
-    keep_plan(aTHX_ call);
-    call->attempts_left--;
+    if (!encode(aTHX_ call, invocation))
+        return;
     began_ms = ncp_now_ms();
     r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
     while (r == NEARCALL_E_INTERRUPTED) {
@@ -229,21 +263,6 @@ static void copy_arguments(pTHX_ ncp_call *call, const ncp_invocation *from)
     call->arguments = newAV();
     for (i = 0; i < from->arguments_count; i++)
         av_push(call->arguments, newSVsv(AvARRAY(originals)[i]));
-}
-
-static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
-{
-    STRLEN bytes;
-    const char *name;
-
-    if (!call->handle->client)
-        croak("Nearcall: the handle was closed by an argument's own code");
-    name = SvPVutf8(call->name, bytes);
-    call->handle->requests++;
-    if (nearcall_find_begin(call->handle->client, name, bytes, call->timeout_ms, &call->id)
-        != NEARCALL_OK)
-        ncp_throw_client(aTHX_ from);
-    set_in_flight(call, NCP_RESOLVING);
 }
 
 /* The server refused the encoding: the function is looked up again, and the call sent

@@ -271,7 +271,7 @@ in their name, are reached by C<call>.
 
 A function as a code reference, for places that call it often or hand it on.
 It keeps the handle open and the timeout of the object it was made from. Nothing
-is sent before it is first called.
+is sent before it is first called. C<< $ack->begin( 2, 3 ) >> does not wait, as L</begin>.
 
 =head2 call_raw
 

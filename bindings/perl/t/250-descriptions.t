@@ -9,6 +9,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use Hostile;
 use Nearcall;
 use TestServer;
 
@@ -112,19 +113,35 @@ subtest 'a result is read by the description of its call' => sub {
     is_deeply history(), ['level'];
 };
 
-subtest 'arguments that the former description refuses' => sub {
+for my $form ( sort keys %forms ) {
+    subtest "$form: arguments that only the former description refuses" => sub {
+        replace(1);
+        my $nc = Nearcall->new( $server->address, nonblocking => $form eq 'loop' );
+        my $call = $forms{$form}->($nc);
+        is $call->( 'tag', 'x' ), 'bytes x', 'before';
+        is $call->( 'transfer', 'alice', 'bob' ), 'alice to bob';
+        replace(2);
+        is again( $call, 'tag', "\x{263a}" ), "text \x{263a}", 'are encoded by what the server says now';
+        is eval { error_of( $call, 'tag', 'x', 'y' )->name }, 'INVALID_ARGUMENT', 'one too many is wrong by that as well';
+        is_deeply history(), ["text \x{263a}"], 'nothing else ran';
+        replace(2);
+        is eval { error_of( $call, 'tag', 'x', 'y' )->name }, 'INVALID_ARGUMENT', 'and where only the connection was lost';
+    };
+}
+
+subtest 'code of arguments that are encoded again' => sub {
     replace(1);
     my $nc = Nearcall->new( $server->address );
     is $nc->tag('x'), 'bytes x';
-    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
     replace(2);
-    my $result = eval { $nc->tag("\x{263a}") };
-    is $result, undef, 'no bytes';
-    is $@->name,    'ABORTED',      'the server was replaced';
-    is $@->outcome_text, 'not executed', 'nothing ran';
-    is $nc->tag("\x{263a}"), "text \x{263a}", 'the next call knows';
-    is eval { $nc->tag( 'x', 'y' ) }, undef, 'an argument too many';
-    is $@->name, 'INVALID_ARGUMENT', 'that is wrong by what it describes';
+    my $runs = 0;
+    my $text = Hostile::text( sub { $runs++; return "\x{263a}" } );
+    for my $i ( 1 .. 2 ) {
+        my @kept = ($text);
+        is $nc->tag( $kept[0] ), "text \x{263a}", "call $i";
+    }
+    is $runs, 3, 'runs again with them';
+    is $nc->transfer( 'bob', 'alice' ), 'alice to bob', 'and the next call is as any other';
 };
 
 subtest 'a function gained refuses nothing' => sub {
@@ -144,6 +161,12 @@ subtest 'one attempt is one sending' => sub {
     is eval { $nc->transfer( 'alice', 'bob' ) }, undef;
     is $@->outcome_text, 'not executed';
     is_deeply history(), [];
+    replace(1);
+    is $nc->tag('x'), 'bytes x';
+    replace(2);
+    is eval { $nc->tag("\x{263a}") }, undef;
+    is $@->name, 'ABORTED', 'also for arguments that do not fit';
+    is $nc->tag("\x{263a}"), "text \x{263a}", 'the next call knows';
 };
 
 done_testing;

@@ -31,6 +31,15 @@ subtest 'other calls meanwhile' => sub {
     ok( $slow->ready, 'and then is ready' );
 };
 
+subtest 'by a function object' => sub {
+    my $ack = $go->function('ack');
+    my @calls = map { $ack->begin( 1, $_ ) } 1 .. 3;
+    undef $ack;
+    is_deeply( [ map { $_->wait } @calls ], [ 3, 4, 5 ], 'which need not stay' );
+    like( error_of { Nearcall::Function::begin($_) }, qr/not an object that function returned/, 'nothing else is one' )
+        for undef, sub { 1 }, $go;
+};
+
 subtest 'ready' => sub {
     my $call = $go->begin( sleep => 50 );
     ok( wait_until { $call->ready }, 'becomes true without wait' );

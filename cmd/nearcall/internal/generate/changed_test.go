@@ -43,10 +43,19 @@ int main(int count, char **arguments)
 `
 
 const changedPerl = `use strict; use warnings; use Shop;
-my $shop = Shop->new( $ARGV[0], $ARGV[1] ? ( changes => $ARGV[1] ) : () );
+my $shop = Shop->new( $ARGV[0], changes => $ARGV[1], nonblocking => $ARGV[2] eq 'loop' );
 local $SIG{__WARN__} = sub { print "warning: $_[0]" };
+sub watched { my $call = shift; until ( grep { $_ == $call } $shop->client->process ) { } return $call }
+my %forms = (
+# line 5
+    call => sub { $shop->transfer( 'alice', 'bob' ) },
+# line 5
+    begin => sub { $shop->begin( transfer => 'alice', 'bob' )->wait },
+# line 5
+    loop => sub { watched( $shop->begin( transfer => 'alice', 'bob' ) )->wait },
+);
 for ( 1 .. 2 ) {
-    my $done = eval { $shop->transfer( 'alice', 'bob' ) };
+    my $done = eval { $forms{ $ARGV[2] }->() };
     print defined $done ? "$done\n" : $@->name . ': ' . $@->outcome_text . ', ' . $@->message . ' at line ' . $@->line . "\n";
 }
 `
@@ -94,11 +103,16 @@ func stubs(t *testing.T) map[string]stub {
 	}
 	compile("error", "1")
 	compile("ignore", "0")
+	runPerl := func(form string) stub {
+		return func(address, changes string) string {
+			return output(t, nil, "/usr/bin/perl", "-I"+perl, "-I"+blib+"/lib", "-I"+blib+"/arch", perl+"/main.pl", address, changes, form)
+		}
+	}
 	return map[string]stub{
-		"c": func(address, changes string) string { return output(t, nil, c+"/"+changes, address) },
-		"perl": func(address, changes string) string {
-			return output(t, nil, "/usr/bin/perl", "-I"+perl, "-I"+blib+"/lib", "-I"+blib+"/arch", perl+"/main.pl", address, changes)
-		},
+		"c":          func(address, changes string) string { return output(t, nil, c+"/"+changes, address) },
+		"perl":       runPerl("call"),
+		"perl begin": runPerl("begin"),
+		"perl loop":  runPerl("loop"),
 		"python": func(address, changes string) string {
 			return output(t, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + python}, interpreter, python+"/main.py", address, changes)
 		},
@@ -141,7 +155,7 @@ func checkRefused(t *testing.T, language, printed string) {
 			t.Errorf("%s, a changed server: %s", language, printed)
 		}
 	}
-	if language == "perl" && !strings.Contains(printed, "at line 5\n") {
+	if strings.HasPrefix(language, "perl") && !strings.Contains(printed, "at line 5\n") {
 		t.Errorf("the error does not name the caller's line: %s", printed)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-var perlReserved = []string{"new", "client", "with", "close", "AUTOLOAD", "BEGIN", "CHECK", "CLONE", "CLONE_SKIP", "DESTROY",
+var perlReserved = []string{"new", "client", "with", "begin", "_function", "close", "AUTOLOAD", "BEGIN", "CHECK", "CLONE", "CLONE_SKIP", "DESTROY",
 	"DOES", "END", "INIT", "UNITCHECK", "VERSION", "can", "import", "isa", "unimport"}
 
 var perlModulePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*(::[A-Za-z][A-Za-z0-9_]*)*$`)
