@@ -10,12 +10,19 @@ const (
 	pooledBytesMin = 4 << 10
 	// A frame of a round size has a header and extensions as well.
 	pooledBytesExtra = 4 << 10
-	// The largest one takes the largest frame there may be.
+	// The largest one takes the largest frame there may be. More than that, of an output
+	// with many frames, is not lent but made.
 	pooledSizes = 13
 )
 
 // pooledBytes returns the bytes of the smallest buffer that has so many.
-func pooledBytes(bytes int) int { return pooledBytesMin<<sizeOf(bytes) + pooledBytesExtra }
+func pooledBytes(bytes int) int {
+	size := sizeOf(bytes)
+	if size >= pooledSizes {
+		return bytes
+	}
+	return pooledBytesMin<<size + pooledBytesExtra
+}
 
 func sizeOf(bytes int) int {
 	return bits.Len(uint(max(bytes-pooledBytesExtra-1, 0) / pooledBytesMin))
@@ -28,8 +35,10 @@ type bufferPool struct{ sizes [pooledSizes]sync.Pool }
 
 // get returns a buffer of pooledBytes.
 func (p *bufferPool) get(bytes int) []byte {
-	if lent, ok := p.sizes[sizeOf(bytes)].Get().(*[]byte); ok {
-		return *lent
+	if size := sizeOf(bytes); size < pooledSizes {
+		if lent, ok := p.sizes[size].Get().(*[]byte); ok {
+			return *lent
+		}
 	}
 	return make([]byte, pooledBytes(bytes))
 }

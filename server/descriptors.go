@@ -101,7 +101,7 @@ func (e *execution) takeDescriptors() {
 }
 
 // answerWithDescriptors sends a REPLY with its files. The caller flushes. A call that
-// admitted forgets counts as in flight while its reply waits.
+// admitted forgets counts as in flight while its reply waits for the kernel.
 func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, admitted func()) {
 	header.Length, header.Descriptors = uint32(len(e.result)), uint8(len(e.files.Going()))
 	frame := append(header.Append(nil), e.result...)
@@ -109,6 +109,10 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
 		refused := c.out.sendDescriptors(frame, e.files.Going(), admitted, nil)
 		if refused == nil || c.gate.Load() {
+			return
+		}
+		if errors.Is(refused, errNoOutputRoom) {
+			c.fail(e.id, c.user.output.lost(e.function.name), admitted)
 			return
 		}
 		if admitted != nil {
@@ -123,18 +127,19 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 	}
 }
 
+// errNoOutputRoom says that the user has no room for a frame. No more is tried.
+var errNoOutputRoom = errors.New("there is no room for what waits to be read")
+
 // sendDescriptors writes a frame with descriptors in a message of its own, between
-// the frames that others write. admitted is as in append; sent is called before any of
-// those that follow. Each may be nil. An error means that the kernel passed nothing on
-// and the connection is as it was; any other failure closes the connection.
+// the frames that others write. admitted is as in append, but not called before
+// errNoOutputRoom is returned; sent is called before any of those that follow. Each may be
+// nil. An error means that nothing was passed on and the connection is as it was; any
+// other failure closes the connection.
 func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent func()) (refused error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.writing && !o.broken {
-		o.room.Wait()
-	}
-	if !o.broken && !o.countLocked(len(frame)) && len(frame) > outputBytesFree {
-		return o.kept.share.refusal()
+	if !o.waitToWriteLocked(len(frame)) {
+		return errNoOutputRoom
 	}
 	if admitted != nil {
 		admitted()
@@ -155,4 +160,20 @@ func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent
 	// Whoever flushed meanwhile has left it to this writer.
 	o.flushLocked()
 	return refused
+}
+
+// waitToWriteLocked waits until nobody writes and there is room for a frame of so many
+// bytes; it reports false when there is none.
+func (o *output) waitToWriteLocked(bytes int) bool {
+	for {
+		for o.writing && !o.broken {
+			o.room.Wait()
+		}
+		if !o.waitLocked(bytes) {
+			return false
+		}
+		if !o.writing || o.broken {
+			return true
+		}
+	}
 }

@@ -82,7 +82,11 @@ func (o *output) releaseLocked() {
 	}
 }
 
-// growLocked makes room for so many bytes more. A large buffer is lent.
+// A large buffer grows by one part of so many, or to the next size that is lent.
+const growthPart = 4
+
+// growLocked makes room for so many bytes more. A large buffer is lent. What it has beyond
+// them is counted nowhere, so it is as little as keeps the copying in bounds.
 func (o *output) growLocked(bytes int) {
 	need := len(o.pending) + bytes
 	if need <= cap(o.pending) {
@@ -93,7 +97,8 @@ func (o *output) growLocked(bytes int) {
 		o.pending = append(make([]byte, 0, 1<<bits.Len(uint(need-1))), former...)
 		return
 	}
-	o.pending = append(o.buffers.get(max(need, 2*cap(former)))[:0], former...)
+	next := min(cap(former)+cap(former)/growthPart, o.pendingOutputBytesMax)
+	o.pending = append(o.buffers.get(max(need, next))[:0], former...)
 	o.buffers.put(former[:cap(former)])
 }
 

@@ -168,3 +168,25 @@ func TestLostReplyGivesItsPlaceBack(t *testing.T) {
 		t.Errorf("%v with %d files", frame.Type, frame.Descriptors)
 	}
 }
+
+// TestRepliesWithFilesThatHaveNoRoom: a call whose reply is dropped for want of room is in
+// flight no more when its caller is told.
+func TestRepliesWithFilesThatHaveNoRoom(t *testing.T) {
+	const room = 1 << 20
+	s := fileServer(t, server.WithOutputBytes(1<<30, room), server.WithCallsInFlight(10, 1), server.WithWriteTimeout(200*time.Millisecond))
+	data := make([]byte, 2*room)
+	register(t, s, "open_large", func() (*os.File, []byte, error) {
+		file, err := os.Open(os.DevNull)
+		return file, data, err
+	}, server.MaxConcurrency(10))
+	register(t, s, "open_small", func() (*os.File, error) { return os.Open(os.DevNull) }, server.MaxConcurrency(10))
+	c := connectWithFiles(t, start(t, s))
+	for range 3 {
+		_, failure := c.call("open_large")
+		wantFailure(t, failure, status.ResourceExhausted, status.OutcomeExecutedResultLost)
+	}
+	c.begin("open_small", 0)
+	if frame := c.next(); frame.Type != wire.Reply || frame.Descriptors != 1 {
+		t.Errorf("%v with %d files", frame.Type, frame.Descriptors)
+	}
+}
