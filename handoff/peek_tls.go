@@ -31,9 +31,12 @@ func PeekTLS(ctx context.Context, c syscall.Conn) (*tls.ClientHelloInfo, error) 
 }
 
 // PeekTLSWithin is PeekTLS with a limit of its own, in bytes of records and their
-// headers; one above limit peek_bytes_max counts as that.
+// headers, from 1 to limit peek_bytes_max.
 func PeekTLSWithin(ctx context.Context, c syscall.Conn, bytesMax int) (*tls.ClientHelloInfo, error) {
-	progress := helloProgress{bytesMax: min(bytesMax, wire.PeekBytesMax)}
+	if bytesMax < 1 || bytesMax > wire.PeekBytesMax {
+		return nil, fmt.Errorf("nearcall: PeekTLSWithin: %d is out of range (1 to %d)", bytesMax, wire.PeekBytesMax)
+	}
+	progress := helloProgress{bytesMax: bytesMax}
 	data, err := Peek(ctx, c, progress.bytesMax, progress.complete)
 	if err != nil {
 		return nil, err

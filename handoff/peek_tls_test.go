@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -221,6 +222,15 @@ func TestPeekTLSWithOpenSSL(t *testing.T) {
 		}
 		if err != nil || !bytes.Contains(out, []byte("BEGIN CERTIFICATE")) && !bytes.Contains(out, []byte("O = Acme Co")) {
 			t.Errorf("openssl: %v\n%s", err, out)
+		}
+	}
+}
+
+func TestPeekTLSWithinItsRange(t *testing.T) {
+	for _, bytes := range []int{-1, 0, wire.PeekBytesMax + 1} {
+		_, err := handoff.PeekTLSWithin(t.Context(), nil, bytes)
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("PeekTLSWithin: %d is out of range (1 to %d)", bytes, wire.PeekBytesMax)) {
+			t.Errorf("%d: %v", bytes, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A Mode says how runs share processes.
@@ -55,7 +57,7 @@ type Options struct {
 	// negative: until it is told to leave.
 	Idle time.Duration
 
-	// Workers are the processes of a pool that wait; 0: two.
+	// Workers are the processes of a pool that wait, at most 64; 0: two.
 	Workers int
 
 	// Environment names more variables that a program of this kind reads only once:
@@ -83,6 +85,17 @@ type Options struct {
 
 	// Logger gets what the resident itself has to say; nil: text, to its log.
 	Logger *slog.Logger
+}
+
+// check refuses what no mode can do, on whatever system and way the program was started.
+func (o Options) check() error {
+	switch {
+	case o.Mode < Pool || o.Mode > Concurrent:
+		return fmt.Errorf("nearcall: resident.Options: Mode %d is none of Pool, Serial and Concurrent", o.Mode)
+	case o.Workers < 0 || o.Workers > wire.ResidentWorkersCeiling:
+		return fmt.Errorf("nearcall: resident.Options: Workers: %d is out of range (0 to %d)", o.Workers, wire.ResidentWorkersCeiling)
+	}
+	return nil
 }
 
 const (
@@ -119,6 +132,10 @@ type runFunc = func(ctx context.Context, inv *Invocation) int
 // these modes a write to an output that nobody reads any more fails with EPIPE, and
 // SIGPIPE does not end the run: how it ends is the program's own choice.
 func Main(options Options, run func(ctx context.Context, inv *Invocation) int) {
+	if err := options.check(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(exitNotStarted)
+	}
 	first := ""
 	if len(os.Args) > 1 {
 		first = os.Args[1]

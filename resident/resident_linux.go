@@ -80,10 +80,10 @@ func (o Options) workers() int {
 	switch {
 	case o.Mode == Serial:
 		return 1
-	case o.Workers <= 0:
+	case o.Workers == 0:
 		return wire.ResidentWorkers
 	}
-	return min(o.Workers, wire.ResidentWorkersCeiling)
+	return o.Workers
 }
 
 // A resident is the process that listens: it runs what runs concurrently, or

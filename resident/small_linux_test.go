@@ -3,6 +3,7 @@ package resident_test
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,20 @@ func TestIdleForEver(t *testing.T) {
 	run(t, testlauncher.Launch{Program: path})
 	if got := status(t, path).IdleMS; got != -1 {
 		t.Errorf("it stays for %d ms", got)
+	}
+}
+
+// Options that cannot be are refused however the program is started.
+func TestOptionsOutOfRange(t *testing.T) {
+	for name, values := range map[string][]string{"TEST_WORKERS": {"-1", "65"}, "TEST_MODE": {"-1", "3"}} {
+		for _, value := range values {
+			started := exec.Command(program(t, "pool"), "report")
+			started.Env = append(os.Environ(), name+"="+value)
+			said, err := started.CombinedOutput()
+			if started.ProcessState.ExitCode() != 125 || !strings.Contains(string(said), "resident.Options: ") || !strings.Contains(string(said), value) {
+				t.Errorf("%s=%s: %v, %s", name, value, err, said)
+			}
+		}
 	}
 }
 

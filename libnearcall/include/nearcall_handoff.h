@@ -92,6 +92,7 @@ enum {
     NEARCALL_HANDOFF_TAKE_FILES = 16
 };
 
+/* A number out of range is refused (NEARCALL_E_INVALID_ARGUMENT): the ceilings are in spec/limits.md. */
 typedef struct nearcall_handoff_options {
     size_t struct_size;          /* sizeof(nearcall_handoff_options) */
     uint32_t flags;              /* NEARCALL_HANDOFF_INTERRUPTIBLE | ... */

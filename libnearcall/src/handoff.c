@@ -54,11 +54,32 @@ void nc_handoff_close_own(int fd, dev_t device, ino_t inode)
 
 /* ---- Options ---- */
 
-static uint32_t within(uint32_t value, uint32_t otherwise, uint32_t ceiling)
+static int keep(nearcall_handoff *handoff, const char *option, uint32_t *to, uint32_t value,
+                uint32_t otherwise, uint32_t ceiling)
 {
-    if (value == 0)
-        return otherwise;
-    return value < ceiling ? value : ceiling;
+    if (value > ceiling)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
+                               "%s is %u: it is out of range (0 to %u)", option, value, ceiling);
+    *to = value ? value : otherwise;
+    return NEARCALL_OK;
+}
+
+static int keep_limits(nearcall_handoff *handoff, const nearcall_handoff_options *options)
+{
+    int r = keep(handoff, "window", &handoff->window, options->window, NC_HANDOFF_WINDOW,
+                 NC_HANDOFF_WINDOW_CEILING);
+    if (r == NEARCALL_OK)
+        r = keep(handoff, "prefix_bytes_max", &handoff->limits.prefix_bytes_max,
+                 options->prefix_bytes_max, NC_HANDOFF_PREFIX_BYTES_MAX,
+                 NC_HANDOFF_PREFIX_BYTES_MAX_CEILING);
+    if (r == NEARCALL_OK)
+        r = keep(handoff, "message_bytes_max", &handoff->limits.message_bytes_max,
+                 options->message_bytes_max, NC_HANDOFF_MESSAGE_BYTES_MAX,
+                 NC_HANDOFF_MESSAGE_BYTES_MAX_CEILING);
+    if (r == NEARCALL_OK)
+        r = keep(handoff, "channels_max", &handoff->channels_max, options->channels_max,
+                 NC_CONNECTIONS_MAX, NC_CONNECTIONS_MAX_CEILING);
+    return r;
 }
 
 #define TAKE_ALL                                                                          \
@@ -97,15 +118,8 @@ static int keep_options(nearcall_handoff *handoff, const nearcall_handoff_option
     if (options.flags & TAKE_ALL)
         takes = options.flags & TAKE_ALL;
     handoff->takes = takes / NEARCALL_HANDOFF_TAKE_CONNECTIONS; /* as a hello says it */
-    handoff->window = within(options.window, NC_HANDOFF_WINDOW, NC_HANDOFF_WINDOW_CEILING);
-    handoff->limits.prefix_bytes_max = within(options.prefix_bytes_max, NC_HANDOFF_PREFIX_BYTES_MAX,
-                                              NC_HANDOFF_PREFIX_BYTES_MAX_CEILING);
-    handoff->limits.message_bytes_max =
-        within(options.message_bytes_max, NC_HANDOFF_MESSAGE_BYTES_MAX,
-               NC_HANDOFF_MESSAGE_BYTES_MAX_CEILING);
-    handoff->channels_max =
-        within(options.channels_max, NC_CONNECTIONS_MAX, NC_CONNECTIONS_MAX_CEILING);
-    return keep_users(handoff, &options);
+    int r = keep_limits(handoff, &options);
+    return r == NEARCALL_OK ? keep_users(handoff, &options) : r;
 }
 
 /* ---- The handle ---- */

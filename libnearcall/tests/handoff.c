@@ -246,6 +246,31 @@ static void listening_is_refused(const char *address, int code, const char *why)
     nearcall_handoff_close(handoff);
 }
 
+static void an_option_is_refused(nearcall_handoff_options options, const char *says)
+{
+    nearcall_handoff *handoff;
+    CHECK_HANDOFF(handoff, nearcall_handoff_listen(&handoff, handoff_address(), &options),
+                  NEARCALL_E_INVALID_ARGUMENT);
+    CHECK(strstr(nearcall_handoff_error_message(handoff), says) != NULL);
+    nearcall_handoff_close(handoff);
+}
+
+static void options_out_of_range_are_refused(void)
+{
+    nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
+    options.window = NC_HANDOFF_WINDOW_CEILING + 1;
+    an_option_is_refused(options, "window is");
+    options.window = NC_HANDOFF_WINDOW_CEILING;
+    options.prefix_bytes_max = UINT32_MAX;
+    an_option_is_refused(options, "prefix_bytes_max is");
+    options.prefix_bytes_max = 0;
+    options.message_bytes_max = UINT32_MAX;
+    an_option_is_refused(options, "message_bytes_max is");
+    options.message_bytes_max = 0;
+    options.channels_max = UINT32_MAX;
+    an_option_is_refused(options, "channels_max is");
+}
+
 /* Only a socket on which nobody listens is replaced. */
 static void what_is_no_dead_socket_stays(void)
 {
@@ -319,6 +344,7 @@ int main(void)
     draining_gives_back();
     the_path_is_the_listeners();
     what_is_no_dead_socket_stays();
+    options_out_of_range_are_refused();
     one_descriptor_tells_of_everything();
     CHECK_INT(test_open_descriptors(), descriptors);
     return 0;

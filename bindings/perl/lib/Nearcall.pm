@@ -81,6 +81,14 @@ sub _json_booleans {
     return 1;
 }
 
+# A number as C's uint32_t, into which others would be cut.
+sub _number32 {
+    my ( $name, $number ) = @_;
+    Carp::croak("$name is $number: it is out of range")
+        unless $number =~ /\A[0-9]+\z/ && $number <= 0xFFFF_FFFF;
+    return $number;
+}
+
 # The ids as an array of C's uint32_t, which is how they are handed over.
 sub _user_ids {
     my ($users) = @_;

@@ -33,6 +33,15 @@ sub pair {
 # What the client reads to its end.
 sub answer_to { my ($client) = @_; local $/; return scalar readline $client }
 
+subtest 'numbers out of range are refused' => sub {
+    for my $name (qw(window prefix_bytes_max message_bytes_max channels_max)) {
+        for my $number ( -1, 0x7FFF_FFFF, 2**32 + 8, 'many' ) {
+            like( error_of( sub { Nearcall::Handoff->new( address(), $name => $number ) } ),
+                qr/\Q$name\E is \Q$number\E: it is out of range/, "$name => $number" );
+        }
+    }
+};
+
 subtest 'a connection with all that belongs to it' => sub {
     my ( $listener, $giver ) = pair( prefix => 5, name => 'shop', message => 'for you' );
     my $client = $giver->connect;

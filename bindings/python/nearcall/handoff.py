@@ -228,7 +228,17 @@ class Listener:
         where = address if isinstance(address, int) else os.fspath(address)
         users = tuple(user_id(user) for user in peer_users)
         self.address = where
-        self._core = _core.Handoff(where, users, mode, window, prefix_bytes_max, message_bytes_max, channels_max)
+        numbers = {
+            "mode": mode,
+            "window": window,
+            "prefix_bytes_max": prefix_bytes_max,
+            "message_bytes_max": message_bytes_max,
+            "channels_max": channels_max,
+        }
+        for name, value in numbers.items():
+            if not 0 <= value < 1 << 32:
+                raise ValueError(f"{name} is {value}: it is out of range")
+        self._core = _core.Handoff(where, users, *numbers.values())
         self._generation = _core.fork_generation()
         # Reentrant: a handler of a signal that arrives in accept() may drain() or close().
         self._lock = threading.RLock()

@@ -106,6 +106,8 @@ def _supervise(
     """Returns in children that have a run, and nowhere else."""
     code = 1
     try:
+        if not 0 <= workers < 1 << 32:
+            raise ValueError(f"workers is {workers}: it is out of range")
         handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
         _watch(handle, watch)
         coerced = _coerced_locale()

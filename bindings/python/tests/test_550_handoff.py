@@ -15,6 +15,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from giver import Giver, StartGiver
@@ -35,6 +36,14 @@ from support import (
 def curl(*arguments: str) -> str:
     command = ["curl", "--silent", "--show-error", "--max-time", str(PATIENCE_SECONDS), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", ["window", "prefix_bytes_max", "message_bytes_max", "channels_max"])
+@pytest.mark.parametrize("number", [-1, 1 << 31, (1 << 32) + 8])
+def test_numbers_out_of_range_are_refused(tmp_path: Path, name: str, number: int) -> None:
+    options: dict[str, Any] = {name: number}
+    with pytest.raises((ValueError, nearcall.InvalidArgument), match=f"{name} is {number}: it is out of range"):
+        handoff.Listener(f"unix:{tmp_path}/s", **options)
 
 
 # ---- Sockets ----

@@ -42,6 +42,12 @@ func options() resident.Options {
 	if idle, err := time.ParseDuration(os.Getenv("TEST_IDLE")); err == nil {
 		o.Idle = idle
 	}
+	if workers, err := strconv.Atoi(os.Getenv("TEST_WORKERS")); err == nil {
+		o.Workers = workers
+	}
+	if mode, err := strconv.Atoi(os.Getenv("TEST_MODE")); err == nil {
+		o.Mode = resident.Mode(mode)
+	}
 	if path := os.Getenv("TEST_WATCH"); path != "" {
 		o.Watch = []string{path}
 	}

@@ -23,7 +23,7 @@ sub new {
         if @unknown;
     my $fd = ref $address || ref \$address eq 'GLOB' ? CORE::fileno($address) : undef;
     Carp::croak('Nearcall::Handoff->new: the socket is closed') if ref $address && !defined $fd;
-    my @numbers = map { $option{$_} // 0 }
+    my @numbers = map { Nearcall::_number32( "Nearcall::Handoff->new: $_", $option{$_} // 0 ) }
         qw(mode window prefix_bytes_max message_bytes_max channels_max);
     # By goto, so that an error has the place of the call to new.
     @_ = (
@@ -126,6 +126,8 @@ How many givers are served at a time. Others wait.
 The longest prefix and message that are taken, in bytes; 65536 unless given.
 
 =back
+
+Numbers that are out of range are refused.
 
 =head2 accept
 

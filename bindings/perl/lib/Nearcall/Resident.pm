@@ -55,7 +55,8 @@ sub _begin {
     my $idle     = $option->{idle};
     my $idle_ms  = !defined $idle ? 0 : $idle == 0 ? 0 : $idle < 0 ? -1 : Nearcall::_timeout_ms($idle);
     my @names    = ( @READ_ONCE, @{ $option->{environment} // [] } );
-    my $handle   = _open( $0, $option->{workers} // 0, $idle_ms, \@names );
+    my $workers  = Nearcall::_number32( 'workers', $option->{workers} // 0 );
+    my $handle   = _open( $0, $workers, $idle_ms, \@names );
     my @loaded   = grep { defined && !ref && -e } values %INC, @DynaLoader::dl_shared_objects, $^X;
     _watch( $handle, $_ ) for @loaded;
     for my $path ( @{ $option->{watch} // [] } ) {

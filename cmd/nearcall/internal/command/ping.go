@@ -33,6 +33,9 @@ func (p *program) pingCommand() *cobra.Command {
 			if run.count < 1 {
 				return usageError{fmt.Errorf("--count %d: at least 1", run.count)}
 			}
+			if run.interval < 0 {
+				return usageError{fmt.Errorf("--interval %v: at least 0", run.interval)}
+			}
 			return run.run(cmd.Context(), args[0])
 		},
 	}

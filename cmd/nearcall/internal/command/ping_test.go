@@ -21,5 +21,6 @@ func TestPing(t *testing.T) {
 		t.Fatalf("got %s", got.out)
 	}
 	nearcall(t, "ping", "--count", "0", address).expect(t, 2)
+	nearcall(t, "ping", "--interval", "-1s", address).expect(t, 2)
 	nearcall(t, "ping", "unix:/no/such/socket").expect(t, 78)
 }
