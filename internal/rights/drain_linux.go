@@ -5,17 +5,14 @@ import "golang.org/x/sys/unix"
 // drainBytes are taken from a queue at once.
 const drainBytes = 64 << 10
 
-// Drain takes out of a stream socket's queue what descriptors there are, and lets no more
-// come, before the socket is closed: the kernel would close them with it. Nobody may read from it
-// meanwhile, or later. Bytes that were unread stay so, as far as that goes: from them
-// the peer knows what was not read.
+// Drain takes out of a stream socket's queue what descriptors there are, and lets nothing
+// more come, before the socket is closed: the kernel would close them with it. It ends however long
+// the peer goes on sending: only the end of that direction keeps bytes from coming too.
+// Nobody may read from the socket meanwhile, or later. Bytes that were unread stay so, as far as
+// that goes: from them the peer knows what was not read.
 func Drain(socket int) {
-	if _, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PASSRIGHTS); err == nil {
-		_ = set(socket, 0)
-	} else {
-		// It fails where nothing can come any more.
-		_ = unix.Shutdown(socket, unix.SHUT_RD)
-	}
+	// It fails where nothing can come any more.
+	_ = unix.Shutdown(socket, unix.SHUT_RD)
 	var b []byte
 	for {
 		// Whoever reads a part of what came with descriptors has them; so one byte can stay.

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,30 @@ func TestDrain(t *testing.T) {
 			t.Errorf("after %q the peer reads %v; a reset is to tell of bytes that nobody read", last, err)
 		}
 	}
+}
+
+// A peer that never stops sending by itself is stopped, on every kernel: else a socket would be
+// emptied for as long as the peer likes.
+func TestDrainEndsWhileThePeerSends(t *testing.T) {
+	own, peer := pair(t)
+	must(t, unix.Sendmsg(peer, []byte("x"), unix.UnixRights(peer), nil, 0))
+	var enough atomic.Bool
+	defer enough.Store(true)
+	stopped := make(chan error, 1)
+	go func() {
+		var err error
+		for (err == nil || err == unix.EAGAIN || err == unix.EINTR) && !enough.Load() {
+			err = unix.Sendmsg(peer, make([]byte, 4<<10), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		}
+		stopped <- err
+	}()
+	within(t, "emptying a socket whose peer goes on sending", func() { rights.Drain(own) })
+	var err error
+	within(t, "the peer, which could go on sending to a socket that was emptied,", func() { err = <-stopped })
+	if err != unix.EPIPE {
+		t.Errorf("the peer was stopped by %v", err)
+	}
+	must(t, unix.Close(own))
 }
 
 // A kernel that can refuses descriptors at their sender, from the beginning.

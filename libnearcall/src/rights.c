@@ -85,10 +85,11 @@ static bool drain_listener(int socket, int depth)
     return true;
 }
 
+/* Also no bytes: whoever goes on sending them would keep us busy with each of the sockets.
+ * It fails where nothing can come any more. */
 static void let_no_more_come(int socket)
 {
-    if (set_passing(socket, 0) != 0)
-        (void)shutdown(socket, SHUT_RD);
+    (void)shutdown(socket, SHUT_RD);
 }
 
 static void drain(int socket, int depth)

@@ -42,7 +42,7 @@ unsigned nc_rights_close_all(struct msghdr *message);
 ssize_t nc_rights_receive(int socket, void *data, size_t bytes, int flags);
 
 /* Takes the descriptors out of the queue of a stream socket that is about to be closed, and
- * lets no more come. A part of what was unread stays: from it the peer knows what was not read. */
+ * lets nothing more come. A part of what was unread stays: from it the peer knows what was not read. */
 void nc_rights_drain(int socket);
 
 #endif

@@ -143,6 +143,23 @@ static void is_not_held_up(const struct attack *plan)
     close(peer);
 }
 
+/* Whoever goes on sending, without descriptors as well, is stopped first: nobody empties a
+ * queue, or the queue of a socket in it, while it is filled. */
+static void stops_the_sender(bool is_nested)
+{
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    CHECK(send(pair[1], "some", 4, MSG_NOSIGNAL) == 4);
+    if (is_nested)
+        nc_rights_close(dup(pair[0]));
+    else
+        nc_rights_drain(pair[0]);
+    CHECK(send(pair[1], "more", 4, MSG_NOSIGNAL) < 0);
+    CHECK_INT(errno, EPIPE);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 int main(void)
 {
     static const struct attack attacks[] = {
@@ -161,5 +178,9 @@ int main(void)
             kernel_is_old = old;
             is_not_held_up(&attacks[i]);
         }
+    for (int i = 0; i < 4; i++) {
+        kernel_is_old = i / 2;
+        stops_the_sender(i % 2);
+    }
     return 0;
 }
