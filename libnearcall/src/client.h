@@ -210,8 +210,10 @@ struct nc_watch {
     int socket_fd; /* the connection's, as it is in there, or -1 */
     uint32_t events;
     uint64_t token; /* by which the set is known */
-    int wake_fd; /* an eventfd, or -1 */
-    int wake_number; /* by which that is known; -1: it is not */
+    atomic_int wake_fd; /* an eventfd, or -1; other threads read it */
+    dev_t wake_device; /* with wake_inode: of all that have no inode of their own */
+    ino_t wake_inode;
+    int wake_number; /* by which the event is known; -1: it is not */
     atomic_int is_woken; /* nobody has taken it yet */
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -35,25 +36,50 @@ static bool read_info(int fd, char *text)
     return bytes > 0;
 }
 
+/* A set takes no descriptor twice, by its number and by what is behind it. */
+static bool holds_own_event(const struct nc_watch *watch)
+{
+    struct epoll_event event = {.events = 0};
+    if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0)
+        return errno == EEXIST || errno == ENOMEM || errno == ENOSPC; /* no memory tells nothing */
+    (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watch->wake_fd, NULL);
+    return false;
+}
+
+/* Where the kernel's text cannot be read, without /proc or at the limit of descriptors,
+ * the set itself is asked: one that is given up without need is one that loops miss. */
 static bool is_own_set(const struct nc_watch *watch)
 {
     char text[INFO_BYTES], token[32];
+    if (watch->epoll_fd < 0)
+        return false;
     snprintf(token, sizeof(token), "data: %llx", (unsigned long long)watch->token);
-    return watch->epoll_fd >= 0 && read_info(watch->epoll_fd, text) && strstr(text, token);
+    return read_info(watch->epoll_fd, text) ? strstr(text, token) != NULL : holds_own_event(watch);
 }
 
-/* -1 where the kernel does not number them. */
-static int number_of_event(int fd)
+/* -1 where the kernel does not number them, as before Linux 5.2. */
+static int number_of_event(const char *text)
 {
     static const char name[] = "eventfd-id:";
-    char text[INFO_BYTES];
-    const char *found = fd >= 0 && read_info(fd, text) ? strstr(text, name) : NULL;
+    const char *found = strstr(text, name);
     return found ? atoi(found + sizeof(name) - 1) : -1;
+}
+
+/* Cheap, and may be asked by a signal's handler: files and sockets are told from it, not
+ * other events. */
+static bool may_be_own_event(const struct nc_watch *watch)
+{
+    return nc_descriptor_is(watch->wake_fd, watch->wake_device, watch->wake_inode);
 }
 
 static bool is_own_event(const struct nc_watch *watch)
 {
-    return watch->wake_number >= 0 && number_of_event(watch->wake_fd) == watch->wake_number;
+    char text[INFO_BYTES];
+    if (!may_be_own_event(watch))
+        return false;
+    return !read_info(watch->wake_fd, text) ||
+           (strstr(text, "eventfd-count:") &&
+            (watch->wake_number < 0 || number_of_event(text) == watch->wake_number));
 }
 
 void nc_watch_init(struct nc_watch *watch)
@@ -61,15 +87,29 @@ void nc_watch_init(struct nc_watch *watch)
     watch->epoll_fd = watch->wake_fd = watch->socket_fd = watch->wake_number = -1;
 }
 
-int nc_wake_open(nearcall_client *client)
+static int open_event(struct nc_watch *watch)
 {
-    struct nc_watch *watch = &client->watch;
-    if (watch->wake_fd >= 0)
-        return 0;
+    char text[INFO_BYTES];
+    struct stat status;
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    watch->wake_number = number_of_event(fd);
+    if (fd >= 0 && fstat(fd, &status) == 0) {
+        watch->wake_device = status.st_dev;
+        watch->wake_inode = status.st_ino;
+        watch->wake_number = read_info(fd, text) ? number_of_event(text) : -1;
+    }
     watch->wake_fd = fd;
     return fd < 0 ? -1 : 0;
+}
+
+int nc_wake_open(nearcall_client *client)
+{
+    return client->watch.wake_fd < 0 ? open_event(&client->watch) : 0;
+}
+
+static int add_event(const struct nc_watch *watch, int epoll_fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->token};
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event);
 }
 
 /* The waker's descriptor is always in the set, and bears the token that tells whose it is. */
@@ -77,9 +117,8 @@ static int make_set(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
     watch->token = TOKEN_MARK | (nc_random(client) & TOKEN_BITS);
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->token};
     int fd = epoll_create1(EPOLL_CLOEXEC);
-    if (fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0) {
+    if (fd >= 0 && add_event(watch, fd) != 0) {
         close(fd);
         return -1;
     }

@@ -2,8 +2,10 @@
  * an epoll instance of its own misses nothing, whatever becomes of server and connection,
  * in a parent and in its children, and does not turn without a reason. */
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "script.h"
 
 #define ROUNDS 20
@@ -83,6 +85,47 @@ static void a_server_comes_and_goes(void)
     nearcall_close(client);
     close(loop);
     server_stop(&server);
+}
+
+/* The new connection takes the last descriptor there is: nothing about the others can be
+ * read any more. */
+static void at_the_limit_of_descriptors(const struct server *server)
+{
+    enum { LIMIT = 64 };
+    int filler[LIMIT], count = 0, descriptors = test_open_descriptors();
+    struct rlimit limit, low;
+    nearcall_reply reply;
+    nearcall_client *client = test_open(server->address, NEARCALL_NONBLOCKING | NEARCALL_NO_SHARED_MEMORY);
+    int fd = nearcall_fd(client), loop = epoll_with(fd);
+    nearcall_function *block = find(client, loop, "block");
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = LIMIT;
+    CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    while ((filler[count] = dup(0)) >= 0)
+        count++;
+    for (int round = 0; round < 3; round++) {
+        nearcall_disconnect(client);
+        nearcall_call_id call = begin(client, block, 1);
+        CHECK_INT(nearcall_fd(client), fd);
+        CHECK_CALL(client, finish(client, loop, call, &reply), NEARCALL_OK);
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while (count > 0)
+        close(filler[--count]);
+    nearcall_close(client);
+    close(loop);
+    CHECK_INT(test_open_descriptors(), descriptors);
+}
+
+/* As before Linux 5.2. */
+static void where_events_have_no_number(const struct server *server)
+{
+    int descriptors = test_open_descriptors();
+    nearcall_client *client = test_open(server->address, NEARCALL_WAKEABLE);
+    client->watch.wake_number = -1;
+    nearcall_close(client);
+    CHECK_INT(test_open_descriptors(), descriptors);
 }
 
 /* ---- Turns ---- */
@@ -186,6 +229,8 @@ int main(void)
     test_begin();
     a_server_comes_and_goes();
     server_start(&server);
+    at_the_limit_of_descriptors(&server);
+    where_events_have_no_number(&server);
     a_finished_call_is_told_once(&server);
     what_a_wait_read_is_told(&server);
     children_have_their_own(&server);
