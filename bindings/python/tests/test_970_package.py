@@ -8,10 +8,12 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import nearcall
 from support import REPOSITORY
 
 SOURCE = REPOSITORY / "bindings" / "python"
@@ -71,12 +73,22 @@ def files_of(folder: Path) -> set[str]:
 def install(source: Path, *options: str) -> None:
     command = [
         sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-build-isolation", "--no-deps",
+        "--ignore-installed",  # pip removes what it finds of the same name, also when it installs elsewhere
     ]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if name not in ("NEARCALL_SOURCE", "PYTHONPATH")}
     done = subprocess.run(
         [*command, *options, str(source)], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(autouse=True)
+def own_installation() -> Iterator[None]:
+    """What these tests install elsewhere leaves that alone with which all others run."""
+    yield
+    command = [sys.executable, "-c", "import nearcall; print(nearcall.__file__)"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60, check=False)
+    assert done.stdout.strip() == nearcall.__file__, done.stderr
 
 
 def where_imported(folder: Path) -> str:
