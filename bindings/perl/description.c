@@ -79,39 +79,46 @@ SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error)
 static int compare(pTHX_ ncp_invocation *call)
 {
     const ncp_origin *origin = call->origin;
+    int64_t began_ms = ncp_now_ms();
     int r;
 
     call->handle->requests++;
     while ((r = nearcall_compare(call->handle->client, call->function->function,
                                  SvPV_nolen(origin->hash), SvPV_nolen(origin->description),
-                                 call->timeout_ms)) == NEARCALL_E_INTERRUPTED)
+                                 ncp_remaining_ms(aTHX_ call, began_ms))) == NEARCALL_E_INTERRUPTED)
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
+    ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
     return r;
 }
 
-/* What a handler of warnings throws sets the statement anew. */
-static void warn_caller(pTHX_ const char *text)
+/* What a handler of warnings throws sets the statement anew. It may close the handle, which
+ * frees its functions. */
+static void warn_caller(pTHX_ const ncp_invocation *call)
 {
     const COP *former = PL_curcop;
 
     PL_curcop = (COP *)ncp_caller(aTHX);
-    Perl_warn(aTHX_ "%s", text);
+    Perl_warn(aTHX_ "%s", nearcall_error_message(call->handle->client));
     PL_curcop = (COP *)former;
+    if (!call->handle->client)
+        croak("Nearcall: the handle was closed by a handler of warnings");
 }
 
+/* Once more where a server came meanwhile that describes the function otherwise. */
 void ncp_compare(pTHX_ ncp_invocation *call)
 {
     ncp_origin *origin = call->origin;
-    uint32_t revision = nearcall_function_revision(call->function->function);
+    uint32_t revision;
     int r;
 
-    if (LIKELY(origin->revision == revision))
-        return;
-    ncp_keep_object(aTHX_ call);
-    r = compare(aTHX_ call);
-    if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
-        ncp_throw_client(aTHX_ call);
-    origin->revision = revision;
-    if (r != NEARCALL_OK)
-        warn_caller(aTHX_ nearcall_error_message(call->handle->client));
+    while (UNLIKELY((revision = nearcall_function_revision(call->function->function))
+                    != origin->revision)) {
+        ncp_keep_object(aTHX_ call);
+        r = compare(aTHX_ call);
+        if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
+            ncp_throw_client(aTHX_ call);
+        origin->revision = revision;
+        if (r != NEARCALL_OK)
+            warn_caller(aTHX_ call);
+    }
 }

@@ -332,4 +332,32 @@ subtest 'code that dies' => sub {
     }, 'identity', 'a handler of signals that closes it while a value runs' );
 };
 
+subtest 'a handler of warnings' => sub {
+    my $former = '{"name":"identity","params":[],"results":[]}';
+    my $generated = sub { return $go->_generated( identity => '0' x 64, $former, 'warn' ) };
+    like( outcome {
+        local $SIG{__WARN__} = sub { $go->close; litter() };
+        return $generated->()->('text');
+    }, qr/\Adied: Nearcall: the handle was closed by a handler of warnings/, 'that closes the handle' );
+    like( outcome {
+        local $SIG{__WARN__} = sub { undef $go; litter() };
+        return $generated->()->('text');
+    }, qr/\Atext\z/, 'that drops it' );
+    like( outcome {
+        local $SIG{__WARN__} = sub { $go->identity('warned'); litter() };
+        return $generated->()->('text');
+    }, qr/\Atext\z/, 'that calls by it' );
+    like( outcome {
+        local $SIG{__WARN__} = sub { die "$_[0]\n" };
+        return $generated->()->('text');
+    }, qr/\Adied: identity has changed/, 'that dies' );
+    like( outcome {
+        my $loop = Nearcall->new( $server->address, timeout => 30, nonblocking => 1 );
+        local $SIG{__WARN__} = sub { $loop->close; litter() };
+        my $begun = $loop->_generated( identity => '0' x 64, $former, 'warn' )->begin('text');
+        $loop->process until $begun->ready;
+        return $begun->wait;
+    }, qr/the handle was closed|the handle is closed/, 'that closes it in an event loop' );
+};
+
 done_testing;
