@@ -176,6 +176,7 @@ test-python: $(call needs,build-go) ## the Python binding
 	@tools/test-python
 
 test-command: $(call needs,build-c build-launcher build-perl build-python) ## the nearcall command, and the code it generates
+	@tools/python-environment tools/python-requirements-pyright.txt venv-pyright >/dev/null
 	@cd cmd/nearcall && go test -race -vet=off ./...
 
 test-conformance: $(call needs,build build-perl build-python) ## every client and server against the vectors

@@ -8,8 +8,9 @@ is compatible is decided by the server.
 from __future__ import annotations
 
 import json
+import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from nearcall._codes import Code, Outcome
 from nearcall._errors import FailedPrecondition, Unimplemented
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
     from nearcall._async import AsyncClient
     from nearcall._client import Client
 
-__all__ = ["AsyncGenerated", "Changes", "Generated"]
+__all__ = ["AsyncGenerated", "Changes", "Dataclass", "Generated"]
 
 Changes = Literal["error", "warn", "ignore"]
 """What becomes of calls of a function that has changed incompatibly."""
+
+
+class Dataclass(Protocol):
+    """Any dataclass: one whose fields are those of a struct may be passed for it."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 def _check(changes: str) -> None:
@@ -69,6 +76,14 @@ class AsyncGenerated:
         return await self._client._call_generated(self._origins[name], name, args, timeout)
 
 
+def _callers_level() -> int:
+    """The stack level, for whoever asks, of the line that called generated code."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_code is not AsyncGenerated.call.__code__ and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level + 2  # beyond the generated method
+
+
 class _Origin:
     """The description that a function's code was generated from."""
 
@@ -93,5 +108,5 @@ class _Origin:
             message = f"{self._name} has changed since this code was generated: {'; '.join(changes)}; generate it again"
             if self._changes == "error":
                 raise FailedPrecondition(message, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(message, stacklevel=_callers_level())
         self._fitting.add(description.get("hash"))

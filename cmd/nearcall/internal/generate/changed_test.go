@@ -64,7 +64,7 @@ const changedPython = `import asyncio, sys, warnings
 import nearcall
 from shop import AsyncShop, Shop
 options = {"changes": sys.argv[2]} if len(sys.argv) > 2 else {}
-warnings.showwarning = lambda message, *rest: print("warning:", message)
+warnings.showwarning = lambda message, category, file, line, *rest: print("warning:", message, "at line", line)
 def failed(error):
     print(f"{error.code.name}: {error.outcome.name.lower().replace('_', ' ')}, {error.message}")
 def main():
@@ -164,5 +164,10 @@ func checkWarned(t *testing.T, language, printed string) {
 	t.Helper()
 	if !strings.HasPrefix(printed, "warning: "+changed) || strings.Count(printed, wrong) != 2 {
 		t.Errorf("%s, warning: %s", language, printed)
+	}
+	for _, line := range map[string][]string{"perl": {" line 5."}, "perl begin": {" line 5."}, "python": {"at line 11\n", "at line 17\n"}}[language] {
+		if !strings.Contains(printed, line) {
+			t.Errorf("%s: no warning names the caller's %s: %s", language, line, printed)
+		}
 	}
 }

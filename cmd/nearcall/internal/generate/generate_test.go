@@ -206,9 +206,23 @@ func TestPython(t *testing.T) {
 		environment := []string{"PYTHONPATH=" + directory, "PYTHONDONTWRITEBYTECODE=1", "MYPYPATH=" + directory}
 		program(t, environment, python, script, address)
 		output(t, environment, python, "-m", "mypy", "--strict", "--cache-dir="+filepath.Join(directory, "cache"), script)
+		checkWithPyright(t, directory)
 	}
 	run(demo.Register, "demo")
 	run(hostile, "odd")
+	_, document := serve(t, before)
+	checkWithPyright(t, write(t, "python", document, "plain", "plain.py")) // without structs
+}
+
+// What mypy infers and what pyright does differs, above all in what they take for a mistake.
+func checkWithPyright(t *testing.T, directory string) {
+	t.Helper()
+	if testing.Short() {
+		return
+	}
+	pyright := built(t, "venv-pyright/bin/basedpyright", "test-command")
+	must(t, os.WriteFile(filepath.Join(directory, "pyrightconfig.json"), []byte(`{"typeCheckingMode": "strict"}`), 0o600))
+	output(t, nil, pyright, "--pythonpath", filepath.Join(root(t), "build", "venv", "bin", "python"), "--project", directory)
 }
 
 // A program of its own module, as a user's is.

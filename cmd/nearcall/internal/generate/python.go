@@ -12,26 +12,28 @@ var pythonReserved = []string{"False", "None", "True", "and", "as", "assert", "a
 	"def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
 	"nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "self", "timeout", "result",
 	"int", "str", "bytes", "float", "bool", "list", "dict", "tuple", "super", "isinstance", "datetime", "nearcall",
-	"os", "generated", "Any", "TypedDict", "Self", "TracebackType"}
+	"os", "generated", "socket", "Any", "BinaryIO", "Iterable", "Mapping", "Self", "TracebackType", "TypeAlias", "TypedDict"}
 
 type pythonModule struct {
-	Class      string
-	Hash       string
-	UsesTime   bool
-	UsesFile   bool
-	UsesSocket bool
-	Structs    []pythonStruct
-	Functions  []pythonFunction
+	Class     string
+	Hash      string
+	Uses      map[string]bool // names that are imported
+	Structs   []pythonStruct
+	Functions []pythonFunction
 }
 
 // A pythonStruct has the class syntax where all its fields are identifiers.
 type pythonStruct struct {
-	Name    string
+	pythonNames
 	IsClass bool
 	Fields  []pythonField
 }
 
-type pythonField struct{ Name, Quoted, Type string }
+// pythonNames are those of a struct: with what may be left out, as it is returned, and
+// all that an argument of it may be.
+type pythonNames struct{ Name, Result, Argument string }
+
+type pythonField struct{ Name, Quoted, Type, ResultType string }
 
 type pythonFunction struct {
 	Description     string // what the function is now, quoted
@@ -42,10 +44,8 @@ type pythonFunction struct {
 }
 
 type pythonWriter struct {
-	structs    map[string]string
-	usesTime   bool
-	usesFile   bool
-	usesSocket bool
+	structs map[string]pythonNames
+	uses    map[string]bool
 }
 
 func generatePython(document *schema.Document, name string) ([]byte, error) {
@@ -53,13 +53,14 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 		return nil, err
 	}
 	class := camel(name)
-	w := &pythonWriter{structs: map[string]string{}}
+	w := &pythonWriter{structs: map[string]pythonNames{}, uses: map[string]bool{}}
 	types := structsOf(document)
 	global := newNamespace(append(pythonReserved, class, "Async"+class, "SCHEMA_HASH")...)
 	for _, name := range sortedNames(types) {
-		w.structs[name] = global.take(name)
+		taken := global.take(name)
+		w.structs[name] = pythonNames{taken, global.take(taken + "Result"), global.take(taken + "Argument")}
 	}
-	module := pythonModule{Class: class, Hash: document.Hash()}
+	module := pythonModule{Class: class, Hash: document.Hash(), Uses: w.uses}
 	for _, name := range sortedNames(types) {
 		module.Structs = append(module.Structs, w.structOf(name, types[name]))
 	}
@@ -67,7 +68,6 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 	for _, f := range document.Functions {
 		module.Functions = append(module.Functions, w.function(f, methods.take(publicPython(f.Name))))
 	}
-	module.UsesTime, module.UsesFile, module.UsesSocket = w.usesTime, w.usesFile, w.usesSocket
 	return fill("python.tmpl", module)
 }
 
@@ -75,15 +75,40 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 func publicPython(name string) string { return strings.TrimLeft(identifier(name), "_") }
 
 func (w *pythonWriter) structOf(name string, s schema.Struct) pythonStruct {
-	made := pythonStruct{Name: w.structs[name], IsClass: true}
+	made := pythonStruct{pythonNames: w.structs[name], IsClass: true}
 	check := newNamespace(pythonReserved...)
 	for _, field := range s.Fields {
 		made.IsClass = made.IsClass && check.take(field.Name) == field.Name && !strings.HasPrefix(field.Name, "__")
-		made.Fields = append(made.Fields, pythonField{field.Name, strconv.QuoteToASCII(field.Name), w.typeOf(field.Type)})
+		made.Fields = append(made.Fields, pythonField{field.Name, strconv.QuoteToASCII(field.Name),
+			w.argumentType(field.Type), w.typeOf(field.Type)})
 	}
 	return made
 }
 
+// argumentType is what may be passed for a type, which is more than what is returned.
+func (w *pythonWriter) argumentType(t schema.Type) string {
+	switch t.Kind {
+	case schema.Bytes:
+		return "bytes | bytearray | memoryview"
+	case schema.List:
+		return w.use("Iterable") + "[" + w.argumentType(*t.Element) + "]"
+	case schema.Map:
+		return w.use("Mapping") + "[" + w.typeOf(schema.Type{Kind: t.Key}) + ", " + w.argumentType(*t.Element) + "]"
+	case schema.Optional:
+		return w.argumentType(*t.Element) + " | None"
+	case schema.StructRef:
+		return w.structs[t.Struct].Argument
+	}
+	return w.typeOf(t)
+}
+
+// use has a name imported.
+func (w *pythonWriter) use(name string) string {
+	w.uses[name] = true
+	return name
+}
+
+// typeOf is what is returned for a type.
 func (w *pythonWriter) typeOf(t schema.Type) string {
 	switch {
 	case t.Kind.IsSigned() || t.Kind.IsUnsigned():
@@ -99,17 +124,13 @@ func (w *pythonWriter) typeOf(t schema.Type) string {
 	case schema.Bytes:
 		return "bytes"
 	case schema.Time:
-		w.usesTime = true
-		return "datetime.datetime"
+		return w.use("datetime") + ".datetime"
 	case schema.Duration:
-		w.usesTime = true
-		return "datetime.timedelta"
+		return w.use("datetime") + ".timedelta"
 	case schema.File:
-		w.usesFile = true
-		return "BinaryIO"
+		return w.use("BinaryIO")
 	case schema.Connection:
-		w.usesSocket = true
-		return "socket.socket"
+		return w.use("socket") + ".socket"
 	case schema.List:
 		return "list[" + w.typeOf(*t.Element) + "]"
 	case schema.Map:
@@ -117,7 +138,7 @@ func (w *pythonWriter) typeOf(t schema.Type) string {
 	case schema.Optional:
 		return w.typeOf(*t.Element) + " | None"
 	case schema.StructRef:
-		return w.structs[t.Struct]
+		return w.structs[t.Struct].Result
 	}
 	return "Any"
 }
@@ -138,7 +159,7 @@ func (w *pythonWriter) function(f *schema.Function, name string) pythonFunction 
 			value = " = None"
 		}
 		name := local.take(param.Name)
-		made.Params += fmt.Sprintf(", %s%s: %s%s", star, name, w.typeOf(param.Type), value)
+		made.Params += fmt.Sprintf(", %s%s: %s%s", star, name, w.argumentType(param.Type), value)
 		made.Forward += fmt.Sprintf(", %s%s", star, name)
 	}
 	if !f.Variadic {

@@ -1,12 +1,20 @@
-"""Uses the generated module as a program would; mypy reads it too."""
+"""Uses the generated module as a program would; mypy and pyright read it too."""
 
 import asyncio
+import dataclasses
 import datetime
 import sys
 
 import nearcall
 
 from demo import AsyncDemo, Demo, Person
+
+
+@dataclasses.dataclass
+class Customer:
+    name: str
+    age: int
+    tags: tuple[str, ...] = ()
 
 
 def check(address: str) -> None:
@@ -20,9 +28,15 @@ def check(address: str) -> None:
         assert demo.optional_sum(5) == 5
         assert demo.optional_sum(5, 6) == 11
         assert demo.greet(ada) == "Hello, Ada, 36 [a,b]"
-        assert demo.move({"x": 1, "y": 2}, {"x": 3, "y": 4})["y"] == 6
+        assert demo.greet({"name": "Ada"}) == "Hello, Ada"
+        assert demo.greet({"name": "Ada", "tags": {"a": 1}.keys()}) == "Hello, Ada [a]"
+        assert demo.greet(Customer("Ann", 7)) == "Hello, Ann, 7"
+        moved = demo.move({"x": 1, "y": 2}, {"x": 3, "y": 4})
+        assert moved["y"] == 6
+        assert demo.move(moved, moved)["x"] == 8
         assert demo.word_count("a b a") == {"a": 2, "b": 1}
         assert demo.echo(b"\0\xff") == b"\0\xff"
+        assert demo.echo(bytearray(b"x")) == demo.echo(memoryview(b"x")) == b"x"
         moment = datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc)
         assert demo.later(moment, datetime.timedelta(hours=1)) == moment + datetime.timedelta(hours=1)
         try:
