@@ -107,7 +107,7 @@ func (c *connection) prepare(r *call) *status.Error {
 	length := uint64(r.header.ExtensionBytes) + uint64(len(r.payload))
 	if length > uint64(c.welcome.FrameBytesMax) {
 		return notExecuted(status.ResourceExhausted,
-			"the arguments take %d bytes, and the server accepts %d (limit frame_bytes_max); split them, or raise the limit by the server's option WithFrameBytesMax, to at most " + strconv.Itoa(wire.FrameBytesMaxCeiling),
+			"the arguments take %d bytes, and the server accepts %d (limit frame_bytes_max); split them, or raise the limit by the server's option WithFrameBytesMax, to at most "+strconv.Itoa(wire.FrameBytesMaxCeiling),
 			length, c.welcome.FrameBytesMax)
 	}
 	r.header.Length = uint32(length)

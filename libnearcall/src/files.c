@@ -66,13 +66,11 @@ struct nc_files *nc_files_hold(struct nc_files *files)
     return files;
 }
 
-static void close_all(const int *fds, unsigned count, bool received)
+/* Those of a frame that keeps to the rules. */
+static void close_all(const int *fds, unsigned count, pid_t received_by)
 {
     for (unsigned i = 0; i < count; i++)
-        if (fds[i] >= 0 && received)
-            nc_rights_close(fds[i]);
-        else if (fds[i] >= 0)
-            close(fds[i]);
+        nc_rights_close_received(fds[i], received_by);
 }
 
 void nc_files_release(struct nc_files **files)
@@ -81,7 +79,7 @@ void nc_files_release(struct nc_files **files)
     *files = NULL;
     if (!set || --set->holders > 0)
         return;
-    close_all(set->fds, set->count, set->received);
+    close_all(set->fds, set->count, set->received_by);
     free(set);
 }
 
@@ -91,7 +89,7 @@ void nc_files_attach(const struct nc_files *files, struct msghdr *message, union
     memset(room, 0, sizeof(*room));
     message->msg_control = room;
     message->msg_controllen = (socklen_t)CMSG_SPACE(bytes);
-    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+    struct cmsghdr *control = &room->header;
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = (socklen_t)CMSG_LEN(bytes);
@@ -116,9 +114,15 @@ static void adopt(struct nc_arrival *arrival, const struct cmsghdr *control)
     }
 }
 
-static void close_arrival(struct nc_arrival *arrival)
+/* One that belongs to no frame, or not to the frame that it came with. */
+static void close_stray(struct nc_arrival *arrival)
 {
-    close_all(arrival->fds, arrival->count, true);
+    bool is_ours = arrival->received_by == getpid();
+    for (unsigned i = 0; i < arrival->count; i++)
+        if (is_ours)
+            nc_rights_close(arrival->fds[i]);
+        else
+            close(arrival->fds[i]);
     arrival->count = 0;
 }
 
@@ -133,11 +137,12 @@ bool nc_descriptors_add(struct nc_descriptors *descriptors, struct msghdr *messa
             adopt(&arrival, control);
     if (arrival.count == 0 && !arrival.truncated)
         return true;
+    arrival.received_by = getpid();
     if (descriptors->waiting < NC_ARRIVALS_MAX) {
         descriptors->arrivals[descriptors->waiting++] = arrival;
         return true;
     }
-    close_arrival(&arrival);
+    close_stray(&arrival);
     return false;
 }
 
@@ -173,14 +178,16 @@ int nc_descriptors_take(struct nc_descriptors *descriptors, const struct nc_fram
         (came->count > announced || (came->count < announced && !came->truncated)))
         return misplaced(fault, "descriptors", came->count, "as many as the frame announces");
     if (came->truncated)
-        close_arrival(&descriptors->frame);
+        close_stray(&descriptors->frame);
     return 0;
 }
 
 void nc_descriptors_drop(struct nc_descriptors *descriptors)
 {
-    close_arrival(&descriptors->frame);
-    descriptors->frame.truncated = false;
+    struct nc_arrival *frame = &descriptors->frame;
+    close_all(frame->fds, frame->count, frame->received_by);
+    frame->count = 0;
+    frame->truncated = false;
 }
 
 struct nc_files *nc_descriptors_keep(struct nc_descriptors *descriptors)
@@ -191,7 +198,7 @@ struct nc_files *nc_descriptors_keep(struct nc_descriptors *descriptors)
         nc_descriptors_drop(descriptors);
         return NULL;
     }
-    files->received = true;
+    files->received_by = came->received_by;
     files->count = came->count;
     memcpy(files->fds, came->fds, came->count * sizeof(int));
     came->count = 0;
@@ -200,7 +207,8 @@ struct nc_files *nc_descriptors_keep(struct nc_descriptors *descriptors)
 
 void nc_descriptors_close(struct nc_descriptors *descriptors)
 {
-    nc_descriptors_drop(descriptors);
+    close_stray(&descriptors->frame);
+    descriptors->frame.truncated = false;
     while (descriptors->waiting > 0)
-        close_arrival(&descriptors->arrivals[--descriptors->waiting]);
+        close_stray(&descriptors->arrivals[--descriptors->waiting]);
 }

@@ -22,7 +22,7 @@ bool nc_descriptor_is(int fd, dev_t device, ino_t inode);
 struct nc_files {
     unsigned holders;
     unsigned count;
-    bool received; /* from a peer, who chose them */
+    pid_t received_by; /* the process that a peer sent them to; 0: they are the caller's */
     int fds[NC_FILE_DESCRIPTORS_PER_FRAME_MAX]; /* -1: taken */
 };
 
@@ -41,6 +41,7 @@ struct nc_arrival {
     uint64_t from;
     uint64_t to;
     bool truncated; /* there were more, which this process could not have */
+    pid_t received_by;
     unsigned count;
     int fds[NC_FILE_DESCRIPTORS_PER_FRAME_MAX];
 };

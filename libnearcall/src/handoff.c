@@ -8,8 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#include "files.h"
-#include "rights.h"
 #include "utf8.h"
 
 /* Stands for a user that has no number in this user namespace. */
@@ -43,13 +41,6 @@ bool nc_handoff_admits(const nearcall_handoff *handoff, uid_t user)
         if (handoff->users[i] == user)
             return true;
     return user != OVERFLOW_USER && (user == 0 || user == geteuid());
-}
-
-/* A child may have closed its parent's descriptors, and used the numbers again. */
-void nc_handoff_close_own(int fd, dev_t device, ino_t inode)
-{
-    if (nc_descriptor_is(fd, device, inode))
-        nc_rights_close(fd);
 }
 
 /* ---- Options ---- */

@@ -71,6 +71,7 @@ struct nc_handoff_arrival {
     int fd;
     dev_t device;
     ino_t inode;
+    pid_t received_by;
     struct nc_handoff_text parts[NC_HANDOFF_PARTS];
     uint8_t data[];
 };
@@ -140,7 +141,6 @@ int nc_handoff_fail(nearcall_handoff *handoff, int code, const char *format, ...
 int nc_handoff_parse_address(nearcall_handoff *handoff, struct nc_address *address,
                              const char *text);
 bool nc_handoff_admits(const nearcall_handoff *handoff, uid_t user);
-void nc_handoff_close_own(int fd, dev_t device, ino_t inode);
 
 /* handoff_channel.c */
 struct nc_handoff_channel *nc_handoff_channel_new(nearcall_handoff *handoff, int fd,

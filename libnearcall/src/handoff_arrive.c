@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "files.h"
 #include "handoff.h"
 #include "rights.h"
 
@@ -12,8 +13,8 @@
 
 void nc_handoff_arrival_free(struct nc_handoff_arrival *arrival)
 {
-    if (arrival && arrival->fd >= 0)
-        nc_handoff_close_own(arrival->fd, arrival->device, arrival->inode);
+    if (arrival && nc_descriptor_is(arrival->fd, arrival->device, arrival->inode))
+        nc_rights_close_received(arrival->fd, arrival->received_by);
     free(arrival);
 }
 
@@ -36,6 +37,7 @@ static struct nc_handoff_arrival *arrival_new(struct nc_handoff_channel *channel
         to += frame->parts[i].bytes;
     }
     arrival->fd = fd;
+    arrival->received_by = getpid();
     if (fstat(fd, &status) == 0) {
         arrival->device = status.st_dev;
         arrival->inode = status.st_ino;
@@ -166,7 +168,7 @@ static int on_give(struct nc_handoff_channel *channel, const struct nc_handoff_f
             nc_handoff_answer_refused(channel, frame->id, reason, "");
     }
     if (!arrival)
-        nc_rights_close(fd);
+        nc_rights_close_received(fd, channel->reader.received_by);
     return r;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "files.h"
 #include "handoff.h"
 #include "rights.h"
 
@@ -52,6 +53,7 @@ struct nc_handoff_channel *nc_handoff_channel_new(nearcall_handoff *handoff, int
     channel->connected_here = connected_here;
     channel->reader.limits = handoff->limits;
     channel->reader.fd = NC_HANDOFF_NO_FD;
+    channel->reader.received_by = getpid();
     channel->deadline_ns = nc_after_ms(handoff->now_ns, NC_HELLO_TIMEOUT_MS);
     if (learn_peer(channel) < 0 || watch_new(handoff, channel) < 0)
         goto fail;
@@ -100,7 +102,9 @@ void nc_handoff_channel_orphan(struct nc_handoff_channel *channel)
 {
     if (channel->state == NC_HANDOFF_ENDED)
         return;
-    nc_handoff_close_own(channel->fd, channel->device, channel->inode);
+    /* The child may have closed its parent's descriptors, and used the numbers again. */
+    if (nc_descriptor_is(channel->fd, channel->device, channel->inode))
+        close(channel->fd);
     snprintf(channel->why, sizeof(channel->why), "it is the parent process's");
     settle(channel);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "buffer.h"
 
@@ -114,6 +115,7 @@ int nc_handoff_frame_check(const struct nc_handoff_frame *frame,
  * that begins in it, and each GIVE takes the oldest one left. */
 struct nc_handoff_reader {
     struct nc_handoff_limits limits;
+    pid_t received_by; /* the process whose channel it is */
     struct nc_buffer in;
     bool has_header; /* and waits for the rest of the frame */
     struct nc_handoff_frame frame;

@@ -26,10 +26,10 @@ uint8_t *nc_handoff_reader_room(struct nc_handoff_reader *reader, size_t *ret_by
     return reader->in.data + reader->in.end;
 }
 
-static void close_all(const int *fds, unsigned count)
+static void close_all(const struct nc_handoff_reader *reader, const int *fds, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        nc_rights_close(fds[i]);
+        nc_rights_close_received(fds[i], reader->received_by);
 }
 
 int nc_handoff_reader_add(struct nc_handoff_reader *reader, size_t bytes, const int *fds,
@@ -38,14 +38,14 @@ int nc_handoff_reader_add(struct nc_handoff_reader *reader, size_t bytes, const 
     const int lost_fd = NC_HANDOFF_LOST_FD;
     reader->in.end += bytes;
     if (lost) {
-        close_all(fds, count);
+        close_all(reader, fds, count);
         fds = &lost_fd;
         count = 1;
     }
     if (count == 0)
         return 0;
     if (count > 1 || reader->has_header || reader->unclaimed == NC_HANDOFF_UNCLAIMED_MAX) {
-        close_all(fds, count);
+        close_all(reader, fds, count);
         return nc_handoff_breach(fault, "%u descriptors came where none or one is expected", count);
     }
     reader->fds[reader->unclaimed++] = fds[0];
@@ -122,10 +122,10 @@ bool nc_handoff_reader_is_within(const struct nc_handoff_reader *reader)
 
 void nc_handoff_reader_free(struct nc_handoff_reader *reader)
 {
-    close_all(reader->fds, reader->unclaimed);
+    close_all(reader, reader->fds, reader->unclaimed);
     reader->unclaimed = 0;
     if (reader->has_header)
-        close_all(&reader->fd, 1);
+        close_all(reader, &reader->fd, 1);
     reader->has_header = false;
     nc_buffer_free(&reader->in);
 }

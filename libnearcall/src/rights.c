@@ -132,6 +132,15 @@ void nc_rights_close(int fd)
         close_nested(fd, 0);
 }
 
+void nc_rights_close_received(int fd, pid_t received_by)
+{
+    if (fd < 0)
+        return;
+    if (received_by == getpid())
+        stop_lingering(fd);
+    close(fd);
+}
+
 unsigned nc_rights_close_all(struct msghdr *message)
 {
     return close_message(message, 0);

@@ -32,8 +32,14 @@ static inline struct cmsghdr *nc_control_next(struct msghdr *message, struct cms
 void nc_rights_refuse(int socket);
 void nc_rights_allow(int socket);
 
-/* Closes one that came from a peer; -1: none did. A linger time of zero, which resets, stays. */
+/* Closes one that a peer sent against the rules; -1: none came. What waits in its own queue
+ * is taken out and closed as well. A linger time of zero, which resets, stays. */
 void nc_rights_close(int fd);
+
+/* Closes one that was agreed to, and that nobody took. Its sender may have it still, so its
+ * queue is left as it is, and only its lingering ends; a copy that a child of the process
+ * to which it was sent has is closed as it is. */
+void nc_rights_close_received(int fd, pid_t received_by);
 
 /* Closes all that came with a message; how many. */
 unsigned nc_rights_close_all(struct msghdr *message);

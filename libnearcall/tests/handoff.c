@@ -82,6 +82,33 @@ static void the_giver_keeps_what_is_refused(void)
     close_both(&ends);
 }
 
+/* Who waits to be accepted there waits on: the giver goes on listening. */
+static void a_listener_that_is_refused_is_left_as_it_is(void)
+{
+    struct ends ends = connect_both(NEARCALL_HANDOFF_TAKE_LISTENERS, 0);
+    struct giving giving = {.item = {.kind = NEARCALL_HANDOFF_LISTENER}};
+    struct sockaddr_un at = {.sun_family = AF_UNIX}; /* the kernel names it */
+    socklen_t bytes = sizeof(at);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(listener, (struct sockaddr *)&at, sizeof(at.sun_family)) == 0 && listen(listener, 1) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    CHECK(connect(client, (struct sockaddr *)&at, bytes) == 0);
+    giving_start(&giving, ends.giver, listener, PATIENCE_MS);
+    CHECK_HANDOFF(ends.taker, nearcall_handoff_wait(ends.taker, PATIENCE_MS), NEARCALL_OK);
+    CHECK_HANDOFF(ends.taker, nearcall_handoff_refuse(ends.taker, NEARCALL_HANDOFF_BUSY, ""), NEARCALL_OK);
+    CHECK_HANDOFF(ends.giver, giving_end(&giving), NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK(fcntl(listener, F_SETFL, O_NONBLOCK) == 0);
+    int served = accept(listener, NULL, NULL);
+    CHECK(served >= 0);
+    send_bytes(served, "still here");
+    expect_bytes(client, "still here");
+    close(client);
+    close(served);
+    close(listener);
+    close_both(&ends);
+}
+
 /* The taker looks, so it answers the RECALL; or it does not, and loses its channel. */
 static void the_giver_takes_back_what_is_late(bool taker_looks)
 {
@@ -336,6 +363,7 @@ int main(void)
     int descriptors = test_open_descriptors();
     a_connection_with_all_that_belongs_to_it(NEARCALL_HANDOFF_NONBLOCKING);
     the_giver_keeps_what_is_refused();
+    a_listener_that_is_refused_is_left_as_it_is();
     the_giver_takes_back_what_is_late(true);
     the_giver_takes_back_what_is_late(false);
     it_goes_back_by_the_way_it_came();

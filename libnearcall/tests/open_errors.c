@@ -92,7 +92,7 @@ int main(void)
     ACCEPTED(timeout_ms, NEARCALL_NO_TIMEOUT);
     ACCEPTED(timeout_ms, INT64_MAX);
     REFUSED(connect_timeout_ms, -1);
-    REFUSED(flags, NEARCALL_BLOCK_SIGNALS << 1); /* the last there is */
+    REFUSED(flags, NEARCALL_WAKEABLE << 1); /* the last there is */
     ACCEPTED(flags, NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF | NEARCALL_SPIN_DEDICATED);
     REFUSED(frame_bytes_max, 65535);
     ACCEPTED(frame_bytes_max, 65536);
