@@ -112,7 +112,7 @@ func (l *Listener) admit(peer Credentials) (counted *tally, refusal error) {
 		if l.channels.enter(peer.UserID, most) {
 			return l.channels, nil
 		}
-		refusal = fmt.Errorf("user %d has %d channels already (limit handoff_channels_per_user_max)", peer.UserID, most)
+		refusal = fmt.Errorf("user %d has %d channels already (limit handoff_channels_per_user_max); the option WithChannelsPerUser raises it to at most %d", peer.UserID, most, wire.HandoffChannelsPerUserMaxCeiling)
 	}
 	if l.refused.enter(peer.UserID, most) {
 		return l.refused, refusal
@@ -166,7 +166,7 @@ func (l *Listener) queueBare(k *link, descriptor int) {
 	if !l.waiting.enter(user, l.config.bareMax) {
 		closeArrival(a)
 		l.config.logger.Warn("handoff: a connection was closed", "process", k.credentials.ProcessID, "error",
-			fmt.Errorf("user %d has %d that wait to be accepted (limit handoff_bare_descriptors_per_user_max)", user, l.config.bareMax))
+			fmt.Errorf("user %d has %d that wait to be accepted (limit handoff_bare_descriptors_per_user_max); the option WithBareDescriptorsPerUser raises it to at most %d", user, l.config.bareMax, wire.HandoffBareDescriptorsPerUserMaxCeiling))
 		return
 	}
 	if !queue.put(a) {

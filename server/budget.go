@@ -22,15 +22,12 @@ type budget struct {
 	option string // that raises them
 	what   string // what is held, for people
 
-	max, perUserMax int64
-	held            atomic.Int64
-	promised        atomic.Int64 // what of it is for replies of calls that have not returned
-	full            atomic.Bool
-	queue           queue
-}
-
-func (b *budget) init(kind, option, what string, max, perUserMax int64) {
-	b.kind, b.option, b.what, b.max, b.perUserMax = kind, option, what, max, perUserMax
+	max, perUserMax         int64
+	ceiling, perUserCeiling int64
+	held                    atomic.Int64
+	promised                atomic.Int64 // what of it is for replies of calls that have not returned
+	full                    atomic.Bool
+	queue                   queue
 }
 
 // A share is what a budget holds for one user. The zero value, of who is not admitted,
@@ -127,6 +124,6 @@ func (s *share) lost(function string) *status.Error {
 // shortage says which limits are reached, and what raises them.
 func (s *share) shortage() string {
 	b := s.budget
-	return fmt.Sprintf("%s take as much memory as they may: %d bytes of this user's (limit %s_bytes_per_user_max, %d), %d of all (limit %s_bytes_max, %d); the server's option %s raises them",
-		b.what, s.held.Load(), b.kind, b.perUserMax, b.held.Load(), b.kind, b.max, b.option)
+	return fmt.Sprintf("%s take as much memory as they may: %d bytes of this user's (limit %s_bytes_per_user_max, %d), %d of all (limit %s_bytes_max, %d); the server's option %s raises them to at most %d and %d",
+		b.what, s.held.Load(), b.kind, b.perUserMax, b.held.Load(), b.kind, b.max, b.option, b.perUserCeiling, b.ceiling)
 }

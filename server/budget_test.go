@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -249,6 +250,9 @@ func TestResultsWaitWithinBounds(t *testing.T) {
 	for range calls - waiting {
 		if failure := <-results; failure != nil {
 			wantFailure(t, failure, status.ResourceExhausted, status.OutcomeExecutedResultLost)
+			if want := "WithOutputBytes raises them to at most " + strconv.Itoa(wire.OutputBytesPerUserMaxCeiling); !strings.Contains(failure.Message, want) {
+				t.Errorf("%v: want it to say %s", failure, want)
+			}
 			lost++
 		}
 	}

@@ -282,7 +282,7 @@ func (c *connection) readerEnds(err error) {
 	case c.draining.Load() && isTimeout(err):
 		// end closes after the last answer.
 	case isTimeout(err):
-		c.violation(&wire.ProtocolError{Text: "a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms; the server's options WithFrameSilence and WithFrameTimeout raise these limits"})
+		c.violation(&wire.ProtocolError{Text: fmt.Sprintf("a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms; the server's options WithFrameSilence and WithFrameTimeout raise these limits to at most %d and %d ms", wire.FrameSilenceMsCeiling, wire.FrameTimeoutMsCeiling)})
 	default:
 		c.close(err)
 	}

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
 )
 
 // TestOptionsOutOfRangeAreRefused: nobody finds out in production that a limit is
@@ -78,4 +80,48 @@ func TestErrorsNameTheOption(t *testing.T) {
 	want(failure.Message, "calls_in_flight_max", "WithCallsInFlight", strconv.Itoa(wire.CallsInFlightMaxCeiling))
 	close(g.release)
 	c.result()
+}
+
+// TestErrorsSayThatALimitIsFixed: then nobody looks for an option.
+func TestErrorsSayThatALimitIsFixed(t *testing.T) {
+	s := newServer(t)
+	register(t, s, "any", func(any) {})
+	path := start(t, s)
+	const listOfOne, arguments = 0x91, 1
+	c := connect(t, path)
+	c.send(c.request("any", 0, append(bytes.Repeat([]byte{listOfOne}, arguments+wire.NestingDepthMax+1), 1)))
+	_, _, failure := c.result()
+	wantFixed(t, failure, "nesting_depth_max")
+	c.send(ping(strings.Repeat("x", wire.PingBytesMax+1)))
+	_, _, failure = c.result()
+	wantFixed(t, failure, "ping_bytes_max")
+	c = connect(t, path)
+	name := strings.Repeat("x", wire.FunctionNameBytesMax+1)
+	resolve := wire.Frame{Header: wire.Header{Type: wire.Resolve, CallID: 1}, Payload: []byte(name)}
+	c.send(resolve.Append(nil))
+	_, _, failure = c.result()
+	wantFixed(t, failure, "function_name_bytes_max")
+	err := s.Register(name, func() {})
+	if err == nil || !strings.Contains(err.Error(), "function_name_bytes_max is 255, which is fixed") {
+		t.Errorf("registering a name of %d bytes: %v", len(name), err)
+	}
+}
+
+func wantFixed(t *testing.T, failure *status.Error, limit string) {
+	t.Helper()
+	if failure == nil || !strings.Contains(failure.Message, "limit "+limit+", which is fixed") {
+		t.Errorf("%v: want it to say that limit %s is fixed", failure, limit)
+	}
+}
+
+// TestAFrameThatStopsNamesTheOptions: and what they may be raised to.
+func TestAFrameThatStopsNamesTheOptions(t *testing.T) {
+	c := connect(t, start(t, newServer(t, server.WithFrameSilence(time.Millisecond))))
+	c.send(ping("payload")[:wire.HeaderBytes])
+	_, _, failure := c.result()
+	for _, want := range []string{"WithFrameSilence", "WithFrameTimeout", strconv.Itoa(wire.FrameTimeoutMsCeiling)} {
+		if failure == nil || !strings.Contains(failure.Message, want) {
+			t.Errorf("%v: want it to say %s", failure, want)
+		}
+	}
 }

@@ -89,8 +89,13 @@ type userTable struct {
 
 func (t *userTable) init(c *config) {
 	t.connectionsMax, t.connectionsPerUserMax = c.connectionsMax, c.connectionsPerUserMax
-	t.input.init("input", "WithInputBytes", "requests that have come and not run", c.inputBytesMax, c.inputBytesPerUserMax)
-	t.output.init("output", "WithOutputBytes", "replies that wait to be read", c.outputBytesMax, c.outputBytesPerUserMax)
+	in, out := &t.input, &t.output
+	in.kind, in.option, in.what = "input", "WithInputBytes", "requests that have come and not run"
+	in.max, in.perUserMax = c.inputBytesMax, c.inputBytesPerUserMax
+	in.ceiling, in.perUserCeiling = wire.InputBytesMaxCeiling, wire.InputBytesPerUserMaxCeiling
+	out.kind, out.option, out.what = "output", "WithOutputBytes", "replies that wait to be read"
+	out.max, out.perUserMax = c.outputBytesMax, c.outputBytesPerUserMax
+	out.ceiling, out.perUserCeiling = wire.OutputBytesMaxCeiling, wire.OutputBytesPerUserMaxCeiling
 	t.users = make(map[account]*user)
 }
 

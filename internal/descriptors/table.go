@@ -22,7 +22,7 @@ var (
 	errNone      = errors.New("files and connections travel with calls over a local socket only")
 	errNil       = errors.New("the file or connection is nil")
 	errUnused    = errors.New("no such descriptor came with the frame, or another value has taken it")
-	errTooMany   = fmt.Errorf("more than %d files and connections in one call (limit file_descriptors_per_frame_max)", wire.FileDescriptorsPerFrameMax)
+	errTooMany   = fmt.Errorf("more than %d files and connections in one call (limit file_descriptors_per_frame_max, which is fixed)", wire.FileDescriptorsPerFrameMax)
 	errNotStream = errors.New("the descriptor is not that of a connected TCP socket")
 )
 

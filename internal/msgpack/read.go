@@ -31,7 +31,7 @@ const (
 // CheckDepth refuses to open one more list, map or struct inside depth others.
 func CheckDepth(depth int) error {
 	if depth >= wire.NestingDepthMax {
-		return fmt.Errorf("lists, maps and structs are nested deeper than %d levels (limit nesting_depth_max)", wire.NestingDepthMax)
+		return fmt.Errorf("lists, maps and structs are nested deeper than %d levels (limit nesting_depth_max, which is fixed)", wire.NestingDepthMax)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 // than function_name_bytes_max bytes, spaces and control characters.
 func CheckFunctionName(name string) error {
 	if len(name) > wire.FunctionNameBytesMax {
-		return fmt.Errorf("the function name %.20q... has %d bytes; the limit function_name_bytes_max is %d",
+		return fmt.Errorf("the function name %.20q... has %d bytes; the limit function_name_bytes_max is %d, which is fixed",
 			name, len(name), wire.FunctionNameBytesMax)
 	}
 	return checkName("function name", name)

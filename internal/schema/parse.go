@@ -243,7 +243,7 @@ func namedType(tree any) (Field, error) {
 
 func typeFromTree(tree any, depth int) (Type, error) {
 	if depth > wire.NestingDepthMax {
-		return Type{}, fmt.Errorf("a type is nested deeper than %d levels (limit nesting_depth_max)", wire.NestingDepthMax)
+		return Type{}, fmt.Errorf("a type is nested deeper than %d levels (limit nesting_depth_max, which is fixed)", wire.NestingDepthMax)
 	}
 	if name, ok := tree.(string); ok {
 		if kind := slices.Index(basicNames(), name); kind > 0 {

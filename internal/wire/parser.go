@@ -59,7 +59,7 @@ type rule struct {
 	descriptors  uint8 // that come with every such frame
 	payloadMin   int
 	payloadMax   int
-	payloadLimit string
+	payloadLimit string // that payloadMax is, where it is one
 }
 
 const unlimited = int(^uint(0) >> 1)
@@ -180,11 +180,15 @@ func checkLengths(h *Header, rule *rule) error {
 		return protocolErrorf("%s with %d extension bytes in a length of %d", h.Type, h.ExtensionBytes, h.Length)
 	}
 	if h.ExtensionBytes > ExtensionBytesMax {
-		return protocolErrorf("%s with %d extension bytes (at most %d)", h.Type, h.ExtensionBytes, ExtensionBytesMax)
+		return protocolErrorf("%s with %d extension bytes (at most %d, limit extension_bytes_max, which is fixed)", h.Type, h.ExtensionBytes, ExtensionBytesMax)
 	}
 	payload := int(h.Length - h.ExtensionBytes)
 	if payload < rule.payloadMin || payload > rule.payloadMax {
-		return protocolErrorf("%s with a payload of %d bytes (%d to %d)", h.Type, payload, rule.payloadMin, rule.payloadMax)
+		limit := ""
+		if rule.payloadLimit != "" {
+			limit = ", limit " + rule.payloadLimit + ", which is fixed"
+		}
+		return protocolErrorf("%s with a payload of %d bytes (%d to %d%s)", h.Type, payload, rule.payloadMin, rule.payloadMax, limit)
 	}
 	return nil
 }
@@ -211,7 +215,7 @@ func (p *Parser) checkUnused(h *Header, rule *rule) error {
 	case h.Descriptors != rule.descriptors && (unused&usesDescriptors != 0 || p.Features&FeatureDescriptors == 0):
 		return protocolErrorf("%s with %d descriptors (%d were agreed to)", h.Type, h.Descriptors, rule.descriptors)
 	case h.Descriptors > FileDescriptorsPerFrameMax:
-		return protocolErrorf("%s with %d descriptors (at most %d)", h.Type, h.Descriptors, FileDescriptorsPerFrameMax)
+		return protocolErrorf("%s with %d descriptors (at most %d, limit file_descriptors_per_frame_max, which is fixed)", h.Type, h.Descriptors, FileDescriptorsPerFrameMax)
 	case h.FunctionID != 0 && unused&usesFunction != 0:
 		return protocolErrorf("%s with function id %d (must be 0)", h.Type, h.FunctionID)
 	case h.Deadline != 0 && unused&usesDeadline != 0:

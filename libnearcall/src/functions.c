@@ -133,7 +133,8 @@ static int check_name(nearcall_client *client, const char *name, size_t bytes)
 {
     if (!name || bytes == 0 || bytes > NC_FUNCTION_NAME_BYTES_MAX)
         return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "a function's name has 1 to %d bytes, this one has %zu",
+                       "a function's name has 1 to %d bytes (limit function_name_bytes_max, "
+                       "which is fixed), this one has %zu",
                        NC_FUNCTION_NAME_BYTES_MAX, name ? bytes : 0);
     return NEARCALL_OK;
 }

@@ -9,7 +9,7 @@
 static const char too_large[] = "the request is larger than the " NC_TEXT(
     NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)";
 static const char too_deep[] = "an argument nests lists, maps and structs deeper than " NC_TEXT(
-    NC_NESTING_DEPTH_MAX) " levels (limit nesting_depth_max)";
+    NC_NESTING_DEPTH_MAX) " levels (limit nesting_depth_max, which is fixed)";
 
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
 {
