@@ -516,7 +516,8 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
  * it returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
  * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
  * nothing waits the next wait ends. For handles with NEARCALL_WAKEABLE, and those that
- * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others. Unlike all other functions it may
+ * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others, and where the program has closed
+ * the descriptor this goes through, until the handle's next use makes another. Unlike all other functions it may
  * be called from any thread and from signals' handlers, until the handle is closed. */
 NEARCALL_API int nearcall_wake(nearcall_client *client);
 

@@ -523,7 +523,8 @@ void nc_watch_forget(nearcall_client *client);
 void nc_watch_after_fork(nearcall_client *client);
 void nc_watch_free(nearcall_client *client);
 int nc_wake_open(nearcall_client *client);
-void nc_wake_take(nearcall_client *client);
+bool nc_wake_identify(nearcall_client *client);
+bool nc_wake_take(nearcall_client *client);
 static inline bool nc_is_woken(const nearcall_client *client)
 {
     return atomic_load_explicit(&client->watch.is_woken, memory_order_relaxed);

@@ -90,6 +90,7 @@ bool nc_connection_identify(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     connection->identified_ns = client->now_ns;
+    (void)nc_wake_identify(client);
     if (connection->fd < 0 || has_its_socket(connection))
         return true;
     nc_connection_lost(client, &loss,

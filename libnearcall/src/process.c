@@ -109,7 +109,7 @@ static void make_progress(nearcall_client *client)
 {
     client->now_ns = nc_now_ns();
     if (nc_is_woken(client))
-        nc_wake_take(client);
+        (void)nc_wake_take(client);
     if (!nc_connection_is_ours(client))
         return;
     if (nc_memory_is_used(&client->connection.memory) && !nc_forked_inside(client))

@@ -48,10 +48,7 @@ static bool waiting_is_over(const nearcall_client *client)
 /* Whether a wait ends because of nearcall_wake(). */
 static bool take_wake(nearcall_client *client, short events)
 {
-    if (!events)
-        return false;
-    nc_wake_take(client);
-    return !waiting_is_over(client);
+    return events && nc_wake_take(client) && !waiting_is_over(client);
 }
 
 /* A signal ended a wait. */
@@ -315,9 +312,7 @@ int nc_pause(nearcall_client *client, int64_t until_ns)
     int r = remaining_ns > 0 ? ppoll(&wake, 1, &timeout, NULL) : 0;
     int error = errno;
     client->now_ns = nc_now_ns();
-    if (r > 0) {
-        nc_wake_take(client);
+    if (r > 0 && nc_wake_take(client))
         return NEARCALL_E_INTERRUPTED;
-    }
     return r < 0 && error == EINTR ? interrupted(client) : NEARCALL_OK;
 }

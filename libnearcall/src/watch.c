@@ -112,7 +112,8 @@ static int add_event(const struct nc_watch *watch, int epoll_fd)
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event);
 }
 
-/* The waker's descriptor is always in the set, and bears the token that tells whose it is. */
+/* The waker's descriptor is always in the set. What is in there bears the token that tells
+ * whose it is. */
 static int make_set(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
@@ -164,7 +165,7 @@ void nc_watch_update(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
     uint32_t events = (uint32_t)nc_connection_events(client); /* poll(2)'s are epoll's */
-    struct epoll_event event = {.events = events};
+    struct epoll_event event = {.events = events, .data.u64 = watch->token};
     if (watch->epoll_fd < 0 || client->connection.fd < 0)
         return;
     if (watch->socket_fd < 0)
@@ -222,29 +223,43 @@ void nc_watch_free(nearcall_client *client)
 
 /* ---- Waking ---- */
 
-void nc_wake_take(nearcall_client *client)
+/* False: the number has become another's, or nobody's. A new event takes its place. */
+bool nc_wake_identify(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    if (watch->wake_fd < 0 || may_be_own_event(watch))
+        return true;
+    if (open_event(watch) == 0 && is_own_set(watch))
+        (void)add_event(watch, watch->epoll_fd);
+    return false;
+}
+
+/* False: there was none to take. */
+bool nc_wake_take(nearcall_client *client)
 {
     uint64_t count;
+    if (!nc_wake_identify(client))
+        return false;
     atomic_store_explicit(&client->watch.is_woken, 0, memory_order_relaxed);
     while (read(client->watch.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
         ;
+    return true;
 }
 
 /* Only what a signal's handler may do. */
 NEARCALL_API int nearcall_wake(nearcall_client *client)
 {
     static const uint64_t one = 1;
-    int former = errno;
+    int former = errno, r = NEARCALL_OK;
     if (!client || client->watch.wake_fd < 0)
         return NEARCALL_E_MISUSE;
     if (nc_forked(&client->guard))
         return NEARCALL_OK; /* nothing waits here, and the descriptor is the parent's */
     atomic_store_explicit(&client->watch.is_woken, 1, memory_order_relaxed);
     /* What does not fit is there already. */
-    if (write(client->watch.wake_fd, &one, sizeof(one)) < 0 && errno == EBADF) {
-        errno = former;
-        return NEARCALL_E_MISUSE;
-    }
+    if (!may_be_own_event(&client->watch) ||
+        (write(client->watch.wake_fd, &one, sizeof(one)) < 0 && errno == EBADF))
+        r = NEARCALL_E_MISUSE;
     errno = former;
-    return NEARCALL_OK;
+    return r;
 }

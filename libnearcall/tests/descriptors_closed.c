@@ -2,6 +2,7 @@
  * library notices, touches none of them, and connects anew. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,6 +75,34 @@ static void without_a_successor(const struct server *server)
     nearcall_close(client);
 }
 
+/* A file that the program opened has the number by which the handle is woken: neither a
+ * byte of it is read, nor one written to it, and wakes arrive again. */
+static void the_number_of_the_event(const struct server *server)
+{
+    nearcall_reply reply;
+    char path[160], text[32] = "";
+    snprintf(path, sizeof(path), "%s/log", test_directory());
+    nearcall_client *client = test_open(server->address, NEARCALL_WAKEABLE | NEARCALL_NO_SHARED_MEMORY);
+    CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    int watched = nearcall_fd(client), number = client->watch.wake_fd;
+    int log = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(log >= 0 && write(log, "what was logged", 15) == 15 && lseek(log, 0, SEEK_SET) == 0);
+    CHECK(dup2(log, number) == number);
+    CHECK_INT(nearcall_wake(client), NEARCALL_E_MISUSE);
+    for (int i = 0; i < 3; i++)
+        CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    CHECK_INT(read(log, text, sizeof(text)), 15);
+    CHECK(strcmp(text, "what was logged") == 0);
+    struct pollfd loop = {watched, POLLIN, 0};
+    CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+    CHECK_INT(nearcall_fd(client), watched);
+    CHECK_INT(poll(&loop, 1, 10000), 1);
+    nearcall_close(client);
+    CHECK(fcntl(number, F_GETFD) >= 0);
+    close(number);
+    close(log);
+}
+
 int main(void)
 {
     struct server server;
@@ -85,6 +114,7 @@ int main(void)
     with_a_call_in_flight(&server, false);
     with_a_call_in_flight(&server, true);
     without_a_successor(&server);
+    the_number_of_the_event(&server);
     server_stop(&server);
     return 0;
 }
