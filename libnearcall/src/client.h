@@ -214,7 +214,7 @@ struct nc_watch {
     dev_t wake_device; /* with wake_inode: of all that have no inode of their own */
     ino_t wake_inode;
     int wake_number; /* by which the event is known; -1: it is not */
-    atomic_int is_woken; /* nobody has taken it yet */
+    atomic_int is_woken; /* nobody may have taken it yet; see nc_is_woken() */
 };
 
 /* ---- The call that is being waited for from its beginning ---- */
@@ -525,9 +525,11 @@ void nc_watch_free(nearcall_client *client);
 int nc_wake_open(nearcall_client *client);
 bool nc_wake_identify(nearcall_client *client);
 bool nc_wake_take(nearcall_client *client);
-static inline bool nc_is_woken(const nearcall_client *client)
+bool nc_wake_confirm(nearcall_client *client);
+static inline bool nc_is_woken(nearcall_client *client)
 {
-    return atomic_load_explicit(&client->watch.is_woken, memory_order_relaxed);
+    return atomic_load_explicit(&client->watch.is_woken, memory_order_relaxed) &&
+           nc_wake_confirm(client);
 }
 
 /* process.c */

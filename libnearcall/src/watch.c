@@ -246,6 +246,18 @@ bool nc_wake_take(nearcall_client *client)
     return true;
 }
 
+/* What is_woken tells may have been taken before it was told. Forgotten first, and looked
+ * for then: who writes in between tells it anew. */
+bool nc_wake_confirm(nearcall_client *client)
+{
+    struct pollfd event = {client->watch.wake_fd, POLLIN, 0};
+    atomic_exchange_explicit(&client->watch.is_woken, 0, memory_order_acquire);
+    if (poll(&event, 1, 0) <= 0)
+        return false;
+    atomic_store_explicit(&client->watch.is_woken, 1, memory_order_relaxed);
+    return true;
+}
+
 /* Only what a signal's handler may do. */
 NEARCALL_API int nearcall_wake(nearcall_client *client)
 {
@@ -255,11 +267,12 @@ NEARCALL_API int nearcall_wake(nearcall_client *client)
         return NEARCALL_E_MISUSE;
     if (nc_forked(&client->guard))
         return NEARCALL_OK; /* nothing waits here, and the descriptor is the parent's */
-    atomic_store_explicit(&client->watch.is_woken, 1, memory_order_relaxed);
     /* What does not fit is there already. */
     if (!may_be_own_event(&client->watch) ||
         (write(client->watch.wake_fd, &one, sizeof(one)) < 0 && errno == EBADF))
         r = NEARCALL_E_MISUSE;
+    else /* last: who sees it finds what was written, or somebody has taken that */
+        atomic_store_explicit(&client->watch.is_woken, 1, memory_order_release);
     errno = former;
     return r;
 }

@@ -1,14 +1,30 @@
 /* nearcall_wake(): from another thread, from a signal's handler just before the wait or
- * within it, into a loop. */
+ * within it, into a loop. Linked with --wrap: a loop turns while a waker is half-way. */
 #include <poll.h>
 #include <pthread.h>
 #include <sys/time.h>
 
+#include "client.h"
 #include "script.h"
 
 #define ROUNDS 300
 
 static nearcall_client *client;
+static bool turns_before, turns_after; /* the loop, what the waker writes */
+
+ssize_t __real_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+
+ssize_t __wrap_write(int fd, const void *data, size_t bytes)
+{
+    bool is_wake = client && fd == client->watch.wake_fd;
+    if (is_wake && turns_before)
+        CHECK_CALL(client, nearcall_process(client), 0);
+    ssize_t written = __real_write(fd, data, bytes);
+    if (is_wake && turns_after)
+        CHECK_CALL(client, nearcall_process(client), 0);
+    return written;
+}
 
 static void on_signal(int signal_number)
 {
@@ -72,6 +88,23 @@ static void into_a_loop(void)
     CHECK_INT(poll(&watched, 1, 0), 0);
 }
 
+/* Whoever wakes is never forgotten: the loop is quiet again, and nothing is left that would
+ * end what only looks at memory. */
+static void while_the_loop_turns(void)
+{
+    struct pollfd watched = {nearcall_fd(client), POLLIN, 0};
+    for (int i = 1; i < 4; i++) {
+        turns_before = i & 1;
+        turns_after = i & 2;
+        CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+        turns_before = turns_after = false;
+        CHECK_INT(nc_is_woken(client), poll(&watched, 1, 0) > 0);
+        CHECK_CALL(client, nearcall_process(client), 0);
+        CHECK_INT(poll(&watched, 1, 0), 0);
+        CHECK(!nc_is_woken(client));
+    }
+}
+
 int main(void)
 {
     struct script script;
@@ -85,6 +118,7 @@ int main(void)
     by_signals();
     by_a_thread();
     into_a_loop();
+    while_the_loop_turns();
     nearcall_close(client);
     script_end(&script);
     return 0;
