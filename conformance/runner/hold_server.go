@@ -55,14 +55,9 @@ func (st *stage) measure() error {
 // be about to end, which would hide one that stays later.
 const baselineCounts = 5
 
-// measureGoroutines takes a count, the first of them one that no goroutine for counting
-// blurs: a server that is watched as it runs soon counts in one for good. It has
-// baselineCounts of them when it reports true.
+// measureGoroutines takes a count. It has baselineCounts of them when it reports true.
 func (st *stage) measureGoroutines() (bool, error) {
-	count, alone, err := st.countGoroutines()
-	if err == nil && !alone && st.counts == 0 {
-		err = fmt.Errorf("nearcall.stats never runs in the reader")
-	}
+	count, err := st.countGoroutines()
 	if err != nil {
 		return false, err
 	}
@@ -73,21 +68,21 @@ func (st *stage) measureGoroutines() (bool, error) {
 	return st.counts == baselineCounts, fmt.Errorf("%d of %d counts of goroutines were made in time", st.counts, baselineCounts)
 }
 
-// countGoroutines leaves out the goroutine that a server may use to count; alone
-// says that there was none.
-func (st *stage) countGoroutines() (count uint64, alone bool, err error) {
+// countGoroutines leaves out the goroutine that a server uses to count where it has
+// found that slow before, as each may be on a busy machine.
+func (st *stage) countGoroutines() (count uint64, err error) {
 	stats, overtaken, err := st.canary.stats()
 	if err != nil {
-		return 0, false, fmt.Errorf("nearcall.stats: %w", err)
+		return 0, fmt.Errorf("nearcall.stats: %w", err)
 	}
 	count, err = toNumber(stats["goroutines"])
 	if err != nil {
-		return 0, false, fmt.Errorf("nearcall.stats: goroutines: %w", err)
+		return 0, fmt.Errorf("nearcall.stats: goroutines: %w", err)
 	}
 	if overtaken && count > 0 {
 		count--
 	}
-	return count, !overtaken, nil
+	return count, nil
 }
 
 // settled makes sure that the server lives, serves, and holds no more than
@@ -109,7 +104,7 @@ func (st *stage) holdsNoMore() (bool, error) {
 			return false, fmt.Errorf("the server holds %d descriptors, %d before (%v)", open, st.descriptors, err)
 		}
 	}
-	count, _, err := st.countGoroutines()
+	count, err := st.countGoroutines()
 	if err != nil || count > st.goroutines {
 		return false, fmt.Errorf("the server runs %d goroutines, %d before (%v)", count, st.goroutines, err)
 	}
