@@ -14,6 +14,11 @@ const (
 	outputBytesFree  = 16 << 10
 	outputBytesStep  = 64 << 10
 	budgetFullEighth = 6 // a budget that was full has room again below so many eighths
+	// Buffers that connections only keep for what may come take this part of a share, and of
+	// a budget, at most, so that many idle ones leave room.
+	sparePart = 4
+	// Who holds less than this part of a share is not refused because others hold too much.
+	smallPart = 64
 )
 
 // A budget is how many bytes may be held for peers, of which each user has a share.
@@ -67,6 +72,12 @@ func (s *share) take(bytes int64) bool {
 	return true
 }
 
+// takeSpare is take for what can be done without.
+func (s *share) takeSpare(bytes int64) bool {
+	b := s.budget
+	return b != nil && s.held.Load()+bytes <= b.perUserMax/sparePart && b.held.Load()+bytes <= b.max/sparePart && s.take(bytes)
+}
+
 // raise adds to a counter that must not exceed max; it reports whether it could.
 func raise(counter *atomic.Int64, bytes, max int64) bool {
 	for {
@@ -94,10 +105,12 @@ func (s *share) giveBack(bytes int64) {
 	}
 }
 
-// isFull reports whether bytes were refused and most of what was held then still is.
+// isFull reports whether bytes were refused and most of what was held then still is. That
+// others hold too much concerns those who hold something themselves.
 func (s *share) isFull() bool {
 	b := s.budget
-	return stillFull(&s.full, &s.held, b.perUserMax) || !s.exempt && stillFull(&b.full, &b.held, b.max)
+	return stillFull(&s.full, &s.held, b.perUserMax) ||
+		!s.exempt && stillFull(&b.full, &b.held, b.max) && s.held.Load() > b.perUserMax/smallPart
 }
 
 func stillFull(full *atomic.Bool, held *atomic.Int64, max int64) bool {

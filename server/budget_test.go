@@ -364,7 +364,7 @@ func TestOneAddressTakesNothingFromOthers(t *testing.T) {
 	}
 	waitFor(t, "the attacker's requests to come", func() bool { return s.Statistics().InputBytes > 1<<20 })
 	tooMany := &caller{t: t}
-	if answer := tooMany.simpleOn(dialFrom(t, "127.0.0.2", address), `{"f":"length","a":[""]}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "127.0.0.2") {
+	if answer := tooMany.simpleOn(dialFrom(t, "127.0.0.2", address), `{"f":"length","a":[""]}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "192.0.2.2") {
 		t.Errorf("one connection too many: %+v", answer)
 	}
 	other := &caller{t: t}
@@ -373,7 +373,13 @@ func TestOneAddressTakesNothingFromOthers(t *testing.T) {
 	}
 }
 
+// serveTCP serves peers that are told apart by their addresses.
 func serveTCP(t *testing.T, s *server.Server) (address string) {
+	t.Helper()
+	return serveLoopback(t, s, func(l net.Listener) net.Listener { return remoteListener{l} })
+}
+
+func serveLoopback(t *testing.T, s *server.Server, wrap func(net.Listener) net.Listener) (address string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, "tcp:127.0.0.1:0")
@@ -381,7 +387,7 @@ func serveTCP(t *testing.T, s *server.Server) (address string) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, listener) }()
+	go func() { served <- s.Serve(ctx, wrap(listener)) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-served; err != nil {
@@ -390,6 +396,29 @@ func serveTCP(t *testing.T, s *server.Server) (address string) {
 	})
 	return listener.Addr().String()
 }
+
+// A remoteListener shows peers of 127.0.0.N, but for N = 1, as if they came from
+// 192.0.2.N: those of the loopback network are one machine.
+type remoteListener struct{ net.Listener }
+
+func (l remoteListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from := *conn.RemoteAddr().(*net.TCPAddr)
+	if last := from.IP.To4()[3]; last > 1 {
+		from.IP = net.IPv4(192, 0, 2, last)
+	}
+	return remoteConn{conn, &from}, nil
+}
+
+type remoteConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c remoteConn) RemoteAddr() net.Addr { return c.from }
 
 // dialFrom connects from an address of the loopback network.
 func dialFrom(t *testing.T, from, to string) net.Conn {

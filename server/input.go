@@ -178,7 +178,7 @@ func (in *input) fill(conn io.Reader) error {
 	in.end += n
 	if n > 0 {
 		err = nil
-		if in.end == len(in.data) && len(in.data) < inputBytesBusy && in.share.take(inputBytesBusy-inputBytesIdle) {
+		if in.end == len(in.data) && len(in.data) < inputBytesBusy && in.share.takeSpare(inputBytesBusy-inputBytesIdle) {
 			in.counted += inputBytesBusy - inputBytesIdle
 			in.move(make([]byte, inputBytesBusy))
 		}

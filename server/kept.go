@@ -118,7 +118,7 @@ func (e *execution) keepScratch() {
 		return
 	}
 	if e.connection != nil && bytes > outputBytesOwn {
-		if !e.connection.user.output.take(bytes - e.reserved) {
+		if !e.connection.user.output.takeSpare(bytes - e.reserved) {
 			return
 		}
 		e.reserved = bytes

@@ -79,6 +79,7 @@ func (in *input) rest(buffers *readBuffers) {
 		kept = append(make([]byte, 0, inputBytesIdle), unread...)
 	}
 	in.giveBack()
+	in.uncount(int(in.counted))
 	in.start, in.end, in.data = 0, len(kept), kept[:cap(kept)]
 	in.lent.giveBack(buffers)
 }

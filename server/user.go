@@ -12,11 +12,13 @@ import (
 )
 
 // An account says whom connections count for: a local peer's user id, or the address
-// that others come from. Peers of which nothing is known count as one.
+// that others come from. All loopback addresses are one machine's, and each of its users
+// may use any of them. Peers of which nothing is known count as one.
 type account struct {
-	local   bool
-	userID  uint32
-	network netip.Prefix
+	local    bool
+	loopback bool
+	userID   uint32
+	network  netip.Prefix
 }
 
 // Who has one IPv6 address mostly has the 64 bits of its network.
@@ -31,6 +33,9 @@ func accountOf(peer *Peer) account {
 		return account{}
 	}
 	address := from.Addr().Unmap().WithZone("")
+	if address.IsLoopback() {
+		return account{loopback: true}
+	}
 	bits := address.BitLen()
 	if address.Is6() {
 		bits = networkBitsIPv6
@@ -45,6 +50,8 @@ func (a account) String() string {
 	switch {
 	case a.local:
 		return fmt.Sprintf("user %d", a.userID)
+	case a.loopback:
+		return "this machine, over its loopback addresses,"
 	case a.network.IsSingleIP():
 		return "address " + a.network.Addr().String()
 	case a.network.IsValid():

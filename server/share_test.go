@@ -1,0 +1,138 @@
+package server_test
+
+import (
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+// Idle connections of these tests would take more than a user may have, if each kept what
+// it once used.
+const (
+	idleConnections  = 300
+	idleBytesPerUser = 4 << 20
+)
+
+// TestIdleConnectionsUseUpNoOutput: what connections keep for their next replies takes no
+// room from those that are read.
+func TestIdleConnectionsUseUpNoOutput(t *testing.T) {
+	s := newServer(t, server.WithOutputBytes(1<<30, idleBytesPerUser))
+	text := strings.Repeat("x", 3<<20)
+	register(t, s, "text", func(count int) string { return text[:count] })
+	path := start(t, s)
+	idle := connectMany(t, path, idleConnections)
+	for range 3 { // the reader may have been taken over in one
+		for _, c := range idle {
+			if _, failure := c.call("text", int64(50_000)); failure != nil {
+				t.Fatal(failure)
+			}
+		}
+	}
+	other := connect(t, path)
+	for _, bytes := range []int64{1, 3 << 20} {
+		if text, failure := other.call("text", bytes); failure != nil || int64(len(text.(string))) != bytes {
+			t.Errorf("a reply of %d bytes: %v", bytes, failure)
+		}
+	}
+	wantNothingHeld(t, s, append(idle, other))
+}
+
+// TestIdleConnectionsUseUpNoInput: what connections that were busy keep to read into takes
+// no room from requests.
+func TestIdleConnectionsUseUpNoInput(t *testing.T) {
+	s := newServer(t, server.WithInputBytes(1<<30, idleBytesPerUser))
+	register(t, s, "length", func(text string) int { return len(text) })
+	path := start(t, s)
+	var idle []*caller
+	for range idleConnections {
+		c := dial(t, path)
+		c.greet(longHello())
+		idle = append(idle, c)
+	}
+	if len(engineOptions()) > 0 {
+		waitFor(t, "parked connections to give everything back", func() bool { return s.Statistics().InputBytes == 0 })
+	}
+	other := connect(t, path)
+	if length, failure := other.call("length", strings.Repeat("x", 2<<20)); length != int64(2<<20) {
+		t.Errorf("a large request: %v, %v", length, failure)
+	}
+	wantNothingHeld(t, s, append(idle, other))
+}
+
+// longHello fills the first read.
+func longHello() wire.Hello {
+	greeting := hello()
+	greeting.Software = strings.Repeat("x", 3000)
+	return greeting
+}
+
+// TestSmallCallsRunWhereOthersTakeAll: who has nothing of a budget that others have used up
+// is not refused small replies.
+func TestSmallCallsRunWhereOthersTakeAll(t *testing.T) {
+	const all, perUser = 4 << 20, 2 << 20
+	s := newServer(t, server.WithOutputBytes(all, perUser), server.WithWriteTimeout(testTimeout))
+	reply := make([]byte, perUser-64<<10)
+	register(t, s, "large", func([]byte) []byte { return reply }, server.Apart())
+	register(t, s, "one", func() int64 { return 1 })
+	address := serveTCP(t, s)
+	// The kernel takes one or two.
+	const replies = 4
+	greeting := hello()
+	requests := greeting.Append(nil)
+	for id := range uint64(replies) {
+		requests = append(append(requests, unfinished(id+1, "large", 1)...), 0)
+	}
+	for i, from := range []string{"127.0.0.2", "127.0.0.4", "127.0.0.5"} {
+		dialUnread(t, from, address).Write(requests)
+		waitFor(t, "replies to be made", func() bool { return s.Statistics().Functions["large"].Calls > uint64(i)*replies })
+	}
+	waitFor(t, "the budget to be used up", func() bool { return s.Statistics().OutputBytes > all*7/8 })
+	other := &caller{t: t}
+	// A reply for which there is no room may be tried to be kept after some of these.
+	for range 200 {
+		if answer := other.simpleOn(dialFrom(t, "127.0.0.3", address), `{"f":"one"}`); !answer.OK {
+			t.Fatalf("a small call: %+v", answer)
+		}
+	}
+}
+
+// dialUnread is dialFrom with next to no room for what is not read.
+func dialUnread(t *testing.T, from, to string) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: testTimeout}
+	dialer.Control = func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(socket uintptr) {
+			if err := syscall.SetsockoptInt(int(socket), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	conn, err := dialer.Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// TestLoopbackIsOneAccount: whoever is on the machine can connect from any of its loopback
+// addresses.
+func TestLoopbackIsOneAccount(t *testing.T) {
+	s := newServer(t, server.WithConnections(100, 2))
+	register(t, s, "one", func() int64 { return 1 })
+	address := serveLoopback(t, s, func(l net.Listener) net.Listener { return l })
+	greeting := hello()
+	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
+		dialFrom(t, from, address).Write(greeting.Append(nil))
+	}
+	waitFor(t, "two to be connected", func() bool { return s.Statistics().Connections == 2 })
+	third := &caller{t: t}
+	if answer := third.simpleOn(dialFrom(t, "127.0.0.4", address), `{"f":"one"}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "connections_per_user_max") {
+		t.Errorf("a third connection: %+v", answer)
+	}
+}
