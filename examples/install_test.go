@@ -41,6 +41,30 @@ func TestInstallGuide(t *testing.T) {
 	}
 }
 
+// Who builds the Perl binding in its own folder leaves nothing that git sees, and nothing at all
+// after realclean; and what was built there is not taken along elsewhere.
+func TestPerlBuiltBesideItsSources(t *testing.T) {
+	tree, home := t.TempDir(), t.TempDir()
+	output(t, nil, "bash", "-e", "-o", "pipefail", "-c", "cd .. && git ls-files -z bindings/perl libnearcall .gitignore LICENSE tools/build-perl | xargs -0 cp --parents -t "+tree)
+	run := func(commands string) string {
+		return output(t, []string{"HOME=" + home}, "bash", "-e", "-c", "cd "+tree+"\n"+commands)
+	}
+	run("git init -q && git add -A")
+	run("cd bindings/perl && perl Makefile.PL INSTALL_BASE=" + home + " OPTIMIZE=-O0 && make && make install")
+	run("perl -I" + home + "/lib/perl5 -MNearcall -e 1")
+	if left := run("git ls-files --others --exclude-standard"); left != "" {
+		t.Errorf("git sees what was built:\n%s", left)
+	}
+	run("sed -i 's/^make$/exit/' tools/build-perl && tools/build-perl")
+	if taken := run("find build/perl -name '*.o' -o -name blib"); taken != "" {
+		t.Errorf("build-perl takes along what was built:\n%s", taken)
+	}
+	run("rm -r build && make -C bindings/perl realclean")
+	if left := run("git ls-files --others"); left != "" {
+		t.Errorf("realclean leaves:\n%s", left)
+	}
+}
+
 // goCaches keeps Go's caches where they are, for a user whose home is another.
 func goCaches(t *testing.T) []string {
 	t.Helper()
