@@ -61,10 +61,11 @@ static bool read_changes(const nearcall_reply *reply, uint32_t *ret_count, char 
 static int refuse(nearcall_client *client, const nearcall_function *function, const char *text)
 {
     int r = nc_enter(client);
-    if (r == NEARCALL_OK)
-        r = nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
-                    "%s has changed since this code was generated: %s; generate it again",
-                    function->name, text);
+    if (r < 0)
+        return r;
+    r = nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                "%s has changed since this code was generated: %s; generate it again",
+                function->name, text);
     return nc_leave(client, r);
 }
 
@@ -74,6 +75,8 @@ NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *fu
     char text[TEXT_BYTES] = "the server does not say how";
     nearcall_reply reply;
     uint32_t count = 0;
+    if (!client || !function || !hash || !description)
+        return NEARCALL_E_MISUSE;
     if (strcmp(nearcall_function_hash(function), hash) == 0 || was_compared(function, hash))
         return NEARCALL_OK;
     int r = ask(client, function, description, timeout_ms, &reply);

@@ -48,6 +48,8 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_poll(NULL, 1, &reply));
     MISUSE(nearcall_process(NULL));
     MISUSE(nearcall_wake(NULL));
+    MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));
+    MISUSE(nearcall_put_check(NULL));
     nearcall_close(NULL);
     nearcall_disconnect(NULL);
     nearcall_block_signals(NULL, 1);
@@ -74,6 +76,8 @@ static void questions_without_a_handle(void)
     bytes = 1;
     CHECK(nearcall_function_schema(NULL, &bytes) == NULL && bytes == 0);
     CHECK_INT(nearcall_function_revision(NULL), 0);
+    CHECK_INT(nearcall_function_hash(NULL)[0], 0);
+    CHECK_INT(nearcall_room(NULL), UINT32_MAX);
 }
 
 static void reading_nothing(void)
@@ -125,6 +129,9 @@ static void with_a_handle(void)
     MISUSE(nearcall_find_begin(client, "echo", 4, 0, NULL));
     MISUSE(nearcall_request(client, NULL, NEARCALL_CODEC_RAW));
     function = test_find(client, "echo");
+    MISUSE(nearcall_compare(client, NULL, "x", "{}", 0));
+    MISUSE(nearcall_compare(client, function, NULL, "{}", 0));
+    MISUSE(nearcall_compare(client, function, "x", NULL, 0));
     CHECK(nearcall_function_schema(function, NULL) != NULL);
     CHECK(nearcall_function_schema(function, &bytes) != NULL);
     CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
