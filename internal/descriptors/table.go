@@ -122,7 +122,7 @@ func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
 		return nil, err
 	}
 	if !isConnectedStream(descriptor) {
-		rights.Close(descriptor)
+		rights.CloseSoon(descriptor)
 		return nil, errNotStream
 	}
 	// Who has the connection closes it by itself.
@@ -168,7 +168,7 @@ func (t *Table) Close() {
 		return
 	}
 	t.Drop()
-	rights.Close(t.came...)
+	rights.CloseSoon(t.came...)
 	for _, taken := range t.taken {
 		rights.CloseOpen(taken)
 	}

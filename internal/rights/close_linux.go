@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 
@@ -14,19 +15,31 @@ const (
 	waitingMax = 1024
 )
 
-// Close closes descriptors that came from elsewhere. It does not wait for any of them:
-// what might make it is closed by one of a few goroutines. Only when these are all held up,
-// and very many wait for them, is the caller: who goes on sending such files waits itself.
-func Close(numbers ...int) {
+// Close closes descriptors that came from elsewhere, for whoever reads them. It does not
+// wait for any of them: what might make it is closed by one of a few goroutines. Only when these
+// are all held up, and very many wait for them, is the caller: who goes on sending such files waits itself.
+func Close(numbers ...int) { closeAll(elsewhere.runOrWait, numbers) }
+
+// CloseSoon is Close for whoever ends a call: it never waits, however many others do.
+// Crowded bounds how many there can be.
+func CloseSoon(numbers ...int) { closeAll(elsewhere.run, numbers) }
+
+func closeAll(later func(task func()), numbers []int) {
 	for _, number := range numbers {
 		switch {
 		case number < 0:
 		case isQuick(number):
 			_ = unix.Close(number)
 		default:
-			elsewhere.run(func() { _ = unix.Close(number) })
+			later(func() { _ = unix.Close(number) })
 		}
 	}
+}
+
+// Crowded reports that a call is not to have such descriptors: very many wait to be
+// closed, and so would one of these.
+func Crowded(numbers ...int) bool {
+	return elsewhere.isFull() && slices.ContainsFunc(numbers, func(number int) bool { return !isQuick(number) })
 }
 
 // An Open is a file, or a connection of package net.
@@ -35,7 +48,7 @@ type Open interface {
 	Close() error
 }
 
-// CloseOpen is Close for what a descriptor from elsewhere was made into.
+// CloseOpen is CloseSoon for what a descriptor from elsewhere was made into.
 func CloseOpen(open Open) {
 	quick := true
 	raw, err := open.SyscallConn()
@@ -123,12 +136,29 @@ func newCloser() *closer {
 	return c
 }
 
-func (c *closer) run(task func()) {
+func (c *closer) isFull() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting) >= waitingMax
+}
+
+// runOrWait waits while very many others do.
+func (c *closer) runOrWait(task func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.waiting) >= waitingMax {
 		c.room.Wait()
 	}
+	c.runLocked(task)
+}
+
+func (c *closer) run(task func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runLocked(task)
+}
+
+func (c *closer) runLocked(task func()) {
 	c.waiting = append(c.waiting, task)
 	if c.running < closersMax {
 		c.running++

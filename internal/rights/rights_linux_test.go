@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
@@ -215,6 +216,42 @@ func TestClosersAreFew(t *testing.T) {
 	quick, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	within(t, "closing an ordinary file", func() { rights.CloseOpen(quick) })
+}
+
+// While very many wait to be closed calls end all the same. The server's next ones are not given
+// more of that kind. It takes a process of its own, in which the others are waited for.
+func TestCallsEndWhileVeryManyWait(t *testing.T) {
+	const stuck, waiting = 16, 1024
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
+	for range stuck {
+		own, peer := pair(t)
+		send(t, peer, "x", trap(t))
+		rights.Close(own)
+	}
+	slow := func() int { // its closing does not wait, which nobody can know
+		own, _ := pair(t)
+		return own
+	}
+	if rights.Crowded(slow()) {
+		t.Error("a call is refused early")
+	}
+	for range waiting {
+		rights.Close(slow())
+	}
+	var table descriptors.Table
+	table.Put([]int{slow(), slow()})
+	within(t, "the end of a call that was given files", table.Close)
+	if !rights.Crowded(slow()) {
+		t.Error("more calls would be given such files")
+	}
+	quick, err := os.CreateTemp(t.TempDir(), "")
+	must(t, err)
+	defer quick.Close()
+	if rights.Crowded(int(quick.Fd())) {
+		t.Error("a call is refused an ordinary file")
+	}
 }
 
 // closed counts those whose closing has begun.

@@ -19,6 +19,9 @@ type Descriptors struct {
 // Close closes them. It does not wait for what they are.
 func (d Descriptors) Close() { rights.Close(d.Numbers...) }
 
+// CloseSoon is Close for those who have no time to wait until others are closed.
+func (d Descriptors) CloseSoon() { rights.CloseSoon(d.Numbers...) }
+
 // Only keeps the first of them, and closes what is more.
 func (d Descriptors) Only(count int) Descriptors {
 	if len(d.Numbers) <= count {
