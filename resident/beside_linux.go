@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+
+	"github.com/nearcall/nearcall/resident/internal/channel"
 )
 
 // connectionsWaiting are those that wait for Accept.
@@ -120,7 +122,10 @@ func (b *beside) empty() {
 	for {
 		select {
 		case socket := <-b.queue:
-			_ = socket.Close()
+			// It has closed the socket where it fails.
+			if conn, err := channel.Open(socket); err == nil {
+				_ = conn.Close()
+			}
 		default:
 			return
 		}

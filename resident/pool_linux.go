@@ -117,7 +117,7 @@ func (p *pool) give(conn *channel.Conn) bool {
 		if m == nil {
 			return !wanted
 		}
-		if err := conn.Control(m.lease.Give); errors.Is(err, unix.ETOOMANYREFS) {
+		if err := conn.PassOn(m.lease.Give); errors.Is(err, unix.ETOOMANYREFS) {
 			p.freed(m) // when something else fails it has ended
 			return false
 		}
@@ -130,7 +130,7 @@ func (p *pool) give(conn *channel.Conn) bool {
 func (p *pool) enqueue(conn *channel.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.draining && !p.failed && conn.Control(p.queue.Put) == nil
+	return !p.draining && !p.failed && conn.PassOn(p.queue.Put) == nil
 }
 
 // claim waits for a worker that waits, and makes it this connection's; nil: there

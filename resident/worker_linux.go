@@ -105,11 +105,11 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 	header, err := conn.Header(w.patience())
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && w.options.Mode == Pool:
-		return nil, conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
+		return nil, conn.PassOn(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
 	case errors.Is(err, request.ErrVersion):
 		return nil, conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
 	case errors.Is(err, channel.ErrOther), err == nil && header.Kind != request.Run:
-		return nil, conn.Control(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
+		return nil, conn.PassOn(func(fd int) error { return w.lease.Tell(lease.Forward, fd) })
 	case err != nil:
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,7 @@ type Conn struct {
 	socket  *net.UnixConn
 	raw     syscall.RawConn
 	writing sync.Mutex
+	passed  atomic.Bool // what comes is another process's to read
 }
 
 // Open returns a Conn over a socket, which it owns.
@@ -61,8 +63,25 @@ func FromDescriptor(fd int) (*Conn, error) {
 // Socket is what the Conn is over.
 func (c *Conn) Socket() *net.UnixConn { return c.socket }
 
-// Close ends the connection.
-func (c *Conn) Close() error { return c.socket.Close() }
+// Close ends the connection. Descriptors that wait in its queue are taken out before: the
+// kernel would close them, and wait for what they are.
+func (c *Conn) Close() error {
+	if !c.passed.Load() {
+		// It fails where the connection is closed already.
+		_ = c.raw.Control(func(fd uintptr) { rights.Drain(int(fd)) })
+	}
+	return c.socket.Close()
+}
+
+// PassOn is Control with an f that gives the connection to another process. Where it
+// does, what comes on the connection is left to that process.
+func (c *Conn) PassOn(f func(fd int) error) error {
+	err := c.Control(f)
+	if err == nil {
+		c.passed.Store(true)
+	}
+	return err
+}
 
 // Control calls f with the descriptor.
 func (c *Conn) Control(f func(fd int) error) error {
@@ -73,7 +92,9 @@ func (c *Conn) Control(f func(fd int) error) error {
 
 // Header returns the header of the request that comes, and leaves it where it is. It
 // waits for what belongs to it too, as far as a launcher sends that in one piece: who
-// receives the request then need not wait for somebody who sends a header alone. It fails with ErrOther when the first byte is none of a launcher's, and with
+// receives the request then need not wait for somebody who sends a header alone.
+//
+// It fails with ErrOther when the first byte is none of a launcher's, and with
 // os.ErrDeadlineExceeded when there is none in time.
 func (c *Conn) Header(timeout time.Duration) (request.Header, error) {
 	_ = c.socket.SetReadDeadline(time.Now().Add(timeout))
