@@ -77,7 +77,8 @@ func (r *simpleRequest) readMembers(decoder *json.Decoder) error {
 }
 
 // simpleAheadMax is how many requests are read before those in front are answered; their
-// bytes are those of one frame at most. A caller that hangs up behind them is noticed.
+// bytes are those of one frame at most. A caller that hangs up is noticed while it has
+// sent no more than that.
 const simpleAheadMax = 64
 
 // A simpleQueue holds requests that were read and wait for their turn. One goroutine puts
