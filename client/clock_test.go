@@ -57,11 +57,14 @@ func TestCallerInAnotherTimeNamespace(t *testing.T) {
 		if os.Geteuid() != 0 {
 			arguments = append([]string{"--user", "--map-current-user"}, arguments...)
 		}
-		command := exec.Command("unshare", arguments...)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		command := exec.CommandContext(ctx, "unshare", arguments...)
+		command.WaitDelay = time.Second // for what it has started
 		command.Env = append(os.Environ(), elsewhere+"="+server.address)
 		out, err := command.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "called from elsewhere") {
-			t.Errorf("%+d s: %v\n%s", offset, err, out)
+			t.Errorf("%+d s: %v (it has %v)\n%s", offset, err, patience, out)
 		}
 	}
 }

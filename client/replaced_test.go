@@ -43,7 +43,12 @@ func (g *generations) replace(generation int) {
 	must(g.t, err)
 	must(g.t, command.Start())
 	g.running = command
+	ready := time.AfterFunc(patience, func() {
+		g.t.Logf("%s was not ready within %v", g.binary, patience)
+		_ = command.Process.Kill()
+	})
 	line, err := bufio.NewReader(output).ReadString('\n')
+	ready.Stop()
 	must(g.t, err)
 	// For TCP the first one has drawn a port.
 	g.address = strings.TrimSpace(strings.TrimPrefix(line, "ready "))

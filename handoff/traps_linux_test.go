@@ -1,6 +1,7 @@
 package handoff_test
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -25,7 +26,10 @@ func TestTrapsHoldUpNothing(t *testing.T) {
 			// The Listener may have ended the channel by then.
 			_ = trapper.LeaveTo(a.socket, make([]byte, frame.HeaderBytes))
 		}
-		_, _ = io.Copy(io.Discard, a.socket)
+		must(t, a.socket.SetReadDeadline(time.Now().Add(atMost)))
+		if _, err := io.Copy(io.Discard, a.socket); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("the Listener has not ended a channel within %v", atMost)
+		}
 	}
 	if more := threads(t) - before; more > threadsMore {
 		t.Errorf("%d more threads after %d channels", more, channels)
