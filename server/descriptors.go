@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/descriptors"
-	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -82,7 +81,7 @@ func (c *connection) checkDescriptors(f *function) *status.Error {
 			c.dropDescriptors()
 		}
 		return nil
-	case rights.Crowded(c.received.frame.Numbers...):
+	case c.received.frame.Crowded():
 		return refusedf(status.ResourceExhausted, "the server closes very many files that others sent, and cannot take more whose closing may take long")
 	case c.received.agreed || c.frame.Codec == wire.CodecJSON:
 		return nil // JSON is refused with a better reason

@@ -22,6 +22,9 @@ func (d Descriptors) Close() { rights.Close(d.Numbers...) }
 // CloseSoon is Close for those who have no time to wait until others are closed.
 func (d Descriptors) CloseSoon() { rights.CloseSoon(d.Numbers...) }
 
+// Crowded reports that a call is not to have them: see package rights.
+func (d Descriptors) Crowded() bool { return rights.Crowded(d.Numbers...) }
+
 // Only keeps the first of them, and closes what is more.
 func (d Descriptors) Only(count int) Descriptors {
 	if len(d.Numbers) <= count {
