@@ -14,7 +14,7 @@ from typing import Any, Self
 from nearcall import _core, _schema
 from nearcall._codes import Code, Outcome
 from nearcall._errors import InvalidArgument, Unavailable
-from nearcall._loop import LoopEngine
+from nearcall._loop import Attempts, LoopEngine
 from nearcall._options import Options, Spin, User, core_arguments
 from nearcall._runtime import AsyncioRuntime, Runtime
 
@@ -27,7 +27,6 @@ class AsyncFunction:
     """A function of the server, as a coroutine function."""
 
     __name__: str
-    __signature__: inspect.Signature
 
     def __init__(self, client: AsyncClient, name: str) -> None:
         self._client = client
@@ -40,6 +39,8 @@ class AsyncFunction:
     __code__ = __call__.__code__
     __defaults__ = __call__.__defaults__
     __kwdefaults__ = __call__.__kwdefaults__
+    # As such it would be shown with self.
+    __signature__ = inspect.signature(__call__.__get__(object()))
 
     def __repr__(self) -> str:
         return f"<nearcall.AsyncFunction {self.__name__}>"
@@ -107,16 +108,14 @@ class AsyncClient:
         self, name: str, args: tuple[Any, ...], named: dict[str, Any], timeout: float | None, origin: Any
     ) -> Any:
         deadline = self._deadline(timeout)
-        attempt = 1
+        attempts = Attempts(self._attempts)
         while True:
             try:
-                return await self._engine.call(name, args, named, deadline, self._attempts, origin)
+                return await self._engine.call(name, args, named, deadline, attempts, origin)
             except Unavailable as error:
-                if error.outcome is not Outcome.NOT_EXECUTED or attempt >= self._attempts:
+                if not attempts.another_after(error):
                     raise
-            pause = random.uniform(0, _FIRST_PAUSE_SECONDS * 2**attempt)
-            attempt += 1
-            await self._engine.sleep(pause)
+            await self._engine.sleep(random.uniform(0, _FIRST_PAUSE_SECONDS * 2 ** (self._attempts - attempts.left)))
 
     async def function(self, name: str, /) -> AsyncFunction:
         """A function of the server with its signature and documentation."""

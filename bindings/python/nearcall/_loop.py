@@ -27,7 +27,22 @@ from nearcall._runtime import Future, Runtime
 _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
 _LANES_MAX = 32
+_CHANGES = "nearcall.changes"
 _MILLISECOND = 0.001
+
+
+class Attempts:
+    """How often a call may still be sent, whatever it is that it is sent again for."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def another_after(self, error: NearcallError) -> bool:
+        """Whether it may be sent again after one that has failed."""
+        self.left -= 1
+        return error.outcome is Outcome.NOT_EXECUTED and self.left > 0
 
 
 class LoopEngine:
@@ -52,7 +67,7 @@ class LoopEngine:
         args: tuple[Any, ...],
         named: dict[str, Any],
         deadline: float,
-        attempts: int,
+        attempts: Attempts,
         origin: Any = None,
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
@@ -64,7 +79,7 @@ class LoopEngine:
                     await self._find(lane, name, deadline)
                     continue
                 if origin is not None and not origin.fits(description := lane.engine.description(name)):
-                    await origin.compare(description, _seconds_left(deadline))
+                    origin.judge(description, await self._changes(lane, origin, deadline))
                     continue
                 named["timeout"] = _seconds_left(deadline)
                 try:
@@ -72,8 +87,7 @@ class LoopEngine:
                 except (Aborted, InvalidArgument) as error:
                     # Refused, here or by a server that came in the place of the one that
                     # had described the function: once more, by its own description.
-                    attempts -= 1
-                    if error.outcome is not Outcome.NOT_EXECUTED or attempts <= 0:
+                    if not attempts.another_after(error):
                         raise
                     if not await self._has_changed(lane, name, revision, deadline):
                         raise
@@ -128,6 +142,18 @@ class LoopEngine:
             return False  # it remains with what is known: the arguments were refused
         return lane.engine.revision(name) != revision
 
+    async def _changes(self, lane: Lane, origin: Any, deadline: float) -> list[str]:
+        """What has changed since code was generated. It is asked on the call's own place:
+        those that hold all others may wait for the same."""
+        try:
+            while not lane.engine.revision(_CHANGES):
+                await self._find(lane, _CHANGES, deadline)
+            named = {"timeout": _seconds_left(deadline)}
+            changes: list[str] = await lane.result(lane.engine.begin, _CHANGES, (origin.name, origin.text), named)
+        except Unimplemented:
+            return []  # a server that is too old to say
+        return changes
+
     async def _find(self, lane: Lane, name: str, deadline: float) -> None:
         await lane.result(lane.engine.find, name, (_seconds_left(deadline),), {})
         lane.engine.found(name)
@@ -152,7 +178,9 @@ class LoopEngine:
         try:
             place: Lane | None = await turn
         except BaseException:
-            if turn.done() and not turn.cancelled() and turn.result() is not None:
+            if not turn.done():
+                turn.set_result(None)  # a greenlet was killed: its turn is nobody's any more
+            elif not turn.cancelled() and turn.result() is not None:
                 self._give_place(turn.result())
             raise
         finally:

@@ -13,7 +13,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from nearcall._codes import Code, Outcome
-from nearcall._errors import FailedPrecondition, Unimplemented
+from nearcall._errors import FailedPrecondition
 
 if TYPE_CHECKING:
     from nearcall._async import AsyncClient
@@ -67,7 +67,7 @@ class AsyncGenerated:
         _check(changes)
         self._client = client
         self._changes = changes
-        self._origins = {name: _Origin(client, name, text, changes) for name, text in descriptions.items()}
+        self._origins = {name: _Origin(name, text, changes) for name, text in descriptions.items()}
 
     async def call(self, name: str, /, *args: Any, timeout: float | None) -> Any:
         """Calls a function that was compared."""
@@ -87,10 +87,9 @@ def _callers_level() -> int:
 class _Origin:
     """The description that a function's code was generated from."""
 
-    def __init__(self, client: AsyncClient, name: str, text: str, changes: Changes) -> None:
-        self._client = client
-        self._name = name
-        self._text = text
+    def __init__(self, name: str, text: str, changes: Changes) -> None:
+        self.name = name
+        self.text = text
         self._changes = changes
         self._fitting = {json.loads(text)["hash"]}
 
@@ -98,14 +97,10 @@ class _Origin:
         """Whether it is known to fit a description."""
         return description.get("hash") in self._fitting
 
-    async def compare(self, description: dict[str, Any], timeout: float) -> None:
-        """Asks the server; raises, or warns, where it does not fit."""
-        try:
-            changes = await self._client.call("nearcall.changes", self._name, self._text, timeout=timeout)
-        except Unimplemented:
-            changes = []  # a server that is too old to say
+    def judge(self, description: dict[str, Any], changes: list[str]) -> None:
+        """Raises, or warns, where the server says that it does not fit."""
         if changes:
-            message = f"{self._name} has changed since this code was generated: {'; '.join(changes)}; generate it again"
+            message = f"{self.name} has changed since this code was generated: {'; '.join(changes)}; generate it again"
             if self._changes == "error":
                 raise FailedPrecondition(message, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
             warnings.warn(message, stacklevel=_callers_level())

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import copy
 import inspect
+import json
 import os
 import pickle
 import random
@@ -22,6 +23,7 @@ import uvloop
 
 import nearcall
 from nearcall import AsyncClient, Outcome
+from nearcall.generated import AsyncGenerated
 from support import Server, descriptor_count, in_child
 
 Run = Callable[[Callable[[], Awaitable[Any]]], Any]
@@ -296,10 +298,32 @@ def test_fairness_without_a_free_place(address: str, monkeypatch: pytest.MonkeyP
     asyncio.run(main())
 
 
+def test_generated_code_compares_without_a_free_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 2)
+
+    async def main() -> None:
+        async with AsyncClient(address) as go:
+            description = await go._engine.find("one", time.monotonic() + 10)
+            written_for = json.dumps({**description, "hash": "0" * 64})
+            generated = AsyncGenerated(go, {"one": written_for}, "error")
+            assert await asyncio.gather(*(generated.call("one", timeout=10) for _ in range(20))) == [1] * 20
+            changed = json.dumps({**description, "hash": "0" * 64, "results": ["string"]})
+            generated = AsyncGenerated(go, {"one": changed}, "error")
+            calls = (generated.call("one", timeout=10) for _ in range(20))
+            for error in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(error, nearcall.FailedPrecondition)
+                assert error.outcome is Outcome.NOT_EXECUTED
+            assert await go.one() == 1
+
+    asyncio.run(main())
+
+
 def test_methods_are_coroutine_functions(address: str) -> None:
     go = AsyncClient(address)
     for function in (go.ack, go.call, go.function):
         assert inspect.iscoroutinefunction(function)
+    assert list(inspect.signature(go.ack).parameters) == ["args", "timeout", "named"]
     assert not inspect.iscoroutinefunction(go.with_timeout)
     go.close()
 

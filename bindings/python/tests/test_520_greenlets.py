@@ -111,6 +111,23 @@ for _ in range(3):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 print("done")
 """
+KILLED = """
+import sys
+import nearcall._loop
+
+nearcall._loop._LANES_MAX, nearcall._loop._PLACES_MAX = 1, 2
+with Client(sys.argv[1], timeout=20) as go:
+    assert go.one() == 1
+    holding = [spawn(go.sleep, 300) for _ in range(2)]
+    sleep(0)
+    waiting = [spawn(go.one) for _ in range(4)]
+    sleep(0)
+    assert len(go._client._engine._queue) == 4
+    for greenlet in waiting:
+        greenlet.kill()
+    assert gather([lambda: go.one(timeout=10)] * 4) == [1] * 4
+print("done")
+"""
 APPLICATION = """
 import os
 {setup}
@@ -133,6 +150,11 @@ wsgi.server(listener, application, log_output=False)
 @pytest.mark.parametrize("hub", ["gevent", "eventlet"])
 def test_calls(hub: str, address: str) -> None:
     run(SETUP[hub] + CALLS, address)
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_who_is_killed_in_the_line_takes_no_place(hub: str, address: str) -> None:
+    run(SETUP[hub] + KILLED, address)
 
 
 def test_fork(address: str) -> None:
