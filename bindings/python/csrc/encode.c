@@ -11,6 +11,7 @@
 
 /* How many values without code of their own are encoded between two looks. */
 #define VALUES_BETWEEN_LOOKS 1024
+#define WHOLE_NUMBERS_END 0x1p53 /* from there on a float64 has not every whole number */
 
 /* ---- Scalars ---- */
 
@@ -82,7 +83,10 @@ static int real_of(core_encoder *e, PyObject *value, double *ret_real)
 
     if (PyFloat_Check(value) || PyLong_Check(value)) {
         *ret_real = PyFloat_AsDouble(value);
-        return *ret_real == -1.0 && PyErr_Occurred() ? -1 : 0;
+        if (*ret_real == -1.0 && PyErr_Occurred())
+            return -1;
+        if (PyFloat_Check(value) || fabs(*ret_real) < WHOLE_NUMBERS_END)
+            return 0;
     }
     if (core_encoder_look(e) < 0)
         return -1;
@@ -291,12 +295,12 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
 
     if (PyDict_Check(value))
         return encode_dict(e, node, value, at);
-    if (core_encoder_look(e) < 0 || (dict = PyDict_New()) == NULL)
+    if (core_encoder_look(e) < 0)
         return -1;
-    if (!PyObject_HasAttrString(value, "keys") || PyDict_Update(dict, value) < 0)
-        r = core_refuse(e, node, value, at, NULL);
-    else
-        r = encode_dict(e, node, dict, at);
+    dict = PyObject_HasAttrString(value, "keys") ? core_encoder_collect_pairs(e, value) : NULL;
+    if (dict == NULL)
+        return core_refuse(e, node, value, at, NULL);
+    r = encode_dict(e, node, dict, at);
     Py_DECREF(dict);
     return r;
 }

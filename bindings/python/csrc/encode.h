@@ -39,4 +39,7 @@ int core_encoder_look(core_encoder *e);
 /* The list that an iterable gives, bounded by what fits a frame. New reference. */
 PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable);
 
+/* The dict of a mapping that is none, in the same bounds. New reference. */
+PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping);
+
 #endif

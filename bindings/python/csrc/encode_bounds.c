@@ -49,3 +49,27 @@ PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable)
         Py_CLEAR(list);
     return list;
 }
+
+static int collect_pair(core_encoder *e, PyObject *mapping, PyObject *key, PyObject *dict)
+{
+    PyObject *value = PyObject_GetItem(mapping, key);
+    int r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
+
+    Py_XDECREF(value);
+    return r == 0 ? core_encoder_look(e) : -1;
+}
+
+PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping)
+{
+    PyObject *keys = PyObject_CallMethod(mapping, "keys", NULL);
+    PyObject *list = keys == NULL ? NULL : core_encoder_collect(e, keys);
+    PyObject *dict = list == NULL ? NULL : PyDict_New();
+    Py_ssize_t i;
+
+    for (i = 0; dict != NULL && i < PyList_Size(list); i++)
+        if (collect_pair(e, mapping, PyList_GetItem(list, i), dict) < 0)
+            Py_CLEAR(dict);
+    Py_XDECREF(keys);
+    Py_XDECREF(list);
+    return dict;
+}

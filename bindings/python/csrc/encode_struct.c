@@ -58,17 +58,13 @@ static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *d
 /* A dict of what is a mapping of another class. New reference; NULL without an exception: it is none. */
 static PyObject *dict_of(core_encoder *e, PyObject *value)
 {
-    PyObject *type = (PyObject *)Py_TYPE(value), *dict;
+    PyObject *type = (PyObject *)Py_TYPE(value);
 
     if (PyDict_Check(value))
         return Py_NewRef(value);
     if (!PyObject_HasAttrString(type, "keys") || !PyObject_HasAttrString(type, "__getitem__"))
         return NULL;
-    if (core_encoder_look(e) < 0 || (dict = PyDict_New()) == NULL)
-        return NULL;
-    if (PyDict_Update(dict, value) < 0)
-        Py_CLEAR(dict);
-    return dict;
+    return core_encoder_collect_pairs(e, value);
 }
 
 static int collect_keys(const core_struct *structure, PyObject *dict, PyObject **fields,

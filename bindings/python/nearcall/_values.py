@@ -122,4 +122,4 @@ def _is_exact(value: Any, real: float) -> bool:
     fractions = sys.modules.get("fractions")
     if fractions is not None and isinstance(value, fractions.Fraction):
         return bool(value == real)
-    return not _is_numpy(value) or bool(value == real)
+    return not (_is_numpy(value) or isinstance(value, int)) or bool(value == real)

@@ -206,6 +206,27 @@ def iterable_without_end(client: Client) -> None:
     assert time.monotonic() - start < 20
 
 
+def mapping_without_end(client: Client) -> None:
+    class Endless:
+        def __init__(self, pause: float, most: int) -> None:
+            self.pause, self.most = pause, most
+
+        def keys(self) -> Iterator[str]:
+            for number in itertools.count():
+                assert number < self.most, "nobody has looked at the time"
+                time.sleep(self.pause)
+                yield str(number)
+
+        def __getitem__(self, name: str) -> Any:
+            return "Ann"
+
+    for pause, most in ((0, 5_000_000), (0.01, 500)):
+        refused(
+            lambda pause=pause, most=most: client.call("greet", Endless(pause, most), timeout=0.3),
+            nearcall.DeadlineExceeded,
+        )
+
+
 def code_that_takes_its_time(client: Client) -> None:
     start = time.monotonic()
     slow = [Acting(lambda: time.sleep(0.05)) for _ in range(1000)]
@@ -397,7 +418,7 @@ ATTACKS: list[Attack] = [
     attributes_without_end, value_of_ever_more_parts, iterable_without_end, code_that_takes_its_time,
     time_of_arguments_counts, arguments_that_call_the_same_client, arguments_that_close_the_client, buffer_that_changes,
     errors_that_are_raised, texts_of_errors_that_act, times_that_lie, numbers_that_lie, iterables_that_act,
-    collections_during_decoding, values_of_a_call_that_is_dropped,
+    mapping_without_end, collections_during_decoding, values_of_a_call_that_is_dropped,
 ]  # fmt: skip
 
 

@@ -116,6 +116,8 @@ def test_float_likes(client: Client) -> None:
     assert kinds(client, f32=0.1)[5] == struct.unpack("f", struct.pack("f", 0.1))[0]
     refused(client, "beyond the range of float32", f32=1e39)
     refused(client, "takes float64, got int", f64=10**400)
+    for number in (2**53 + 1, -(2**53) - 1, 10**23):
+        refused(client, "takes float64, got int; .*digits", f64=number)
     for value in ("1.0", "1e400", "inf", None, b"1", [1.0]):
         refused(client, "takes float64", f64=value)
 
