@@ -19,7 +19,7 @@ import (
 func (p *place) expectStays(test func()) {
 	p.t.Helper()
 	p.run("say")
-	before := p.waitIdle()
+	before := p.waitRuns(1)
 	test()
 	if after := p.waitIdle(); after.PID != before.PID {
 		p.t.Errorf("the resident is %d, and it was %d", after.PID, before.PID)
@@ -60,7 +60,7 @@ func TestExitOfTheProcess(t *testing.T) {
 	})
 	eachKind(t, concurrent, func(t *testing.T, p *place) {
 		p.run("say")
-		before := p.waitIdle()
+		before := p.waitRuns(1)
 		for _, arguments := range [][]string{{"exit", "7"}, {"deep"}, {"signal", "9"}} {
 			r := p.run(arguments...)
 			if r.code != 125 || !strings.Contains(r.errors, "nearcall-run: ") {

@@ -151,7 +151,7 @@ func TestNohup(t *testing.T) {
 func TestMissingStreams(t *testing.T) {
 	eachKind(t, all, func(t *testing.T, p *place) {
 		p.run("say")
-		before := p.waitIdle()
+		before := p.waitRuns(1)
 		r := p.shell(`$run leave 4 <&-; echo $?; $run leave 5 >&-; echo $?; $run leave 6 2>&-; echo $?; $run report 7 <&-; echo $?`)
 		plain := p.shell(`$run leave 4 <&-; echo $?; $run leave 5 >&-; echo $?; $run leave 6 2>&-; echo $?; $run report 7 <&-; echo $?`, "NEARCALL_NO_RESIDENT=1")
 		if strip(r.output) != strip(plain.output) || !strings.HasPrefix(r.output, "4\n5\n6\n") {
