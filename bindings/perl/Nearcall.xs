@@ -360,10 +360,10 @@ _open(SV *class, SV *address, IV fd, U32 mode, U32 window, U32 prefix_bytes_max,
     options.peer_user_ids = (const uint32_t *)SvPV_nolen(users);
     options.peer_user_ids_count = (uint32_t)(SvCUR(users) / sizeof(uint32_t));
     RETVAL = sv_2mortal(ncp_handoff_new(aTHX_ gv_stashsv(class, GV_ADD), &handoff));
-    ncp_handoff_check(aTHX_ handoff,
-                      SvOK(address)
-                          ? nearcall_handoff_listen(&handoff->handle, SvPV_nolen(address), &options)
-                          : nearcall_handoff_listen_fd(&handoff->handle, (int)fd, &options));
+    ncp_handoff_opened(aTHX_ handoff,
+                       SvOK(address)
+                           ? nearcall_handoff_listen(&handoff->handle, SvPV_nolen(address), &options)
+                           : nearcall_handoff_listen_fd(&handoff->handle, (int)fd, &options));
     SvREFCNT_inc_simple_void_NN(RETVAL);
   OUTPUT:
     RETVAL

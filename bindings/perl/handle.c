@@ -40,9 +40,32 @@ static void opening_free(ncp_opening *opening)
     Safefree(opening);
 }
 
+static int has_pending_signal(void *interpreter)
+{
+    dTHXa(interpreter);
+
+    PERL_UNUSED_VAR(interpreter);
+    return PL_sig_pending != 0;
+}
+
+void *ncp_signal_check(pTHX_ int (**ret_check)(void *))
+{
+    *ret_check = has_pending_signal;
+#ifdef MULTIPLICITY
+    return aTHX;
+#else
+    return NULL;
+#endif
+}
+
 static void open_client(pTHX_ ncp_handle *handle)
 {
+    int (*check)(void *);
+    void *argument = ncp_signal_check(aTHX_ &check);
     int r = nearcall_open(&handle->client, handle->opening->address, &handle->opening->options);
+
+    if (r == NEARCALL_OK)
+        r = nearcall_interruptible_check(handle->client, check, argument);
 
     if (!handle->functions)
         handle->functions = newHV();

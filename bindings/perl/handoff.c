@@ -100,6 +100,17 @@ static HV *describe(pTHX_ const nearcall_handoff_item *item)
     return what;
 }
 
+/* From here on the handle's waits end for signals that came just before. */
+void ncp_handoff_opened(pTHX_ const ncp_handoff *self, int r)
+{
+    int (*check)(void *);
+    void *argument = ncp_signal_check(aTHX_ &check);
+
+    if (r == NEARCALL_OK)
+        r = nearcall_handoff_interruptible_check(self->handle, check, argument);
+    ncp_handoff_check(aTHX_ self, r);
+}
+
 HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms)
 {
     nearcall_handoff_item item;

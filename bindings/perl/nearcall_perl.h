@@ -170,6 +170,9 @@ ncp_handle *ncp_handle_new(pTHX);
 /* Keeps what the handle is opened with, and opens it; throws what fails. */
 void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearcall_options *options);
 
+/* What tells the library that a handler of this interpreter waits to be run. */
+void *ncp_signal_check(pTHX_ int (**ret_check)(void *));
+
 /* Replaces what another owner's copy points to by copies. */
 void ncp_opening_own(pTHX_ ncp_opening *opening);
 void ncp_handle_release(pTHX_ ncp_handle *handle);
@@ -380,6 +383,7 @@ SV *ncp_handoff_new(pTHX_ HV *stash, ncp_handoff **ret_handoff);
 ncp_handoff *ncp_handoff_of(pTHX_ SV *object);
 nearcall_handoff *ncp_handoff_handle(pTHX_ const ncp_handoff *self);
 void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r);
+void ncp_handoff_opened(pTHX_ const ncp_handoff *self, int r);
 void ncp_handoff_close(ncp_handoff *self);
 
 /* Accepts, and runs the handlers of a signal that ends the wait. NULL, with $! set: nothing

@@ -190,6 +190,11 @@ const (
 	// takes.
 	SocketLookUs = 100
 
+	// SignalLookMs (ms): how long a wait sleeps before its program is asked again
+	// whether a signal has come. Why: nobody notices it, and waking for it takes a
+	// few thousandths of a processor at most.
+	SignalLookMs = 20
+
 	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less
 	// where a sleep and a wake cost less. Why: spinning longer than sleeping and
 	// waking cost never pays twice its price.

@@ -196,8 +196,9 @@ typedef uint64_t nearcall_call_id;
 
 enum {
     /* Return NEARCALL_E_INTERRUPTED when a signal arrives during a wait, so
-     * that the caller can run its handlers; see nearcall_resume(). Without it
-     * signals are waited through. */
+     * that the caller can run its handlers; see nearcall_resume(). One that arrives
+     * just before the wait ends it only by nearcall_interruptible_check(), or
+     * nearcall_wake(). Without the flag signals are waited through. */
     NEARCALL_INTERRUPTIBLE = 1,
     /* Accept addresses in the abstract namespace ("unix:@name"). Any user of
      * the machine can take such a name, so they are refused unless asked for. */
@@ -269,6 +270,14 @@ NEARCALL_API void nearcall_close(nearcall_client *client);
  * library was loaded get that flag; a program that installs others later, and cannot
  * give it to them, blocks, for the price of two system calls a call. */
 NEARCALL_API void nearcall_block_signals(nearcall_client *client, int block);
+
+/* With NEARCALL_INTERRUPTIBLE: a signal that arrives after the program has looked for one,
+ * and before the wait sleeps, wakes nobody. So check is asked for it before each sleep, and
+ * every 20 ms meanwhile; where it returns another number than 0, as a flag that handlers set,
+ * the wait returns NEARCALL_E_INTERRUPTED. It runs in the thread that waits, must be quick, and
+ * must not use the handle. Who clears the flag does so before the wait goes on. NULL: nobody is asked. */
+NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
+                                              void *argument);
 
 /* Connects now if not connected. Optional; useful to check an address early.
  * With NEARCALL_NONBLOCKING it starts connecting and returns

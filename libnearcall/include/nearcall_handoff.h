@@ -81,7 +81,8 @@ enum {
 
 enum {
     /* Return NEARCALL_E_INTERRUPTED when a signal arrives while
-     * nearcall_handoff_accept() or nearcall_handoff_wait() waits. */
+     * nearcall_handoff_accept() or nearcall_handoff_wait() waits; one that arrives just
+     * before ends them only by nearcall_handoff_interruptible_check(). */
     NEARCALL_HANDOFF_INTERRUPTIBLE = 1,
     /* Descriptors that are accepted do not block. Without it they do. */
     NEARCALL_HANDOFF_NONBLOCKING = 2,
@@ -162,6 +163,10 @@ typedef struct nearcall_handoff_item {
     const uint8_t *message; /* whatever the two programs agreed on */
     size_t message_bytes;
 } nearcall_handoff_item;
+
+/* With NEARCALL_HANDOFF_INTERRUPTIBLE: what nearcall_interruptible_check() is for calls. */
+NEARCALL_API int nearcall_handoff_interruptible_check(nearcall_handoff *handoff,
+                                                      int (*check)(void *argument), void *argument);
 
 /* Waits until something can be accepted or refused: NEARCALL_OK. Otherwise NEARCALL_E_AGAIN
  * (timeout_ms was 0), NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_E_INTERRUPTED, or, when nothing

@@ -195,6 +195,26 @@ void nc_call_begin_again(struct nc_call *call)
     call->state = NC_CALL_PENDING;
 }
 
+static bool may_be_sent_again(const struct nc_call *call)
+{
+    return call->synchronous && call->retryable;
+}
+
+/* lost_text is about to say what became of another connection. A call that has ended needs
+ * its payload no longer, unless its waiter sends it once more and learns of that instead. */
+void nc_calls_keep_what(nearcall_client *client)
+{
+    const char *text = client->lost_text;
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(call))
+            continue;
+        nc_buffer_free(&call->store);
+        call->what = nc_buffer_append(&call->store, text, strlen(text) + 1) == 0
+                         ? (const char *)call->store.data
+                         : "the connection was lost; no memory was left to keep why";
+    }
+}
+
 void nc_call_free(nearcall_client *client, struct nc_call *call)
 {
     nearcall_function *function = call->function;

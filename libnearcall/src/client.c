@@ -289,6 +289,21 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     return r;
 }
 
+NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
+                                              void *argument)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    if (!(client->options.flags & NEARCALL_INTERRUPTIBLE))
+        return nc_leave(client, nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                                        "signals do not end the waits of this handle: it was opened "
+                                        "without NEARCALL_INTERRUPTIBLE"));
+    client->interrupt_check = check;
+    client->interrupt_argument = argument;
+    return nc_leave(client, NEARCALL_OK);
+}
+
 /* ---- Closing ---- */
 
 NEARCALL_API void nearcall_close(nearcall_client *client)

@@ -296,7 +296,10 @@ struct nearcall_client {
     struct nc_files *lent_files; /* that came with the reply the user reads now */
     struct nc_writer request;
     struct nc_error error;
+    int (*interrupt_check)(void *argument); /* NULL: nobody is asked */
+    void *interrupt_argument;
     int lost_code; /* positive: why the last connection ended */
+    int lost_outcome; /* of what waited for it: not executed if it never stood */
     char lost_text[NC_LOST_TEXT_BYTES];
     nearcall_function *functions[NC_FUNCTION_BUCKETS];
     nearcall_function *last_function; /* the one that was looked up last, or NULL */
@@ -465,6 +468,7 @@ void nc_call_leave_queue(struct nc_call *call);
 void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
                     const char *what);
 void nc_call_begin_again(struct nc_call *call);
+void nc_calls_keep_what(nearcall_client *client);
 void nc_calls_after_busy_fork(nearcall_client *client);
 static inline bool nc_call_is_on_connection(const struct nc_call *call)
 {

@@ -76,10 +76,12 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
 {
     bool before_welcome = client->connection.state != NC_READY;
     va_list arguments;
+    nc_calls_keep_what(client);
     va_start(arguments, format);
     vsnprintf(client->lost_text, sizeof(client->lost_text), format, arguments);
     va_end(arguments);
     client->lost_code = loss->code;
+    client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
     nc_calls_lose(client, loss, before_welcome);
     nc_connection_close(client);
 }

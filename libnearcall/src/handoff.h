@@ -110,6 +110,8 @@ struct nearcall_handoff {
     bool bell_rings;
     int64_t now_ns;
     uint32_t flags;
+    int (*interrupt_check)(void *argument); /* NULL: nobody is asked */
+    void *interrupt_argument;
     uint32_t mode;
     uint32_t takes;
     uint32_t window;

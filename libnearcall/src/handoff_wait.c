@@ -140,6 +140,17 @@ static int look(nearcall_handoff *handoff)
     return r < 0 ? r : NEARCALL_OK;
 }
 
+/* Asks whether a signal came that the sleep would not notice, and sleeps until it is time to
+ * ask again (see wait.c). */
+static int wait_once(nearcall_handoff *handoff, int64_t until_ns)
+{
+    if (!handoff->interrupt_check)
+        return nc_handoff_pump(handoff, until_ns);
+    if (handoff->interrupt_check(handoff->interrupt_argument) != 0)
+        return NEARCALL_E_INTERRUPTED;
+    return nc_handoff_pump(handoff, nc_earlier(until_ns, nc_after_ms(handoff->now_ns, NC_SIGNAL_LOOK_MS)));
+}
+
 static int wait_for_arrival(nearcall_handoff *handoff, int64_t timeout_ms)
 {
     int64_t until_ns = deadline_of(handoff, timeout_ms);
@@ -159,8 +170,24 @@ static int wait_for_arrival(nearcall_handoff *handoff, int64_t timeout_ms)
                        ? NEARCALL_E_AGAIN
                        : nc_handoff_fail(handoff, NEARCALL_E_DEADLINE_EXCEEDED,
                                          "nothing was given within %lld ms", (long long)timeout_ms);
-        r = nc_handoff_pump(handoff, until_ns);
+        r = wait_once(handoff, until_ns);
     }
+}
+
+NEARCALL_API int nearcall_handoff_interruptible_check(nearcall_handoff *handoff,
+                                                      int (*check)(void *argument), void *argument)
+{
+    int r = nc_handoff_enter(handoff);
+    if (r < 0)
+        return r;
+    if (!(handoff->flags & NEARCALL_HANDOFF_INTERRUPTIBLE))
+        return nc_handoff_leave(handoff,
+                                nc_handoff_fail(handoff, NEARCALL_E_MISUSE,
+                                                "signals do not end the waits of this handle: it was made "
+                                                "without NEARCALL_HANDOFF_INTERRUPTIBLE"));
+    handoff->interrupt_check = check;
+    handoff->interrupt_argument = argument;
+    return nc_handoff_leave(handoff, NEARCALL_OK);
 }
 
 NEARCALL_API int nearcall_handoff_wait(nearcall_handoff *handoff, int64_t timeout_ms)

@@ -134,6 +134,9 @@
 /* us: how often a side that its ring keeps busy looks at its socket. */
 #define NC_SOCKET_LOOK_US 100
 
+/* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
+#define NC_SIGNAL_LOOK_MS 20
+
 /* us: how long a side looks at its ring before it sleeps; less where a sleep and a wake cost less. */
 #define NC_SPIN_US_MAX 50
 #define NC_SPIN_US_MAX_CEILING 1000

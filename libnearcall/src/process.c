@@ -130,10 +130,12 @@ static int process(nearcall_client *client)
     client->lost_code = 0;
     make_progress(client);
     nc_call_expire_all(client);
-    int lost_code = client->lost_code;
+    int r = client->lost_code ? nc_fail(client, -client->lost_code, client->lost_outcome, "%s",
+                                        client->lost_text)
+                              : NEARCALL_OK;
     connect_for_pending(client);
-    if (lost_code)
-        return nc_fail(client, -lost_code, NEARCALL_OUTCOME_UNKNOWN, "%s", client->lost_text);
+    if (r < 0)
+        return r;
     client->calls.unreported = false;
     return (int)client->calls.finished.count;
 }

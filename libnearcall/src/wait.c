@@ -14,6 +14,7 @@
 /* How often a spinner looks at the ring between two looks at the clock: some us. */
 #define LOOKS_AT_ONCE 64
 #define SOCKET_LOOK_NS (NC_SOCKET_LOOK_US * 1000LL)
+#define SIGNAL_LOOK_NS (NC_SIGNAL_LOOK_MS * NC_NS_PER_MS)
 
 /* Whether SO_RCVTIMEO as it stands wakes us in time, and not too often. A timeout
  * that is shorter than what remains costs one more look at the clock; one that is
@@ -57,6 +58,19 @@ static int interrupted(nearcall_client *client)
     if (nc_forked_inside(client))
         return NEARCALL_OK;
     return client->options.flags & NEARCALL_INTERRUPTIBLE ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
+}
+
+/* Whether a signal came that the sleep to come would not notice, since its handler has run. */
+static bool has_come(const nearcall_client *client)
+{
+    return client->interrupt_check && client->interrupt_check(client->interrupt_argument) != 0;
+}
+
+/* Between the question and the sleep one may come all the same: it is asked again soon. To
+ * block signals meanwhile would send those of the process to another thread, and wake nobody. */
+static int64_t until_asked(const nearcall_client *client, int64_t until_ns)
+{
+    return client->interrupt_check ? nc_earlier(until_ns, client->now_ns + SIGNAL_LOOK_NS) : until_ns;
 }
 
 /* The hot path: one recv() that ends by the deadline. */
@@ -113,6 +127,11 @@ static int wait_for_socket(nearcall_client *client, int64_t until_ns)
 {
     if (!nc_connection_is_ours(client))
         return NEARCALL_OK;
+    if (until_ns > client->now_ns) {
+        if (has_come(client))
+            return interrupted(client);
+        until_ns = until_asked(client, until_ns);
+    }
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
 }
@@ -307,7 +326,9 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
 int nc_pause(nearcall_client *client, int64_t until_ns)
 {
     struct pollfd wake = {client->watch.wake_fd, POLLIN, 0};
-    int64_t remaining_ns = until_ns - client->now_ns;
+    if (has_come(client))
+        return interrupted(client);
+    int64_t remaining_ns = until_asked(client, until_ns) - client->now_ns;
     struct timespec timeout = nc_timespec(remaining_ns);
     int r = remaining_ns > 0 ? ppoll(&wake, 1, &timeout, NULL) : 0;
     int error = errno;

@@ -50,6 +50,7 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_wake(NULL));
     MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));
     MISUSE(nearcall_put_check(NULL));
+    MISUSE(nearcall_interruptible_check(NULL, NULL, NULL));
     nearcall_close(NULL);
     nearcall_disconnect(NULL);
     nearcall_block_signals(NULL, 1);
@@ -154,6 +155,7 @@ static void handing_off_nothing(void)
     MISUSE(nearcall_handoff_listen_fd(NULL, 0, NULL));
     MISUSE(nearcall_handoff_connect(NULL, "unix:/x", NULL, 0));
     MISUSE(nearcall_handoff_wait(NULL, 0));
+    MISUSE(nearcall_handoff_interruptible_check(NULL, NULL, NULL));
     MISUSE(nearcall_handoff_accept(NULL, 0, &item));
     MISUSE(nearcall_handoff_refuse(NULL, 1, NULL));
     MISUSE(nearcall_handoff_drain(NULL, NULL));

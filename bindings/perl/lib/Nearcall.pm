@@ -482,8 +482,8 @@ a plain string.
 
 =head1 SIGNALS
 
-Perl runs the program's signal handlers while a call waits, and the call goes on with the
-deadline it had. A handler may die, as in the usual
+Perl runs the program's signal handlers while a call waits, also for a signal that came just
+before (20 ms later at most), and the call goes on with the deadline it had. A handler may die, as in the usual
 
     my $result = eval {
         local $SIG{ALRM} = sub { die "too late\n" };

@@ -26,6 +26,24 @@ subtest 'a handler runs while a call waits' => sub {
     cmp_ok( $handled - $began, '<', 1.9, 'before the call was over' );
 };
 
+subtest 'a signal that comes just before the wait is not missed' => sub {
+    my $noticed = 0;
+    my $slow    = $go->with( timeout => 2 );
+    local $SIG{ALRM} = sub { die "noticed\n" };
+    $go->sleep(0);
+    for my $after_us ( 1 .. 300 ) {
+        my $began = time;
+        my $error = error_of {
+            ualarm($after_us);
+            die error_of { $slow->sleep(60_000) };
+        };
+        $noticed++ if "$error" eq "noticed\n" && time - $began < 1;
+        last if $after_us - $noticed > 10;
+    }
+    is( $noticed, 300, 'all were noticed at once' );
+    is( $go->one, 1, 'the handle can be used' );
+};
+
 subtest 'many signals' => sub {
     my $handled = 0;
     local $SIG{ALRM} = sub { $handled++ };

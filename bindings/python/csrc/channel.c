@@ -144,6 +144,8 @@ static int open_handle(core_pool *pool, core_channel *channel)
 {
     int r = nearcall_open(&channel->handle, pool->address, &pool->options);
 
+    if (r == NEARCALL_OK && pool->options.flags & NEARCALL_INTERRUPTIBLE)
+        r = core_notice_signals(channel);
     if (r == NEARCALL_OK)
         return 0;
     core_raise(pool->state, channel->handle, r);

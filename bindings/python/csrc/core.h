@@ -118,6 +118,7 @@ typedef struct core_channel {
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
     unsigned long holder;          /* the thread that does */
     unsigned long owner;           /* the thread that began the calls in flight */
+    int64_t signals_ms;            /* when a wait was last left to look for signals */
     Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
     Py_ssize_t index;
     nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */
@@ -160,6 +161,8 @@ void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_
 /* Blocking functions of libnearcall with the GIL released and signal handlers
  * run. They return what libnearcall does, or CORE_RAISED with an exception set. */
 #define CORE_RAISED 1
+/* Makes the channel's waits notice signals that come just before them. */
+int core_notice_signals(core_channel *channel);
 int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
                    int64_t timeout_ms, nearcall_function **ret_function);
 int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,

@@ -16,4 +16,7 @@
 #define NC_ATTEMPTS_MAX 3
 #define NC_ATTEMPTS_MAX_CEILING 16
 
+/* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
+#define NC_SIGNAL_LOOK_MS 20
+
 #endif

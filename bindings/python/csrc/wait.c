@@ -2,8 +2,12 @@
  * ends the wait, its Python handler runs, and the wait goes on. */
 #include "core.h"
 
+#include "limits_gen.h"
+
 #include <math.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MILLISECONDS_PER_SECOND 1000
 #define NANOSECONDS_PER_MILLISECOND 1000000
@@ -53,6 +57,30 @@ int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
     return 0;
 }
 
+/* The interpreter does not say, without its lock, whether a signal has come. So now and
+ * then the wait is left to look, in the thread that handlers run in. */
+static int is_time_to_look(void *argument)
+{
+    core_channel *channel = argument;
+    int64_t now_ms = core_monotonic_ms();
+
+    if (now_ms - channel->signals_ms < NC_SIGNAL_LOOK_MS / 2)
+        return 0;
+    channel->signals_ms = now_ms;
+    return syscall(SYS_gettid) == getpid();
+}
+
+int core_notice_signals(core_channel *channel)
+{
+    return nearcall_interruptible_check(channel->handle, is_time_to_look, channel);
+}
+
+/* What begins anew when it is interrupted is so by signals alone. */
+static void look_for_signals(core_channel *channel, int wanted)
+{
+    (void)nearcall_interruptible_check(channel->handle, wanted ? is_time_to_look : NULL, channel);
+}
+
 /* Goes on with an interrupted function until it has another result. */
 static int resume(core_channel *channel, int r, nearcall_reply *ret_reply)
 {
@@ -83,8 +111,8 @@ int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
     return r;
 }
 
-int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
-                      const char *description, int64_t timeout_ms)
+static int compare(core_channel *channel, nearcall_function *function, const char *hash,
+                   const char *description, int64_t timeout_ms)
 {
     int64_t started_ms = core_monotonic_ms();
     int r;
@@ -99,6 +127,17 @@ int core_wait_compare(core_channel *channel, nearcall_function *function, const 
         if (PyErr_CheckSignals() < 0)
             return CORE_RAISED;
     }
+}
+
+int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
+                      const char *description, int64_t timeout_ms)
+{
+    int r;
+
+    look_for_signals(channel, 0);
+    r = compare(channel, function, hash, description, timeout_ms);
+    look_for_signals(channel, 1);
+    return r;
 }
 
 int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply)
@@ -141,19 +180,23 @@ int core_wait_connect(core_channel *channel, int64_t timeout_ms)
 
 int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns)
 {
-    int64_t started_ms = core_monotonic_ms();
-    int r;
+    int64_t began_ms = core_monotonic_ms(), started_ms;
+    int r = core_wait_connect(channel, timeout_ms);
 
-    for (;;) {
-        Py_BEGIN_ALLOW_THREADS
-        r = nearcall_ping(channel->handle, core_milliseconds_left(timeout_ms, started_ms),
-                          ret_round_trip_ns);
-        Py_END_ALLOW_THREADS
-        if (r != NEARCALL_E_INTERRUPTED)
-            return r;
-        if (PyErr_CheckSignals() < 0)
-            return CORE_RAISED;
-    }
+    if (r != NEARCALL_OK)
+        return r;
+    started_ms = channel->signals_ms = core_monotonic_ms();
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_ping(channel->handle, core_milliseconds_left(timeout_ms, began_ms),
+                      ret_round_trip_ns);
+    Py_END_ALLOW_THREADS
+    if (r != NEARCALL_E_INTERRUPTED)
+        return r;
+    /* Of a ping that was resumed the library does not say how long it took. */
+    r = resume(channel, r, NULL);
+    *ret_round_trip_ns =
+        (uint64_t)(core_monotonic_ms() - started_ms) * NANOSECONDS_PER_MILLISECOND;
+    return r;
 }
 
 /* A signal that comes while connecting leaves the request in its buffer, unsent. */

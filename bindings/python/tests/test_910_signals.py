@@ -57,15 +57,51 @@ def test_handlers_run_during_a_call(client: Client, on_alarm: Any, use: str) -> 
     assert 1.99 < time.monotonic() - start < 10
 
 
+class Alarm(Exception):
+    pass
+
+
+def raise_alarm() -> None:
+    raise Alarm
+
+
+def sleep_with_alarm(client: Client, after_us: int) -> None:
+    signal.setitimer(signal.ITIMER_REAL, after_us / 1e6)
+    client.sleep(60_000, timeout=2)
+
+
+def test_signal_just_before_the_wait_is_not_missed(client: Client, on_alarm: Any) -> None:
+    on_alarm(raise_alarm)
+    client.one()
+    missed = []
+    for after_us in range(1, 301):
+        start = time.monotonic()
+        with pytest.raises(Alarm):
+            sleep_with_alarm(client, after_us)
+        if time.monotonic() - start > 1:
+            missed.append(after_us)
+        assert len(missed) < 10
+    assert missed == []
+    assert client.ack(2, 3) == 9
+
+
+def test_looking_for_signals_begins_nothing_anew(own_server: Server) -> None:
+    with Client(own_server.address) as client:
+        client.one()
+        own_server.pause()
+        resume = threading.Timer(0.5, own_server.resume)
+        resume.start()
+        start = time.monotonic()
+        round_trip = client.ping()
+        took = time.monotonic() - start
+        resume.join()
+        assert 0.3 < round_trip < took + 0.01
+        assert client.ping() < round_trip
+
+
 @pytest.mark.parametrize("use", USES)
 def test_handler_that_raises_ends_the_call(client: Client, on_alarm: Any, use: str) -> None:
-    class Alarm(Exception):
-        pass
-
-    def ring() -> None:
-        raise Alarm
-
-    on_alarm(ring)
+    on_alarm(raise_alarm)
     client.one()
     for _ in range(3):
         start = time.monotonic()
