@@ -56,8 +56,8 @@ func (c *connection) handshake() error {
 			c.in.advance(n)
 			break
 		}
-		if err := c.makeRoom(wire.HelloBytesMax); err != nil {
-			return err
+		if !c.in.makeRoom(wire.HelloBytesMax) {
+			return c.refuse(c.user.input.refusal())
 		}
 		if err := c.in.fill(c.conn); err != nil {
 			return err

@@ -169,6 +169,12 @@ func (c *caller) simpleOn(conn net.Conn, request string) (answer simpleAnswer) {
 	if _, err := conn.Write(simpleRequest(request)); err != nil {
 		c.t.Fatal(err)
 	}
+	return c.simpleAnswer(conn)
+}
+
+// simpleAnswer reads an answer.
+func (c *caller) simpleAnswer(conn net.Conn) (answer simpleAnswer) {
+	c.t.Helper()
 	var header [4]byte
 	if _, err := io.ReadFull(conn, header[:]); err != nil {
 		c.t.Fatal(err)

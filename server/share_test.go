@@ -136,3 +136,21 @@ func TestLoopbackIsOneAccount(t *testing.T) {
 		t.Errorf("a third connection: %+v", answer)
 	}
 }
+
+// TestHelloIsRefusedForWantOfRoom: and told why.
+func TestHelloIsRefusedForWantOfRoom(t *testing.T) {
+	const room, pieceBytes = wire.FrameBytesFloor, 3000
+	s := newServer(t, server.WithInputBytes(1<<30, room))
+	register(t, s, "length", func([]byte) int { return 0 })
+	path := start(t, s)
+	callers := connectMany(t, path, room/pieceBytes)
+	for i, c := range callers {
+		c.send(unfinished(1, "length", pieceBytes))
+		waitFor(t, "the piece to come", func() bool { return s.Statistics().InputBytes >= int64(min((i+1)*pieceBytes, room-4*pieceBytes)) })
+	}
+	late := dial(t, path)
+	late.greet(longHello())
+	if late.welcome.Status != uint16(status.ResourceExhausted) || !strings.Contains(late.welcome.Refusal, "WithInputBytes") {
+		t.Errorf("welcome with status %d: %s", late.welcome.Status, late.welcome.Refusal)
+	}
+}

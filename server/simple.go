@@ -54,12 +54,12 @@ func (c *connection) serveSimple() {
 			c.user.input.giveBack(int64(simpleHeaderBytes + len(message)))
 		}
 	}()
-	err := c.readSimple(requests)
+	err := c.readSimple(requests, cancel)
 	if c.hungUp(err) {
 		cancel(err)
 	}
 	requests.close()
-	<-answered
+	c.awaitOrHangUp(answered, cancel)
 	var refusal *status.Error
 	if errors.As(err, &refusal) {
 		c.answerSimple(nil, refusal)
@@ -67,21 +67,56 @@ func (c *connection) serveSimple() {
 }
 
 // hungUp reports whether the caller is gone, as opposed to having only ended
-// its own direction, as `printf ... | socat` does, or to the server draining.
+// its own direction, as `printf ... | socat` does, to having sent what is refused, or to
+// the server draining.
 func (c *connection) hungUp(err error) bool {
-	if !errors.Is(err, io.EOF) {
+	var refusal *status.Error
+	if !errors.Is(err, io.EOF) && !errors.As(err, &refusal) {
 		return !(c.draining.Load() && isTimeout(err))
 	}
+	return c.isLeft()
+}
+
+// isLeft reports whether the caller has closed its socket, where that can be told.
+func (c *connection) isLeft() bool {
 	socket, ok := c.conn.(interface{ HungUp() bool })
 	return ok && socket.HungUp()
 }
 
+// hangUpPoll is how often it is asked for while nothing is read.
+const hangUpPoll = 50 * time.Millisecond
+
+// awaitOrHangUp waits for done, and meanwhile looks after a caller of whom nothing is
+// read: cancel is called when it hangs up.
+func (c *connection) awaitOrHangUp(done <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(hangUpPoll)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+			if c.isLeft() {
+				cancel(io.EOF)
+			}
+		}
+	}
+}
+
 // readSimple passes on every request until the caller ends or breaks the rules.
-func (c *connection) readSimple(requests *simpleQueue) error {
+func (c *connection) readSimple(requests *simpleQueue, cancel context.CancelCauseFunc) error {
 	for {
 		message, err := c.readSimpleMessage()
 		if err != nil {
 			return err
+		}
+		if !requests.hasRoom(message) {
+			room := make(chan struct{})
+			go func() {
+				defer close(room)
+				requests.awaitRoom(message)
+			}()
+			c.awaitOrHangUp(room, cancel)
 		}
 		requests.put(message)
 	}

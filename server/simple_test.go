@@ -2,9 +2,13 @@ package server_test
 
 import (
 	"context"
+	"errors"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -39,7 +43,7 @@ func TestSimpleMembersAreNamedExactly(t *testing.T) {
 
 // TestSimpleHangUpIsNoticed: behind any number of requests that wait.
 func TestSimpleHangUpIsNoticed(t *testing.T) {
-	for _, waiting := range []int{0, 1, 2, 3, 20} {
+	for _, waiting := range []int{0, 1, 2, 3, 20, 100} {
 		s, g := newServer(t), newGate()
 		ended := make(chan error, 1)
 		register(t, s, "wait", func(ctx context.Context) { g.started <- struct{}{}; <-ctx.Done(); ended <- ctx.Err() })
@@ -57,4 +61,30 @@ func TestSimpleHangUpIsNoticed(t *testing.T) {
 			t.Errorf("%d of %d requests ran after their caller had hung up", ran, waiting)
 		}
 	}
+}
+
+// TestSimpleRefusalCancelsNothing: requests in front of one that is refused for want of
+// room are answered.
+func TestSimpleRefusalCancelsNothing(t *testing.T) {
+	const room = 1 << 20
+	s, g := newServer(t, server.WithInputBytes(1<<30, room)), newGate()
+	register(t, s, "wait", g.waitOrEnd)
+	register(t, s, "length", func(text string) int { return len(text) })
+	c := dial(t, start(t, s))
+	c.send(simpleRequest(`{"f":"wait"}`))
+	<-g.started
+	c.send(simpleRequest(`{"f":"length","a":["abc"]}`))
+	// It is refused by its beginning, and the rest is not read.
+	c.conn.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+	if _, err := c.conn.Write(simpleRequest(`{"f":"length","a":["` + strings.Repeat("x", 2*room) + `"]}`)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("all of a request was read for which there is no room: %v", err)
+	}
+	close(g.release)
+	for i, want := range []bool{true, true, false} {
+		answer := c.simpleAnswer(c.conn)
+		if answer.OK != want || !want && (answer.Failure.Code != status.ResourceExhausted || answer.Failure.Outcome != "not executed") {
+			t.Errorf("answer %d: %+v", i, answer)
+		}
+	}
+	waitFor(t, "the connection to be closed", func() bool { return s.Statistics().Connections == 0 })
 }

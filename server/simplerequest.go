@@ -77,8 +77,7 @@ func (r *simpleRequest) readMembers(decoder *json.Decoder) error {
 }
 
 // simpleAheadMax is how many requests are read before those in front are answered; their
-// bytes are those of one frame at most. A caller that hangs up is noticed while it has
-// sent no more than that.
+// bytes are those of one frame at most.
 const simpleAheadMax = 64
 
 // A simpleQueue holds requests that were read and wait for their turn. One goroutine puts
@@ -100,13 +99,30 @@ func newSimpleQueue(bytesMax int) *simpleQueue {
 	return q
 }
 
-// put waits for room.
+// hasRoom reports whether a message can be put.
+func (q *simpleQueue) hasRoom(message []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.hasRoomLocked(message)
+}
+
+func (q *simpleQueue) hasRoomLocked(message []byte) bool {
+	return len(q.messages) == 0 || len(q.messages) < simpleAheadMax && q.bytes+len(message) <= q.bytesMax
+}
+
+// awaitRoom waits until a message can be put.
+func (q *simpleQueue) awaitRoom(message []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.hasRoomLocked(message) {
+		q.changed.Wait()
+	}
+}
+
+// put adds a message. Precondition: there is room for it.
 func (q *simpleQueue) put(message []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.messages) == simpleAheadMax || len(q.messages) > 0 && q.bytes+len(message) > q.bytesMax {
-		q.changed.Wait()
-	}
 	q.messages = append(q.messages, message)
 	q.bytes += len(message)
 	q.changed.Signal()
