@@ -21,6 +21,10 @@ const (
 	smallPart = 64
 )
 
+// apart keeps what every request reads, full above all, on other cache lines than what is
+// written with every reply that is counted.
+type apart [64]byte
+
 // A budget is how many bytes may be held for peers, of which each user has a share.
 type budget struct {
 	kind   string // "input" or "output", as the limits are called
@@ -29,9 +33,10 @@ type budget struct {
 
 	max, perUserMax         int64
 	ceiling, perUserCeiling int64
+	full                    atomic.Bool
+	_                       apart
 	held                    atomic.Int64
 	promised                atomic.Int64 // what of it is for replies of calls that have not returned
-	full                    atomic.Bool
 	queue                   queue
 }
 
@@ -41,9 +46,10 @@ type share struct {
 	budget *budget
 	// exempt is set for users that others must not be able to shut out.
 	exempt   bool
+	full     atomic.Bool
+	_        apart
 	held     atomic.Int64
 	promised atomic.Int64
-	full     atomic.Bool
 
 	// What waits for room, and the bytes of results that do: see queue.mu.
 	results  []*claim

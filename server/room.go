@@ -54,6 +54,11 @@ func (c *connection) drop() error {
 // room for it; c.frame then has the header only.
 func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
 	record, err := m.end.Take(m.record, c.server.config.frameBytesMax, m.grow)
+	// One that was lent is counted, whether or not there is a frame in it.
+	if cap(record) > cap(m.record) {
+		m.giveBackRecord()
+		m.record = record
+	}
 	if err != nil {
 		if errors.Is(err, sharedmemory.ErrNoRoom) {
 			_, err = m.parser.Skip(record, &c.frame)
@@ -62,10 +67,6 @@ func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
 	}
 	if record == nil {
 		return false, false, nil
-	}
-	if cap(record) > cap(m.record) {
-		m.giveBackRecord()
-		m.record = record
 	}
 	_, err = m.parser.Next(record, &c.frame)
 	return true, false, err

@@ -46,8 +46,8 @@ func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
 
 // take copies the next frame to the start of into, or of what grow returns where
 // into is too small, and returns it: header and body, as on a socket. It returns
-// nil when there is none, and the header with ErrNoRoom when grow returns nil. What it
-// returns is private; the peer cannot change it.
+// nil when there is none, and the header with ErrNoRoom when grow returns nil. What grow
+// returned is returned with any error. What it returns is private; the peer cannot change it.
 func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte) (frame []byte, err error) {
 	if !r.ready() {
 		return nil, nil
@@ -72,7 +72,7 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 	if err == ErrNoRoom {
 		bytes = 0
 	} else if err != nil {
-		return nil, err
+		return into[:0], err
 	}
 	r.seen++
 	r.taken.Store(r.seen)

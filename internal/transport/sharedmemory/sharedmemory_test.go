@@ -2,6 +2,7 @@ package sharedmemory_test
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -244,6 +245,26 @@ func memfd(t *testing.T, bytes int64) *os.File {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestFaultLosesNoBuffer: what was lent for a frame that cannot be read comes back.
+func TestFaultLosesNoBuffer(t *testing.T) {
+	const bytes = 100 << 10
+	caller, server := pair(t, testGeometry)
+	if !put(caller, 1, content(1, bytes)) {
+		t.Fatal("no room")
+	}
+	if err := server.HideArena(); err != nil {
+		t.Fatal(err)
+	}
+	var lent []byte
+	record, err := server.Take(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, func(n int) []byte {
+		lent = make([]byte, n)
+		return lent
+	})
+	if !errors.Is(err, sharedmemory.ErrFault) || lent == nil || cap(record) != cap(lent) {
+		t.Errorf("%d of %d bytes come back: %v", cap(record), cap(lent), err)
+	}
 }
 
 // TestCallerCannotWriteServerRegion: not by mapping it, nor by writing, nor by
