@@ -9,6 +9,9 @@
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
 
 /* A peer that goes on sending, or nests sockets in sockets, does not keep us longer. */
 #define MESSAGES_MAX 4096
@@ -20,8 +23,20 @@ static int set_passing(int socket, int passes)
     return setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &passes, sizeof(passes));
 }
 
+static void set_option(int socket, int option, int value)
+{
+    (void)setsockopt(socket, SOL_SOCKET, option, &value, sizeof(value));
+}
+
+/* An urgent byte that stays apart is thrown away, with its descriptors, by whoever reads on. */
+void nc_rights_expect(int socket)
+{
+    set_option(socket, SO_OOBINLINE, 1);
+}
+
 void nc_rights_refuse(int socket)
 {
+    nc_rights_expect(socket);
     (void)set_passing(socket, 0);
 }
 
@@ -59,14 +74,17 @@ static unsigned close_message(struct msghdr *message, int depth)
 static bool drain_message(int socket, size_t bytes_max, int depth)
 {
     char bytes[DRAIN_BYTES];
-    union nc_rights_room room;
+    union {
+        struct cmsghdr header;
+        char bytes[sizeof(union nc_rights_room) + CMSG_SPACE(sizeof(struct ucred))];
+    } room;
     struct iovec part = {bytes, bytes_max < sizeof(bytes) ? bytes_max : sizeof(bytes)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
                              .msg_controllen = sizeof(room.bytes)};
     ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return errno == EINTR;
-    return close_message(&message, depth) > 0 || got > 0;
+    return close_message(&message, depth) > 0 || got > 0 || CMSG_FIRSTHDR(&message);
 }
 
 /* One that listens has sockets in its queue, and those have queues. */
@@ -92,9 +110,25 @@ static void let_no_more_come(int socket)
     (void)shutdown(socket, SHUT_RD);
 }
 
+/* What else the sender lets the kernel tell would take the room of descriptors. Messages may
+ * be empty where they have ends: credentials tell them from the end of all. */
+static void prepare_draining(int socket)
+{
+    int type = SOCK_STREAM;
+    socklen_t bytes = sizeof(type);
+    (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &bytes);
+    nc_rights_expect(socket);
+    set_option(socket, SO_PASSCRED, type != SOCK_STREAM);
+    set_option(socket, SO_PASSSEC, 0);
+    set_option(socket, SO_PASSPIDFD, 0);
+    set_option(socket, SO_TIMESTAMP, 0);
+    set_option(socket, SO_RXQ_OVFL, 0);
+    let_no_more_come(socket);
+}
+
 static void drain(int socket, int depth)
 {
-    let_no_more_come(socket);
+    prepare_draining(socket);
     for (int i = 0; i < MESSAGES_MAX && drain_message(socket, DRAIN_BYTES, depth); i++)
         ;
     for (int i = 0; i < MESSAGES_MAX && drain_listener(socket, depth); i++)

@@ -28,6 +28,9 @@ static inline struct cmsghdr *nc_control_next(struct msghdr *message, struct cms
 }
 #pragma GCC diagnostic pop
 
+/* Before anything is read from a socket over which descriptors may come. */
+void nc_rights_expect(int socket);
+
 /* Kernels that do not know the option let descriptors come. */
 void nc_rights_refuse(int socket);
 void nc_rights_allow(int socket);

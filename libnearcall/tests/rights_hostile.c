@@ -12,7 +12,7 @@
 
 #define SO_PASSRIGHTS_NUMBER 83
 #define LINGER_S 15
-#define BOUND_MS 5000
+#define BOUND_MS 1500
 
 static bool kernel_is_old;
 
@@ -52,11 +52,11 @@ static int lingering(int *ret_peer)
 }
 
 /* False: the kernel has refused it to us. */
-static bool send_one(int to, int fd, const void *data, size_t bytes, int count)
+static bool send_some(int to, int fd, const void *data, size_t bytes, int count, int flags)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(32 * sizeof(int))];
+        char bytes[CMSG_SPACE(NC_RIGHTS_MESSAGE_MAX * sizeof(int))];
     } room = {0};
     struct iovec part = {(void *)(uintptr_t)data, bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
@@ -64,17 +64,56 @@ static bool send_one(int to, int fd, const void *data, size_t bytes, int count)
     room.header = (struct cmsghdr){CMSG_LEN((size_t)count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
     for (int i = 0; i < count; i++)
         memcpy(CMSG_DATA(&room.header) + (size_t)i * sizeof(int), &fd, sizeof(int));
-    ssize_t sent = sendmsg(to, &message, MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(to, &message, MSG_NOSIGNAL | flags);
     CHECK(sent == (ssize_t)bytes || errno == EPERM || errno == EPIPE || errno == ECONNRESET);
     return sent >= 0;
 }
 
-/* The same within the queue of a local socket. */
-static int nested(int fd)
+static bool send_one(int to, int fd, const void *data, size_t bytes, int count)
 {
-    int pair[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
-    CHECK(send_one(pair[0], fd, "x", 1, 1));
+    return send_some(to, fd, data, bytes, count, 0);
+}
+
+enum nesting {
+    NOT_NESTED,
+    NESTED,
+    NESTED_URGENT,
+    BEHIND_EMPTY_DATAGRAM,
+    BEHIND_EMPTY_RECORD,
+    BEHIND_CREDENTIALS
+};
+
+/* As many as a message can have, of which the last lingers: the first to lack room. */
+static void send_full(int to, int fd)
+{
+    int fds[NC_RIGHTS_MESSAGE_MAX];
+    union nc_rights_room room = {0};
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
+                             .msg_controllen = sizeof(room)};
+    for (int i = 0; i < NC_RIGHTS_MESSAGE_MAX; i++)
+        fds[i] = i < NC_RIGHTS_MESSAGE_MAX - 1 ? 0 : fd;
+    room.header = (struct cmsghdr){CMSG_LEN(sizeof(fds)), SOL_SOCKET, SCM_RIGHTS};
+    memcpy(CMSG_DATA(&room.header), fds, sizeof(fds));
+    CHECK(sendmsg(to, &message, MSG_NOSIGNAL) == 1);
+}
+
+/* The same within the queue of a local socket. */
+static int nested(int fd, enum nesting nesting)
+{
+    int pair[2], on = 1;
+    int type = nesting == BEHIND_EMPTY_DATAGRAM ? SOCK_DGRAM
+               : nesting == BEHIND_EMPTY_RECORD ? SOCK_SEQPACKET
+                                                : SOCK_STREAM;
+    CHECK(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) == 0);
+    if (type != SOCK_STREAM)
+        CHECK(send(pair[0], "", 0, 0) == 0);
+    if (nesting == BEHIND_CREDENTIALS) {
+        CHECK(__real_setsockopt(pair[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0);
+        send_full(pair[0], fd);
+    } else {
+        CHECK(send_some(pair[0], fd, "x", 1, 1, nesting == NESTED_URGENT ? MSG_OOB : 0));
+    }
     close(pair[0]);
     close(fd);
     return pair[1];
@@ -85,9 +124,10 @@ static int nested(int fd)
 struct attack {
     const char *name;
     bool before_the_welcome;
-    bool is_nested;
+    enum nesting nesting;
     int count;
     uint64_t features;
+    bool is_urgent;
 };
 
 static int peer; /* of the socket that was sent, until the attack is over */
@@ -101,8 +141,8 @@ static void attack(struct script *script)
     uint8_t bytes[NC_FRAME_HEADER_BYTES + 3];
     bool sent;
     int fd = lingering(&peer);
-    if (plan->is_nested)
-        fd = nested(fd);
+    if (plan->nesting)
+        fd = nested(fd, plan->nesting);
     script->features |= plan->features;
     script_accept(script);
     script_read_hello(script);
@@ -163,14 +203,20 @@ static void stops_the_sender(bool is_nested)
 int main(void)
 {
     static const struct attack attacks[] = {
-        {"before the welcome", true, false, 1, 0},
-        {"where none are agreed to", false, false, 1, 0},
-        {"where memory may come", false, false, 2, NC_FEATURE_SHARED_MEMORY},
-        {"more than memory has", false, false, 20, NC_FEATURE_SHARED_MEMORY},
-        {"with a reply that may have them", false, false, 1, NC_FEATURE_DESCRIPTORS},
-        {"more than a frame has", false, false, 20, NC_FEATURE_DESCRIPTORS},
-        {"in a socket's queue", false, true, 1, NC_FEATURE_DESCRIPTORS},
-        {"in a socket's queue, for memory", false, true, 2, NC_FEATURE_SHARED_MEMORY},
+        {"before the welcome", true, NOT_NESTED, 1, 0, false},
+        {"where none are agreed to", false, NOT_NESTED, 1, 0, false},
+        {"where memory may come", false, NOT_NESTED, 2, NC_FEATURE_SHARED_MEMORY, false},
+        {"more than memory has", false, NOT_NESTED, 20, NC_FEATURE_SHARED_MEMORY, false},
+        {"with a reply that may have them", false, NOT_NESTED, 1, NC_FEATURE_DESCRIPTORS, false},
+        {"more than a frame has", false, NOT_NESTED, 20, NC_FEATURE_DESCRIPTORS, false},
+        {"in a socket's queue", false, NESTED, 1, NC_FEATURE_DESCRIPTORS, false},
+        {"in a socket's queue, for memory", false, NESTED, 2, NC_FEATURE_SHARED_MEMORY, false},
+        {"urgent", false, NOT_NESTED, 1, NC_FEATURE_DESCRIPTORS, true},
+        {"urgent, for memory", false, NOT_NESTED, 2, NC_FEATURE_SHARED_MEMORY, true},
+        {"urgent in a queue", false, NESTED_URGENT, 1, NC_FEATURE_SHARED_MEMORY, false},
+        {"behind an empty datagram", false, BEHIND_EMPTY_DATAGRAM, 1, NC_FEATURE_SHARED_MEMORY, false},
+        {"behind an empty record", false, BEHIND_EMPTY_RECORD, 1, NC_FEATURE_SHARED_MEMORY, false},
+        {"behind credentials", false, BEHIND_CREDENTIALS, 1, NC_FEATURE_SHARED_MEMORY, false},
     };
     test_begin();
     for (int old = 0; old < 2; old++)
