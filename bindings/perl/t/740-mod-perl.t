@@ -11,7 +11,7 @@ use lib "$FindBin::Bin/lib";
 use HttpLoad qw(free_port answers);
 use POSIX ();
 use TestServer;
-use TestTools qw(wait_until);
+use TestTools qw(stops wait_until);
 
 my $server = TestServer->start;
 my $modules = '/usr/lib/apache2/modules';
@@ -76,8 +76,7 @@ for my $model (qw(event prefork)) {
         ok( wait_until { answers($port) }, 'Apache answers' );
         my %came = HttpLoad::run( port => $port, requests => 300, at_a_time => 20 );
         is_deeply( \%came, { '200 42 9' => 300 }, '300 of 300 requests' );
-        kill 'TERM', $pid;
-        waitpid $pid, 0;
+        ok( stops($pid), 'Apache ends' );
         open my $errors, '<', "$directory/errors" or die "errors: $!";
         is( join( '', grep {/\[perl:/} readline $errors ), '', 'and no error' );
     };

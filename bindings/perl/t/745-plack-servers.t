@@ -11,7 +11,7 @@ use lib "$FindBin::Bin/lib";
 use HttpLoad qw(free_port answers);
 use POSIX ();
 use TestServer;
-use TestTools qw(wait_until);
+use TestTools qw(stops wait_until);
 
 my $server = TestServer->start;
 my $directory = File::Temp->newdir( 'nearcall-perl-XXXXXXXX', TMPDIR => 1 );
@@ -76,8 +76,7 @@ for (@servers) {
     ok( wait_until { answers($port) }, "$name answers" );
     my %came = HttpLoad::run( port => $port, requests => 300, at_a_time => $at_a_time );
     is_deeply( \%came, { '200 42' => 300 }, "300 of 300 requests, $at_a_time at a time" );
-    kill 'TERM', $pid;
-    waitpid $pid, 0;
+    ok( stops($pid), "$name ends" );
 }
 
 done_testing;

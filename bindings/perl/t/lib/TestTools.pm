@@ -6,10 +6,11 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use POSIX ();
 use Test::More ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed signal_when_asleep);
+our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed stops signal_when_asleep);
 
 # The exception that a block throws; fails the test when there is none.
 sub error_of(&) {
@@ -48,6 +49,17 @@ sub wait_until(&) {
         return 1 if $condition->();
         sleep 0.002;
     }
+    return 0;
+}
+
+# Ends a server that leads a group of processes, and reaps it. False when it did not end by
+# itself: then the whole group was killed.
+sub stops {
+    my ($pid) = @_;
+    kill 'TERM', $pid;
+    return 1 if wait_until { waitpid( $pid, POSIX::WNOHANG() ) == $pid };
+    kill 'KILL', -$pid, $pid;
+    waitpid $pid, 0;
     return 0;
 }
 
