@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,8 +161,20 @@ static const char *advice(const nearcall_client *client, int error)
     }
 }
 
+/* That a resolver does not answer may be over in a moment; what it says holds longer. */
+static void lookup_failed(nearcall_client *client, int result)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, result == EAI_AGAIN, NC_ENDED_HERE};
+    nc_connection_lost(client, &loss, "cannot connect to %s: the name %s cannot be looked up: %s",
+                       client->address_text, client->address.host, gai_strerror(result));
+}
+
 static void connect_failed(nearcall_client *client, int error)
 {
+    if (error < NC_LOOKUP_FAILED) {
+        lookup_failed(client, error - NC_LOOKUP_FAILED);
+        return;
+    }
     int code = code_of_errno(error);
     struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, NC_ENDED_HERE};
     nc_connection_lost(client, &loss, "cannot connect to %s: %s%s", client->address_text,

@@ -9,10 +9,14 @@
 
 #define NC_NO_FURTHER_ADDRESS (-1)
 
+/* A name could not be looked up: this and what getaddrinfo(3) returned, which is negative. */
+#define NC_LOOKUP_FAILED (-1000)
+
 struct nc_transport {
     /* Makes a non-blocking, close-on-exec socket for the address's candidate
      * number `candidate` and begins to connect it. 0: connected, EINPROGRESS: under
-     * way, EAGAIN: the server's queue is full, another errno: failed;
+     * way, EAGAIN: the server's queue is full, another errno: failed, or
+     * NC_LOOKUP_FAILED and less: the name of its host is not to be had;
      * NC_NO_FURTHER_ADDRESS: there are fewer candidates. *ret_fd is set for 0 and
      * EINPROGRESS only. */
     int (*connect)(const struct nc_address *address, unsigned candidate, int *ret_fd);

@@ -13,8 +13,7 @@ static int error_of_lookup(int r)
     switch (r) {
     case EAI_SYSTEM: return errno;
     case EAI_MEMORY: return ENOMEM;
-    case EAI_AGAIN: return EHOSTUNREACH;
-    default: return EADDRNOTAVAIL;
+    default: return NC_LOOKUP_FAILED + r;
     }
 }
 

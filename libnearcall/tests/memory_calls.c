@@ -39,6 +39,37 @@ static void bodies_of_all_sizes(void)
     script_end(&script);
 }
 
+/* Of what was reserved only what is committed is sent: in private memory, in the arena, and
+ * where a second reservation follows the first. */
+static void less_than_was_reserved(void)
+{
+    static const size_t used[] = {0, 5, 80, 30000};
+    struct script script;
+    nearcall_reply reply;
+    uint8_t *room;
+    script_start(&script, serve, NULL);
+    nearcall_client *client = memory_client(&script, 0);
+    nearcall_function *function = test_find(client, "f");
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++)
+        for (size_t reserved = used[i]; reserved <= 60000; reserved = 3 * reserved + 1000) {
+            CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+            nearcall_put_raw(client, "head", 4);
+            CHECK_CALL(client, nearcall_put_raw_reserve(client, reserved, &room), NEARCALL_OK);
+            fill(room, used[i], 7);
+            CHECK_CALL(client, nearcall_put_commit(client, used[i]), NEARCALL_OK);
+            nearcall_put_raw(client, "tail", 4);
+            CHECK_CALL(client, nearcall_request_call(client, 5000, &reply), NEARCALL_OK);
+            CHECK_INT(reply.bytes, used[i] + 8);
+            CHECK(memcmp(reply.data, "head", 4) == 0 && memcmp(reply.data + 4 + used[i], "tail", 4) == 0);
+            CHECK(used[i] == 0 || reply.data[3 + used[i]] == (uint8_t)((used[i] - 1) * 31 + (used[i] - 1) / 251 + 7));
+        }
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_put_raw_reserve(client, 10, &room), NEARCALL_OK);
+    CHECK_INT(nearcall_put_commit(client, 11), NEARCALL_E_MISUSE);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* Built in place, piece by piece, so that it moves to the arena on its way. */
 static void requests_built_in_place(void)
 {
@@ -252,6 +283,7 @@ int main(void)
 {
     test_begin();
     bodies_of_all_sizes();
+    less_than_was_reserved();
     requests_built_in_place();
     too_large_for_the_arena();
     a_full_ring();

@@ -23,6 +23,18 @@ static void call(const char *address)
     nearcall_close(client);
 }
 
+/* It reads as what it is: neither as an address that cannot be used, nor as a server
+ * that cannot be reached. */
+static void a_name_that_is_not_there(void)
+{
+    nearcall_reply reply;
+    nearcall_client *client = test_open("tcp:name.invalid:7", 0);
+    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 20000, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK(strstr(nearcall_error_message(client), "the name name.invalid cannot be looked up: ") != NULL);
+    nearcall_close(client);
+}
+
 int main(void)
 {
     struct script script;
@@ -38,8 +50,6 @@ int main(void)
     CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 5000, &reply), NEARCALL_E_UNAVAILABLE);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
     nearcall_close(client);
-    client = test_open("tcp:name.invalid:7", 0);
-    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 20000, &reply), NEARCALL_E_UNAVAILABLE);
-    nearcall_close(client);
+    a_name_that_is_not_there();
     return 0;
 }
