@@ -20,10 +20,22 @@ static void remember(nearcall_function *function, const char *hash)
     function->compared_revision = function->revision;
 }
 
+/* Of a time limit that both calls of a comparison share; one that has passed ends the
+ * second at once. */
+static int64_t remaining_ms(int64_t deadline_ns)
+{
+    if (deadline_ns == NC_NEVER)
+        return NEARCALL_NO_TIMEOUT;
+    int64_t remaining_ns = deadline_ns - nc_now_ns();
+    return remaining_ns > NC_NS_PER_MS ? remaining_ns / NC_NS_PER_MS : 1;
+}
+
 static int ask(nearcall_client *client, const nearcall_function *function,
                const char *description, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
     nearcall_function *changes;
+    int64_t limit_ms = timeout_ms ? timeout_ms : client->options.timeout_ms;
+    int64_t deadline_ns = nc_after_ms(nc_now_ns(), limit_ms);
     int r = nearcall_find(client, changes_name, sizeof(changes_name) - 1, timeout_ms, &changes);
     if (r == NEARCALL_OK)
         r = nearcall_request(client, changes, NEARCALL_CODEC_MSGPACK);
@@ -32,7 +44,7 @@ static int ask(nearcall_client *client, const nearcall_function *function,
     nearcall_put_array(client, 2);
     nearcall_put_string(client, function->name, function->name_bytes);
     nearcall_put_string(client, description, strlen(description));
-    return nearcall_request_call(client, timeout_ms, ret_reply);
+    return nearcall_request_call(client, remaining_ms(deadline_ns), ret_reply);
 }
 
 /* Joins the sentences of a reply, as many as there is room for. False: it is none. */

@@ -1,5 +1,7 @@
 /* A request says by which description it was encoded. A server that has another refuses
  * it, and a server that does not look is not sent what may be meant for another. */
+#include <poll.h>
+
 #include "script.h"
 
 #define HASH_ONE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -61,6 +63,39 @@ static void replace(struct script *script)
     script_hang_up(script);
     script->schema_hash++;
     script_greet(script);
+}
+
+/* ---- A server that is slow to say what has changed ---- */
+
+enum { COMPARE_MS = 400, FIRST_ANSWER_MS = 300 };
+
+static void play_slow_changes(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    script_expect(script, NC_RESOLVE, &frame);
+    poll(NULL, 0, FIRST_ANSWER_MS);
+    script_reply(script, &frame, "\x81\xa4name\xa1" "c", 8);
+    script_expect(script, NC_REQUEST, &frame);
+    script_await(script);
+}
+
+/* Both calls of a comparison share its time. */
+static void comparing_ends_in_time(void)
+{
+    struct script script;
+    script_start(&script, play_slow_changes, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    double before_ms = test_now_ms();
+    CHECK_CALL(client, nearcall_compare(client, function, HASH_TWO, "{}", COMPARE_MS),
+               NEARCALL_E_DEADLINE_EXCEEDED);
+    double took_ms = test_now_ms() - before_ms;
+    CHECK(took_ms >= COMPARE_MS - 1 && took_ms < COMPARE_MS + FIRST_ANSWER_MS / 2);
+    script_signal(&script);
+    nearcall_close(client);
+    script_end(&script);
 }
 
 /* ---- A server that looks ---- */
@@ -252,5 +287,6 @@ int main(void)
     test_refusal();
     test_old_server();
     test_without_hash();
+    comparing_ends_in_time();
     return 0;
 }
