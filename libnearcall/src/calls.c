@@ -200,11 +200,14 @@ static bool may_be_sent_again(const struct nc_call *call)
     return call->synchronous && call->retryable;
 }
 
-/* lost_text is about to say what became of another connection. A call that has ended needs
- * its payload no longer, unless its waiter sends it once more and learns of that instead. */
+/* lost_text is about to say what became of another connection, and is empty until it does:
+ * calls that end with it meanwhile are told that. A call that has ended needs its payload no
+ * longer, unless its waiter sends it once more and learns of the new one instead. */
 void nc_calls_keep_what(nearcall_client *client)
 {
-    const char *text = client->lost_text;
+    char *text = client->lost_text;
+    if (!*text)
+        return;
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(call))
             continue;
@@ -213,6 +216,7 @@ void nc_calls_keep_what(nearcall_client *client)
                          ? (const char *)call->store.data
                          : "the connection was lost; no memory was left to keep why";
     }
+    *text = '\0';
 }
 
 void nc_call_free(nearcall_client *client, struct nc_call *call)

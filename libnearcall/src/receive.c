@@ -41,8 +41,9 @@ void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
                            const struct nc_fault *fault)
 {
     struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, NC_ENDED_HERE};
+    nc_calls_keep_what(client);
     if (frame)
-        lose_illegal_reply(client, frame, fault);
+        lose_illegal_reply(client, frame, fault); /* with the text that follows */
     client->connection.in.start = client->connection.in.end = 0; /* proves nothing about others */
     nc_connection_lost(client, &loss,
                        "the server at %s broke the protocol: %s of a %s frame is 0x%llx, "

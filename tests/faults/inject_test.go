@@ -29,7 +29,8 @@ var injections = map[string][]string{
 	"madvise":    {"ENOMEM", "EINVAL"},
 	"newfstatat": {"ENOMEM", "EACCES"},
 	// How much lies unread in a socket that is closed.
-	"ioctl": {"ENOMEM", "EINVAL"},
+	"ioctl":    {"ENOMEM", "EINVAL"},
+	"shutdown": {"ENOTCONN", "ENOMEM"},
 	// How many CPUs there are for spinning.
 	"sched_getaffinity": {"EINVAL", "ESRCH"},
 	// Not failed: the kernel closes the descriptor whatever close returns, and

@@ -119,6 +119,7 @@ typedef struct core_channel {
     unsigned long holder;          /* the thread that does */
     unsigned long owner;           /* the thread that began the calls in flight */
     int64_t signals_ms;            /* when a wait was last left to look for signals */
+    int is_whole_wait;             /* what waits would begin anew when it was left to look */
     Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
     Py_ssize_t index;
     nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */

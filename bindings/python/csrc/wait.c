@@ -64,7 +64,7 @@ static int is_time_to_look(void *argument)
     core_channel *channel = argument;
     int64_t now_ms = core_monotonic_ms();
 
-    if (now_ms - channel->signals_ms < NC_SIGNAL_LOOK_MS / 2)
+    if (channel->is_whole_wait || now_ms - channel->signals_ms < NC_SIGNAL_LOOK_MS / 2)
         return 0;
     channel->signals_ms = now_ms;
     return syscall(SYS_gettid) == getpid();
@@ -73,12 +73,6 @@ static int is_time_to_look(void *argument)
 int core_notice_signals(core_channel *channel)
 {
     return nearcall_interruptible_check(channel->handle, is_time_to_look, channel);
-}
-
-/* What begins anew when it is interrupted is so by signals alone. */
-static void look_for_signals(core_channel *channel, int wanted)
-{
-    (void)nearcall_interruptible_check(channel->handle, wanted ? is_time_to_look : NULL, channel);
 }
 
 /* Goes on with an interrupted function until it has another result. */
@@ -134,9 +128,10 @@ int core_wait_compare(core_channel *channel, nearcall_function *function, const 
 {
     int r;
 
-    look_for_signals(channel, 0);
+    /* It begins anew when it is interrupted, so that is left to signals that arrive. */
+    channel->is_whole_wait = 1;
     r = compare(channel, function, hash, description, timeout_ms);
-    look_for_signals(channel, 1);
+    channel->is_whole_wait = 0;
     return r;
 }
 

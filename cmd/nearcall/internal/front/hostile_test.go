@@ -129,6 +129,7 @@ func TestLimits(t *testing.T) {
 	if first, second := request("127.0.0.1"), request("127.0.0.2"); first != "503" || second != "200" {
 		t.Errorf("the slow client got %s, another %s, want 503 and 200", first, second)
 	}
+	s.awaitMetric("nearcall_front_connections_held", 5) // what was served has left its place
 	slow("127.0.0.3", 3)
 	s.awaitMetric("nearcall_front_connections_held", 8)
 	if another := request("127.0.0.2"); another != "503" {
