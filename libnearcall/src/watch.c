@@ -84,7 +84,8 @@ static bool is_own_event(const struct nc_watch *watch)
 
 void nc_watch_init(struct nc_watch *watch)
 {
-    watch->epoll_fd = watch->wake_fd = watch->socket_fd = watch->wake_number = -1;
+    watch->wake_fd = -1;
+    watch->epoll_fd = watch->socket_fd = watch->wake_number = -1;
 }
 
 static int open_event(struct nc_watch *watch)
