@@ -73,7 +73,9 @@ static int prepare_library(nearcall_client *client)
     return r;
 }
 
-int nc_enter(nearcall_client *client)
+/* All of entering but loading the library of an "embed:" address, which a process that
+ * only sets something up may leave to its children. */
+static inline int enter(nearcall_client *client)
 {
     if (__builtin_expect(client == NULL, 0))
         return NEARCALL_E_MISUSE;
@@ -92,9 +94,15 @@ int nc_enter(nearcall_client *client)
         nc_files_release(&client->lent_files);
     if (client->connection.memory.held)
         nc_memory_release(&client->connection.memory);
-    if (__builtin_expect(client->embed.file && !client->embed.library, 0))
-        return prepare_library(client);
     return NEARCALL_OK;
+}
+
+int nc_enter(nearcall_client *client)
+{
+    int r = enter(client);
+    if (__builtin_expect(r == NEARCALL_OK && client->embed.file && !client->embed.library, 0))
+        return prepare_library(client);
+    return r;
 }
 
 /* The descriptor wakes a handle only while it sleeps. What came until then has to be
@@ -292,7 +300,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
 NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
                                               void *argument)
 {
-    int r = nc_enter(client);
+    int r = enter(client);
     if (r < 0)
         return r;
     if (!(client->options.flags & NEARCALL_INTERRUPTIBLE))
