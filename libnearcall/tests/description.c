@@ -166,7 +166,8 @@ static void documented(nearcall_client *client, nearcall_function *function)
     call(client, function, NEARCALL_OK);
     CHECK(test_find(client, "f") == function);
     CHECK_INT(nearcall_function_revision(function), 3);
-    CHECK(memmem(nearcall_function_schema(function, &bytes), bytes, "doc", 3) != NULL);
+    const uint8_t *schema = nearcall_function_schema(function, &bytes);
+    CHECK(memmem(schema, bytes, "doc", 3) != NULL);
 }
 
 static void test_refusal(void)
