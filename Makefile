@@ -65,10 +65,10 @@ deps-build: ## the same for builds and the demonstration alone
 deps-bench: ## the same for the benchmarks' peers; what is missing is told, and not measured
 	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
 
-check: deps ## the inner loop: build, vet and the quick tests of all languages, in 4 minutes at most
+check: deps ## the inner loop: build, vet and the quick tests of all languages, in some minutes
 	@$(parts) -name check -first built -beside '$(CHECK_PARTS)' -bound 10m
 
-test: deps ## every test there is, 25 minutes at most on two processors
+test: deps ## every test there is, some twenty minutes on two processors
 	@$(parts) -name test -first built -beside '$(TEST_PARTS)' -alone '$(TEST_ALONE)'
 
 lint: deps ## formats, static analysis, layers, sizes, stale generated files
