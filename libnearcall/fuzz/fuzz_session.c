@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -20,12 +21,16 @@ static nearcall_client *open_over(int fd, int mode)
 {
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     nearcall_client *client;
+    struct stat status;
     options.attempts_max = 1;
     options.flags = NEARCALL_NONBLOCKING;
     FUZZ_CHECK(nearcall_open(&client, "unix:/nowhere/fuzz.sock", &options) == NEARCALL_OK);
     struct nc_connection *connection = &client->connection;
     FUZZ_CHECK(nc_buffer_reserve(&connection->in, 16384) == NEARCALL_OK);
+    FUZZ_CHECK(fstat(fd, &status) == 0);
     connection->fd = fd;
+    connection->device = status.st_dev;
+    connection->inode = status.st_ino;
     connection->non_blocking = true;
     connection->connect_deadline_ns = NC_NEVER;
     connection->state = mode & BEGIN_AT_WELCOME ? NC_HELLO : NC_READY;
@@ -112,5 +117,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     FUZZ_CHECK(client->calls.used_count == 0);
     FUZZ_CHECK(client->connection.in.capacity <= 4 * bytes + 65536);
     nearcall_close(client);
+    FUZZ_CHECK(fcntl(pair[0], F_GETFD) < 0); /* or it leaks with each input */
     return 0;
 }
