@@ -40,8 +40,8 @@ help: ## show this list
 demo: deps-build ## forked Perl, Python and C workers call Go; prints a latency table
 	@mkdir -p build
 	@echo 'building; what it says goes to build/demo.log'
-	@$(MAKE) -j 3 build-c build-perl demo-python demo-go >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
-	@PYTHON=build/demo/bin/python examples/demo/run
+	@$(MAKE) -j 3 build-c build-perl wheel demo-go >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
+	@PYTHON=build/wheel/bin/python examples/demo/run
 
 build: build-go build-c build-launcher ## libnearcall and the commands nearcall and nearcall-run, in build/
 
@@ -125,9 +125,8 @@ build-python: ## the Python binding's wheel, installed in build/venv
 built: build build-perl build-python ## all of these, and the programs of C that tests run
 	@$(MAKE) -C libnearcall test-programs
 
-# What the demonstration needs of the rest, and no more: an environment that can only build.
-demo-python:
-	@tools/build-python tools/python-requirements-build.txt demo
+wheel: ## the same in build/python-wheel/dist, with what building it needs alone
+	@tools/build-python tools/python-requirements-build.txt wheel
 
 demo-go: check-go
 	@CGO_ENABLED=0 go build -o build/examples/server ./examples/hello/server
@@ -236,6 +235,6 @@ lint-python: ## ruff and mypy
 check-go:
 	@tools/check-go
 
-.PHONY: help demo demo-python demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
+.PHONY: help demo wheel demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
 	build-go build-c build-launcher build-manual build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
 	$(LINT_PARTS) check-go

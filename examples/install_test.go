@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// The commands of docs/guides/install.md, by a user with a home of his own. Each paragraph of
-// commands is typed into one shell, in the checkout.
+// The commands of docs/guides/install.md, by a user with a home and a checkout of his own: what
+// other tests use of this one is not built again under them. Each paragraph of commands is typed
+// into one shell, in the checkout.
 func TestInstallGuide(t *testing.T) {
-	home := t.TempDir()
+	home, tree := t.TempDir(), t.TempDir()
+	copyTree(t, tree, ".")
 	text, err := os.ReadFile("../docs/guides/install.md")
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +26,7 @@ func TestInstallGuide(t *testing.T) {
 			}
 		}
 		if len(typed) > 0 {
-			said += output(t, append(goCaches(t), "HOME="+home), "bash", "-e", "-c", "cd ..\n"+strings.Join(typed, "\n"))
+			said += output(t, append(caches(t), "HOME="+home), "bash", "-e", "-c", "cd "+tree+"\n"+strings.Join(typed, "\n"))
 		}
 	}
 	for _, want := range []string{
@@ -45,7 +47,7 @@ func TestInstallGuide(t *testing.T) {
 // after realclean; and what was built there is not taken along elsewhere.
 func TestPerlBuiltBesideItsSources(t *testing.T) {
 	tree, home := t.TempDir(), t.TempDir()
-	output(t, nil, "bash", "-e", "-o", "pipefail", "-c", "cd .. && git ls-files -z bindings/perl libnearcall .gitignore LICENSE tools/build-perl | xargs -0 cp --parents -t "+tree)
+	copyTree(t, tree, "bindings/perl libnearcall .gitignore LICENSE tools/build-perl")
 	run := func(commands string) string {
 		return output(t, []string{"HOME=" + home}, "bash", "-e", "-c", "cd "+tree+"\n"+commands)
 	}
@@ -65,9 +67,16 @@ func TestPerlBuiltBesideItsSources(t *testing.T) {
 	}
 }
 
-// goCaches keeps Go's caches where they are, for a user whose home is another.
-func goCaches(t *testing.T) []string {
+// copyTree copies what git knows of these folders and files of the checkout.
+func copyTree(t *testing.T, to, paths string) {
+	t.Helper()
+	output(t, nil, "bash", "-e", "-o", "pipefail", "-c", "cd .. && git ls-files -z "+paths+" | xargs -0 cp --parents -t "+to)
+}
+
+// caches keeps those of Go and pip where they are, for a user whose home is another.
+func caches(t *testing.T) []string {
 	t.Helper()
 	folders := strings.Fields(output(t, nil, "go", "env", "GOCACHE", "GOMODCACHE"))
-	return []string{"GOCACHE=" + folders[0], "GOMODCACHE=" + folders[1]}
+	python := strings.TrimSpace(output(t, nil, "../build/venv/bin/pip", "cache", "dir"))
+	return []string{"GOCACHE=" + folders[0], "GOMODCACHE=" + folders[1], "PIP_CACHE_DIR=" + python}
 }

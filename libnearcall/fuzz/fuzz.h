@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define FUZZ_CHECK(condition)                                                             \
     do {                                                                                  \
