@@ -3,12 +3,12 @@
  * forks is NEARCALL_TEST_FORKS. */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <semaphore.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "c_library.h"
 #include "script.h"
 
 static nearcall_client *client;
@@ -246,12 +246,6 @@ static void no_violations(void)
     CHECK(memmem(reply.data, reply.bytes, none, strlen(none)) != NULL);
 }
 
-static size_t heap_bytes(void)
-{
-    struct mallinfo2 heap = mallinfo2();
-    return heap.uordblks + heap.hblkhd;
-}
-
 /* Descriptors and memory are flat: what the first tenth needed is all there is. */
 static void many_forks(long forks)
 {
@@ -260,10 +254,10 @@ static void many_forks(long forks)
     CHECK(test_has_mapping("nearcall-caller"));
     forks_with_calls(forks / 10 + 1);
     int descriptors = test_open_descriptors();
-    size_t heap = heap_bytes();
+    size_t heap = test_heap_bytes();
     forks_with_calls(forks - forks / 10 - 1);
     CHECK_INT(test_open_descriptors(), descriptors);
-    CHECK_INT(heap_bytes(), heap);
+    CHECK_INT(test_heap_bytes(), heap);
 }
 
 int main(void)

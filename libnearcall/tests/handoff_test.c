@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "c_library.h"
+
 void handoff_check(const char *file, int line, const char *what, const nearcall_handoff *handoff,
                    int actual, int expected)
 {
@@ -216,7 +218,7 @@ void raw_send(int fd, const void *bytes, size_t count, const int *fds, unsigned 
         control.header.cmsg_len = CMSG_LEN(fds_count * sizeof(int));
         memcpy(CMSG_DATA(&control.header), fds, fds_count * sizeof(int));
     }
-    CHECK_INT(sendmsg(fd, &message, MSG_NOSIGNAL), count);
+    CHECK_INT(test_send_message(fd, &message, MSG_NOSIGNAL), count);
 }
 
 size_t raw_frame(uint8_t *out, const struct nc_handoff_frame *frame)

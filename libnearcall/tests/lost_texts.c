@@ -1,5 +1,6 @@
 /* A call that was lost says what became of it, whatever was tried since. */
 #include <poll.h>
+#include <unistd.h>
 
 #include "script.h"
 

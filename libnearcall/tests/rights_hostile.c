@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "c_library.h"
 #include "rights.h"
 #include "script.h"
 
@@ -61,10 +62,11 @@ static bool send_some(int to, int fd, const void *data, size_t bytes, int count,
     struct iovec part = {(void *)(uintptr_t)data, bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
                              .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
-    room.header = (struct cmsghdr){CMSG_LEN((size_t)count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    room.header = (struct cmsghdr){.cmsg_len = CMSG_LEN((size_t)count * sizeof(int)),
+                                   .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     for (int i = 0; i < count; i++)
         memcpy(CMSG_DATA(&room.header) + (size_t)i * sizeof(int), &fd, sizeof(int));
-    ssize_t sent = sendmsg(to, &message, MSG_NOSIGNAL | flags);
+    ssize_t sent = test_send_message(to, &message, MSG_NOSIGNAL | flags);
     CHECK(sent == (ssize_t)bytes || errno == EPERM || errno == EPIPE || errno == ECONNRESET);
     return sent >= 0;
 }
@@ -93,9 +95,10 @@ static void send_full(int to, int fd)
                              .msg_controllen = sizeof(room)};
     for (int i = 0; i < NC_RIGHTS_MESSAGE_MAX; i++)
         fds[i] = i < NC_RIGHTS_MESSAGE_MAX - 1 ? 0 : fd;
-    room.header = (struct cmsghdr){CMSG_LEN(sizeof(fds)), SOL_SOCKET, SCM_RIGHTS};
+    room.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET,
+                                   .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(&room.header), fds, sizeof(fds));
-    CHECK(sendmsg(to, &message, MSG_NOSIGNAL) == 1);
+    CHECK(test_send_message(to, &message, MSG_NOSIGNAL) == 1);
 }
 
 /* The same within the queue of a local socket. */

@@ -195,7 +195,8 @@ void script_send_files(struct script *script, const void *data, size_t bytes, un
     struct iovec part = {(void *)(uintptr_t)data, bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
                              .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    room.header = (struct cmsghdr){CMSG_LEN(count * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    room.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET,
+                                   .cmsg_type = SCM_RIGHTS};
     for (unsigned i = 0; i < count; i++)
         CHECK((fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
     memcpy(CMSG_DATA(&room.header), fds, count * sizeof(int));

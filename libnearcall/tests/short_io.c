@@ -32,7 +32,7 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
         errno = next_random() % 2 ? EINTR : EAGAIN;
         return -1;
     }
-    size_t some = 1 + next_random() % 40;
+    size_t some = (size_t)(1 + next_random() % 40);
     if (message->msg_iov->iov_len > some)
         message->msg_iov->iov_len = some;
     return __real_recvmsg(fd, message, flags);
@@ -41,14 +41,15 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
     uint8_t bytes[40];
-    size_t count = 0, some = 1 + next_random() % sizeof(bytes);
+    size_t count = 0, some = (size_t)(1 + next_random() % sizeof(bytes));
+    size_t parts = (size_t)message->msg_iovlen;
     if (!short_io)
         return __real_sendmsg(fd, message, flags);
     if (next_random() % 8 == 0) {
         errno = next_random() % 2 ? EINTR : EAGAIN;
         return -1;
     }
-    for (size_t part = 0; part < message->msg_iovlen; part++)
+    for (size_t part = 0; part < parts; part++)
         for (size_t i = 0; i < message->msg_iov[part].iov_len && count < some; i++)
             bytes[count++] = ((const uint8_t *)message->msg_iov[part].iov_base)[i];
     struct iovec one = {bytes, count};
@@ -59,7 +60,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 static void check_call(nearcall_client *client, uint8_t *data)
 {
     nearcall_reply reply;
-    size_t bytes = next_random() % 3000;
+    size_t bytes = (size_t)(next_random() % 3000);
     for (size_t i = 0; i < bytes; i++)
         data[i] = (uint8_t)next_random();
     CHECK_CALL(client, nearcall_call(client, "echo", data, bytes, 60000, &reply), NEARCALL_OK);
