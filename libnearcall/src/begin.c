@@ -72,7 +72,7 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
 {
     bool stale_connection = client->connection.state == NC_READY;
     for (;;) {
-        int r = nc_make_ready(client, call);
+        int r = nc_may_send(client, call) ? NEARCALL_OK : nc_make_ready(client, call);
         if (r < 0)
             return r;
         nc_send_pending(client);

@@ -20,11 +20,9 @@ static void join(struct nc_queue *queue, struct nc_call *call)
     queue->count++;
 }
 
-void nc_call_leave_queue(struct nc_call *call)
+void nc_queue_remove(struct nc_call *call)
 {
     struct nc_queue *queue = call->queue;
-    if (!queue)
-        return;
     if (call->queue_former)
         call->queue_former->queue_next = call->queue_next;
     else

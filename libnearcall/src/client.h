@@ -97,13 +97,17 @@ struct nc_call {
     struct nc_call *queue_next;
     struct nc_call *queue_former;
     enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
+    uint32_t function_id; /* as it was sent */
     bool synchronous; /* belongs to client->sync, unknown to the user */
     bool known; /* the user was given its id */
     bool by_memory; /* its frame was sent through shared memory, all of it at once */
+    bool files_sent; /* the request's first byte, and with it its files, were */
+    bool retryable;
+    bool untouched; /* lost before the kernel, or the server, took its first byte */
     uint8_t codec;
+    uint8_t reply_codec;
     nearcall_function *function;
     struct nc_encoding encoding; /* NC_REQUEST only */
-    uint32_t function_id; /* as it was sent */
     int64_t deadline_ns;
     int64_t grace_ns;
     uint64_t frame_start; /* in the connection's stream of frames */
@@ -112,7 +116,6 @@ struct nc_call {
     const uint8_t *payload;
     size_t payload_bytes;
     struct nc_files *files; /* of the request; NULL: none */
-    bool files_sent; /* its first byte, and with it they, were */
     struct nc_files *reply_files;
     /* Owns a pending payload first, and a kept reply later. */
     struct nc_buffer store;
@@ -120,14 +123,11 @@ struct nc_call {
      * in the connection's input or memory until these are read again. */
     int code; /* positive */
     int outcome;
-    bool retryable;
-    bool untouched; /* lost before the kernel, or the server, took its first byte */
-    int64_t sent_ns; /* NC_PING only, and its payload */
-    uint8_t ping_payload[sizeof(uint64_t)];
     const char *what; /* static, or client->lost_text; NULL: data is the server's error */
     const uint8_t *data;
     size_t data_bytes;
-    uint8_t reply_codec;
+    int64_t sent_ns; /* NC_PING only, and its payload */
+    uint8_t ping_payload[sizeof(uint64_t)];
 };
 
 /* All calls of a handle. A chunk is published whole, by one store; who finds the rest
@@ -414,7 +414,12 @@ void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
 void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t bytes);
 void nc_flush(nearcall_client *client);
-void nc_send_pending(nearcall_client *client);
+void nc_send_line(nearcall_client *client);
+static inline void nc_send_pending(nearcall_client *client)
+{
+    if (__builtin_expect(nc_may_send_pending(client), 0))
+        nc_send_line(client);
+}
 int nc_output_own(nearcall_client *client);
 void nc_output_remove(nearcall_client *client, struct nc_call *call);
 bool nc_queue(nearcall_client *client, const void *data, size_t bytes);
@@ -464,7 +469,12 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
 void nc_call_draw_id(nearcall_client *client, struct nc_call *call);
 void nc_call_free(nearcall_client *client, struct nc_call *call);
 void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call);
-void nc_call_leave_queue(struct nc_call *call);
+void nc_queue_remove(struct nc_call *call);
+static inline void nc_call_leave_queue(struct nc_call *call)
+{
+    if (call->queue)
+        nc_queue_remove(call);
+}
 void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
                     const char *what);
 void nc_call_begin_again(struct nc_call *call);
@@ -556,7 +566,15 @@ void nc_functions_free(nearcall_client *client);
 
 /* description.c */
 struct nc_description *nc_description_new(const uint8_t *data, size_t bytes);
-struct nc_encoding nc_encoding_of(const nearcall_function *function, int codec);
+/* Of a request that begins now. A raw payload is the same under every description. */
+static inline struct nc_encoding nc_encoding_of(const nearcall_function *function, int codec)
+{
+    if (codec == NEARCALL_CODEC_RAW || !function->description)
+        return (struct nc_encoding){0};
+    return (struct nc_encoding){.by_description = true,
+                                .check = function->description->check,
+                                .schema_hash = function->description_hash};
+}
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding);
 void nc_description_unsent(nearcall_client *client, struct nc_call *call);
 void nc_description_refused(const struct nc_call *call);

@@ -72,16 +72,6 @@ struct nc_description *nc_description_new(const uint8_t *data, size_t bytes)
     return description;
 }
 
-/* Of a request that begins now. A raw payload is the same under every description. */
-struct nc_encoding nc_encoding_of(const nearcall_function *function, int codec)
-{
-    if (codec == NEARCALL_CODEC_RAW || !function->description)
-        return (struct nc_encoding){0};
-    return (struct nc_encoding){.by_description = true,
-                                .check = function->description->check,
-                                .schema_hash = function->description_hash};
-}
-
 /* Whether the server at the other end may have another description, and would not
  * notice. */
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding)

@@ -73,14 +73,12 @@ static void close_all(const int *fds, unsigned count, pid_t received_by)
         nc_rights_close_received(fds[i], received_by);
 }
 
-void nc_files_release(struct nc_files **files)
+void nc_files_unhold(struct nc_files *files)
 {
-    struct nc_files *set = *files;
-    *files = NULL;
-    if (!set || --set->holders > 0)
+    if (--files->holders > 0)
         return;
-    close_all(set->fds, set->count, set->received_by);
-    free(set);
+    close_all(files->fds, files->count, files->received_by);
+    free(files);
 }
 
 void nc_files_attach(const struct nc_files *files, struct msghdr *message, union nc_control *room)

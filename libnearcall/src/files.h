@@ -34,7 +34,14 @@ int nc_files_add(struct nc_files **files, int fd, const char **ret_what);
 struct nc_files *nc_files_hold(struct nc_files *files);
 
 /* Gives a set up; the last who does closes what is in it. *files is NULL then. */
-void nc_files_release(struct nc_files **files);
+void nc_files_unhold(struct nc_files *files);
+static inline void nc_files_release(struct nc_files **files)
+{
+    struct nc_files *held = *files;
+    *files = NULL;
+    if (held)
+        nc_files_unhold(held);
+}
 
 /* What came with the read of the bytes from..to of the stream. */
 struct nc_arrival {

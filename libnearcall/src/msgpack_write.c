@@ -105,16 +105,28 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
     return data + end;
 }
 
-/* A handle as a writer may use it; NULL: nothing can be written or kept. */
-static struct nc_writer *writer_of(nearcall_client *client)
+static inline struct nc_writer *writer_of_idle(nearcall_client *client)
 {
-    if (!client || client->unusable)
-        return NULL;
-    if (nc_forked(&client->guard))
-        nc_after_fork(client);
     if (nc_is_busy(client))
         return NULL; /* who is inside may be sending it */
     return client->request.function ? &client->request : NULL;
+}
+
+/* Apart from writer_of(), which is short without it. */
+static __attribute__((noinline)) struct nc_writer *writer_after_fork(nearcall_client *client)
+{
+    nc_after_fork(client);
+    return writer_of_idle(client);
+}
+
+/* A handle as a writer may use it; NULL: nothing can be written or kept. */
+static inline struct nc_writer *writer_of(nearcall_client *client)
+{
+    if (!client || client->unusable)
+        return NULL;
+    if (__builtin_expect(nc_forked(&client->guard), 0))
+        return writer_after_fork(client);
+    return writer_of_idle(client);
 }
 
 /* Accounts for one value that is about to be written; false when it must not be. */

@@ -218,6 +218,8 @@ static int wait_for(nearcall_client *client, nearcall_call_id id, nearcall_reply
     struct nc_call *call = find_call(client, id);
     if (!call)
         return NEARCALL_E_MISUSE;
+    if (call->state == NC_CALL_FINISHED)
+        return nc_call_deliver(client, call, ret_reply);
     client->now_ns = nc_now_ns();
     nc_choose_waiting(client);
     int r = call->state == NC_CALL_PENDING ? nc_make_ready(client, call) : NEARCALL_OK;

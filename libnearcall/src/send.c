@@ -369,7 +369,7 @@ void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t payloa
 
 /* Requests that waited for the connection, or for others to be answered, in the order of
  * their ids. */
-void nc_send_pending(nearcall_client *client)
+void nc_send_line(nearcall_client *client)
 {
     while (nc_may_send_pending(client)) {
         struct nc_call *call = client->calls.pending.first;

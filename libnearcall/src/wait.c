@@ -254,8 +254,7 @@ static int pump(nearcall_client *client, int64_t until_ns)
 int nc_pump(nearcall_client *client, int64_t until_ns)
 {
     int r = pump(client, until_ns);
-    if (__builtin_expect(nc_may_send_pending(client), 0))
-        nc_send_pending(client);
+    nc_send_pending(client);
     return r;
 }
 
@@ -288,8 +287,7 @@ static int make_ready_once(nearcall_client *client, const struct nc_call *call)
 /* Until the connection can take the pending call, or the call has failed. */
 int nc_make_ready(nearcall_client *client, struct nc_call *call)
 {
-    if (__builtin_expect(nc_may_send_pending(client), 0))
-        nc_send_pending(client);
+    nc_send_pending(client);
     while (call->state == NC_CALL_PENDING && !is_ready_for(client, call)) {
         int r = make_ready_once(client, call);
         if (r < 0)
