@@ -3,11 +3,7 @@ package hostile_test
 import (
 	"errors"
 	"path/filepath"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,13 +17,11 @@ import (
 const (
 	defaultTraps  = 600
 	trapsEach     = 5
-	trapTimeout   = 20 * time.Second
-	threadsMore   = 40
-	afterwards    = time.Second // threads that are held up are counted for so long
-	heldUpAtMost  = 500 * time.Millisecond
-	heldUpMostly  = 20 * time.Millisecond
 	fullMessage   = rights.MessageMax
 	fullMessages  = 300
+	manyEach      = 20 // to so few connections that each may have a thread
+	roomFor       = 30 // descriptors to a message, where a server is to have them all
+	roomLeft      = 4
 	withFilesFlag = "-files"
 )
 
@@ -36,22 +30,21 @@ type trapAttack struct {
 	name     string
 	features wire.Feature
 	greets   bool
+	each     int  // traps to a connection, each in a message of its own
+	before   int  // ordinary descriptors in that, before the trap
+	noRoom   bool // the server can have none but the first of them
 }
 
 var trapAttacks = []trapAttack{
-	{name: "before the hello"},
-	{name: "after the hello", greets: true},
-	{name: "where files are agreed to", greets: true, features: wire.FeatureDescriptors},
+	{name: "before the hello", each: trapsEach},
+	{name: "after the hello", each: trapsEach, greets: true},
+	{name: "where files are agreed to", each: trapsEach, greets: true, features: wire.FeatureDescriptors},
 }
 
 // TestTrapsHoldUpNobody: descriptors whose closing waits, sent to a server in every state of
 // a connection, on every kind of kernel, cost neither threads nor anybody's time.
 func TestTrapsHoldUpNobody(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "testserver")
-	if err := processes.BuildServer(program); err != nil {
-		t.Fatal(err)
-	}
-	attackWithTraps(t, program)
+	attackWithTraps(t, buildServer(t))
 }
 
 // TestTrapsHoldUpNobodyOnAnEventLoop is the same for the other engine.
@@ -61,6 +54,15 @@ func TestTrapsHoldUpNobodyOnAnEventLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	attackWithTraps(t, program)
+}
+
+func buildServer(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "testserver")
+	if err := processes.BuildServer(program); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 func attackWithTraps(t *testing.T, program string) {
@@ -73,78 +75,59 @@ func attackWithTraps(t *testing.T, program string) {
 				path := processes.Socket(t)
 				server := start(t, &processes.Log{}, path, program, withFilesFlag)
 				defer server.Kill()
-				underAttack(t, server, path, func() { attack.run(t, server, path, count) })
+				attack.holdsUpNobody(t, server, path, count)
 			})
 		}
 	}
 }
 
-// TestManyDescriptorsHoldUpNobody: nor do many ordinary ones with each message.
+// TestManyDescriptorsHoldUpNobody: nor do many with each message, which are closed in the
+// call that receives them where the server has no room for more.
 func TestManyDescriptorsHoldUpNobody(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "testserver")
-	if err := processes.BuildServer(program); err != nil {
-		t.Fatal(err)
+	program := buildServer(t)
+	start := func(t *testing.T) (*processes.Process, string) {
+		path := processes.Socket(t)
+		server := processes.StartServerOnOldKernel(t, &processes.Log{}, path, program)
+		t.Cleanup(server.Kill)
+		return server, path
 	}
-	path := processes.Socket(t)
-	server := processes.StartServerOnOldKernel(t, &processes.Log{}, path, program)
-	defer server.Kill()
-	underAttack(t, server, path, func() {
-		for range fullMessages {
-			c, err := memorytest.Connect(path, trapTimeout, 0)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			// The server ends the connection.
-			_, _, _ = c.Conn.WriteMsgUnix([]byte("x"), unix.UnixRights(make([]int, fullMessage)...), nil)
-			_ = c.Close()
-		}
+	t.Run("one after the other", func(t *testing.T) {
+		server, path := start(t)
+		w := watch(t, server, path)
+		quiet := w.callsDuring(t, func() { flood(t, path, 0) })
+		w.judge(t, quiet, w.callsDuring(t, func() { flood(t, path, fullMessage) }))
+	})
+	t.Run("with a trap", func(t *testing.T) {
+		server, path := start(t)
+		trapAttack{each: 1, before: roomFor - 1}.holdsUpNobody(t, server, path, fullMessages)
+	})
+	t.Run("more than there is room for", func(t *testing.T) {
+		server, path := start(t)
+		trapAttack{each: manyEach, before: fullMessage - 1, noRoom: true}.holdsUpNobody(t, server, path, defaultTraps)
 	})
 }
 
-// underAttack watches a server's threads, and how long others wait for their calls.
-func underAttack(t *testing.T, server *processes.Process, path string, attack func()) {
+// flood sends messages with so many ordinary descriptors, each over a connection of its own.
+func flood(t *testing.T, path string, count int) {
+	for range fullMessages {
+		c, err := memorytest.Connect(path, trapTimeout, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		// The server may have ended the connection.
+		_, _, _ = c.Conn.WriteMsgUnix([]byte("x"), unix.UnixRights(make([]int, count)...), nil)
+		_ = c.Close()
+	}
+}
+
+// holdsUpNobody calls a server before it finds what is left to it, and from then on.
+func (a trapAttack) holdsUpNobody(t *testing.T, server *processes.Process, path string, count int) {
 	t.Helper()
-	c, err := memorytest.Connect(path, trapTimeout, wire.FeatureSharedClock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	threads, most := server.Threads(t), 0
-	var over atomic.Pointer[time.Time] // when the attack was
-	var attackers sync.WaitGroup
-	attackers.Go(func() {
-		attack()
-		now := time.Now()
-		over.Store(&now)
-	})
-	defer attackers.Wait()
-	var took []time.Duration
-	var end time.Time
-	for end.IsZero() || time.Now().Before(end) {
-		if since := over.Load(); end.IsZero() && since != nil {
-			end = since.Add(afterwards)
-		}
-		begin := time.Now()
-		request := c.Request("echo", []byte("x"))
-		if err := c.Put(&request); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Next(); err != nil {
-			t.Fatalf("after %d calls one is not answered within %v: %v", len(took), trapTimeout, err)
-		}
-		// The attack may have stopped the server: what counts is the time after that.
-		if since := over.Load(); since != nil {
-			took = append(took, min(time.Since(begin), time.Since(*since)))
-		}
-		most = max(most, server.Threads(t)-threads)
-	}
-	slices.Sort(took)
-	median, worst := took[len(took)/2], took[len(took)-1]
-	t.Logf("%d calls of another took %v, the longest %v; %d more threads", len(took), median, worst, most)
-	if most > threadsMore || median > heldUpMostly || worst > heldUpAtMost {
-		t.Errorf("more than %d more threads, %v for a call, or %v for one of them", threadsMore, heldUpMostly, heldUpAtMost)
-	}
+	w := watch(t, server, path)
+	quiet := w.callsFor(t, measured)
+	a.run(t, server, path, count)
+	w.judge(t, quiet, w.callsFor(t, measured))
 }
 
 // run leaves so many traps to the server, which is stopped meanwhile: so that it has the last
@@ -157,7 +140,7 @@ func (a trapAttack) run(t *testing.T, server *processes.Process, path string, co
 			unix.Close(socket)
 		}
 	}()
-	for range count / trapsEach {
+	for range count / a.each {
 		socket, err := a.connect(path)
 		if err != nil {
 			t.Error(err)
@@ -167,9 +150,12 @@ func (a trapAttack) run(t *testing.T, server *processes.Process, path string, co
 	}
 	server.Stop(t)
 	defer server.Continue()
+	if a.noRoom {
+		leaveRoom(t, server)
+	}
 	for _, socket := range sockets {
-		for range trapsEach {
-			if err := sendTrap(socket, trapper); err != nil {
+		for range a.each {
+			if err := a.send(socket, trapper); err != nil {
 				t.Error(err)
 				return
 			}
@@ -196,14 +182,23 @@ func (a trapAttack) connect(path string) (int, error) {
 	return socket, err
 }
 
-// sendTrap leaves the trap to the receiver.
-func sendTrap(socket int, trapper *rightstest.Trapper) error {
+// leaveRoom lets a server have few descriptors more.
+func leaveRoom(t *testing.T, server *processes.Process) {
+	t.Helper()
+	has := uint64(server.Descriptors(t) + roomLeft)
+	if err := unix.Prlimit(server.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: has, Max: has}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send leaves a trap to the receiver, after some ordinary descriptors.
+func (a trapAttack) send(socket int, trapper *rightstest.Trapper) error {
 	trap, err := trapper.Make()
 	if err != nil {
 		rights.Close(trap)
 		return err
 	}
-	err = unix.Sendmsg(socket, []byte("x"), unix.UnixRights(trap), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(socket, []byte("x"), unix.UnixRights(append(make([]int, a.before), trap)...), nil, unix.MSG_NOSIGNAL)
 	if err == nil {
 		return unix.Close(trap)
 	}
