@@ -5,7 +5,6 @@ package processes
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -210,24 +209,6 @@ func (p *Process) awaitServer(t testing.TB) {
 	if !Within(t, "a server to start", time.Minute, p.Lines.Scan) || !strings.HasPrefix(p.Lines.Text(), "ready") {
 		t.Fatalf("the server did not start: %q", p.Lines.Text())
 	}
-}
-
-// Delayed returns how long the process has waited in all for a processor that it could
-// have used; of one with several threads, its first. 0 where the kernel does not tell.
-func (p *Process) Delayed(t testing.TB) time.Duration {
-	t.Helper()
-	var ran, waited int64
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", p.Process.Pid))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0
-	}
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &ran, &waited)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(waited)
 }
 
 // Kill kills the process and waits for its end.
