@@ -57,7 +57,7 @@ func badInputs() []badInput {
 // measureBadInput prints how soon bad input is refused while a well-behaved
 // client calls beside it, and fails when a bound is broken.
 func (r *runner) measureBadInput() error {
-	st, err := r.startStage("bad-input", nil)
+	st, err := r.startStage("bad-input", false)
 	if err != nil {
 		return err
 	}

@@ -14,13 +14,13 @@ type callerStage struct {
 	descriptors int
 }
 
-func (r *runner) startCallerStage(name, command string) (*callerStage, error) {
+func (r *runner) startCallerStage(name, command string, oldKernel bool) (*callerStage, error) {
 	path := filepath.Join(r.folder, name+".sock")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	t, err := startTestee(name, command)
+	t, err := startTestee(name, command, oldKernel)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,13 @@ func (r *runner) holdCaller(name, command string) error {
 	if err != nil {
 		return err
 	}
-	st, err := r.startCallerStage(name, command)
+	return eachKernel(trials, known, func(trials []trial, known map[string]bool, oldKernel bool) error {
+		return r.playCallers(name, command, trials, known, oldKernel)
+	})
+}
+
+func (r *runner) playCallers(name, command string, trials []trial, known map[string]bool, oldKernel bool) error {
+	st, err := r.startCallerStage(name, command, oldKernel)
 	if err != nil {
 		return err
 	}
@@ -125,7 +131,7 @@ func (r *runner) holdCaller(name, command string) error {
 		r.report.add(name, t, err, known[t.name])
 		if after != nil {
 			_ = st.stop()
-			if st, err = r.startCallerStage(name, command); err != nil {
+			if st, err = r.startCallerStage(name, command, oldKernel); err != nil {
 				return err
 			}
 		}

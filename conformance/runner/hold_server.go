@@ -20,14 +20,14 @@ type stage struct {
 	counts      []uint64 // in order, once they are all there
 }
 
-func (r *runner) startStage(name string, arguments []string) (*stage, error) {
+func (r *runner) startStage(name string, oldKernel bool) (*stage, error) {
 	server := &serverProcess{address: r.address}
 	if r.server != "" {
 		folder, err := os.MkdirTemp(r.folder, name)
 		if err != nil {
 			return nil, err
 		}
-		if server, err = r.startServer(arguments, folder); err != nil {
+		if server, err = r.startServer(nil, folder, oldKernel); err != nil {
 			return nil, err
 		}
 	}
@@ -142,8 +142,8 @@ func (r *runner) holdServer() error {
 	}
 	var together sync.WaitGroup
 	var slowErr error
-	together.Go(func() { slowErr = r.holdSlow(slow, known) })
-	err = r.holdQuick(quick, known)
+	together.Go(func() { slowErr = eachKernel(slow, known, r.holdSlow) })
+	err = eachKernel(quick, known, r.holdQuick)
 	together.Wait()
 	for _, t := range own {
 		r.report.add(serverSubject, t, r.playOwn(t), known[t.name])
@@ -162,8 +162,8 @@ func (r *runner) playServer(st *stage, t trial) error {
 
 // holdQuick plays one trial after the other, each followed by the checks that
 // nothing stays behind.
-func (r *runner) holdQuick(trials []trial, known map[string]bool) error {
-	st, err := r.startStage("quick", nil)
+func (r *runner) holdQuick(trials []trial, known map[string]bool, oldKernel bool) error {
+	st, err := r.startStage("quick", oldKernel)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (r *runner) holdQuick(trials []trial, known map[string]bool) error {
 		r.report.add(serverSubject, t, err, known[t.name])
 		if !st.server.alive() || err != nil && st.settled() != nil {
 			_ = st.stop()
-			if st, err = r.startStage("quick", nil); err != nil {
+			if st, err = r.startStage("quick", oldKernel); err != nil {
 				return err
 			}
 		}
@@ -183,11 +183,8 @@ func (r *runner) holdQuick(trials []trial, known map[string]bool) error {
 	return st.stop()
 }
 
-func (r *runner) holdSlow(trials []trial, known map[string]bool) error {
-	if len(trials) == 0 {
-		return nil
-	}
-	st, err := r.startStage("slow", nil)
+func (r *runner) holdSlow(trials []trial, known map[string]bool, oldKernel bool) error {
+	st, err := r.startStage("slow", oldKernel)
 	if err != nil {
 		return err
 	}
@@ -199,7 +196,7 @@ func (r *runner) holdSlow(trials []trial, known map[string]bool) error {
 	}
 	together.Wait()
 	if err := st.settled(); err != nil {
-		r.report.add(serverSubject, trial{&vector{Meaning: "After timeouts nothing is left behind."}, "slow", nil}, err, false)
+		r.report.add(serverSubject, trial{vector: &vector{Meaning: "After timeouts nothing is left behind."}, name: "slow"}, err, false)
 	}
 	return st.stop()
 }
@@ -213,7 +210,7 @@ func (r *runner) playOwn(t trial) error {
 	if err != nil {
 		return err
 	}
-	server, err := r.startServer(t.Own.Arguments, folder)
+	server, err := r.startServer(t.Own.Arguments, folder, t.oldKernel)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (r *runner) attack() error {
 	if err != nil {
 		return err
 	}
-	st, err := r.startStage("hostile", nil)
+	st, err := r.startStage("hostile", false)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (r *runner) corpus() ([][]byte, error) {
 		if v.Side != "server" {
 			continue
 		}
-		for _, t := range v.trials() {
+		for _, t := range v.cases() {
 			s := newSession(r.spec, t)
 			s.assumeAnswers()
 			for _, step := range t.Steps {

@@ -162,6 +162,9 @@ func (r *runner) local(side string) bool {
 	return side == "caller" || !strings.HasPrefix(r.address+r.listen, "tcp:")
 }
 
+// starts reports whether what is judged runs on the kernel that a trial is for.
+func (r *runner) starts(side string) bool { return side == "caller" || r.server != "" }
+
 // trialsOf lists the trials for one side that -run names, and the known
 // failures among them. A list that names no trial at all is stale.
 func (r *runner) trialsOf(side, subject string) ([]trial, map[string]bool, error) {
@@ -178,7 +181,7 @@ func (r *runner) trialsOf(side, subject string) ([]trial, map[string]bool, error
 		wanted := !v.Local || r.local(side)
 		for _, t := range v.trials() {
 			exist[t.name] = true
-			if wanted && r.pattern.MatchString(t.name) {
+			if wanted && (!t.oldKernel || r.starts(side)) && r.pattern.MatchString(t.name) {
 				chosen = append(chosen, t)
 			}
 		}
@@ -189,6 +192,22 @@ func (r *runner) trialsOf(side, subject string) ([]trial, map[string]bool, error
 		}
 	}
 	return chosen, known, nil
+}
+
+// eachKernel plays the trials for this kernel, and those for old ones.
+func eachKernel(trials []trial, known map[string]bool, play func(trials []trial, known map[string]bool, oldKernel bool) error) (failure error) {
+	for _, oldKernel := range []bool{false, true} {
+		var there []trial
+		for _, t := range trials {
+			if t.oldKernel == oldKernel {
+				there = append(there, t)
+			}
+		}
+		if len(there) > 0 {
+			failure = errors.Join(failure, play(there, known, oldKernel))
+		}
+	}
+	return failure
 }
 
 // attempts is how often a trial is tried whose only fault was to be late, or

@@ -25,8 +25,17 @@ type serverProcess struct {
 	log     string
 }
 
+// start starts what is judged: on this kernel, or where a filter says that it does not know
+// SO_PASSRIGHTS and descriptors reach those who did not agree to them.
+func start(process *exec.Cmd, oldKernel bool) error {
+	if oldKernel {
+		return rightstest.StartOnOldKernel(process)
+	}
+	return process.Start()
+}
+
 // startServer runs the server and returns when it says that it listens.
-func (r *runner) startServer(arguments []string, folder string) (*serverProcess, error) {
+func (r *runner) startServer(arguments []string, folder string, oldKernel bool) (*serverProcess, error) {
 	words := strings.Fields(r.server)
 	address := r.listen
 	if address == "" {
@@ -43,7 +52,7 @@ func (r *runner) startServer(arguments []string, folder string) (*serverProcess,
 	if err != nil {
 		return nil, err
 	}
-	if err := rightstest.StartOnOldKernel(process); err != nil {
+	if err := start(process, oldKernel); err != nil {
 		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')

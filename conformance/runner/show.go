@@ -10,7 +10,7 @@ func (r *runner) showVector(name string) error {
 		if v.name != name {
 			continue
 		}
-		for _, t := range v.trials() {
+		for _, t := range v.cases() {
 			if err := r.showTrial(t); err != nil {
 				return err
 			}

@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"time"
-
-	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // testee is a program around one client library. It reads a command a line and
@@ -27,7 +25,7 @@ type answer struct {
 	err     error
 }
 
-func startTestee(name, command string) (*testee, error) {
+func startTestee(name, command string, oldKernel bool) (*testee, error) {
 	words := strings.Fields(command)
 	process := exec.Command(words[0], words[1:]...)
 	process.Stderr = os.Stderr
@@ -39,7 +37,7 @@ func startTestee(name, command string) (*testee, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := rightstest.StartOnOldKernel(process); err != nil {
+	if err := start(process, oldKernel); err != nil {
 		return nil, fmt.Errorf("testee %s: %w", name, err)
 	}
 	t := &testee{name: name, process: process, in: in, lines: make(chan string, 1)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -13,16 +14,18 @@ import (
 
 // vector is one file of conformance/vectors; see conformance/README.md.
 type vector struct {
-	Meaning string         `json:"meaning"`
-	Spec    string         `json:"spec"`
-	Side    string         `json:"side"`
-	Slow    bool           `json:"slow"`
-	Local   bool           `json:"local"`
-	Timed   bool           `json:"timed"`
-	Own     *ownServer     `json:"own_server"`
-	Connect map[string]any `json:"connect"`
-	Cases   []object       `json:"cases"`
-	Steps   []object       `json:"steps"`
+	Meaning string `json:"meaning"`
+	Spec    string `json:"spec"`
+	Side    string `json:"side"`
+	Slow    bool   `json:"slow"`
+	Local   bool   `json:"local"`
+	Timed   bool   `json:"timed"`
+	// Unagreed: it sends descriptors that nobody agreed to, which new kernels refuse.
+	Unagreed bool           `json:"unagreed_descriptors"`
+	Own      *ownServer     `json:"own_server"`
+	Connect  map[string]any `json:"connect"`
+	Cases    []object       `json:"cases"`
+	Steps    []object       `json:"steps"`
 
 	name string
 }
@@ -37,6 +40,8 @@ type trial struct {
 	*vector
 	name   string
 	values object
+
+	oldKernel bool
 }
 
 func (v *vector) check() error {
@@ -92,18 +97,39 @@ func readVectors(folder string) ([]*vector, error) {
 	return vectors, nil
 }
 
-// trials expands the cases: a value "1..95" stands for every number between.
-func (v *vector) trials() []trial {
-	if len(v.Cases) == 0 {
-		return []trial{{v, v.name, nil}}
-	}
-	var out []trial
-	for _, values := range v.Cases {
-		for _, expanded := range expandRange(values) {
-			out = append(out, trial{v, v.name + caseName(expanded), expanded})
+// trials expands the cases: a value "1..95" stands for every number between. Whoever is
+// sent descriptors takes them another way on old kernels, and so is tried there as well.
+func (v *vector) trials() (out []trial) {
+	for _, t := range v.cases() {
+		old := t
+		old.oldKernel = true
+		switch {
+		case v.Unagreed:
+			out = append(out, old)
+		case v.sendsDescriptors():
+			old.name += " on an old kernel"
+			out = append(out, t, old)
+		default:
+			out = append(out, t)
 		}
 	}
 	return out
+}
+
+func (v *vector) cases() (out []trial) {
+	if len(v.Cases) == 0 {
+		return []trial{{vector: v, name: v.name}}
+	}
+	for _, values := range v.Cases {
+		for _, expanded := range expandRange(values) {
+			out = append(out, trial{vector: v, name: v.name + caseName(expanded), values: expanded})
+		}
+	}
+	return out
+}
+
+func (v *vector) sendsDescriptors() bool {
+	return slices.ContainsFunc(v.Steps, func(step object) bool { return step["descriptors"] != nil })
 }
 
 func expandRange(values object) []object {
