@@ -168,15 +168,19 @@ void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call)
     join(&client->calls.pending, call);
 }
 
+/* Its user may fetch it. */
+static void announce(nearcall_client *client, struct nc_call *call)
+{
+    nc_call_leave_queue(call);
+    join(&client->calls.finished, call);
+    client->calls.unreported = true;
+}
+
 /* May be called again, for another end. */
 void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
                     const char *what)
 {
-    if (!call->synchronous && call->state != NC_CALL_FINISHED) {
-        nc_call_leave_queue(call);
-        join(&client->calls.finished, call);
-        client->calls.unreported = true;
-    }
+    bool is_news = !call->synchronous && call->state != NC_CALL_FINISHED;
     call->state = NC_CALL_FINISHED;
     call->code = code;
     call->outcome = outcome;
@@ -184,6 +188,8 @@ void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int
     call->retryable = false;
     call->data = NULL;
     call->data_bytes = 0;
+    if (is_news)
+        announce(client, call);
 }
 
 /* A finished call that is to be sent once more. */

@@ -60,7 +60,7 @@ static int pause_before_retry(nearcall_client *client)
 static int send_once(nearcall_client *client, struct nc_call *call)
 {
     while (call->state == NC_CALL_PENDING) {
-        int r = nc_make_ready(client, call);
+        int r = nc_may_send(client, call) ? NEARCALL_OK : nc_make_ready(client, call);
         if (r < 0)
             return r;
         if (call->state == NC_CALL_PENDING)
