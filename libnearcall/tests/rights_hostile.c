@@ -135,6 +135,22 @@ struct attack {
 
 static int peer; /* of the socket that was sent, until the attack is over */
 
+/* One whose queue holds the trap is sent once: emptied for the first time, it would be no
+ * trap for the second. False: the kernel has refused it to us. */
+static bool send_in_reply(const struct script *script, const struct attack *plan, int fd, const uint8_t *bytes,
+                          size_t count)
+{
+    if (plan->is_urgent) {
+        (void)send_some(script->fd, fd, bytes, 1, plan->count, MSG_OOB);
+        bytes++;
+        count--;
+    }
+    bool sent = send_one(script->fd, fd, bytes, count, plan->count);
+    if (plan->nesting)
+        return sent;
+    return send_one(script->fd, fd, bytes, 1, plan->count); /* for whoever closes unread */
+}
+
 static void attack(struct script *script)
 {
     const struct attack *plan = script->argument;
@@ -157,8 +173,7 @@ static void attack(struct script *script)
         reply.call_id = frame.call_id;
         nc_frame_encode(bytes, &reply);
         memcpy(bytes + NC_FRAME_HEADER_BYTES, "yes", 3);
-        (void)send_one(script->fd, fd, bytes, sizeof(bytes), plan->count);
-        sent = send_one(script->fd, fd, bytes, 1, plan->count); /* for whoever closes unread */
+        sent = send_in_reply(script, plan, fd, bytes, sizeof(bytes));
     }
     if (sent)
         close(fd);
@@ -212,7 +227,7 @@ int main(void)
         {"more than memory has", false, NOT_NESTED, 20, NC_FEATURE_SHARED_MEMORY, false},
         {"with a reply that may have them", false, NOT_NESTED, 1, NC_FEATURE_DESCRIPTORS, false},
         {"more than a frame has", false, NOT_NESTED, 20, NC_FEATURE_DESCRIPTORS, false},
-        {"in a socket's queue", false, NESTED, 1, NC_FEATURE_DESCRIPTORS, false},
+        {"in a socket's queue, more than announced", false, NESTED, 2, NC_FEATURE_DESCRIPTORS, false},
         {"in a socket's queue, for memory", false, NESTED, 2, NC_FEATURE_SHARED_MEMORY, false},
         {"urgent", false, NOT_NESTED, 1, NC_FEATURE_DESCRIPTORS, true},
         {"urgent, for memory", false, NOT_NESTED, 2, NC_FEATURE_SHARED_MEMORY, true},
