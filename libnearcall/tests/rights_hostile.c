@@ -135,50 +135,74 @@ struct attack {
 
 static int peer; /* of the socket that was sent, until the attack is over */
 
-/* One whose queue holds the trap is sent once: emptied for the first time, it would be no
- * trap for the second. False: the kernel has refused it to us. */
-static bool send_in_reply(const struct script *script, const struct attack *plan, int fd, const uint8_t *bytes,
+/* Not sent: the kernel has refused it, or the client has gone, and it would be this test that lingers. */
+static void let_go(int fd, bool sent)
+{
+    if (sent)
+        close(fd);
+    else
+        nc_rights_close(fd);
+}
+
+static sem_t is_sent; /* the urgent byte */
+
+/* Only the urgent byte has it, and nobody but the client when that begins to read. */
+static void send_urgently(const struct script *script, const struct attack *plan, int fd, const uint8_t *bytes,
                           size_t count)
 {
-    if (plan->is_urgent) {
-        (void)send_some(script->fd, fd, bytes, 1, plan->count, MSG_OOB);
-        bytes++;
-        count--;
-    }
+    let_go(fd, send_some(script->fd, fd, bytes, 1, plan->count, MSG_OOB));
+    (void)send(script->fd, bytes + 1, count - 1, MSG_NOSIGNAL);
+    CHECK(sem_post(&is_sent) == 0);
+}
+
+static void wait_for_urgent_byte(nearcall_client *client, struct script *script)
+{
+    CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
+    script_signal(script);
+    CHECK(sem_wait(&is_sent) == 0);
+}
+
+/* One whose queue holds the trap is sent once: emptied for the first time, it would be no
+ * trap for the second. */
+static void send_in_reply(const struct script *script, const struct attack *plan, int fd, const uint8_t *bytes,
+                          size_t count)
+{
     bool sent = send_one(script->fd, fd, bytes, count, plan->count);
-    if (plan->nesting)
-        return sent;
-    return send_one(script->fd, fd, bytes, 1, plan->count); /* for whoever closes unread */
+    if (!plan->nesting)
+        sent = send_one(script->fd, fd, bytes, 1, plan->count); /* for whoever closes unread */
+    let_go(fd, sent);
+}
+
+static void attack_in_reply(struct script *script, const struct attack *plan, int fd)
+{
+    struct nc_frame frame = {.call_id = 1};
+    struct nc_frame reply = {.type = NC_REPLY, .length = 3, .function_id = SCRIPT_FUNCTION_ID,
+                             .descriptors = plan->features & NC_FEATURE_DESCRIPTORS ? 1 : 0};
+    uint8_t bytes[NC_FRAME_HEADER_BYTES + 3];
+    script_welcome(script);
+    if (plan->is_urgent)
+        script_await(script);
+    else
+        script_expect(script, NC_REQUEST, &frame);
+    reply.call_id = frame.call_id;
+    nc_frame_encode(bytes, &reply);
+    memcpy(bytes + NC_FRAME_HEADER_BYTES, "yes", 3);
+    (plan->is_urgent ? send_urgently : send_in_reply)(script, plan, fd, bytes, sizeof(bytes));
 }
 
 static void attack(struct script *script)
 {
     const struct attack *plan = script->argument;
-    struct nc_frame frame;
-    struct nc_frame reply = {.type = NC_REPLY, .length = 3, .function_id = SCRIPT_FUNCTION_ID,
-                             .descriptors = plan->features & NC_FEATURE_DESCRIPTORS ? 1 : 0};
-    uint8_t bytes[NC_FRAME_HEADER_BYTES + 3];
-    bool sent;
     int fd = lingering(&peer);
     if (plan->nesting)
         fd = nested(fd, plan->nesting);
     script->features |= plan->features;
     script_accept(script);
     script_read_hello(script);
-    if (plan->before_the_welcome) {
-        sent = send_one(script->fd, fd, "\x89", 1, plan->count);
-    } else {
-        script_welcome(script);
-        script_expect(script, NC_REQUEST, &frame);
-        reply.call_id = frame.call_id;
-        nc_frame_encode(bytes, &reply);
-        memcpy(bytes + NC_FRAME_HEADER_BYTES, "yes", 3);
-        sent = send_in_reply(script, plan, fd, bytes, sizeof(bytes));
-    }
-    if (sent)
-        close(fd);
+    if (plan->before_the_welcome)
+        let_go(fd, send_one(script->fd, fd, "\x89", 1, plan->count));
     else
-        nc_rights_close(fd); /* refused, or the client has gone: it would be this test that lingers */
+        attack_in_reply(script, plan, fd);
     script_await(script);
 }
 
@@ -188,6 +212,8 @@ static void is_not_held_up(const struct attack *plan)
     nearcall_reply reply;
     script_start(&script, attack, (void *)(uintptr_t)plan);
     nearcall_client *client = test_open(script.address, 0);
+    if (plan->is_urgent)
+        wait_for_urgent_byte(client, &script);
     double before_ms = test_now_ms();
     int r = nearcall_call(client, "f", "x", 1, 500, &reply);
     nearcall_close(client);
@@ -237,6 +263,7 @@ int main(void)
         {"behind credentials", false, BEHIND_CREDENTIALS, 1, NC_FEATURE_SHARED_MEMORY, false},
     };
     test_begin();
+    CHECK(sem_init(&is_sent, 0, 0) == 0);
     for (int old = 0; old < 2; old++)
         for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
             kernel_is_old = old;
