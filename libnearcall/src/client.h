@@ -236,6 +236,7 @@ struct nc_error {
     int outcome;
     const uint8_t *details;
     size_t details_bytes;
+    int64_t deadline_ns; /* of the call that failed last */
     char message[NC_ERROR_MESSAGE_BYTES_MAX + 1];
 };
 
@@ -558,6 +559,7 @@ void nc_sync_abandon(nearcall_client *client);
 
 /* functions.c */
 nearcall_function *nc_function_intern(nearcall_client *client, const char *name, size_t bytes);
+nearcall_function *nc_function_known(nearcall_client *client, const char *name, size_t bytes);
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function);
 int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
                       size_t bytes);

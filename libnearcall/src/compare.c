@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "nearcall_generated.h"
 
 #define TEXT_BYTES 512
 
@@ -12,6 +13,11 @@ static bool was_compared(const nearcall_function *function, const char *hash)
 {
     return function->compared_revision == function->revision &&
            strcmp(function->compared_hash, hash) == 0;
+}
+
+static bool is_known_to_fit(const nearcall_function *function, const char *hash)
+{
+    return strcmp(nearcall_function_hash(function), hash) == 0 || was_compared(function, hash);
 }
 
 static void remember(nearcall_function *function, const char *hash)
@@ -89,7 +95,7 @@ NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *fu
     uint32_t count = 0;
     if (!client || !function || !hash || !description)
         return NEARCALL_E_MISUSE;
-    if (strcmp(nearcall_function_hash(function), hash) == 0 || was_compared(function, hash))
+    if (is_known_to_fit(function, hash))
         return NEARCALL_OK;
     int r = ask(client, function, description, timeout_ms, &reply);
     if (r != NEARCALL_OK && r != NEARCALL_E_UNIMPLEMENTED)
@@ -98,4 +104,58 @@ NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *fu
         return refuse(client, function, text);
     remember(function, hash);
     return NEARCALL_OK;
+}
+
+/* ---- Generated functions of C ---- */
+
+/* False: something has to be asked first. */
+static bool begin_at_once(nearcall_client *client, const char *name, size_t name_bytes, const char *hash)
+{
+    nearcall_function *function = nc_function_known(client, name, name_bytes);
+    if (!function || (hash && !is_known_to_fit(function, hash)))
+        return false;
+    nc_sync_abandon(client); /* it may send from the buffer that is used again now */
+    nc_writer_begin(client, function, NEARCALL_CODEC_MSGPACK);
+    return true;
+}
+
+static int ask_and_begin(nearcall_client *client, const char *name, size_t name_bytes, const char *hash,
+                         const char *description, int64_t *timeout_ms)
+{
+    int64_t limit_ms = *timeout_ms ? *timeout_ms : client->options.timeout_ms;
+    int64_t deadline_ns = nc_after_ms(nc_now_ns(), limit_ms);
+    nearcall_function *function;
+    int r = nearcall_find(client, name, name_bytes, *timeout_ms, &function);
+    if (r == NEARCALL_OK && hash)
+        r = nearcall_compare(client, function, hash, description, remaining_ms(deadline_ns));
+    if (r == NEARCALL_OK)
+        r = nearcall_request(client, function, NEARCALL_CODEC_MSGPACK);
+    *timeout_ms = remaining_ms(deadline_ns);
+    return r;
+}
+
+NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,
+                                            size_t name_bytes, const char *hash,
+                                            const char *description, int64_t *timeout_ms)
+{
+    if (!client || !name || !timeout_ms || (hash && !description))
+        return NEARCALL_E_MISUSE;
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    bool has_begun = begin_at_once(client, name, name_bytes, hash);
+    nc_leave(client, r);
+    return has_begun ? NEARCALL_OK
+                     : ask_and_begin(client, name, name_bytes, hash, description, timeout_ms);
+}
+
+NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,
+                                                int64_t *timeout_ms)
+{
+    if (!client || !timeout_ms)
+        return 0;
+    if (r != NEARCALL_E_ABORTED || client->error.outcome != NEARCALL_OUTCOME_NOT_EXECUTED)
+        return 0;
+    *timeout_ms = remaining_ms(client->error.deadline_ns);
+    return 1;
 }

@@ -117,6 +117,7 @@ int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
 {
     struct nc_error *error = &client->error;
     nearcall_value message;
+    error->deadline_ns = call->deadline_ns;
     if (call->what) /* may be client->lost_text, never the message itself */
         return nc_fail(client, -call->code, call->outcome, "%s", call->what);
     error->code = call->code;

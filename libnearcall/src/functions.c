@@ -21,16 +21,21 @@ static nearcall_function *new_function(const char *name, size_t bytes)
     return function;
 }
 
+static nearcall_function *look_up(nearcall_client *client, const char *name, size_t bytes)
+{
+    nearcall_function *function = *bucket(client, name, bytes);
+    while (function && (function->name_bytes != bytes || memcmp(function->name, name, bytes) != 0))
+        function = function->next;
+    return function;
+}
+
 /* A new one is linked by a single store: a fork finds the list whole at any moment. */
 static nearcall_function *intern(nearcall_client *client, const char *name, size_t bytes)
 {
+    nearcall_function *function = look_up(client, name, bytes);
+    if (function || !(function = new_function(name, bytes)))
+        return function;
     nearcall_function **first = bucket(client, name, bytes);
-    for (nearcall_function *function = *first; function; function = function->next)
-        if (function->name_bytes == bytes && memcmp(function->name, name, bytes) == 0)
-            return function;
-    nearcall_function *function = new_function(name, bytes);
-    if (!function)
-        return NULL;
     function->next = *first;
     atomic_thread_fence(memory_order_release);
     *first = function;
@@ -52,6 +57,17 @@ bool nc_function_is_described(const nearcall_client *client, const nearcall_func
     return function->description && !function->is_refused &&
            (nc_connection_usable(client) || client->embed.is_direct) &&
            function->description_hash == client->connection.welcome.schema_hash;
+}
+
+/* NULL: the server there is has to be asked. */
+nearcall_function *nc_function_known(nearcall_client *client, const char *name, size_t bytes)
+{
+    nearcall_function *function = client->last_function;
+    if (!function || function->name_bytes != bytes || memcmp(function->name, name, bytes) != 0)
+        function = look_up(client, name, bytes);
+    if (!function || !nc_function_is_described(client, function))
+        return NULL;
+    return client->last_function = function;
 }
 
 /* Documentation is no part of a hash. It alone makes no other description for a request

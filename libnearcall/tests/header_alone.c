@@ -3,6 +3,8 @@
 #include <nearcall_handoff.h>
 #include <nearcall_resident.h>
 #include <nearcall_resident.h>
+#include <nearcall_generated.h>
+#include <nearcall_generated.h>
 #include <nearcall.h>
 #include <nearcall.h>
 

@@ -2,6 +2,7 @@
 #include <nearcall.h>
 #include <nearcall_handoff.h>
 #include <nearcall_resident.h>
+#include <nearcall_generated.h>
 
 int main()
 {

@@ -2,6 +2,7 @@
  * functions of the three headers, without a handle and with one. */
 #include "nearcall_handoff.h"
 #include "nearcall_resident.h"
+#include "nearcall_generated.h"
 #include "test.h"
 
 static nearcall_client *client;
@@ -34,6 +35,7 @@ static void calls_without_a_handle(void)
     nearcall_reply reply;
     nearcall_call_id call;
     nearcall_function *found;
+    int64_t timeout_ms = 1000;
     MISUSE(nearcall_open(NULL, "unix:/x", NULL));
     MISUSE(nearcall_connect(NULL, 0));
     MISUSE(nearcall_ping(NULL, 0, NULL));
@@ -49,6 +51,8 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_process(NULL));
     MISUSE(nearcall_wake(NULL));
     MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));
+    MISUSE(nearcall_generated_request(NULL, "f", 1, NULL, NULL, &timeout_ms));
+    CHECK(!nearcall_generated_is_outdated(NULL, NEARCALL_E_ABORTED, &timeout_ms));
     MISUSE(nearcall_put_check(NULL));
     MISUSE(nearcall_interruptible_check(NULL, NULL, NULL));
     nearcall_close(NULL);
@@ -121,6 +125,7 @@ static void put_nothing_raw(void)
 static void with_a_handle(void)
 {
     nearcall_reply reply;
+    int64_t timeout_ms = 1000;
     size_t bytes;
     CHECK_INT(nearcall_call(client, NULL, NULL, 0, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
     MISUSE(nearcall_call(client, "echo", NULL, 3, 0, &reply));
@@ -133,6 +138,10 @@ static void with_a_handle(void)
     MISUSE(nearcall_compare(client, NULL, "x", "{}", 0));
     MISUSE(nearcall_compare(client, function, NULL, "{}", 0));
     MISUSE(nearcall_compare(client, function, "x", NULL, 0));
+    MISUSE(nearcall_generated_request(client, NULL, 1, NULL, NULL, &timeout_ms));
+    MISUSE(nearcall_generated_request(client, "f", 1, "x", NULL, &timeout_ms));
+    MISUSE(nearcall_generated_request(client, "f", 1, NULL, NULL, NULL));
+    CHECK(!nearcall_generated_is_outdated(client, NEARCALL_E_ABORTED, NULL));
     CHECK(nearcall_function_schema(function, NULL) != NULL);
     CHECK(nearcall_function_schema(function, &bytes) != NULL);
     CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);

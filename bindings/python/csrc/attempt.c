@@ -29,18 +29,22 @@ static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
     return refused ? REFUSED : -1;
 }
 
-/* Generated code encodes by what it was written for: whether that fits the server's function. */
+/* Generated code encodes by what it was written for: whether that fits the server's function.
+ * *timeout_ms becomes what is left of it. */
 static int compare(core_client *client, core_entry *entry, core_channel *channel,
-                   int64_t timeout_ms)
+                   int64_t *timeout_ms)
 {
     core_slot *slot = &entry->slots[channel->index];
     uint32_t revision = slot->revision;
+    int64_t started_ms;
     int r;
 
     if (entry->hash == NULL || slot->compared == revision)
         return 0;
+    started_ms = core_monotonic_ms();
     r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
-                          PyUnicode_AsUTF8AndSize(entry->description, NULL), timeout_ms);
+                          PyUnicode_AsUTF8AndSize(entry->description, NULL), *timeout_ms);
+    *timeout_ms = core_milliseconds_left(*timeout_ms, started_ms);
     if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && entry->warns)) {
         if (r != CORE_RAISED)
             core_raise(client->state, channel->handle, r);
@@ -60,7 +64,7 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
     core_slot *slot = core_entry_slot(client, entry, channel, 0, &timeout_ms);
     int r;
 
-    if (slot == NULL || compare(client, entry, channel, timeout_ms) < 0)
+    if (slot == NULL || compare(client, entry, channel, &timeout_ms) < 0)
         return -1;
     slot = &entry->slots[channel->index];
     attempt->plan = core_plan_keep(slot->plan);
