@@ -10,9 +10,12 @@ import (
 // What of a connection is too small to be counted, since it must not cost a quick call
 // anything.
 const (
-	inputBytesFree   = 4 << 10
-	outputBytesFree  = 16 << 10
-	outputBytesStep  = 64 << 10
+	inputBytesFree  = 4 << 10
+	outputBytesFree = 16 << 10
+	// The buffer that takes them, as it is lent.
+	outputBytesUncounted = outputBytesFree + pooledBytesExtra
+	outputBytesStep      = 64 << 10
+
 	budgetFullEighth = 6 // a budget that was full has room again below so many eighths
 	// Buffers that connections only keep for what may come take this part of a share, and of
 	// a budget, at most, so that many idle ones leave room.
@@ -76,6 +79,11 @@ func (s *share) take(bytes int64) bool {
 		return false
 	}
 	return true
+}
+
+// allows reports whether a user may hold so many bytes at all.
+func (s *share) allows(bytes int64) bool {
+	return s.budget != nil && bytes <= min(s.budget.perUserMax, s.budget.max)
 }
 
 // takeSpare is take for what can be done without.

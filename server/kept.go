@@ -1,14 +1,18 @@
 package server
 
-import "math/bits"
+import (
+	"math/bits"
 
-// kept is what of an output's memory waits for its peer, beyond outputBytesFree counted
-// in the user's share, so that who does not read cannot make the server hold what it
-// asked for.
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// kept is what of an output's memory waits for its peer, beyond that of outputBytesFree
+// counted in the user's share, so that who does not read cannot make the server hold what it
+// asked for. What is counted are buffers, however much of them is used.
 type kept struct {
 	share   *share
 	counted int
-	writing int // bytes that are being written
+	writing int // bytes of what is being written
 	waiting int // of frames whose senders wait for room, where they are large
 
 	promised int64         // what of counted is for replies of calls that have not returned
@@ -65,11 +69,25 @@ func (o *output) countLocked(bytes int) bool {
 // missingLocked returns what must be counted for bytes more than there are now.
 func (o *output) missingLocked(bytes int) int64 {
 	k := &o.kept
-	more := len(o.pending) + k.writing + k.waiting + bytes - outputBytesFree - k.counted
+	more := o.heldLocked(bytes) + k.writing + k.waiting - outputBytesUncounted - k.counted
 	if more <= 0 {
 		return 0
 	}
 	return int64((more + outputBytesStep - 1) / outputBytesStep * outputBytesStep)
+}
+
+// heldLocked returns what is held of what is pending when bytes more are.
+func (o *output) heldLocked(bytes int) int {
+	need := len(o.pending) + bytes
+	switch {
+	case need <= outputBytesOwn:
+		return need
+	case !o.writing && bytes >= gatherBytesMin+wire.HeaderBytes:
+		return cap(o.pending) + bytes // which stay where they are
+	case need <= cap(o.pending):
+		return cap(o.pending)
+	}
+	return o.nextBytesLocked(need)
 }
 
 // releaseLocked gives back what was counted when nothing is kept any more.
@@ -85,8 +103,7 @@ func (o *output) releaseLocked() {
 // A large buffer grows by one part of so many, or to the next size that is lent.
 const growthPart = 4
 
-// growLocked makes room for so many bytes more. A large buffer is lent. What it has beyond
-// them is counted nowhere, so it is as little as keeps the copying in bounds.
+// growLocked makes room for so many bytes more. A large buffer is lent, where that fits.
 func (o *output) growLocked(bytes int) {
 	need := len(o.pending) + bytes
 	if need <= cap(o.pending) {
@@ -97,9 +114,23 @@ func (o *output) growLocked(bytes int) {
 		o.pending = append(make([]byte, 0, 1<<bits.Len(uint(need-1))), former...)
 		return
 	}
-	next := min(cap(former)+cap(former)/growthPart, o.pendingOutputBytesMax)
-	o.pending = append(o.buffers.get(max(need, next))[:0], former...)
+	next := o.nextBytesLocked(need)
+	if next == pooledBytes(next) {
+		o.pending = append(o.buffers.get(next)[:0], former...)
+	} else {
+		o.pending = append(make([]byte, 0, next), former...)
+	}
 	o.buffers.put(former[:cap(former)])
+}
+
+// nextBytesLocked returns how large a buffer is next when so many bytes are needed: of the
+// next size that is lent, or no larger than it must be where the user may not have that much.
+func (o *output) nextBytesLocked(need int) int {
+	next := pooledBytes(max(need, min(cap(o.pending)+cap(o.pending)/growthPart, o.pendingOutputBytesMax)))
+	if !o.kept.share.allows(int64(next + o.kept.writing + o.kept.waiting)) {
+		return need
+	}
+	return next
 }
 
 // keepLocked keeps a buffer that has been written, unless it is large.

@@ -142,7 +142,7 @@ func (o *output) writePendingLocked() {
 	taken := o.pending
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
-	o.unlockAndWrite(len(taken), func() error {
+	o.unlockAndWrite(cap(taken), func() error {
 		_, err := o.conn.Write(taken)
 		return err
 	})
@@ -156,7 +156,7 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
 	o.vector = append(o.vector[:0], taken, payload)
-	o.unlockAndWrite(len(taken)+len(payload), func() error {
+	o.unlockAndWrite(cap(taken)+len(payload), func() error {
 		if gathering, ok := o.conn.(transport.GatheringConn); ok {
 			return gathering.WriteBuffers(o.vector)
 		}
@@ -169,7 +169,7 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.flushLocked()
 }
 
-// unlockAndWrite runs write, of so many bytes, without the lock. A failed or overdue
+// unlockAndWrite runs write, of what takes so many bytes, without the lock. A failed or overdue
 // write breaks the output and closes the connection, which makes the reader notice.
 func (o *output) unlockAndWrite(bytes int, write func() error) {
 	o.writing, o.kept.writing = true, bytes

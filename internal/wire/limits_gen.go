@@ -58,9 +58,9 @@ const (
 	InputBytesMax        = 1073741824
 	InputBytesMaxCeiling = 1099511627776
 
-	// OutputBytesPerUserMax (bytes): replies to one user that wait to be read, but
-	// for 16 KiB of each connection. Why: 64 replies of 4 MiB; who does not read
-	// cannot make the server hold what it asked for.
+	// OutputBytesPerUserMax (bytes): memory of replies to one user that wait to be
+	// read, but for 20 KiB of each connection. Why: 64 replies of 4 MiB; who does
+	// not read cannot make the server hold what it asked for.
 	OutputBytesPerUserMax        = 268435456
 	OutputBytesPerUserMaxCeiling = 1099511627776
 
