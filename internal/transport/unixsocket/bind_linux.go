@@ -91,7 +91,7 @@ func bindListen(fd int, path string, options transport.ListenOptions) (id fileID
 	}
 	bound, id, err := boundFile(fd, path)
 	if err != nil {
-		return id, err
+		return id, errors.Join(err, removeUnopened(path))
 	}
 	defer unix.Close(bound)
 	err = settle(bound, path, options)
@@ -123,13 +123,28 @@ func boundFile(fd int, path string) (bound int, id fileID, err error) {
 	var stat unix.Stat_t
 	if err = unix.Fstat(bound, &stat); err != nil {
 		err = os.NewSyscallError("fstat", err)
-	} else if stat.Mode&unix.S_IFMT != unix.S_IFSOCK || int(stat.Uid) != os.Geteuid() || stat.Mode&0o777&^bindMode != 0 {
+	} else if !isAsBound(&stat) {
 		err = fmt.Errorf("nearcall: %s was replaced by somebody else while it was made; use a directory that only the server can write", path)
 	}
 	if err != nil {
 		return -1, id, errors.Join(err, os.NewSyscallError("close", unix.Close(bound)))
 	}
 	return bound, idOf(&stat), nil
+}
+
+// isAsBound tells a file that may be the socket which was just bound.
+func isAsBound(stat *unix.Stat_t) bool {
+	return isSocket(stat) && int(stat.Uid) == os.Geteuid() && stat.Mode&0o777&^bindMode == 0
+}
+
+// removeUnopened removes a socket whose file could not be opened, as where the process can
+// have no more descriptors. It leaves what cannot be that socket.
+func removeUnopened(path string) error {
+	var stat unix.Stat_t
+	if err := unix.Lstat(path, &stat); err != nil || !isAsBound(&stat) {
+		return nil
+	}
+	return removeOwn(path, idOf(&stat))
 }
 
 // settle sets group and mode of an open file, whatever its name leads to.

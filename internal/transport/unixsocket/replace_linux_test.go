@@ -1,11 +1,15 @@
 package unixsocket_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,50 +99,115 @@ func TestCloseRemovesSocketsOnly(t *testing.T) {
 	}
 }
 
+// unprivileged is set in the environment of a test that runs as another user, of two groups.
+const (
+	unprivileged = "NEARCALL_TEST_UNPRIVILEGED"
+	otherUser    = 12345
+	otherGroup   = 1
+)
+
 // TestModeIsOfTheSocket: in a directory of another user its owner puts a link to a victim
 // at every name that appears, as fast as it can. Neither mode nor group of the victim change.
+// Root asks the kernel for the file that was bound; others, as whom it runs as well, cannot.
 func TestModeIsOfTheSocket(t *testing.T) {
+	replaceWhileListening(t)
+	if os.Geteuid() != 0 || t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	// By this name, because the program's directory is its user's alone.
+	child := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), unprivileged+"=1", "TMPDIR=/tmp")
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser, Groups: []uint32{otherGroup}}}
+	if out, err := child.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS")) {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
+}
+
+// replaceWhileListening sets a group only where the process may.
+func replaceWhileListening(t *testing.T) {
+	t.Helper()
 	directory, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	must(t, os.WriteFile(victim, nil, 0o600))
 	must(t, os.Chown(victim, -1, os.Getgid()))
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go swap(directory, victim, stop, stopped)
-	const attempts = 300
+	group := -1
+	if os.Geteuid() == 0 || os.Getenv(unprivileged) != "" {
+		group = otherGroup
+	}
+	public := filepath.Join(directory, "s")
+	temporary := public + "." + strconv.Itoa(os.Getpid())
+	stop, swapped := make(chan struct{}), make(chan int)
+	go func() { swapped <- swap(temporary, victim, stop) }()
+	const attempts = 3000
 	for range attempts {
-		listener, err := listenWith(t, filepath.Join(directory, "s"), transport.ListenOptions{Mode: 0o666, GroupID: 1})
+		listener, err := listenWith(t, public, transport.ListenOptions{Mode: 0o666, GroupID: group})
 		if err == nil {
 			listener.Close()
 		}
-		_ = os.Remove(filepath.Join(directory, "s"))
+		_ = os.Remove(public)
+		_ = os.Remove(temporary)
 	}
 	close(stop)
-	<-stopped
+	if <-swapped == 0 {
+		t.Errorf("%s was never replaced: nothing was tested", temporary)
+	}
 	info, err := os.Stat(victim)
 	must(t, err)
-	if stat, ok := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o600 || !ok || stat.Gid == 1 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o600 || !ok || stat.Gid == otherGroup {
 		t.Errorf("a file that a link led to has mode %v and group %d", info.Mode(), stat.Gid)
 	}
 }
 
-// swap replaces what appears by links until it is stopped.
-func swap(directory, victim string, stop, stopped chan struct{}) {
-	defer close(stopped)
-	link := filepath.Join(directory, "link")
+// swap replaces a socket by a link whenever there is one, until it is stopped. It returns how
+// often it did.
+func swap(path, victim string, stop chan struct{}) (swapped int) {
+	link := filepath.Join(filepath.Dir(path), "link")
 	for {
 		select {
 		case <-stop:
-			return
+			return swapped
 		default:
 		}
-		entries, _ := os.ReadDir(directory)
-		for _, entry := range entries {
-			if strings.HasSuffix(entry.Name(), ".lock") {
-				continue
-			}
-			_ = os.Symlink(victim, link)
-			_ = os.Rename(link, filepath.Join(directory, entry.Name()))
+		_ = os.Symlink(victim, link)
+		var stat unix.Stat_t
+		if unix.Lstat(path, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK && os.Rename(link, path) == nil {
+			swapped++
 		}
 	}
+}
+
+// TestNothingIsLeftWithoutDescriptors: wherever a process that can have no more of them
+// fails, the socket that it was about to publish does not stay.
+func TestNothingIsLeftWithoutDescriptors(t *testing.T) {
+	directory := t.TempDir()
+	var former unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &former))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &former)) }()
+	const roomMax = 16
+	for room := range uint64(roomMax) {
+		next, err := unix.Dup(0)
+		must(t, err)
+		must(t, unix.Close(next))
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next) + room, Max: former.Max}))
+		listener, err := listen(t, filepath.Join(directory, "s"))
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &former))
+		if err == nil {
+			must(t, listener.Close())
+			return
+		}
+		if !errors.Is(err, unix.EMFILE) {
+			t.Errorf("with room for %d descriptors: %v", room, err)
+		}
+		entries, err := os.ReadDir(directory)
+		must(t, err)
+		for _, entry := range entries {
+			if name := entry.Name(); name != "s.lock" {
+				t.Errorf("with room for %d descriptors %s was left behind", room, name)
+			}
+		}
+	}
+	t.Errorf("%d descriptors are not enough to listen", roomMax)
 }
 
 func TestModes(t *testing.T) {
