@@ -26,7 +26,8 @@ static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
         return -1;
     refused = core_is_refused(channel, r);
     core_raise(client->state, channel->handle, r);
-    return refused ? REFUSED : -1;
+    /* A signal's handler may have raised while the refusal was put into words. */
+    return refused && PyErr_ExceptionMatches(client->state->error_class) ? REFUSED : -1;
 }
 
 /* Generated code encodes by what it was written for: whether that fits the server's function.
@@ -112,20 +113,18 @@ static int has_another(core_entry *entry, core_channel *channel, int64_t timeout
 int core_entry_has_changed(core_client *client, core_entry *entry, core_channel *channel,
                            int64_t timeout_ms, const core_attempt *attempt)
 {
-    PyObject *type, *error, *traceback;
+    PyObject *error;
     int r, changed;
 
     if (attempt->attempts_left == 0)
         return 0;
-    PyErr_Fetch(&type, &error, &traceback);
+    error = core_exception_take();
     changed = has_another(entry, channel, timeout_ms, attempt->revision, &r);
     if (!changed && r != CORE_RAISED && r != NEARCALL_E_UNIMPLEMENTED) {
-        PyErr_Restore(type, error, traceback);
+        core_exception_set(error);
         return 0;
     }
-    Py_XDECREF(type);
     Py_XDECREF(error);
-    Py_XDECREF(traceback);
     if (r == NEARCALL_E_UNIMPLEMENTED)
         core_raise(client->state, channel->handle, r);
     return changed;

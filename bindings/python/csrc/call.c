@@ -8,6 +8,7 @@ typedef struct core_call {
     core_entry *entry;
     core_attempt attempt;
     core_kept kept;        /* until it is finished */
+    PyObject *refusal;     /* of the server, which knows another description: to be begun again */
     int64_t timeout_ms;    /* since started_ms */
     int64_t started_ms;
     uint64_t generation;   /* the process that began it */
@@ -32,70 +33,93 @@ static void let_channel_go(core_call *call)
         call->channel->calls_in_flight--;
 }
 
-/* Keeps the exception that is set now as the call's end, and leaves it set. */
-static void finish_with_current_error(core_call *call)
+/* Takes over what the call ended with, unless it has ended before. */
+static void end(core_call *call, PyObject *result, PyObject *error)
 {
-    PyObject *type, *error, *traceback;
-
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    if (is_pending(call) && error != NULL) {
-        let_channel_go(call);
-        call->error = Py_NewRef(error);
-        core_kept_clear(&call->kept);
+    if (!is_pending(call)) {
+        Py_XDECREF(result);
+        Py_XDECREF(error);
+        return;
     }
-    PyErr_Restore(type, error, traceback);
+    let_channel_go(call);
+    call->result = result;
+    call->error = error;
+    Py_CLEAR(call->refusal);
+    core_kept_clear(&call->kept);
 }
 
-/* The server refused the encoding, with an exception set: encodes and sends once more by
- * what it says now. The call is pending still, or an exception is set. */
-static void begin_again(core_call *call)
+/* Ends the call with the exception that is set now, which is set no more. -1 for one that is
+ * of a signal's handler or an argument's own code: it stays set, and the call goes on. */
+static int end_with_own_exception(core_call *call)
+{
+    if (!PyErr_ExceptionMatches(call->client->state->error_class))
+        return -1;
+    end(call, NULL, core_exception_take());
+    return 0;
+}
+
+/* After a refusal: encodes and sends once more by what the server says now. */
+static int try_again(core_call *call, const core_arguments *arguments, core_attempt *attempt)
 {
     int64_t left_ms = core_milliseconds_left(call->timeout_ms, call->started_ms);
-    core_attempt attempt = call->attempt;
 
-    if (!core_entry_has_changed(call->client, call->entry, call->channel, left_ms, &attempt))
-        return;
+    core_exception_set(Py_NewRef(call->refusal));
+    if (!core_entry_has_changed(call->client, call->entry, call->channel, left_ms, attempt))
+        return -1;
     left_ms = core_milliseconds_left(call->timeout_ms, call->started_ms);
-    if (core_entry_attempt(call->client, call->entry, call->channel, &call->kept.arguments,
-                           left_ms, &attempt) < 0)
-        return;
-    if (is_pending(call)) {
+    return core_entry_attempt(call->client, call->entry, call->channel, arguments, left_ms, attempt);
+}
+
+/* The call is in flight afterwards, or has ended, or an exception is set that is not its own:
+ * then what was begun here is begun once more when the call is asked for again. */
+static void begin_again(core_call *call)
+{
+    core_attempt attempt = call->attempt;
+    core_kept kept = call->kept;
+    int r;
+
+    /* An argument's own code may end the call, which frees what it has. */
+    call->kept = (core_kept){.values = NULL};
+    call->channel->handler_raised = 0;
+    r = try_again(call, &kept.arguments, &attempt);
+    if (is_pending(call))
+        call->kept = kept;
+    else
+        core_kept_clear(&kept);
+    if (r < 0) {
+        if (!call->channel->handler_raised)
+            (void)end_with_own_exception(call);
+    } else if (is_pending(call)) {
         core_plan *former = call->attempt.plan;
 
         call->attempt = attempt;
         core_plan_drop(former);
+        Py_CLEAR(call->refusal);
     } else { /* an argument's own code gave it up */
         core_channel_abandon(call->client->pool, call->channel, attempt.id);
         core_plan_drop(attempt.plan);
     }
 }
 
+/* An exception that is set afterwards is not the call's own. */
 static void finish(core_call *call, int r, const nearcall_reply *reply)
 {
-    core_state *state = call->client->state;
-    PyObject *result = NULL;
-    int refused;
+    int refused = core_is_refused(call->channel, r);
+    core_ending ending = core_ending_of(call->client->state, call->channel->handle, r,
+                                        call->attempt.plan, reply);
 
-    if (r == NEARCALL_OK) {
-        result = core_decode_reply(state, call->channel->handle, call->attempt.plan, reply);
+    if (!is_pending(call) || !refused) {
+        end(call, ending.result, ending.error);
     } else {
-        refused = core_is_refused(call->channel, r);
-        core_raise(state, call->channel->handle, r);
-        if (refused)
+        call->refusal = ending.error;
+        if (ending.others == NULL)
             begin_again(call);
     }
-    if (result != NULL) {
-        let_channel_go(call);
-        call->result = result;
-        core_kept_clear(&call->kept);
-    } else if (PyErr_Occurred()) {
-        finish_with_current_error(call);
-    }
+    core_exception_set(ending.others);
 }
 
-/* A call that this process can no longer wait for ends here. */
-static int check_can_wait(core_call *call)
+/* A call that this process can no longer wait for ends here. -1 with an exception that is not its own. */
+static int end_unless_reachable(core_call *call)
 {
     core_state *state = call->client->state;
 
@@ -110,8 +134,7 @@ static int check_can_wait(core_call *call)
     } else {
         return 0;
     }
-    finish_with_current_error(call);
-    return -1;
+    return end_with_own_exception(call);
 }
 
 static PyObject *outcome_of(core_call *call)
@@ -128,7 +151,9 @@ static void wait_and_finish(core_call *call)
     nearcall_reply reply;
     int r;
 
-    do {
+    if (call->refusal != NULL)
+        begin_again(call);
+    while (is_pending(call) && !PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
         r = nearcall_wait(call->channel->handle, call->attempt.id, &reply);
         Py_END_ALLOW_THREADS
@@ -137,21 +162,46 @@ static void wait_and_finish(core_call *call)
         /* The signal's handler, or another thread, may have cancelled it. */
         if (r != NEARCALL_E_INTERRUPTED && is_pending(call))
             finish(call, r, &reply);
-    } while (is_pending(call) && !PyErr_Occurred());
+    }
+}
+
+static void look_and_finish(core_call *call)
+{
+    nearcall_reply reply;
+    int r;
+
+    if (call->refusal != NULL) {
+        begin_again(call);
+        return;
+    }
+    /* Its result concerns the connection; what became of this call, poll tells. */
+    (void)nearcall_process(call->channel->handle);
+    r = nearcall_poll(call->channel->handle, call->attempt.id, &reply);
+    if (r != NEARCALL_E_AGAIN)
+        finish(call, r, &reply);
+}
+
+/* Asks what became of a call that is pending. -1 with an exception that is not its own. */
+static int ask(core_call *call, void (*look)(core_call *call))
+{
+    core_pool *pool = call->client->pool;
+
+    if (end_unless_reachable(call) < 0)
+        return -1;
+    if (is_pending(call)) {
+        if (core_channel_take_this(pool, call->channel) < 0)
+            return -1;
+        look(call);
+        core_channel_release(pool, call->channel);
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static PyObject *call_wait(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_call *call = (core_call *)self;
-    core_pool *pool = call->client->pool;
 
-    if (!is_pending(call))
-        return outcome_of(call);
-    if (check_can_wait(call) < 0 || core_channel_take_this(pool, call->channel) < 0)
-        return NULL;
-    wait_and_finish(call);
-    core_channel_release(pool, call->channel);
-    if (PyErr_Occurred())
+    if (is_pending(call) && ask(call, wait_and_finish) < 0)
         return NULL;
     return outcome_of(call);
 }
@@ -159,25 +209,9 @@ static PyObject *call_wait(PyObject *self, PyObject *Py_UNUSED(unused))
 static PyObject *call_ready(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_call *call = (core_call *)self;
-    core_pool *pool = call->client->pool;
-    nearcall_reply reply;
-    int r;
 
-    if (!is_pending(call))
-        Py_RETURN_TRUE;
-    if (check_can_wait(call) < 0) {
-        PyErr_Clear(); /* wait() raises it */
-        Py_RETURN_TRUE;
-    }
-    if (core_channel_take_this(pool, call->channel) < 0)
+    if (is_pending(call) && ask(call, look_and_finish) < 0)
         return NULL;
-    /* Its result concerns the connection; what became of this call, poll tells. */
-    (void)nearcall_process(call->channel->handle);
-    r = nearcall_poll(call->channel->handle, call->attempt.id, &reply);
-    if (r != NEARCALL_E_AGAIN)
-        finish(call, r, &reply);
-    core_channel_release(pool, call->channel);
-    PyErr_Clear();
     return PyBool_FromLong(!is_pending(call));
 }
 
@@ -187,11 +221,11 @@ static PyObject *call_cancel(PyObject *self, PyObject *Py_UNUSED(unused))
 
     if (!is_pending(call))
         Py_RETURN_FALSE;
-    core_channel_abandon(call->client->pool, call->channel, call->attempt.id);
     core_raise_format(call->client->state, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
                       "the call was cancelled by its caller");
-    finish_with_current_error(call);
-    PyErr_Clear();
+    if (end_with_own_exception(call) < 0)
+        return NULL;
+    core_channel_abandon(call->client->pool, call->channel, call->attempt.id);
     Py_RETURN_TRUE;
 }
 
@@ -220,6 +254,7 @@ PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *ch
     call->timeout_ms = timeout_ms;
     call->started_ms = core_monotonic_ms();
     call->generation = client->state->fork_generation;
+    call->refusal = NULL;
     call->result = NULL;
     call->error = NULL;
     channel->calls_in_flight++;
@@ -236,6 +271,7 @@ static int call_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(call->client);
     Py_VISIT(call->result);
     Py_VISIT(call->error);
+    Py_VISIT(call->refusal);
     for (i = 0; i < call->kept.value_count; i++)
         Py_VISIT(call->kept.values[i]);
     return 0;
@@ -246,6 +282,7 @@ static int call_clear(PyObject *self)
     core_call *call = (core_call *)self;
 
     core_kept_clear(&call->kept);
+    Py_CLEAR(call->refusal);
     /* A cycle goes through what a finished call ended with. The place is taken
      * by None, because a call without either counts as pending. */
     if (!is_pending(call)) {
@@ -271,6 +308,7 @@ static void call_dealloc(PyObject *self)
     }
     Py_XDECREF(call->result);
     Py_XDECREF(call->error);
+    Py_XDECREF(call->refusal);
     core_kept_clear(&call->kept);
     core_plan_drop(call->attempt.plan);
     core_entry_drop(call->entry);

@@ -32,6 +32,7 @@ typedef struct core_state {
     PyObject *buffer_of;
     PyObject *declared_names;
     PyObject *refusal;         /* nearcall._values.Refusal */
+    PyObject *error_class;     /* nearcall._errors.NearcallError */
     PyTypeObject *memoryview_type;
     PyObject *datetime_type;
     PyObject *timedelta_type;
@@ -56,6 +57,12 @@ void core_raise_format(core_state *state, int code, int outcome, const char *for
 
 /* The same, with the exception that is set now as its cause. */
 void core_raise_from_current(core_state *state, int code, int outcome, const char *text);
+
+/* The exception that is set, which is set no more; NULL: none was. New reference. */
+PyObject *core_exception_take(void);
+
+/* Sets an exception, and takes it over; NULL sets none. */
+void core_exception_set(PyObject *error);
 
 /* ---- Plans: a function's description, compiled ---- */
 
@@ -120,6 +127,7 @@ typedef struct core_channel {
     unsigned long owner;           /* the thread that began the calls in flight */
     int64_t signals_ms;            /* when a wait was last left to look for signals */
     int is_whole_wait;             /* what waits would begin anew when it was left to look */
+    int handler_raised;            /* a wait ended with CORE_RAISED; whoever asks makes it 0 before */
     Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
     Py_ssize_t index;
     nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */
@@ -326,6 +334,18 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view);
 /* handle is the one that handed the reply out. */
 PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,
                             const nearcall_reply *reply);
+
+/* How a call ended, apart from what a signal's handler raised while that was put into
+ * Python's words: that is not of the call. */
+typedef struct core_ending {
+    PyObject *result;  /* this or error */
+    PyObject *error;
+    PyObject *others;  /* NULL, or an exception to be raised besides */
+} core_ending;
+
+/* r and reply are what the library said; plan is NULL for what has no result. */
+core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
+                           const core_plan *plan, const nearcall_reply *reply);
 
 /* Any MessagePack, without a schema. */
 PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes);

@@ -251,36 +251,44 @@ static PyObject *engine_cancel(PyObject *self, PyObject *number)
 /* ---- The loop's side ---- */
 
 /* (id, error or None, result) of a call that has finished. */
-static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call_id id)
+static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call_id id,
+                       PyObject **others)
 {
-    PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item, *result = NULL;
-    PyObject *type, *error, *traceback;
+    PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item;
+    core_plan *plan = NULL; /* find() has none: the library has taken its result in */
     nearcall_reply reply;
-    int r;
+    core_ending ending;
 
     if (number == NULL)
         return NULL;
     capsule = Py_XNewRef(PyDict_GetItemWithError(engine->plans, number));
-    r = nearcall_poll(channel->handle, id, &reply);
-    if (r < 0)
-        core_raise(engine->state, channel->handle, r);
-    else if (capsule == NULL)
-        result = Py_NewRef(Py_None); /* of find(): the library has taken it in */
-    else
-        result = core_decode_reply(engine->state, channel->handle,
-                                   PyCapsule_GetPointer(capsule, NULL), &reply);
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
+    if (capsule != NULL)
+        plan = PyCapsule_GetPointer(capsule, NULL);
+    ending = core_ending_of(engine->state, channel->handle,
+                            nearcall_poll(channel->handle, id, &reply), plan, &reply);
     if (capsule != NULL)
         (void)PyDict_DelItem(engine->plans, number);
     Py_XDECREF(capsule);
-    item = PyTuple_Pack(3, number, error == NULL ? Py_None : error, result == NULL ? Py_None : result);
+    item = PyTuple_Pack(3, number, ending.error == NULL ? Py_None : ending.error,
+                        ending.result == NULL ? Py_None : ending.result);
     Py_DECREF(number);
-    Py_XDECREF(error);
-    Py_XDECREF(result);
+    Py_XDECREF(ending.error);
+    Py_XDECREF(ending.result);
+    if (ending.others != NULL) {
+        Py_XDECREF(*others);
+        *others = ending.others;
+    }
     return item;
+}
+
+/* The same for what a signal's handler raised meanwhile, which is no call's. */
+static int append_others(PyObject *list, PyObject *others)
+{
+    PyObject *item = Py_BuildValue("iOO", 0, others, Py_None);
+    int r = item == NULL ? -1 : PyList_Append(list, item);
+
+    Py_XDECREF(item);
+    return r;
 }
 
 /* What became of the calls that have finished. What happened to the connection
@@ -289,7 +297,7 @@ static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
     core_channel *channel = enter(engine);
-    PyObject *list, *item;
+    PyObject *list, *item, *others = NULL;
     nearcall_call_id id;
 
     if (channel == NULL)
@@ -297,11 +305,14 @@ static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
     (void)nearcall_process(channel->handle);
     list = PyList_New(0);
     while (list != NULL && (id = nearcall_next_finished(channel->handle)) != 0) {
-        item = fetch(engine, channel, id);
+        item = fetch(engine, channel, id, &others);
         if (item == NULL || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
     }
+    if (list != NULL && others != NULL && append_others(list, others) < 0)
+        Py_CLEAR(list);
+    Py_XDECREF(others);
     return leave(engine, channel, 0, list);
 }
 
@@ -405,7 +416,7 @@ static PyMethodDef engine_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
      "begin($self, name, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
-    {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished."},
+    {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},

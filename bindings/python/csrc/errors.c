@@ -11,10 +11,7 @@ static void raise_parts(core_state *state, int code, PyObject *message, int outc
 
     error = PyObject_CallFunction(state->make_error, "iOiO", code < 0 ? -code : code, message,
                                   outcome, details);
-    if (error == NULL)
-        return;
-    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-    Py_DECREF(error);
+    core_exception_set(error);
 }
 
 static PyObject *details_of(core_state *state, const nearcall_client *handle)
@@ -62,20 +59,36 @@ void core_raise_format(core_state *state, int code, int outcome, const char *for
     Py_DECREF(message);
 }
 
-void core_raise_from_current(core_state *state, int code, int outcome, const char *text)
+PyObject *core_exception_take(void)
 {
-    PyObject *type, *cause, *traceback, *error;
+    PyObject *type, *error, *traceback;
 
-    PyErr_Fetch(&type, &cause, &traceback);
-    PyErr_NormalizeException(&type, &cause, &traceback);
-    core_raise_format(state, code, outcome, "%s: %S", text, cause == NULL ? Py_None : cause);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
+    if (error != NULL && traceback != NULL)
+        (void)PyException_SetTraceback(error, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return error;
+}
+
+void core_exception_set(PyObject *error)
+{
+    if (error == NULL)
+        return;
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+}
+
+void core_raise_from_current(core_state *state, int code, int outcome, const char *text)
+{
+    PyObject *cause = core_exception_take(), *error;
+
+    core_raise_format(state, code, outcome, "%s: %S", text, cause == NULL ? Py_None : cause);
+    error = core_exception_take();
     if (error != NULL && cause != NULL)
         PyException_SetCause(error, cause);
     else
         Py_XDECREF(cause);
-    PyErr_Restore(type, error, traceback);
+    core_exception_set(error);
 }

@@ -75,13 +75,22 @@ int core_notice_signals(core_channel *channel)
     return nearcall_interruptible_check(channel->handle, is_time_to_look, channel);
 }
 
+/* Runs the handlers of the signals that arrived. */
+static int run_handlers(core_channel *channel)
+{
+    if (PyErr_CheckSignals() == 0)
+        return 0;
+    channel->handler_raised = 1;
+    return -1;
+}
+
 /* Goes on with an interrupted function until it has another result. */
 static int resume(core_channel *channel, int r, nearcall_reply *ret_reply)
 {
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(channel->handle);
 
-        if (PyErr_CheckSignals() < 0)
+        if (run_handlers(channel) < 0)
             return CORE_RAISED;
         Py_BEGIN_ALLOW_THREADS
         r = nearcall_resume(channel->handle, interrupted, ret_reply);
@@ -118,7 +127,7 @@ static int compare(core_channel *channel, nearcall_function *function, const cha
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (PyErr_CheckSignals() < 0)
+        if (run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }
@@ -168,7 +177,7 @@ int core_wait_connect(core_channel *channel, int64_t timeout_ms)
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (PyErr_CheckSignals() < 0)
+        if (run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }
@@ -207,7 +216,7 @@ int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_i
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (PyErr_CheckSignals() < 0)
+        if (run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }

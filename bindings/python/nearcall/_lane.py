@@ -83,7 +83,10 @@ class Lane:
         if self._generation != _core.fork_generation():
             self._stop_watching()  # a hub that goes on after a fork
             return
+        others = None
         for number, error, result in self.engine.process():
+            if not number:
+                others = error
             future = self._waiters.pop(number, None)
             if future is None or future.done():
                 continue
@@ -92,6 +95,8 @@ class Lane:
             else:
                 future.set_exception(error)
         self._watch_time()
+        if others is not None:
+            raise others  # of a signal's handler, which the loop deals with
 
     def _expire(self) -> None:
         self._timer = None

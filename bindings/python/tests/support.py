@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nearcall
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 TESTSERVER = Path(os.environ.get("NEARCALL_TESTSERVER", REPOSITORY / "build" / "testserver"))
 TESTS = Path(__file__).resolve().parent
@@ -120,6 +122,24 @@ class Server:
             with contextlib.suppress(FileNotFoundError):
                 count += os.readlink(entry).startswith("socket:")
         return count
+
+
+class Generations:
+    """A server and its successors with other functions, at one address."""
+
+    def __init__(self, start: Callable[..., Server], generation: int) -> None:
+        self._start = start
+        self._server = start(f"-generation={generation}")
+        self.address = self._server.address
+
+    def replace(self, generation: int) -> Server:
+        self._server.stop()
+        self._server = self._start(f"-generation={generation}")
+        return self._server
+
+    def history(self) -> Any:
+        with nearcall.Client(self.address) as other:
+            return other.call("history")
 
 
 def descriptor_count() -> int:

@@ -11,29 +11,12 @@ from typing import Any
 import pytest
 
 import nearcall
-from support import Server
+from support import Generations, Server
 
 CALLS_FOR_MEMORY = 64
 PAUSE = datetime.timedelta(milliseconds=1500)
 
 Call = Callable[..., Any]
-
-
-class Generations:
-    """A server and its successors, at one address."""
-
-    def __init__(self, start: Callable[..., Server], generation: int) -> None:
-        self._start = start
-        self._server = start(f"-generation={generation}")
-        self.address = self._server.address
-
-    def replace(self, generation: int) -> None:
-        self._server.stop()
-        self._server = self._start(f"-generation={generation}")
-
-    def history(self) -> Any:
-        with nearcall.Client(self.address) as other:
-            return other.call("history")
 
 
 @pytest.fixture
@@ -168,6 +151,29 @@ def test_raw_function_that_became_another(
     generations.replace(2)
     assert begun_again(call, "tag", "x") == "text x"
     assert generations.history() == ["text x"]
+
+
+class Cancelling(datetime.timedelta):
+    """What a description that asks for a number leads to code of its own."""
+
+    call: Any = None
+
+    def __index__(self) -> int:
+        self.call.cancel()
+        raise TypeError("no number")
+
+
+def test_argument_that_cancels_its_call_when_it_is_begun_again(
+    warm: nearcall.Client, generations: Generations
+) -> None:
+    length = Cancelling(milliseconds=1500)
+    generations.replace(2)
+    length.call = begun = begun_again(warm.begin, "sleep_for", length)
+    del length  # the call alone has it
+    with pytest.raises(nearcall.Cancelled):
+        begun.wait()
+    assert generations.history() == []
+    assert warm.level() == "seven"
 
 
 def test_function_lost(

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import _thread
+import asyncio
+import contextlib
+import operator
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 import nearcall
 from nearcall import Client
-from support import PATIENCE_SECONDS, Server, read_line, ring_during, run_python, wait_until_in_call
+from support import (
+    PATIENCE_SECONDS,
+    Generations,
+    Server,
+    read_line,
+    ring_during,
+    run_python,
+    wait_until,
+    wait_until_in_call,
+)
 
 
 @pytest.fixture
@@ -205,6 +219,87 @@ def test_handler_that_closes_the_client(address: str, on_alarm: Any) -> None:
     assert client.sleep(2000) == 2000
     with pytest.raises(nearcall.FailedPrecondition):
         client.one()
+
+
+ASKS: dict[str, Callable[[nearcall.Call], Any]] = {
+    "wait": lambda call: call.wait(),
+    "ready": lambda call: call.ready(),
+}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("transport", ["unix socket", "shared memory"])
+def test_handler_that_raises_while_a_refused_call_is_begun_again(
+    start_server: Callable[..., Server], on_alarm: Any, ask: str, transport: str
+) -> None:
+    generations = Generations(start_server, 1)
+    on_alarm(raise_alarm)
+    with Client(generations.address, shared_memory=transport == "shared memory") as client:
+        client.transfer("alice", "bob")
+        client.level()
+        successor = generations.replace(2)
+        with contextlib.suppress(nearcall.Unavailable):
+            client.ping()  # of the former server; it notices that this has gone
+        transfer, level = client.begin("transfer", src="alice", dst="bob"), client.begin("level")
+        # It came back later than the refusal, whose description is asked for below.
+        assert level.wait() == "seven"
+        successor.pause()
+        for _ in range(2):
+            with pytest.raises(Alarm):
+                ring_during(0.2, lambda: ASKS[ask](transfer))
+        successor.resume()
+        assert transfer.wait() == "alice to bob"
+        assert generations.history() == ["level", "alice to bob"]
+
+
+def ring_within(use: Callable[[], Any]) -> None:
+    """Has SIGALRM's handler run in the first Python that `use`, which is written in C, leads to."""
+    # None runs in between: they are called from C.
+    list(map(operator.call, [partial(_thread.interrupt_main, signal.SIGALRM), use]))
+
+
+@pytest.mark.parametrize("ask", ["wait", "ready", "cancel"])
+def test_handler_that_raises_beside_a_failure(client: Client, on_alarm: Any, ask: str) -> None:
+    on_alarm(raise_alarm)
+    call = client.begin("fail", 5, "gone")
+    wait_until(client.begin("one").ready, "a later call on the same connection")
+    with pytest.raises(Alarm):
+        ring_within(getattr(call, ask))
+    for _ in range(2):
+        with pytest.raises(nearcall.NotFound):
+            call.wait()
+
+
+class Ringing:
+    """An engine that is interrupted where it puts failures into words."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def process(self) -> Any:
+        rung: list[Any] = list(map(operator.call, [partial(_thread.interrupt_main, signal.SIGALRM), self._engine.process]))
+        return rung[1]
+
+
+def test_handler_that_raises_beside_a_failure_on_a_loop(address: str, on_alarm: Any) -> None:
+    on_alarm(raise_alarm)
+    raised: list[Any] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+        async with nearcall.AsyncClient(address) as client:
+            await client.function("fail")
+            lane = client._engine._lanes[0]
+            lane.engine = Ringing(lane.engine)
+            with pytest.raises(nearcall.NotFound):
+                await asyncio.wait_for(client.fail(5, "gone"), PATIENCE_SECONDS)
+
+    asyncio.run(main())
+    assert {type(error) for error in raised} == {Alarm}
 
 
 def test_sigterm_ends_a_worker_in_a_call(own_server: Server) -> None:

@@ -1,0 +1,45 @@
+/* Endings: what became of a call, as Python objects.
+ *
+ * Making them can run Python, and with it the handlers of signals that have come. What these
+ * raise is not how the call ended: it is raised besides, and the call's own end is kept. */
+#include "core.h"
+
+/* Sets what is not the call's own aside, in favour of what the caller then raises. */
+static void set_aside(core_ending *ending)
+{
+    PyObject *former = ending->others;
+
+    ending->others = core_exception_take();
+    Py_XDECREF(former);
+}
+
+static void decode(core_ending *ending, core_state *state, nearcall_client *handle,
+                   const core_plan *plan, const nearcall_reply *reply)
+{
+    ending->result = core_decode_reply(state, handle, plan, reply);
+    if (ending->result != NULL || PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    set_aside(ending);
+    core_raise_format(state, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                      "the result was given up, because a signal's handler raised while it was decoded");
+}
+
+core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
+                           const core_plan *plan, const nearcall_reply *reply)
+{
+    core_ending ending = {.result = NULL};
+
+    if (r < 0) {
+        core_raise(state, handle, r);
+        if (!PyErr_ExceptionMatches(state->error_class)) {
+            set_aside(&ending);
+            core_raise(state, handle, r);
+        }
+    } else if (plan == NULL) {
+        ending.result = Py_NewRef(Py_None);
+    } else {
+        decode(&ending, state, handle, plan, reply);
+    }
+    ending.error = core_exception_take();
+    return ending;
+}
