@@ -167,7 +167,12 @@ func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
 	case []any, map[string]any, map[int64]any:
 		return new(dynamicPlans).appender(files)
 	}
+	// The value itself, of whose type the description tells.
 	return func(dst []byte, value any, depth int) ([]byte, error) {
-		return new(dynamicPlans).append(dst, value, place{depth: depth, files: files})
+		plan, err := NewPlan(reflect.TypeOf(value))
+		if err != nil {
+			return dst, err
+		}
+		return plan.root.append(dst, reflect.ValueOf(value), place{depth: depth, files: files})
 	}
 }

@@ -172,7 +172,7 @@ func TestNilIsEmpty(t *testing.T) {
 
 func TestAny(t *testing.T) {
 	moment := time.Unix(1, 0).UTC()
-	value := []any{outer{}, &inner{Depth: 1}, []string{"a"}, []inner{{Depth: 2}}, label("l"), moment, &moment, int8(1), uint8(2), float32(1.5), time.Second, (*inner)(nil)}
+	value := []any{struct{ Whole any }{}, &inner{Depth: 1}, []string{"a"}, []inner{{Depth: 2}}, label("l"), moment, &moment, int8(1), uint8(2), float32(1.5), (*inner)(nil)}
 	encoded, err := codec.AppendValue(nil, value)
 	if err != nil {
 		t.Fatal(err)
@@ -186,9 +186,33 @@ func TestAny(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []any{map[string]any{"depth": int64(1)}, []any{"a"}, []any{map[string]any{"depth": int64(2)}}, "l", moment, moment,
-		int64(1), int64(2), 1.5, int64(time.Second), nil}
+		int64(1), int64(2), 1.5, nil}
 	if !reflect.DeepEqual(got.([]any)[1:], want) {
 		t.Errorf("came back as %#v", got)
+	}
+}
+
+// A duration is sent where a description tells that it is one, and nowhere else.
+func TestDurationInAny(t *testing.T) {
+	type pause struct{ For time.Duration }
+	type holder struct{ Value any }
+	for _, typed := range []any{time.Second, []time.Duration{1}, pause{}, &pause{}, map[string]pause{}} {
+		if _, err := codec.AppendValue(nil, typed); err != nil {
+			t.Errorf("%#v: %v", typed, err)
+		}
+		for _, dynamic := range []any{[]any{typed}, map[string]any{"a": typed}, map[int64]any{1: []any{typed}}, holder{typed}, []any{holder{typed}}} {
+			if encoded, err := codec.AppendValue(nil, dynamic); err == nil || !strings.Contains(err.Error(), "duration") {
+				t.Errorf("%#v is sent as %x, %v", dynamic, encoded, err)
+			}
+		}
+	}
+	c, err := codec.For[any]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := any(time.Second)
+	if encoded, err := c.Append(nil, &value); err == nil {
+		t.Errorf("any of a duration is sent as %x", encoded)
 	}
 }
 

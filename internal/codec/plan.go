@@ -10,6 +10,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -223,6 +224,9 @@ func (p *dynamicPlans) append(dst []byte, value any, in place) ([]byte, error) {
 	t := reflect.TypeOf(value)
 	if known, ok := p.byType.Load(t); ok {
 		return known.(*Plan).root.append(dst, reflect.ValueOf(value), in)
+	}
+	if err := schema.CheckAny(t); err != nil {
+		return dst, err
 	}
 	plan, err := NewPlan(t)
 	if err != nil {

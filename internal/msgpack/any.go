@@ -171,8 +171,6 @@ func appendNumber(dst []byte, value any) (_ []byte, done bool) {
 		return msgp.AppendFloat32(dst, v), true
 	case float64:
 		return msgp.AppendFloat64(dst, v), true
-	case time.Duration:
-		return msgp.AppendInt64(dst, int64(v)), true
 	}
 	return dst, false
 }

@@ -122,7 +122,8 @@ func (d *differ) params(before, after *Function) {
 // paramNames compares what the parameters are called. Callers pass them by
 // position, so that another name is compatible and another position is not. Of
 // several of one type that were renamed at once it cannot be told whether they
-// changed places, so that this counts as if they had.
+// changed places, so that this counts as if they had; so does giving them their
+// first names, or none any more.
 func (d *differ) paramNames(before, after *Function) {
 	renamed := map[string][]string{}
 	for i, param := range before.Params[:min(len(before.Params), len(after.Params))] {
@@ -134,9 +135,7 @@ func (d *differ) paramNames(before, after *Function) {
 			d.breaking("parameter %d (%s) of %s is now parameter %d", i+1, param.Name, before.Name, at+1)
 		default:
 			d.compatible("parameter %d of %s was called %s and is called %s", i+1, before.Name, param.Name, now.Name)
-			if param.Name != unnamed(i) && now.Name != unnamed(i) {
-				renamed[now.Type.String()] = append(renamed[now.Type.String()], param.Name)
-			}
+			renamed[now.Type.String()] = append(renamed[now.Type.String()], param.Name)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(renamed)) {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -79,12 +80,15 @@ func (f *fitting) mismatch(have, described Type) error {
 }
 
 // compare: an any of either side is compared with the value itself, by who
-// decodes it.
+// encodes or decodes it. What a value of type any cannot tell is refused here.
 func (f *fitting) compare(have, described Type) error {
 	switch {
 	case have.Kind == Any || described.Kind == Any:
 		if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
 			return f.mismatch(have, described)
+		}
+		if err := f.program.checkAny(have, map[string]bool{}); described.Kind == Any && err != nil {
+			return fmt.Errorf("%w: %w", f.mismatch(have, described), err)
 		}
 		return nil
 	case have.Kind == Optional:
@@ -109,6 +113,37 @@ func (f *fitting) compare(have, described Type) error {
 	}
 	return f.mismatch(have, described)
 }
+
+// CheckAny refuses types that mean something else once they stand in a value of
+// type any: who reads a duration there finds a number of an unknown unit.
+func CheckAny(t reflect.Type) error {
+	have, types, err := FromGoType(t)
+	if err != nil {
+		return err
+	}
+	return types.checkAny(have, map[string]bool{})
+}
+
+// checkAny looks into each struct once.
+func (types Types) checkAny(t Type, seen map[string]bool) error {
+	switch {
+	case t.Kind == Duration:
+		return errDurationInAny
+	case t.Element != nil:
+		return types.checkAny(*t.Element, seen)
+	case t.Kind != StructRef || seen[t.Struct]:
+		return nil
+	}
+	seen[t.Struct] = true
+	for _, field := range types[t.Struct].Fields {
+		if err := types.checkAny(field.Type, seen); err != nil {
+			return fmt.Errorf("field %s of %s: %w", field.Name, t.Struct, err)
+		}
+	}
+	return nil
+}
+
+var errDurationInAny = errors.New("a duration in a value of type any would arrive as a number; pass the number, in a unit that both sides know")
 
 func withoutOptional(t Type) Type {
 	if t.Kind == Optional {

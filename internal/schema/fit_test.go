@@ -58,7 +58,7 @@ var fits = []struct {
 	{new(int64), int64(0), "ar"}, {int64(0), new(int64), "a"}, {new(int64), new(int64), "ar"}, {new(time.Duration), new(int64), ""},
 	{[]int64(nil), []int64(nil), "ar"}, {[]int64(nil), new([]int64), "ar"}, {[]time.Duration(nil), []int64(nil), ""}, {[]int64(nil), int64(0), ""}, {int64(0), []int64(nil), ""},
 	{map[string]int{}, map[string]int64{}, "ar"}, {map[string]int{}, map[int]int{}, ""}, {map[int]int{}, map[int32]int{}, "ar"}, {map[int32]int{}, map[int]int{}, "a"},
-	{map[string]time.Duration{}, map[string]int64{}, ""}, {map[string]int{}, []int(nil), ""},
+	{map[string]time.Duration{}, map[string]int64{}, ""}, {accountWrong{}, map[string]any{}, ""}, {map[string]int{}, []int(nil), ""},
 	{account{}, account{}, "ar"}, {accountToo{}, account{}, "ar"}, {account{}, accountToo{}, "r"}, {accountWrong{}, accountToo{}, ""},
 	{accountMore{}, accountToo{}, ""}, {accountMaybe{}, accountToo{}, "r"}, {accountLess{}, account{}, "r"}, {accountMaybe{}, accountMore{}, "ar"},
 	{[]accountWrong(nil), []accountToo(nil), ""}, {new(accountToo), accountToo{}, "ar"}, {account{}, "", ""}, {"", account{}, ""},
@@ -119,6 +119,12 @@ func TestFitOfAny(t *testing.T) {
 	}
 	if err := served(t, file).FitResults([]reflect.Type{dynamic}); err == nil {
 		t.Error("a file came as any")
+	}
+	for _, static := range []reflect.Type{reflect.TypeFor[time.Duration](), reflect.TypeFor[[]time.Duration](), reflect.TypeFor[map[string]accountWrong]()} {
+		f := served(t, dynamic)
+		if f.FitArguments([]reflect.Type{static}) == nil || f.FitResults([]reflect.Type{static}) == nil {
+			t.Errorf("%v fits any, where it would be a number", static)
+		}
 	}
 }
 
