@@ -183,16 +183,18 @@ static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 /* Sent again only when a server refused what was encoded for another: nothing has run. */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
-    int64_t began_ms = ncp_coarse_now_ms();
     int r;
 
     call->attempts_left = call->handle->attempts_max;
     if (!call->function)
         ncp_find(aTHX_ call);
     for (;;) {
+        int64_t began_ms;
         SV *error;
 
+        /* What it takes to find, compare and encode has been taken off already. */
         (void)ncp_encode_request(aTHX_ call);
+        began_ms = ncp_coarse_now_ms();
         r = send_and_wait(aTHX_ call, ret_reply);
         if (LIKELY(r == NEARCALL_OK))
             return;
@@ -200,7 +202,6 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
             ncp_throw_client(aTHX_ call);
         error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name));
         ncp_shorten_timeout(call, ncp_coarse_now_ms() - began_ms);
-        began_ms = ncp_coarse_now_ms();
         if (!ncp_has_changed(aTHX_ call, call->revision))
             ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
     }

@@ -74,6 +74,8 @@ void ncp_encode_integer(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 /* ---- Other numbers ---- */
 
+static const NV whole_numbers_end = 9007199254740992.0; /* 2 to the 53rd: from there on some are missing */
+
 /* A number that is only too large for floating point is not infinite. */
 static bool is_overflow(pTHX_ SV *value, NV number)
 {
@@ -81,6 +83,15 @@ static bool is_overflow(pTHX_ SV *value, NV number)
 
     return Perl_isinf(number) && SvPOK(value)
         && !(grok_number(SvPVX(value), SvCUR(value), &ignored) & IS_NUMBER_INFINITY);
+}
+
+/* A whole number that lies between two of floating point has lost digits in one of them. */
+static bool is_rounded(pTHX_ SV *value, NV number)
+{
+    ncp_whole whole, kept;
+
+    return fabs(number) >= whole_numbers_end && !SvNOK(value) && ncp_whole_of(aTHX_ value, &whole)
+        && !(whole_of_number(number, &kept) && kept.magnitude == whole.magnitude);
 }
 
 static bool number_of(pTHX_ SV *value, NV *ret_number)
@@ -93,7 +104,7 @@ static bool number_of(pTHX_ SV *value, NV *ret_number)
         *ret_number = my_atof(SvPVX(value));
     else
         return false;
-    return !is_overflow(aTHX_ value, *ret_number);
+    return !is_overflow(aTHX_ value, *ret_number) && !is_rounded(aTHX_ value, *ret_number);
 }
 
 static NV require_number(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)

@@ -259,7 +259,7 @@ func TestErrorsSayWhere(t *testing.T) {
 }
 
 func TestFloatsAcceptIntegers(t *testing.T) {
-	for src, want := range map[string]float64{"07": 7, "ff": -1, "cfffffffffffffffff": math.MaxUint64, "ca3fc00000": 1.5} {
+	for src, want := range map[string]float64{"07": 7, "ff": -1, "cffffffffffffff800": math.MaxUint64 - 2047, "ca3fc00000": 1.5} {
 		var got float64
 		if err := decodeInto(&got, src); err != nil || got != want {
 			t.Errorf("%s: %v, %v", src, got, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/tinylib/msgp/msgp"
 )
 
 func nested(levels int) []byte {
@@ -119,6 +120,26 @@ func TestErrorsSayWhatCame(t *testing.T) {
 		if err := test.read(src); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.src, err, test.want)
 		}
+	}
+}
+
+func TestIntegersForFloatsAreExact(t *testing.T) {
+	for _, number := range []int64{0, -1, 1 << 53, 1<<53 + 2, -(1 << 53), math.MinInt64, math.MaxInt64 - 1023} {
+		value, rest, err := msgpack.ReadFloat(msgp.AppendInt64(nil, number))
+		if err != nil || value != float64(number) || int64(value) != number || len(rest) != 0 {
+			t.Errorf("%d: %v, %v", number, value, err)
+		}
+	}
+	for _, number := range []int64{1<<53 + 1, -(1<<53 + 1), math.MaxInt64} {
+		if value, _, err := msgpack.ReadFloat(msgp.AppendInt64(nil, number)); err == nil {
+			t.Errorf("%d became %v", number, value)
+		}
+	}
+	if value, _, err := msgpack.ReadFloat(msgp.AppendUint64(nil, math.MaxUint64-2047)); err != nil || value != math.MaxUint64-2047 {
+		t.Errorf("the largest uint64 that is a float64: %v, %v", value, err)
+	}
+	if value, _, err := msgpack.ReadFloat(msgp.AppendUint64(nil, math.MaxUint64)); err == nil {
+		t.Errorf("the largest uint64 became %v", value)
 	}
 }
 

@@ -66,18 +66,29 @@ func integerError(src []byte, want string) error {
 	return mismatch(src, want)
 }
 
-// ReadFloat reads a float of either format, or an integer, as float64.
+// ReadFloat reads a float of either format, or an integer that a float64 is.
 func ReadFloat(src []byte) (float64, []byte, error) {
 	if value, rest, err := msgp.ReadFloat64Bytes(src); err == nil {
 		return value, rest, nil
 	}
 	if value, rest, err := msgp.ReadInt64Bytes(src); err == nil {
-		return float64(value), rest, nil
+		float := float64(value)
+		return float, rest, unlessRounded(float < 1<<63 && int64(float) == value, value, float)
 	}
 	if value, rest, err := msgp.ReadUint64Bytes(src); err == nil {
-		return float64(value), rest, nil
+		float := float64(value)
+		return float, rest, unlessRounded(float < 1<<64 && uint64(float) == value, value, float)
 	}
 	return 0, src, mismatch(src, "float")
+}
+
+// unlessRounded refuses an integer that lies between two floats. The largest of a type
+// are rounded to what the type has not.
+func unlessRounded[T int64 | uint64](isExact bool, value T, float float64) error {
+	if isExact {
+		return nil
+	}
+	return fmt.Errorf("%d is no float64; the nearest is %.0f", value, float)
 }
 
 // ReadBool reads true or false.

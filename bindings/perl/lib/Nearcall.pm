@@ -428,8 +428,9 @@ C<"1e3"> or C<"5.0">.
 =item Floating point
 
 A number that is written as text is rounded to what the type can hold, as everywhere in
-Perl; one that is too large for it, as C<"1e400">, is refused. Infinity is sent where
-the program has it.
+Perl; one that is too large for it, as C<"1e400">, is refused, and so is a whole number
+of 64 bits that no float64 is, as C<9007199254740993>. Infinity is sent where the
+program has it.
 
 =item Times and durations
 

@@ -91,6 +91,13 @@ subtest 'floats' => sub {
     refused( float32 => 1e300, qr/expected float32, got 1e\+?300/, 'too large for float32' );
     refused( float64 => 'abc', qr/expected float64, got "abc"/, 'text' );
     refused( float64 => undef, qr/got undef/, 'undef' );
+    for my $number ( 9007199254740992, -9007199254740994, 18446744073709549568, '9007199254740994', '1e23' ) {
+        cmp_ok( through( float64 => $number ), '==', $number, "float64 $number, which is one" );
+    }
+    for my $number ( 9007199254740993, -9007199254740993, 18446744073709551615, '9007199254740993', '9007199254740993.0' ) {
+        refused( float64 => $number, qr/expected float64, got "?\Q$number\E/, "$number, which no float64 is" );
+        refused( float32 => $number, qr/expected float32/, "$number for a float32" );
+    }
 };
 
 subtest 'truth' => sub {

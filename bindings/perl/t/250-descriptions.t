@@ -144,6 +144,17 @@ subtest 'code of arguments that are encoded again' => sub {
     is $nc->transfer( 'bob', 'alice' ), 'alice to bob', 'and the next call is as any other';
 };
 
+subtest 'the time that was taken for a refused encoding counts once' => sub {
+    replace(1);
+    my $nc = Nearcall->new( $server->address );
+    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
+    replace(2);
+    my $runs = 0;
+    my $slow = Hostile::text( sub { select undef, undef, undef, $runs++ ? 0.1 : 3; return 'bob' } );
+    is $nc->with( timeout => 5 )->transfer( $slow, 'alice' ), 'alice to bob', 'so that enough of it is left';
+    is $runs, 2, 'for encoding again';
+};
+
 subtest 'a function gained refuses nothing' => sub {
     replace(1);
     my $nc = Nearcall->new( $server->address );

@@ -280,7 +280,8 @@ class Ringing:
         return getattr(self._engine, name)
 
     def process(self) -> Any:
-        rung: list[Any] = list(map(operator.call, [partial(_thread.interrupt_main, signal.SIGALRM), self._engine.process]))
+        ring = partial(_thread.interrupt_main, signal.SIGALRM)
+        rung: list[Any] = list(map(operator.call, [ring, self._engine.process]))
         return rung[1]
 
 
