@@ -22,10 +22,6 @@
 #include "transport_sharedmemory.h"
 #include "wire.h"
 
-/* A number of limits_gen.h within a message. */
-#define NC_TEXT_OF(number) #number
-#define NC_TEXT(limit) NC_TEXT_OF(limit)
-
 /* The most calls a handle can have; ids are counted by it. A power of two. */
 #define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING
 #define NC_CALLS_IN_CHUNK 64

@@ -411,9 +411,11 @@ static void welcome_refuses(nearcall_client *client)
 static void welcome_is_wrong(nearcall_client *client, const struct nc_fault *fault)
 {
     struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, NC_ENDED_HERE};
-    nc_connection_lost(client, &loss, "%s answered with a wrong %s: %s is 0x%llx, allowed: %s",
+    nc_connection_lost(client, &loss, "%s answered with a wrong %s: %s is %llu (0x%llx), "
+                       "allowed: %s",
                        client->address_text, fault->subject, fault->field,
-                       (unsigned long long)fault->value, fault->allowed);
+                       (unsigned long long)fault->value, (unsigned long long)fault->value,
+                       fault->allowed);
 }
 
 /* Blocking mode lets a reply be awaited by one recv() with SO_RCVTIMEO. */

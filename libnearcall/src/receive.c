@@ -46,10 +46,11 @@ void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
         lose_illegal_reply(client, frame, fault); /* with the text that follows */
     client->connection.in.start = client->connection.in.end = 0; /* proves nothing about others */
     nc_connection_lost(client, &loss,
-                       "the server at %s broke the protocol: %s of a %s frame is 0x%llx, "
+                       "the server at %s broke the protocol: %s of a %s frame is %llu (0x%llx), "
                        "allowed: %s",
                        client->address_text, fault->field, fault->subject,
-                       (unsigned long long)fault->value, fault->allowed);
+                       (unsigned long long)fault->value, (unsigned long long)fault->value,
+                       fault->allowed);
 }
 
 /* ---- Replies and errors ---- */

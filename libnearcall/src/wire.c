@@ -38,24 +38,34 @@ struct rule {
     uint8_t feature; /* without which the type is illegal; 0: none */
     uint32_t payload_min;
     uint32_t payload_max; /* without limit: UINT32_MAX, the frame's limit holds */
+    const char *payload; /* both as text; NULL: any */
 };
 
 #define BOTH (NC_FROM_CALLER | NC_FROM_SERVER)
 
 /* The stream types are absent: this version never accepts their feature. */
 static const struct rule rules[] = {
-    [NC_REQUEST] = {"REQUEST", NC_FROM_CALLER, ID_SET, ANY_CODEC, 1, 1, 0, 1, 0, 0, 0, UINT32_MAX},
-    [NC_REPLY] = {"REPLY", NC_FROM_SERVER, ID_SET, ANY_CODEC, 2, 0, 0, 1, 0, 0, 0, UINT32_MAX},
-    [NC_ERROR] = {"ERROR", NC_FROM_SERVER, ID_ANY, ONLY_MSGPACK, 0, 0, 1, 0, 0, 0, 1, UINT32_MAX},
-    [NC_CANCEL] = {"CANCEL", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, 0},
-    [NC_PING] = {"PING", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
-    [NC_PONG] = {"PONG", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX},
+    [NC_REQUEST] = {"REQUEST", NC_FROM_CALLER, ID_SET, ANY_CODEC, 1, 1, 0, 1, 0, 0, 0, UINT32_MAX,
+                    NULL},
+    [NC_REPLY] = {"REPLY", NC_FROM_SERVER, ID_SET, ANY_CODEC, 2, 0, 0, 1, 0, 0, 0, UINT32_MAX,
+                    NULL},
+    [NC_ERROR] = {"ERROR", NC_FROM_SERVER, ID_ANY, ONLY_MSGPACK, 0, 0, 1, 0, 0, 0, 1, UINT32_MAX,
+                  "1 and above"},
+    [NC_CANCEL] = {"CANCEL", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, 0, "0"},
+    [NC_PING] = {"PING", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX,
+                 "at most " NC_TEXT(NC_PING_BYTES_MAX) " (limit ping_bytes_max, which is fixed)"},
+    [NC_PONG] = {"PONG", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, NC_PING_BYTES_MAX,
+                 "at most " NC_TEXT(NC_PING_BYTES_MAX) " (limit ping_bytes_max, which is fixed)"},
     [NC_RESOLVE] = {"RESOLVE", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 1, 0, 0, 0, 0, 1,
-                    NC_FUNCTION_NAME_BYTES_MAX},
-    [NC_DRAIN] = {"DRAIN", NC_FROM_SERVER, ID_ANY, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, UINT32_MAX},
-    [NC_WAKE] = {"WAKE", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_FEATURE_SHARED_MEMORY, 0, 0},
+                    NC_FUNCTION_NAME_BYTES_MAX,
+                    "1 to " NC_TEXT(NC_FUNCTION_NAME_BYTES_MAX) " (limit function_name_bytes_max, "
+                    "which is fixed)"},
+    [NC_DRAIN] = {"DRAIN", NC_FROM_SERVER, ID_ANY, NO_CODEC, 0, 0, 0, 0, 0, 0, 0, UINT32_MAX, NULL},
+    [NC_WAKE] = {"WAKE", BOTH, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_FEATURE_SHARED_MEMORY, 0, 0,
+                 "0"},
     [NC_MEMORY] = {"MEMORY", NC_FROM_SERVER, ID_ZERO, NO_CODEC, 0, 0, 0, 0, NC_MEMORY_DESCRIPTORS,
-                   NC_FEATURE_SHARED_MEMORY, NC_MEMORY_PAYLOAD_BYTES, NC_MEMORY_PAYLOAD_BYTES},
+                   NC_FEATURE_SHARED_MEMORY, NC_MEMORY_PAYLOAD_BYTES, NC_MEMORY_PAYLOAD_BYTES,
+                   NC_TEXT(NC_MEMORY_PAYLOAD_BYTES)},
 };
 
 static int refuse(struct nc_fault *fault, int code, const char *subject, const char *field,
@@ -84,10 +94,12 @@ static int check_lengths(const struct nc_frame *frame, const struct rule *rule,
 {
     if (frame->length > frame_bytes_max)
         return refuse(fault, NEARCALL_E_RESOURCE_EXHAUSTED, rule->name, "length", frame->length,
-                      "the largest frame this side announced");
+                      "what this side announced (option frame_bytes_max, at most "
+                      NC_TEXT(NC_FRAME_BYTES_MAX_CEILING) ")");
     if (frame->extension_bytes > NC_EXTENSION_BYTES_MAX)
         return malformed(fault, rule->name, "extension bytes", frame->extension_bytes,
-                         "the limit extension_bytes_max");
+                         "at most " NC_TEXT(NC_EXTENSION_BYTES_MAX) " (limit "
+                         "extension_bytes_max, which is fixed)");
     if (frame->extension_bytes > frame->length)
         return malformed(fault, rule->name, "extension bytes", frame->extension_bytes,
                          "at most the length");
@@ -95,7 +107,7 @@ static int check_lengths(const struct nc_frame *frame, const struct rule *rule,
         return malformed(fault, rule->name, "extension bytes", frame->extension_bytes, "0");
     uint32_t payload = frame->length - frame->extension_bytes;
     if (payload < rule->payload_min || payload > rule->payload_max)
-        return malformed(fault, rule->name, "payload bytes", payload, "the type's limits");
+        return malformed(fault, rule->name, "payload bytes", payload, rule->payload);
     return 0;
 }
 
@@ -107,7 +119,8 @@ static int check_descriptors(const struct nc_frame *frame, const struct rule *ru
                   (frame->type == NC_REQUEST || frame->type == NC_REPLY);
     if (agreed && frame->descriptors > NC_FILE_DESCRIPTORS_PER_FRAME_MAX)
         return malformed(fault, rule->name, "fds", frame->descriptors,
-                         "the limit file_descriptors_per_frame_max");
+                         "at most " NC_TEXT(NC_FILE_DESCRIPTORS_PER_FRAME_MAX) " (limit "
+                         "file_descriptors_per_frame_max, which is fixed)");
     if (!agreed && frame->descriptors != rule->descriptors)
         return malformed(fault, rule->name, "fds", frame->descriptors,
                          rule->descriptors ? "2" : "0");

@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A number of limits_gen.h, or of here, within a message. */
+#define NC_TEXT_OF(number) #number
+#define NC_TEXT(limit) NC_TEXT_OF(limit)
+
 #define NC_PROTOCOL_VERSION 1
 #define NC_FRAME_HEADER_BYTES 32
 #define NC_HELLO_HEADER_BYTES 64
