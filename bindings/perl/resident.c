@@ -20,6 +20,8 @@ nearcall_resident *ncp_resident_open(pTHX_ const char *program, U32 workers, IV 
 {
     nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
     nearcall_resident *handle;
+    int (*check)(void *);
+    void *argument = ncp_signal_check(aTHX_ &check);
     SSize_t count = av_len(names) + 1;
     const char **list = (const char **)SvPVX(sv_2mortal(newSV(sizeof(*list) * (STRLEN)(count + 1))));
     int r;
@@ -32,6 +34,8 @@ nearcall_resident *ncp_resident_open(pTHX_ const char *program, U32 workers, IV 
     options.idle_ms = idle_ms;
     options.environment = list;
     r = nearcall_resident_open(&handle, &options);
+    if (r == NEARCALL_OK)
+        r = nearcall_resident_interruptible_check(handle, check, argument);
     if (r != NEARCALL_OK)
         throw_failure(aTHX_ handle, r); /* the process is of no more use: the handle stays for the text */
     return handle;

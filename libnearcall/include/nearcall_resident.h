@@ -116,6 +116,15 @@ NEARCALL_API const char *nearcall_resident_error_message(const nearcall_resident
  * leave as they should. In a run the launcher sees the connection's end. NULL is allowed. */
 NEARCALL_API void nearcall_resident_close(nearcall_resident *resident);
 
+/* So that a signal that arrives after the program has looked for one, and before the handle's
+ * wait sleeps, ends the wait as well: check is asked before each sleep, while signals are
+ * kept from this thread until it sleeps. Where it returns another number than 0, as a flag that
+ * handlers set, the wait returns NEARCALL_E_INTERRUPTED. It must not use the handle. NULL:
+ * nobody is asked. Children have what the supervisor had. */
+NEARCALL_API int nearcall_resident_interruptible_check(nearcall_resident *resident,
+                                                       int (*check)(void *argument),
+                                                       void *argument);
+
 /* ---- The supervisor ---- */
 
 /* Waits until there is something to do, and returns NEARCALL_RESIDENT_FORK,

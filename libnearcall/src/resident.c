@@ -149,6 +149,17 @@ NEARCALL_API int nearcall_resident_watch(nearcall_resident *resident, const char
     return nc_resident_watch_file(resident, path);
 }
 
+NEARCALL_API int nearcall_resident_interruptible_check(nearcall_resident *resident,
+                                                       int (*check)(void *argument),
+                                                       void *argument)
+{
+    if (!resident)
+        return NEARCALL_E_MISUSE;
+    resident->interrupt_check = check;
+    resident->interrupt_argument = argument;
+    return NEARCALL_OK;
+}
+
 NEARCALL_API void nearcall_resident_close(nearcall_resident *resident)
 {
     if (!resident)

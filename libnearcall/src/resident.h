@@ -2,10 +2,12 @@
 #ifndef NC_RESIDENT_H
 #define NC_RESIDENT_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -126,6 +128,8 @@ struct nearcall_resident {
     char *program;
     uint32_t workers_wanted;
     int64_t idle_ms; /* NEARCALL_NO_TIMEOUT: it stays */
+    int (*interrupt_check)(void *argument); /* NULL: nobody is asked */
+    void *interrupt_argument;
     struct nc_resident_place place;
     struct nc_resident_self self;
 
@@ -171,6 +175,11 @@ int nc_resident_fail(nearcall_resident *resident, int code, const char *format, 
 
 /* Closes if it is open, and says that it is not. */
 void nc_resident_close_fd(int *fd);
+
+/* ---- Sleeping (resident_sleep.c): as poll() and epoll_wait() ---- */
+
+int nc_resident_poll(const nearcall_resident *resident, struct pollfd *set, size_t count, int timeout_ms);
+int nc_resident_epoll_wait(const nearcall_resident *resident, struct epoll_event *events, int count);
 
 /* ---- Leases (resident_lease.c) ---- */
 

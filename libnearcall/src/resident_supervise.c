@@ -92,7 +92,7 @@ static int wait_for_events(nearcall_resident *resident)
     int r = NEARCALL_OK;
     if (!set)
         return nc_resident_fail(resident, NEARCALL_E_RESOURCE_EXHAUSTED, "no memory to wait with");
-    int ready = poll(set, count, timeout_ms(resident));
+    int ready = nc_resident_poll(resident, set, count, timeout_ms(resident));
     if (ready < 0)
         r = errno == EINTR ? NEARCALL_E_INTERRUPTED
                            : nc_resident_fail(resident, NEARCALL_E_INTERNAL, "poll: %s", strerror(errno));

@@ -190,7 +190,7 @@ static int hand_out(nearcall_resident *resident, int connection, nearcall_reside
 static int wait_for_connection(nearcall_resident *resident)
 {
     struct epoll_event events[2];
-    int count = epoll_wait(resident->epoll, events, 2, -1);
+    int count = nc_resident_epoll_wait(resident, events, 2);
     if (count < 0)
         return errno == EINTR ? NEARCALL_E_INTERRUPTED
                               : nc_resident_fail(resident, NEARCALL_E_INTERNAL, "epoll_wait: %s", strerror(errno));

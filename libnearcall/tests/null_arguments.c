@@ -191,6 +191,7 @@ static void being_resident_with_nothing(void)
     CHECK_INT(nearcall_resident_started(NULL), 0);
     CHECK(nearcall_resident_open(NULL, NULL) < 0);
     CHECK(nearcall_resident_watch(NULL, "/x") < 0);
+    CHECK(nearcall_resident_interruptible_check(NULL, NULL, NULL) < 0);
     CHECK(nearcall_resident_next(NULL) < 0);
     CHECK(nearcall_resident_forked(NULL, 1) < 0);
     CHECK(nearcall_resident_child(NULL) < 0);

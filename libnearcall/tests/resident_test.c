@@ -17,6 +17,8 @@
 
 extern char **environ;
 
+int (*resident_check)(void *argument);
+
 /* ---- What runs do ---- */
 
 static void write_state(const nearcall_resident_run *run)
@@ -79,6 +81,8 @@ static void supervise(const nearcall_resident_options *options)
     nearcall_resident *resident;
     nearcall_resident_run run;
     int r = nearcall_resident_open(&resident, options);
+    if (r >= 0)
+        r = nearcall_resident_interruptible_check(resident, resident_check, NULL);
     while (r >= 0 && (r = nearcall_resident_next(resident)) == NEARCALL_RESIDENT_FORK) {
         pid_t pid = fork();
         if (pid == 0) {

@@ -33,6 +33,9 @@ void resident_start_as(struct resident *resident, const nearcall_resident_option
 int resident_wait(const struct resident *resident);
 void resident_stop(const struct resident *resident);
 
+/* Asked in its waits whether a signal has come; NULL: nobody is. */
+extern int (*resident_check)(void *argument);
+
 /* ---- A launcher ---- */
 
 struct launch {
