@@ -58,6 +58,8 @@ struct nc_handoff_channel *nc_handoff_channel_new(nearcall_handoff *handoff, int
     nc_rights_expect(fd);
     if (learn_peer(channel) < 0 || watch_new(handoff, channel) < 0)
         goto fail;
+    if (nc_handoff_admits(handoff, channel->user_id))
+        nc_rights_allow(fd);
     channel->number = ++handoff->last_channel;
     channel->next = handoff->channels;
     handoff->channels = channel;

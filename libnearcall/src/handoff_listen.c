@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "handoff.h"
+#include "rights.h"
 
 #define DEFAULT_MODE 0660
 
@@ -133,6 +134,7 @@ static int listen_path(nearcall_handoff *handoff, const char *address)
 static int begin(nearcall_handoff *handoff, int r)
 {
     if (r == NEARCALL_OK) {
+        nc_rights_refuse(handoff->listening.fd); /* until it is known who connects */
         nc_handoff_watch_listening(handoff);
         return NEARCALL_OK;
     }

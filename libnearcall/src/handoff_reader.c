@@ -26,10 +26,14 @@ uint8_t *nc_handoff_reader_room(struct nc_handoff_reader *reader, size_t *ret_by
     return reader->in.data + reader->in.end;
 }
 
+/* They belong to no frame that anybody has seen. A child has copies of what came to its parent. */
 static void close_all(const struct nc_handoff_reader *reader, const int *fds, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        nc_rights_close_received(fds[i], reader->received_by);
+        if (reader->received_by == getpid())
+            nc_rights_close(fds[i]);
+        else
+            nc_rights_close_received(fds[i], reader->received_by);
 }
 
 int nc_handoff_reader_add(struct nc_handoff_reader *reader, size_t bytes, const int *fds,

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "handoff_test.h"
@@ -366,15 +369,26 @@ static int trap(int *ret_listener)
     return fd;
 }
 
+/* A local socket with such a one in its queue. */
+static int nested_trap(int *ret_listener)
+{
+    int pair[2], inner = trap(ret_listener);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    raw_send(pair[0], "q", 1, &inner, 1);
+    close(pair[0]);
+    close(inner);
+    return pair[1];
+}
+
 /* The taker has the last reference of those that it reads, and of those in the queue of a
  * channel that it has ended. */
-static void what_lingers_holds_up_nobody(void)
+static void what_lingers_holds_up_nobody(int (*make)(int *))
 {
     enum { TRAPS = 4, BOUND_MS = 1000 };
     int listeners[TRAPS], traps[TRAPS];
     int fd = greeted();
     for (int i = 0; i < TRAPS; i++) {
-        traps[i] = trap(&listeners[i]);
+        traps[i] = make(&listeners[i]);
         a_descriptor_with_a_ping(fd, traps[i]);
         close(traps[i]);
     }
@@ -388,6 +402,45 @@ static void what_lingers_holds_up_nobody(void)
         close(listeners[i]);
 }
 
+/* Sends a descriptor before it was asked who it is; the process's result is errno. */
+static pid_t stranger(int gift)
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        struct iovec part = {"x", 1};
+        union {
+            struct cmsghdr header;
+            uint8_t bytes[CMSG_SPACE(sizeof(int))];
+        } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                                 .msg_controllen = sizeof(control)};
+        memcpy(CMSG_DATA(&control.header), &gift, sizeof(int));
+        CHECK(setuid(65534) == 0);
+        int fd = raw_connect(address, false);
+        _exit(sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? errno : 0);
+    }
+    return pid;
+}
+
+/* Where the kernel can, who may give nothing cannot even send it: nobody has to close it. */
+static void who_may_not_give_sends_nothing(void)
+{
+    enum { PASSRIGHTS = 83 };
+    int passes, status;
+    socklen_t bytes = sizeof(passes);
+    const char *path = address + strlen("unix:");
+    struct gift gift = make_gift();
+    if (geteuid() == 0 && getsockopt(gift.fd, SOL_SOCKET, PASSRIGHTS, &passes, &bytes) == 0) {
+        CHECK(chmod(test_directory(), 0711) == 0 && chmod(path, 0666) == 0);
+        pid_t pid = stranger(gift.fd);
+        CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+        CHECK_INT(WEXITSTATUS(status), EPERM);
+        (void)nearcall_handoff_wait(taker, 0);
+    }
+    expect_closed(&gift);
+}
+
 int main(void)
 {
     test_begin();
@@ -397,7 +450,9 @@ int main(void)
     no_descriptor_is_refused();
     int descriptors = test_open_descriptors();
     breaches();
-    what_lingers_holds_up_nobody();
+    what_lingers_holds_up_nobody(trap);
+    what_lingers_holds_up_nobody(nested_trap);
+    who_may_not_give_sends_nothing();
     wrong_kinds_are_refused();
     glued_and_torn();
     bad_hellos();
