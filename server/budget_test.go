@@ -376,7 +376,13 @@ func TestOneAddressTakesNothingFromOthers(t *testing.T) {
 // serveTCP serves peers that are told apart by their addresses.
 func serveTCP(t *testing.T, s *server.Server) (address string) {
 	t.Helper()
-	return serveLoopback(t, s, func(l net.Listener) net.Listener { return remoteListener{l} })
+	return serveFrom(t, s, func(last byte) net.IP { return net.IPv4(192, 0, 2, last) })
+}
+
+// serveFrom is serveTCP with the addresses that peers seem to have.
+func serveFrom(t *testing.T, s *server.Server, from func(last byte) net.IP) (address string) {
+	t.Helper()
+	return serveLoopback(t, s, func(l net.Listener) net.Listener { return remoteListener{l, from} })
 }
 
 func serveLoopback(t *testing.T, s *server.Server, wrap func(net.Listener) net.Listener) (address string) {
@@ -398,8 +404,11 @@ func serveLoopback(t *testing.T, s *server.Server, wrap func(net.Listener) net.L
 }
 
 // A remoteListener shows peers of 127.0.0.N, but for N = 1, as if they came from
-// 192.0.2.N: those of the loopback network are one machine.
-type remoteListener struct{ net.Listener }
+// elsewhere: those of the loopback network are one machine.
+type remoteListener struct {
+	net.Listener
+	from func(last byte) net.IP
+}
 
 func (l remoteListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
@@ -408,7 +417,7 @@ func (l remoteListener) Accept() (net.Conn, error) {
 	}
 	from := *conn.RemoteAddr().(*net.TCPAddr)
 	if last := from.IP.To4()[3]; last > 1 {
-		from.IP = net.IPv4(192, 0, 2, last)
+		from.IP = l.from(last)
 	}
 	return remoteConn{conn, &from}, nil
 }

@@ -107,6 +107,7 @@ func (e *execution) takeDescriptors() {
 func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, admitted func()) {
 	header.Length, header.Descriptors = uint32(len(e.result)), uint8(len(e.files.Going()))
 	frame := append(header.Append(nil), e.result...)
+	e.result = nil // it is counted once, and may wait for long
 	pause := refusedPauseMin
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
 		refused := c.out.sendDescriptors(frame, e.files.Going(), admitted, nil)

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -134,6 +135,32 @@ func TestLoopbackIsOneAccount(t *testing.T) {
 	third := &caller{t: t}
 	if answer := third.simpleOn(dialFrom(t, "127.0.0.4", address), `{"f":"one"}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "connections_per_user_max") {
 		t.Errorf("a third connection: %+v", answer)
+	}
+}
+
+// TestNetworkIsOneAccount: whoever has one IPv6 address has a network of them.
+func TestNetworkIsOneAccount(t *testing.T) {
+	s := newServer(t, server.WithConnections(100, 2))
+	register(t, s, "one", func() int64 { return 1 })
+	const ofAnother = 9
+	address := serveFrom(t, s, func(last byte) net.IP {
+		network := byte(1)
+		if last == ofAnother {
+			network = 2
+		}
+		return net.IP{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, network, last, 0, 0, 0, 0, 0, 0, last}
+	})
+	greeting := hello()
+	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
+		dialFrom(t, from, address).Write(greeting.Append(nil))
+	}
+	waitFor(t, "two to be connected", func() bool { return s.Statistics().Connections == 2 })
+	third, other := &caller{t: t}, &caller{t: t}
+	if answer := third.simpleOn(dialFrom(t, "127.0.0.4", address), `{"f":"one"}`); answer.OK || answer.Failure.Code != status.ResourceExhausted || !strings.Contains(answer.Failure.Message, "network 2001:db8:0:1::/64") {
+		t.Errorf("a third connection: %+v", answer)
+	}
+	if answer := other.simpleOn(dialFrom(t, fmt.Sprintf("127.0.0.%d", ofAnother), address), `{"f":"one"}`); !answer.OK {
+		t.Errorf("another network: %+v", answer)
 	}
 }
 
