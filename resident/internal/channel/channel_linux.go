@@ -188,6 +188,9 @@ func (c *Conn) receiveAll(total int) (b []byte, got []int, truncated bool, err e
 	for n := 0; n < total; {
 		r, err := c.receive(b[n:])
 		got = append(got, r.Numbers...)
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		if err == nil && len(got) > request.Descriptors {
 			err = request.ErrMalformed
 		}
@@ -202,7 +205,7 @@ func (c *Conn) receiveAll(total int) (b []byte, got []int, truncated bool, err e
 	return b, got, truncated, nil
 }
 
-// receive waits for a part of a request.
+// receive waits for what comes next.
 func (c *Conn) receive(b []byte) (r rights.Received, err error) {
 	var failure unix.Errno
 	err = c.raw.Read(func(fd uintptr) bool {
@@ -214,7 +217,7 @@ func (c *Conn) receive(b []byte) (r rights.Received, err error) {
 	case failure != 0:
 		err = os.NewSyscallError("recvmsg", failure)
 	case r.Bytes == 0:
-		err = io.ErrUnexpectedEOF
+		err = io.EOF
 	}
 	return r, err
 }
@@ -253,7 +256,20 @@ func (c *Conn) Write(f request.Frame) error {
 }
 
 // Read returns the launcher's next frame, and io.EOF when it is gone.
-func (c *Conn) Read() (request.Frame, error) { return ReadFrame(c.socket) }
+func (c *Conn) Read() (request.Frame, error) { return ReadFrame(frames{c}) }
+
+// frames are what comes behind a request. They bring no descriptors: those that come are
+// taken nevertheless, because the kernel would close them in the read, and wait for what they are.
+type frames struct{ c *Conn }
+
+func (f frames) Read(b []byte) (int, error) {
+	r, err := f.c.receive(b)
+	rights.Close(r.Numbers...)
+	if len(r.Numbers) > 0 || r.Truncated {
+		return 0, request.ErrMalformed
+	}
+	return r.Bytes, err
+}
 
 // ReadFrame reads a frame from either side's connection.
 func ReadFrame(from io.Reader) (request.Frame, error) {

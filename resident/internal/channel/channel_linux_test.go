@@ -1,6 +1,7 @@
 package channel_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/resident/internal/channel"
+	"github.com/nearcall/nearcall/resident/internal/request"
 	"github.com/nearcall/nearcall/tests/processes"
 )
 
@@ -45,6 +47,27 @@ func TestCloseEmptiesTheQueue(t *testing.T) {
 		must(t, trapper.LeaveTo(launcher, []byte("unread")))
 	}
 	must(t, processes.Within(t, "the end of a connection with sockets that linger in its queue", patience, own.Close))
+}
+
+// Descriptors that come with a frame belong to nothing: they end the connection, and do not
+// hold up whoever reads it.
+func TestFramesBringNoDescriptors(t *testing.T) {
+	for name, before := range map[string][]byte{"with a frame": nil, "with its text": request.Frame{Text: "text"}.Append(nil)[:request.FrameHeaderBytes]} {
+		t.Run(name, func(t *testing.T) {
+			own, launcher := pair(t)
+			defer own.Close()
+			_, err := launcher.Write(before)
+			must(t, err)
+			must(t, rightstest.NewTrapper(t).LeaveTo(launcher, request.Frame{}.Append(nil)))
+			err = processes.Within(t, "a frame with a socket that lingers to be read", patience, func() error {
+				_, err := own.Read()
+				return err
+			})
+			if !errors.Is(err, request.ErrMalformed) {
+				t.Errorf("Read: %v, want ErrMalformed", err)
+			}
+		})
+	}
 }
 
 // Another process that was given the connection receives what comes.
