@@ -14,6 +14,8 @@ from typing import Any
 HELLO_BYTES = 64
 HEADER = struct.Struct("<IBBBBQIIII")
 REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE = 1, 2, 3, 4, 8, 9, 10
+INVALID_ARGUMENT, ABORTED = 3, 10
+NOT_EXECUTED = 1 << 8
 MSGPACK = 1
 
 
@@ -100,14 +102,40 @@ class ScriptedServer:
         if kind == RESOLVE:
             send(connection, REPLY, call, MSGPACK, self.description, function_id=1)
         elif kind == REQUEST:
-            self.requests.append(payload)
-            if payload == self.refuse_payload:
-                # INVALID_ARGUMENT, not executed.
-                send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=3 | 1 << 8)
-            else:
-                send(connection, REPLY, call, codec, self.reply, function_id=1)
+            self._answer_request(connection, call, codec, payload)
         elif kind == PING:
             send(connection, PONG, 0, 0, payload)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        self.requests.append(payload)
+        if payload == self.refuse_payload:
+            send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=INVALID_ARGUMENT | NOT_EXECUTED)
+        else:
+            send(connection, REPLY, call, codec, self.reply, function_id=1)
+
+
+class LeavingServer(ScriptedServer):
+    """Always a newer one in its own place: on a connection it refuses the first request, which
+    another has described otherwise, and takes the connection away under the next, unread."""
+
+    def _talk(self, connection: socket.socket) -> None:
+        self._has_described = False
+        self._instance = next(self._instances)
+        self.description = pack(function([], ["any"], doc=f"instance {self._instance}"))
+        super()._talk(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        header = connection.recv(HEADER.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+        kind = HEADER.unpack(header)[1] if len(header) == HEADER.size else None
+        if kind == REQUEST and self._has_described:
+            self.requests.append(header)
+            raise EOFError
+        self._has_described = self._has_described or kind == RESOLVE
+        super()._answer(connection)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        self.requests.append(payload)
+        send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
 
 
 def with_shutdown(end: socket.socket) -> None:

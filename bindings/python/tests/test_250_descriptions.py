@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nearcall
+from scripted import LeavingServer, function
 from support import Generations, Server
 
 CALLS_FOR_MEMORY = 64
@@ -206,6 +208,20 @@ def test_one_attempt_is_one_sending(generations: Generations) -> None:
             client.transfer(src="alice", dst="bob")
         assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
         assert generations.history() == []
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("kind", [nearcall.Client, nearcall.AsyncClient])
+def test_attempts_are_all_sendings(folder: Path, kind: type, attempts: int) -> None:
+    with LeavingServer(folder / "leaving.sock", function([], ["any"])) as server:
+        go = kind(server.address, attempts=attempts)
+        with pytest.raises(nearcall.NearcallError) as caught:
+            asyncio.run(go.call("f")) if kind is nearcall.AsyncClient else go.call("f")
+        go.close()
+        assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+        # On a loop each connection that was taken away uses one more: the call that finds it gone is not sent.
+        sendings = (attempts + 1) // 2 if kind is nearcall.AsyncClient else attempts
+        assert len(server.requests) == sendings
 
 
 def test_back_and_forth(warm: nearcall.Client, generations: Generations) -> None:

@@ -481,12 +481,12 @@ def test_coroutine_that_is_dropped(address: str, use: Callable[[AsyncClient], An
     go.close()
 
 
-def test_connection_is_dropped_with_its_client(shared_server: Server) -> None:
+def test_connection_is_dropped_with_its_client(own_server: Server) -> None:
     async def main() -> None:
-        sockets = shared_server.socket_count()
-        async with AsyncClient(shared_server.address) as go:
+        sockets = own_server.socket_count()
+        async with AsyncClient(own_server.address) as go:
             await go.one()
-            assert shared_server.socket_count() == sockets + 1
-        wait_until(lambda: shared_server.socket_count() == sockets, "the connection's end")
+            assert own_server.socket_count() == sockets + 1
+        wait_until(lambda: own_server.socket_count() == sockets, "the connection's end")
 
     asyncio.run(main())

@@ -298,9 +298,12 @@ def test_fairness_without_a_free_place(address: str, monkeypatch: pytest.MonkeyP
     asyncio.run(main())
 
 
-def test_generated_code_compares_without_a_free_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("places", [1, 2])
+def test_generated_code_compares_without_a_free_place(
+    address: str, monkeypatch: pytest.MonkeyPatch, places: int
+) -> None:
     monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 2)
+    monkeypatch.setattr("nearcall._loop._PLACES_MAX", places)
 
     async def main() -> None:
         async with AsyncClient(address) as go:
