@@ -6,7 +6,7 @@
 #ifndef NEARCALL_GENERATED_H
 #define NEARCALL_GENERATED_H
 
-#include <nearcall.h>
+#include "nearcall.h"
 
 #ifdef __cplusplus
 extern "C" {
