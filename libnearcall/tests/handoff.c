@@ -336,6 +336,8 @@ static void one_descriptor_tells_of_everything(void)
     CHECK_INT(poll(&watched, 1, 0), 0);
     CHECK_INT(nearcall_handoff_timeout_ms(taker), -1);
     int giver = raw_connect(address, true);
+    CHECK_INT(poll(&watched, 1, PATIENCE_MS), 1);
+    CHECK(nearcall_handoff_wait(taker, 0) == NEARCALL_E_AGAIN); /* it is admitted by that */
     tcp_pair(&client, &served);
     for (uint64_t id = 1; id <= 3; id++)
         raw_send(giver, give, raw_give(give, id), &served, 1);

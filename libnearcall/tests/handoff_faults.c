@@ -189,7 +189,13 @@ static void memory_that_runs_out(void)
         nearcall_handoff_item item;
         int client, served;
         tcp_pair(&client, &served);
+        int unlucky = raw_connect(address, true);
+        allocations_left = allowed;
+        (void)nearcall_handoff_wait(taker, 0);
+        allocations_left = -1;
+        close(unlucky);
         int fd = raw_connect(address, true);
+        (void)nearcall_handoff_wait(taker, 0); /* it is admitted by that */
         raw_send(fd, give, bytes, &served, 1);
         close(served);
         allocations_left = allowed;
