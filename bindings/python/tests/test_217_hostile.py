@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 from hostile import ATTACKS, Attack
 
+import nearcall
 from nearcall import Client
-from support import PATIENCE_SECONDS, TESTS
+from support import PATIENCE_SECONDS, REPOSITORY, TESTS
 
 # Reads and writes outside of what is allocated; python3 itself compares values that were never set.
 VALGRIND = ["valgrind", "--quiet", "--undef-value-errors=no", "--error-exitcode=99", "--max-stackframe=16000000"]
+
+
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -28,6 +35,43 @@ def test_memory_stays_whole(address: str, allocator: str) -> None:
     done = subprocess.run(
         [*checker, sys.executable, str(TESTS / "hostile.py"), address],
         env={**os.environ, "PYTHONMALLOC": allocator},
+        capture_output=True,
+        text=True,
+        timeout=5 * PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "all were withstood\n"
+
+
+@pytest.fixture
+def sanitized(tmp_path: Path) -> Path:
+    """A folder with the package as it is installed, but an extension that the sanitizers watch."""
+    shutil.copytree(Path(nearcall.__file__).parent, tmp_path / "nearcall", ignore=shutil.ignore_patterns("*.so"))
+    library = REPOSITORY / "libnearcall"
+    sources = [*(REPOSITORY / "bindings/python/csrc").glob("*.c"), *(library / "src").glob("*.c")]
+    folders = [sysconfig.get_path("include"), library / "include", library / "src"]
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-g", "-std=c11", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030B0000"]
+    command += [*SANITIZERS, *(f"-I{folder}" for folder in folders), *map(str, sources), "-lm"]
+    subprocess.run([*command, "-o", tmp_path / "nearcall" / "_core.abi3.so"], timeout=5 * PATIENCE_SECONDS, check=True)
+    return tmp_path
+
+
+def test_sanitizers_find_nothing(address: str, sanitized: Path) -> None:
+    libraries = [
+        subprocess.check_output(["gcc", f"-print-file-name=lib{name}.so"], text=True).strip()
+        for name in ("asan", "ubsan")
+    ]
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0",  # python3 itself keeps what it has until it ends
+        "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": str(sanitized),
+    }
+    done = subprocess.run(
+        [sys.executable, str(TESTS / "hostile.py"), address],
+        env=environment,
         capture_output=True,
         text=True,
         timeout=5 * PATIENCE_SECONDS,
