@@ -22,8 +22,8 @@
  *
  * THREADS. A handle is used by one thread at a time; different handles are
  * independent. Using one that is inside a function already, as from a signal's handler
- * that interrupted a wait, is NEARCALL_E_MISUSE at once and changes nothing, its error
- * functions included; see nearcall_wake(). The library starts no thread, takes no lock, has no global
+ * that interrupted it in a wait or while it puts, is NEARCALL_E_MISUSE at once, or a put that is
+ * dropped, and changes nothing, its error functions included; see nearcall_wake(). The library starts no thread, takes no lock, has no global
  * state and installs no signal handler. SIGPIPE is never raised.
  *
  * FORK. A handle opened before a fork works in parent and child. The child
@@ -446,7 +446,9 @@ NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
  * once it does not fit a frame or nests too deeply. */
 NEARCALL_API int nearcall_put_check(nearcall_client *client);
 
-/* Sends the request and waits for its reply; retries as nearcall_call() does. */
+/* Sends the request and waits for its reply; retries as nearcall_call() does. After
+ * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put is
+ * dropped, and sending it again is NEARCALL_E_MISUSE, before nearcall_request() begins another. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 

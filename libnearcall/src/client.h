@@ -220,6 +220,7 @@ struct nc_sync {
     uint64_t token; /* of the last one that began; names it to who resumes */
     uint64_t abandoned_token; /* the last that gave way to another, with its outcome */
     int abandoned_outcome;
+    bool sends_request; /* what client->request holds is the interrupted call's alone */
     bool stale_connection; /* it stood before the call began */
     unsigned attempts;
     int64_t pause_until_ns;
@@ -255,7 +256,7 @@ struct nc_writer {
     struct nc_buffer buffer;
     bool in_arena; /* buffer lies there; it is not to be freed */
     struct nc_buffer private_buffer; /* waits meanwhile */
-    nearcall_function *function; /* NULL: no request was begun */
+    nearcall_function *function; /* NULL: there is none that may be put to or sent */
     struct nc_encoding encoding;
     uint8_t codec;
     struct nc_files *files; /* NULL: none */
@@ -588,6 +589,7 @@ void nc_request_after_fork(nearcall_client *client);
 /* msgpack_write.c */
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
 int nc_writer_check(nearcall_client *client);
+void nc_writer_lend(nearcall_client *client);
 void nc_writer_drop(nearcall_client *client);
 
 #endif

@@ -3,8 +3,8 @@
 #include "client.h"
 
 /* The writer keeps its first failure, so that puts need no checks between them.
- * Growing the buffer makes the handle busy: a fork in another thread at that
- * moment must not trust the buffer's pointer. */
+ * Each makes the handle busy: a handler of this thread's must not change the buffer that
+ * is written, nor a fork in another thread trust one that grows. */
 
 static const char too_large[] = "the request is larger than the " NC_TEXT(
     NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)";
@@ -25,6 +25,14 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
     writer->codec = (uint8_t)codec;
     writer->encoding = nc_encoding_of(function, codec);
     writer->left[0] = 1;
+}
+
+/* Its call was interrupted, and sends from the buffer whatever the handle is used for before
+ * it has ended: until then nothing is put there, and it is not sent by another. */
+void nc_writer_lend(nearcall_client *client)
+{
+    client->sync.sends_request = true;
+    client->request.function = NULL;
 }
 
 void nc_writer_drop(nearcall_client *client)
@@ -58,7 +66,10 @@ int nc_writer_check(nearcall_client *client)
     const struct nc_writer *writer = &client->request;
     if (!writer->function)
         return complain(client, NEARCALL_E_MISUSE,
-                        "no request was begun; nearcall_request() begins one");
+                        client->sync.call && client->sync.sends_request
+                            ? "the request belongs to an interrupted call; nearcall_resume() goes on "
+                              "with it, nearcall_request() gives it up and begins another"
+                            : "no request was begun; nearcall_request() begins one");
     if (writer->failure)
         return complain(client, writer->failure, writer->what);
     if (writer->codec == NEARCALL_CODEC_MSGPACK && !writer->unchecked &&
@@ -91,9 +102,8 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
     uint8_t *data = buffer->data;
     if (!data || buffer->capacity - buffer->end < bytes ||
         nc_request_moves(client, buffer->end + bytes)) {
-        nc_become_busy(client);
+        nc_become_busy(client); /* to other threads as well */
         int r = nc_request_reserve(client, bytes);
-        nc_become_idle(client);
         data = buffer->data;
         if (r < 0 || !data) {
             keep_failure(writer, r, "no memory for the request");
@@ -105,22 +115,35 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
     return data + end;
 }
 
+static inline void end_put(nearcall_client *client)
+{
+    nc_become_idle(client);
+}
+
+/* A handler that comes before the mark has left by then; one that comes later is refused.
+ * Both are in this thread, so the compiler alone has to keep the order. */
 static inline struct nc_writer *writer_of_idle(nearcall_client *client)
 {
     if (nc_is_busy(client))
         return NULL; /* who is inside may be sending it */
-    return client->request.function ? &client->request : NULL;
+    atomic_store_explicit(&client->busy, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (__builtin_expect(client->request.function != NULL, 1))
+        return &client->request;
+    end_put(client);
+    return NULL;
 }
 
-/* Apart from writer_of(), which is short without it. */
+/* Apart from begin_put(), which is short without it. */
 static __attribute__((noinline)) struct nc_writer *writer_after_fork(nearcall_client *client)
 {
     nc_after_fork(client);
     return writer_of_idle(client);
 }
 
-/* A handle as a writer may use it; NULL: nothing can be written or kept. */
-static inline struct nc_writer *writer_of(nearcall_client *client)
+/* The writer, and the handle is busy until end_put(). NULL: nothing can be written or
+ * kept, and there is nothing to end. */
+static inline struct nc_writer *begin_put(nearcall_client *client)
 {
     if (!client || client->unusable)
         return NULL;
@@ -130,7 +153,7 @@ static inline struct nc_writer *writer_of(nearcall_client *client)
 }
 
 /* Accounts for one value that is about to be written; false when it must not be. */
-static bool begin_value(struct nc_writer *writer)
+static bool count_value(struct nc_writer *writer)
 {
     if (writer->codec != NEARCALL_CODEC_MSGPACK) {
         keep_failure(writer, NEARCALL_E_MISUSE,
@@ -147,6 +170,18 @@ static bool begin_value(struct nc_writer *writer)
     }
     writer->left[writer->depth]--;
     return true;
+}
+
+/* Begins to put one value. False: it must not be put, and there is nothing to end. */
+static inline bool begin_value(nearcall_client *client)
+{
+    struct nc_writer *writer = begin_put(client);
+    if (!writer)
+        return false;
+    if (__builtin_expect(count_value(writer), 1))
+        return true;
+    end_put(client);
+    return false;
 }
 
 static void open_container(struct nc_writer *writer, uint64_t values)
@@ -191,16 +226,18 @@ static void append(nearcall_client *client, const void *data, size_t bytes)
 
 NEARCALL_API void nearcall_put_nil(nearcall_client *client)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (writer && begin_value(writer))
-        put_head(client, 0xC0, 0, 0);
+    if (!begin_value(client))
+        return;
+    put_head(client, 0xC0, 0, 0);
+    end_put(client);
 }
 
 NEARCALL_API void nearcall_put_bool(nearcall_client *client, int value)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (writer && begin_value(writer))
-        put_head(client, value ? 0xC3 : 0xC2, 0, 0);
+    if (!begin_value(client))
+        return;
+    put_head(client, value ? 0xC3 : 0xC2, 0, 0);
+    end_put(client);
 }
 
 static void put_unsigned(nearcall_client *client, uint64_t value)
@@ -233,38 +270,41 @@ static void put_negative(nearcall_client *client, int64_t value)
 
 NEARCALL_API void nearcall_put_int(nearcall_client *client, int64_t value)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || !begin_value(writer))
+    if (!begin_value(client))
         return;
     if (value < 0)
         put_negative(client, value);
     else
         put_unsigned(client, (uint64_t)value);
+    end_put(client);
 }
 
 NEARCALL_API void nearcall_put_uint(nearcall_client *client, uint64_t value)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (writer && begin_value(writer))
-        put_unsigned(client, value);
+    if (!begin_value(client))
+        return;
+    put_unsigned(client, value);
+    end_put(client);
 }
 
 NEARCALL_API void nearcall_put_float(nearcall_client *client, float value)
 {
-    struct nc_writer *writer = writer_of(client);
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
-    if (writer && begin_value(writer))
-        put_head(client, 0xCA, bits, 4);
+    if (!begin_value(client))
+        return;
+    put_head(client, 0xCA, bits, 4);
+    end_put(client);
 }
 
 NEARCALL_API void nearcall_put_double(nearcall_client *client, double value)
 {
-    struct nc_writer *writer = writer_of(client);
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));
-    if (writer && begin_value(writer))
-        put_head(client, 0xCB, bits, 8);
+    if (!begin_value(client))
+        return;
+    put_head(client, 0xCB, bits, 8);
+    end_put(client);
 }
 
 /* A length of 1, 2 or 4 bytes behind the first head, the next, the one after it. */
@@ -287,10 +327,9 @@ static bool fits(struct nc_writer *writer, size_t bytes)
     return false;
 }
 
-NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes)
+static void put_string(nearcall_client *client, const char *text, size_t bytes)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || !fits(writer, bytes) || !begin_value(writer))
+    if (!fits(&client->request, bytes))
         return;
     if (bytes < 32)
         put_head(client, 0xA0 | (unsigned)bytes, 0, 0);
@@ -299,13 +338,28 @@ NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text,
     append(client, text, bytes);
 }
 
-NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes)
+NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || !fits(writer, bytes) || !begin_value(writer))
+    if (!begin_value(client))
+        return;
+    put_string(client, text, bytes);
+    end_put(client);
+}
+
+static void put_bytes(nearcall_client *client, const void *data, size_t bytes)
+{
+    if (!fits(&client->request, bytes))
         return;
     put_length(client, 0xC4, bytes);
     append(client, data, bytes);
+}
+
+NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes)
+{
+    if (!begin_value(client))
+        return;
+    put_bytes(client, data, bytes);
+    end_put(client);
 }
 
 /* The timestamp extension in the shortest of its three forms. */
@@ -332,29 +386,36 @@ static void put_timestamp(nearcall_client *client, uint64_t seconds, uint32_t na
 
 NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer)
+    if (!begin_value(client))
         return;
-    if (nanoseconds > 999999999)
-        keep_failure(writer, NEARCALL_E_INVALID_ARGUMENT,
-                     "a time has 0 to 999,999,999 nanoseconds");
-    else if (begin_value(writer))
+    if (nanoseconds <= 999999999)
         put_timestamp(client, (uint64_t)seconds, nanoseconds);
+    else
+        keep_failure(&client->request, NEARCALL_E_INVALID_ARGUMENT,
+                     "a time has 0 to 999,999,999 nanoseconds");
+    end_put(client);
 }
 
-NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd)
+static void put_file(nearcall_client *client, int fd)
 {
-    struct nc_writer *writer = writer_of(client);
+    struct nc_writer *writer = &client->request;
     const char *what = NULL;
-    if (!writer || writer->failure || !begin_value(writer))
+    if (writer->failure)
         return;
-    nc_become_busy(client);
+    nc_become_busy(client); /* to other threads as well */
     int number = nc_files_add(&writer->files, fd, &what);
-    nc_become_idle(client);
     if (number < 0)
         keep_failure(writer, number, what);
     else
         put_head(client, NC_DESCRIPTOR_HEAD, NC_DESCRIPTOR_TYPE << 8 | (unsigned)number, 2);
+}
+
+NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd)
+{
+    if (!begin_value(client))
+        return;
+    put_file(client, fd);
+    end_put(client);
 }
 
 static void put_count(nearcall_client *client, unsigned short_head, unsigned long_head,
@@ -370,27 +431,25 @@ static void put_count(nearcall_client *client, unsigned short_head, unsigned lon
 
 NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || !begin_value(writer))
+    if (!begin_value(client))
         return;
-    open_container(writer, elements);
+    open_container(&client->request, elements);
     put_count(client, 0x90, 0xDC, elements);
+    end_put(client);
 }
 
 NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || !begin_value(writer))
+    if (!begin_value(client))
         return;
-    open_container(writer, 2 * (uint64_t)pairs);
+    open_container(&client->request, 2 * (uint64_t)pairs);
     put_count(client, 0x80, 0xDE, pairs);
+    end_put(client);
 }
 
-NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
+static void *reserve(nearcall_client *client, size_t bytes)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer)
-        return NULL;
+    struct nc_writer *writer = &client->request;
     writer->unchecked = true;
     void *to = room(client, bytes);
     writer->reserved_end = to ? writer->buffer.end : 0;
@@ -398,11 +457,17 @@ NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
     return to;
 }
 
-NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes)
+NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer)
-        return NEARCALL_E_MISUSE;
+    if (!begin_put(client))
+        return NULL;
+    void *to = reserve(client, bytes);
+    end_put(client);
+    return to;
+}
+
+static int commit(struct nc_writer *writer, size_t bytes)
+{
     if (writer->failure)
         return writer->failure;
     if (writer->reserved_end == 0 || writer->reserved_end != writer->buffer.end ||
@@ -417,31 +482,47 @@ NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes)
     return NEARCALL_OK;
 }
 
+NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes)
+{
+    struct nc_writer *writer = begin_put(client);
+    if (!writer)
+        return NEARCALL_E_MISUSE;
+    int r = commit(writer, bytes);
+    end_put(client);
+    return r;
+}
+
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes, uint8_t **ret_data)
 {
-    uint8_t *to = ret_data ? nearcall_put_reserve(client, bytes) : NULL;
-    if (to) {
-        *ret_data = to;
-        return NEARCALL_OK;
-    }
-    if (!ret_data || !writer_of(client))
+    struct nc_writer *writer = ret_data ? begin_put(client) : NULL;
+    if (!writer)
         return NEARCALL_E_MISUSE;
-    return client->request.failure;
+    uint8_t *to = reserve(client, bytes);
+    int r = to ? NEARCALL_OK : writer->failure;
+    end_put(client);
+    if (to)
+        *ret_data = to;
+    return r;
 }
 
 NEARCALL_API int nearcall_put_check(nearcall_client *client)
 {
-    const struct nc_writer *writer = writer_of(client);
+    const struct nc_writer *writer = begin_put(client);
     if (!writer)
         return NEARCALL_E_MISUSE;
-    return writer->failure ? complain(client, writer->failure, writer->what) : NEARCALL_OK;
+    int r = writer->failure ? complain(client, writer->failure, writer->what) : NEARCALL_OK;
+    end_put(client);
+    return r;
 }
 
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes)
 {
-    struct nc_writer *writer = writer_of(client);
-    if (!writer || bytes == 0)
+    struct nc_writer *writer = begin_put(client);
+    if (!writer)
         return;
-    writer->unchecked = true;
-    append(client, data, bytes);
+    if (bytes > 0) {
+        writer->unchecked = true;
+        append(client, data, bytes);
+    }
+    end_put(client);
 }

@@ -104,10 +104,13 @@ static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_re
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
+    nc_sync_abandon(client);
     r = call_with(client, request->function, request->codec, request->buffer.data,
                   nc_buffer_bytes(&request->buffer), &request->encoding, request->files, timeout_ms,
                   ret_reply);
-    if (r != NEARCALL_E_INTERRUPTED)
+    if (r == NEARCALL_E_INTERRUPTED)
+        nc_writer_lend(client);
+    else
         nc_writer_drop(client);
     return r;
 }
@@ -118,7 +121,6 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    nc_sync_abandon(client);
     return nc_leave(client, request_call(client, timeout_ms, ret_reply));
 }
 
@@ -128,6 +130,7 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
+    nc_sync_abandon(client);
     struct nc_call *call =
         nc_call_new(client, NC_REQUEST, request->function, nc_deadline(client, timeout_ms));
     if (!call)
@@ -176,11 +179,10 @@ static int resume(nearcall_client *client, uint64_t token, nearcall_reply *ret_r
 {
     if (!client->sync.call || token != client->sync.token)
         return resume_nothing(client, token);
-    const uint8_t *payload = client->sync.call->payload;
-    bool is_request = payload && payload == client->request.buffer.data;
+    bool sends_request = client->sync.sends_request;
     client->now_ns = nc_now_ns();
     int r = nc_sync_run(client, ret_reply);
-    if (r != NEARCALL_E_INTERRUPTED && is_request)
+    if (r != NEARCALL_E_INTERRUPTED && sends_request)
         nc_writer_drop(client);
     return r;
 }

@@ -114,6 +114,7 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *
     struct nc_sync *sync = &client->sync;
     call->synchronous = true;
     sync->call = call;
+    sync->sends_request = false;
     sync->token++;
     sync->stale_connection = client->connection.state == NC_READY;
     sync->attempts = 1;
@@ -142,4 +143,6 @@ void nc_sync_abandon(nearcall_client *client)
     sync->abandoned_outcome = outcome_when_abandoned(client, sync->call);
     nc_call_give_up(client, sync->call);
     sync->call = NULL;
+    if (sync->sends_request)
+        nc_writer_drop(client);
 }

@@ -22,6 +22,7 @@ static void on_signal(int signal_number)
     CHECK_INT(nearcall_request_send(client, 100, &call), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_wait(client, 1, &reply), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_process(client), NEARCALL_E_MISUSE);
+    CHECK_INT(nearcall_take_file(client, 0), NEARCALL_E_MISUSE);
     CHECK_INT(nearcall_error_code(client), 0);
     nearcall_cancel(client, 1);
     nearcall_disconnect(client);
