@@ -60,7 +60,8 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
 
 /* 0, REFUSED, or -1. The plan is kept, because an argument's own code can lead to a newer one. */
 static int attempt_once(core_client *client, core_entry *entry, core_channel *channel,
-                        const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
+                        const core_arguments *arguments, PyObject **asked, int64_t timeout_ms,
+                        core_attempt *attempt)
 {
     core_slot *slot = core_entry_slot(client, entry, channel, 0, &timeout_ms);
     int r;
@@ -72,7 +73,7 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
     attempt->revision = slot->revision;
     attempt->attempts_left--;
     if (core_encode_request(client->state, channel, slot->function, attempt->plan, arguments,
-                            &timeout_ms) == 0)
+                            asked, &timeout_ms) == 0)
         r = send(client, channel, timeout_ms, attempt);
     else
         r = PyErr_ExceptionMatches(PyExc_ValueError) ? REFUSED : -1;
@@ -86,17 +87,20 @@ int core_entry_attempt(core_client *client, core_entry *entry, core_channel *cha
 {
     int64_t started_ms = core_monotonic_ms();
     int64_t left_ms = timeout_ms;
+    PyObject *asked = NULL;
     int r;
 
     for (;;) {
-        r = attempt_once(client, entry, channel, arguments, left_ms, attempt);
+        r = attempt_once(client, entry, channel, arguments, &asked, left_ms, attempt);
         if (r != REFUSED)
-            return r;
+            break;
         left_ms = core_milliseconds_left(timeout_ms, started_ms);
         if (!core_entry_has_changed(client, entry, channel, left_ms, attempt))
-            return -1;
+            break;
         left_ms = core_milliseconds_left(timeout_ms, started_ms);
     }
+    Py_XDECREF(asked);
+    return r == 0 ? 0 : -1;
 }
 
 /* Asks by name, unless the library knows that the description is the server's. */
@@ -132,11 +136,19 @@ int core_entry_has_changed(core_client *client, core_entry *entry, core_channel 
 
 /* ---- Arguments that are kept ---- */
 
-int core_kept_set(core_kept *kept, const core_arguments *arguments)
+static int is_constant(core_state *state, PyObject *value)
+{
+    return value == Py_None || PyLong_Check(value) || PyUnicode_Check(value)
+           || PyFloat_Check(value) || PyBytes_Check(value)
+           || Py_IS_TYPE(value, (PyTypeObject *)state->datetime_type)
+           || Py_IS_TYPE(value, (PyTypeObject *)state->timedelta_type);
+}
+
+int core_kept_set(core_state *state, core_kept *kept, const core_arguments *arguments)
 {
     Py_ssize_t i, names = arguments->names == NULL ? 0 : PyTuple_Size(arguments->names);
 
-    *kept = (core_kept){.arguments = *arguments};
+    *kept = (core_kept){.arguments = *arguments, .is_constant = 1};
     kept->value_count = arguments->positional_count + names;
     kept->values = PyMem_Calloc((size_t)kept->value_count + 1, sizeof(*kept->values));
     if (kept->values == NULL) {
@@ -149,6 +161,8 @@ int core_kept_set(core_kept *kept, const core_arguments *arguments)
         kept->values[i] = Py_NewRef(arguments->positional[i]);
     for (i = 0; i < names; i++)
         kept->values[arguments->positional_count + i] = Py_NewRef(arguments->named[i]);
+    for (i = 0; i < kept->value_count && kept->is_constant; i++)
+        kept->is_constant = is_constant(state, kept->values[i]);
     kept->arguments.positional = kept->values;
     kept->arguments.named = kept->values + arguments->positional_count;
     kept->arguments.names = Py_XNewRef(arguments->names);

@@ -58,16 +58,24 @@ static int end_with_own_exception(core_call *call)
     return 0;
 }
 
-/* After a refusal: encodes and sends once more by what the server says now. */
-static int try_again(core_call *call, const core_arguments *arguments, core_attempt *attempt)
+/* After a refusal: encodes and sends once more by what the server says now, unless the
+ * arguments may be others by now than those that the call was begun with. */
+static int try_again(core_call *call, const core_kept *kept, core_attempt *attempt)
 {
     int64_t left_ms = core_milliseconds_left(call->timeout_ms, call->started_ms);
 
     core_exception_set(Py_NewRef(call->refusal));
     if (!core_entry_has_changed(call->client, call->entry, call->channel, left_ms, attempt))
         return -1;
+    if (!kept->is_constant) {
+        core_raise_format(call->client->state, NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "the server was replaced by one that describes %U otherwise, and arguments that a "
+                          "program can change are not encoded again once a call was begun: call again",
+                          call->entry->name);
+        return -1;
+    }
     left_ms = core_milliseconds_left(call->timeout_ms, call->started_ms);
-    return core_entry_attempt(call->client, call->entry, call->channel, arguments, left_ms, attempt);
+    return core_entry_attempt(call->client, call->entry, call->channel, &kept->arguments, left_ms, attempt);
 }
 
 /* The call is in flight afterwards, or has ended, or an exception is set that is not its own:
@@ -78,10 +86,10 @@ static void begin_again(core_call *call)
     core_kept kept = call->kept;
     int r;
 
-    /* An argument's own code may end the call, which frees what it has. */
+    /* Another thread may end the call meanwhile, which frees what it has. */
     call->kept = (core_kept){.values = NULL};
     call->channel->handler_raised = 0;
-    r = try_again(call, &kept.arguments, &attempt);
+    r = try_again(call, &kept, &attempt);
     if (is_pending(call))
         call->kept = kept;
     else
@@ -95,7 +103,7 @@ static void begin_again(core_call *call)
         call->attempt = attempt;
         core_plan_drop(former);
         Py_CLEAR(call->refusal);
-    } else { /* an argument's own code gave it up */
+    } else {
         core_channel_abandon(call->client->pool, call->channel, attempt.id);
         core_plan_drop(attempt.plan);
     }
@@ -238,7 +246,7 @@ PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *ch
     core_kept kept = {.values = NULL};
     core_call *call = NULL;
 
-    if (core_kept_set(&kept, arguments) == 0)
+    if (core_kept_set(client->state, &kept, arguments) == 0)
         call = PyObject_GC_New(core_call, client->state->call_type);
     if (call == NULL) {
         core_kept_clear(&kept);

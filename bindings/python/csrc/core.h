@@ -298,8 +298,9 @@ typedef struct core_kept {
     core_arguments arguments; /* points into values */
     PyObject **values;
     Py_ssize_t value_count;
+    int is_constant; /* no program can have changed them since: they may be encoded again */
 } core_kept;
-int core_kept_set(core_kept *kept, const core_arguments *arguments);
+int core_kept_set(core_state *state, core_kept *kept, const core_arguments *arguments);
 void core_kept_clear(core_kept *kept);
 
 /* A call that was begun, with what it takes to begin it again; it takes the attempt's plan over. */
@@ -316,12 +317,15 @@ typedef struct core_encoder {
     int64_t timeout_ms;    /* of the whole call */
     int64_t started_ms;    /* when code of a value's own ran first, or much had been encoded; 0: not yet */
     unsigned long values;  /* encoded in lists and maps */
+    PyObject **asked;      /* see core_encode_request() */
 } core_encoder;
 
 /* Writes a request for the function into the channel's buffer. *timeout_ms shrinks by
- * the time that values' own code took; what takes longer fails. */
+ * the time that values' own code took; what takes longer fails. *asked is what iterables
+ * gave when they were encoded before: those that give it only once are not asked again. It is
+ * NULL at first, or a dict, and the caller's to drop when the call is encoded no more. */
 int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
-                        const core_plan *plan, const core_arguments *arguments,
+                        const core_plan *plan, const core_arguments *arguments, PyObject **asked,
                         int64_t *timeout_ms);
 
 int core_encode_argument(core_encoder *e, const core_field *param, Py_ssize_t index,

@@ -36,10 +36,10 @@ int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
  * has passed, or when what was written does not fit a request in any case. */
 int core_encoder_look(core_encoder *e);
 
-/* The list that an iterable gives, bounded by what fits a frame. New reference. */
+/* The list that an iterable gives, bounded by what fits a frame, and the dict of a mapping
+ * that is none. New references. Each is asked once, however often the call is encoded: it
+ * gives then what it gave at first, or raises what it raised. */
 PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable);
-
-/* The dict of a mapping that is none, in the same bounds. New reference. */
 PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping);
 
 #endif

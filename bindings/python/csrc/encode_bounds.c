@@ -22,7 +22,9 @@ int core_encoder_look(core_encoder *e)
     return r < 0 ? -1 : 0;
 }
 
-PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable)
+/* ---- What gives values ---- */
+
+static PyObject *collect(core_encoder *e, PyObject *iterable)
 {
     PyObject *iterator, *item, *list = PyList_New(0);
     Py_ssize_t count = 0;
@@ -59,10 +61,10 @@ static int collect_pair(core_encoder *e, PyObject *mapping, PyObject *key, PyObj
     return r == 0 ? core_encoder_look(e) : -1;
 }
 
-PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping)
+static PyObject *collect_pairs(core_encoder *e, PyObject *mapping)
 {
     PyObject *keys = PyObject_CallMethod(mapping, "keys", NULL);
-    PyObject *list = keys == NULL ? NULL : core_encoder_collect(e, keys);
+    PyObject *list = keys == NULL ? NULL : collect(e, keys);
     PyObject *dict = list == NULL ? NULL : PyDict_New();
     Py_ssize_t i;
 
@@ -72,4 +74,65 @@ PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping)
     Py_XDECREF(keys);
     Py_XDECREF(list);
     return dict;
+}
+
+/* ---- Asking once ---- */
+
+/* What was collected, or raised, stands with the value, whose address no other can have then. */
+static int remember(core_encoder *e, PyObject *value, PyObject *address, PyObject *given)
+{
+    PyObject *error = given == NULL ? core_exception_take() : NULL;
+    PyObject *pair = PyTuple_Pack(2, value, given == NULL ? error : given);
+    int r = -1;
+
+    if (pair != NULL && *e->asked == NULL)
+        *e->asked = PyDict_New();
+    if (pair != NULL && *e->asked != NULL)
+        r = PyDict_SetItem(*e->asked, address, pair);
+    Py_XDECREF(pair);
+    if (r == 0)
+        core_exception_set(error);
+    else
+        Py_XDECREF(error);
+    return r;
+}
+
+static PyObject *remembered(PyObject *pair)
+{
+    PyObject *given = PyTuple_GetItem(pair, 1);
+
+    if (!PyExceptionInstance_Check(given))
+        return Py_NewRef(given);
+    core_exception_set(Py_NewRef(given));
+    return NULL;
+}
+
+static PyObject *ask_once(core_encoder *e, PyObject *value,
+                          PyObject *(*ask)(core_encoder *e, PyObject *value))
+{
+    PyObject *address = PyLong_FromVoidPtr(value), *pair = NULL, *given;
+
+    if (address == NULL)
+        return NULL;
+    if (*e->asked != NULL)
+        pair = PyDict_GetItemWithError(*e->asked, address);
+    if (pair != NULL || PyErr_Occurred()) {
+        Py_DECREF(address);
+        return pair == NULL ? NULL : remembered(pair);
+    }
+    given = ask(e, value);
+    if (remember(e, value, address, given) < 0)
+        Py_CLEAR(given);
+    Py_DECREF(address);
+    return given;
+}
+
+PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable)
+{
+    return ask_once(e, iterable, collect);
+}
+
+PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping)
+{
+    return ask_once(e, mapping, collect_pairs);
 }

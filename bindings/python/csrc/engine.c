@@ -194,7 +194,7 @@ static PyObject *send(core_engine *engine, core_channel *channel, core_plan *pla
 }
 
 static PyObject *begin(core_engine *engine, core_channel *channel, PyObject *name,
-                       const core_arguments *arguments)
+                       PyObject *asked, const core_arguments *arguments)
 {
     core_slot *slot = slot_of(engine, channel, name);
     PyObject *result = NULL;
@@ -205,7 +205,8 @@ static PyObject *begin(core_engine *engine, core_channel *channel, PyObject *nam
         || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0)
         return NULL;
     plan = core_plan_keep(slot->plan);
-    if (core_encode_request(engine->state, channel, slot->function, plan, arguments, &timeout_ms) == 0)
+    if (core_encode_request(engine->state, channel, slot->function, plan, arguments, &asked,
+                            &timeout_ms) == 0)
         result = send(engine, channel, plan, timeout_ms);
     core_plan_drop(plan);
     return result;
@@ -220,15 +221,15 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
     core_channel *channel;
     PyObject *result = NULL;
 
-    if (count < 1 || !PyUnicode_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "the function's name is missing");
+    if (count < 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "a function's name and a dict come before the arguments");
         return NULL;
     }
     channel = enter(engine);
     if (channel == NULL)
         return NULL;
-    if (core_arguments_set(engine->state, &arguments, args + 1, count - 1, names, &scratch) == 0)
-        result = begin(engine, channel, args[0], &arguments);
+    if (core_arguments_set(engine->state, &arguments, args + 2, count - 2, names, &scratch) == 0)
+        result = begin(engine, channel, args[0], args[1], &arguments);
     core_scratch_clear(&scratch);
     return leave(engine, channel, 0, result);
 }
@@ -414,7 +415,7 @@ static PyMethodDef engine_methods[] = {
     {"find", engine_find, METH_VARARGS, "find($self, name, timeout, /)\n--\n\nAsk for a function; return the call's id."},
     {"found", engine_found, METH_O, "found($self, name, /)\n--\n\nTake over what a find() that finished has learned."},
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
-     "begin($self, name, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first."},
+     "begin($self, name, asked, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first. The dict keeps what iterables gave for when it is begun again."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},

@@ -126,10 +126,11 @@ static int encode_arguments(core_encoder *e, const core_plan *plan, int raw,
 }
 
 int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
-                        const core_plan *plan, const core_arguments *arguments,
+                        const core_plan *plan, const core_arguments *arguments, PyObject **asked,
                         int64_t *timeout_ms)
 {
-    core_encoder e = {.state = state, .handle = channel->handle, .timeout_ms = *timeout_ms};
+    core_encoder e = {.state = state, .handle = channel->handle, .timeout_ms = *timeout_ms,
+                      .asked = asked};
     int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
               && arguments->names == NULL;
     int r = nearcall_request(e.handle, function, raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK);

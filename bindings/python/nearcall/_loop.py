@@ -34,10 +34,12 @@ _MILLISECOND = 0.001
 class Attempts:
     """How often a call may still be sent, whatever it is that it is sent again for."""
 
-    __slots__ = ("left",)
+    __slots__ = ("asked", "left")
 
     def __init__(self, most: int) -> None:
         self.left = most
+        self.asked: dict[int, Any] = {}
+        """What iterables among the arguments gave: many can be asked only once."""
 
     def another_after(self, error: NearcallError) -> bool:
         """Whether it may be sent again after one that has failed."""
@@ -83,7 +85,7 @@ class LoopEngine:
                     continue
                 named["timeout"] = _seconds_left(deadline)
                 try:
-                    return await lane.result(lane.engine.begin, name, args, named)
+                    return await lane.result(lane.engine.begin, name, (attempts.asked, *args), named)
                 except (Aborted, InvalidArgument) as error:
                     # Refused, here or by a server that came in the place of the one that
                     # had described the function: once more, by its own description.
@@ -149,7 +151,7 @@ class LoopEngine:
             while not lane.engine.revision(_CHANGES):
                 await self._find(lane, _CHANGES, deadline)
             named = {"timeout": _seconds_left(deadline)}
-            changes: list[str] = await lane.result(lane.engine.begin, _CHANGES, (origin.name, origin.text), named)
+            changes: list[str] = await lane.result(lane.engine.begin, _CHANGES, ({}, origin.name, origin.text), named)
         except Unimplemented:
             return []  # a server that is too old to say
         return changes

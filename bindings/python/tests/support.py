@@ -142,6 +142,17 @@ class Generations:
             return other.call("history")
 
 
+def begun_again(call: Callable[..., Any], name: str, *args: Any, **named: Any) -> Any:
+    """A call that is begun and fetched apart is sent once: a server that is leaving
+    may tell it so."""
+    try:
+        return call(name, *args, **named)
+    except nearcall.Unavailable as error:
+        if error.outcome is not nearcall.Outcome.NOT_EXECUTED:
+            raise
+        return call(name, *args, **named)
+
+
 def descriptor_count() -> int:
     """Open descriptors of this process; the listing's own is not counted."""
     return len(os.listdir("/proc/self/fd")) - 1

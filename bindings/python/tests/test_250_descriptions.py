@@ -13,7 +13,7 @@ import pytest
 
 import nearcall
 from scripted import LeavingServer, function
-from support import Generations, Server
+from support import Generations, Server, begun_again
 
 CALLS_FOR_MEMORY = 64
 PAUSE = datetime.timedelta(milliseconds=1500)
@@ -84,17 +84,6 @@ def warm(generations: Generations, transport: str) -> Iterator[nearcall.Client]:
         yield client
 
 
-def begun_again(call: Call, name: str, *args: Any, **named: Any) -> Any:
-    """A call that is begun and fetched apart is sent once: a server that is leaving
-    may tell it so."""
-    try:
-        return call(name, *args, **named)
-    except nearcall.Unavailable as error:
-        if error.outcome is not nearcall.Outcome.NOT_EXECUTED:
-            raise
-        return call(name, *args, **named)
-
-
 def test_reordered_by_keyword(
     warm: nearcall.Client, form: Callable[[nearcall.Client], Call], generations: Generations
 ) -> None:
@@ -153,29 +142,6 @@ def test_raw_function_that_became_another(
     generations.replace(2)
     assert begun_again(call, "tag", "x") == "text x"
     assert generations.history() == ["text x"]
-
-
-class Cancelling(datetime.timedelta):
-    """What a description that asks for a number leads to code of its own."""
-
-    call: Any = None
-
-    def __index__(self) -> int:
-        self.call.cancel()
-        raise TypeError("no number")
-
-
-def test_argument_that_cancels_its_call_when_it_is_begun_again(
-    warm: nearcall.Client, generations: Generations
-) -> None:
-    length = Cancelling(milliseconds=1500)
-    generations.replace(2)
-    length.call = begun = begun_again(warm.begin, "sleep_for", length)
-    del length  # the call alone has it
-    with pytest.raises(nearcall.Cancelled):
-        begun.wait()
-    assert generations.history() == []
-    assert warm.level() == "seven"
 
 
 def test_function_lost(

@@ -60,6 +60,8 @@ func registerFirst(s *server.Server, h *history) {
 	s.Register("level", func() int64 { h.add("level"); return 7 })
 	s.Register("tag", func(data []byte) []byte { return []byte(h.add("bytes %s", data)) }, server.Params("data"))
 	s.Register("lost", func() string { return h.add("lost") })
+	s.Register("total", func(numbers []int64) string { return h.add("%v", numbers) }, server.Params("numbers"))
+	s.Register("totals", func(lists [][]int64) string { return h.add("%v", lists) }, server.Params("lists"))
 }
 
 func registerChanged(s *server.Server, h *history) {
@@ -67,4 +69,6 @@ func registerChanged(s *server.Server, h *history) {
 	s.Register("sleep_for", func(length int64) string { return h.add("%d ms", length) }, server.Params("length"))
 	s.Register("level", func() string { h.add("level"); return "seven" })
 	s.Register("tag", func(data string) string { return h.add("text %s", data) }, server.Params("data"))
+	s.Register("total", func(numbers []int64, _ *string) string { return h.add("%v", numbers) }, server.Params("numbers", "note"))
+	s.Register("totals", func(lists [][]int64, _ *string) string { return h.add("%v", lists) }, server.Params("lists", "note"))
 }
