@@ -13,13 +13,33 @@ SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index)
     return element ? *element : &PL_sv_undef;
 }
 
-/* The name may be that of the function, which closing the handle frees. */
-void ncp_keep_object(pTHX_ ncp_invocation *call)
+/* Those on perl's stack are counted by nobody, and are the program's own variables: from
+ * here on they are what they are now. One that is being written goes on being read. */
+static void keep_arguments(pTHX_ ncp_invocation *call)
 {
-    if (call->object_kept)
+    AV *list = newAV();
+    I32 i;
+
+    for (i = 0; i < call->arguments_count; i++) {
+        SV *argument = ncp_argument(aTHX_ call, i);
+        (void)sv_2mortal(SvREFCNT_inc_simple_NN(argument));
+        av_push(list, ncp_copy_of(aTHX_ argument));
+    }
+    call->list = list;
+}
+
+/* The name may be that of the function, which closing the handle frees. */
+void ncp_keep(pTHX_ ncp_invocation *call)
+{
+    if (call->is_kept)
         return;
-    call->object_kept = true;
+    call->is_kept = true;
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    if (call->list)
+        (void)SvREFCNT_inc_simple_NN((SV *)call->list);
+    else
+        keep_arguments(aTHX_ call);
+    (void)sv_2mortal((SV *)call->list);
     if (call->name && !ncp_has_code(call->name))
         call->name = ncp_mortal_copy(aTHX_ call->name);
 }
@@ -29,7 +49,7 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
     ncp_handle *handle = call->handle;
     U32 requests = handle->requests;
 
-    ncp_keep_object(aTHX_ call);
+    ncp_keep(aTHX_ call);
     PERL_ASYNC_CHECK();
     if (handle->client && handle->requests == requests)
         return;
@@ -104,7 +124,12 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
 
 SV *ncp_plain_text(pTHX_ SV *value)
 {
-    return sv_2mortal(newSVpvf("%" SVf, SVfARG(value)));
+    SV *text = sv_2mortal(newSVpvs(""));
+
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
+    SvGETMAGIC(value);
+    sv_catsv_nomg(text, value);
+    return text;
 }
 
 /* A name's code runs here, before anything else is done. */
@@ -112,7 +137,7 @@ void ncp_settle_name(pTHX_ ncp_invocation *call)
 {
     if (LIKELY(!ncp_has_code(call->name)))
         return;
-    ncp_keep_object(aTHX_ call);
+    ncp_keep(aTHX_ call);
     call->name = ncp_plain_text(aTHX_ call->name);
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by the code of a function's name");
@@ -214,7 +239,7 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
     SV *bytes;
 
     if (ncp_has_code(argument)) {
-        ncp_keep_object(aTHX_ call);
+        ncp_keep(aTHX_ call);
         SvGETMAGIC(argument);
     }
     bytes = ncp_mortal_copy(aTHX_ argument);

@@ -114,7 +114,7 @@ void ncp_compare(pTHX_ ncp_invocation *call)
 
     while (UNLIKELY((revision = nearcall_function_revision(call->function->function))
                     != origin->revision)) {
-        ncp_keep_object(aTHX_ call);
+        ncp_keep(aTHX_ call);
         r = compare(aTHX_ call);
         if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
             ncp_throw_client(aTHX_ call);

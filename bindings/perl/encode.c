@@ -24,7 +24,7 @@ static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
     ncp_enter(aTHX_ e, &node);
     runs = e->runs;
     for (; node.index < node.count; node.index++) {
-        SV *element = ncp_list_value(aTHX_ &node);
+        SV *element = ncp_list_value(aTHX_ e, &node);
         ncp_encode_value(aTHX_ e, type, element ? element : &PL_sv_undef);
         ncp_free_temporaries(aTHX_ e, &runs);
         if (node.index % VALUES_BETWEEN_CHECKS == VALUES_BETWEEN_CHECKS - 1)
@@ -65,6 +65,8 @@ static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_
     begin_pairs(aTHX_ e, &node, hash);
     runs = e->runs;
     while (ncp_hash_next(aTHX_ &node, &value)) {
+        if (UNLIKELY(!value))
+            value = ncp_tied_value(aTHX_ e, &node, node.name);
         encode_fetched(aTHX_ e, key_type, node.name);
         ncp_encode_value(aTHX_ e, type, value);
         ncp_free_temporaries(aTHX_ e, &runs);
@@ -190,8 +192,7 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
 
 void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    ncp_fetch_magic(aTHX_ e, value);
-    encode_fetched(aTHX_ e, type, value);
+    encode_fetched(aTHX_ e, type, ncp_fetched(aTHX_ e, value));
 }
 
 /* ---- The request ---- */
@@ -216,13 +217,18 @@ static void check_count(pTHX_ ncp_invocation *call, const ncp_plan *plan)
     ncp_throw_invalid(aTHX_ call, message);
 }
 
-/* Tied arguments may call the same handle: their code runs before the request. */
+/* Tied arguments may call the same handle: their code runs before the request. What they
+ * said stands, also where the call is encoded again. */
 static void fetch_arguments(pTHX_ ncp_encoder *e)
 {
     I32 i;
 
-    for (i = 0; i < e->call->arguments_count; i++)
-        ncp_fetch_magic(aTHX_ e, ncp_argument(aTHX_ e->call, i));
+    for (i = 0; i < e->call->arguments_count; i++) {
+        SV *argument = ncp_argument(aTHX_ e->call, i);
+        SV *fetched = ncp_fetched(aTHX_ e, argument);
+        if (UNLIKELY(fetched != argument))
+            av_store(e->call->list, i, SvREFCNT_inc_simple_NN(fetched));
+    }
 }
 
 static const ncp_field *param_at(const ncp_plan *plan, I32 index)

@@ -8,16 +8,18 @@
 /* A container that is being walked; nodes live on the C stack.
  *
  * Who owns what: a container is walked where it lies, and owns its values, as long as
- * no user code runs. Before the first does, the values that are still to come are taken
+ * no user code runs. Before the first does, the values that are still to come are copied
  * into a list of the encoder's own, for this container and for all around it: user code
- * may then change or drop what it likes (encode_own.c). */
+ * may then change or drop what it likes (encode_own.c). Containers among these values are
+ * not copied, but kept: they are walked as they are when their turn comes. */
 typedef struct ncp_node {
     struct ncp_node *parent;
     SV *name;       /* of the value that is being written: a field or a key; else NULL */
     SSize_t index;  /* its place in values, or its field's */
     SSize_t count;  /* of values */
     SV **values;    /* of a list; with is_owned also of a struct, and of a hash with its keys */
-    SV *tied;       /* a tied array or hash: its values are fetched one by one */
+    SV *tied;       /* the object behind a tied array or hash, which is asked value by value */
+    AV *magical;    /* an array whose elements perl makes, as those of @- */
     HV *hash;       /* of a hash or a struct that is not owned */
     HE *next;       /* of a hash that is not owned: what comes next */
     STRLEN bucket;  /* in which that lies */
@@ -81,25 +83,28 @@ void ncp_leave(ncp_encoder *e, const ncp_node *node);
 
 /* Values are NULL where there is none. */
 void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
-SV *ncp_list_value(pTHX_ ncp_node *node);
+SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node);
 void ncp_hash_begin(ncp_node *node, HV *hash);
-bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value);
+bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value); /* NULL: the hash is tied */
 SV *ncp_field_value(pTHX_ const ncp_node *node);
 
 /* A list of values that are held with it, whose places are empty. */
 SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count);
 
-/* ---- Tied hashes (encode_tied.c) ---- */
+/* ---- Tied arrays and hashes (encode_tied.c) ---- */
 
 bool ncp_is_tied(const HV *hash);
-SV *ncp_tied_value(pTHX_ HV *hash, SV *name);
+/* What FETCH returns, for a key or an index. */
+SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key);
+void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
 void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
 void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
 
 /* ---- User code that values carry along (encoder.c) ---- */
 
-void ncp_fetch_magic(pTHX_ ncp_encoder *e, SV *value);
-/* With an argument, or NULL. What it returns is a temporary. */
+/* The value, or where it has magic what that says, as a temporary without. */
+SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value);
+/* With an argument, or NULL. What it returns is a temporary without magic. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
 bool ncp_object_can(pTHX_ SV *value, const char *method);
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value);

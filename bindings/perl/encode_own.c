@@ -28,11 +28,13 @@ static void own_list(pTHX_ ncp_encoder *e, ncp_node *node)
     SV **values;
     SSize_t i;
 
-    if (node->tied)
+    if (node->tied || node->magical)
         return;
+    if (node->index < node->count && node->values[node->index])
+        ncp_hold(aTHX_ e, node->values[node->index]);
     values = ncp_new_values(aTHX_ e, node->count);
-    for (i = node->index; i < node->count; i++)
-        values[i] = SvREFCNT_inc(node->values[i]);
+    for (i = node->index + 1; i < node->count; i++)
+        values[i] = node->values[i] ? ncp_copy_of(aTHX_ node->values[i]) : NULL;
     node->values = values;
 }
 
@@ -75,7 +77,7 @@ static void own_hash(pTHX_ ncp_encoder *e, ncp_node *node)
     node->values = ncp_new_values(aTHX_ e, node->count);
     for (values = node->values; node->next; hash_skip(node)) {
         *values++ = newSVhek(HeKEY_hek(node->next));
-        *values++ = SvREFCNT_inc_simple_NN(HeVAL(node->next));
+        *values++ = ncp_copy_of(aTHX_ HeVAL(node->next));
     }
     node->index = 0;
 }
@@ -89,8 +91,12 @@ static void own_struct(pTHX_ ncp_encoder *e, ncp_node *node)
 
     for (; ahead.index < (SSize_t)node->structure->fields_count; ahead.index++) {
         SV *value = ncp_field_value(aTHX_ &ahead);
-        values[ahead.index] = SvREFCNT_inc(value);
-        left += value != NULL;
+        if (!value)
+            continue;
+        if (ahead.index == node->index)
+            ncp_hold(aTHX_ e, value);
+        values[ahead.index] = ncp_copy_of(aTHX_ value);
+        left++;
     }
     if (left != node->count)
         ncp_refuse_unknown_field(aTHX_ e, node);
@@ -108,21 +114,18 @@ static void own_node(pTHX_ ncp_encoder *e, ncp_node *node)
     node->is_owned = true;
 }
 
-/* Arguments on perl's stack are not counted, and closing the handle frees the plan. What
- * is kept for after the encoding is made before SAVETMPS. */
+/* Closing the handle frees the plan. What is kept for after the encoding is made before
+ * SAVETMPS. */
 static void own_call(pTHX_ ncp_encoder *e)
 {
     ncp_handle *handle = e->call->handle;
-    I32 i;
 
     e->call->code_began_ms = ncp_now_ms();
-    ncp_keep_object(aTHX_ e->call);
+    ncp_keep(aTHX_ e->call);
     e->owned = (AV *)sv_2mortal((SV *)newAV());
     ENTER;
     SAVETMPS;
     SAVEI32(handle->encodings);
-    for (i = 0; i < e->call->arguments_count; i++)
-        ncp_hold(aTHX_ e, ncp_argument(aTHX_ e->call, i));
     if (e->plan)
         ncp_hold(aTHX_ e, (SV *)e->plan->memory);
     if (++handle->encodings > NESTED_ENCODINGS_MAX)
@@ -230,23 +233,21 @@ void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
         node->values = AvARRAY(array);
         node->count = AvFILLp(array) + 1;
     } else {
-        ncp_own(aTHX_ e);
-        ncp_hold(aTHX_ e, (SV *)array);
-        node->tied = (SV *)array;
-        node->count = av_len(array) + 1;
-        ncp_user_code_ran(aTHX_ e);
+        ncp_tied_list(aTHX_ e, node, array);
     }
     ncp_require_room(aTHX_ e, (size_t)node->count);
 }
 
-/* An element that a tied array made is perl's temporary, and user code may untie it. */
-SV *ncp_list_value(pTHX_ ncp_node *node)
+/* An element that perl made is its temporary. */
+SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
     SV **element;
 
-    if (LIKELY(!node->tied))
+    if (LIKELY(node->values != NULL))
         return node->values[node->index];
-    element = av_fetch((AV *)node->tied, node->index, 0);
+    if (node->tied)
+        return ncp_tied_value(aTHX_ e, node, sv_2mortal(newSViv((IV)node->index)));
+    element = av_fetch(node->magical, node->index, 0);
     return element ? sv_2mortal(SvREFCNT_inc_simple_NN(*element)) : NULL;
 }
 
@@ -264,8 +265,6 @@ bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value)
             return false;
         node->name = node->values[node->index++];
         *ret_value = node->values[node->index++];
-        if (node->tied)
-            *ret_value = ncp_tied_value(aTHX_ (HV *)node->tied, node->name);
         return true;
     }
     if (!node->next)

@@ -154,7 +154,7 @@ void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     if (SvROK(value) && !SvOBJECT(SvRV(value)) && SvTYPE(SvRV(value)) < SVt_PVAV) {
         value = SvRV(value); /* \1 and \0, as JSON modules have it */
         (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
-        ncp_fetch_magic(aTHX_ e, value);
+        value = ncp_fetched(aTHX_ e, value);
     }
     nearcall_put_bool(e->client, SvROK(value) ? truth_of_object(aTHX_ e, value)
                                               : SvTRUE_nomg(value));

@@ -79,14 +79,11 @@ static void require_known_attributes(pTHX_ const ncp_encoder *e, ncp_node *node)
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
 }
 
-/* The value under the field's key, or what the method of that name returns. */
+/* What the method of that name returns. */
 static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
 {
     const ncp_field *field = &node->structure->fields[node->index];
-    SV *value = node->hash ? ncp_field_value(aTHX_ node) : NULL;
 
-    if (value)
-        return value;
     if (ncp_object_can(aTHX_ object, SvPVX(field->name)))
         return ncp_call_object(aTHX_ e, object, SvPVX(field->name), NULL);
     if (field->type->kind != NCP_OPTIONAL)
@@ -94,7 +91,22 @@ static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
     return NULL;
 }
 
-/* All attributes are read before the first is written. */
+/* The values under the fields' keys. */
+static void read_keys(pTHX_ ncp_node *node, SV **values)
+{
+    ncp_node walk = *node;
+
+    for (; walk.index < (SSize_t)walk.structure->fields_count; walk.index++) {
+        SV *value = ncp_field_value(aTHX_ &walk);
+        if (!value)
+            continue;
+        values[walk.index] = ncp_copy_of(aTHX_ value);
+        node->count++;
+    }
+}
+
+/* All attributes are read before the first is written; keys before methods, which may
+ * change them. */
 static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
 {
     SV *object, **values;
@@ -107,10 +119,14 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
         require_known_attributes(aTHX_ e, node);
     }
     values = ncp_new_values(aTHX_ e, node->structure->fields_count);
+    if (node->hash)
+        read_keys(aTHX_ node, values);
     for (; node->index < (SSize_t)node->structure->fields_count; node->index++) {
-        values[node->index] = attribute(aTHX_ e, node, object);
-        SvREFCNT_inc_simple_void(values[node->index]);
-        node->count += values[node->index] != NULL;
+        SV *returned = values[node->index] ? NULL : attribute(aTHX_ e, node, object);
+        if (!returned)
+            continue;
+        values[node->index] = ncp_copy_of(aTHX_ returned);
+        node->count++;
     }
     node->index = 0;
     node->values = values;

@@ -1,10 +1,9 @@
-/* Tied hashes: their keys are asked for first, as a count stands before all pairs; a value
- * is fetched when its turn comes. The object behind is asked itself: perl's iterator of a
- * tied hash does not stand being used by its code. */
+/* Tied arrays and hashes: the object behind is asked itself, because perl's iterator of a tied
+ * hash does not stand being used by its code, and code may untie what is being walked. Keys
+ * are asked for first, as a count stands before all pairs; a value when its turn comes. */
 #include "encode.h"
 
 typedef struct tied_walk {
-    HV *hash;
     SV *object;
     SV *name;     /* the key; NULL before the first */
     size_t bytes; /* that the pairs need at least */
@@ -15,20 +14,32 @@ bool ncp_is_tied(const HV *hash)
     return SvRMAGICAL(hash) && mg_find((const SV *)hash, PERL_MAGIC_tied);
 }
 
-SV *ncp_tied_value(pTHX_ HV *hash, SV *name)
+SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key)
 {
-    HE *entry = hv_fetch_ent(hash, name, 0, 0);
-
-    return entry ? sv_2mortal(SvREFCNT_inc_simple_NN(HeVAL(entry))) : &PL_sv_undef;
+    return ncp_call_object(aTHX_ e, node->tied, "FETCH", key);
 }
 
-static void walk_begin(pTHX_ ncp_encoder *e, tied_walk *walk, HV *hash)
+/* What user code unties goes on being asked. NULL for magic that is perl's own. */
+static SV *hold_object(pTHX_ ncp_encoder *e, SV *container)
 {
+    const MAGIC *magic = mg_find(container, PERL_MAGIC_tied);
+    SV *object;
+
     ncp_own(aTHX_ e);
-    ncp_hold(aTHX_ e, (SV *)hash);
-    walk->hash = hash;
-    walk->object = SvTIED_obj((SV *)hash, mg_find((SV *)hash, PERL_MAGIC_tied));
-    ncp_hold(aTHX_ e, walk->object);
+    ncp_hold(aTHX_ e, container);
+    if (!magic)
+        return NULL;
+    object = SvTIED_obj(container, magic);
+    ncp_hold(aTHX_ e, object);
+    return object;
+}
+
+void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
+{
+    node->tied = hold_object(aTHX_ e, (SV *)array);
+    node->magical = array;
+    node->count = av_len(array) + 1;
+    ncp_user_code_ran(aTHX_ e);
 }
 
 /* Ends where the keys alone do not fit a frame. */
@@ -53,10 +64,9 @@ static bool walk_next(pTHX_ ncp_encoder *e, tied_walk *walk)
 
 void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
-    tied_walk walk = { 0 };
+    tied_walk walk = { .object = hold_object(aTHX_ e, (SV *)hash) };
     AV *list = newAV();
 
-    walk_begin(aTHX_ e, &walk, hash);
     av_push(e->owned, (SV *)list);
     while (walk_next(aTHX_ e, &walk)) {
         av_push(list, newSVsv(walk.name));
@@ -64,17 +74,17 @@ void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
     }
     node->values = AvARRAY(list);
     node->count = AvFILLp(list) + 1;
-    node->tied = (SV *)hash;
+    node->tied = walk.object;
     node->is_owned = true;
 }
 
 void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
     const ncp_struct *structure = node->structure;
-    tied_walk walk = { 0 };
+    tied_walk walk = { .object = hold_object(aTHX_ e, (SV *)hash) };
     SV **values;
 
-    walk_begin(aTHX_ e, &walk, hash);
+    node->tied = walk.object;
     values = ncp_new_values(aTHX_ e, structure->fields_count);
     while (walk_next(aTHX_ e, &walk)) {
         U32 place = ncp_field_place(aTHX_ structure, walk.name);
@@ -82,8 +92,7 @@ void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
         if (values[place])
             continue;
-        values[place] = ncp_tied_value(aTHX_ hash, walk.name);
-        SvREFCNT_inc_simple_void_NN(values[place]);
+        values[place] = ncp_copy_of(aTHX_ ncp_tied_value(aTHX_ e, node, walk.name));
         node->count++;
     }
     node->values = values;

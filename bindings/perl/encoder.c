@@ -108,34 +108,38 @@ static void keep(pTHX_ SV *value)
     (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
 }
 
-void ncp_fetch_magic(pTHX_ ncp_encoder *e, SV *value)
+SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value)
 {
     if (LIKELY(!SvGMAGICAL(value)))
-        return;
+        return value;
     ncp_own(aTHX_ e);
-    mg_get(value);
+    value = ncp_asked(aTHX_ value);
     ncp_user_code_ran(aTHX_ e);
+    return value;
 }
 
-/* The method is given a reference of its own: what it does to the variable that holds
- * the object does not end the object. */
+/* The method is given a reference and an argument of its own: what it does to the variable
+ * that holds the object does not end the object. On a stack of its own, as perl itself calls
+ * what is tied or overloaded: it cannot leave by last, next or goto. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument)
 {
     SV *result;
     dSP;
 
     ncp_own(aTHX_ e);
+    PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(sv_mortalcopy(object));
     if (argument)
-        XPUSHs(argument);
+        XPUSHs(ncp_mortal_copy(aTHX_ argument));
     PUTBACK;
     call_method(method, G_SCALAR);
     SPAGAIN;
     result = POPs;
     PUTBACK;
+    POPSTACK;
     keep(aTHX_ result);
-    SvGETMAGIC(result);
+    result = ncp_asked(aTHX_ result);
     ncp_user_code_ran(aTHX_ e);
     return result;
 }
@@ -169,7 +173,7 @@ SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
     text = AMG_CALLunary(value, string_amg);
     if (text) {
         keep(aTHX_ text);
-        SvGETMAGIC(text);
+        text = ncp_asked(aTHX_ text);
     }
     ncp_user_code_ran(aTHX_ e);
     if (!text)
@@ -182,7 +186,7 @@ SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype want
     if (SvROK(value) && SvAMAGIC(value)) {
         ncp_own(aTHX_ e);
         keep(aTHX_ SvRV(value));
-        value = amagic_deref_call(value, overloaded);
+        value = ncp_asked(aTHX_ amagic_deref_call(value, overloaded));
         if (SvROK(value))
             ncp_hold(aTHX_ e, SvRV(value));
         ncp_user_code_ran(aTHX_ e);

@@ -35,7 +35,11 @@ static int descriptor_of_object(pTHX_ ncp_encoder *e, SV *object)
 {
     SV *number = ncp_call_object(aTHX_ e, object, "fileno", NULL);
 
-    return SvOK(number) && looks_like_number(number) ? (int)SvIV(number) : -1;
+    ncp_whole descriptor;
+
+    if (!ncp_whole_of(aTHX_ number, &descriptor) || descriptor.negative || descriptor.magnitude > INT_MAX)
+        return -1;
+    return (int)descriptor.magnitude;
 }
 
 void ncp_encode_file(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -95,10 +99,14 @@ SV *ncp_new_file(pTHX_ int fd, const char *class_name)
 /* Results of type connection are objects of this class. */
 bool ncp_load_sockets(pTHX_ ncp_encoder *e)
 {
+    dSP;
+
     if (LIKELY(gv_stashpvs(NCP_SOCKET_CLASS, 0)))
         return false;
     ncp_own(aTHX_ e);
+    PUSHSTACKi(PERLSI_REQUIRE);
     load_module(PERL_LOADMOD_NOIMPORT, newSVpvs(NCP_SOCKET_CLASS), NULL);
+    POPSTACK;
     ncp_user_code_ran(aTHX_ e);
     return true;
 }

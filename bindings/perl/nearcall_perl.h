@@ -34,6 +34,29 @@ static inline SV *ncp_mortal_copy(pTHX_ SV *original)
     return sv_mortalcopy_flags(original, SV_DO_COW_SVSETSV | SV_NOSTEAL);
 }
 
+/* What a value is now, which the caller owns. One with magic is only what it says when it
+ * is asked, and immortal ones are told by their address: these are the value itself. */
+static inline SV *ncp_copy_of(pTHX_ SV *value)
+{
+    SV *copy;
+
+    if (SvGMAGICAL(value) || SvIMMORTAL(value))
+        return SvREFCNT_inc_simple_NN(value);
+    copy = newSV(0);
+    sv_setsv_flags(copy, value, SV_DO_COW_SVSETSV | SV_NOSTEAL);
+    return copy;
+}
+
+/* A value that says from now on what it says now, which can run user code. A temporary, or
+ * the value itself where it has no magic. */
+static inline SV *ncp_asked(pTHX_ SV *value)
+{
+    if (LIKELY(!SvGMAGICAL(value)))
+        return value;
+    mg_get(value);
+    return ncp_mortal_copy(aTHX_ value);
+}
+
 /* Whether reading a value can run user code. */
 static inline bool ncp_has_code(const SV *value)
 {
@@ -226,19 +249,20 @@ typedef struct ncp_invocation {
     ncp_way_back *way_back; /* NULL: they are not being encoded */
     SV *refusal;            /* of ncp_encode_request() */
     bool is_begun;          /* it is not waited for, if the handle is nonblocking */
-    bool object_kept;
+    bool is_kept;           /* see ncp_keep() */
 } ncp_invocation;
 
 SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
 
-/* The value as text, in a temporary without code of its own. */
+/* The value as text, in a temporary without code of its own; its code runs here. */
 SV *ncp_plain_text(pTHX_ SV *value);
 
 /* Makes plain text of the name, if it is tied or overloaded. */
 void ncp_settle_name(pTHX_ ncp_invocation *call);
 
-/* Keeps the object alive to the end of the statement: before user code runs. */
-void ncp_keep_object(pTHX_ ncp_invocation *call);
+/* Before user code runs: the object lives to the end of the statement, and the arguments are
+ * what they were, whatever becomes of the program's variables. */
+void ncp_keep(pTHX_ ncp_invocation *call);
 
 /* Runs the handlers of the signals that arrived; throws CANCELLED, with the
  * outcome, when one of them used the handle, because that gave this call up. */

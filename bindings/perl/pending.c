@@ -252,17 +252,26 @@ void ncp_call_send(pTHX_ ncp_call *call)
     send_request(aTHX_ call, &invocation);
 }
 
-/* The code of tied ones may drop others, which perl's stack does not count. */
-static void copy_arguments(pTHX_ ncp_call *call, const ncp_invocation *from)
+static bool has_magic(pTHX_ const ncp_invocation *from)
 {
-    AV *originals = (AV *)sv_2mortal((SV *)newAV());
     I32 i;
 
     for (i = 0; i < from->arguments_count; i++)
-        av_push(originals, SvREFCNT_inc(ncp_argument(aTHX_ from, i)));
+        if (SvGMAGICAL(ncp_argument(aTHX_ from, i)))
+            return true;
+    return false;
+}
+
+/* The code of tied ones may change and drop others. */
+static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
+{
+    I32 i;
+
+    if (has_magic(aTHX_ from))
+        ncp_keep(aTHX_ from);
     call->arguments = newAV();
     for (i = 0; i < from->arguments_count; i++)
-        av_push(call->arguments, newSVsv(AvARRAY(originals)[i]));
+        av_push(call->arguments, newSVsv(ncp_argument(aTHX_ from, i)));
 }
 
 /* The server refused the encoding: the function is looked up again, and the call sent
@@ -418,7 +427,7 @@ static void wait_once(pTHX_ ncp_call *call)
     int r;
 
     while ((r = nearcall_wait(call->handle->client, call->id, &reply)) == NEARCALL_E_INTERRUPTED) {
-        ncp_keep_object(aTHX_ &invocation);
+        ncp_keep(aTHX_ &invocation);
         PERL_ASYNC_CHECK();
         if (!in_flight(call))
             return;

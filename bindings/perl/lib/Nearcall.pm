@@ -468,9 +468,13 @@ no longer yours to use. What you get blocks, as other handles do, and is closed 
 
 =item Tied variables and overloaded objects
 
-Are asked once. Their code may use the handle that it is an argument for only if it
-is a tied argument itself, not one deeper inside. What it changes of the arguments comes too
-late: what was there before is sent. It runs on the call's time, and is ended by nothing else.
+Are asked once; overloaded ones, and tied ones inside of containers, once more where the server
+is replaced by one that describes the function otherwise. Their code may use the handle that it is
+an argument for only if it is a tied argument itself, not one deeper inside. What it changes of the
+arguments, and of the containers that it lies in, comes too late: the values that were there before
+are sent. Containers beside it whose turn has not come are sent as they are then, because
+nothing is copied deeply. It runs on the call's time, and is ended by nothing else: it may die, but
+not leave by C<last>, C<next> or C<goto>.
 
 =back
 

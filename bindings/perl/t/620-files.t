@@ -88,6 +88,19 @@ subtest 'files come' => sub {
     is( scalar readline( $bundle->{file} ), 'y', 'and one that is' );
 };
 
+subtest 'numbers that are no descriptors' => sub {
+    our $number;
+    { package Own::Number; sub fileno { $main::number } }
+    for ( 2**32, 2**32 + 1, -1, 2**31, '4294967296', 0.5, 'three', undef ) {
+        $number = $_;
+        my $error = error_of { $go->call( file_read => bless {}, 'Own::Number' ) };
+        is( $error->name, 'INVALID_ARGUMENT', 'number ' . ( $number // 'undef' ) );
+    }
+    my $file = file_with('in the file');
+    $number = fileno($file) . '';
+    is( $go->call( file_read => bless {}, 'Own::Number' ), 'in the file', 'a number as text' );
+};
+
 subtest 'connections' => sub {
     my $listener = IO::Socket::INET->new( Listen => 1, LocalAddr => '127.0.0.1' ) or die $@;
     my $made = $go->call( connection_dial => '127.0.0.1:' . $listener->sockport );

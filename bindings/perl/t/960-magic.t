@@ -51,6 +51,52 @@ subtest 'magical variables' => sub {
     ok( !exists $sparse{none}, 'is not made' );
 };
 
+subtest 'names with magic' => sub {
+    for my $name ( 'upper', 'word_count' ) {
+        my $of = sub { my ($way) = @_; "$name" =~ /(\w+)/ or die; return $way->() };
+        my $expected = $go->call( "$name", 'abc abc' );
+        $of->( sub { $go->one } );
+        is_deeply( $of->( sub { $go->call( $1, 'abc abc' ) } ), $expected, "call of $name" );
+        is_deeply( $of->( sub { $go->begin( $1, 'abc abc' )->wait } ), $expected, 'begin' );
+        is_deeply( $of->( sub { $go->function($1)->('abc abc') } ), $expected, 'function' );
+    }
+    is( $go->call( substr( 'the upper one', 4, 5 ), 'abc' ), 'ABC', 'a part of a string' );
+    'echo' =~ /(\w+)/ or die;
+    is( $go->call_raw( $1, 'abc' ), 'abc', 'call_raw' );
+    my @words = ('add');
+    tie my $word, 'Tied::Scalar', sub { push @words, shift @words; return $words[-1] };
+    for my $way ( sub { $go->call( $word, 1, 2 ) }, sub { $go->begin( $word, 1, 2 )->wait },
+        sub { $go->function($word)->( 1, 2 ) } )
+    {
+        @words = ( 'add', 'ack' );
+        is( $way->(), 3, 'a tied variable is fetched' );
+        is( $words[-1], 'add', 'once' );
+    }
+};
+
+subtest 'tied variables that hold objects are fetched once' => sub {
+    { package Magic::Moment; sub epoch { 5 } sub nanosecond { 0 } }
+    { package Magic::Json; sub TO_JSON { ['json'] } }
+    require JSON::PP::Boolean;
+    my $number = Math::BigInt->new(7);
+    my %sent = (
+        'a time as any'        => [ sub { $go->identity( $_[0] ) }, bless( {}, 'Magic::Moment' ) ],
+        'a time'               => [ sub { $go->later( $_[0], 0 ) }, bless( {}, 'Magic::Moment' ) ],
+        'data as any'          => [ sub { $go->identity( $_[0] ) }, bless( {}, 'Magic::Json' ) ],
+        'an overloaded object' => [ sub { $go->upper( $_[0] ) }, $number ],
+        'one as any'           => [ sub { $go->identity( $_[0] ) }, $number ],
+        'a boolean as any'     => [ sub { $go->identity( $_[0] ) }, bless( \( my $one = 1 ), 'JSON::PP::Boolean' ) ],
+        'inside of a list'     => [ sub { my @list; tie $list[0], 'Tied::Scalar', sub { $number }; $go->identity( \@list ) } ],
+    );
+    for my $what ( sort keys %sent ) {
+        my ( $way, $object ) = @{ $sent{$what} };
+        tie my $value, 'Tied::Scalar', sub { $object };
+        $Tied::Scalar::fetched = 0;
+        $way->($value);
+        is( $Tied::Scalar::fetched, 1, $what );
+    }
+};
+
 subtest 'tied arrays and hashes' => sub {
     require Tie::Array;
     require Tie::Hash;

@@ -18,7 +18,7 @@ use Time::HiRes qw(time);
 
 use Nearcall;
 
-my $server = TestServer->start;
+my $server = TestServer->start( arguments => ['-files'] );
 my $go;
 
 # What a block returns in a child that has a handle of its own and a minute.
@@ -268,7 +268,7 @@ subtest 'tied containers that change' => sub {
         tie @list, 'Hostile::TiedList', size => sub { 4 }, fetch => sub { my ($i) = @_; if ( $i == 1 ) { untie @list; litter() } "e$i" };
         my $back = $go->identity( \@list );
         return join ' ', map { $_ // 'undef' } @$back;
-    }, 'e0 e1 undef undef', 'an array that is untied' );
+    }, 'e0 e1 e2 e3', 'an array that is untied' );
     is( outcome {
         my @keys = qw(a b c d);
         my ( %hash, $inside );
@@ -330,6 +330,101 @@ subtest 'code that dies' => sub {
         my $error = error_of { $go->identity( text( sub { kill USR1 => $$; 1 } ) ) };
         return $error->function;
     }, 'identity', 'a handler of signals that closes it while a value runs' );
+};
+
+subtest 'code that leaves by last, next or goto' => sub {
+    no warnings 'exiting';
+    our $leave;
+    { package Hostile::Moment; sub epoch { 1 } sub nanosecond { $main::leave->() } }
+    my $object = sub {
+        my ($method) = @_;
+        no strict 'refs';
+        *{"Hostile::Leaving_${method}::$method"} = sub { $leave->() };
+        return bless { _own => 1 }, "Hostile::Leaving_$method";
+    };
+    my $calls = 0;
+    my %sent = (
+        epoch      => sub { $go->later( $object->('epoch'), 1 ) },
+        nanosecond => sub { $go->later( bless( {}, 'Hostile::Moment' ), 1 ) },
+        TO_JSON    => sub { $go->identity( $object->('TO_JSON') ) },
+        attribute  => sub { $go->greet( $object->('name') ) },
+        fileno     => sub { $go->file_read( $object->('fileno') ) },
+        FIRSTKEY   => sub { $go->identity( tied_hash( next => sub { $leave->() }, fetch => sub { 1 } ) ) },
+        NEXTKEY    => sub { $go->identity( tied_hash( next => sub { $calls++ % 2 ? $leave->() : 'a' }, fetch => sub { 1 } ) ) },
+        hashes     => sub { $go->greet( tied_hash( next => sub { 'name' }, fetch => sub { $leave->() } ) ) },
+        lists      => sub { $go->identity( tied_list( size => sub { 1 }, fetch => sub { $leave->() } ) ) },
+        text       => sub { $go->upper( text( sub { $leave->() } ) ) },
+        truth      => sub { $go->identity( [ truth( sub { $leave->() } ) ] ) },
+        list_of    => sub { $go->greet( { tags => list_of( sub { $leave->() } ) } ) },
+        scalars    => sub { tied_value( my $value, sub { $leave->() } ); $go->upper($value) },
+    );
+    for my $what ( sort keys %sent ) {
+        for my $way ( [ last => sub { last } ], [ next => sub { next } ], [ goto => sub { goto OUT } ] ) {
+            my ( $name, $code ) = @$way;
+            like( outcome {
+                $leave = $code;
+                for my $once (1) { eval { $sent{$what}->(); 1 } or return "$@: then " . $go->one }
+              OUT: return 'left';
+            }, qr/\A(?:Can't "(?:last|next)" outside a loop block|Can't find label OUT) at .*: then 1\z/s, "$what, $name" );
+        }
+    }
+    like( outcome {
+        local @INC = ( sub { last if $_[1] eq 'IO/Socket/IP.pm'; return }, @INC );
+        for my $once (1) { eval { $go->connection_greet( *STDIN{IO}, '' ); 1 } or return "$@: then " . $go->one }
+        return 'left';
+    }, qr/\ACan't "last" outside a loop block at .*: then 1\z/s, 'a hook of @INC' );
+};
+
+subtest 'values that are changed in place' => sub {
+    is( outcome {
+        my @list;
+        @list = ( text( sub { $_ = 'changed' for @list[ 1 .. 3 ]; 'text' } ), 'a', [ 'b' ], 'x' x 5000 );
+        return join ' ', map { ref ? "[@$_]" : substr $_, 0, 1 } @{ $go->identity( \@list ) };
+    }, 't a [b] x', 'elements' );
+    is( outcome {
+        my %hash = map { $_ => $_ } 'a' .. 'h';
+        $hash{$_} = text( sub { $_ .= ' changed' for grep { !ref } values %hash; 'text' } ) for 'x' .. 'z';
+        return sorted( $go->identity( \%hash ) );
+    }, 'a=a b=b c=c d=d e=e f=f g=g h=h x=text y=text z=text', 'of a hash' );
+    is( outcome {
+        my %person = ( age => 7, tags => ['x'] );
+        $person{name} = text( sub { $person{age} = 99; push @{ $person{tags} = ['y'] }, 'z'; 'Ada' } );
+        return $go->greet( \%person );
+    }, 'Hello, Ada, 7 [x]', 'fields' );
+    is( outcome {
+        my $person = bless { age => 7, tags => ['x'] }, 'Hostile::Person';
+        { no strict 'refs'; *{'Hostile::Person::name'} = sub { $_[0]{age} = 99; $_[0]{tags} = ['y']; 'Ada' } }
+        return $go->greet($person);
+    }, 'Hello, Ada, 7 [x]', 'keys of an object, by its methods' );
+    is( outcome {
+        my $person = bless { name => text( sub { 'Ada' } ), age => 7 }, 'Hostile::Untagged';
+        { no strict 'refs'; *{'Hostile::Untagged::tags'} = sub { ['x'] } }
+        $person->{name} = text( sub { $person->{age} = 99; 'Ada' } );
+        return $go->greet($person);
+    }, 'Hello, Ada, 7 [x]', 'and by another of its attributes' );
+    for my $name ( 'call', 'begin' ) {
+        my $sum = sub { my $said = $go->$name( sum => @_ ); return ref $said ? $said->wait : $said };
+        is( outcome {
+            my ( $first, $last ) = ( 1, 5 );
+            my $code = text( sub { $first = 100; $last = 500; 10 } );
+            return $sum->( $first, $code, $last );
+        }, 16, "arguments, $name" );
+        is( outcome {
+            my ( $first, $last ) = ( 1, 5 );
+            tied_value( my $code, sub { $first = 100; $last = 500; 10 } );
+            return $sum->( $first, $code, $last );
+        }, 16, 'by a tied one' );
+        is( outcome {
+            '20 x' =~ /(\d+)/;
+            return $sum->( text( sub { '30' =~ /(\d+)/; my $read = $1; 10 } ), $1 );
+        }, 30, 'a capture that is another meanwhile' );
+        is( outcome {
+            my ( $first, $last ) = ( 1, 5 );
+            my $code = text( sub { $first = 100; $last = 500; 'sum' } );
+            my $said = $go->$name( $code, $first, $last );
+            return ref $said ? $said->wait : $said;
+        }, 6, 'by the name' );
+    }
 };
 
 subtest 'a handler of warnings' => sub {
