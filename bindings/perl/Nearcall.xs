@@ -315,7 +315,7 @@ wait(ncp_call *self)
     AV *results;
   PPCODE:
     results = ncp_call_wait(aTHX_ self);
-    ncp_return_list(aTHX_ ax, results);
+    ncp_return_list(aTHX_ ax, results, true);
     return;
 
 void
@@ -325,11 +325,8 @@ cancel(ncp_call *self)
 
 SV *
 error(ncp_call *self)
-  PREINIT:
-    SV *error;
   CODE:
-    error = ncp_call_error(self);
-    RETVAL = error ? newSVsv(error) : newSV(0);
+    RETVAL = ncp_call_error(aTHX_ self);
   OUTPUT:
     RETVAL
 

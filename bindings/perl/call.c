@@ -335,7 +335,7 @@ static void return_one(pTHX_ I32 ax, SV *result)
 
 /* An array in list context is its elements; in scalar context, nothing is
  * undef, one is itself, several are an array reference. */
-void ncp_return_list(pTHX_ I32 ax, AV *results)
+void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept)
 {
     SSize_t count = av_len(results) + 1;
     SSize_t i;
@@ -343,6 +343,7 @@ void ncp_return_list(pTHX_ I32 ax, AV *results)
     if (GIMME_V != G_ARRAY) {
         SV *single = count == 0 ? &PL_sv_undef
             : count == 1 ? sv_mortalcopy(*av_fetch(results, 0, 0))
+            : is_kept ? sv_2mortal(newRV_noinc((SV *)av_make(count, AvARRAY(results))))
             : sv_2mortal(newRV_inc((SV *)results));
         return_one(aTHX_ ax, single);
         return;
@@ -378,7 +379,7 @@ static void return_several(pTHX_ I32 ax, const ncp_invocation *call, const ncp_p
 
     if (!results)
         ncp_throw(aTHX_ error);
-    ncp_return_list(aTHX_ ax, results);
+    ncp_return_list(aTHX_ ax, results, false);
 }
 
 void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply)

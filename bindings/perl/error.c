@@ -64,10 +64,24 @@ SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name
                          details ? ncp_decode_details(aTHX_ details, bytes) : NULL);
 }
 
+/* Not what the program's own code has thrown. */
+static bool is_ours(pTHX_ SV *error)
+{
+    return SvROK(error) && SvTYPE(SvRV(error)) == SVt_PVHV && SvOBJECT(SvRV(error))
+        && SvSTASH(SvRV(error)) == gv_stashpvs("Nearcall::Error", 0);
+}
+
+SV *ncp_error_copy(pTHX_ SV *error)
+{
+    if (!is_ours(aTHX_ error))
+        return newSVsv(error);
+    return sv_bless(newRV_noinc((SV *)newHVhv((HV *)SvRV(error))), SvSTASH(SvRV(error)));
+}
+
 /* A finished call's error may be thrown long after it came. */
 void ncp_throw(pTHX_ SV *error)
 {
-    if (SvROK(error) && SvTYPE(SvRV(error)) == SVt_PVHV)
+    if (is_ours(aTHX_ error))
         store_place(aTHX_ (HV *)SvRV(error));
     croak_sv(sv_2mortal(error));
 }

@@ -303,9 +303,10 @@ void ncp_compare(pTHX_ ncp_invocation *call);
  * that they do not fit is out of date: they are encoded again. Takes error over. */
 SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error);
 
-/* Leaves results in place of an XSUB's arguments, as its context wants them. */
+/* Leaves results in place of an XSUB's arguments, as its context wants them. An array that
+ * is kept is not handed out itself. */
 void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
-void ncp_return_list(pTHX_ I32 ax, AV *results);
+void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept);
 
 /* ---- Values (encode.c, decode.c) ---- */
 
@@ -340,6 +341,9 @@ SV *ncp_new_file(pTHX_ int fd, const char *class_name);
 /* A new Nearcall::Error; takes over message and details (NULL for none). */
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
+
+/* For a caller, who may change or lock it; another's exception itself. */
+SV *ncp_error_copy(pTHX_ SV *error);
 
 /* Where the program is: the statement that is being run, or that led to a generated module. */
 const COP *ncp_caller(pTHX);
@@ -379,6 +383,8 @@ struct ncp_call {
     int64_t timeout_ms;
     nearcall_call_id id;    /* RESOLVING, SENT */
     ncp_call_state state;
+    int cancelled_outcome;  /* CANCELLED */
+    bool is_encoding;       /* its arguments' code may run, and must not end it; stays when that dies */
     bool reported;          /* ncp_process has returned it */
 };
 
@@ -389,7 +395,8 @@ void ncp_call_find(pTHX_ ncp_call *call);
 bool ncp_call_ready(pTHX_ ncp_call *call);
 AV *ncp_call_wait(pTHX_ ncp_call *call);
 void ncp_call_cancel(pTHX_ ncp_call *call);
-SV *ncp_call_error(const ncp_call *call);
+/* The caller owns what this and ncp_error_copy() return. */
+SV *ncp_call_error(pTHX_ const ncp_call *call);
 void ncp_calls_closed(pTHX_ ncp_handle *handle);
 
 /* Does what can be done without waiting; returns the calls that finished and

@@ -46,13 +46,22 @@ static void set_over(ncp_call *call, ncp_call_state state)
         enlist(call, &call->handle->finished);
 }
 
+/* What is RESOLVING was not sent, or was refused. */
+static void set_cancelled(ncp_call *call)
+{
+    call->cancelled_outcome = call->state == NCP_SENT ? NEARCALL_OUTCOME_UNKNOWN
+                                                      : NEARCALL_OUTCOME_NOT_EXECUTED;
+    set_over(call, NCP_CANCELLED);
+}
+
+/* While its arguments are encoded the library has no call of that id any more. */
 void ncp_call_cancel(pTHX_ ncp_call *call)
 {
     PERL_UNUSED_CONTEXT;
     if (!in_flight(call))
         return;
-    set_over(call, NCP_CANCELLED);
-    if (call->handle->client) {
+    set_cancelled(call);
+    if (call->handle->client && !call->is_encoding) {
         call->handle->requests++;
         nearcall_cancel(call->handle->client, call->id);
     }
@@ -126,9 +135,9 @@ ncp_call *ncp_call_of(pTHX_ SV *object)
     return call;
 }
 
-SV *ncp_call_error(const ncp_call *call)
+SV *ncp_call_error(pTHX_ const ncp_call *call)
 {
-    return call->state == NCP_FAILED ? call->error : NULL;
+    return call->state == NCP_FAILED ? ncp_error_copy(aTHX_ call->error) : newSV(0);
 }
 
 /* The library's ids end with the client; objects outlive it. */
@@ -136,7 +145,7 @@ void ncp_calls_closed(pTHX_ ncp_handle *handle)
 {
     PERL_UNUSED_CONTEXT;
     while (handle->in_flight.first)
-        set_over(handle->in_flight.first, NCP_CANCELLED);
+        set_cancelled(handle->in_flight.first);
 }
 
 /* ---- Beginning ---- */
@@ -178,16 +187,23 @@ static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
     set_in_flight(call, NCP_RESOLVING);
 }
 
-/* False: the function is looked up again first. */
+/* False: there is nothing to be sent. The arguments' own code has cancelled the call, or the
+ * function is looked up again first. */
 static bool encode(pTHX_ ncp_call *call, ncp_invocation *invocation)
 {
-    bool is_encoded = ncp_encode_request(aTHX_ invocation);
+    bool was_in_flight = in_flight(call);
+    bool is_encoded;
 
+    call->is_encoding = true;
+    is_encoded = ncp_encode_request(aTHX_ invocation);
+    call->is_encoding = false;
     keep_plan(aTHX_ call);
     call->attempts_left = invocation->attempts_left;
+    call->refusal = invocation->refusal;
+    if (was_in_flight && !in_flight(call))
+        return false;
     if (is_encoded)
         return true;
-    call->refusal = invocation->refusal;
     call->timeout_ms = invocation->timeout_ms;
     call->began_ms = ncp_coarse_now_ms();
     begin_find(aTHX_ call, invocation);
@@ -315,7 +331,8 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 
 /* ---- Finishing ---- */
 
-/* Runs a method of the call that can throw, here where nobody catches it. */
+/* Runs a method of the call that can throw, here where nobody catches it; on a stack of its
+ * own, as all that may run user code. A call that was cancelled meanwhile stays that. */
 static void attempt(pTHX_ ncp_call *call, const char *method)
 {
     dSP;
@@ -323,11 +340,14 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
     ENTER;
     SAVETMPS;
     save_scalar(PL_errgv);
+    PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(sv_2mortal(newRV_inc(call->object)));
     PUTBACK;
     call_method(method, G_EVAL | G_VOID | G_DISCARD);
-    if (SvROK(ERRSV) || SvTRUE_nomg(ERRSV)) /* the truth of an object is user code */
+    POPSTACK;
+    /* The truth of an object is user code. */
+    if ((SvROK(ERRSV) || SvTRUE_nomg(ERRSV)) && call->state != NCP_CANCELLED)
         fail(call, newSVsv(ERRSV));
     FREETMPS;
     LEAVE;
@@ -397,7 +417,8 @@ static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
         forget_arguments(aTHX_ call);
 }
 
-/* Looks without waiting or reading; true when the call is over. */
+/* Looks without waiting or reading; true when the call is over. It is not while its arguments
+ * are encoded, whose code may ask. */
 static bool look(pTHX_ ncp_call *call)
 {
     nearcall_reply reply;
@@ -405,6 +426,8 @@ static bool look(pTHX_ ncp_call *call)
 
     if (!in_flight(call))
         return true;
+    if (call->is_encoding)
+        return false;
     r = nearcall_poll(call->handle->client, call->id, &reply);
     if (r == NEARCALL_E_AGAIN)
         return false;
@@ -416,6 +439,8 @@ bool ncp_call_ready(pTHX_ ncp_call *call)
 {
     if (look(aTHX_ call))
         return true;
+    if (call->is_encoding)
+        return false;
     (void)nearcall_process(call->handle->client);
     return look(aTHX_ call);
 }
@@ -437,12 +462,15 @@ static void wait_once(pTHX_ ncp_call *call)
 
 AV *ncp_call_wait(pTHX_ ncp_call *call)
 {
-    while (in_flight(call))
+    while (in_flight(call)) {
+        if (call->is_encoding)
+            croak("Nearcall: an argument's own code waits for the call that it is an argument of");
         wait_once(aTHX_ call);
+    }
     if (call->state == NCP_FAILED)
-        ncp_throw(aTHX_ newSVsv(call->error));
+        ncp_throw(aTHX_ ncp_error_copy(aTHX_ call->error));
     if (call->state == NCP_CANCELLED)
-        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
+        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, call->cancelled_outcome,
             call->name, newSVpvs("the call was cancelled, or its handle closed"), NULL));
     return call->results;
 }

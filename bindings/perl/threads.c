@@ -89,6 +89,7 @@ int ncp_call_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     to->results = (AV *)sv_dup_inc((SV *)from->results, params);
     to->error = sv_dup_inc(from->error, params);
     to->state = from->state == NCP_RESOLVING || from->state == NCP_SENT ? NCP_LEFT : from->state;
+    to->cancelled_outcome = from->cancelled_outcome;
     to->reported = true;
     magic->mg_ptr = (char *)to;
     return 0;

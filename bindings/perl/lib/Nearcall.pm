@@ -341,11 +341,14 @@ Whether the call is over. Does not wait.
 
 =item $call->wait
 
-Waits for the call, and returns or throws as C<call> does. It can be asked again.
+Waits for the call, and returns or throws as C<call> does. It can be asked again: the list of
+results, or the error, is new each time, and references in it lead to the same data. An argument's
+own code cannot wait for the call that it is an argument of; that dies.
 
 =item $call->cancel
 
-Gives the call up. That happens by itself when the object goes out of scope.
+Gives the call up. That happens by itself when the object goes out of scope. The outcome is
+C<not executed> while its function was still looked up, and unknown otherwise.
 
 =item $call->error
 

@@ -9,6 +9,8 @@ use TestTools qw(error_of wait_until);
 
 use Time::HiRes qw(time);
 
+use Hash::Util ();
+
 use Nearcall;
 
 my $server = TestServer->start;
@@ -65,6 +67,35 @@ subtest 'failures' => sub {
     is( error_of { $call->wait }->name, 'NOT_FOUND', 'again' );
     my $refused = error_of { $go->begin( ack => 'x', 1 ) };
     is( $refused->name, 'INVALID_ARGUMENT', 'arguments are checked by begin' );
+};
+
+subtest 'what is handed out is the caller\'s' => sub {
+    my $call = $go->begin( divmod => 7, 2 );
+    my $both = $call->wait;
+    @$both = ('mine');
+    is_deeply( scalar $call->wait, [ 3, 1 ], 'an array that was changed' );
+    $both = $call->wait;
+    $#$both = 5;
+    is_deeply( [ $call->wait ], [ 3, 1 ], 'that was made longer' );
+    undef @$both;
+    is_deeply( [ $call->wait ], [ 3, 1 ], 'that was emptied' );
+    my $failed = $go->begin( fail => 5, 'not there' );
+    my $error = error_of { $failed->wait };
+    %$error = ();
+    is( error_of { $failed->wait }->message, 'not there', 'an error that was emptied' );
+    Hash::Util::lock_hashref($_) for $failed->error, scalar error_of { $failed->wait };
+    $error = error_of { $failed->wait }; my $line = __LINE__;
+    is( $error->line, $line, 'that was locked' );
+    {
+        package Refused;
+        use overload '""' => sub { die $_[0]{with} };
+    }
+    my $loop = Nearcall->new( $server->address, timeout => 10, nonblocking => 1 );
+    my $thrown = bless { mine => 1 }, 'Some::Exception';
+    my $begun = $loop->begin( identity => bless { with => $thrown }, 'Refused' );
+    wait_until { $loop->process; $begun->ready };
+    is( error_of { $begun->wait }, $thrown, 'an exception of the program' );
+    is_deeply( [ %$thrown ], [ mine => 1 ], 'is left as it is' );
 };
 
 subtest 'giving up' => sub {

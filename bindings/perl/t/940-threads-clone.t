@@ -29,6 +29,8 @@ my $over = $go->begin( ack => 1, 1 );
 $over->wait;
 my $failed = $go->begin( fail => 5, 'no such order' );
 eval { $failed->wait };
+my $given_up = $go->begin( sleep => 60_000 );
+$given_up->cancel;
 my $call = $go->begin( sleep => 100 );
 is( $go->ack( 1, 1 ), 3, 'the first thread calls' );
 is( $ack->( 1, 1 ), 3, 'and by its function object' );
@@ -61,6 +63,8 @@ subtest 'objects that share a handle share its copy' => sub {
 subtest 'calls in a new thread' => sub {
     is( in_thread( sub { $over->wait } ), 3, 'one that is over keeps its result' );
     is( in_thread( sub { eval { $failed->wait }; $@->name } ), 'NOT_FOUND', 'or its error' );
+    is( in_thread( sub { eval { $given_up->wait }; join ' ', $@->name, $@->outcome_text } ), 'CANCELLED unknown',
+        'one that was cancelled keeps its outcome' );
     is( in_thread( sub { eval { $call->wait }; join ' ', $@->name, $@->outcome_text } ), 'UNAVAILABLE unknown',
         'one in flight is not this thread\'s' );
     is( in_thread( sub { $call->cancel; $call->ready ? 'over' : 'in flight' } ), 'over', 'to be cancelled neither' );

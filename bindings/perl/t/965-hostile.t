@@ -375,6 +375,39 @@ subtest 'code that leaves by last, next or goto' => sub {
     }, qr/\ACan't "last" outside a loop block at .*: then 1\z/s, 'a hook of @INC' );
 };
 
+subtest 'code that asks for its own call' => sub {
+    my %asked = (
+        ready   => [ sub { $_[0]->ready ? 'over' : '' }, '3 2' ],
+        process => [ sub { $_[1]->process; '' }, '3 2' ],
+        error   => [ sub { $_[0]->error // '' }, '3 2' ],
+        wait    => [ sub { $_[0]->wait; '' }, qr/waits for the call that it is an argument of/ ],
+        'wait, and goes on' => [ sub { eval { $_[0]->wait }; $@ =~ /waits for the call/ ? '' : "said: $@" }, '3 2' ],
+        cancel => [ sub { $_[0]->cancel; '' }, qr/\ACANCELLED/ ],
+        close  => [ sub { $_[1]->close; '' }, qr/\ACANCELLED/ ],
+    );
+    for my $what ( sort keys %asked ) {
+        my ( $asks, $expected ) = @{ $asked{$what} };
+        my $said = outcome {
+            my $loop = Nearcall->new( $server->address, timeout => 30, nonblocking => 1 );
+            my $call;
+            my $asking = text( sub { my $said = $asks->( $call, $loop ); litter(); $said || 17 } );
+            $call = $loop->begin( divmod => $asking, 5 );
+            eval { $loop->process } until $call->ready;
+            return join ' ', $call->wait;
+        };
+        ref $expected ? like( $said, $expected, $what ) : is( $said, $expected, $what );
+    }
+    is( outcome {
+        my $loop = Nearcall->new( $server->address, timeout => 30, nonblocking => 1 );
+        my $call;
+        $call = $loop->begin( divmod => text( sub { $call->cancel; litter(); 17 } ), 5 );
+        $loop->process until $call->ready;
+        eval { $call->wait };
+        $loop->process;
+        return $@->name . ' ' . $@->outcome_text;
+    }, 'CANCELLED not executed', 'a call that is cancelled there is not sent' );
+};
+
 subtest 'values that are changed in place' => sub {
     is( outcome {
         my @list;
@@ -452,7 +485,7 @@ subtest 'a handler of warnings' => sub {
         my $begun = $loop->_generated( identity => '0' x 64, $former, 'warn' )->begin('text');
         $loop->process until $begun->ready;
         return $begun->wait;
-    }, qr/the handle was closed|the handle is closed/, 'that closes it in an event loop' );
+    }, qr/\ACANCELLED: .*its handle closed/, 'that closes it in an event loop' );
 };
 
 done_testing;
