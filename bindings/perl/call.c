@@ -229,6 +229,8 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
         ncp_shorten_timeout(call, ncp_coarse_now_ms() - began_ms);
         if (!ncp_has_changed(aTHX_ call, call->revision))
             ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
+        if (call->has_asked)
+            ncp_throw(aTHX_ ncp_not_again(aTHX_ call->name));
     }
 }
 

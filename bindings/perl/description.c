@@ -54,6 +54,14 @@ static void __attribute__((noreturn)) go_back(pTHX_ ncp_way_back *way_back)
     longjmp(way_back->frame, 1);
 }
 
+SV *ncp_not_again(pTHX_ SV *name)
+{
+    return ncp_error_new(aTHX_ -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED, name,
+        newSVpvs("the server was replaced by one that describes the function otherwise, and "
+                 "arguments with code of their own, or references given to begin, are not "
+                 "encoded again: call again"), NULL);
+}
+
 SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error)
 {
     bool can_go_back = call->way_back && call->attempts_left > 0;
@@ -69,7 +77,7 @@ SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error)
     if (r != NEARCALL_OK || nearcall_function_revision(call->function->function) == call->revision)
         return error;
     SvREFCNT_dec(error);
-    if (can_go_back)
+    if (can_go_back && !call->has_asked)
         go_back(aTHX_ call->way_back);
     return ncp_error_new(aTHX_ -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
         newSVpvs("the arguments do not fit what the server had described before it was replaced "

@@ -137,6 +137,7 @@ void ncp_own(pTHX_ ncp_encoder *e)
     ncp_node *node;
 
     e->runs++;
+    e->call->has_asked = e->call->has_asked || e->plan;
     if (!e->owned)
         own_call(aTHX_ e);
     /* What is around an owned node is owned as well. */

@@ -248,6 +248,7 @@ typedef struct ncp_invocation {
     int64_t code_began_ms;  /* when the first code of theirs ran; 0: none has */
     ncp_way_back *way_back; /* NULL: they are not being encoded */
     SV *refusal;            /* of ncp_encode_request() */
+    bool has_asked;         /* code within the arguments has run: they are not encoded again */
     bool is_begun;          /* it is not waited for, if the handle is nonblocking */
     bool is_kept;           /* see ncp_keep() */
 } ncp_invocation;
@@ -298,6 +299,9 @@ bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
 
 /* Throws, or warns, when the function has changed so that its generated code does not fit. */
 void ncp_compare(pTHX_ ncp_invocation *call);
+
+/* For arguments that may not be encoded again, though the description is another now. */
+SV *ncp_not_again(pTHX_ SV *name);
 
 /* The error to throw for arguments that do not fit. Does not return when the description
  * that they do not fit is out of date: they are encoded again. Takes error over. */
@@ -373,6 +377,7 @@ struct ncp_call {
     ncp_plan *plan;         /* the arguments were encoded by it; kept by plan_memory */
     AV *plan_memory;
     AV *arguments;          /* until the call has ended: it may have to be encoded again */
+    bool is_constant;       /* nothing can have changed them since */
     SV *refusal;            /* why it is RESOLVING again */
     ncp_origin *origin;     /* of the generated function that began it; NULL */
     SV *callable;           /* owns origin */

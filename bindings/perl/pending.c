@@ -286,8 +286,12 @@ static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
     if (has_magic(aTHX_ from))
         ncp_keep(aTHX_ from);
     call->arguments = newAV();
-    for (i = 0; i < from->arguments_count; i++)
-        av_push(call->arguments, newSVsv(ncp_argument(aTHX_ from, i)));
+    call->is_constant = true;
+    for (i = 0; i < from->arguments_count; i++) {
+        SV *copy = newSVsv(ncp_argument(aTHX_ from, i));
+        av_push(call->arguments, copy);
+        call->is_constant = call->is_constant && !SvROK(copy) && !isGV(copy);
+    }
 }
 
 /* The server refused the encoding: the function is looked up again, and the call sent
@@ -367,6 +371,7 @@ static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
     call->results = (AV *)SvREFCNT_inc((SV *)results);
 }
 
+/* What references lead to is the caller's again since begin returned. */
 static void send_resolved(pTHX_ ncp_call *call)
 {
     SV *refusal = call->refusal;
@@ -374,6 +379,11 @@ static void send_resolved(pTHX_ ncp_call *call)
     call->refusal = NULL;
     if (refusal && nearcall_function_revision(call->function->function) == call->plan->revision) {
         fail(call, refusal);
+        return;
+    }
+    if (refusal && !call->is_constant) {
+        SvREFCNT_dec(refusal);
+        fail(call, ncp_not_again(aTHX_ call->name));
         return;
     }
     SvREFCNT_dec(refusal);

@@ -330,8 +330,12 @@ The server's process id as it says itself; 0 when not connected.
     my $call = $go->begin( $name => @arguments );
 
 Sends a call and returns without waiting. At most 1024 calls may be unfinished on
-a handle. Replies come in any order. A call that is sent this way is never sent
-again by itself. The returned object has these methods:
+a handle. Replies come in any order. A call that is sent this way is not sent again by itself
+after C<UNAVAILABLE>. Where a server has come that describes the function otherwise it is encoded
+once more, if its arguments are plain scalars; with references among them, whose data are yours again
+when C<begin> has returned, it ends C<ABORTED>, not executed, and may be begun anew. With
+C<nonblocking> the first call of a function is encoded when its description has come: leave its
+data alone until it is over. The returned object has these methods:
 
 =over 4
 
@@ -471,8 +475,9 @@ no longer yours to use. What you get blocks, as other handles do, and is closed 
 
 =item Tied variables and overloaded objects
 
-Are asked once; overloaded ones, and tied ones inside of containers, once more where the server
-is replaced by one that describes the function otherwise. Their code may use the handle that it is
+Are asked once: where a server has come that describes the function otherwise, what a tied
+argument gave is encoded again, and with other code among the arguments the call ends C<ABORTED>, not
+executed, and can be made anew. Their code may use the handle that it is
 an argument for only if it is a tied argument itself, not one deeper inside. What it changes of the
 arguments, and of the containers that it lies in, comes too late: the values that were there before
 are sent. Containers beside it whose turn has not come are sent as they are then, because

@@ -9,7 +9,6 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
-use Hostile;
 use Nearcall;
 use TestServer;
 
@@ -128,32 +127,6 @@ for my $form ( sort keys %forms ) {
         is eval { error_of( $call, 'tag', 'x', 'y' )->name }, 'INVALID_ARGUMENT', 'and where only the connection was lost';
     };
 }
-
-subtest 'code of arguments that are encoded again' => sub {
-    replace(1);
-    my $nc = Nearcall->new( $server->address );
-    is $nc->tag('x'), 'bytes x';
-    replace(2);
-    my $runs = 0;
-    my $text = Hostile::text( sub { $runs++; return "\x{263a}" } );
-    for my $i ( 1 .. 2 ) {
-        my @kept = ($text);
-        is $nc->tag( $kept[0] ), "text \x{263a}", "call $i";
-    }
-    is $runs, 3, 'runs again with them';
-    is $nc->transfer( 'bob', 'alice' ), 'alice to bob', 'and the next call is as any other';
-};
-
-subtest 'the time that was taken for a refused encoding counts once' => sub {
-    replace(1);
-    my $nc = Nearcall->new( $server->address );
-    is $nc->transfer( 'alice', 'bob' ), 'alice to bob';
-    replace(2);
-    my $runs = 0;
-    my $slow = Hostile::text( sub { select undef, undef, undef, $runs++ ? 0.1 : 3; return 'bob' } );
-    is $nc->with( timeout => 5 )->transfer( $slow, 'alice' ), 'alice to bob', 'so that enough of it is left';
-    is $runs, 2, 'for encoding again';
-};
 
 subtest 'a function gained refuses nothing' => sub {
     replace(1);

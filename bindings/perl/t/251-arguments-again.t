@@ -1,0 +1,112 @@
+# A server that is replaced by one that declares its functions otherwise: arguments that
+# are not what they were are not sent to it.
+
+use strict;
+use warnings;
+
+use Test::More;
+
+use FindBin;
+use lib "$FindBin::Bin/lib";
+
+use Hostile;
+use Nearcall;
+use TestServer;
+
+my $server = TestServer->start( arguments => ['-generation=1'] );
+
+sub history { return Nearcall->new( $server->address )->call('history') }
+
+# A client that has called everything, and whose server is another since.
+sub outdated {
+    my (%options) = @_;
+    $server->restart('-generation=1');
+    my $nc = Nearcall->new( $server->address, %options );
+    for my $call ( [ 'transfer', 'alice', 'bob' ], [ 'tag', 'x' ], [ 'total', [1] ], [ 'totals', [ [1] ] ] ) {
+        $nc->begin( @{$call} )->wait;
+    }
+    $server->restart('-generation=2');
+    return $nc;
+}
+
+# A call that is begun is sent once: a server that is leaving may say so.
+sub begun {
+    my ( $nc, @arguments ) = @_;
+    my $call = eval { $nc->begin(@arguments) };
+    return $call if $call;
+    die $@ unless $@->is('UNAVAILABLE') && $@->not_executed;
+    return $nc->begin(@arguments);
+}
+
+sub is_refused {
+    my ( $error, $what ) = @_;
+    is eval { $error->name }, 'ABORTED', $what or diag $error;
+    is $error->outcome_text, 'not executed', '... not executed';
+    like $error->message, qr/call again/, '... and says what to do';
+    is_deeply history(), [], '... and nothing ran';
+    return;
+}
+
+subtest 'a tied argument is asked once' => sub {
+    my $asked = 0;
+    Hostile::tied_value( my $source, sub { return 'source ' . ++$asked } );
+    is outdated()->transfer( 'bob', $source ), 'source 1 to bob', 'for the next server as well';
+    is $asked, 1;
+    Hostile::tied_value( my $text, sub { $asked++; return "\x{263a}" } );
+    is outdated()->tag($text), "text \x{263a}", 'also where the former description refuses it';
+    is $asked, 2;
+};
+
+subtest 'what perl keeps is sent as it was' => sub {
+    my $nc = outdated();
+    'carol' =~ /(.*)/ or die;
+    is $nc->transfer( 'bob', $1 ), 'carol to bob';
+    is_deeply history(), ['carol to bob'];
+};
+
+my $asked = 0;
+my %with_code = (
+    'overloaded text' => [ transfer => 'bob', Hostile::text( sub { return 'source ' . ++$asked } ) ],
+    'text that the former description refuses' => [ tag => Hostile::text( sub { $asked++; return "\x{263a}" } ) ],
+    'an overloaded list' => [ total => Hostile::list_of( sub { return [ ++$asked ] } ) ],
+    'a tied list' => [ total => Hostile::tied_list( size => sub { return 1 }, fetch => sub { return ++$asked } ) ],
+    'a list within' => [ totals => [ Hostile::list_of( sub { return [ ++$asked ] } ) ] ],
+);
+
+for my $what ( sort keys %with_code ) {
+    subtest "$what is not asked again" => sub {
+        my ( $name, @arguments ) = @{ $with_code{$what} };
+        my $nc = outdated();
+        $asked = 0;
+        is eval { $nc->call( $name, @arguments ) }, undef;
+        is_refused( $@, 'the call is refused' );
+        is $asked, 1, 'its code ran once';
+        ok defined $nc->call( $name, @arguments ), 'the next call is encoded by what the server says now';
+    };
+}
+
+my %ends = (
+    wait  => sub { my ( $nc, $call ) = @_; return $call->wait },
+    ready => sub { my ( $nc, $call ) = @_; 1 until $call->ready; return $call->wait },
+    process => sub {
+        my ( $nc, $call ) = @_;
+        until ( grep { $_ == $call } $nc->process ) { }
+        return $call->wait;
+    },
+);
+
+for my $end ( sort keys %ends ) {
+    subtest "a call that was begun does not read its arguments again, $end" => sub {
+        for my $case ( [ total => [ 1, 2, 3 ] ], [ totals => [ [1], [2] ] ] ) {
+            my ( $name, $argument ) = @{$case};
+            my $nc = outdated( nonblocking => $end eq 'process' );
+            my $call = begun( $nc, $name, $argument );
+            @{$argument} = ();
+            is eval { $ends{$end}->( $nc, $call ) }, undef;
+            is_refused( $@, $name );
+            is $ends{$end}->( $nc, $nc->begin( $name, [] ) ), '[]', 'what the server says now is known';
+        }
+    };
+}
+
+done_testing;
