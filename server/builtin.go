@@ -16,7 +16,7 @@ func (t *functionTable) addBuiltins(s *Server) error {
 		{"schema", func() string { return string(t.document.JSON()) }, nil, "The schema document of this server."},
 		{"stats", s.statistics, nil, "Counters of this server as JSON."},
 		{"changes", t.changes, []string{"name", "description"},
-			"What keeps callers that were written for a description of a function, in JSON, from calling this server's; an empty list when nothing does."},
+			"What keeps callers that were written for a description of a function, in JSON, from calling this server's, and which that is."},
 	}
 	for _, b := range builtins {
 		f, err := newFunction(reservedPrefix+b.name, b.fn, []FunctionOption{Doc(b.doc), Params(b.params...), Idempotent()})
@@ -28,16 +28,26 @@ func (t *functionTable) addBuiltins(s *Server) error {
 	return nil
 }
 
+// A comparison is of a description that a caller has with that of a function here. It
+// names the latter: between two questions another server may have come, and who asks
+// may know the function as that one describes it.
+type comparison struct {
+	// Hash is that of the function's description, "" without a function.
+	Hash    string   `nearcall:"hash"`
+	Changes []string `nearcall:"changes"`
+}
+
 // changes compares a function with the description that a caller's stub was
 // generated from, so that what is compatible is decided here for all languages.
-func (t *functionTable) changes(name, description string) ([]string, error) {
+func (t *functionTable) changes(name, description string) (comparison, error) {
 	before, err := schema.ParseFunctionJSON([]byte(description))
 	if err != nil {
-		return nil, status.Errorf(status.InvalidArgument, "%w", err)
+		return comparison{}, status.Errorf(status.InvalidArgument, "%w", err)
 	}
-	var after *schema.Function
-	if f := t.byName[name]; f != nil {
-		after = f.Description()
+	f := t.byName[name]
+	if f == nil {
+		return comparison{Changes: schema.Incompatible(before, nil)}, nil
 	}
-	return schema.Incompatible(before, after), nil
+	after := f.Description()
+	return comparison{Hash: after.Hash, Changes: schema.Incompatible(before, after)}, nil
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -165,16 +166,17 @@ func TestChanges(t *testing.T) {
 	f, _ := c.describe("transfer")
 	changed := strings.NewReplacer(`"from"`, `"to"`, `"to"`, `"from"`).Replace(string(f.JSON()))
 	for _, test := range []struct {
-		name, description string
-		want              []any
+		name, description, hash string
+		want                    []any
 	}{
-		{"transfer", string(f.JSON()), []any{}},
-		{"transfer", changed, []any{"parameter 1 (to) of transfer is now parameter 2", "parameter 2 (from) of transfer is now parameter 1"}},
-		{"gone", strings.Replace(string(f.JSON()), "transfer", "gone", 1), []any{"function gone was removed or renamed"}},
+		{"transfer", string(f.JSON()), f.Hash, []any{}},
+		{"transfer", changed, f.Hash, []any{"parameter 1 (to) of transfer is now parameter 2", "parameter 2 (from) of transfer is now parameter 1"}},
+		{"gone", strings.Replace(string(f.JSON()), "transfer", "gone", 1), "", []any{"function gone was removed or renamed"}},
 	} {
 		value, failure := c.call("nearcall.changes", test.name, test.description)
-		if failure != nil || fmt.Sprint(value) != fmt.Sprint(test.want) || value == nil {
-			t.Errorf("%s: %v, %v, want %v", test.description, value, failure, test.want)
+		want := map[string]any{"hash": test.hash, "changes": test.want}
+		if failure != nil || !reflect.DeepEqual(value, want) {
+			t.Errorf("%s: %v, %v, want %v", test.description, value, failure, want)
 		}
 	}
 	for _, text := range []string{"", "{", "[]", `{"name":"f"}`, strings.Repeat(`[`, 100_000)} {

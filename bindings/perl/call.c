@@ -143,13 +143,18 @@ void ncp_settle_name(pTHX_ ncp_invocation *call)
         croak("Nearcall: the handle was closed by the code of a function's name");
 }
 
-bool ncp_find_known(pTHX_ ncp_invocation *call)
+static ncp_function *function_of_name(pTHX_ const ncp_invocation *call)
 {
     HE *known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
 
-    if (known)
-        call->function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
-    return known != NULL;
+    return known ? INT2PTR(ncp_function *, SvIVX(HeVAL(known))) : NULL;
+}
+
+bool ncp_find_known(pTHX_ ncp_invocation *call)
+{
+    if (!call->function)
+        call->function = function_of_name(aTHX_ call);
+    return call->function && nearcall_function_revision(call->function->function) != 0;
 }
 
 void ncp_find(pTHX_ ncp_invocation *call)
@@ -161,6 +166,8 @@ void ncp_find(pTHX_ ncp_invocation *call)
         return;
     call->name = ncp_mortal_copy(aTHX_ call->name); /* signal handlers may change it */
     found = ncp_find_waiting(aTHX_ call);
+    if ((call->function = function_of_name(aTHX_ call)) != NULL)
+        return;
     Newxz(call->function, 1, ncp_function);
     call->function->name = newSVsv(call->name);
     call->function->function = found;
@@ -183,7 +190,7 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
 {
     uint32_t revision = nearcall_function_revision(function->function);
 
-    if (LIKELY(function->plan && function->plan->revision == revision))
+    if (LIKELY(function->plan && function->plan->revision == revision && revision != 0))
         return function->plan;
     return recompile(aTHX_ function, revision);
 }

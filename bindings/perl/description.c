@@ -13,6 +13,14 @@ bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision)
     return nearcall_function_revision(ncp_find_waiting(aTHX_ call)) != revision;
 }
 
+/* A call that does not wait is refused in its turn, and finds the function then. */
+ncp_plan *ncp_plan_anew(pTHX_ ncp_invocation *call)
+{
+    if (!call->is_begun || !call->handle->nonblocking)
+        (void)ncp_find_waiting(aTHX_ call);
+    return ncp_plan_current(aTHX_ call->function);
+}
+
 /* NEARCALL_E_AGAIN: the server has to be asked, and the call does not wait. */
 static int look_again(const ncp_invocation *call, const char *name, STRLEN bytes)
 {
@@ -113,21 +121,26 @@ static void warn_caller(pTHX_ const ncp_invocation *call)
         croak("Nearcall: the handle was closed by a handler of warnings");
 }
 
-/* Once more where a server came meanwhile that describes the function otherwise. */
+/* Comparing may have found another description: what it ends with is what was compared.
+ * Code of a handler of warnings may lead to yet another. */
 void ncp_compare(pTHX_ ncp_invocation *call)
 {
     ncp_origin *origin = call->origin;
-    uint32_t revision;
-    int r;
+    const nearcall_function *function = call->function->function;
 
-    while (UNLIKELY((revision = nearcall_function_revision(call->function->function))
-                    != origin->revision)) {
+    for (;;) {
+        uint32_t revision = nearcall_function_revision(function);
+        int r;
+
+        if (LIKELY(revision != 0 && revision == origin->revision))
+            return;
         ncp_keep(aTHX_ call);
         r = compare(aTHX_ call);
         if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
             ncp_throw_client(aTHX_ call);
-        origin->revision = revision;
-        if (r != NEARCALL_OK)
-            warn_caller(aTHX_ call);
+        origin->revision = nearcall_function_revision(function);
+        if (r == NEARCALL_OK)
+            return;
+        warn_caller(aTHX_ call);
     }
 }

@@ -254,11 +254,14 @@ static void encode_arguments(pTHX_ ncp_encoder *e)
 static void choose_plan(pTHX_ ncp_encoder *e)
 {
     ncp_invocation *call = e->call;
-    const ncp_plan *plan;
+    const ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
 
-    if (UNLIKELY(call->origin != NULL))
+    if (UNLIKELY(plan->revision == 0))
+        plan = ncp_plan_anew(aTHX_ call);
+    if (UNLIKELY(call->origin != NULL)) {
         ncp_compare(aTHX_ call);
-    plan = ncp_plan_current(aTHX_ call->function);
+        plan = ncp_plan_current(aTHX_ call->function);
+    }
     call->revision = plan->revision;
     check_count(aTHX_ call, plan);
     if (plan->has_connections && ncp_load_sockets(aTHX_ e))

@@ -107,7 +107,7 @@ struct ncp_type {
 
 typedef struct ncp_plan {
     AV *memory;        /* owns this plan and all that it points to */
-    uint32_t revision; /* of the description it was compiled from */
+    uint32_t revision; /* of the description it was compiled from; 0: it has been refused */
     bool raw;
     bool variadic;
     bool has_connections; /* some type is a connection */
@@ -281,7 +281,7 @@ int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms);
 
 /* Sets call->function; waits for the server if it was not found before. */
 void ncp_find(pTHX_ ncp_invocation *call);
-bool ncp_find_known(pTHX_ ncp_invocation *call); /* without asking the server */
+bool ncp_find_known(pTHX_ ncp_invocation *call); /* without asking the server; false also where it has to be asked again */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
 void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
 NV ncp_ping(pTHX_ ncp_invocation *call);
@@ -296,6 +296,9 @@ bool ncp_is_refused(const nearcall_client *client, int r);
 /* Looks the function up again, unless the library knows that its description is the
  * server's; throws what fails. Whether it is another than that of the revision. */
 bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
+
+/* The plan to encode by where a server has refused the present one: finds the function again. */
+ncp_plan *ncp_plan_anew(pTHX_ ncp_invocation *call);
 
 /* Throws, or warns, when the function has changed so that its generated code does not fit. */
 void ncp_compare(pTHX_ ncp_invocation *call);

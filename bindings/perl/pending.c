@@ -261,7 +261,7 @@ void ncp_call_send(pTHX_ ncp_call *call)
 {
     ncp_invocation invocation = invocation_of(call);
 
-    if (!ncp_find_known(aTHX_ &invocation)) {
+    if (!ncp_find_known(aTHX_ &invocation) && !invocation.function) {
         require_described(aTHX_ &invocation);
         ncp_find(aTHX_ &invocation);
     }
@@ -303,11 +303,6 @@ void ncp_call_find(pTHX_ ncp_call *call)
     begin_find(aTHX_ call, &invocation);
 }
 
-static bool is_known(pTHX_ const ncp_invocation *call)
-{
-    return call->function || hv_exists_ent(call->handle->functions, call->name, 0);
-}
-
 SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 {
     ncp_invocation copied;
@@ -315,7 +310,7 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
     ncp_call *call;
 
     ncp_settle_name(aTHX_ from);
-    if (from->handle->nonblocking && !is_known(aTHX_ from)) {
+    if (from->handle->nonblocking && !ncp_find_known(aTHX_ from)) {
         call = call_new(aTHX_ from, &object);
         copy_arguments(aTHX_ call, from);
         begin_find(aTHX_ call, from);

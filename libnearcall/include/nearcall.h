@@ -373,7 +373,9 @@ NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *fu
                                                      size_t *ret_bytes);
 
 /* Grows whenever the description was replaced by another, or has to be looked at again
- * because what was encoded by it could not be sent; never 0. */
+ * because what was encoded by it could not be sent, or was refused by a server that is gone
+ * again. 0 while a server has refused what was encoded by it, and nobody has asked since:
+ * nearcall_find() does. */
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function);
 
 /* The description's hash (spec/schema.md) as 64 hex digits; "" when the server is too
@@ -385,9 +387,12 @@ NEARCALL_API const char *nearcall_function_hash(const nearcall_function *functio
  * For generated code, which encodes by the description it was written for: whether it may
  * call the function as the server describes it now. hash is that description's, of 64 hex
  * digits, and description its JSON (spec/schema.md). Where the hash is the function's, or
- * was compared before, nothing is asked; else the server says what has changed.
+ * was compared with that, nothing is asked; else the server says what has changed. Where that
+ * describes the function otherwise than is known here, nearcall_find() is called first: what
+ * nearcall_function_revision() tells afterwards was compared, and no other.
  * NEARCALL_E_FAILED_PRECONDITION, not executed: it may not, and the message says why.
- * NEARCALL_OK from a server that is too old to say. After NEARCALL_E_INTERRUPTED call it again.
+ * NEARCALL_OK from a server that is too old to say. NEARCALL_E_ABORTED, not executed: servers
+ * took each other's place all the time. After NEARCALL_E_INTERRUPTED call it again.
  */
 NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *function,
                                   const char *hash, const char *description,

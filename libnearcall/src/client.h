@@ -53,9 +53,13 @@ struct nearcall_function {
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
     bool is_refused; /* the server has another one: the next to ask for it learns which */
-    uint32_t compared_revision; /* of it compared_hash was found to be right; 0: nothing was */
-    char compared_hash[NC_HASH_DIGITS + 1];
     bool was_unsent; /* by it was encoded what may not be sent: who encodes looks again */
+    uint64_t refused_schema_hash; /* of the server that refused it */
+    struct nc_fit { /* generated code of one description may call the function of another */
+        char generated_hash[NC_HASH_DIGITS + 1]; /* "": nothing is known */
+        char function_hash[NC_HASH_DIGITS + 1]; /* "": whatever servers of the schema have, which cannot say */
+        uint64_t schema_hash;
+    } fit;
     uint64_t id_hash;
     uint32_t id; /* 0: not known */
     uint32_t library_number; /* in the library of this process; 0: not known */
@@ -576,7 +580,7 @@ static inline struct nc_encoding nc_encoding_of(const nearcall_function *functio
 }
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding);
 void nc_description_unsent(nearcall_client *client, struct nc_call *call);
-void nc_description_refused(const struct nc_call *call);
+void nc_description_refused(const nearcall_client *client, const struct nc_call *call);
 
 /* request_buffer.c: where a request is built. */
 int nc_request_reserve(nearcall_client *client, size_t bytes);

@@ -93,7 +93,7 @@ void nc_description_unsent(nearcall_client *client, struct nc_call *call)
 
 /* A call has failed with what the server says. If it refused the encoding, and nobody
  * has asked for the description since, it is asked for again. */
-void nc_description_refused(const struct nc_call *call)
+void nc_description_refused(const nearcall_client *client, const struct nc_call *call)
 {
     nearcall_function *function = call->function;
     bool of_description = call->code == -NEARCALL_E_ABORTED && call->encoding.check != 0;
@@ -101,6 +101,8 @@ void nc_description_refused(const struct nc_call *call)
                     call->codec == NEARCALL_CODEC_RAW;
     if (call->outcome != NEARCALL_OUTCOME_NOT_EXECUTED || !function->description)
         return;
-    if (of_codec || (of_description && call->encoding.check == function->description->check))
-        function->is_refused = true;
+    if (!of_codec && !(of_description && call->encoding.check == function->description->check))
+        return;
+    function->is_refused = true;
+    function->refused_schema_hash = client->connection.welcome.schema_hash;
 }

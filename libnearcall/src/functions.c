@@ -91,6 +91,15 @@ static void replace_description(nearcall_function *function, struct nc_descripti
     free(former);
 }
 
+/* Whether who encodes has to look at a description that came out the same: nobody has
+ * refused it, or another server than the one that there is now. */
+static bool is_of_interest(const nearcall_client *client, const nearcall_function *function)
+{
+    return function->was_unsent ||
+           (function->is_refused &&
+            function->refused_schema_hash != client->connection.welcome.schema_hash);
+}
+
 /* Takes a description that has just come. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
 int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
                       size_t bytes)
@@ -103,7 +112,7 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
         replace_description(function, description);
     else
         free(description);
-    if (is_another || function->was_unsent)
+    if (is_another || is_of_interest(client, function))
         function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
     function->is_refused = function->was_unsent = false;
     function->description_hash = client->connection.welcome.schema_hash;
@@ -267,5 +276,5 @@ NEARCALL_API const char *nearcall_function_hash(const nearcall_function *functio
 
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function)
 {
-    return function ? function->revision : 0;
+    return function && !function->is_refused ? function->revision : 0;
 }

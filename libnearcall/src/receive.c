@@ -188,7 +188,7 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
     }
     nc_call_finish(client, call, code, outcome, NULL);
     call->retryable = code == -NEARCALL_E_UNAVAILABLE && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
-    nc_description_refused(call);
+    nc_description_refused(client, call);
     keep_result(client, call, payload, bytes);
     return 0;
 }

@@ -2,10 +2,12 @@
  * it, and a server that does not look is not sent what may be meant for another. */
 #include <poll.h>
 
+#include "limits_gen.h"
 #include "script.h"
 
 #define HASH_ONE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define HASH_TWO "00000000fedcba9800000000fedcba9800000000fedcba9800000000fedcba98"
+#define HASH_OF_CHANGES "aaaaaaaabbbbbbbbccccccccddddddddeeeeeeeeffffffff1111111122222222"
 #define CHECK_ONE 0x67452301
 #define CHECK_TWO 1 /* 0 means without a description */
 
@@ -179,7 +181,7 @@ static void test_refusal(void)
     CHECK(strcmp(nearcall_function_hash(function), HASH_ONE) == 0);
     call(client, function, NEARCALL_OK);
     call(client, function, NEARCALL_E_ABORTED);
-    CHECK_INT(nearcall_function_revision(function), 1);
+    CHECK_INT(nearcall_function_revision(function), 0);
     CHECK(test_find(client, "f") == function); /* asks the server anew */
     CHECK_INT(nearcall_function_revision(function), 2);
     CHECK(strcmp(nearcall_function_hash(function), HASH_TWO) == 0);
@@ -243,6 +245,191 @@ static void test_old_server(void)
     script_end(&script);
 }
 
+/* ---- Servers that take each other's place ---- */
+
+static void play_coming_back(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    refuse(script, CHECK_ONE);
+    CHECK(script_read_end(script));
+    replace(script);
+    describe(script, HASH_ONE);
+    answer(script, CHECK_ONE);
+    CHECK(script_read_end(script));
+}
+
+/* Who refused is gone when it is asked: its refusal is not final. */
+static void refused_by_one_that_is_gone(void)
+{
+    struct script script;
+    script_start(&script, play_coming_back, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    call(client, function, NEARCALL_E_ABORTED);
+    nearcall_disconnect(client);
+    CHECK(test_find(client, "f") == function);
+    CHECK_INT(nearcall_function_revision(function), 2);
+    call(client, function, NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* Answers nearcall.changes, as for a function of that hash: with a change, or without. */
+static void compare_as(struct script *script, const char *hash, bool has_changed)
+{
+    uint8_t answer[128];
+    struct nc_frame frame;
+    size_t bytes = 8;
+    memcpy(answer, "\x82\xa4hash\xd9\x40", bytes);
+    memcpy(answer + bytes, hash, 64);
+    bytes += 64;
+    memcpy(answer + bytes, "\xa7" "changes\x91\xa5moved", 15);
+    answer[bytes + 8] = has_changed ? 0x91 : 0x90;
+    script_expect(script, NC_REQUEST, &frame);
+    script_reply(script, &frame, answer, bytes + (has_changed ? 15 : 9));
+}
+
+static void compare(nearcall_client *client, nearcall_function *function, int expected)
+{
+    CHECK_CALL(client, nearcall_compare(client, function, HASH_TWO, "{}", 0), expected);
+    if (expected < 0)
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
+/* Afterwards the one that was there first is there again. */
+static void compare_with_the_first(nearcall_client *client, nearcall_function *function)
+{
+    call(client, function, NEARCALL_E_ABORTED);
+    CHECK(test_find(client, "f") == function);
+    CHECK(strcmp(nearcall_function_hash(function), HASH_ONE) == 0);
+    compare(client, function, NEARCALL_E_FAILED_PRECONDITION);
+    CHECK(strstr(nearcall_error_message(client), "moved") != NULL);
+}
+
+static void play_answer_of_another(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    replace(script);
+    compare_as(script, HASH_TWO, false);
+    describe(script, HASH_TWO);
+    answer(script, CHECK_TWO);
+    replace(script);
+    refuse(script, CHECK_TWO);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    compare_as(script, HASH_ONE, true);
+    CHECK(script_read_end(script));
+}
+
+/* What a server says is of its own description, not of the one that is known here. */
+static void answer_of_another(void)
+{
+    struct script script;
+    script_start(&script, play_answer_of_another, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    compare(client, function, NEARCALL_OK);
+    CHECK(strcmp(nearcall_function_hash(function), HASH_TWO) == 0);
+    call(client, function, NEARCALL_OK);
+    compare_with_the_first(client, function);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static void cannot_say(struct script *script, enum nc_frame_type type)
+{
+    struct nc_frame frame;
+    script_expect(script, type, &frame);
+    script_error(script, frame.call_id, 12, NEARCALL_OUTCOME_NOT_EXECUTED, "nearcall.changes");
+}
+
+static void play_too_old(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    script->features &= ~(uint64_t)NC_FEATURE_DESCRIPTIONS;
+    replace(script);
+    describe_without_hash(script);
+    cannot_say(script, NC_RESOLVE);
+    answer(script, 0); /* it is not asked twice */
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    replace(script);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    compare_as(script, HASH_ONE, true);
+    CHECK(script_read_end(script));
+}
+
+/* A server that is too old to say is taken as it is, and no other for its sake. */
+static void too_old_to_say(void)
+{
+    struct script script;
+    script_start(&script, play_too_old, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    compare(client, function, NEARCALL_OK);
+    compare(client, function, NEARCALL_OK);
+    CHECK(strcmp(nearcall_function_hash(function), "") == 0);
+    call(client, function, NEARCALL_OK);
+    compare_with_the_first(client, function);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static void play_another_that_cannot_say(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    replace(script);
+    cannot_say(script, NC_REQUEST);
+    describe(script, HASH_TWO);
+    CHECK(script_read_end(script));
+}
+
+static void another_that_cannot_say(void)
+{
+    struct script script;
+    script_start(&script, play_another_that_cannot_say, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    compare(client, function, NEARCALL_OK);
+    CHECK(strcmp(nearcall_function_hash(function), HASH_TWO) == 0);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static void play_contradiction(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    describe(script, HASH_OF_CHANGES);
+    for (int i = 0; i < NC_ATTEMPTS_MAX; i++)
+        compare_as(script, HASH_TWO, false);
+    CHECK(script_read_end(script));
+}
+
+/* One that speaks of another description than its own is not asked for ever. */
+static void contradicting_itself(void)
+{
+    struct script script;
+    script_start(&script, play_contradiction, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    compare(client, function, NEARCALL_E_ABORTED);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* ---- Descriptions that say no hash ---- */
 
 static const struct {
@@ -288,6 +475,11 @@ int main(void)
     test_refusal();
     test_old_server();
     test_without_hash();
+    refused_by_one_that_is_gone();
+    answer_of_another();
+    too_old_to_say();
+    another_that_cannot_say();
+    contradicting_itself();
     comparing_ends_in_time();
     return 0;
 }

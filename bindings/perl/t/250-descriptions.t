@@ -153,4 +153,18 @@ subtest 'one attempt is one sending' => sub {
     is $nc->tag("\x{263a}"), "text \x{263a}", 'the next call knows';
 };
 
+for my $form ( sort keys %forms ) {
+    subtest "$form: after the one attempt that is refused the new description is known" => sub {
+        replace(1);
+        my $nc = Nearcall->new( $server->address, attempts => 1, nonblocking => $form eq 'loop' );
+        my $call = $forms{$form}->($nc);
+        is $call->( 'transfer', 'alice', 'bob' ), 'alice to bob', 'before';
+        for my $to ( [ 2, 'bob to alice' ], [ 1, 'alice to bob' ] ) {
+            replace( $to->[0] );
+            error_of( $call, 'transfer', 'alice', 'bob' );
+            is $call->( 'transfer', 'alice', 'bob' ), $to->[1], "by generation $to->[0]";
+        }
+    };
+}
+
 done_testing;

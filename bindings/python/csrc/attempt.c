@@ -36,11 +36,10 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
                    int64_t *timeout_ms)
 {
     core_slot *slot = &entry->slots[channel->index];
-    uint32_t revision = slot->revision;
     int64_t started_ms;
     int r;
 
-    if (entry->hash == NULL || slot->compared == revision)
+    if (entry->hash == NULL || (slot->compared == slot->revision && slot->revision != 0))
         return 0;
     started_ms = core_monotonic_ms();
     r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
@@ -51,8 +50,12 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
             core_raise(client->state, channel->handle, r);
         return -1;
     }
-    /* Another thread may have moved the slots while this one waited. */
-    entry->slots[channel->index].compared = revision;
+    /* Another thread may have moved the slots while this one waited, and comparing may have
+     * found another description: that is what was compared. */
+    slot = &entry->slots[channel->index];
+    if (core_slot_refresh(client->state, slot, slot->function) < 0)
+        return -1;
+    slot->compared = slot->revision;
     if (r == NEARCALL_OK)
         return 0;
     return PyErr_WarnEx(PyExc_UserWarning, nearcall_error_message(channel->handle), 3);
@@ -117,13 +120,16 @@ static int has_another(core_entry *entry, core_channel *channel, int64_t timeout
 int core_entry_has_changed(core_client *client, core_entry *entry, core_channel *channel,
                            int64_t timeout_ms, const core_attempt *attempt)
 {
+    const nearcall_function *function = entry->slots[channel->index].function;
     PyObject *error;
     int r, changed;
 
-    if (attempt->attempts_left == 0)
+    /* What was refused here is looked at for the next call; what a server refused that finds. */
+    if (attempt->attempts_left == 0 && nearcall_function_revision(function) != attempt->revision)
         return 0;
     error = core_exception_take();
-    changed = has_another(entry, channel, timeout_ms, attempt->revision, &r);
+    changed = has_another(entry, channel, timeout_ms, attempt->revision, &r)
+              && attempt->attempts_left > 0;
     if (!changed && r != CORE_RAISED && r != NEARCALL_E_UNIMPLEMENTED) {
         core_exception_set(error);
         return 0;

@@ -89,7 +89,7 @@ int core_slot_refresh(core_state *state, core_slot *slot, nearcall_function *fun
     size_t bytes;
 
     slot->function = function;
-    if (slot->plan != NULL && slot->revision == revision)
+    if (slot->plan != NULL && slot->revision == revision && revision != 0)
         return 0;
     schema = nearcall_function_schema(function, &bytes);
     plan = core_plan_new(state, schema, bytes);
@@ -166,7 +166,7 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
     if (slot == NULL)
         return NULL;
     found = slot->function;
-    if (found == NULL || look_again) {
+    if (found == NULL || look_again || nearcall_function_revision(found) == 0) {
         found = find(client, entry, channel, timeout_ms);
         /* Only names that exist are kept: a program may try any number of others. */
         if (found == NULL || (entry->hash == NULL && core_entry_store(client->entries, entry) < 0))

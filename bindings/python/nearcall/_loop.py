@@ -28,6 +28,11 @@ _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
 _LANES_MAX = 32
 _CHANGES = "nearcall.changes"
+_COMPARISONS_MAX = 3
+"""How often one call asks about its function before servers that come and go are its failure."""
+_NOT_COMPARED = (
+    "{} could not be compared with generated code: servers that describe it otherwise take each other's place"
+)
 _MILLISECOND = 0.001
 
 
@@ -74,14 +79,18 @@ class LoopEngine:
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
         lane = self._free_place() or await self._place_in_turn(deadline)
+        comparisons = 0
         try:
             while True:
                 revision = lane.engine.revision(name)
                 if not revision:
                     await self._find(lane, name, deadline)
                     continue
-                if origin is not None and not origin.fits(description := lane.engine.description(name)):
-                    origin.judge(description, await self._changes(lane, origin, deadline))
+                if origin is not None and not origin.fits(lane.engine, revision):
+                    comparisons += 1
+                    if comparisons > _COMPARISONS_MAX:
+                        raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
+                    await self._compare(lane, origin, revision, deadline)
                     continue
                 named["timeout"] = _seconds_left(deadline)
                 try:
@@ -89,9 +98,13 @@ class LoopEngine:
                 except (Aborted, InvalidArgument) as error:
                     # Refused, here or by a server that came in the place of the one that
                     # had described the function: once more, by its own description.
-                    if not attempts.another_after(error):
+                    is_left = attempts.another_after(error)
+                    if error.outcome is not Outcome.NOT_EXECUTED:
                         raise
-                    if not await self._has_changed(lane, name, revision, deadline):
+                    # What a server has refused the next call finds anyway.
+                    if not is_left and lane.engine.revision(name) != revision:
+                        raise
+                    if not await self._has_changed(lane, name, revision, deadline) or not is_left:
                         raise
         finally:
             self._give_place(lane)
@@ -144,17 +157,31 @@ class LoopEngine:
             return False  # it remains with what is known: the arguments were refused
         return lane.engine.revision(name) != revision
 
-    async def _changes(self, lane: Lane, origin: Any, deadline: float) -> list[str]:
-        """What has changed since code was generated. It is asked on the call's own place:
-        those that hold all others may wait for the same."""
+    async def _compare(self, lane: Lane, origin: Any, revision: int, deadline: float) -> None:
+        """Learns whether generated code fits the function as it is known here, or the function anew."""
+        try:
+            answer = await self._changes(lane, origin, deadline)
+        except Aborted as error:
+            if error.outcome is not Outcome.NOT_EXECUTED:
+                raise
+            return  # another server came
+        if answer is not None and origin.judge(answer, lane.engine.description(origin.name)):
+            return
+        # What is known here may have come from another server than the answer.
+        await self._find(lane, origin.name, deadline)
+        if answer is None and lane.engine.revision(origin.name) == revision:
+            origin.trust(lane.engine, revision)
+
+    async def _changes(self, lane: Lane, origin: Any, deadline: float) -> Any:
+        """What the server says has changed since code was generated; None: it is too old to say.
+        It is asked on the call's own place: those that hold all others may wait for the same."""
         try:
             while not lane.engine.revision(_CHANGES):
                 await self._find(lane, _CHANGES, deadline)
             named = {"timeout": _seconds_left(deadline)}
-            changes: list[str] = await lane.result(lane.engine.begin, _CHANGES, ({}, origin.name, origin.text), named)
+            return await lane.result(lane.engine.begin, _CHANGES, ({}, origin.name, origin.text), named)
         except Unimplemented:
-            return []  # a server that is too old to say
-        return changes
+            return None
 
     async def _find(self, lane: Lane, name: str, deadline: float) -> None:
         await lane.result(lane.engine.find, name, (_seconds_left(deadline),), {})

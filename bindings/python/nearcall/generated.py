@@ -16,6 +16,7 @@ from nearcall._codes import Code, Outcome
 from nearcall._errors import FailedPrecondition
 
 if TYPE_CHECKING:
+    from nearcall import _core
     from nearcall._async import AsyncClient
     from nearcall._client import Client
 
@@ -23,6 +24,8 @@ __all__ = ["AsyncGenerated", "Changes", "Dataclass", "Generated"]
 
 Changes = Literal["error", "warn", "ignore"]
 """What becomes of calls of a function that has changed incompatibly."""
+
+_FITTING_MAX = 8
 
 
 class Dataclass(Protocol):
@@ -85,23 +88,46 @@ def _callers_level() -> int:
 
 
 class _Origin:
-    """The description that a function's code was generated from."""
+    """The description that a function's code was generated from, and what that fits."""
 
     def __init__(self, name: str, text: str, changes: Changes) -> None:
         self.name = name
         self.text = text
         self._changes = changes
-        self._fitting = {json.loads(text)["hash"]}
+        self._hash = json.loads(text)["hash"]
+        self._fitting: dict[str, None] = {}
+        """Hashes of descriptions that servers have compared it with, the oldest first."""
+        self._revisions: dict[_core.Engine, int] = {}
+        """Of the description that an engine has, and that it fits."""
 
-    def fits(self, description: dict[str, Any]) -> bool:
-        """Whether it is known to fit a description."""
-        return description.get("hash") in self._fitting
+    def fits(self, engine: _core.Engine, revision: int) -> bool:
+        """Whether it is known to fit the description that an engine has of the function."""
+        if self._revisions.get(engine) == revision:
+            return True
+        function_hash = engine.description(self.name).get("hash")
+        if function_hash != self._hash and function_hash not in self._fitting:
+            return False
+        self._revisions[engine] = revision
+        return True
 
-    def judge(self, description: dict[str, Any], changes: list[str]) -> None:
-        """Raises, or warns, where the server says that it does not fit."""
-        if changes:
-            message = f"{self.name} has changed since this code was generated: {'; '.join(changes)}; generate it again"
+    def trust(self, engine: _core.Engine, revision: int) -> None:
+        """Takes a description as it is, for as long as an engine has that: its server is too old to say."""
+        self._revisions[engine] = revision
+
+    def judge(self, answer: Any, description: dict[str, Any]) -> bool:
+        """Raises, or warns, where the server says that it does not fit. False: the server
+        speaks of another description."""
+        if not isinstance(answer, dict):
+            answer = {"hash": description.get("hash", ""), "changes": ["the server does not say how"]}
+        if answer["hash"] != description.get("hash", ""):
+            return False
+        if answer["changes"]:
+            changes = "; ".join(answer["changes"])
+            message = f"{self.name} has changed since this code was generated: {changes}; generate it again"
             if self._changes == "error":
                 raise FailedPrecondition(message, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
             warnings.warn(message, stacklevel=_callers_level())
-        self._fitting.add(description.get("hash"))
+        self._fitting[answer["hash"]] = None
+        if len(self._fitting) > _FITTING_MAX:
+            del self._fitting[next(iter(self._fitting))]
+        return True

@@ -4,6 +4,7 @@ runs with arguments that were encoded for the former one."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -190,6 +191,39 @@ def test_attempts_are_all_sendings(folder: Path, kind: type, attempts: int) -> N
         assert len(server.requests) == sendings
 
 
+def once(call: Call, name: str, *args: Any, **named: Any) -> Any:
+    """A call that is sent once, and comes to a server that has taken the place of another:
+    that ended the connection, and has the function otherwise."""
+    try:
+        return begun_again(call, name, *args, **named)
+    except nearcall.NearcallError as error:
+        if error.outcome is not nearcall.Outcome.NOT_EXECUTED:
+            raise
+        return None
+
+
+def test_one_attempt_later_the_new_description_is_known(
+    form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    with nearcall.Client(generations.address, attempts=1) as client:
+        call = form(client)
+        for generation in [1, 2, 1]:
+            generations.replace(generation)
+            once(call, "transfer", src="alice", dst="bob")
+            assert call("transfer", src="alice", dst="bob") == "alice to bob"
+
+
+def test_one_attempt_later_arguments_fit_the_new_description(
+    form: Callable[[nearcall.Client], Call], generations: Generations
+) -> None:
+    with nearcall.Client(generations.address, attempts=1) as client:
+        call = form(client)
+        assert call("tag", b"x") == b"bytes x"
+        generations.replace(2)
+        once(call, "tag", "x")
+        assert call("tag", "x") == "text x"
+
+
 def test_back_and_forth(warm: nearcall.Client, generations: Generations) -> None:
     for generation in [2, 1, 3, 2, 3, 1]:
         generations.replace(generation)
@@ -235,6 +269,24 @@ def test_async_first_call_after(generations: Generations, name: str, arguments: 
             assert await client.tag(b"x") == b"bytes x"
             generations.replace(2)
             assert await client.call(name, *arguments) == result
+
+    asyncio.run(main())
+
+
+def test_async_one_attempt_later(generations: Generations) -> None:
+    async def main() -> None:
+        async with nearcall.AsyncClient(generations.address, attempts=1) as client:
+            assert await client.transfer(src="alice", dst="bob") == "alice to bob"
+            assert await client.tag(b"x") == b"bytes x"
+            generations.replace(2)
+            with contextlib.suppress(nearcall.Unavailable):  # the former server has gone
+                await client.level()
+            with contextlib.suppress(nearcall.Aborted):
+                await client.transfer(src="alice", dst="bob")
+            with contextlib.suppress(nearcall.InvalidArgument):
+                await client.tag("x")
+            assert await client.transfer(src="alice", dst="bob") == "alice to bob"
+            assert await client.tag("x") == "text x"
 
     asyncio.run(main())
 

@@ -95,6 +95,7 @@ func (r *lateRelay) moveTo(target string) {
 	r.open = nil
 }
 
+// These take an address and a time limit in milliseconds, and "warm" where they are to call before, say so, and wait for a line.
 const lateC = `#include "shop.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,12 +150,15 @@ except nearcall.NearcallError as error:
     print(error.code.name)
 `
 
-// lateStubs are the programs of each language: the commands to which an address and a time limit in milliseconds are
-// added, and "warm" for one that calls before, says so, and waits for a line.
-func lateStubs(t *testing.T, document *client.Document) map[string]func(args ...string) *exec.Cmd {
+// sources are programs on generated code, for each language.
+type sources struct{ c, perl, python string }
+
+// commands are such programs for the functions of a document. The arguments are a program's own; that of Python is
+// told in the third whether it is to be "sync" or "async".
+func commands(t *testing.T, document *client.Document, of sources) map[string]func(args ...string) *exec.Cmd {
 	c, perl := write(t, "c", document, "shop", "shop.h"), write(t, "perl", document, "Shop", "Shop.pm")
 	python := write(t, "python", document, "shop", "shop.py")
-	for path, text := range map[string]string{c + "/main.c": lateC, perl + "/main.pl": latePerl, python + "/main.py": latePython} {
+	for path, text := range map[string]string{c + "/main.c": of.c, perl + "/main.pl": of.perl, python + "/main.py": of.python} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	output(t, nil, "gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I"+filepath.Join(root(t), "libnearcall", "include"), "-I"+c,
@@ -215,7 +219,7 @@ func TestStubsHaveOneDeadline(t *testing.T) {
 	_, document := serve(t, before)
 	more, _ := serve(t, grown)
 	first, _ := serve(t, before)
-	for language, command := range lateStubs(t, document) {
+	for language, command := range commands(t, document, sources{lateC, latePerl, latePython}) {
 		for name, at := range map[string]struct{ server, another string }{"compared": {more, ""}, "replaced": {first, more}} {
 			t.Run(language+" "+name, func(t *testing.T) {
 				t.Parallel()
