@@ -452,8 +452,8 @@ NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
 NEARCALL_API int nearcall_put_check(nearcall_client *client);
 
 /* Sends the request and waits for its reply; retries as nearcall_call() does. After
- * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put is
- * dropped, and sending it again is NEARCALL_E_MISUSE, before nearcall_request() begins another. */
+ * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put meanwhile
+ * is dropped. Where another call takes its place, the request is there again, as it was. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 

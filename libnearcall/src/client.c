@@ -86,14 +86,15 @@ static inline int enter(nearcall_client *client)
     if (__builtin_expect(nc_is_busy(client), 0))
         return NEARCALL_E_MISUSE; /* a signal's handler, or another thread; the error is not theirs */
     nc_become_busy(client);
+    if (client->connection.memory.held) /* before any system call, after which this may be a child */
+        nc_memory_release(&client->connection.memory);
     if (client->error.code)
         nc_error_clear(client);
     if (client->lent.data)
         nc_buffer_free(&client->lent);
     if (__builtin_expect(client->lent_files != NULL, 0))
         nc_files_release(&client->lent_files);
-    if (client->connection.memory.held)
-        nc_memory_release(&client->connection.memory);
+    client->connection.identified_ns = 0; /* the program may have closed what it did not know */
     return NEARCALL_OK;
 }
 

@@ -198,7 +198,7 @@ struct nc_connection {
     bool memory_came; /* and was used or not; there is one a connection */
     bool spins; /* whether the present wait does */
     struct nc_descriptors descriptors;
-    int64_t identified_ns; /* when fd was last seen to be the socket that it was */
+    int64_t identified_ns; /* the clock when fd was last seen to be the socket that it was; 0: look */
     int64_t looked_ns; /* when the socket was read last; kept only with memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
@@ -362,12 +362,12 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 void nc_connection_close(nearcall_client *client);
 bool nc_connection_identify(nearcall_client *client);
-/* Whether the descriptor is still the connection's. The program may have closed all it did
- * not know, and opened others; that is looked for as often as costs nothing. */
+/* Whether the descriptor is still the connection's: the program may have closed all it did
+ * not know, and opened others. Asked before each system call that reads, writes or waits
+ * there, and looked for when the program, or time, has been elsewhere since the last look. */
 static inline bool nc_connection_is_ours(nearcall_client *client)
 {
-    return client->now_ns - client->connection.identified_ns < NC_SOCKET_LOOK_US * 1000LL ||
-           nc_connection_identify(client);
+    return client->connection.identified_ns == client->now_ns || nc_connection_identify(client);
 }
 void nc_connection_orphan(nearcall_client *client, bool trust_memory);
 void nc_connection_advance(nearcall_client *client, int events);
@@ -594,6 +594,7 @@ void nc_request_after_fork(nearcall_client *client);
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
 int nc_writer_check(nearcall_client *client);
 void nc_writer_lend(nearcall_client *client);
+void nc_writer_give_back(nearcall_client *client);
 void nc_writer_drop(nearcall_client *client);
 
 #endif

@@ -87,15 +87,21 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     nc_connection_close(client);
 }
 
-/* False when the connection was lost by that. */
+/* False when the connection was lost by that, or is the parent's. */
 bool nc_connection_identify(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     connection->identified_ns = client->now_ns;
     (void)nc_wake_identify(client);
-    if (connection->fd < 0 || has_its_socket(connection))
+    bool is_ours = connection->fd < 0 || has_its_socket(connection);
+    if (nc_forked_inside(client))
+        return false; /* it was the parent's, and is gone here */
+    if (is_ours)
         return true;
+    nc_drain_memory(client); /* what has come there came from the server all the same */
+    if (connection->fd < 0)
+        return false;
     nc_connection_lost(client, &loss,
                        "this program has closed the descriptor of the connection to %s, as "
                        "closefrom(3) and daemons do",
@@ -253,6 +259,8 @@ static void send_hello(nearcall_client *client)
 {
     uint8_t hello[NC_HELLO_HEADER_BYTES + NC_EXTENSION_HEADER_BYTES + NC_SOFTWARE_NAME_BYTES_MAX];
     size_t bytes = encode_hello(client, hello);
+    if (nc_forked_inside(client))
+        return; /* the socket is the parent's */
     ssize_t sent = send(client->connection.fd, hello, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent == (ssize_t)bytes)
         client->connection.state = NC_HELLO;
@@ -496,6 +504,8 @@ static void check_connect_deadline(nearcall_client *client)
 void nc_connection_advance(nearcall_client *client, int events)
 {
     struct nc_connection *connection = &client->connection;
+    if (nc_forked_inside(client) || !nc_connection_is_ours(client))
+        return;
     switch (connection->state) {
     case NC_CLOSED:
         return;

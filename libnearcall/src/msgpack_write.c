@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "shared_copy.h"
 
 /* The writer keeps its first failure, so that puts need no checks between them.
  * Each makes the handle busy: a handler of this thread's must not change the buffer that
@@ -28,11 +29,17 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
 }
 
 /* Its call was interrupted, and sends from the buffer whatever the handle is used for before
- * it has ended: until then nothing is put there, and it is not sent by another. */
+ * it has ended: until then nothing is put there. */
 void nc_writer_lend(nearcall_client *client)
 {
     client->sync.sends_request = true;
     client->request.function = NULL;
+}
+
+/* That call is about to be given up. */
+void nc_writer_give_back(nearcall_client *client)
+{
+    client->request.function = client->sync.call->function;
 }
 
 void nc_writer_drop(nearcall_client *client)
@@ -66,10 +73,7 @@ int nc_writer_check(nearcall_client *client)
     const struct nc_writer *writer = &client->request;
     if (!writer->function)
         return complain(client, NEARCALL_E_MISUSE,
-                        client->sync.call && client->sync.sends_request
-                            ? "the request belongs to an interrupted call; nearcall_resume() goes on "
-                              "with it, nearcall_request() gives it up and begins another"
-                            : "no request was begun; nearcall_request() begins one");
+                        "no request was begun; nearcall_request() begins one");
     if (writer->failure)
         return complain(client, writer->failure, writer->what);
     if (writer->codec == NEARCALL_CODEC_MSGPACK && !writer->unchecked &&
@@ -221,7 +225,7 @@ static void append(nearcall_client *client, const void *data, size_t bytes)
     }
     uint8_t *to = bytes ? room(client, bytes) : NULL;
     if (to)
-        memcpy(to, data, bytes);
+        (void)nc_shared_copy(client, to, data, bytes); /* a child begins the request again */
 }
 
 NEARCALL_API void nearcall_put_nil(nearcall_client *client)

@@ -473,7 +473,7 @@ void nc_keep_waiting_result(nearcall_client *client)
         keep_result(client, call, call->data, call->data_bytes);
     if (call && call->state != NC_CALL_FINISHED)
         client->waiting = call;
-    else if (call && client->connection.memory.held)
+    else if (call && client->connection.memory.held && !nc_forked(&client->guard))
         nc_memory_release(&client->connection.memory);
 }
 
@@ -494,6 +494,8 @@ static int read_socket(nearcall_client *client, int flags)
         drop_for_want_of_memory(client);
         return NC_RECEIVED;
     }
+    if (nc_forked_inside(client)) /* asked last: a handler may fork at any system call */
+        return NC_NOTHING; /* what comes is the parent's */
     bool descriptors;
     ssize_t received = nc_receive_bytes(client, flags, &descriptors);
     if (received <= 0) {

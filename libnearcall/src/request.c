@@ -101,10 +101,10 @@ static int check_request(nearcall_client *client, int64_t timeout_ms)
 static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
     struct nc_writer *request = &client->request;
+    nc_sync_abandon(client);
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
-    nc_sync_abandon(client);
     r = call_with(client, request->function, request->codec, request->buffer.data,
                   nc_buffer_bytes(&request->buffer), &request->encoding, request->files, timeout_ms,
                   ret_reply);
@@ -127,10 +127,10 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
 static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_call_id *ret_call)
 {
     struct nc_writer *request = &client->request;
+    nc_sync_abandon(client);
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
-    nc_sync_abandon(client);
     struct nc_call *call =
         nc_call_new(client, NC_REQUEST, request->function, nc_deadline(client, timeout_ms));
     if (!call)

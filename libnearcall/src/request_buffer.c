@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "shared_copy.h"
 
 #define IN_ARENA_BYTES_MIN 4096
 
@@ -26,13 +27,13 @@ static bool enter_arena(nearcall_client *client, size_t bytes)
     struct nc_writer *writer = &client->request;
     struct nc_buffer *buffer = &writer->buffer;
     size_t total = buffer->end + bytes;
-    if (!nc_request_moves(client, total) || total > UINT32_MAX || nc_forked_inside(client))
+    if (!nc_request_moves(client, total) || total > UINT32_MAX)
         return false;
     uint8_t *body = nc_memory_open_body(&client->connection.memory, (uint32_t)total);
-    if (!body)
+    if (nc_forked_inside(client) || !body)
         return false;
-    if (buffer->end)
-        memcpy(body, buffer->data, buffer->end);
+    if (buffer->end && !nc_shared_copy(client, body, buffer->data, buffer->end))
+        return false;
     size_t end = buffer->end;
     writer->private_buffer = *buffer;
     writer->private_buffer.end = 0;
@@ -80,7 +81,7 @@ static void repoint(nearcall_client *client, const uint8_t *from, const uint8_t 
 }
 
 /* Makes the request the handle's own: the arena is about to go, or too small. 0, or
- * NEARCALL_E_RESOURCE_EXHAUSTED; then the request is lost. */
+ * a negative number; then the request is lost. */
 int nc_request_own(nearcall_client *client)
 {
     struct nc_writer *writer = &client->request;
@@ -88,7 +89,9 @@ int nc_request_own(nearcall_client *client)
     const uint8_t *body = writer->buffer.data;
     if (!writer->in_arena)
         return NEARCALL_OK;
-    int r = nc_buffer_append(own, body, writer->buffer.end);
+    int r = nc_shared_append(client, own, body, writer->buffer.end);
+    if (r < 0 && nc_forked_inside(client))
+        return r; /* the request has been given up already */
     if (r < 0 && !writer->failure) {
         writer->failure = r;
         writer->what = "no memory for the request";
@@ -115,7 +118,10 @@ int nc_request_reserve(nearcall_client *client, size_t bytes)
 {
     struct nc_writer *writer = &client->request;
     if (writer->in_arena) {
-        if (grow_in_arena(client, bytes))
+        bool has_grown = grow_in_arena(client, bytes);
+        if (nc_forked_inside(client)) /* in what the kernel was asked for */
+            return writer->failure;
+        if (has_grown)
             return NEARCALL_OK;
         int r = nc_request_own(client);
         if (r < 0)

@@ -141,8 +141,8 @@ void nc_sync_abandon(nearcall_client *client)
         return;
     sync->abandoned_token = sync->token;
     sync->abandoned_outcome = outcome_when_abandoned(client, sync->call);
+    if (sync->sends_request)
+        nc_writer_give_back(client);
     nc_call_give_up(client, sync->call);
     sync->call = NULL;
-    if (sync->sends_request)
-        nc_writer_drop(client);
 }

@@ -29,12 +29,12 @@ ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (uint8_t)count};
     struct nc_call *with_files = NULL;
     union nc_control control;
-    if (nc_forked_inside(client))
-        return -1; /* the connection is the parent's */
     if (!nc_connection_is_ours(client))
         return -1;
     if (client->connection.has_files)
         with_files = nc_files_in_message(client, &message, &control);
+    if (nc_forked_inside(client)) /* asked last: a handler may fork at any system call */
+        return -1; /* the connection is the parent's */
     ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
         client->connection.written += (uint64_t)sent;

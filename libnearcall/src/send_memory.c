@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "client.h"
+#include "shared_copy.h"
 
 /* A server that sleeps is woken by the frame itself, on the socket. From here on
  * copying the body twice through the kernel costs more than the WAKE that lets the
@@ -49,12 +50,15 @@ static bool look_at_socket(nearcall_client *client)
     return nc_connection_usable(client) && nc_memory_is_used(&connection->memory);
 }
 
-static void fill(nearcall_client *client, struct nc_call *call, uint8_t *header, uint8_t *body,
+/* False in a child. */
+static bool fill(nearcall_client *client, struct nc_call *call, uint8_t *header, uint8_t *body,
                  size_t extension_bytes)
 {
     nc_encode_head(client, call, header, body);
-    if (call->payload_bytes && body + extension_bytes != call->payload)
-        memmove(body + extension_bytes, call->payload, call->payload_bytes);
+    if (call->payload_bytes == 0 || body + extension_bytes == call->payload)
+        return true;
+    (void)nc_shared_copy(client, body + extension_bytes, call->payload, call->payload_bytes);
+    return call->payload_bytes < NC_SHIELDED_BYTES_MIN || !nc_forked_inside(client);
 }
 
 /* One that was never awake may not look at its ring yet. */
@@ -71,15 +75,14 @@ bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
         return false;
     if (!look_at_socket(client))
         return !nc_connection_usable(client); /* pending, for another connection */
-    if (nc_forked_inside(client))
-        return true; /* the child's copy of the call has ended */
     /* Only now: what came over the socket may have told the function's number. */
     size_t extension_bytes = nc_extension_bytes(client, call);
     size_t bytes = extension_bytes + call->payload_bytes;
     bool in_place = extension_bytes == 0 && nc_arena_is_open_at(&memory->arena, call->payload);
     if (!nc_memory_begin(memory, bytes, in_place ? call->payload : NULL, &header, &body))
         return false;
-    fill(client, call, header, body, extension_bytes);
+    if (nc_forked_inside(client) || !fill(client, call, header, body, extension_bytes))
+        return true; /* the child's copy of the call has ended */
     call->by_memory = true;
     nc_mark_as_sent(client, call);
     publish(client);
@@ -92,10 +95,10 @@ bool nc_cancel_by_memory(nearcall_client *client, const struct nc_call *call)
     struct nc_memory *memory = &client->connection.memory;
     struct nc_frame frame = {.type = NC_CANCEL, .call_id = call->id};
     uint8_t *header, *body;
-    if (nc_forked_inside(client))
-        return true; /* the call is the parent's */
     if (nc_memory_peer_sleeps(memory) || !nc_memory_begin(memory, 0, NULL, &header, &body))
         return false;
+    if (nc_forked_inside(client))
+        return true; /* the call is the parent's */
     nc_frame_encode(header, &frame);
     publish(client);
     return true;

@@ -45,6 +45,7 @@ struct nc_memory {
     uint32_t put; /* frames put so far, modulo 2^32 */
     uint32_t free; /* of those, the ones that are known to be taken */
     uint8_t *begun; /* the slot that is being filled */
+    uint32_t begun_place; /* of its body in the region; 0: in the slot */
     const nc_word32 *requests_taken;
     struct nc_arena arena;
 
@@ -102,7 +103,8 @@ uint8_t *nc_memory_open_body(struct nc_memory *memory, uint32_t bytes);
 
 /* Where header and body of the next frame go; false: there is no room. What is begun
  * is to be published. held: the body lies in the arena already, as
- * nc_memory_open_body() gave it. */
+ * nc_memory_open_body() gave it. Nothing is written to the region yet, as the kernel may be
+ * asked for pages: whoever fills it asks for a fork after this. */
 bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t *held,
                      uint8_t **ret_header, uint8_t **ret_body);
 

@@ -125,13 +125,13 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
 
 static int wait_for_socket(nearcall_client *client, int64_t until_ns)
 {
-    if (!nc_connection_is_ours(client))
-        return NEARCALL_OK;
     if (until_ns > client->now_ns) {
         if (has_come(client))
             return interrupted(client);
         until_ns = until_asked(client, until_ns);
     }
+    if (!nc_connection_is_ours(client))
+        return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
 }

@@ -1,6 +1,6 @@
 /* A request whose call was interrupted before anything was sent belongs to that call until
- * it ends: nothing can be put to it nor can it be sent again, and what the call then sends
- * is what was put before. */
+ * it ends: nothing can be put to it, and what the call then sends is what was put before.
+ * To send it again is another call, to which that one gives way. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -59,14 +59,6 @@ static void more_is_put(nearcall_client *client)
     free(more);
 }
 
-static void it_is_sent_again(nearcall_client *client)
-{
-    nearcall_reply reply;
-    nearcall_call_id call;
-    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_E_MISUSE);
-    CHECK_CALL(client, nearcall_request_call(client, 20000, &reply), NEARCALL_E_MISUSE);
-}
-
 static void nothing(nearcall_client *client)
 {
     (void)client;
@@ -89,6 +81,13 @@ static nearcall_client *begin(const struct script *script, nearcall_function **r
     return client;
 }
 
+static void check_reply(const nearcall_reply *reply)
+{
+    CHECK_INT(reply->bytes, BYTES);
+    for (size_t i = 0; i < BYTES; i++)
+        CHECK_INT(reply->data[i], 'A');
+}
+
 static void resumed_after(void (*misuse)(nearcall_client *))
 {
     struct script script;
@@ -106,10 +105,48 @@ static void resumed_after(void (*misuse)(nearcall_client *))
         r = nearcall_resume(client, interrupted, &reply);
     while (r == NEARCALL_E_INTERRUPTED);
     CHECK_CALL(client, r, NEARCALL_OK);
-    CHECK_INT(reply.bytes, BYTES);
-    for (size_t i = 0; i < BYTES; i++)
-        CHECK_INT(reply.data[i], 'A');
+    check_reply(&reply);
     CHECK_CALL(client, nearcall_request_call(client, 20000, &reply), NEARCALL_E_MISUSE);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static int call_again(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    return nearcall_request_call(client, 20000, ret_reply);
+}
+
+static int send_again(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    nearcall_call_id call;
+    int r;
+    do
+        r = nearcall_request_send(client, 20000, &call);
+    while (r == NEARCALL_E_INTERRUPTED);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK(nearcall_interrupted(client) == 0);
+    do
+        r = nearcall_wait(client, call, ret_reply);
+    while (r == NEARCALL_E_INTERRUPTED);
+    return r;
+}
+
+static void sent_again(int (*again)(nearcall_client *, nearcall_reply *))
+{
+    struct script script;
+    nearcall_function *function;
+    nearcall_reply reply;
+    atomic_store(&returned, 0);
+    script_start(&script, play, NULL);
+    nearcall_client *client = begin(&script, &function);
+    uint64_t interrupted = nearcall_interrupted(client);
+    script_signal(&script);
+    int r = again(client, &reply);
+    while (r == NEARCALL_E_INTERRUPTED) /* a signal that came late */
+        r = nearcall_resume(client, nearcall_interrupted(client), &reply);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    check_reply(&reply);
+    CHECK_CALL(client, nearcall_resume(client, interrupted, &reply), NEARCALL_E_CANCELLED);
     nearcall_close(client);
     script_end(&script);
 }
@@ -158,7 +195,8 @@ int main(void)
     CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     resumed_after(nothing);
     resumed_after(more_is_put);
-    resumed_after(it_is_sent_again);
+    sent_again(call_again);
+    sent_again(send_again);
     given_up_by_a_send();
     return 0;
 }
