@@ -11,7 +11,7 @@ import operator
 import sys
 from typing import Any
 
-_BYTE_FORMATS = {"B", "b", "c"}
+_BYTE_FORMATS = {"B", "c"}
 _KINDS = (
     "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
     "convert it to one of them"
@@ -45,10 +45,13 @@ def number(value: Any) -> float:
     """What has __float__ or __index__ as a float, unless that loses digits."""
     if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
         raise TypeError("no number")
-    if _is_numpy(value) and (value.ndim != 0 or value.dtype.kind not in "biuf"):
-        raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
-    real = float(value)
-    if not _is_exact(value, real):
+    if _is_numpy(value):
+        _require_unmasked(value)
+        if value.ndim != 0 or value.dtype.kind not in "biuf":
+            raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
+    whole = _whole(value)
+    real = float(value if whole is None else whole)
+    if not (_is_exact(value, real) if whole is None else whole == real):
         raise Refusal("it has digits that a float64 has not; use float(value) if they do not matter")
     return real
 
@@ -64,6 +67,8 @@ def buffer(value: Any) -> memoryview:
     """The bytes of what is one-dimensional bytes; other memory is not sent as it lies there."""
     if _is_numpy(value) and value.ndim == 0:
         raise Refusal("a single value of numpy is no bytes; use value.tobytes() if its memory is meant")
+    if _is_numpy(value):
+        _require_unmasked(value)
     return _checked(memoryview(value))
 
 
@@ -90,9 +95,23 @@ def _is_numpy(value: object) -> bool:
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
 
 
+def _require_unmasked(value: Any) -> None:
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(value, masked) and value.mask.any():
+        raise Refusal("it is masked, so that it has no value; use value.filled(...)")
+
+
+def _whole(value: Any) -> int | None:
+    """Exactly; numpy would compare with a float in floats."""
+    if _is_numpy(value):
+        return int(value) if value.dtype.kind in "iu" else None
+    return operator.index(value) if hasattr(type(value), "__index__") else None
+
+
 def _plain_numpy(value: Any) -> object:
+    _require_unmasked(value)
     if value.ndim != 0:
-        return _checked(memoryview(value))
+        raise Refusal("arrays are no values; send value.tolist(), or value.tobytes() if its memory is meant")
     kind = value.dtype.kind
     if kind in "bUS":
         return value.item()
@@ -122,4 +141,4 @@ def _is_exact(value: Any, real: float) -> bool:
     fractions = sys.modules.get("fractions")
     if fractions is not None and isinstance(value, fractions.Fraction):
         return bool(value == real)
-    return not (_is_numpy(value) or isinstance(value, int)) or bool(value == real)
+    return not _is_numpy(value) or bool(value == real)
