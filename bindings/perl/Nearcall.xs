@@ -144,13 +144,15 @@ SV *
 with(ncp_view *self, ...)
   PREINIT:
     HV *stash;
+    SV *timeout;
     int64_t timeout_ms;
   CODE:
     stash = SvSTASH(SvRV(ST(0)));
     keep_self(aTHX_ ST(0));
+    timeout = items > 2 ? sv_2mortal(ncp_copy_of(aTHX_ ST(2))) : NULL;
     if (items != 3 || strNE(SvPV_nolen(ST(1)), "timeout"))
         croak("Nearcall: with takes timeout => SECONDS, and nothing else");
-    timeout_ms = ncp_timeout_ms(aTHX_ ST(2));
+    timeout_ms = ncp_timeout_ms(aTHX_ timeout);
     RETVAL = ncp_view_new(aTHX_ stash, self->handle, timeout_ms);
   OUTPUT:
     RETVAL
@@ -395,9 +397,13 @@ _refuse(ncp_handoff *self, int reason, const char *text)
     RETVAL
 
 void
-drain(ncp_handoff *self, const char *text = "")
+drain(ncp_handoff *self, SV *text = NULL)
+  PREINIT:
+    const char *said;
   CODE:
-    ncp_handoff_check(aTHX_ self, nearcall_handoff_drain(ncp_handoff_handle(aTHX_ self), text));
+    keep_self(aTHX_ ST(0));
+    said = text ? SvPV_nolen(text) : "";
+    ncp_handoff_check(aTHX_ self, nearcall_handoff_drain(ncp_handoff_handle(aTHX_ self), said));
 
 IV
 fileno(ncp_handoff *self)

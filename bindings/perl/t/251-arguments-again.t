@@ -12,6 +12,7 @@ use lib "$FindBin::Bin/lib";
 use Hostile;
 use Nearcall;
 use TestServer;
+use TestTools qw(signal_when_asleep);
 
 my $server = TestServer->start( arguments => ['-generation=1'] );
 
@@ -62,6 +63,18 @@ subtest 'what perl keeps is sent as it was' => sub {
     'carol' =~ /(.*)/ or die;
     is $nc->transfer( 'bob', $1 ), 'carol to bob';
     is_deeply history(), ['carol to bob'];
+};
+
+subtest 'arguments that a handler of signals drops' => sub {
+    my $nc = outdated( timeout => 30 );
+    my @names = ( 'bob', 'alice' );
+    $server->signal('STOP');
+    local $SIG{USR1} = sub { @names = (); Hostile::litter(); $server->signal('CONT') };
+    my $signals = signal_when_asleep('USR1');
+    is eval { $nc->transfer(@names) } // $@, 'alice to bob', 'are encoded again as they were';
+    waitpid $signals, 0;
+    is_deeply \@names, [], 'and were dropped before';
+    is_deeply history(), ['alice to bob'], 'nothing else ran';
 };
 
 my $asked = 0;

@@ -10,6 +10,7 @@ use lib "$FindBin::Bin/lib";
 use IO::Select;
 use POSIX ();
 use Socket qw(SOCK_STREAM AF_UNIX);
+use Hostile qw(tied_value litter);
 use TestGiver;
 use TestTools qw(descriptors error_of in_child rss_kib signal_when_asleep wait_until);
 use Time::HiRes ();
@@ -156,6 +157,15 @@ subtest 'refusing, draining, handing back' => sub {
     IO::Select->new( $listener->fileno )->can_read($PATIENCE);
     $listener->drain('a new one comes');
     is( error_of { $listener->accept }->name, 'UNAVAILABLE', 'nothing is taken any more' );
+};
+
+subtest 'a text whose code drops the listener' => sub {
+    is( in_child {
+        my $listener = Nearcall::Handoff->new( address() );
+        tied_value( my $text, sub { undef $listener; litter(); 'a new one comes' } );
+        $listener->drain($text);
+        return defined $listener ? 'is there' : 'dropped';
+    }, 'dropped', 'is drained before' );
 };
 
 subtest 'handing back what is closed' => sub {

@@ -244,6 +244,26 @@ subtest 'names and timeouts with code' => sub {
     is( outcome { tied_value( my $data, sub { undef $go; litter(); 'x' } ); $go->call_raw( echo => $data ) }, 'x', 'its argument' );
     is( outcome { tied_value( my $timeout, sub { undef $go; litter(); 5 } ); $go->with( timeout => $timeout )->one }, 1, 'with' );
     is( outcome { tied_value( my $word, sub { undef $go; litter(); 'timeout' } ); $go->with( $word => 5 )->one }, 1, 'its option' );
+    is( outcome {
+        our @list = (5);
+        tied_value( my $word, sub { @list = (); litter(); 'timeout' } );
+        return $go->with( $word => $list[0] )->one;
+    }, 1, 'which drops the other' );
+    is( outcome {
+        our @list = ('abc');
+        tied_value( my $name, sub { @list = (); litter(); 'upper' } );
+        return $go->call( $name => $list[0] );
+    }, 'ABC', 'a name that drops the argument' );
+    is( outcome {
+        our @list = ('abc');
+        tied_value( my $name, sub { @list = (); litter(); 'echo' } );
+        return $go->call_raw( $name => $list[0] );
+    }, 'abc', 'of call_raw' );
+    is( outcome {
+        our @list = ('abc');
+        tied_value( my $name, sub { @list = (); litter(); 'upper' } );
+        return $go->begin( $name => $list[0] )->wait;
+    }, 'ABC', 'of begin' );
 };
 
 subtest 'temporaries whose end runs code' => sub {
