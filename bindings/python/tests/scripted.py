@@ -9,12 +9,12 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 HELLO_BYTES = 64
 HEADER = struct.Struct("<IBBBBQIIII")
 REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE = 1, 2, 3, 4, 8, 9, 10
-INVALID_ARGUMENT, ABORTED = 3, 10
+INVALID_ARGUMENT, ABORTED, UNIMPLEMENTED = 3, 10, 12
 NOT_EXECUTED = 1 << 8
 MSGPACK = 1
 
@@ -67,7 +67,7 @@ class ScriptedServer:
         self._thread.join()
         self._listener.close()
 
-    def __enter__(self) -> ScriptedServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -100,11 +100,14 @@ class ScriptedServer:
         length, kind, _, codec, _, call, _, _, _, extensions = HEADER.unpack(read(connection, HEADER.size))
         payload = read(connection, length)[extensions:]
         if kind == RESOLVE:
-            send(connection, REPLY, call, MSGPACK, self.description, function_id=1)
+            self._answer_resolve(connection, call, payload)
         elif kind == REQUEST:
             self._answer_request(connection, call, codec, payload)
         elif kind == PING:
             send(connection, PONG, 0, 0, payload)
+
+    def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
+        send(connection, REPLY, call, MSGPACK, self.description, function_id=1)
 
     def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
         self.requests.append(payload)
@@ -112,6 +115,21 @@ class ScriptedServer:
             send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=INVALID_ARGUMENT | NOT_EXECUTED)
         else:
             send(connection, REPLY, call, codec, self.reply, function_id=1)
+
+
+class OldServer(ScriptedServer):
+    """One that is too old to compare descriptions."""
+
+    def __init__(self, path: Path, description: dict[str, Any], reply: bytes) -> None:
+        self.questions = 0
+        super().__init__(path, description, reply)
+
+    def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
+        if name != b"nearcall.changes":
+            super()._answer_resolve(connection, call, name)
+            return
+        self.questions += 1
+        send(connection, ERROR, call, MSGPACK, pack(["no such function", []]), status=UNIMPLEMENTED | NOT_EXECUTED)
 
 
 class LeavingServer(ScriptedServer):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 import nearcall
-from scripted import LeavingServer, function
+from nearcall.generated import AsyncGenerated, Generated
+from scripted import LeavingServer, OldServer, function, pack
 from support import Generations, Server, begun_again
 
 CALLS_FOR_MEMORY = 64
@@ -289,6 +291,41 @@ def test_async_one_attempt_later(generations: Generations) -> None:
             assert await client.tag("x") == "text x"
 
     asyncio.run(main())
+
+
+def called(client: nearcall.Client | nearcall.AsyncClient, text: str) -> Callable[[], Any]:
+    """A call of generated code, which was generated from that description."""
+    if isinstance(client, nearcall.Client):
+        generated = Generated(client, {"transfer": text}, "error")
+        return lambda: generated.call("transfer", "bob", "alice", timeout=10)
+    generated_async = AsyncGenerated(client, {"transfer": text}, "error")
+    return lambda: asyncio.run(generated_async.call("transfer", "bob", "alice", timeout=10))
+
+
+@pytest.mark.parametrize("kind", [nearcall.Client, nearcall.AsyncClient])
+def test_server_too_old_to_compare_vouches_for_no_other(generations: Generations, kind: type) -> None:
+    generations.replace(2)
+    with nearcall.Client(generations.address) as client:
+        text = json.dumps(client.function("transfer").description)
+    first = generations.replace(1)
+    go = kind(generations.address)
+    call = called(go, text)
+    with pytest.raises(nearcall.FailedPrecondition):
+        call()
+    first.stop()
+    params = [{"name": name, "type": "string"} for name in ("src", "dst")]
+    old = {"name": "transfer", "params": params, "results": ["string"]}
+    with OldServer(Path(generations.address.removeprefix("unix:")), old, pack("old")) as server:
+        assert call() == "old"
+        questions = server.questions
+        assert call() == "old"
+        assert server.questions == questions > 0
+    Path(generations.address.removeprefix("unix:")).unlink()
+    generations.replace(1)
+    with pytest.raises(nearcall.FailedPrecondition):
+        call()
+    go.close()
+    assert generations.history() == []
 
 
 def test_async_function_lost(generations: Generations) -> None:
