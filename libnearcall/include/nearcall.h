@@ -224,7 +224,7 @@ enum {
     NEARCALL_SPIN_DEDICATED = 64,
     /* As if nearcall_block_signals(client, 1) were called at once. */
     NEARCALL_BLOCK_SIGNALS = 128,
-    /* nearcall_wake() ends waits. It takes a descriptor, and a system call more for each
+    /* nearcall_wake() ends waits. It takes two descriptors, and a system call more for each
      * wait that sleeps. */
     NEARCALL_WAKEABLE = 256
 };
@@ -533,7 +533,7 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
  * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
  * nothing waits the next wait ends. For handles with NEARCALL_WAKEABLE, and those that
  * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others, and where the program has closed
- * the descriptor this goes through, until the handle's next use makes another. Unlike all other functions it may
+ * what this goes through, until the handle's next use makes another. Unlike all other functions it may
  * be called from any thread and from signals' handlers, until the handle is closed. */
 NEARCALL_API int nearcall_wake(nearcall_client *client);
 

@@ -35,8 +35,8 @@ void nc_after_fork(nearcall_client *client)
     nc_request_after_fork(client);
     nc_embed_after_fork(client);
     seed_random(client);
+    nc_connection_orphan(client, trust_memory); /* first: there is room for what follows then */
     nc_watch_after_fork(client);
-    nc_connection_orphan(client, trust_memory);
     client->waiting = NULL;
     if (trust_memory) {
         nc_calls_after_fork(client);

@@ -20,6 +20,7 @@
 #include "nearcall.h"
 #include "transport.h"
 #include "transport_sharedmemory.h"
+#include "watch.h"
 #include "wire.h"
 
 /* The most calls a handle can have; ids are counted by it. A power of two. */
@@ -203,20 +204,6 @@ struct nc_connection {
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
 
-/* ---- What others wait for, and how they end a wait here ---- */
-
-struct nc_watch {
-    int epoll_fd; /* what event loops watch, or -1: nobody has asked for it */
-    int socket_fd; /* the connection's, as it is in there, or -1 */
-    uint32_t events;
-    uint64_t token; /* by which the set is known */
-    atomic_int wake_fd; /* an eventfd, or -1; other threads read it */
-    dev_t wake_device; /* with wake_inode: of all that have no inode of their own */
-    ino_t wake_inode;
-    int wake_number; /* by which the event is known; -1: it is not */
-    atomic_int is_woken; /* nobody may have taken it yet; see nc_is_woken() */
-};
-
 /* ---- The call that is being waited for from its beginning ---- */
 
 struct nc_sync {
@@ -362,6 +349,7 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 void nc_connection_close(nearcall_client *client);
 bool nc_connection_identify(nearcall_client *client);
+bool nc_connection_has_its_socket(const struct nc_connection *connection);
 /* Whether the descriptor is still the connection's: the program may have closed all it did
  * not know, and opened others. Asked before each system call that reads, writes or waits
  * there, and looked for when the program, or time, has been elsewhere since the last look. */
@@ -532,16 +520,6 @@ void nc_choose_waiting(nearcall_client *client);
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
 
 /* watch.c */
-void nc_watch_init(struct nc_watch *watch);
-void nc_watch_open(nearcall_client *client);
-void nc_watch_update(nearcall_client *client);
-void nc_watch_forget(nearcall_client *client);
-void nc_watch_after_fork(nearcall_client *client);
-void nc_watch_free(nearcall_client *client);
-int nc_wake_open(nearcall_client *client);
-bool nc_wake_identify(nearcall_client *client);
-bool nc_wake_take(nearcall_client *client);
-bool nc_wake_confirm(nearcall_client *client);
 static inline bool nc_is_woken(nearcall_client *client)
 {
     return atomic_load_explicit(&client->watch.is_woken, memory_order_relaxed) &&

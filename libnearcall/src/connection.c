@@ -41,7 +41,7 @@ static void reset(struct nc_connection *connection)
 }
 
 /* Whether the number still means the socket that it did. */
-static bool has_its_socket(const struct nc_connection *connection)
+bool nc_connection_has_its_socket(const struct nc_connection *connection)
 {
     return nc_descriptor_is(connection->fd, connection->device, connection->inode);
 }
@@ -51,7 +51,7 @@ static void close_socket(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     nc_watch_forget(client);
-    if (has_its_socket(connection)) {
+    if (nc_connection_has_its_socket(connection)) {
         if (client->address.kind != NC_ADDRESS_TCP)
             nc_rights_drain(connection->fd);
         close(connection->fd);
@@ -94,7 +94,7 @@ bool nc_connection_identify(nearcall_client *client)
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     connection->identified_ns = client->now_ns;
     (void)nc_wake_identify(client);
-    bool is_ours = connection->fd < 0 || has_its_socket(connection);
+    bool is_ours = connection->fd < 0 || nc_connection_has_its_socket(connection);
     if (nc_forked_inside(client))
         return false; /* it was the parent's, and is gone here */
     if (is_ours)
@@ -114,7 +114,7 @@ bool nc_connection_identify(nearcall_client *client)
 void nc_connection_orphan(nearcall_client *client, bool trust_memory)
 {
     struct nc_connection *connection = &client->connection;
-    if (has_its_socket(connection))
+    if (nc_connection_has_its_socket(connection))
         close(connection->fd);
     nc_memory_orphan(&connection->memory, trust_memory);
     if (trust_memory)

@@ -94,7 +94,7 @@ static int receive_until(nearcall_client *client, int64_t until_ns)
 static int poll_until(nearcall_client *client, int64_t until_ns)
 {
     struct pollfd watched[] = {{client->connection.fd, nc_connection_events(client), 0},
-                               {client->watch.wake_fd, POLLIN, 0}}; /* a negative one is ignored */
+                               {client->watch.wake.fd, POLLIN, 0}}; /* a negative one is ignored */
     int64_t remaining_ns =
         nc_earlier(until_ns, nc_connection_timer_ns(client)) - client->now_ns;
     if (remaining_ns < 0)
@@ -119,7 +119,7 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
 {
     const struct nc_connection *connection = &client->connection;
     return connection->state == NC_READY && !connection->non_blocking &&
-           client->watch.wake_fd < 0 && nc_output_bytes(connection) == 0 &&
+           client->watch.wake.fd < 0 && nc_output_bytes(connection) == 0 &&
            !(connection->timed_out && until_ns - client->now_ns <= EXACT_TIMER_NS);
 }
 
@@ -323,7 +323,7 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
 /* Sleeps without touching the connection. */
 int nc_pause(nearcall_client *client, int64_t until_ns)
 {
-    struct pollfd wake = {client->watch.wake_fd, POLLIN, 0};
+    struct pollfd wake = {client->watch.wake.fd, POLLIN, 0};
     if (has_come(client))
         return interrupted(client);
     int64_t remaining_ns = until_asked(client, until_ns) - client->now_ns;

@@ -1,6 +1,6 @@
 /* The descriptor that event loops watch, for the life of the handle: an epoll instance,
- * in which the library watches what it needs itself. And the one by which others wake
- * a handle that waits.
+ * in which the library watches what it needs itself. And the pair of sockets by which
+ * others wake a handle that waits: unlike an eventfd these have files of their own.
  *
  * A child shares both with its parent, and must not touch them: it puts its own in
  * their place. Whether a number is still what it was is asked of the kernel, since
@@ -9,10 +9,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,66 @@
 #define INFO_BYTES 512
 #define TOKEN_BITS 0xFFFFFFFFFFFFull /* 48 bits of one that has all 64 */
 #define TOKEN_MARK (0x4E43ull << 48)
+#define WAKES_AT_ONCE 64
+
+void nc_watch_init(struct nc_watch *watch)
+{
+    watch->wake.fd = watch->waker.fd = -1;
+    watch->epoll_fd = watch->socket_fd = -1;
+}
+
+/* ---- By what others wake ---- */
+
+/* Cheap, and may be asked by a signal's handler. */
+static bool is_own_end(const struct nc_wake_end *end)
+{
+    return nc_descriptor_is(end->fd, end->device, end->inode);
+}
+
+/* The number is told last: it is what other threads ask for. */
+static int keep_end(struct nc_wake_end *end, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return -1;
+    end->device = status.st_dev;
+    end->inode = status.st_ino;
+    end->fd = fd;
+    return 0;
+}
+
+static void close_end(struct nc_wake_end *end)
+{
+    if (is_own_end(end))
+        close(end->fd);
+    end->fd = -1;
+}
+
+static void close_ends(struct nc_watch *watch)
+{
+    close_end(&watch->waker);
+    close_end(&watch->wake);
+}
+
+static int open_ends(struct nc_watch *watch)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+        return -1;
+    if (keep_end(&watch->wake, pair[0]) == 0 && keep_end(&watch->waker, pair[1]) == 0)
+        return 0;
+    watch->wake.fd = watch->waker.fd = -1;
+    close(pair[0]);
+    close(pair[1]);
+    return -1;
+}
+
+int nc_wake_open(nearcall_client *client)
+{
+    return client->watch.wake.fd < 0 ? open_ends(&client->watch) : 0;
+}
+
+/* ---- What loops watch ---- */
 
 /* What the kernel tells of a descriptor of this process; false: nothing. */
 static bool read_info(int fd, char *text)
@@ -36,91 +95,33 @@ static bool read_info(int fd, char *text)
     return bytes > 0;
 }
 
-/* A set takes no descriptor twice, by its number and by what is behind it. */
-static bool holds_own_event(const struct nc_watch *watch)
+static int control_event(const struct nc_watch *watch, int epoll_fd, int operation)
 {
-    struct epoll_event event = {.events = 0};
-    if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event) != 0)
-        return errno == EEXIST || errno == ENOMEM || errno == ENOSPC; /* no memory tells nothing */
-    (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_DEL, watch->wake_fd, NULL);
-    return false;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->token};
+    return epoll_ctl(epoll_fd, operation, watch->wake.fd, &event);
 }
 
-/* Where the kernel's text cannot be read, without /proc or at the limit of descriptors,
- * the set itself is asked: one that is given up without need is one that loops miss. */
+/* No other set holds the handle's own end, and to change what is not in there changes
+ * nothing. Once the program has closed that end the kernel's text tells, by the token. */
 static bool is_own_set(const struct nc_watch *watch)
 {
     char text[INFO_BYTES], token[32];
     if (watch->epoll_fd < 0)
         return false;
+    if (is_own_end(&watch->wake) && control_event(watch, watch->epoll_fd, EPOLL_CTL_MOD) == 0)
+        return true;
     snprintf(token, sizeof(token), "data: %llx", (unsigned long long)watch->token);
-    return read_info(watch->epoll_fd, text) ? strstr(text, token) != NULL : holds_own_event(watch);
+    return read_info(watch->epoll_fd, text) && strstr(text, token) != NULL;
 }
 
-/* -1 where the kernel does not number them, as before Linux 5.2. */
-static int number_of_event(const char *text)
-{
-    static const char name[] = "eventfd-id:";
-    const char *found = strstr(text, name);
-    return found ? atoi(found + sizeof(name) - 1) : -1;
-}
-
-/* Cheap, and may be asked by a signal's handler: files and sockets are told from it, not
- * other events. */
-static bool may_be_own_event(const struct nc_watch *watch)
-{
-    return nc_descriptor_is(watch->wake_fd, watch->wake_device, watch->wake_inode);
-}
-
-static bool is_own_event(const struct nc_watch *watch)
-{
-    char text[INFO_BYTES];
-    if (!may_be_own_event(watch))
-        return false;
-    return !read_info(watch->wake_fd, text) ||
-           (strstr(text, "eventfd-count:") &&
-            (watch->wake_number < 0 || number_of_event(text) == watch->wake_number));
-}
-
-void nc_watch_init(struct nc_watch *watch)
-{
-    watch->wake_fd = -1;
-    watch->epoll_fd = watch->socket_fd = watch->wake_number = -1;
-}
-
-static int open_event(struct nc_watch *watch)
-{
-    char text[INFO_BYTES];
-    struct stat status;
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd >= 0 && fstat(fd, &status) == 0) {
-        watch->wake_device = status.st_dev;
-        watch->wake_inode = status.st_ino;
-        watch->wake_number = read_info(fd, text) ? number_of_event(text) : -1;
-    }
-    watch->wake_fd = fd;
-    return fd < 0 ? -1 : 0;
-}
-
-int nc_wake_open(nearcall_client *client)
-{
-    return client->watch.wake_fd < 0 ? open_event(&client->watch) : 0;
-}
-
-static int add_event(const struct nc_watch *watch, int epoll_fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->token};
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, watch->wake_fd, &event);
-}
-
-/* The waker's descriptor is always in the set. What is in there bears the token that tells
- * whose it is. */
+/* The waker's end is always in the set. What is in there bears the token that tells whose
+ * it is. */
 static int make_set(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
     watch->token = TOKEN_MARK | (nc_random(client) & TOKEN_BITS);
     int fd = epoll_create1(EPOLL_CLOEXEC);
-    if (fd >= 0 && add_event(watch, fd) != 0) {
+    if (fd >= 0 && control_event(watch, fd, EPOLL_CTL_ADD) != 0) {
         close(fd);
         return -1;
     }
@@ -136,6 +137,19 @@ void nc_watch_open(nearcall_client *client)
     watch->epoll_fd = make_set(client);
 }
 
+/* A set that this program has closed gives way to a new one, under another number. */
+void nc_watch_identify(nearcall_client *client)
+{
+    struct nc_watch *watch = &client->watch;
+    if (watch->epoll_fd < 0)
+        return;
+    (void)nc_wake_identify(client);
+    if (is_own_set(watch))
+        return;
+    watch->epoll_fd = watch->socket_fd = -1;
+    nc_watch_open(client);
+}
+
 /* ---- What is in it ---- */
 
 void nc_watch_forget(nearcall_client *client)
@@ -147,19 +161,22 @@ void nc_watch_forget(nearcall_client *client)
     watch->socket_fd = -1;
 }
 
-/* A set that this program has closed gives way to a new one, under another number. */
+/* Both numbers may be others' by now, which are not touched. */
 static void add_socket(nearcall_client *client, struct epoll_event *event)
 {
     struct nc_watch *watch = &client->watch;
-    if (!is_own_set(watch)) {
-        watch->epoll_fd = -1;
-        if (!is_own_event(watch))
-            watch->wake_fd = -1;
-        nc_watch_open(client);
-    }
-    if (watch->epoll_fd >= 0 &&
+    watch->socket_fd = -1;
+    nc_watch_identify(client);
+    event->data.u64 = watch->token;
+    if (watch->epoll_fd >= 0 && nc_connection_has_its_socket(&client->connection) &&
         epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, client->connection.fd, event) == 0)
         watch->socket_fd = client->connection.fd;
+}
+
+static bool change_socket(const struct nc_watch *watch, struct epoll_event *event)
+{
+    return watch->socket_fd >= 0 && is_own_set(watch) &&
+           epoll_ctl(watch->epoll_fd, EPOLL_CTL_MOD, watch->socket_fd, event) == 0;
 }
 
 void nc_watch_update(nearcall_client *client)
@@ -167,18 +184,18 @@ void nc_watch_update(nearcall_client *client)
     struct nc_watch *watch = &client->watch;
     uint32_t events = (uint32_t)nc_connection_events(client); /* poll(2)'s are epoll's */
     struct epoll_event event = {.events = events, .data.u64 = watch->token};
-    if (watch->epoll_fd < 0 || client->connection.fd < 0)
+    if (watch->epoll_fd < 0 || client->connection.fd < 0 ||
+        (watch->socket_fd >= 0 && events == watch->events))
         return;
-    if (watch->socket_fd < 0)
+    if (!change_socket(watch, &event))
         add_socket(client, &event);
-    else if (events != watch->events)
-        (void)epoll_ctl(watch->epoll_fd, EPOLL_CTL_MOD, watch->socket_fd, &event);
     watch->events = events;
 }
 
 /* ---- Forking, closing ---- */
 
-/* Puts the child's own set where the parent's was, if nothing else is there now. */
+/* Puts the child's own set where the parent's was, if nothing else is there now. Where none
+ * can be opened the number that is given back is the only one that is free. */
 static void replace_set(nearcall_client *client, bool was_own)
 {
     struct nc_watch *watch = &client->watch;
@@ -192,58 +209,68 @@ static void replace_set(nearcall_client *client, bool was_own)
         watch->epoll_fd = former;
     } else {
         close(former);
+        nc_watch_open(client);
     }
 }
 
 void nc_watch_after_fork(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
-    int former_wake = watch->wake_fd;
     watch->socket_fd = -1;
     atomic_store_explicit(&watch->is_woken, 0, memory_order_relaxed);
-    if (former_wake < 0)
-        return;
-    bool own_event = is_own_event(watch), own_set = is_own_set(watch);
-    watch->wake_fd = -1;
-    if (nc_wake_open(client) == 0 && watch->epoll_fd >= 0)
+    bool own_set = is_own_set(watch), was_wakeable = watch->wake.fd >= 0;
+    close_ends(watch);
+    if (watch->epoll_fd >= 0)
         replace_set(client, own_set);
-    if (own_event)
-        close(former_wake);
+    else if (was_wakeable)
+        (void)nc_wake_open(client);
 }
 
 void nc_watch_free(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
-    bool own_event = is_own_event(watch);
     if (is_own_set(watch))
         close(watch->epoll_fd);
-    if (own_event)
-        close(watch->wake_fd);
+    close_ends(watch);
     nc_watch_init(watch);
 }
 
 /* ---- Waking ---- */
 
-/* False: the number has become another's, or nobody's. A new event takes its place. */
+static bool has_its_ends(const nearcall_client *client)
+{
+    const struct nc_watch *watch = &client->watch;
+    if (watch->wake.fd < 0)
+        return watch->epoll_fd < 0 && !(client->options.flags & NEARCALL_WAKEABLE);
+    return is_own_end(&watch->wake) && is_own_end(&watch->waker);
+}
+
+/* False: a number has become another's, or nobody's. New ends take the place of both. */
 bool nc_wake_identify(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
-    if (watch->wake_fd < 0 || may_be_own_event(watch))
+    if (has_its_ends(client))
         return true;
-    if (open_event(watch) == 0 && is_own_set(watch))
-        (void)add_event(watch, watch->epoll_fd);
+    bool own_set = is_own_set(watch);
+    if (own_set && is_own_end(&watch->wake))
+        (void)control_event(watch, watch->epoll_fd, EPOLL_CTL_DEL);
+    close_ends(watch);
+    if (open_ends(watch) == 0 && own_set)
+        (void)control_event(watch, watch->epoll_fd, EPOLL_CTL_ADD);
     return false;
 }
 
 /* False: there was none to take. */
 bool nc_wake_take(nearcall_client *client)
 {
-    uint64_t count;
+    char wakes[WAKES_AT_ONCE];
+    ssize_t taken;
     if (!nc_wake_identify(client))
         return false;
     atomic_store_explicit(&client->watch.is_woken, 0, memory_order_relaxed);
-    while (read(client->watch.wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-        ;
+    do
+        taken = recv(client->watch.wake.fd, wakes, sizeof(wakes), MSG_DONTWAIT);
+    while (taken == sizeof(wakes) || (taken < 0 && errno == EINTR));
     return true;
 }
 
@@ -251,7 +278,7 @@ bool nc_wake_take(nearcall_client *client)
  * for then: who writes in between tells it anew. */
 bool nc_wake_confirm(nearcall_client *client)
 {
-    struct pollfd event = {client->watch.wake_fd, POLLIN, 0};
+    struct pollfd event = {client->watch.wake.fd, POLLIN, 0};
     atomic_exchange_explicit(&client->watch.is_woken, 0, memory_order_acquire);
     if (poll(&event, 1, 0) <= 0)
         return false;
@@ -262,15 +289,14 @@ bool nc_wake_confirm(nearcall_client *client)
 /* Only what a signal's handler may do. */
 NEARCALL_API int nearcall_wake(nearcall_client *client)
 {
-    static const uint64_t one = 1;
     int former = errno, r = NEARCALL_OK;
-    if (!client || client->watch.wake_fd < 0)
+    if (!client || client->watch.waker.fd < 0)
         return NEARCALL_E_MISUSE;
     if (nc_forked(&client->guard))
-        return NEARCALL_OK; /* nothing waits here, and the descriptor is the parent's */
+        return NEARCALL_OK; /* nothing waits here, and the descriptors are the parent's */
     /* What does not fit is there already. */
-    if (!may_be_own_event(&client->watch) ||
-        (write(client->watch.wake_fd, &one, sizeof(one)) < 0 && errno == EBADF))
+    if (!is_own_end(&client->watch.waker) || !is_own_end(&client->watch.wake) ||
+        (send(client->watch.waker.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN))
         r = NEARCALL_E_MISUSE;
     else /* last: who sees it finds what was written, or somebody has taken that */
         atomic_store_explicit(&client->watch.is_woken, 1, memory_order_release);

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -102,7 +105,7 @@ static void the_number_of_the_event(const struct server *server)
     snprintf(path, sizeof(path), "%s/log", test_directory());
     nearcall_client *client = test_open(server->address, NEARCALL_WAKEABLE | NEARCALL_NO_SHARED_MEMORY);
     CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
-    int watched = nearcall_fd(client), number = client->watch.wake_fd;
+    int watched = nearcall_fd(client), number = client->watch.wake.fd;
     int log = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     CHECK(log >= 0 && write(log, "what was logged", 15) == 15 && lseek(log, 0, SEEK_SET) == 0);
     CHECK(dup2(log, number) == number);
@@ -121,6 +124,123 @@ static void the_number_of_the_event(const struct server *server)
     close(log);
 }
 
+/* ---- Events, which have no file of their own ---- */
+
+#define NUMBERS 64 /* all below are closed, as closefrom(3) does */
+#define EVENTS 8 /* more than a handle has descriptors */
+
+static void close_all(void)
+{
+    for (int fd = 3; fd < NUMBERS; fd++)
+        close(fd);
+}
+
+/* Each is readable until somebody else reads it. */
+static int some_event(void)
+{
+    return eventfd(7, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static int some_timer(void)
+{
+    struct itimerspec once = {.it_value = {0, 1}};
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    CHECK(fd >= 0 && timerfd_settime(fd, 0, &once, NULL) == 0);
+    return fd;
+}
+
+static int some_set(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd = epoll_create1(EPOLL_CLOEXEC), inner = fcntl(some_event(), F_DUPFD_CLOEXEC, NUMBERS);
+    CHECK(fd >= 0 && inner >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, inner, &event) == 0);
+    return fd;
+}
+
+struct successors {
+    const struct server *server;
+    int (*make)(void);
+    int fds[EVENTS];
+};
+
+static void check_all_readable(const struct successors *successors)
+{
+    for (int i = 0; i < EVENTS; i++) {
+        struct pollfd event = {successors->fds[i], POLLIN, 0};
+        CHECK(poll(&event, 1, 10000) == 1 && event.revents == POLLIN);
+    }
+}
+
+static void take_the_numbers(struct successors *successors)
+{
+    for (int i = 0; i < EVENTS; i++)
+        CHECK((successors->fds[i] = successors->make()) >= 0);
+    check_all_readable(successors);
+}
+
+/* Calls are not ended by them, and nothing is read, written or closed. */
+static void check_calls(nearcall_client *client, nearcall_function *block,
+                        const struct successors *successors)
+{
+    nearcall_reply reply;
+    for (int i = 0; i < 3; i++) {
+        test_request_int(client, block, 20);
+        CHECK_CALL(client, nearcall_request_call(client, 20000, &reply), NEARCALL_OK);
+    }
+    check_all_readable(successors);
+    nearcall_close(client);
+    check_all_readable(successors);
+}
+
+static void in_a_program_that_closes_all(void *argument)
+{
+    struct successors *successors = argument;
+    nearcall_client *client = test_open(successors->server->address, NEARCALL_WAKEABLE | NEARCALL_NO_SHARED_MEMORY);
+    nearcall_function *block = test_find(client, "block");
+    close_all();
+    take_the_numbers(successors);
+    CHECK_INT(nearcall_wake(client), NEARCALL_E_MISUSE);
+    check_all_readable(successors);
+    check_calls(client, block, successors);
+}
+
+/* A child that closes all before it uses the handle, when its parent has nothing open any
+ * more: the kernel gives its events the numbers that those of the handle had. */
+static void in_a_daemon(void *argument)
+{
+    struct successors *successors = argument;
+    int ends[2], bell[2];
+    char byte;
+    nearcall_client *client = test_open(successors->server->address, NEARCALL_WAKEABLE | NEARCALL_NO_SHARED_MEMORY);
+    nearcall_function *block = test_find(client, "block");
+    CHECK(nearcall_fd(client) >= 0 && pipe(ends) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK((bell[i] = fcntl(ends[i], F_DUPFD_CLOEXEC, NUMBERS)) >= 0);
+    pid_t daemon = fork();
+    CHECK(daemon >= 0);
+    close_all();
+    close(bell[1]);
+    if (daemon > 0) {
+        close(bell[0]);
+        test_join(daemon);
+        return;
+    }
+    CHECK(read(bell[0], &byte, 1) == 0);
+    take_the_numbers(successors);
+    check_calls(client, block, successors);
+    _exit(0);
+}
+
+static void events_under_its_numbers(const struct server *server)
+{
+    int (*const kinds[])(void) = {some_event, some_timer, some_set};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct successors successors = {.server = server, .make = kinds[i]};
+        test_join(test_fork(in_a_program_that_closes_all, &successors));
+        test_join(test_fork(in_a_daemon, &successors));
+    }
+}
+
 int main(void)
 {
     struct server server;
@@ -137,6 +257,7 @@ int main(void)
     a_call_is_cancelled(&server, 0, 40);
     without_a_successor(&server);
     the_number_of_the_event(&server);
+    events_under_its_numbers(&server);
     server_stop(&server);
     return 0;
 }

@@ -12,15 +12,15 @@
 static nearcall_client *client;
 static bool turns_before, turns_after; /* the loop, what the waker writes */
 
-ssize_t __real_write(int fd, const void *data, size_t bytes);
-ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 
-ssize_t __wrap_write(int fd, const void *data, size_t bytes)
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
 {
-    bool is_wake = client && fd == client->watch.wake_fd;
+    bool is_wake = client && fd == client->watch.waker.fd;
     if (is_wake && turns_before)
         CHECK_CALL(client, nearcall_process(client), 0);
-    ssize_t written = __real_write(fd, data, bytes);
+    ssize_t written = __real_send(fd, data, bytes, flags);
     if (is_wake && turns_after)
         CHECK_CALL(client, nearcall_process(client), 0);
     return written;

@@ -1,6 +1,7 @@
 /* nearcall_fd() is one descriptor for the life of the handle: a loop that added it once to
  * an epoll instance of its own misses nothing, whatever becomes of server and connection,
  * in a parent and in its children, and does not turn without a reason. */
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -118,16 +119,6 @@ static void at_the_limit_of_descriptors(const struct server *server)
     CHECK_INT(test_open_descriptors(), descriptors);
 }
 
-/* As before Linux 5.2. */
-static void where_events_have_no_number(const struct server *server)
-{
-    int descriptors = test_open_descriptors();
-    nearcall_client *client = test_open(server->address, NEARCALL_WAKEABLE);
-    client->watch.wake_number = -1;
-    nearcall_close(client);
-    CHECK_INT(test_open_descriptors(), descriptors);
-}
-
 /* ---- Turns ---- */
 
 static void a_finished_call_is_told_once(const struct server *server)
@@ -172,6 +163,7 @@ struct family {
     nearcall_client *client;
     nearcall_function *block;
     int fd;
+    int to_parent[2], to_child[2];
 };
 
 static void in_the_child(void *argument)
@@ -206,6 +198,58 @@ static void in_a_child_that_closed_it(void *argument)
     CHECK(write(pair[1], "x", 1) == 1 && read(family->fd, &reply, 1) == 1);
 }
 
+/* It may open nothing while it makes the handle its own. What comes for it then is not the
+ * parent's event. */
+static void in_a_child_at_its_limit(void *argument)
+{
+    const struct family *family = argument;
+    struct rlimit limit, low;
+    nearcall_reply reply;
+    char byte;
+    int fd, first_free = dup(0);
+    close(first_free);
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    low = limit;
+    low.rlim_cur = (rlim_t)first_free;
+    CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    CHECK((fd = nearcall_fd(family->client)) >= 0);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int loop = epoll_with(fd);
+    CHECK_CALL(family->client,
+               finish(family->client, loop, begin(family->client, family->block, 1), &reply),
+               NEARCALL_OK);
+    (void)begin(family->client, family->block, 1);
+    struct pollfd watched = {fd, POLLIN, 0};
+    CHECK_INT(poll(&watched, 1, 20000), 1);
+    CHECK(write(family->to_parent[1], "x", 1) == 1);
+    CHECK(read(family->to_child[0], &byte, 1) == 1);
+    nearcall_close(family->client);
+}
+
+static void at_the_limit_in_a_child(const struct server *server, bool connected)
+{
+    struct family family = {.client = test_open(server->address, NEARCALL_NONBLOCKING | NEARCALL_NO_SHARED_MEMORY)};
+    char byte;
+    family.fd = nearcall_fd(family.client);
+    int loop = epoll_with(family.fd);
+    family.block = find(family.client, loop, "block");
+    if (!connected)
+        nearcall_disconnect(family.client);
+    CHECK(pipe(family.to_parent) == 0 && pipe(family.to_child) == 0);
+    pid_t child = test_fork(in_a_child_at_its_limit, &family);
+    close(family.to_parent[1]);
+    CHECK(read(family.to_parent[0], &byte, 1) == 1);
+    struct pollfd watched = {family.fd, POLLIN, 0};
+    CHECK_INT(poll(&watched, 1, 0), 0);
+    CHECK(write(family.to_child[1], "x", 1) == 1);
+    test_join(child);
+    nearcall_close(family.client);
+    close(loop);
+    close(family.to_parent[0]);
+    close(family.to_child[0]);
+    close(family.to_child[1]);
+}
+
 static void children_have_their_own(const struct server *server)
 {
     struct family family = {.client = test_open(server->address, NEARCALL_NONBLOCKING)};
@@ -230,10 +274,11 @@ int main(void)
     a_server_comes_and_goes();
     server_start(&server);
     at_the_limit_of_descriptors(&server);
-    where_events_have_no_number(&server);
     a_finished_call_is_told_once(&server);
     what_a_wait_read_is_told(&server);
     children_have_their_own(&server);
+    at_the_limit_in_a_child(&server, true);
+    at_the_limit_in_a_child(&server, false);
     server_stop(&server);
     return 0;
 }

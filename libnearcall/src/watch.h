@@ -1,0 +1,41 @@
+/* What others wait for, and how they end a wait here. */
+#ifndef NC_WATCH_H
+#define NC_WATCH_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "nearcall.h"
+
+/* One of the two ends of a socket pair, which have files of their own. */
+struct nc_wake_end {
+    atomic_int fd; /* or -1; other threads read it */
+    dev_t device;
+    ino_t inode;
+};
+
+struct nc_watch {
+    int epoll_fd; /* what event loops watch, or -1: nobody has asked for it */
+    int socket_fd; /* the connection's, as it is in there, or -1 */
+    uint32_t events;
+    uint64_t token; /* by which the set is known */
+    struct nc_wake_end wake; /* readable when the handle was woken */
+    struct nc_wake_end waker; /* what nearcall_wake() writes to */
+    atomic_int is_woken; /* nobody may have taken it yet; see nc_is_woken() */
+};
+
+void nc_watch_init(struct nc_watch *watch);
+void nc_watch_open(nearcall_client *client);
+void nc_watch_identify(nearcall_client *client);
+void nc_watch_update(nearcall_client *client);
+void nc_watch_forget(nearcall_client *client);
+void nc_watch_after_fork(nearcall_client *client);
+void nc_watch_free(nearcall_client *client);
+int nc_wake_open(nearcall_client *client);
+bool nc_wake_identify(nearcall_client *client);
+bool nc_wake_take(nearcall_client *client);
+bool nc_wake_confirm(nearcall_client *client);
+
+#endif
