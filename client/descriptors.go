@@ -98,7 +98,7 @@ func (in *input) checkDescriptors() error {
 // close closes what nobody has taken.
 func (r *received) close() {
 	r.arrivals.Close()
-	r.takeFrame().CloseSoon()
+	r.takeFrame().Close()
 }
 
 // descriptorsLost is how a call ends whose reply could not bring its descriptors.

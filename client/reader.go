@@ -220,7 +220,7 @@ func (c *connection) deliver() error {
 func (a *arrival) wake() {
 	r := a.call
 	if r == nil {
-		a.received.CloseSoon()
+		a.received.Close()
 		return
 	}
 	if r.files.Put(a.received.Numbers); a.received.Truncated {

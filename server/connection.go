@@ -278,6 +278,9 @@ func (c *connection) readerEnds(err error) {
 	case errors.As(err, &violation):
 		c.violation(violation)
 	case errors.Is(err, transport.ErrDescriptors):
+		if open := transport.DescriptorsWaiting(); open > 0 {
+			c.server.config.logger.Warn("descriptors that peers sent stay open, because closing them waits for other processes", "count", open)
+		}
 		c.violation(&wire.ProtocolError{Text: "descriptors arrived, which were not agreed to"})
 	case c.draining.Load() && isTimeout(err):
 		// end closes after the last answer.

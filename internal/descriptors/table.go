@@ -8,10 +8,8 @@ package descriptors
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"syscall"
 
 	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -35,7 +33,7 @@ type Table struct {
 	came  []int // gone where a value has taken it
 	taken []rights.Open
 	going []int
-	given []io.Closer
+	given []rights.Open
 }
 
 // gone is in place of a descriptor that is somebody else's now.
@@ -43,12 +41,6 @@ const gone = -1
 
 // Put adds descriptors that came with the frame; they are the table's.
 func (t *Table) Put(numbers []int) { t.came = append(t.came, numbers...) }
-
-// A source is an open file or connection.
-type source interface {
-	io.Closer
-	syscall.Conn
-}
 
 // GiveFile makes a file one of the descriptors that go with the frame, by a
 // duplicate, and returns its number.
@@ -67,7 +59,7 @@ func (t *Table) GiveConnection(connection *net.TCPConn) (int, error) {
 	return t.give(connection)
 }
 
-func (t *Table) give(from source) (int, error) {
+func (t *Table) give(from rights.Open) (int, error) {
 	switch {
 	case t == nil:
 		return 0, errNone
@@ -98,7 +90,7 @@ func (t *Table) Drop() {
 	if t == nil {
 		return
 	}
-	closeAll(t.going)
+	rights.Close(t.going...)
 	t.going = nil
 }
 
@@ -122,7 +114,7 @@ func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
 		return nil, err
 	}
 	if !isConnectedStream(descriptor) {
-		rights.CloseSoon(descriptor)
+		rights.Close(descriptor)
 		return nil, errNotStream
 	}
 	// Who has the connection closes it by itself.
@@ -168,12 +160,13 @@ func (t *Table) Close() {
 		return
 	}
 	t.Drop()
-	rights.CloseSoon(t.came...)
+	rights.Close(t.came...)
 	for _, taken := range t.taken {
 		rights.CloseOpen(taken)
 	}
 	for _, given := range t.given {
-		_ = given.Close()
+		// It may be one of those.
+		rights.CloseOpen(given)
 	}
 	t.came, t.taken, t.given = nil, nil, nil
 }

@@ -4,11 +4,13 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/rights"
 )
 
 // duplicateOf returns a descriptor of the same open file. File() and Fd() would
 // set the original to blocking mode.
-func duplicateOf(from source) (duplicate int, err error) {
+func duplicateOf(from rights.Open) (duplicate int, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -20,12 +22,6 @@ func duplicateOf(from source) (duplicate int, err error) {
 		return 0, failure
 	}
 	return duplicate, os.NewSyscallError("fcntl", err)
-}
-
-func closeAll(list []int) {
-	for _, descriptor := range list {
-		_ = unix.Close(descriptor)
-	}
 }
 
 // isConnectedStream reports whether the descriptor is that of a connected TCP socket.

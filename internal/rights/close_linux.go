@@ -2,44 +2,46 @@ package rights
 
 import (
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// closersMax bounds the threads that wait for files which cannot be disarmed.
-	closersMax = 16
-	// waitingMax descriptors wait for one of them.
-	waitingMax = 1024
-)
-
-// Close closes descriptors that came from elsewhere, for whoever reads them. It does not
-// wait for any of them: what might make it is closed by one of a few goroutines. Only when these
-// are all held up, and very many wait for them, is the caller: who goes on sending such files waits itself.
-func Close(numbers ...int) { closeAll(elsewhere.runOrWait, numbers) }
-
-// CloseSoon is Close for whoever ends a call: it never waits, however many others do.
-// Crowded bounds how many there can be.
-func CloseSoon(numbers ...int) { closeAll(elsewhere.run, numbers) }
-
-func closeAll(later func(task func()), numbers []int) {
+// Close closes descriptors that came from elsewhere. It does not wait for any of them, however
+// many others do: one of a few goroutines closes them, all of a call one after the other.
+func Close(numbers ...int) {
+	var usual, others []int
 	for _, number := range numbers {
 		switch {
 		case number < 0:
-		case isQuick(number):
-			_ = unix.Close(number)
+		case isOrdinary(number):
+			usual = append(usual, number)
 		default:
-			later(func() { _ = unix.Close(number) })
+			others = append(others, number)
 		}
+	}
+	ordinary.close(usual)
+	suspect.close(others)
+}
+
+func (c *closer) close(numbers []int) {
+	if len(numbers) > 0 {
+		c.run(len(numbers), func() { closeHere(numbers) })
+	}
+}
+
+// closeHere waits.
+func closeHere(numbers []int) {
+	for _, number := range numbers {
+		Disarm(number)
+		_ = unix.Close(number)
 	}
 }
 
 // Crowded reports that a call is not to have such descriptors: very many wait to be
 // closed, and so would one of these.
 func Crowded(numbers ...int) bool {
-	return elsewhere.isFull() && slices.ContainsFunc(numbers, func(number int) bool { return !isQuick(number) })
+	return slices.ContainsFunc(numbers, func(number int) bool { return laneOf(number).isFull() })
 }
 
 // An Open is a file, or a connection of package net.
@@ -48,134 +50,70 @@ type Open interface {
 	Close() error
 }
 
-// CloseOpen is CloseSoon for what a descriptor from elsewhere was made into.
+// CloseOpen is Close for what a descriptor from elsewhere was made into. Nothing was written
+// through it here, so that errors mean nothing.
 func CloseOpen(open Open) {
-	quick := true
+	lane := &suspect
 	raw, err := open.SyscallConn()
 	if err == nil {
-		// It fails where it is closed already.
-		_ = raw.Control(func(fd uintptr) { quick = isQuick(int(fd)) })
+		err = raw.Control(func(fd uintptr) { lane = laneOf(int(fd)) })
 	}
-	if quick {
-		// Nothing was written through it here.
-		_ = open.Close()
-		return
+	if err != nil {
+		return // it is closed already
 	}
-	elsewhere.run(func() { _ = open.Close() })
+	lane.run(1, func() { _ = open.Close() })
 }
 
 // Disarm makes sure that closing a socket which came from elsewhere does not wait for
 // what was not sent. Nothing is lost by that: the kernel goes on sending. A linger time of zero,
-// which does not wait and resets the connection, stays.
-func Disarm(socket int) (armed bool) {
-	linger, err := unix.GetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER)
-	if err != nil || linger.Onoff == 0 || linger.Linger == 0 {
-		return false
+// which does not wait and resets the connection, stays. It waits for whoever is using the socket.
+func Disarm(socket int) {
+	if lingers(socket) {
+		_ = unix.SetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
 	}
-	// Whoever was given it may be told otherwise by whoever gave it: it still is suspect.
-	_ = unix.SetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
-	return true
 }
 
-// isQuick tells that closing a descriptor does not wait, and sees to it where it can.
-func isQuick(number int) bool {
-	var stat unix.Stat_t
-	if unix.Fstat(number, &stat) != nil {
+func lingers(socket int) bool {
+	linger, err := unix.GetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER)
+	return err == nil && linger.Onoff != 0 && linger.Linger != 0
+}
+
+func laneOf(number int) *closer {
+	if isOrdinary(number) {
+		return &ordinary
+	}
+	return &suspect
+}
+
+// isOrdinary tells what seldom makes its closing wait. Nothing is sure: whoever shares a file can
+// hold its lock, or make a socket linger after it was looked at. It asks only what the kernel answers
+// without waiting for anybody.
+func isOrdinary(number int) bool {
+	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err == nil {
+		// A local socket has others in its queue, perhaps.
+		return (domain == unix.AF_INET || domain == unix.AF_INET6) && waitsForNothingElse(number) && !lingers(number)
+	}
+	// In memory, as memfds are.
+	if _, err := unix.FcntlInt(uintptr(number), unix.F_GET_SEALS, 0); err == nil {
 		return true
+	}
+	var stat unix.Statx_t
+	if unix.Statx(number, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
+		return false
 	}
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFIFO:
 		return true
-	case unix.S_IFSOCK:
-		return !Disarm(number) && isInternet(number)
 	case unix.S_IFREG, unix.S_IFDIR:
-		return isLocal(number)
+		// It lies on a disk; what other processes and machines are asked about does not.
+		return stat.Dev_major != 0
 	}
 	return false
 }
 
-// isInternet tells a socket that waits for nothing but what SO_LINGER says. One of the
-// local kind has others in its queue, perhaps.
-func isInternet(socket int) bool {
+// waitsForNothingElse tells an internet socket of which closing waits for what SO_LINGER says alone.
+func waitsForNothingElse(socket int) bool {
 	protocol, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PROTOCOL)
-	if err != nil {
-		return false
-	}
-	domain, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	return err == nil && (domain == unix.AF_INET || domain == unix.AF_INET6) && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)
-}
-
-// isLocal tells a file that no other process or machine is asked about when it is closed.
-func isLocal(number int) bool {
-	var stat unix.Statfs_t
-	if unix.Fstatfs(number, &stat) != nil {
-		return false
-	}
-	switch int64(stat.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.HUGETLBFS_MAGIC:
-		return true
-	}
-	return false
-}
-
-// elsewhere is where descriptors of the whole process are closed: threads are its, too.
-var elsewhere = newCloser()
-
-// A closer runs what may take long in a few goroutines, which end when there is nothing
-// more to do.
-type closer struct {
-	mu      sync.Mutex
-	room    sync.Cond // signalled when fewer wait
-	waiting []func()
-	running int
-}
-
-func newCloser() *closer {
-	c := &closer{}
-	c.room.L = &c.mu
-	return c
-}
-
-func (c *closer) isFull() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waiting) >= waitingMax
-}
-
-// runOrWait waits while very many others do.
-func (c *closer) runOrWait(task func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.waiting) >= waitingMax {
-		c.room.Wait()
-	}
-	c.runLocked(task)
-}
-
-func (c *closer) run(task func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.runLocked(task)
-}
-
-func (c *closer) runLocked(task func()) {
-	c.waiting = append(c.waiting, task)
-	if c.running < closersMax {
-		c.running++
-		go c.work()
-	}
-}
-
-func (c *closer) work() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.waiting) > 0 {
-		task := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		c.room.Signal()
-		c.mu.Unlock()
-		task()
-		c.mu.Lock()
-	}
-	c.running--
+	return err == nil && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)
 }

@@ -6,7 +6,7 @@
 //
 // Linux 6.16 lets a socket refuse them (SO_PASSRIGHTS): the sender then fails with EPERM.
 // On older kernels each read has room for all that a message can bring, since the kernel
-// itself would close what there is no room for; what came is disarmed and closed by Close;
+// itself would close what there is no room for; what came is disarmed and closed by goroutines of Close;
 // and a socket that is closed is emptied before.
 package rights
 

@@ -195,16 +195,18 @@ func TestRefuse(t *testing.T) {
 }
 
 // What makes its closing wait and cannot be disarmed costs a few threads and no more: here
-// local sockets with such others in their queues.
+// local sockets with such others in their queues. What does not look like it is closed meanwhile.
 func TestClosersAreFew(t *testing.T) {
-	const sockets, threadsMax = 60, 16
+	const sockets, threadsMax = 60, 8
 	var numbers []int
 	for range sockets {
 		own, peer := pair(t)
 		send(t, peer, "x", trap(t))
 		numbers = append(numbers, own)
 	}
-	within(t, "closing sockets with others in their queues", func() { rights.Close(numbers...) })
+	for _, number := range numbers { // that are others' afterwards
+		within(t, "closing a socket with another in its queue", func() { rights.Close(number) })
+	}
 	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if closing := closed(numbers); closing > threadsMax {
 			t.Fatalf("%d threads wait for %d sockets", closing, sockets)
@@ -215,13 +217,78 @@ func TestClosersAreFew(t *testing.T) {
 	}
 	quick, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
+	number := int(quick.Fd())
 	within(t, "closing an ordinary file", func() { rights.CloseOpen(quick) })
+	wantClosed(t, number)
+}
+
+// A pipe is an ordinary thing, and yet its closing waits where somebody has its lock.
+func TestClosingAHeldPipeDoesNotWait(t *testing.T) {
+	for name, closeIt := range map[string]func(number int){
+		"a descriptor": func(number int) { rights.Close(number) },
+		"a file":       func(number int) { rights.CloseOpen(os.NewFile(uintptr(number), "received")) },
+		"what a call has": func(number int) {
+			var table descriptors.Table
+			table.Put([]int{number})
+			table.Close()
+		},
+		"what a queue has": func(number int) {
+			own, peer := pair(t)
+			send(t, peer, "x", number)
+			rights.Drain(own)
+			must(t, unix.Close(own))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held, letGo := rightstest.HeldPipe(t)
+			defer letGo()
+			within(t, "closing "+name, func() { closeIt(held) })
+		})
+	}
+}
+
+// One message, and one queue, cost one thread.
+func TestWhatComesTogetherIsClosedByOne(t *testing.T) {
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
+	const messages, each = 20, 5
+	own, peer := pair(t)
+	for range messages {
+		var numbers []int
+		for range each {
+			end, letGo := rightstest.HeldPipe(t)
+			defer letGo()
+			numbers = append(numbers, end)
+		}
+		must(t, unix.Sendmsg(peer, []byte("x"), unix.UnixRights(numbers...), nil, 0))
+		for _, number := range numbers {
+			must(t, unix.Close(number))
+		}
+	}
+	before := threads(t)
+	within(t, "emptying a queue of held pipes", func() { rights.Drain(own) })
+	must(t, unix.Close(own))
+	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if more := threads(t) - before; more > each {
+			t.Fatalf("%d more threads for one connection", more)
+		}
+	}
+}
+
+// threads counts those of this process.
+func threads(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/task")
+	must(t, err)
+	return len(entries)
 }
 
 // While very many wait to be closed calls end all the same. The server's next ones are not given
-// more of that kind. It takes a process of its own, in which the others are waited for.
+// more of that kind, and who sends more unasked keeps them. It takes a process of its own, in which the
+// others are waited for.
 func TestCallsEndWhileVeryManyWait(t *testing.T) {
-	const stuck, waiting = 16, 1024
+	const stuck, waiting = 8, 512
 	if !rightstest.OnOldKernel(t) {
 		return
 	}
@@ -234,8 +301,10 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 		own, _ := pair(t)
 		return own
 	}
-	if rights.Crowded(slow()) {
-		t.Error("a call is refused early")
+	own, peer := pair(t)
+	send(t, peer, "x", slow())
+	if rights.Crowded(slow()) || rights.MustStay(own) {
+		t.Error("a call, or a connection, is refused early")
 	}
 	for range waiting {
 		rights.Close(slow())
@@ -246,6 +315,13 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	if !rights.Crowded(slow()) {
 		t.Error("more calls would be given such files")
 	}
+	if open := rights.Waiting(); open < waiting {
+		t.Errorf("%d descriptors are said to stay open", open)
+	}
+	if !rights.MustStay(own) {
+		t.Error("a connection would be read on that brings more")
+	}
+	within(t, "the end of a connection that brought more", func() { rights.Drain(own) })
 	quick, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	defer quick.Close()

@@ -19,11 +19,11 @@ type Descriptors struct {
 // Close closes them. It does not wait for what they are.
 func (d Descriptors) Close() { rights.Close(d.Numbers...) }
 
-// CloseSoon is Close for those who have no time to wait until others are closed.
-func (d Descriptors) CloseSoon() { rights.CloseSoon(d.Numbers...) }
-
 // Crowded reports that a call is not to have them: see package rights.
 func (d Descriptors) Crowded() bool { return rights.Crowded(d.Numbers...) }
+
+// DescriptorsWaiting returns how many stay open because very many wait to be closed.
+func DescriptorsWaiting() int { return rights.Waiting() }
 
 // Only keeps the first of them, and closes what is more.
 func (d Descriptors) Only(count int) Descriptors {

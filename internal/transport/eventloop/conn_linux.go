@@ -118,6 +118,8 @@ func (c *conn) receive(b []byte) (n int, more bool, err error) {
 	switch {
 	case err == unix.EAGAIN:
 		return 0, false, nil
+	case err == transport.ErrDescriptors:
+		return 0, true, err
 	case err != nil:
 		return 0, true, c.failed("read", err)
 	case came && c.expected == 0:
@@ -141,6 +143,9 @@ func (c *conn) recvmsg(b []byte) (rights.Received, error) {
 	defer c.socket.leave()
 	receive := recvmsg
 	if c.socket.careful.Load() {
+		if c.expected == 0 && rights.MustStay(c.socket.number) {
+			return rights.Received{}, transport.ErrDescriptors
+		}
 		receive = rights.Receive
 	}
 	r, failure := receive(c.socket.number, b)

@@ -36,9 +36,11 @@ type conn struct {
 	strays   bool                  // they were not expected
 
 	// reading is held for each careful read, and protects emptied: the queue is, in order
-	// to be closed, and what a reader would find there is not what came next.
+	// to be closed, and what a reader would find there is not what came next. Nobody waits for it
+	// in order to close: whoever has it empties the queue afterwards, as closing says.
 	reading sync.Mutex
 	emptied bool
+	closing atomic.Bool
 
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -165,9 +167,18 @@ func (c *conn) receiveOnce(fd uintptr) bool {
 
 func (c *conn) receiveCarefully(fd int) {
 	c.reading.Lock()
-	defer c.reading.Unlock()
+	defer func() {
+		c.reading.Unlock()
+		if c.closing.Load() {
+			c.empty(fd)
+		}
+	}()
 	if c.emptied {
 		c.failure = unix.EBADF
+		return
+	}
+	if c.strays = c.expected == 0 && rights.MustStay(fd); c.strays {
+		c.failure = 0
 		return
 	}
 	r, failure := rights.Receive(fd, unsafe.Slice(c.vector.Base, c.vector.Len))
@@ -182,16 +193,33 @@ func (c *conn) receiveCarefully(fd int) {
 }
 
 // Close closes the connection. Descriptors that wait in its queue are taken out before:
-// the kernel would close them.
+// the kernel would close them. It does not wait for a read that the kernel holds up.
 func (c *conn) Close() error {
-	if c.careful.Load() {
-		// It fails where the connection is closed already.
-		_ = c.raw.Control(func(fd uintptr) {
-			c.reading.Lock()
-			defer c.reading.Unlock()
-			c.emptied = true
-			rights.Drain(int(fd))
-		})
+	if !c.careful.Load() {
+		return c.UnixConn.Close()
 	}
-	return c.UnixConn.Close()
+	c.closing.Store(true)
+	emptied := true
+	// It fails where the connection is closed already.
+	_ = c.raw.Control(func(fd uintptr) { emptied = c.empty(int(fd)) })
+	if emptied {
+		return c.UnixConn.Close()
+	}
+	// The peer is to hear of it, and the runtime's poller would wait for who reads.
+	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	go func() { _ = c.UnixConn.Close() }()
+	return nil
+}
+
+// empty fails where somebody reads: who does will.
+func (c *conn) empty(fd int) bool {
+	if !c.reading.TryLock() {
+		return false
+	}
+	defer c.reading.Unlock()
+	if !c.emptied {
+		c.emptied = true
+		rights.Drain(fd)
+	}
+	return true
 }
