@@ -26,38 +26,29 @@
  * dropped, and changes nothing, its error functions included; see nearcall_wake(). The library starts no thread, takes no lock, has no global
  * state and installs no signal handler. SIGPIPE is never raised.
  *
- * FORK. A handle opened before a fork works in parent and child. The child
- * notices at its next use, sends not one byte on the parent's connection, and
- * opens a connection of its own. Calls that were in flight belong to the
- * parent; waiting for one in the child fails with NEARCALL_E_UNAVAILABLE and
- * outcome unknown. A request that was being put together may have lain in memory
- * that only the parent has: then what is put or sent in the child fails with
- * NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room got
- * by nearcall_put_reserve() before the fork is not to be written in the child. A
- * reply that was handed out before stays readable in the child, but may lie in
- * memory shared with the server: its bytes stay the same only until the parent
- * uses its handle again. A fork while another thread is inside the library is safe:
- * the child's copy of that handle starts anew. Every descriptor is
- * close-on-exec.
+ * FORK. A handle opened before a fork works in parent and child. The child notices at its next use, sends not
+ * one byte on the parent's connection, and opens a connection of its own. Calls that were in flight belong to
+ * the parent; waiting for one in the child fails with NEARCALL_E_UNAVAILABLE and outcome unknown. A request that
+ * was being put together may have lain in memory that only the parent has: then what is put or sent in the child
+ * fails with NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room got by
+ * nearcall_put_reserve() before the fork is not to be written in the child. A reply that was handed out before
+ * stays readable in the child, but may lie in memory shared with the server: its bytes stay the same only until
+ * the parent uses its handle again. A fork while another thread is inside the library is safe: the child's copy
+ * of that handle starts anew. Every descriptor is close-on-exec.
  *
- * TIME. A timeout_ms parameter bounds the whole call: connecting, sending,
- * waiting. 0 means the handle's default, NEARCALL_NO_TIMEOUT means none.
- * A call returns within its timeout + 50 ms whatever the server does, and
- * never before it with NEARCALL_E_DEADLINE_EXCEEDED. Clocks are monotonic. Only
- * looking up a host's name (tcp: with a name instead of a number) takes the
- * time the system's resolver takes.
+ * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means the handle's
+ * default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout + 50 ms whatever the server does,
+ * and never before it with NEARCALL_E_DEADLINE_EXCEEDED. Clocks are monotonic. Only looking up a host's name
+ * (tcp: with a name instead of a number) takes the time the system's resolver takes.
  *
- * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the
- * connection has made some, the server gives it memory that both map, and a call
- * of a busy connection then costs two cache lines instead of two system calls on
- * each side. Nothing else changes: what does not fit goes over the socket, and
- * where memory, descriptors or the server's leave are missing everything does.
- * A call that waits looks at that memory for some microseconds before it sleeps
- * (it spins), as long as that makes calls faster and there is more than one CPU.
- * Requests that are put together and large are built where the server reads them,
- * and replies are read where the server wrote them. When the connection is lost,
- * marks in that memory tell whether a call was started, so that its outcome is
- * unknown less often.
+ * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the connection has made some, the server
+ * gives it memory that both map, and a call of a busy connection then costs two cache lines instead of two
+ * system calls on each side. Nothing else changes: what does not fit goes over the socket, and where memory,
+ * descriptors or the server's leave are missing everything does. A call that waits looks at that memory for some
+ * microseconds before it sleeps (it spins), as long as that makes calls faster and there is more than one CPU.
+ * Requests that are put together and large are built where the server reads them, and replies are read where the
+ * server wrote them. When the connection is lost, marks in that memory tell whether a call was started, so that
+ * its outcome is unknown less often.
  *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: the socket only
  *   ?spin=off  or NEARCALL_SPIN_OFF: never spin, sleep at once
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
@@ -445,6 +436,11 @@ NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes);
  * memory from its first byte, and sending it copies nothing. */
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
                                           uint8_t **ret_data);
+
+/* Exchanges the requests, or their absence, of two handles of one thread; on failure none was. For who puts several
+ * together at the same time and sends all on one connection: each is begun on a handle of its own, which need not
+ * connect, with a function of the handle that sends it, is exchanged to be sent, and what came for it back. */
+NEARCALL_API int nearcall_request_swap(nearcall_client *client, nearcall_client *other);
 
 /* What the writers have come to since nearcall_request(): NEARCALL_OK, or the failure that
  * they keep, as an error of the handle. Cheap; for who walks a large value, and need not go on

@@ -92,6 +92,30 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
     return nc_leave(client, r);
 }
 
+/* What lies in a connection's memory cannot leave it. */
+static int swap_requests(nearcall_client *client, nearcall_client *other)
+{
+    nc_sync_abandon(client); /* it may send from what goes away */
+    nc_sync_abandon(other);
+    if (nc_request_own(client) < 0 || nc_request_own(other) < 0)
+        return nc_fail_no_memory(client, "a request");
+    struct nc_writer request = client->request;
+    client->request = other->request;
+    other->request = request;
+    return NEARCALL_OK;
+}
+
+NEARCALL_API int nearcall_request_swap(nearcall_client *client, nearcall_client *other)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    r = nc_enter(other);
+    if (r == NEARCALL_OK)
+        r = nc_leave(other, swap_requests(client, other));
+    return nc_leave(client, r);
+}
+
 static int check_request(nearcall_client *client, int64_t timeout_ms)
 {
     int r = nc_check_timeout(client, timeout_ms);

@@ -279,12 +279,44 @@ static void replies_in_place(void)
     sem_destroy(&back.signals);
 }
 
+/* While one request grows, in the arena from a size on, others are put on a second handle, which
+ * never connects, and are sent in between. */
+static void requests_that_are_exchanged(void)
+{
+    static uint8_t data[60000];
+    struct script script;
+    nearcall_reply reply;
+    fill(data, sizeof(data), 7);
+    script_start(&script, serve, NULL);
+    nearcall_client *client = memory_client(&script, 0), *other = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    for (size_t i = 0; i < sizeof(data); i += 3000) {
+        nearcall_put_raw(client, data + i, 3000);
+        CHECK(i < 6000 || client->request.in_arena);
+        CHECK_CALL(other, nearcall_request(other, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+        nearcall_put_raw(other, data, i);
+        CHECK_CALL(client, nearcall_request_swap(client, other), NEARCALL_OK);
+        CHECK_CALL(client, nearcall_request_call(client, 5000, &reply), NEARCALL_OK);
+        CHECK(reply.bytes == i && memcmp(reply.data, data, i) == 0);
+        CHECK_CALL(client, nearcall_request_swap(client, other), NEARCALL_OK);
+    }
+    CHECK_CALL(client, nearcall_request_call(client, 5000, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == sizeof(data) && memcmp(reply.data, data, sizeof(data)) == 0);
+    CHECK_CALL(client, nearcall_request_swap(client, client), NEARCALL_E_MISUSE);
+    CHECK_INT(nearcall_request_swap(client, NULL), NEARCALL_E_MISUSE);
+    nearcall_close(other);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     test_begin();
     bodies_of_all_sizes();
     less_than_was_reserved();
     requests_built_in_place();
+    requests_that_are_exchanged();
     too_large_for_the_arena();
     a_full_ring();
     many_in_flight();

@@ -96,7 +96,7 @@ void core_pool_close(core_pool *pool)
     core_pool_check_process(pool);
     pool->closed = 1;
     for (i = 0; i < pool->channel_count; i++)
-        if (!pool->channels[i]->busy)
+        if (!pool->channels[i]->busy && !pool->channels[i]->is_read)
             close_handle(pool->channels[i]);
 }
 
@@ -185,6 +185,12 @@ static int refuse_closed(core_pool *pool)
     return -1;
 }
 
+int core_pool_check_open(core_pool *pool)
+{
+    core_pool_check_process(pool);
+    return pool->closed ? refuse_closed(pool) : 0;
+}
+
 static core_channel *mark_busy(core_channel *channel, unsigned long thread)
 {
     channel->busy = 1;
@@ -200,11 +206,8 @@ core_channel *core_channel_take(core_pool *pool, int pipelining)
     core_channel *idle = NULL;
     Py_ssize_t i;
 
-    core_pool_check_process(pool);
-    if (pool->closed) {
-        refuse_closed(pool);
+    if (core_pool_check_open(pool) < 0)
         return NULL;
-    }
     for (i = 0; i < pool->channel_count; i++) {
         core_channel *channel = pool->channels[i];
 
@@ -237,16 +240,35 @@ int core_channel_take_this(core_pool *pool, core_channel *channel)
     return 0;
 }
 
-void core_channel_release(core_pool *pool, core_channel *channel)
+/* Does what others have left to whoever uses the handle last. */
+static void catch_up(core_pool *pool, core_channel *channel)
 {
     Py_ssize_t i;
 
+    if (channel->busy || channel->is_read)
+        return;
     for (i = 0; i < channel->abandoned_count; i++)
         nearcall_cancel(channel->handle, channel->abandoned[i]);
     channel->abandoned_count = 0;
-    channel->busy = 0;
     if (pool->closed)
         close_handle(channel);
+}
+
+void core_channel_release(core_pool *pool, core_channel *channel)
+{
+    channel->busy = 0;
+    catch_up(pool, channel);
+}
+
+void core_channel_read_begin(core_channel *channel)
+{
+    channel->is_read = 1;
+}
+
+void core_channel_read_end(core_pool *pool, core_channel *channel)
+{
+    channel->is_read = 0;
+    catch_up(pool, channel);
 }
 
 void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_id id)
@@ -257,7 +279,7 @@ void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_
     core_pool_check_process(pool);
     if (channel->handle == NULL)
         return;
-    if (!channel->busy) {
+    if (!channel->busy && !channel->is_read) {
         nearcall_cancel(channel->handle, id);
         return;
     }

@@ -123,14 +123,15 @@ void core_plan_drop(core_plan *plan);
 typedef struct core_channel {
     nearcall_client *handle;       /* NULL once closed */
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
-    unsigned long holder;          /* the thread that does */
+    int is_read;                   /* replies on it are being decoded, perhaps beside a request that is put together */
+    unsigned long holder;          /* the thread that works with it */
     unsigned long owner;           /* the thread that began the calls in flight */
     int64_t signals_ms;            /* when a wait was last left to look for signals */
     int is_whole_wait;             /* what waits would begin anew when it was left to look */
     int handler_raised;            /* a wait ended with CORE_RAISED; whoever asks makes it 0 before */
     Py_ssize_t calls_in_flight;    /* Call objects not finished; they pin the channel to owner */
     Py_ssize_t index;
-    nearcall_call_id *abandoned;   /* dropped while busy, to be cancelled when it is released */
+    nearcall_call_id *abandoned;   /* dropped while it was in use, to be cancelled afterwards */
     Py_ssize_t abandoned_count;
 } core_channel;
 
@@ -152,6 +153,7 @@ core_pool *core_pool_new(core_state *state, const char *address, const char *nam
 core_pool *core_pool_keep(core_pool *pool);
 void core_pool_drop(core_pool *pool);
 void core_pool_close(core_pool *pool);
+int core_pool_check_open(core_pool *pool); /* refuses one that was closed */
 
 /* After a fork, forgets what threads did that the child does not have. */
 void core_pool_check_process(core_pool *pool);
@@ -163,6 +165,10 @@ core_channel *core_channel_take(core_pool *pool, int pipelining);
 /* The same for one channel; fails when another call uses it at this moment. */
 int core_channel_take_this(core_pool *pool, core_channel *channel);
 void core_channel_release(core_pool *pool, core_channel *channel);
+
+/* Until the end nobody else may use the handle, and closing it waits. */
+void core_channel_read_begin(core_channel *channel);
+void core_channel_read_end(core_pool *pool, core_channel *channel);
 
 /* Cancels a call now, or when the channel is released. Never fails. */
 void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_id id);

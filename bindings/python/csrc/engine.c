@@ -1,5 +1,11 @@
 /* Engine: a handle that never blocks, for nearcall.AsyncClient. The event loop
- * is Python's; this only says what to wait for and does the work. */
+ * is Python's; this only says what to wait for and does the work.
+ *
+ * Encoding runs code of the arguments' own, which may let other tasks run, and these use the
+ * engine as ever: a handle does all else while a request is put together on it. A call that is
+ * begun meanwhile is put together on a further handle, which never connects, and comes to the
+ * first one to be sent. Decoding is not for others to step into: until it is done the engine
+ * has no room, nothing is due, and closing waits. */
 #include "core.h"
 
 #include <math.h>
@@ -8,10 +14,11 @@
 typedef struct core_engine {
     PyObject_HEAD
     core_state *state;
-    core_pool *pool;   /* of one channel */
+    core_pool *pool;   /* its first channel is the one that connects; others encode */
     int64_t timeout_ms;
     PyObject *entries; /* name to capsule of core_entry: functions that were found */
     PyObject *plans;   /* id to capsule of core_plan: calls in flight */
+    PyObject *finished; /* what became of calls, until the loop has taken it out */
 } core_engine;
 
 static int engine_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
@@ -24,7 +31,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwarg
     }
     engine->state = core_state_of(Py_TYPE(self));
     if (engine->state == NULL || (engine->entries = PyDict_New()) == NULL
-        || (engine->plans = PyDict_New()) == NULL)
+        || (engine->plans = PyDict_New()) == NULL || (engine->finished = PyList_New(0)) == NULL)
         return -1;
     engine->pool = core_pool_from_arguments(engine->state, args, NEARCALL_NONBLOCKING,
                                             &engine->timeout_ms);
@@ -40,55 +47,68 @@ static void engine_dealloc(PyObject *self)
     core_pool_drop(engine->pool);
     Py_XDECREF(engine->entries);
     Py_XDECREF(engine->plans);
+    Py_XDECREF(engine->finished);
     release(self);
     Py_DECREF(type);
 }
 
-/* The channel for the length of one method: an argument's own code may not
- * use the engine while it is being encoded. */
-static core_channel *enter(core_engine *engine)
+/* Fails for an engine that was closed. */
+static int check(core_engine *engine)
 {
-    core_channel *channel;
-
     if (engine->pool == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "Engine.__init__() was not called");
-        return NULL;
+        return -1;
     }
-    channel = engine->pool->channels[0];
-    return core_channel_take_this(engine->pool, channel) < 0 ? NULL : channel;
+    return core_pool_check_open(engine->pool);
 }
 
-static PyObject *leave(core_engine *engine, core_channel *channel, int r, PyObject *result)
+/* The handle for the length of one method, in which no code of others runs. */
+static nearcall_client *enter(core_engine *engine)
+{
+    if (check(engine) < 0)
+        return NULL;
+    if (engine->pool->channels[0]->is_read) {
+        core_raise_format(engine->state, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "replies are being read on this connection at this moment; call again");
+        return NULL;
+    }
+    return engine->pool->channels[0]->handle;
+}
+
+/* The result, or the failure that the library returned. */
+static PyObject *leave(core_engine *engine, nearcall_client *handle, int r, PyObject *result)
 {
     if (r < 0)
-        core_raise(engine->state, channel->handle, r);
-    core_channel_release(engine->pool, channel);
+        core_raise(engine->state, handle, r);
     return result;
 }
 
 /* ---- Calls ---- */
 
+/* What is known of a function that was found; NULL with or without an exception: it was not. */
+static core_slot *slot_of(core_engine *engine, PyObject *name)
+{
+    core_entry *entry = core_entry_lookup(engine->entries, name);
+
+    return entry == NULL ? NULL : &entry->slots[0];
+}
+
 /* By which description begin() would encode; 0 for a function that was not found. */
 static PyObject *engine_revision(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
-    core_entry *entry = channel == NULL ? NULL : core_entry_lookup(engine->entries, name);
-    uint32_t revision = 0;
+    core_slot *slot = check(engine) < 0 ? NULL : slot_of(engine, name);
 
-    if (channel == NULL)
+    if (PyErr_Occurred())
         return NULL;
-    if (entry != NULL)
-        revision = nearcall_function_revision(entry->slots[channel->index].function);
-    core_channel_release(engine->pool, channel);
-    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLong(revision);
+    return PyLong_FromUnsignedLong(slot == NULL ? 0 : nearcall_function_revision(slot->function));
 }
 
 static PyObject *engine_find(PyObject *self, PyObject *args)
 {
     core_engine *engine = (core_engine *)self;
     nearcall_call_id id;
-    core_channel *channel;
+    nearcall_client *handle;
     PyObject *timeout, *result = NULL;
     int64_t timeout_ms;
     Py_ssize_t bytes;
@@ -97,35 +117,35 @@ static PyObject *engine_find(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "s#O", &name, &bytes, &timeout)
         || core_timeout_ms(engine->state, timeout, engine->timeout_ms, &timeout_ms) < 0
-        || (channel = enter(engine)) == NULL)
+        || (handle = enter(engine)) == NULL)
         return NULL;
-    r = nearcall_find_begin(channel->handle, name, (size_t)bytes, timeout_ms, &id);
+    r = nearcall_find_begin(handle, name, (size_t)bytes, timeout_ms, &id);
     if (r == NEARCALL_OK)
         result = PyLong_FromUnsignedLongLong(id);
-    return leave(engine, channel, r, result);
+    return leave(engine, handle, r, result);
 }
 
 /* The function as the library knows it, without asking the server: that would block
  * the loop. -1 with an exception set. */
-static int look_up(core_engine *engine, core_channel *channel, const core_entry *entry,
+static int look_up(core_engine *engine, nearcall_client *handle, const core_entry *entry,
                    nearcall_function **ret_function)
 {
     size_t bytes = (size_t)entry->text_bytes;
     nearcall_call_id id;
-    int r = nearcall_find_begin(channel->handle, entry->text, bytes, engine->timeout_ms, &id);
+    int r = nearcall_find_begin(handle, entry->text, bytes, engine->timeout_ms, &id);
 
     if (r == NEARCALL_OK)
-        r = nearcall_poll(channel->handle, id, NULL);
+        r = nearcall_poll(handle, id, NULL);
     if (r == NEARCALL_E_AGAIN) {
-        nearcall_cancel(channel->handle, id);
+        nearcall_cancel(handle, id);
         core_raise_format(engine->state, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "another server came while %U was looked up; call again", entry->name);
         return -1;
     }
     if (r == NEARCALL_OK)
-        r = nearcall_find(channel->handle, entry->text, bytes, engine->timeout_ms, ret_function);
+        r = nearcall_find(handle, entry->text, bytes, engine->timeout_ms, ret_function);
     if (r < 0)
-        core_raise(engine->state, channel->handle, r);
+        core_raise(engine->state, handle, r);
     return r < 0 ? -1 : 0;
 }
 
@@ -133,35 +153,21 @@ static int look_up(core_engine *engine, core_channel *channel, const core_entry 
 static PyObject *engine_found(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
-    core_entry *entry = channel == NULL ? NULL : core_entry_lookup(engine->entries, name);
+    nearcall_client *handle = enter(engine);
+    core_entry *entry = handle == NULL ? NULL : core_entry_lookup(engine->entries, name);
     nearcall_function *function;
     int r = -1;
 
-    if (channel == NULL)
+    if (handle == NULL)
         return NULL;
     if (entry != NULL || !PyErr_Occurred())
         entry = entry == NULL ? core_entry_new(name) : core_entry_keep(entry);
     if (entry != NULL)
-        r = look_up(engine, channel, entry, &function);
-    if (r == 0 && core_entry_set_slot(engine->state, entry, channel, function) == 0)
+        r = look_up(engine, handle, entry, &function);
+    if (r == 0 && core_entry_set_slot(engine->state, entry, engine->pool->channels[0], function) == 0)
         (void)core_entry_store(engine->entries, entry);
     core_entry_drop(entry);
-    (void)leave(engine, channel, 0, NULL);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-}
-
-/* The slot of a function that was found. LookupError: it was not. */
-static core_slot *slot_of(core_engine *engine, core_channel *channel, PyObject *name)
-{
-    core_entry *entry = core_entry_lookup(engine->entries, name);
-
-    if (entry == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetObject(PyExc_LookupError, name);
-        return NULL;
-    }
-    return &entry->slots[channel->index];
 }
 
 static void drop_plan(PyObject *capsule)
@@ -169,15 +175,16 @@ static void drop_plan(PyObject *capsule)
     core_plan_drop(PyCapsule_GetPointer(capsule, NULL));
 }
 
-static PyObject *send(core_engine *engine, core_channel *channel, core_plan *plan,
+/* Sends the request that lies on the engine's handle. */
+static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *plan,
                       int64_t timeout_ms)
 {
     nearcall_call_id id;
     PyObject *capsule, *number = NULL;
-    int r = nearcall_request_send(channel->handle, timeout_ms, &id);
+    int r = nearcall_request_send(handle, timeout_ms, &id);
 
     if (r < 0) {
-        core_raise(engine->state, channel->handle, r);
+        core_raise(engine->state, handle, r);
         return NULL;
     }
     capsule = PyCapsule_New(plan, NULL, drop_plan);
@@ -189,26 +196,51 @@ static PyObject *send(core_engine *engine, core_channel *channel, core_plan *pla
         Py_DECREF(capsule);
     }
     if (number == NULL)
-        nearcall_cancel(channel->handle, id);
+        nearcall_cancel(handle, id);
     return number;
 }
 
-static PyObject *begin(core_engine *engine, core_channel *channel, PyObject *name,
-                       PyObject *asked, const core_arguments *arguments)
+/* Sends the request that lies on a handle. Where this is not the engine's own, that may have
+ * an unfinished one, which is put back. */
+static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_plan *plan,
+                           int64_t timeout_ms)
 {
-    core_slot *slot = slot_of(engine, channel, name);
+    nearcall_client *handle = enter(engine); /* closed, perhaps, by an argument's own code */
+    PyObject *number;
+    int r;
+
+    if (handle == NULL || handle == encoded)
+        return handle == NULL ? NULL : send(engine, handle, plan, timeout_ms);
+    r = nearcall_request_swap(handle, encoded);
+    if (r < 0)
+        return leave(engine, handle, r, NULL);
+    number = send(engine, handle, plan, timeout_ms);
+    (void)nearcall_request_swap(handle, encoded); /* both are the engine's own memory now */
+    return number;
+}
+
+static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked,
+                       const core_arguments *arguments)
+{
+    core_slot *slot = slot_of(engine, name);
+    core_channel *channel = NULL;
     PyObject *result = NULL;
     int64_t timeout_ms;
     core_plan *plan;
 
-    if (slot == NULL || core_slot_refresh(engine->state, slot, slot->function) < 0
-        || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0)
+    if (slot == NULL && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_LookupError, name);
+    if (slot == NULL
+        || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0
+        || core_slot_refresh(engine->state, slot, slot->function) < 0
+        || (channel = core_channel_take(engine->pool, 0)) == NULL)
         return NULL;
     plan = core_plan_keep(slot->plan);
     if (core_encode_request(engine->state, channel, slot->function, plan, arguments, &asked,
                             &timeout_ms) == 0)
-        result = send(engine, channel, plan, timeout_ms);
+        result = send_from(engine, channel->handle, plan, timeout_ms);
     core_plan_drop(plan);
+    core_channel_release(engine->pool, channel);
     return result;
 }
 
@@ -218,32 +250,35 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
     core_engine *engine = (core_engine *)self;
     core_arguments arguments;
     core_scratch scratch;
-    core_channel *channel;
     PyObject *result = NULL;
 
     if (count < 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) {
         PyErr_SetString(PyExc_TypeError, "a function's name and a dict come before the arguments");
         return NULL;
     }
-    channel = enter(engine);
-    if (channel == NULL)
+    if (enter(engine) == NULL)
         return NULL;
     if (core_arguments_set(engine->state, &arguments, args + 2, count - 2, names, &scratch) == 0)
-        result = begin(engine, channel, args[0], args[1], &arguments);
+        result = begin(engine, args[0], args[1], &arguments);
     core_scratch_clear(&scratch);
-    return leave(engine, channel, 0, result);
+    return result;
 }
 
 static PyObject *engine_cancel(PyObject *self, PyObject *number)
 {
     core_engine *engine = (core_engine *)self;
     unsigned long long id = PyLong_AsUnsignedLongLong(number);
+    core_channel *channel;
 
     if (PyErr_Occurred())
         return NULL;
     if (engine->pool == NULL)
         Py_RETURN_NONE;
-    core_channel_abandon(engine->pool, engine->pool->channels[0], id);
+    channel = engine->pool->channels[0];
+    if (channel->is_read || channel->handle == NULL)
+        core_channel_abandon(engine->pool, channel, id);
+    else
+        nearcall_cancel(channel->handle, id);
     if (PyDict_Contains(engine->plans, number) == 1 && PyDict_DelItem(engine->plans, number) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -252,7 +287,7 @@ static PyObject *engine_cancel(PyObject *self, PyObject *number)
 /* ---- The loop's side ---- */
 
 /* (id, error or None, result) of a call that has finished. */
-static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call_id id,
+static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_call_id id,
                        PyObject **others)
 {
     PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item;
@@ -265,8 +300,7 @@ static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call
     capsule = Py_XNewRef(PyDict_GetItemWithError(engine->plans, number));
     if (capsule != NULL)
         plan = PyCapsule_GetPointer(capsule, NULL);
-    ending = core_ending_of(engine->state, channel->handle,
-                            nearcall_poll(channel->handle, id, &reply), plan, &reply);
+    ending = core_ending_of(engine->state, handle, nearcall_poll(handle, id, &reply), plan, &reply);
     if (capsule != NULL)
         (void)PyDict_DelItem(engine->plans, number);
     Py_XDECREF(capsule);
@@ -282,56 +316,68 @@ static PyObject *fetch(core_engine *engine, core_channel *channel, nearcall_call
     return item;
 }
 
-/* The same for what a signal's handler raised meanwhile, which is no call's. */
-static int append_others(PyObject *list, PyObject *others)
+static int append(core_engine *engine, PyObject *item)
 {
-    PyObject *item = Py_BuildValue("iOO", 0, others, Py_None);
-    int r = item == NULL ? -1 : PyList_Append(list, item);
+    int r = item == NULL ? -1 : PyList_Append(engine->finished, item);
 
     Py_XDECREF(item);
     return r;
 }
 
-/* What became of the calls that have finished. What happened to the connection
- * shows in the calls it carried. */
+static int read_all(core_engine *engine, nearcall_client *handle)
+{
+    PyObject *others = NULL;
+    nearcall_call_id id;
+    int r = 0;
+
+    (void)nearcall_process(handle);
+    while (r == 0 && (id = nearcall_next_finished(handle)) != 0)
+        r = append(engine, fetch(engine, handle, id, &others));
+    /* What a signal's handler raised meanwhile is no call's. */
+    if (r == 0 && others != NULL)
+        r = append(engine, Py_BuildValue("iOO", 0, others, Py_None));
+    Py_XDECREF(others);
+    return r;
+}
+
+/* What became of the calls that have finished: a list of the engine's own, from which the loop
+ * takes out what it has dealt with, so that an exception at any moment loses nothing. What
+ * happened to the connection shows in the calls it carried. */
 static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
-    PyObject *list, *item, *others = NULL;
-    nearcall_call_id id;
+    core_channel *channel;
+    int r;
 
-    if (channel == NULL)
+    if (check(engine) < 0)
         return NULL;
-    (void)nearcall_process(channel->handle);
-    list = PyList_New(0);
-    while (list != NULL && (id = nearcall_next_finished(channel->handle)) != 0) {
-        item = fetch(engine, channel, id, &others);
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
+    channel = engine->pool->channels[0];
+    if (!channel->is_read) { /* else whoever reads takes all */
+        core_channel_read_begin(channel);
+        r = read_all(engine, channel->handle);
+        core_channel_read_end(engine->pool, channel);
+        if (r < 0)
+            return NULL;
     }
-    if (list != NULL && others != NULL && append_others(list, others) < 0)
-        Py_CLEAR(list);
-    Py_XDECREF(others);
-    return leave(engine, channel, 0, list);
+    return Py_NewRef(engine->finished);
 }
 
 /* One for the life of the engine. A child of a fork asks again: then it is the child's own. */
 static PyObject *engine_fileno(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
+    nearcall_client *handle = enter(engine);
     int fd;
 
-    if (channel == NULL)
+    if (handle == NULL)
         return NULL;
-    fd = nearcall_fd(channel->handle);
-    if (fd < 0)
-        core_raise_format(engine->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "an event loop needs a descriptor to watch, and this process has too many open files, "
-                          "see ulimit -n");
-    return leave(engine, channel, 0, fd < 0 ? NULL : PyLong_FromLong(fd));
+    fd = nearcall_fd(handle);
+    if (fd >= 0)
+        return PyLong_FromLong(fd);
+    core_raise_format(engine->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "an event loop needs a descriptor to watch, and this process has too many open files, "
+                      "see ulimit -n");
+    return NULL;
 }
 
 /* The clock is time.monotonic()'s. */
@@ -346,58 +392,55 @@ static double seconds_from_now(int64_t milliseconds)
 static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
-    int64_t milliseconds;
+    int64_t milliseconds = -1;
 
-    if (channel == NULL)
+    if (check(engine) < 0)
         return NULL;
-    milliseconds = nearcall_timeout_ms(channel->handle);
-    return leave(engine, channel, 0,
-                 PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds)));
+    if (!engine->pool->channels[0]->is_read)
+        milliseconds = nearcall_timeout_ms(engine->pool->channels[0]->handle);
+    return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds));
 }
 
 static PyObject *engine_has_room(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
+    const core_channel *channel;
 
-    if (channel == NULL)
+    if (check(engine) < 0)
         return NULL;
-    return leave(engine, channel, 0, PyBool_FromLong(nearcall_room(channel->handle) > 0));
+    channel = engine->pool->channels[0];
+    return PyBool_FromLong(!channel->is_read && nearcall_room(channel->handle) > 0);
 }
 
 static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
 
-    if (channel == NULL)
+    if (check(engine) < 0)
         return NULL;
-    return leave(engine, channel, 0, PyUnicode_FromString(nearcall_transport(channel->handle)));
+    return PyUnicode_FromString(nearcall_transport(engine->pool->channels[0]->handle));
 }
 
 static PyObject *engine_description(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
-    core_slot *slot = channel == NULL ? NULL : slot_of(engine, channel, name);
-    PyObject *result = NULL;
+    core_slot *slot = check(engine) < 0 ? NULL : slot_of(engine, name);
 
-    if (slot != NULL && core_slot_refresh(engine->state, slot, slot->function) == 0)
-        result = Py_NewRef(slot->plan->description);
-
-    return channel == NULL ? NULL : leave(engine, channel, 0, result);
+    if (slot == NULL && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_LookupError, name);
+    if (slot == NULL || core_slot_refresh(engine->state, slot, slot->function) < 0)
+        return NULL;
+    return Py_NewRef(slot->plan->description);
 }
 
 static PyObject *engine_disconnect(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    core_engine *engine = (core_engine *)self;
-    core_channel *channel = enter(engine);
+    nearcall_client *handle = enter((core_engine *)self);
 
-    if (channel == NULL)
+    if (handle == NULL)
         return NULL;
-    nearcall_disconnect(channel->handle);
-    return leave(engine, channel, 0, Py_NewRef(Py_None));
+    nearcall_disconnect(handle);
+    Py_RETURN_NONE;
 }
 
 static PyObject *engine_close(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -417,7 +460,7 @@ static PyMethodDef engine_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
      "begin($self, name, asked, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first. The dict keeps what iterables gave for when it is begun again."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
-    {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return (id, error or None, result) of each call that finished; id 0: raise the error."},
+    {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return the list of calls that finished, (id, error or None, result) each, to be emptied; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},

@@ -108,14 +108,15 @@ class AsyncClient:
         self, name: str, args: tuple[Any, ...], named: dict[str, Any], timeout: float | None, origin: Any
     ) -> Any:
         deadline = self._deadline(timeout)
-        attempts = Attempts(self._attempts)
+        attempts = Attempts(self._attempts, deadline)
         while True:
             try:
                 return await self._engine.call(name, args, named, deadline, attempts, origin)
             except Unavailable as error:
-                if not attempts.another_after(error):
+                pause_seconds = random.uniform(0, _FIRST_PAUSE_SECONDS * 2 ** (self._attempts - attempts.left + 1))
+                if not attempts.another_after(error, pause_seconds):
                     raise
-            await self._engine.sleep(random.uniform(0, _FIRST_PAUSE_SECONDS * 2 ** (self._attempts - attempts.left)))
+            await self._engine.sleep(pause_seconds)
 
     async def function(self, name: str, /) -> AsyncFunction:
         """A function of the server with its signature and documentation."""
@@ -192,7 +193,7 @@ class AsyncClient:
                 Code.INVALID_ARGUMENT,
                 Outcome.NOT_EXECUTED,
             )
-        return time.monotonic() + seconds
+        return time.monotonic() + float(seconds)
 
 
 def _reopen(kind: type[AsyncClient], address: str, options: dict[str, Any]) -> AsyncClient:

@@ -17,7 +17,7 @@ from nearcall._runtime import Runtime
 
 
 class Event(Protocol):
-    """Something that greenlets wait for, and that happens once."""
+    """Something that greenlets wait for, and that happens once, whoever says so again."""
 
     def set(self) -> Any: ...
     def wait(self) -> Any: ...
@@ -63,8 +63,9 @@ class GreenFuture:
         return self.result()
 
     def _finish(self) -> None:
-        self._done = True
         self._event.set()
+        # Last: who was interrupted before sees that it is still to be done.
+        self._done = True
 
 
 def _drive(coroutine: Coroutine[GreenFuture, None, Any]) -> Any:

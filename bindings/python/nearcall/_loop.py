@@ -7,7 +7,9 @@ fork; then the connections stay, and what waited for them on the former loop is 
 from __future__ import annotations
 
 import math
+import os
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,7 @@ from nearcall._errors import (
     NearcallError,
     Unimplemented,
 )
-from nearcall._lane import Lane
+from nearcall._lane import Lane, Why, closed, fail, inherited, moved
 from nearcall._runtime import Future, Runtime
 
 _PLACES_MAX = 256
@@ -39,17 +41,19 @@ _MILLISECOND = 0.001
 class Attempts:
     """How often a call may still be sent, whatever it is that it is sent again for."""
 
-    __slots__ = ("asked", "left")
+    __slots__ = ("_deadline", "asked", "left")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, deadline: float) -> None:
         self.left = most
+        self._deadline = deadline
         self.asked: dict[int, Any] = {}
         """What iterables among the arguments gave: many can be asked only once."""
 
-    def another_after(self, error: NearcallError) -> bool:
-        """Whether it may be sent again after one that has failed."""
+    def another_after(self, error: NearcallError, pause_seconds: float = 0) -> bool:
+        """Whether it may be sent again after one that has failed, when it has paused."""
         self.left -= 1
-        return error.outcome is Outcome.NOT_EXECUTED and self.left > 0
+        in_time = time.monotonic() + pause_seconds < self._deadline
+        return error.outcome is Outcome.NOT_EXECUTED and self.left > 0 and in_time
 
 
 class LoopEngine:
@@ -57,6 +61,7 @@ class LoopEngine:
     waits in turn, within its deadline."""
 
     def __init__(self, make_engine: Callable[[], _core.Engine], kind: type[Runtime]) -> None:
+        _engines.add(self)
         self.closed = False
         self._kind = kind
         self._make_engine = make_engine
@@ -135,15 +140,9 @@ class LoopEngine:
     def close(self) -> None:
         """Ends every call and closes the connections for good."""
         self.closed = True
-        lanes, self._lanes = self._lanes, []
-        for lane in lanes:
-            lane.leave(ended=True)
+        self._leave(closed)
         for engine in self._engines:
             engine.close()
-        # Those that have no place yet try to begin, and hear that it is closed.
-        for turn in self._queue:
-            if self._runtime is not None and self._runtime.is_alive():
-                _settle(turn, lanes[0])
 
     # ---- One call on one connection ----
 
@@ -255,14 +254,39 @@ class LoopEngine:
             return self._runtime
         if self._runtime is not None and self._lanes and self._lanes[0].is_ours() and self._runtime.is_running():
             raise RuntimeError("this AsyncClient is in use on another running event loop; make one for each loop")
-        for lane in self._lanes:
-            lane.leave(ended=False)
+        self._leave(moved if self._generation == generation else inherited)
         self._token = token
         self._generation = generation
         self._runtime = self._kind(token)
-        self._lanes = []
-        self._queue = deque()
         return self._runtime
+
+    def _leave(self, why: Why) -> None:
+        """Ends all calls on the loop that watches."""
+        lanes, self._lanes = self._lanes, []
+        queue, self._queue = self._queue, deque()
+        for lane in lanes:
+            lane.leave(why)
+        for turn in queue:
+            if self._runtime is not None:
+                fail(turn, why(Outcome.NOT_EXECUTED), self._runtime)
+
+    def leave_after_fork(self) -> None:
+        """In a child, whose hub goes on: the calls are the parent's."""
+        if self._runtime is None or not self._runtime.waiters_survive_fork:
+            return
+        if self._kind.token() is self._token:  # else its thread is the parent's
+            self._leave(inherited)
+
+
+_engines: weakref.WeakSet[LoopEngine] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(_engines):
+        engine.leave_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _settle(future: Future, result: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
@@ -29,6 +30,9 @@ class Runtime(Protocol):
     survives_fork: bool
     """Whether a forked child goes on with it."""
 
+    waiters_survive_fork: bool
+    """Whether what waits for it goes on in a forked child."""
+
     def __init__(self, token: Any) -> None: ...
     @staticmethod
     def token() -> Any:
@@ -44,12 +48,15 @@ class Runtime(Protocol):
 
     def unwatch(self, descriptor: int, /) -> Any: ...
     def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer: ...
+    def call_soon_anywhere(self, callback: Callable[[], None], /) -> None:
+        """Calls back on the loop, asked from any thread and at any moment; no more once it has ended."""
 
 
 class AsyncioRuntime:
     """An event loop of asyncio."""
 
     survives_fork = False
+    waiters_survive_fork = False
 
     def __init__(self, token: asyncio.AbstractEventLoop) -> None:
         self._loop = token
@@ -71,3 +78,7 @@ class AsyncioRuntime:
 
     def is_alive(self) -> bool:
         return not self._loop.is_closed()
+
+    def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # it was closed meanwhile
+            self._loop.call_soon_threadsafe(callback)

@@ -24,14 +24,18 @@ __all__ = ["Client"]
 class _Event:
     def __init__(self) -> None:
         self._event = Event()
-        self.set = self._event.send
         self.wait = self._event.wait
+
+    def set(self) -> None:
+        if not self._event.ready():
+            self._event.send()
 
 
 class _Hub:
     """The hub of a thread, as nearcall._runtime.Runtime."""
 
     survives_fork = False
+    waiters_survive_fork = True
 
     def __init__(self, token: Any) -> None:
         self._hub = token
@@ -52,15 +56,28 @@ class _Hub:
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         def ready(_: Any) -> None:
-            callback()
+            try:
+                callback()
+            except BaseException:
+                # The hub forgets a descriptor whose callback has raised.
+                self._hub.schedule_call_global(0, resume)
+                raise
 
-        self._listeners[descriptor] = self._hub.add(self._hub.READ, descriptor, ready, ready, callback)
+        def resume() -> None:
+            if self._listeners.get(descriptor) is listener:
+                self._hub.remove(listener)
+                self.watch(descriptor, callback)
+
+        listener = self._listeners[descriptor] = self._hub.add(self._hub.READ, descriptor, ready, ready, callback)
 
     def unwatch(self, descriptor: int) -> None:
         self._hub.remove(self._listeners.pop(descriptor))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any:
         return self._hub.schedule_call_global(seconds, callback)
+
+    def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
+        self._hub.schedule_call_global(0, callback)
 
 
 class Client(GreenClient):

@@ -42,6 +42,7 @@ class _Hub:
     """The hub of a thread, as nearcall._runtime.Runtime."""
 
     survives_fork = True
+    waiters_survive_fork = True
 
     def __init__(self, token: Any) -> None:
         self._hub = token
@@ -61,8 +62,23 @@ class _Hub:
         return GreenFuture(Event())
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        watcher = self._watchers[descriptor] = self._hub.loop.io(descriptor, _READ)
-        watcher.start(callback)
+        watcher: Any = self._hub.loop.io(descriptor, _READ)
+        self._watchers[descriptor] = watcher
+
+        def ready() -> None:
+            try:
+                callback()
+            except BaseException:
+                # The loop stops a watcher whose callback has raised.
+                self._hub.loop.run_callback(resume)
+                raise
+
+        def resume() -> None:
+            is_watched = self._watchers.get(descriptor) is watcher
+            if is_watched:
+                watcher.start(ready)
+
+        watcher.start(ready)
 
     def unwatch(self, descriptor: int) -> None:
         watcher = self._watchers.pop(descriptor)
@@ -71,6 +87,10 @@ class _Hub:
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> _Timer:
         return _Timer(self._hub.loop.timer(seconds), callback)
+
+    def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
+        if self.is_alive():
+            self._hub.loop.run_callback_threadsafe(callback)
 
 
 class Client(GreenClient):

@@ -431,23 +431,6 @@ def test_signals_reach_the_loop(address: str) -> None:
     asyncio.run(main())
 
 
-def test_argument_that_uses_the_client_is_refused(address: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(address) as go:
-            await go.one()
-
-            class Number:
-                def __index__(self) -> int:
-                    go._engine._engines[0].process()
-                    return 1
-
-            with pytest.raises(RuntimeError):
-                await go.ack(Number(), 1)
-            assert await go.one() == 1
-
-    asyncio.run(main())
-
-
 def test_process_without_a_free_descriptor(address: str) -> None:
     """The call is refused before it is sent, and works once there are descriptors again."""
     go = AsyncClient(address)

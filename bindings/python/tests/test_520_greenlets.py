@@ -128,6 +128,163 @@ with Client(sys.argv[1], timeout=20) as go:
     assert gather([lambda: go.one(timeout=10)] * 4) == [1] * 4
 print("done")
 """
+STEPPING = """
+import sys
+import nearcall
+
+go = Client(sys.argv[1], timeout=20)
+go.one(), go.sleep(0), go.identity(0)
+waiting = []
+
+class Lazy:
+    # A value whose own code lets others run, and calls itself, as lazy attributes do.
+    def __init__(self, number, turns=5):
+        self.number, self.turns = number, turns
+    def __index__(self):
+        waiting.append(self)
+        for _ in range(self.turns):
+            sleep(0.01)
+        waiting.remove(self)
+        return go.identity(self.number)
+
+def send(number):
+    size = number * 300
+    return go.identity(["before" * size, Lazy(number), "after" * size]) == ["before" * size, number, "after" * size]
+
+def bystander(number):
+    while not waiting:
+        sleep(0)
+    beside = [go.identity(number), go.one()]
+    return beside == [number, 1] and bool(waiting)
+
+for _ in range(3):
+    assert all(gather([lambda n=n: send(n) for n in range(40)] + [lambda n=n: bystander(n) for n in range(20)]))
+    replies = [spawn(go.sleep, 20) for _ in range(10)]
+    assert send(1)
+    for reply in replies:
+        assert (reply.get() if hasattr(reply, "get") else reply.wait()) == 20
+assert len(go._client._engine._engines) == 1, "one connection holds them"
+
+# While one is encoded, another's deadline passes, and it is killed itself.
+def late():
+    try:
+        go.sleep(20000, timeout=0.05)
+    except nearcall.DeadlineExceeded:
+        return bool(waiting)
+    return False
+patient = spawn(lambda: go.identity(Lazy(1, turns=200)))
+while not waiting:
+    sleep(0)
+assert gather([late]) == [True]
+ends = []
+def killed():
+    try:
+        go.identity([Lazy(1, turns=10000)])
+    except BaseException as error:
+        ends.append(type(error))
+        raise
+victim = spawn(killed)
+while len(waiting) < 2:
+    sleep(0)
+victim.kill()
+sleep(0)
+assert ends == [Killed]
+waiting.pop()
+assert (patient.get() if hasattr(patient, "get") else patient.wait()) == 1
+
+# Closed meanwhile.
+def closed():
+    try:
+        go.identity([Lazy(1)])
+    except nearcall.FailedPrecondition as error:
+        return error.outcome is nearcall.Outcome.NOT_EXECUTED
+    return False
+def close():
+    while not waiting:
+        sleep(0)
+    go.close()
+assert gather([closed, close])[0]
+print("done")
+"""
+FORK_IN_CALLS = """
+import os, sys
+import nearcall, nearcall._loop
+
+nearcall._loop._LANES_MAX, nearcall._loop._PLACES_MAX = 1, 3
+go = Client(sys.argv[1], timeout=10)
+go.one(), go.sleep(0)
+
+def call(milliseconds):
+    try:
+        return go.sleep(milliseconds)
+    except nearcall.Unavailable as error:
+        return error.outcome
+
+calls = [spawn(call, 300) for _ in range(5)]
+while len(go._client._engine._queue) < 2:
+    sleep(0)
+pid = os.fork()
+if pid == 0:
+    # Those that were sent are the parent's; those that waited for a place are sent from here.
+    unknown = nearcall.Outcome.UNKNOWN
+    ends = [greenlet.get(timeout=5) for greenlet in calls]
+    os._exit(0 if ends == [unknown] * 3 + [300] * 2 and go.one() == 1 else 1)
+assert [greenlet.get() for greenlet in calls] == [300] * 5
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+print("done")
+"""
+RAISING = """
+import signal, sys
+import nearcall
+
+class Rung(Exception):
+    pass
+turn = 0
+def ring(*_):
+    raise Rung
+class Interrupted(dict):
+    # The lane's waiters: between two replies a signal comes.
+    def pop(self, *arguments):
+        global turn
+        found = super().pop(*arguments)
+        turn += 1
+        if turn % 3 == 0:
+            signal.raise_signal(signal.SIGALRM)
+        return found
+
+go = Client(sys.argv[1], timeout=10)
+go.one(), go.sleep(0)
+signal.signal(signal.SIGALRM, ring)
+lane = go._client._engine._lanes[0]
+lane._waiters = Interrupted(lane._waiters)
+assert gather([lambda: go.sleep(20)] * 20) == [20] * 20
+assert turn >= 20
+print("done")
+"""
+DROPPED = """
+import gc, os, sys
+
+def use(in_cycle):
+    go = Client(sys.argv[1])
+    assert go.one() == 1
+    if in_cycle:
+        go.__dict__["itself"] = go
+
+use(False)
+sleep(0.01)
+before = len(os.listdir("/proc/self/fd"))
+for in_cycle in (False, True):
+    for _ in range(20):
+        use(in_cycle)
+    gc.collect()
+    for _ in range(2000):
+        if len(os.listdir("/proc/self/fd")) <= before:
+            break
+        sleep(0.005)
+    else:
+        raise AssertionError("dropped clients keep descriptors")
+print("done")
+"""
 APPLICATION = """
 import os
 {setup}
@@ -155,6 +312,25 @@ def test_calls(hub: str, address: str) -> None:
 @pytest.mark.parametrize("hub", ["gevent", "eventlet"])
 def test_who_is_killed_in_the_line_takes_no_place(hub: str, address: str) -> None:
     run(SETUP[hub] + KILLED, address)
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_arguments_whose_code_lets_others_run(hub: str, address: str) -> None:
+    run(SETUP[hub] + STEPPING, address)
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_handler_that_raises_among_replies(hub: str, address: str) -> None:
+    run(SETUP[hub] + RAISING, address)
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_dropped_client_is_closed(hub: str, address: str) -> None:
+    run(SETUP[hub] + DROPPED, address)
+
+
+def test_fork_while_greenlets_call(address: str) -> None:
+    run(SETUP["gevent"] + FORK_IN_CALLS, address)
 
 
 def test_fork(address: str) -> None:
