@@ -28,6 +28,7 @@
 #define NC_CALLS_IN_CHUNK 64
 #define NC_FUNCTION_BUCKETS 64
 #define NC_LOST_TEXT_BYTES 512
+#define NC_CONNECT_BEGUN (-1)
 #define NC_SOFTWARE_NAME_BYTES_MAX 255
 
 /* ---- Functions of the server ---- */
@@ -289,6 +290,7 @@ struct nearcall_client {
     void *interrupt_argument;
     int lost_code; /* positive: why the last connection ended */
     int lost_outcome; /* of what waited for it: not executed if it never stood */
+    int connect_code; /* positive: to be told by nearcall_connect(); NC_CONNECT_BEGUN, or 0 */
     char lost_text[NC_LOST_TEXT_BYTES];
     nearcall_function *functions[NC_FUNCTION_BUCKETS];
     nearcall_function *last_function; /* the one that was looked up last, or NULL */
@@ -350,9 +352,8 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
 void nc_connection_close(nearcall_client *client);
 bool nc_connection_identify(nearcall_client *client);
 bool nc_connection_has_its_socket(const struct nc_connection *connection);
-/* Whether the descriptor is still the connection's: the program may have closed all it did
- * not know, and opened others. Asked before each system call that reads, writes or waits
- * there, and looked for when the program, or time, has been elsewhere since the last look. */
+/* Whether the descriptor is still the connection's, as the program may close what it does not
+ * know. Asked before each read, write or wait; true as long as the clock was not read again. */
 static inline bool nc_connection_is_ours(nearcall_client *client)
 {
     return client->connection.identified_ns == client->now_ns || nc_connection_identify(client);
@@ -373,8 +374,7 @@ static inline bool nc_connection_has_room(const nearcall_client *client)
     return allowed == 0 || client->connection.unanswered < allowed;
 }
 
-/* A connection that drains and has answered all it carried. */
-bool nc_connection_is_over(const nearcall_client *client);
+bool nc_connection_is_over(const nearcall_client *client); /* it drains, and has answered all */
 
 /* send_memory.c: false: it did not fit, or the socket is the better way. */
 bool nc_send_by_memory(nearcall_client *client, struct nc_call *call);

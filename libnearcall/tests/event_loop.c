@@ -1,6 +1,10 @@
 /* NEARCALL_NONBLOCKING in a loop of poll(2): connecting, finding, calling, timing
  * out, losing the server, each without a function that blocks. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "script.h"
 
@@ -153,9 +157,61 @@ static void no_server(void)
     nearcall_close(client);
 }
 
+/* A port that is taken and where nobody listens; the returned socket holds it. */
+static int refused_address(char *address, size_t bytes)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t name_bytes = sizeof(name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&name, &name_bytes) == 0);
+    snprintf(address, bytes, "tcp:127.0.0.1:%d", ntohs(name.sin_port));
+    return fd;
+}
+
+static void say_no_welcome(struct script *script)
+{
+    script_accept(script);
+    script_read_hello(script);
+    CHECK(script_read_end(script));
+}
+
+/* Connecting ends, though nearcall_process() was told of the failure before; the next try
+ * begins anew. */
+static void connecting_fails(const char *address, int code)
+{
+    nearcall_client *client = test_open(address, NEARCALL_NONBLOCKING);
+    for (int tries = 0; tries < 2; tries++) {
+        int r, failures = 0;
+        while ((r = nearcall_connect(client, 100)) == NEARCALL_E_AGAIN) {
+            failures += turn(client) < 0;
+            CHECK(failures <= 1);
+        }
+        CHECK_CALL(client, r, code);
+        CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+        CHECK(strstr(nearcall_error_message(client), address) != NULL);
+        if (code == NEARCALL_E_DEADLINE_EXCEEDED)
+            break; /* the script has ended */
+    }
+    nearcall_close(client);
+}
+
+static void connecting_ends(void)
+{
+    struct script script;
+    char address[64];
+    int port = refused_address(address, sizeof(address));
+    connecting_fails(address, NEARCALL_E_UNAVAILABLE);
+    close(port);
+    script_start(&script, say_no_welcome, NULL);
+    connecting_fails(script.address, NEARCALL_E_DEADLINE_EXCEEDED);
+    script_end(&script);
+}
+
 int main(void)
 {
     test_begin();
+    connecting_ends();
     with_the_real_server();
     before_the_welcome();
     no_server();
