@@ -272,10 +272,9 @@ NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*che
 
 /* Connects now if not connected. Optional; useful to check an address early.
  * With NEARCALL_NONBLOCKING it starts connecting and returns
- * NEARCALL_E_AGAIN until the connection stands, or fails with what ended the attempt within
- * the timeout of its first call, also where nearcall_process() has told that before; the
- * next one begins anew. After NEARCALL_E_INTERRUPTED
- * call it again. */
+ * NEARCALL_E_AGAIN until the connection stands, or tells what ended the attempt, within its
+ * timeout, as nearcall_process() may have done before; the next one begins anew. After
+ * NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
 /* Drops the connection, if any; the next call opens a new one. Calls in flight

@@ -75,6 +75,8 @@ bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
         return false;
     if (!look_at_socket(client))
         return !nc_connection_usable(client); /* pending, for another connection */
+    if (nc_forked_inside(client))
+        return true; /* the child's copy of the call has ended */
     /* Only now: what came over the socket may have told the function's number. */
     size_t extension_bytes = nc_extension_bytes(client, call);
     size_t bytes = extension_bytes + call->payload_bytes;
@@ -82,7 +84,7 @@ bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
     if (!nc_memory_begin(memory, bytes, in_place ? call->payload : NULL, &header, &body))
         return false;
     if (nc_forked_inside(client) || !fill(client, call, header, body, extension_bytes))
-        return true; /* the child's copy of the call has ended */
+        return true;
     call->by_memory = true;
     nc_mark_as_sent(client, call);
     publish(client);
@@ -95,10 +97,10 @@ bool nc_cancel_by_memory(nearcall_client *client, const struct nc_call *call)
     struct nc_memory *memory = &client->connection.memory;
     struct nc_frame frame = {.type = NC_CANCEL, .call_id = call->id};
     uint8_t *header, *body;
-    if (nc_memory_peer_sleeps(memory) || !nc_memory_begin(memory, 0, NULL, &header, &body))
-        return false;
     if (nc_forked_inside(client))
         return true; /* the call is the parent's */
+    if (nc_memory_peer_sleeps(memory) || !nc_memory_begin(memory, 0, NULL, &header, &body))
+        return false;
     nc_frame_encode(header, &frame);
     publish(client);
     return true;

@@ -61,6 +61,8 @@ bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t 
         nc_arena_lend(&memory->arena, body, (uint32_t)body_bytes, index);
         place = (uint32_t)(body - memory->caller);
     }
+    if (place == 0) /* early: the line takes its time to come from the server's processor */
+        nc_put_u32(slot + PLACE_OFFSET, 0);
     memory->begun = slot;
     memory->begun_place = place;
     *ret_header = slot + NC_MEMORY_HEADER_OFFSET;
@@ -71,7 +73,8 @@ bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t 
 bool nc_memory_publish(struct nc_memory *memory)
 {
     nc_word32 *sequence = (nc_word32 *)(void *)memory->begun;
-    nc_put_u32(memory->begun + PLACE_OFFSET, memory->begun_place);
+    if (memory->begun_place)
+        nc_put_u32(memory->begun + PLACE_OFFSET, memory->begun_place);
     atomic_store_explicit(sequence, ++memory->put, memory_order_release);
     /* Either the server sees the frame when it looks once more before it sleeps, or
      * it is seen here that it sleeps. */

@@ -103,8 +103,8 @@ uint8_t *nc_memory_open_body(struct nc_memory *memory, uint32_t bytes);
 
 /* Where header and body of the next frame go; false: there is no room. What is begun
  * is to be published. held: the body lies in the arena already, as
- * nc_memory_open_body() gave it. Nothing is written to the region yet, as the kernel may be
- * asked for pages: whoever fills it asks for a fork after this. */
+ * nc_memory_open_body() gave it. For a body in the arena the kernel may be asked for pages, and
+ * nothing is written to the region yet: whoever fills it asks for a fork before and after this. */
 bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t *held,
                      uint8_t **ret_header, uint8_t **ret_body);
 
