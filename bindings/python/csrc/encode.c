@@ -187,7 +187,7 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
     PyObject *number = NULL;
     long fd = -1;
 
-    if (PyObject_HasAttrString(value, "fileno"))
+    if (core_encoder_has(value, "fileno"))
         number = PyObject_CallFunctionObjArgs(e->state->descriptor_of, value, NULL);
     if (number != NULL)
         fd = PyLong_AsLong(number);
@@ -297,7 +297,7 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
         return encode_dict(e, node, value, at);
     if (core_encoder_look(e) < 0)
         return -1;
-    dict = PyObject_HasAttrString(value, "keys") ? core_encoder_collect_pairs(e, value) : NULL;
+    dict = core_encoder_has(value, "keys") ? core_encoder_collect_pairs(e, value) : NULL;
     if (dict == NULL)
         return core_refuse(e, node, value, at, NULL);
     r = encode_dict(e, node, dict, at);

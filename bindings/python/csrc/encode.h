@@ -36,6 +36,9 @@ int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
  * has passed, or when what was written does not fit a request in any case. */
 int core_encoder_look(core_encoder *e);
 
+/* 0 also with an exception set: the value's own code, asked for the attribute, raised another than AttributeError. */
+int core_encoder_has(PyObject *value, const char *name);
+
 /* The list that an iterable gives, bounded by what fits a frame, and the dict of a mapping
  * that is none. New references. Each is asked once, however often the call is encoded: it
  * gives then what it gave at first, or raises what it raised. */

@@ -127,6 +127,16 @@ static PyObject *ask_once(core_encoder *e, PyObject *value,
     return given;
 }
 
+int core_encoder_has(PyObject *value, const char *name)
+{
+    PyObject *attribute = PyObject_GetAttrString(value, name);
+
+    if (attribute == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    Py_XDECREF(attribute);
+    return attribute != NULL;
+}
+
 PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable)
 {
     return ask_once(e, iterable, collect);

@@ -62,7 +62,7 @@ static PyObject *dict_of(core_encoder *e, PyObject *value)
 
     if (PyDict_Check(value))
         return Py_NewRef(value);
-    if (!PyObject_HasAttrString(type, "keys") || !PyObject_HasAttrString(type, "__getitem__"))
+    if (!core_encoder_has(type, "keys") || !core_encoder_has(type, "__getitem__"))
         return NULL;
     return core_encoder_collect_pairs(e, value);
 }
@@ -117,8 +117,11 @@ static PyObject *strange_attribute(const core_struct *structure, PyObject *value
 static PyObject *strange_declaration(core_encoder *e, const core_struct *structure, PyObject *value)
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *names, *name = NULL;
+    int declares = core_encoder_has(type, "__slots__");
 
-    if (!PyObject_HasAttrString(type, "__slots__") && !PyObject_HasAttrString(type, "_fields"))
+    if (!declares && !PyErr_Occurred())
+        declares = core_encoder_has(type, "_fields");
+    if (!declares)
         return NULL;
     names = PyObject_CallFunctionObjArgs(e->state->declared_names, type, NULL);
     if (names != NULL)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,38 @@ from hostile import ATTACKS, Attack
 
 import nearcall
 from nearcall import Client
-from support import PATIENCE_SECONDS, REPOSITORY, TESTS
+from support import PATIENCE_SECONDS, REPOSITORY, TESTS, Server
 
 # Reads and writes outside of what is allocated; python3 itself compares values that were never set.
 VALGRIND = ["valgrind", "--quiet", "--undef-value-errors=no", "--error-exitcode=99", "--max-stackframe=16000000"]
 
 
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+
+
+class Ended(BaseException):
+    """As SystemExit, and what handlers of signals raise."""
+
+
+class Raising:
+    def __getattr__(self, name: str) -> object:
+        raise Ended(name)
+
+
+class RaisingType(type):
+    def __getattr__(cls, name: str) -> object:
+        raise Ended(name)
+
+
+def test_what_looking_for_an_attribute_raises_is_raised(start_server: Callable[..., Server]) -> None:
+    class OfRaisingType(metaclass=RaisingType):
+        pass
+
+    with Client(start_server("-files").address) as client:
+        for name, kind in (("file_read", Raising), ("greet", OfRaisingType)):
+            with pytest.raises(Ended):
+                client.call(name, kind())
+            assert client.one() == 1
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
