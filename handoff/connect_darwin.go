@@ -35,6 +35,12 @@ func passRights(*net.UnixListener, bool) {}
 // disarm has nothing to do: macOS does not wait where a descriptor is not in blocking mode.
 func disarm(int) {}
 
+func newFile(descriptor int, name string) (*os.File, error) {
+	return os.NewFile(uintptr(descriptor), name), nil
+}
+
+func closeFile(file *os.File) { _ = file.Close() }
+
 const defaultMode fs.FileMode = 0o660
 
 // listen publishes the socket when it has its mode. There is no lock on macOS: the

@@ -3,6 +3,7 @@ package handoff
 import (
 	"context"
 	"net"
+	"os"
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/peercred"
@@ -22,6 +23,12 @@ func passRights(socket *net.UnixListener, pass bool) { unixsocket.PassRights(soc
 
 // disarm sees to it that closing what was given does not wait.
 func disarm(descriptor int) { rights.Disarm(descriptor) }
+
+// newFile makes a file of what was given, which is used up either way.
+func newFile(descriptor int, name string) (*os.File, error) { return rights.NewFile(descriptor, name) }
+
+// closeFile does not wait.
+func closeFile(file *os.File) { rights.CloseOpen(file) }
 
 // listen makes the socket with its lock, as that of a server.
 func listen(at address.Address, c *config) (net.Listener, error) {

@@ -4,7 +4,6 @@ package handoff
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 
@@ -30,8 +29,11 @@ func closeArrival(a *arrival) { channel.Close([]int{a.descriptor}) }
 // Package net makes a copy of it and puts that on the poller.
 func openConn(a *arrival) (net.Conn, error) {
 	disarm(a.descriptor)
-	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
-	defer func() { _ = file.Close() }()
+	file, err := newFile(a.descriptor, a.meta.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFile(file)
 	c, err := net.FileConn(file)
 	// Without a peer it is a listener, or its client has gone.
 	if err == nil && c.RemoteAddr() == nil && isListening(a.descriptor) {
@@ -41,8 +43,11 @@ func openConn(a *arrival) (net.Conn, error) {
 }
 
 func openListener(a *arrival) (net.Listener, error) {
-	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
-	defer func() { _ = file.Close() }()
+	file, err := newFile(a.descriptor, a.meta.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFile(file)
 	if !isListening(a.descriptor) {
 		return nil, errors.New("handoff: what was given as a listener does not listen")
 	}
@@ -51,11 +56,7 @@ func openListener(a *arrival) (net.Listener, error) {
 
 // openFile takes whatever it is: pipes, devices and sockets are files too.
 func openFile(a *arrival) (*os.File, error) {
-	file := os.NewFile(uintptr(a.descriptor), a.meta.Name)
-	if file == nil {
-		return nil, fmt.Errorf("handoff: descriptor %d is none", a.descriptor)
-	}
-	return file, nil
+	return newFile(a.descriptor, a.meta.Name)
 }
 
 func isListening(fd int) bool {

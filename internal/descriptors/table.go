@@ -101,7 +101,10 @@ func (t *Table) TakeFile(number int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := os.NewFile(uintptr(descriptor), "received")
+	file, err := rights.NewFile(descriptor, "received")
+	if err != nil {
+		return nil, fmt.Errorf("the file cannot be used: %w", err)
+	}
 	t.taken = append(t.taken, file)
 	return file, nil
 }
@@ -120,7 +123,7 @@ func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
 	// Who has the connection closes it by itself.
 	rights.Disarm(descriptor)
 	file := os.NewFile(uintptr(descriptor), "received")
-	defer file.Close()
+	defer rights.CloseOpen(file)
 	made, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("the connection cannot be used: %w", err)

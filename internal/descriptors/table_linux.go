@@ -24,12 +24,14 @@ func duplicateOf(from rights.Open) (duplicate int, err error) {
 	return duplicate, os.NewSyscallError("fcntl", err)
 }
 
-// isConnectedStream reports whether the descriptor is that of a connected TCP socket.
+// isConnectedStream reports whether the descriptor is that of a connected TCP socket. It waits
+// for whoever has the socket's lock, which the scheduler is told by this call, and not by getpeername of
+// package unix, nor by those that net.FileConn makes later.
 func isConnectedStream(descriptor int) bool {
 	kind, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 	if err != nil || kind != unix.IPPROTO_TCP && kind != unix.IPPROTO_MPTCP {
 		return false
 	}
-	_, err = unix.Getpeername(descriptor)
+	_, err = unix.GetsockoptString(descriptor, unix.SOL_SOCKET, unix.SO_PEERNAME)
 	return err == nil
 }

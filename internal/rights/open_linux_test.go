@@ -1,0 +1,87 @@
+package rights_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/rights"
+)
+
+// What the kernel may have to ask others about is not registered with the runtime's poller; what can
+// only be waited for by it, is.
+func TestNewFileRegistersWhatAnswersAtOnce(t *testing.T) {
+	newFile := func(t *testing.T, number int) *os.File {
+		file, err := rights.NewFile(number, "received")
+		must(t, err)
+		return file
+	}
+	ofACall := func(t *testing.T, number int) *os.File {
+		var table descriptors.Table
+		table.Put([]int{number})
+		file, err := table.TakeFile(0)
+		must(t, err)
+		table.Release()
+		return file
+	}
+	for name, open := range map[string]func(t *testing.T, number int) *os.File{"a file": newFile, "a call's": ofACall} {
+		for what, registered := range map[string]bool{"an epoll": false, "a pipe": true, "a socket": true} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				file := open(t, nonBlocking(t, what))
+				defer file.Close()
+				err := file.SetReadDeadline(time.Now())
+				if registered && err != nil || !registered && !errors.Is(err, os.ErrNoDeadline) {
+					t.Errorf("its deadline can be set: %v; registered should be %v", err, registered)
+				}
+			})
+		}
+	}
+}
+
+// It is the same file still, also where its number is another.
+func TestNewFileIsTheSame(t *testing.T) {
+	for _, what := range []string{"an epoll", "a pipe", "a socket"} {
+		number := nonBlocking(t, what)
+		copied, err := unix.FcntlInt(uintptr(number), unix.F_DUPFD_CLOEXEC, 0)
+		must(t, err)
+		defer unix.Close(copied)
+		file, err := rights.NewFile(number, "received")
+		must(t, err)
+		defer file.Close()
+		raw, err := file.SyscallConn()
+		must(t, err)
+		must(t, raw.Control(func(fd uintptr) {
+			// 0: the same, says the kernel of two descriptions.
+			same, _, failure := unix.Syscall6(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), 0, fd, uintptr(copied), 0)
+			if failure != 0 || same != 0 {
+				t.Errorf("%s became something else: %d, %v", what, same, failure)
+			}
+			if flags, err := unix.FcntlInt(fd, unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+				t.Errorf("%s is not close-on-exec: %d, %v", what, flags, err)
+			}
+		}))
+	}
+}
+
+func nonBlocking(t *testing.T, what string) (number int) {
+	t.Helper()
+	switch what {
+	case "a pipe":
+		var ends [2]int
+		must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+		t.Cleanup(func() { unix.Close(ends[1]) })
+		number = ends[0]
+	case "a socket":
+		number, _ = pair(t)
+	default:
+		var err error
+		number, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+		must(t, err)
+	}
+	must(t, unix.SetNonblock(number, true))
+	return number
+}
