@@ -195,6 +195,11 @@ const (
 	// few thousandths of a processor at most.
 	SignalLookMs = 20
 
+	// UnwatchedLookMs (ms): how often an event loop is to look after calls for
+	// which it can watch nothing, for want of descriptors. Why: calls end late by
+	// what nobody notices, instead of by their deadline.
+	UnwatchedLookMs = 20
+
 	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less
 	// where a sleep and a wake cost less. Why: spinning longer than sleeping and
 	// waking cost never pays twice its price.

@@ -271,10 +271,9 @@ NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*che
                                               void *argument);
 
 /* Connects now if not connected. Optional; useful to check an address early.
- * With NEARCALL_NONBLOCKING it starts connecting and returns
- * NEARCALL_E_AGAIN until the connection stands, or tells what ended the attempt, within its
- * timeout, as nearcall_process() may have done before; the next one begins anew. After
- * NEARCALL_E_INTERRUPTED call it again. */
+ * With NEARCALL_NONBLOCKING it starts connecting and returns NEARCALL_E_AGAIN until it has told,
+ * once, what became of that, also if nearcall_process() told of it before. The time counts from
+ * the first of these questions. After NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
 /* Drops the connection, if any; the next call opens a new one. Calls in flight
@@ -508,10 +507,13 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call
 
 /* The descriptor to watch: one for the life of the handle, whatever becomes of its
  * connections, made at the first question and close-on-exec. -1: this process can open no
- * more. It belongs to the handle, and is only to be waited for. A handle that was asked any of the
+ * more, or the handle is in use and was not asked before. It belongs to the handle, and is only to be waited for. A handle that was asked any of the
  * three, and any with NEARCALL_NONBLOCKING, is woken through it from then on, also for what comes
- * through shared memory and by nearcall_wake(). A child of a fork asks before it waits: its own
- * descriptor has the same number, unless the child has closed that. */
+ * through shared memory and by nearcall_wake(). A program that has closed descriptors which it
+ * did not know, as by closefrom(3), asks again: the number may be another. So does a child of a
+ * fork: its own descriptor has the same number, unless the child has closed that, but is another
+ * file. It asks before its loop adds the descriptor again: before event_reinit() of libevent and
+ * uv_loop_fork() of libuv, and before an epoll instance of its own is filled. */
 NEARCALL_API int nearcall_fd(const nearcall_client *client);
 
 /* What to wait for on the descriptor: POLLIN. */
@@ -521,14 +523,16 @@ NEARCALL_API int nearcall_events(const nearcall_client *client);
  * happened on the descriptor; -1: never. 0 while nearcall_process() has something to
  * do or to tell: replies in shared memory, or calls that finished since it last
  * returned their number, as a function that waited for another call may have read
- * their replies. What it has told of is not told again: fetch it, or not. It may be
- * earlier than the first deadline, never later. */
+ * their replies, or more of them came than one turn takes. What it has told of is not told
+ * again: fetch it, or not. It may be earlier than the first deadline, never later: 20 ms at
+ * most while calls wait and what the program was told to watch does not show all, for want of
+ * descriptors or because they were closed. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 
 /* Ends the wait that another thread is in, or that a signal has interrupted in this one:
  * it returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
  * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
- * nothing waits the next wait ends. For handles with NEARCALL_WAKEABLE, and those that
+ * nothing waits, or the wait ends by itself at that moment, the next one ends. For handles with NEARCALL_WAKEABLE, and those that
  * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others, and where the program has closed
  * what this goes through, until the handle's next use makes another. Unlike all other functions it may
  * be called from any thread and from signals' handlers, until the handle is closed. */

@@ -38,7 +38,7 @@ void nc_after_fork(nearcall_client *client)
     nc_connection_orphan(client, trust_memory); /* first: there is room for what follows then */
     nc_watch_after_fork(client);
     client->waiting = NULL;
-    client->connect_code = 0;
+    client->connects = false;
     if (trust_memory) {
         nc_calls_after_fork(client);
     } else {
@@ -352,7 +352,7 @@ NEARCALL_API void nearcall_disconnect(nearcall_client *client)
     if (client->connection.state != NC_CLOSED)
         nc_connection_lost(client, &loss, "the connection to %s was dropped by this program",
                            client->address_text);
-    client->connect_code = 0;
+    client->connects = false;
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);
     nc_leave(client, NEARCALL_OK);
@@ -360,24 +360,41 @@ NEARCALL_API void nearcall_disconnect(nearcall_client *client)
 
 /* ---- Connecting ahead of a call, asking for a sign of life ---- */
 
-/* What was begun here is told here, though nearcall_process() may have told of it before. */
+static int connect_failed(nearcall_client *client)
+{
+    client->connects = false;
+    return nc_fail(client, -client->connect_code, NEARCALL_OUTCOME_NOT_EXECUTED, "%s", client->lost_text);
+}
+
+/* What was begun for a call goes on within that call's time. */
+static int connect_took_too_long(nearcall_client *client)
+{
+    client->connects = false;
+    return nc_fail(client, NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "no connection to %s in time", client->address_text);
+}
+
+/* One attempt lasts until its end was told here, whoever else has noticed that meanwhile. */
 static int connect_without_blocking(nearcall_client *client, int64_t timeout_ms)
 {
-    if (client->connect_code == 0)
-        client->connect_code = NC_CONNECT_BEGUN;
+    int64_t until_ns = nc_deadline(client, timeout_ms); /* reads the clock */
+    if (!client->connects) {
+        client->connects = true;
+        client->connect_until_ns = until_ns;
+        client->connect_code = 0;
+    }
     if (client->connection.state != NC_CLOSED)
         nc_connection_advance(client, nc_poll_now(client));
     if (nc_connection_is_over(client))
         nc_connection_close(client);
-    if (client->connection.state == NC_CLOSED && client->connect_code <= 0) /* none, or drained */
-        nc_connection_start(client, nc_deadline(client, timeout_ms));
+    if (client->connection.state == NC_CLOSED && client->connect_code == 0) /* none, or drained */
+        nc_connection_start(client, client->connect_until_ns);
     if (nc_connection_usable(client))
         return NEARCALL_OK;
-    if (client->connect_code > 0) {
-        int code = client->connect_code;
-        client->connect_code = 0;
-        return nc_fail(client, -code, NEARCALL_OUTCOME_NOT_EXECUTED, "%s", client->lost_text);
-    }
+    if (client->connection.state == NC_CLOSED && client->connect_code)
+        return connect_failed(client);
+    if (client->now_ns >= client->connect_until_ns)
+        return connect_took_too_long(client);
     return nc_fail(client, NEARCALL_E_AGAIN, NEARCALL_OUTCOME_NONE, "connecting to %s",
                    client->address_text);
 }

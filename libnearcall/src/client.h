@@ -28,7 +28,6 @@
 #define NC_CALLS_IN_CHUNK 64
 #define NC_FUNCTION_BUCKETS 64
 #define NC_LOST_TEXT_BYTES 512
-#define NC_CONNECT_BEGUN (-1)
 #define NC_SOFTWARE_NAME_BYTES_MAX 255
 
 /* ---- Functions of the server ---- */
@@ -192,6 +191,7 @@ struct nc_connection {
      * any more: they count against what it allows. */
     uint32_t unanswered;
     bool draining;
+    bool reading_left; /* a turn has read as much as it may, and nobody tells of the rest */
     bool non_blocking; /* the descriptor's mode */
     bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
     int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
@@ -290,8 +290,10 @@ struct nearcall_client {
     void *interrupt_argument;
     int lost_code; /* positive: why the last connection ended */
     int lost_outcome; /* of what waited for it: not executed if it never stood */
-    int connect_code; /* positive: to be told by nearcall_connect(); NC_CONNECT_BEGUN, or 0 */
     char lost_text[NC_LOST_TEXT_BYTES];
+    bool connects; /* nearcall_connect() has begun without blocking, and has not told the end */
+    int64_t connect_until_ns;
+    int connect_code; /* positive: why it failed meanwhile */
     nearcall_function *functions[NC_FUNCTION_BUCKETS];
     nearcall_function *last_function; /* the one that was looked up last, or NULL */
 };

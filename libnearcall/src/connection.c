@@ -33,7 +33,7 @@ static void reset(struct nc_connection *connection)
     connection->first_ping_id = connection->last_ping_id = 0;
     connection->unanswered = 0;
     connection->pong_waits = false;
-    connection->draining = false;
+    connection->draining = connection->reading_left = false;
     connection->receive_timeout_ns = 0;
     connection->memory_came = false;
     connection->spins = false;
@@ -82,8 +82,7 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     vsnprintf(client->lost_text, sizeof(client->lost_text), format, arguments);
     va_end(arguments);
     client->lost_code = loss->code;
-    if (client->connect_code != 0)
-        client->connect_code = loss->code;
+    client->connect_code = before_welcome ? loss->code : 0;
     client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
     nc_calls_lose(client, loss, before_welcome);
     nc_connection_close(client);
@@ -457,7 +456,7 @@ static void read_welcome(nearcall_client *client)
     connection->clock_ahead_ns =
         nc_clock_ahead_ns(connection->welcome.clock_ns, connection->hello_ns, nc_now_ns());
     connection->state = NC_READY;
-    client->connect_code = 0;
+    client->connects = false;
     set_mode(client);
     nc_agree_on_descriptors(client);
     nc_dispatch(client);

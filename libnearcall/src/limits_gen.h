@@ -137,6 +137,9 @@
 /* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
 #define NC_SIGNAL_LOOK_MS 20
 
+/* ms: how often an event loop is to look after calls for which it can watch nothing, for want of descriptors. */
+#define NC_UNWATCHED_LOOK_MS 20
+
 /* us: how long a side looks at its ring before it sleeps; less where a sleep and a wake cost less. */
 #define NC_SPIN_US_MAX 50
 #define NC_SPIN_US_MAX_CEILING 1000

@@ -50,8 +50,10 @@ NEARCALL_API int nearcall_fd(const nearcall_client *asked)
         nc_after_fork((nearcall_client *)(uintptr_t)asked);
     nearcall_client *client = promise_to_wake(asked);
     if (!nc_is_busy(client)) {
+        nc_watch_identify(client);
         nc_watch_open(client);
         nc_watch_update(client);
+        client->watch.told_fd = client->watch.epoll_fd;
     }
     return client->watch.epoll_fd;
 }
@@ -65,12 +67,23 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
 static bool is_due(const nearcall_client *client)
 {
     const struct nc_calls *calls = &client->calls;
-    if (frames_wait(client) || (calls->unreported && calls->finished.first))
+    if (frames_wait(client) || client->connection.reading_left || (calls->unreported && calls->finished.first))
         return true;
     if (!calls->pending.first)
         return false;
     return client->connection.state == NC_CLOSED || nc_connection_is_over(client) ||
            nc_may_send_pending(client);
+}
+
+/* When nearcall_process() has to be called without the descriptor having told. */
+static int64_t timer_ns(const nearcall_client *client, int64_t now_ns)
+{
+    int64_t timer_ns = nc_earlier(nc_connection_timer_ns(client), client->calls.timer_ns);
+    if (client->connects && client->connect_until_ns > now_ns) /* who gave it up is not woken */
+        timer_ns = nc_earlier(timer_ns, client->connect_until_ns);
+    if ((client->calls.used_count || client->connection.state != NC_READY) && nc_watch_misses(client))
+        timer_ns = nc_earlier(timer_ns, now_ns + NC_UNWATCHED_LOOK_MS * NC_NS_PER_MS);
+    return timer_ns;
 }
 
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
@@ -82,10 +95,10 @@ NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client)
     promise_to_wake(client);
     if (is_due(client))
         return 0;
-    int64_t timer_ns = nc_earlier(nc_connection_timer_ns(client), client->calls.timer_ns);
-    if (timer_ns == NC_NEVER)
+    int64_t now_ns = nc_now_ns(), until_ns = timer_ns(client, now_ns);
+    if (until_ns == NC_NEVER)
         return -1;
-    int64_t remaining_ns = timer_ns - nc_now_ns();
+    int64_t remaining_ns = until_ns - now_ns;
     return remaining_ns <= 0 ? 0 : (remaining_ns + NC_NS_PER_MS - 1) / NC_NS_PER_MS;
 }
 
@@ -100,9 +113,11 @@ static void connect_for_pending(nearcall_client *client)
 
 static void read_all(nearcall_client *client)
 {
+    client->connection.reading_left = false;
     for (int i = 0; i < READS_MAX && client->connection.state == NC_READY; i++)
         if (nc_receive(client, MSG_DONTWAIT) != NC_RECEIVED)
             return;
+    client->connection.reading_left = client->connection.state == NC_READY;
 }
 
 static void make_progress(nearcall_client *client)

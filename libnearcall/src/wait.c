@@ -46,10 +46,11 @@ static bool waiting_is_over(const nearcall_client *client)
     return client->waiting && client->waiting->state == NC_CALL_FINISHED;
 }
 
-/* Whether a wait ends because of nearcall_wake(). */
+/* Whether a wait ends because of nearcall_wake(). One that has ended by itself leaves it to
+ * the next. */
 static bool take_wake(nearcall_client *client, short events)
 {
-    return events && nc_wake_take(client) && !waiting_is_over(client);
+    return events && !waiting_is_over(client) && nc_wake_take(client);
 }
 
 /* A signal ended a wait. */

@@ -25,7 +25,7 @@
 void nc_watch_init(struct nc_watch *watch)
 {
     watch->wake.fd = watch->waker.fd = -1;
-    watch->epoll_fd = watch->socket_fd = -1;
+    watch->epoll_fd = watch->told_fd = watch->socket_fd = -1;
 }
 
 /* ---- By what others wake ---- */
@@ -102,13 +102,19 @@ static int control_event(const struct nc_watch *watch, int epoll_fd, int operati
 }
 
 /* No other set holds the handle's own end, and to change what is not in there changes
- * nothing. Once the program has closed that end the kernel's text tells, by the token. */
+ * nothing. */
+static bool holds_own_end(const struct nc_watch *watch)
+{
+    return control_event(watch, watch->epoll_fd, EPOLL_CTL_MOD) == 0;
+}
+
+/* Once the program has closed that end the kernel's text tells, by the token. */
 static bool is_own_set(const struct nc_watch *watch)
 {
     char text[INFO_BYTES], token[32];
     if (watch->epoll_fd < 0)
         return false;
-    if (is_own_end(&watch->wake) && control_event(watch, watch->epoll_fd, EPOLL_CTL_MOD) == 0)
+    if (is_own_end(&watch->wake) && holds_own_end(watch))
         return true;
     snprintf(token, sizeof(token), "data: %llx", (unsigned long long)watch->token);
     return read_info(watch->epoll_fd, text) && strstr(text, token) != NULL;
@@ -143,8 +149,7 @@ void nc_watch_identify(nearcall_client *client)
     struct nc_watch *watch = &client->watch;
     if (watch->epoll_fd < 0)
         return;
-    (void)nc_wake_identify(client);
-    if (is_own_set(watch))
+    if ((nc_wake_identify(client) && holds_own_end(watch)) || is_own_set(watch))
         return;
     watch->epoll_fd = watch->socket_fd = -1;
     nc_watch_open(client);
@@ -190,6 +195,15 @@ void nc_watch_update(nearcall_client *client)
     if (!change_socket(watch, &event))
         add_socket(client, &event);
     watch->events = events;
+}
+
+/* Whether something may come that what the program was told to watch does not show: there
+ * was no descriptor for it or no room in it, or the program has closed what it knew. */
+bool nc_watch_misses(const nearcall_client *client)
+{
+    const struct nc_watch *watch = &client->watch;
+    return client->connection.fd >= 0 &&
+           (watch->socket_fd < 0 || watch->epoll_fd < 0 || watch->told_fd != watch->epoll_fd);
 }
 
 /* ---- Forking, closing ---- */

@@ -18,6 +18,7 @@ struct nc_wake_end {
 
 struct nc_watch {
     int epoll_fd; /* what event loops watch, or -1: nobody has asked for it */
+    int told_fd; /* what the program was told to watch last, or -1 */
     int socket_fd; /* the connection's, as it is in there, or -1 */
     uint32_t events;
     uint64_t token; /* by which the set is known */
@@ -29,6 +30,7 @@ struct nc_watch {
 void nc_watch_init(struct nc_watch *watch);
 void nc_watch_open(nearcall_client *client);
 void nc_watch_identify(nearcall_client *client);
+bool nc_watch_misses(const nearcall_client *client);
 void nc_watch_update(nearcall_client *client);
 void nc_watch_forget(nearcall_client *client);
 void nc_watch_after_fork(nearcall_client *client);

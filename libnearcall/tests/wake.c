@@ -39,6 +39,37 @@ static void *wake(void *unused)
     return NULL;
 }
 
+/* The reply has come when the waker does, and both are there when the wait looks. */
+static bool wake_with_reply;
+
+int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    if (wake_with_reply && client->connection.state == NC_READY) {
+        struct pollfd reply = {client->connection.fd, POLLIN, 0};
+        CHECK_INT(poll(&reply, 1, 20000), 1);
+        CHECK_INT(nearcall_wake(client), NEARCALL_OK);
+        wake_with_reply = false;
+    }
+    return __real_ppoll(fds, count, timeout, mask);
+}
+
+/* The last only once the test says so. */
+static void answer_three(struct script *script)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    for (int i = 0; i < 3; i++) {
+        script_expect(script, NC_REQUEST, &frame);
+        if (i == 2)
+            script_await(script);
+        script_reply(script, &frame, "x", 1);
+    }
+    CHECK(script_read_end(script));
+}
+
 static void answer_nothing(struct script *script)
 {
     struct nc_frame frame;
@@ -105,6 +136,19 @@ static void while_the_loop_turns(void)
     }
 }
 
+/* The call that waits has ended: the wake is the next one's. */
+static void with_the_reply(struct script *script)
+{
+    nearcall_reply reply;
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_OK);
+    wake_with_reply = true;
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_OK);
+    CHECK(!wake_with_reply);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_INTERRUPTED);
+    script_signal(script);
+    CHECK_CALL(client, nearcall_resume(client, nearcall_interrupted(client), &reply), NEARCALL_OK);
+}
+
 int main(void)
 {
     struct script script;
@@ -119,6 +163,11 @@ int main(void)
     by_a_thread();
     into_a_loop();
     while_the_loop_turns();
+    nearcall_close(client);
+    script_end(&script);
+    script_start(&script, answer_three, NULL);
+    client = test_open(script.address, NEARCALL_WAKEABLE);
+    with_the_reply(&script);
     nearcall_close(client);
     script_end(&script);
     return 0;
