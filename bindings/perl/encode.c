@@ -110,6 +110,8 @@ static void encode_any_object(pTHX_ ncp_encoder *e, SV *value)
 
     if (is_boolean_object(aTHX_ value)) {
         ncp_encode_bool(aTHX_ e, &bool_type, value);
+    } else if (sv_derived_from(value, "Math::BigFloat")) {
+        ncp_refuse_because(aTHX_ e, "any has no decimal numbers; send a number, or its text");
     } else if (ncp_object_can(aTHX_ value, "epoch")) {
         ncp_encode_time(aTHX_ e, &time_type, value);
     } else if (ncp_object_can(aTHX_ value, "TO_JSON")) {

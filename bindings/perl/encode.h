@@ -131,6 +131,10 @@ void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 /* The text is a finite number as perl reads it; false unless it is whole and fits. */
 bool ncp_whole_of_decimal(const char *text, STRLEN bytes, UV *ret_magnitude);
 
+/* Whether the text, which perl has read as this finite number, is another number than the
+ * one written out. */
+bool ncp_has_lost_digits(pTHX_ const char *text, STRLEN bytes, NV number);
+
 /* RFC 3339, as 2026-01-31T12:00:00.5Z. */
 bool ncp_time_of_text(const char *text, STRLEN bytes, int64_t *ret_seconds,
                       uint32_t *ret_nanoseconds);

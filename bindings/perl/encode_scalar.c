@@ -117,9 +117,23 @@ static NV require_number(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     return number;
 }
 
+/* Whole numbers have been looked at already. */
+static NV require_float(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+{
+    SV *plain = ncp_unwrap(aTHX_ e, value);
+    NV number = require_number(aTHX_ e, type, plain);
+    ncp_whole whole;
+
+    if (SvPOK(plain) && !SvNIOK(plain) && !Perl_isinf(number) && !Perl_isnan(number)
+        && ncp_has_lost_digits(aTHX_ SvPVX(plain), SvCUR(plain), number)
+        && !ncp_whole_of(aTHX_ plain, &whole))
+        ncp_refuse(aTHX_ e, type, plain);
+    return number;
+}
+
 void ncp_encode_float32(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    NV number = require_number(aTHX_ e, type, value);
+    NV number = require_float(aTHX_ e, type, value);
 
     if (!Perl_isinf(number) && fabs(number) > FLT_MAX)
         ncp_refuse(aTHX_ e, type, value);
@@ -128,7 +142,7 @@ void ncp_encode_float32(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    nearcall_put_double(e->client, require_number(aTHX_ e, type, value));
+    nearcall_put_double(e->client, require_float(aTHX_ e, type, value));
 }
 
 /* Truth that the value's own code may tell. */

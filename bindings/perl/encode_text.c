@@ -1,6 +1,9 @@
 /* Numbers and times that are written as text, without a detour through floating point. */
 #include "encode.h"
 
+#include <float.h>
+#include <math.h>
+
 /* ---- Whole numbers in decimal ---- */
 
 typedef struct decimal {
@@ -58,6 +61,50 @@ bool ncp_whole_of_decimal(const char *text, STRLEN bytes, UV *ret_magnitude)
             return false;
     *ret_magnitude = magnitude;
     return true;
+}
+
+/* ---- Decimal numbers that floating point has not ---- */
+
+/* So that the first digit is not zero; a number of zeros has none. */
+static void skip_zeros(decimal *number)
+{
+    for (; number->text < number->end && (*number->text == '0' || *number->text == '.'); number->text++)
+        number->whole_digits -= *number->text == '0';
+}
+
+static char next_digit(decimal *number)
+{
+    if (number->text < number->end && *number->text == '.')
+        number->text++;
+    return number->text < number->end ? *number->text++ : '0';
+}
+
+static bool is_same(decimal a, decimal b)
+{
+    skip_zeros(&a);
+    skip_zeros(&b);
+    if (a.text == a.end || b.text == b.end)
+        return a.text == a.end && b.text == b.end;
+    if (a.whole_digits != b.whole_digits)
+        return false;
+    while (a.text < a.end || b.text < b.end)
+        if (next_digit(&a) != next_digit(&b))
+            return false;
+    return true;
+}
+
+/* The shortest text that reads as the number; below DBL_MIN it can be shorter than DBL_DIG. */
+bool ncp_has_lost_digits(pTHX_ const char *text, STRLEN bytes, NV number)
+{
+    char written[32];
+    int precision = fabs(number) < DBL_MIN ? 1 : DBL_DIG;
+
+    if (bytes <= DBL_DIG && precision == DBL_DIG)
+        return false;
+    do
+        (void)snprintf(written, sizeof(written), "%.*e", precision - 1, (double)number);
+    while (my_atof(written) != number && precision++ < DBL_DIG + 2);
+    return !is_same(decimal_of(text, text + bytes), decimal_of(written, written + strlen(written)));
 }
 
 /* ---- Times of RFC 3339 ---- */

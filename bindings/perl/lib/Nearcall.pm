@@ -434,9 +434,11 @@ C<"1e3"> or C<"5.0">.
 
 =item Floating point
 
-A number that is written as text is rounded to what the type can hold, as everywhere in
-Perl; one that is too large for it, as C<"1e400">, is refused, and so is a whole number
-of 64 bits that no float64 is, as C<9007199254740993>. Infinity is sent where the
+A number that is written as text, or is an object that reads as such, as Math::BigFloat's, is sent
+where the float64, written out, is that number again. One with more digits, as
+C<"0.10000000000000001">, is refused (send C<0 + $text> if they do not matter), and so is one that
+is too large or too small, as C<"1e400"> and C<"1e-400">, and a whole number that no float64 is, as
+C<9007199254740993>. For C<any> a Math::BigFloat is refused. Infinity is sent where the
 program has it.
 
 =item Times and durations

@@ -8,6 +8,8 @@ use TestServer;
 use TestTools qw(error_of);
 
 use JSON::PP ();
+use Math::BigFloat ();
+use Math::BigInt ();
 use Time::Piece ();
 
 use Nearcall;
@@ -98,6 +100,19 @@ subtest 'floats' => sub {
         refused( float64 => $number, qr/expected float64, got "?\Q$number\E/, "$number, which no float64 is" );
         refused( float32 => $number, qr/expected float32/, "$number for a float32" );
     }
+    for my $text ( '0.10000000000000001', '1e-400', '-1e-400', '0.30000000000000004440', '1.00000000000000001', '18446744073709551617' ) {
+        refused( float64 => $text, qr/expected float64, got "\Q$text\E"/, "$text, which no float64 is when it is written out" );
+    }
+    for my $text ( '0.1', '0.30000000000000004', '.5', '5.', '1e-5', '0.10000000000000000000', '5e-324', '2.2250738585072014e-308',
+        '-0.0', '0.000', '1.7976931348623157e308', '00000000000000000001.5', ' 0.25', '18446744073709549568', '100000000000000000000000' )
+    {
+        cmp_ok( through( float64 => $text ), '==', $text, "float64 '$text'" );
+    }
+    refused( float64 => Math::BigFloat->new('0.1000000000000000055'), qr/expected float64/, 'a Math::BigFloat with more digits' );
+    refused( float64 => Math::BigInt->new('9007199254740993'), qr/expected float64/, 'a Math::BigInt with more digits' );
+    is( through( float64 => Math::BigFloat->new('0.1') ), 0.1, 'a Math::BigFloat' );
+    is( eval { $go->identity( Math::BigFloat->new('0.1') ) }, undef, 'a Math::BigFloat for any' );
+    like( $@, qr/any has no decimal numbers/, '... is refused' );
 };
 
 subtest 'truth' => sub {

@@ -174,5 +174,5 @@ def test_memory_that_is_no_bytes_is_refused(client: Client) -> None:
         with pytest.raises(TypeError):
             client.call_raw("echo", value)
     for value in memory_that_is_no_bytes()[2:]:
-        with pytest.raises(nearcall.InvalidArgument, match=r"takes (any|bytes), got .*; (a buffer|arrays|it is masked)"):
+        with pytest.raises(nearcall.InvalidArgument, match=r"takes (any|bytes), .*; (a buffer|arrays|it is masked)"):
             client.identity(value)
