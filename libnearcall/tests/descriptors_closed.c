@@ -223,6 +223,7 @@ static void in_a_daemon(void *argument)
     if (daemon > 0) {
         close(bell[0]);
         test_join(daemon);
+        nearcall_close(client);
         return;
     }
     CHECK(read(bell[0], &byte, 1) == 0);
