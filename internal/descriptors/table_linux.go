@@ -2,6 +2,7 @@ package descriptors
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -25,13 +26,13 @@ func duplicateOf(from rights.Open) (duplicate int, err error) {
 }
 
 // isConnectedStream reports whether the descriptor is that of a connected TCP socket. It waits
-// for whoever has the socket's lock, which the scheduler is told by this call, and not by getpeername of
-// package unix, nor by those that net.FileConn makes later.
+// for whoever has the socket's lock, which the scheduler is told by this call, and not by
+// getpeername of package unix, nor by those that net.FileConn makes later.
 func isConnectedStream(descriptor int) bool {
 	kind, err := unix.GetsockoptInt(descriptor, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 	if err != nil || kind != unix.IPPROTO_TCP && kind != unix.IPPROTO_MPTCP {
 		return false
 	}
-	_, err = unix.GetsockoptString(descriptor, unix.SOL_SOCKET, unix.SO_PEERNAME)
-	return err == nil
+	info, err := unix.GetsockoptTCPInfo(descriptor, unix.SOL_TCP, unix.TCP_INFO)
+	return err == nil && !slices.Contains([]uint8{unix.BPF_TCP_CLOSE, unix.BPF_TCP_LISTEN, unix.BPF_TCP_SYN_SENT}, info.State)
 }

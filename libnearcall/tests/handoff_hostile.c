@@ -412,7 +412,8 @@ static pid_t stranger(int gift)
         union {
             struct cmsghdr header;
             uint8_t bytes[CMSG_SPACE(sizeof(int))];
-        } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+        } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+                                .cmsg_type = SCM_RIGHTS}};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
                                  .msg_controllen = sizeof(control)};
         memcpy(CMSG_DATA(&control.header), &gift, sizeof(int));
