@@ -17,11 +17,12 @@ sub free_port {
 }
 
 sub answers {
-    my ($port) = @_;
-    return HTTP::Tiny->new( timeout => 10 )->get("http://127.0.0.1:$port/")->{success};
+    my ( $port, $path ) = @_;
+    return HTTP::Tiny->new( timeout => 10 )->get( "http://127.0.0.1:$port" . ( $path // '/' ) )->{success};
 }
 
-# How often which answer came, as "200 text". Options: port, requests, at_a_time, path.
+# How often which answer came, as "200 text". Options: port, requests, at_a_time; and
+# paths, which each of those who ask at a time takes in turn.
 sub run {
     my (%option) = @_;
     my $each = $option{requests} / $option{at_a_time};
@@ -40,8 +41,10 @@ sub _ask {
     die "fork: $!" unless defined $pid;
     return $pipe if $pid;
     my $http = HTTP::Tiny->new( timeout => 60 );
+    my @paths = @{ $option{paths} // ['/'] };
     for ( 1 .. $requests ) {
-        my $response = $http->get( "http://127.0.0.1:$option{port}" . ( $option{path} // '/' ) );
+        push @paths, my $path = shift @paths;
+        my $response = $http->get("http://127.0.0.1:$option{port}$path");
         ( my $text = $response->{content} ) =~ s/\n.*//s;
         print "$response->{status} $text\n";
     }
