@@ -2,6 +2,7 @@
  * and the handle serves others. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -402,8 +403,8 @@ static void what_lingers_holds_up_nobody(int (*make)(int *))
         close(listeners[i]);
 }
 
-/* Sends a descriptor before it was asked who it is; the process's result is errno. */
-static pid_t stranger(int gift)
+/* Sends a descriptor before it was asked who it is, and tells what became of that. */
+static pid_t stranger(int gift, int told)
 {
     pid_t pid = fork();
     CHECK(pid >= 0);
@@ -419,7 +420,8 @@ static pid_t stranger(int gift)
         memcpy(CMSG_DATA(&control.header), &gift, sizeof(int));
         CHECK(setuid(65534) == 0);
         int fd = raw_connect(address, false);
-        _exit(sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? errno : 0);
+        int error = sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
+        _exit(write(told, &error, sizeof(error)) != sizeof(error));
     }
     return pid;
 }
@@ -428,15 +430,19 @@ static pid_t stranger(int gift)
 static void who_may_not_give_sends_nothing(void)
 {
     enum { PASSRIGHTS = 83 };
-    int passes, status;
+    int passes, error, told[2];
     socklen_t bytes = sizeof(passes);
     const char *path = address + strlen("unix:");
     struct gift gift = make_gift();
     if (geteuid() == 0 && getsockopt(gift.fd, SOL_SOCKET, PASSRIGHTS, &passes, &bytes) == 0) {
         CHECK(chmod(test_directory(), 0711) == 0 && chmod(path, 0666) == 0);
-        pid_t pid = stranger(gift.fd);
-        CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-        CHECK_INT(WEXITSTATUS(status), EPERM);
+        CHECK(pipe2(told, O_CLOEXEC) == 0);
+        pid_t pid = stranger(gift.fd, told[1]);
+        CHECK_INT(read(told[0], &error, sizeof(error)), sizeof(error));
+        CHECK(waitpid(pid, NULL, 0) == pid);
+        CHECK_INT(error, EPERM);
+        close(told[0]);
+        close(told[1]);
         (void)nearcall_handoff_wait(taker, 0);
     }
     expect_closed(&gift);
