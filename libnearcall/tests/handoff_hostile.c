@@ -421,7 +421,9 @@ static pid_t stranger(int gift, int told)
         CHECK(setuid(65534) == 0);
         int fd = raw_connect(address, false);
         int error = sendmsg(fd, &message, MSG_NOSIGNAL) < 0 ? errno : 0;
-        _exit(write(told, &error, sizeof(error)) != sizeof(error));
+        if (write(told, &error, sizeof(error)) == sizeof(error))
+            execlp("true", "true", (char *)NULL); /* or it ends with what is its parent's */
+        _exit(1);
     }
     return pid;
 }
