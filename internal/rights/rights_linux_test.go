@@ -33,21 +33,6 @@ func trap(t *testing.T) int {
 	return made
 }
 
-// within fails unless f returns soon.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s has not ended after %v", what, patience)
-	}
-}
-
 func pair(t *testing.T) (own, peer int) {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -80,7 +65,7 @@ func TestTrap(t *testing.T) {
 
 func TestCloseDoesNotWait(t *testing.T) {
 	number := trap(t)
-	within(t, "closing a socket that lingers", func() { rights.Close(number) })
+	rightstest.Within(t, patience, "closing a socket that lingers", func() { rights.Close(number) })
 	wantClosed(t, number)
 }
 
@@ -133,7 +118,7 @@ func TestDrain(t *testing.T) {
 			send(t, peer, "some bytes", trap(t))
 		}
 		send(t, peer, last, trap(t))
-		within(t, "emptying a socket and closing it", func() {
+		rightstest.Within(t, patience, "emptying a socket and closing it", func() {
 			rights.Drain(own)
 			unix.Close(own)
 		})
@@ -162,9 +147,9 @@ func TestDrainEndsWhileThePeerSends(t *testing.T) {
 		}
 		stopped <- err
 	}()
-	within(t, "emptying a socket whose peer goes on sending", func() { rights.Drain(own) })
+	rightstest.Within(t, patience, "emptying a socket whose peer goes on sending", func() { rights.Drain(own) })
 	var err error
-	within(t, "the peer, which could go on sending to a socket that was emptied,", func() { err = <-stopped })
+	rightstest.Within(t, patience, "the peer, which could go on sending to a socket that was emptied,", func() { err = <-stopped })
 	if err != unix.EPIPE {
 		t.Errorf("the peer was stopped by %v", err)
 	}
@@ -205,7 +190,7 @@ func TestClosersAreFew(t *testing.T) {
 		numbers = append(numbers, own)
 	}
 	for _, number := range numbers { // that are others' afterwards
-		within(t, "closing a socket with another in its queue", func() { rights.Close(number) })
+		rightstest.Within(t, patience, "closing a socket with another in its queue", func() { rights.Close(number) })
 	}
 	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if closing := closed(numbers); closing > threadsMax {
@@ -218,7 +203,7 @@ func TestClosersAreFew(t *testing.T) {
 	quick, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	number := int(quick.Fd())
-	within(t, "closing an ordinary file", func() { rights.CloseOpen(quick) })
+	rightstest.Within(t, patience, "closing an ordinary file", func() { rights.CloseOpen(quick) })
 	wantClosed(t, number)
 }
 
@@ -242,7 +227,7 @@ func TestClosingAHeldPipeDoesNotWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held, letGo := rightstest.HeldPipe(t)
 			defer letGo()
-			within(t, "closing "+name, func() { closeIt(held) })
+			rightstest.Within(t, patience, "closing "+name, func() { closeIt(held) })
 		})
 	}
 }
@@ -267,7 +252,7 @@ func TestWhatComesTogetherIsClosedByOne(t *testing.T) {
 		}
 	}
 	before := threads(t)
-	within(t, "emptying a queue of held pipes", func() { rights.Drain(own) })
+	rightstest.Within(t, patience, "emptying a queue of held pipes", func() { rights.Drain(own) })
 	must(t, unix.Close(own))
 	for end := time.Now().Add(patience / 4); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if more := threads(t) - before; more > each {
@@ -311,7 +296,7 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	}
 	var table descriptors.Table
 	table.Put([]int{slow(), slow()})
-	within(t, "the end of a call that was given files", table.Close)
+	rightstest.Within(t, patience, "the end of a call that was given files", table.Close)
 	if !rights.Crowded(slow()) {
 		t.Error("more calls would be given such files")
 	}
@@ -321,7 +306,7 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	if !rights.MustStay(own) {
 		t.Error("a connection would be read on that brings more")
 	}
-	within(t, "the end of a connection that brought more", func() { rights.Drain(own) })
+	rightstest.Within(t, patience, "the end of a connection that brought more", func() { rights.Drain(own) })
 	quick, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	defer quick.Close()

@@ -16,21 +16,6 @@ import (
 // patience bounds what must not wait for anybody.
 const patience = 5 * time.Second
 
-// within fails unless f returns soon.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		t.Fatalf("%s has not ended after %v", what, patience)
-	}
-}
-
 // sendHeld leaves a pipe to a connection whose closing waits until letGo.
 func sendHeld(t *testing.T, peer int) (letGo func()) {
 	t.Helper()
@@ -47,12 +32,12 @@ func TestCloseDoesNotWaitForStrays(t *testing.T) {
 	}
 	conn, peer := connect(t)
 	defer sendHeld(t, peer)()
-	within(t, "reading what came with a held pipe", func() {
+	rightstest.Within(t, patience, "reading what came with a held pipe", func() {
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, transport.ErrDescriptors) {
 			t.Errorf("Read: %v, want ErrDescriptors", err)
 		}
 	})
-	within(t, "closing the connection", func() { must(t, conn.Close()) })
+	rightstest.Within(t, patience, "closing the connection", func() { must(t, conn.Close()) })
 }
 
 // Nor where this process can have no descriptor more, and the kernel closes it in the read.
@@ -72,14 +57,14 @@ func TestCloseDoesNotWaitForAReader(t *testing.T) {
 		_, _ = conn.Read(make([]byte, 1))
 	}()
 	awaitEmpty(t, conn)
-	within(t, "closing a connection while somebody reads", func() { must(t, conn.Close()) })
-	within(t, "the end that the peer is to see", func() {
+	rightstest.Within(t, patience, "closing a connection while somebody reads", func() { must(t, conn.Close()) })
+	rightstest.Within(t, patience, "the end that the peer is to see", func() {
 		if n, err := unix.Read(peer, make([]byte, 1)); n != 0 || err != nil {
 			t.Errorf("the peer reads %d bytes, %v", n, err)
 		}
 	})
 	letGo()
-	within(t, "the read, when nobody has the pipe any more,", func() { <-read })
+	rightstest.Within(t, patience, "the read, when nobody has the pipe any more,", func() { <-read })
 }
 
 // awaitEmpty waits until what came was received, by whoever may not have returned from that.
