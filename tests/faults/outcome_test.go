@@ -293,11 +293,11 @@ func (r *faultRun) checkOne(key uint64, reported report, count *tally) {
 	}
 	count.calls++
 	count.byOutcome[describe(reported)]++
-	if !reported.memory || !reported.ended {
+	if !reported.memory {
 		return
 	}
 	count.memory++
-	if reported.code != status.Unavailable || key%uint64(r.slowEvery) == 0 {
+	if !reported.ended || reported.code != status.Unavailable || key%uint64(r.slowEvery) == 0 {
 		return
 	}
 	count.lost++
