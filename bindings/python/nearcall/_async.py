@@ -193,7 +193,7 @@ class AsyncClient:
                 Code.INVALID_ARGUMENT,
                 Outcome.NOT_EXECUTED,
             )
-        return time.monotonic() + float(seconds)
+        return time.monotonic() + float(seconds)  # a Decimal does not add, a float32 rounds the sum
 
 
 def _reopen(kind: type[AsyncClient], address: str, options: dict[str, Any]) -> AsyncClient:

@@ -264,7 +264,7 @@ class Listener:
 
     def _take(self, connection: Connection, timeout: float | None) -> _core._Taken:
         """Fills the connection in and returns what came with it."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + float(timeout)
         while True:
             with self._locked() as core:
                 item = core.accept(connection, _socket.socket.__init__)

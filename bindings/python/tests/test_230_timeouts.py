@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import decimal
+import fractions
 import math
 import socket
 import struct
@@ -139,3 +142,13 @@ def test_other_threads_run_meanwhile(client: Client) -> None:
     assert count > before + 1000
     done.set()
     worker.join()
+
+
+def test_a_timeout_is_any_number(client: Client, address: str) -> None:
+    async def call(seconds: Any) -> tuple[int, int]:
+        async with nearcall.AsyncClient(address, timeout=seconds) as go, nearcall.AsyncClient(address) as other:
+            return await go.one(), await other.one(timeout=seconds)
+
+    for seconds in (decimal.Decimal(20), fractions.Fraction(41, 2), 20):
+        assert client.one(timeout=seconds) == client.with_timeout(seconds).one() == 1
+        assert asyncio.run(call(seconds)) == (1, 1)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,8 @@ def test_waiting(listener: handoff.Listener) -> None:
         listener.accept(0)
     with pytest.raises(TimeoutError):
         listener.accept(0.02)
+    with pytest.raises(TimeoutError):
+        listener.accept(Decimal("0.02"))  # type: ignore[arg-type]
     assert listener.refuse() is False
 
 
