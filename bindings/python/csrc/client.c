@@ -231,23 +231,37 @@ static PyObject *client_function(PyObject *self, PyObject *name)
     return function;
 }
 
-/* For generated code: (name, hash, description, warns). It has an entry of its own. */
-static PyObject *client_generated(PyObject *self, PyObject *args)
+/* Of generated code: the function has an entry of its own. */
+static core_entry *entry_of_description(PyObject *name, PyObject *hash, PyObject *description,
+                                        int warns)
 {
-    core_client *client = (core_client *)self;
-    PyObject *name, *hash, *description, *function;
     core_entry *entry;
-    int warns;
 
-    if (!PyArg_ParseTuple(args, "UUUp", &name, &hash, &description, &warns)
-        || PyUnicode_AsUTF8AndSize(hash, NULL) == NULL
-        || PyUnicode_AsUTF8AndSize(description, NULL) == NULL || core_client_check(client) < 0
+    if (PyUnicode_AsUTF8AndSize(hash, NULL) == NULL
+        || PyUnicode_AsUTF8AndSize(description, NULL) == NULL
         || (entry = core_entry_new(name)) == NULL)
         return NULL;
     entry->hash = Py_NewRef(hash);
     entry->description = Py_NewRef(description);
     entry->warns = warns;
-    function = core_function_new(client, entry);
+    return entry;
+}
+
+static PyObject *client_unasked_function(PyObject *self, PyObject *args)
+{
+    core_client *client = (core_client *)self;
+    PyObject *name, *hash = NULL, *description = NULL, *function;
+    core_entry *entry;
+    int warns = 0;
+
+    if (!PyArg_ParseTuple(args, "U|UUp", &name, &hash, &description, &warns)
+        || core_client_check(client) < 0)
+        return NULL;
+    if (description == NULL || PyUnicode_GetLength(description) == 0)
+        entry = core_client_entry(client, name);
+    else
+        entry = entry_of_description(name, hash, description, warns);
+    function = entry == NULL ? NULL : core_function_new(client, entry);
     core_entry_drop(entry);
     return function;
 }
@@ -430,9 +444,9 @@ static PyMethodDef client_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))client_begin, METH_FASTCALL | METH_KEYWORDS,
      "begin($self, name, /, *args, timeout=None, **named)\n--\n\n"
      "Send a call without waiting for its reply, and return it as a Call."},
-    {"_generated", client_generated, METH_VARARGS,
-     "_generated($self, name, hash, description, warns, /)\n--\n\n"
-     "A function for code that was generated from a description."},
+    {"_function", client_unasked_function, METH_VARARGS,
+     "_function($self, name, hash='', description='', warns=False, /)\n--\n\n"
+     "A function that is not looked up; of generated code, with what that was generated from."},
     {"function", client_function, METH_O,
      "function($self, name, /)\n--\n\n"
      "A function of the server as a callable. Fails at once if there is none."},

@@ -117,6 +117,24 @@ static PyObject *function_repr(PyObject *self)
     return PyUnicode_FromFormat("<nearcall.Function %U>", ((core_function *)self)->entry->name);
 }
 
+/* A pickled function opens the connections of its client anew, and is not looked up. */
+static PyObject *function_reduce(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    core_function *function = (core_function *)self;
+    core_entry *entry = function->entry;
+    PyObject *maker = PyObject_GetAttrString((PyObject *)function->client, "_function"), *reduced;
+
+    if (maker == NULL)
+        return NULL;
+    if (entry->description == NULL)
+        reduced = Py_BuildValue("(O(O))", maker, entry->name);
+    else
+        reduced = Py_BuildValue("(O(OOOO))", maker, entry->name, entry->hash, entry->description,
+                                entry->warns ? Py_True : Py_False);
+    Py_DECREF(maker);
+    return reduced;
+}
+
 /* ---- The type ---- */
 
 PyObject *core_function_new(core_client *client, core_entry *entry)
@@ -161,11 +179,17 @@ static PyGetSetDef function_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMethodDef function_methods[] = {
+    {"__reduce__", function_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot function_slots[] = {
     {Py_tp_dealloc, function_dealloc},
     {Py_tp_traverse, function_traverse},
     {Py_tp_call, function_call},
     {Py_tp_repr, function_repr},
+    {Py_tp_methods, function_methods},
     {Py_tp_getset, function_getset},
     {0, NULL},
 };

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from nearcall import _schema
+from nearcall import _schema, generated
 from nearcall._async import AsyncClient
 from nearcall._options import Options
 from nearcall._runtime import Runtime
@@ -121,6 +121,15 @@ class GreenClient:
         function.__doc__ = _schema.doc(description)
         function.__signature__ = _schema.signature(description)  # type: ignore[attr-defined]
         return function
+
+    def _function(self, name: str, hash: str, description: str, warns: bool, /) -> Callable[..., Any]:
+        """For generated code, as Client has it."""
+        origin = generated.Origin(name, description, "warn" if warns else "error")
+
+        def call(*args: Any, timeout: float | None = None) -> Any:
+            return _drive(self._client._call_generated(origin, name, args, timeout))
+
+        return call
 
     def with_timeout(self, timeout: float | None, /) -> Self:
         """The same client, its connections shared, with another default timeout."""

@@ -7,20 +7,47 @@ is compatible is decided by the server.
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    final,
+)
 
+from nearcall._client import Client
 from nearcall._codes import Code, Outcome
 from nearcall._errors import FailedPrecondition
 
 if TYPE_CHECKING:
     from nearcall import _core
     from nearcall._async import AsyncClient
-    from nearcall._client import Client
+    from nearcall._green import GreenClient
 
-__all__ = ["AsyncGenerated", "Changes", "Dataclass", "Generated"]
+__all__ = [
+    "AsyncGenerated",
+    "Changes",
+    "Data",
+    "Dataclass",
+    "Duration",
+    "Generated",
+    "Opened",
+    "Real",
+    "SyncClient",
+    "Truth",
+    "Whatever",
+    "async_client_of",
+    "client_of",
+]
 
 Changes = Literal["error", "warn", "ignore"]
 """What becomes of calls of a function that has changed incompatibly."""
@@ -29,9 +56,69 @@ _FITTING_MAX = 8
 
 
 class Dataclass(Protocol):
-    """Any dataclass: one whose fields are those of a struct may be passed for it."""
+    """Any dataclass: for structs that need not have any field, and those whose fields no attributes can be."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+@final
+class Whatever:
+    """Nothing is one but what checkers know nothing of. So a dict[str, Any] may be passed for a
+    struct, while one that is written out is held to the struct's fields."""
+
+
+class _Buffer(Protocol):
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class _Array(Protocol):
+    @property
+    def data(self) -> memoryview: ...
+
+
+class _NumpyTruth(Protocol):
+    def __bool__(self) -> bool: ...
+    def item(self, /) -> bool: ...
+
+
+class Opened(Protocol):
+    """Anything open."""
+
+    def fileno(self) -> int: ...
+
+
+Data: TypeAlias = _Buffer | _Array
+"""Bytes, and buffers and arrays, of which checkers do not tell those that are bytes."""
+Truth: TypeAlias = bool | _NumpyTruth
+Real: TypeAlias = SupportsFloat | SupportsIndex
+Duration: TypeAlias = datetime.timedelta | Real
+SyncClient: TypeAlias = "Client | GreenClient"
+"""A client whose calls return when they have ended."""
+
+
+def client_of(client: str | os.PathLike[str] | SyncClient, options: dict[str, Any]) -> SyncClient:
+    """The client of an address and options, or the one that is there."""
+    if isinstance(client, (str, os.PathLike)):
+        return Client(client, **options)
+    if not hasattr(type(client), "_function"):
+        raise TypeError(f"takes an address or a client whose calls wait, not {type(client).__name__}")
+    _refuse(options)
+    return client
+
+
+def async_client_of(client: str | os.PathLike[str] | AsyncClient, options: dict[str, Any]) -> AsyncClient:
+    """The same for AsyncClient."""
+    from nearcall import _async  # asyncio takes long to import
+
+    if not isinstance(client, _async.AsyncClient):
+        return _async.AsyncClient(client, **options)
+    _refuse(options)
+    return client
+
+
+def _refuse(options: dict[str, Any]) -> None:
+    if options:
+        raise TypeError(f"options are for an address, and a client was given: {', '.join(options)}")
 
 
 def _check(changes: str) -> None:
@@ -42,7 +129,7 @@ def _check(changes: str) -> None:
 class Generated:
     """The functions of generated code, by name."""
 
-    def __init__(self, client: Client, descriptions: dict[str, str], changes: Changes) -> None:
+    def __init__(self, client: SyncClient, descriptions: dict[str, str], changes: Changes) -> None:
         _check(changes)
         self._client = client
         self._descriptions = descriptions
@@ -60,7 +147,11 @@ class Generated:
         if self._changes == "ignore":
             return self._client.function(name)
         text = self._descriptions[name]
-        return self._client._generated(name, json.loads(text)["hash"], text, self._changes == "warn")
+        return self._client._function(name, json.loads(text)["hash"], text, self._changes == "warn")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Functions and what they were compared with are a connection's.
+        return (type(self), (self._client, self._descriptions, self._changes))
 
 
 class AsyncGenerated:
@@ -69,8 +160,9 @@ class AsyncGenerated:
     def __init__(self, client: AsyncClient, descriptions: dict[str, str], changes: Changes) -> None:
         _check(changes)
         self._client = client
+        self._descriptions = descriptions
         self._changes = changes
-        self._origins = {name: _Origin(name, text, changes) for name, text in descriptions.items()}
+        self._origins = {name: Origin(name, text, changes) for name, text in descriptions.items()}
 
     async def call(self, name: str, /, *args: Any, timeout: float | None) -> Any:
         """Calls a function that was compared."""
@@ -78,16 +170,20 @@ class AsyncGenerated:
             return await self._client.call(name, *args, timeout=timeout)
         return await self._client._call_generated(self._origins[name], name, args, timeout)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._client, self._descriptions, self._changes))
+
 
 def _callers_level() -> int:
     """The stack level, for whoever asks, of the line that called generated code."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_code is not AsyncGenerated.call.__code__ and frame.f_back is not None:
+    entries = (Generated.call.__code__, AsyncGenerated.call.__code__)
+    while frame.f_code not in entries and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level + 2  # beyond the generated method
 
 
-class _Origin:
+class Origin:
     """The description that a function's code was generated from, and what that fits."""
 
     def __init__(self, name: str, text: str, changes: Changes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import pydoc
@@ -86,13 +87,13 @@ def test_documentation_of_what_does_not_exist(client: Client) -> None:
         _ = client.nope.__doc__
 
 
-def test_functions_cannot_be_made_or_pickled(client: Client) -> None:
+def test_functions_cannot_be_made_nor_calls_pickled(client: Client) -> None:
     with pytest.raises(TypeError):
         nearcall.Function()
     with pytest.raises(TypeError):
         nearcall.Call()
     with pytest.raises((TypeError, pickle.PicklingError)):
-        pickle.dumps(client.ack)
+        pickle.dumps(client.begin("one"))
 
 
 def test_function_keeps_its_client(address: str) -> None:
@@ -113,3 +114,25 @@ def test_help(client: Client) -> None:
     assert "Greets a person." in page
     page = pydoc.render_doc(Client, renderer=pydoc.plaintext)
     assert "call(self, name, /, *args, timeout=None, **named)" in page
+
+
+def test_functions_are_pickled(client: Client) -> None:
+    for made in (client.ack, client.function("ack"), client._function("ack")):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            restored = pickle.loads(pickle.dumps(made, protocol))
+            assert restored(2, 3) == 9
+            assert (restored.client.address, restored.client.timeout) == (client.address, client.timeout)
+            restored.client.close()
+    assert copy.copy(client.ack).client is client
+    assert copy.deepcopy(client.ack)(2, 3) == 9
+
+
+def test_pickled_functions_are_not_looked_up_and_hide_nothing(client: Client) -> None:
+    nope = pickle.loads(pickle.dumps(client.nope))
+    with pytest.raises(nearcall.Unimplemented):
+        nope()
+    for name in ("close", "_private"):
+        assert copy.copy(client._function(name)).__name__ == name
+    assert client.close.__self__ is client  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        client._private  # noqa: B018

@@ -86,6 +86,9 @@ with Client(address, timeout=20) as go:
     copy = pickle.loads(pickle.dumps(go))
     assert (copy.address, copy.timeout, copy.ack(2, 3)) == (address, 20, 9)
     copy.close()
+    for function in (go.ack, go.function("ack")):
+        restored = pickle.loads(pickle.dumps(function))
+        assert restored(2, 3) == 9
     before = time.process_time()
     sleep(0.5)
     assert time.process_time() - before < 0.1, "idle costs CPU"

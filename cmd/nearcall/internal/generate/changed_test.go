@@ -60,15 +60,16 @@ for ( 1 .. 2 ) {
 }
 `
 
-const changedPython = `import asyncio, sys, warnings
+const changedPython = `import asyncio, importlib, sys, warnings
 import nearcall
 from shop import AsyncShop, Shop
 options = {"changes": sys.argv[2]} if len(sys.argv) > 2 else {}
+place = importlib.import_module(sys.argv[3]).Client(sys.argv[1]) if len(sys.argv) > 3 else sys.argv[1]
 warnings.showwarning = lambda message, category, file, line, *rest: print("warning:", message, "at line", line)
 def failed(error):
     print(f"{error.code.name}: {error.outcome.name.lower().replace('_', ' ')}, {error.message}")
 def main():
-    with Shop(sys.argv[1], **options) as shop:
+    with Shop(place, **options) as shop:
         try:
             print(shop.transfer("alice", "bob"))
         except nearcall.NearcallError as error:
@@ -108,14 +109,22 @@ func stubs(t *testing.T) map[string]stub {
 			return output(t, nil, "/usr/bin/perl", "-I"+perl, "-I"+blib+"/lib", "-I"+blib+"/arch", perl+"/main.pl", address, changes, form)
 		}
 	}
+	runPython := func(arguments ...string) stub {
+		return func(address, changes string) string {
+			return output(t, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + python}, interpreter,
+				append([]string{"-W", "ignore:::nearcall.eventlet", python + "/main.py", address, changes}, arguments...)...)
+		}
+	}
+	output(t, nil, filepath.Join(root(t), "tools", "python-foreign"))
 	return map[string]stub{
-		"c":          func(address, changes string) string { return output(t, nil, c+"/"+changes, address) },
-		"perl":       runPerl("call"),
-		"perl begin": runPerl("begin"),
-		"perl loop":  runPerl("loop"),
-		"python": func(address, changes string) string {
-			return output(t, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + python}, interpreter, python+"/main.py", address, changes)
-		},
+		"c":               func(address, changes string) string { return output(t, nil, c+"/"+changes, address) },
+		"perl":            runPerl("call"),
+		"perl begin":      runPerl("begin"),
+		"perl loop":       runPerl("loop"),
+		"python":          runPython(),
+		"python client":   runPython("nearcall"),
+		"python gevent":   runPython("nearcall.gevent"),
+		"python eventlet": runPython("nearcall.eventlet"),
 	}
 }
 
@@ -165,7 +174,11 @@ func checkWarned(t *testing.T, language, printed string) {
 	if !strings.HasPrefix(printed, "warning: "+changed) || strings.Count(printed, wrong) != 2 {
 		t.Errorf("%s, warning: %s", language, printed)
 	}
-	for _, line := range map[string][]string{"perl": {" line 5."}, "perl begin": {" line 5."}, "python": {"at line 11\n", "at line 17\n"}}[language] {
+	named := map[string][]string{"perl": {" line 5."}, "perl begin": {" line 5."}}[language]
+	if strings.HasPrefix(language, "python") {
+		named = []string{"at line 12\n", "at line 18\n"}
+	}
+	for _, line := range named {
 		if !strings.Contains(printed, line) {
 			t.Errorf("%s: no warning names the caller's %s: %s", language, line, printed)
 		}

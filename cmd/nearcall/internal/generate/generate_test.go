@@ -3,6 +3,7 @@ package generate_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -212,6 +213,40 @@ func TestPython(t *testing.T) {
 	run(hostile, "odd")
 	_, document := serve(t, before)
 	checkWithPyright(t, write(t, "python", document, "plain", "plain.py")) // without structs
+}
+
+// What the runtime takes, checkers do, and they find what it refuses, but for what their types cannot tell.
+func TestPythonTypes(t *testing.T) {
+	python := built(t, "venv/bin/python", "build-python")
+	output(t, nil, filepath.Join(root(t), "tools", "python-foreign"))
+	address, document := serve(t, demo.Register)
+	directory := write(t, "python", document, "demo", "demo.py")
+	environment := []string{"PYTHONPATH=" + directory, "PYTHONDONTWRITEBYTECODE=1", "MYPYPATH=" + directory}
+	mypy := []string{"-m", "mypy", "--strict", "--cache-dir=" + filepath.Join(directory, "cache")}
+	taken := filepath.Join(directory, "main.py")
+	copyFile(t, "testdata/taken.py", taken)
+	program(t, environment, python, taken, address)
+	output(t, environment, python, append(mypy, taken)...)
+	checkWithPyright(t, directory)
+	checkWrongLines(t, environment, python, append(mypy, "testdata/wrong.py"))
+}
+
+// checkWrongLines runs mypy, which is to find each line that is marked, and no other.
+func checkWrongLines(t *testing.T, environment []string, python string, mypy []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, mypy...)
+	cmd.Env = append(os.Environ(), environment...)
+	out, _ := cmd.CombinedOutput() // it fails, since it finds mistakes
+	text, err := os.ReadFile("testdata/wrong.py")
+	must(t, err)
+	for i, line := range strings.Split(string(text), "\n") {
+		found := strings.Contains(string(out), fmt.Sprintf("wrong.py:%d: error", i+1))
+		if found != strings.Contains(line, "# wrong") {
+			t.Errorf("line %d, %s: found is %v\n%s", i+1, line, found, out)
+		}
+	}
 }
 
 // What mypy infers and what pyright does differs, above all in what they take for a mistake.

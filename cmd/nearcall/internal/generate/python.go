@@ -12,7 +12,8 @@ var pythonReserved = []string{"False", "None", "True", "and", "as", "assert", "a
 	"def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
 	"nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "self", "timeout", "result",
 	"int", "str", "bytes", "float", "bool", "list", "dict", "tuple", "super", "isinstance", "datetime", "nearcall",
-	"os", "generated", "socket", "Any", "BinaryIO", "Iterable", "Mapping", "Self", "TracebackType", "TypeAlias", "TypedDict"}
+	"os", "generated", "socket", "property", "Any", "BinaryIO", "Iterable", "Mapping", "Protocol", "Self", "SupportsIndex",
+	"TracebackType", "TypeAlias", "TypedDict"}
 
 type pythonModule struct {
 	Class     string
@@ -25,13 +26,14 @@ type pythonModule struct {
 // A pythonStruct has the class syntax where all its fields are identifiers.
 type pythonStruct struct {
 	pythonNames
-	IsClass bool
-	Fields  []pythonField
+	IsClass    bool
+	Fields     []pythonField
+	Attributes []pythonField // those an object has to have; none where no object can, or every one would
 }
 
-// pythonNames are those of a struct: with what may be left out, as it is returned, and
-// all that an argument of it may be.
-type pythonNames struct{ Name, Result, Argument string }
+// pythonNames are those of a struct: with what may be left out, as it is returned, as an
+// object with the fields as attributes, and all that an argument of it may be.
+type pythonNames struct{ Name, Result, Object, Argument string }
 
 type pythonField struct{ Name, Quoted, Type, ResultType string }
 
@@ -58,7 +60,7 @@ func generatePython(document *schema.Document, name string) ([]byte, error) {
 	global := newNamespace(append(pythonReserved, class, "Async"+class, "SCHEMA_HASH")...)
 	for _, name := range sortedNames(types) {
 		taken := global.take(name)
-		w.structs[name] = pythonNames{taken, global.take(taken + "Result"), global.take(taken + "Argument")}
+		w.structs[name] = pythonNames{taken, global.take(taken + "Result"), global.take(taken + "Object"), global.take(taken + "Argument")}
 	}
 	module := pythonModule{Class: class, Hash: document.Hash(), Uses: w.uses}
 	for _, name := range sortedNames(types) {
@@ -79,17 +81,39 @@ func (w *pythonWriter) structOf(name string, s schema.Struct) pythonStruct {
 	check := newNamespace(pythonReserved...)
 	for _, field := range s.Fields {
 		made.IsClass = made.IsClass && check.take(field.Name) == field.Name && !strings.HasPrefix(field.Name, "__")
-		made.Fields = append(made.Fields, pythonField{field.Name, strconv.QuoteToASCII(field.Name),
-			w.argumentType(field.Type), w.typeOf(field.Type)})
+		f := pythonField{field.Name, strconv.QuoteToASCII(field.Name), w.argumentType(field.Type), w.typeOf(field.Type)}
+		made.Fields = append(made.Fields, f)
+		if field.Type.Kind != schema.Optional {
+			made.Attributes = append(made.Attributes, f)
+		}
+	}
+	if !made.IsClass {
+		made.Attributes = nil
+	}
+	if len(made.Attributes) > 0 {
+		w.use("Protocol")
 	}
 	return made
 }
 
 // argumentType is what may be passed for a type, which is more than what is returned.
+// What is looser than what the runtime takes, checkers cannot tell (docs/guides/python.md).
 func (w *pythonWriter) argumentType(t schema.Type) string {
+	switch {
+	case t.Kind.IsSigned() || t.Kind.IsUnsigned():
+		return w.use("SupportsIndex")
+	case t.Kind.Bits() > 0:
+		return "generated.Real"
+	}
 	switch t.Kind {
+	case schema.Bool:
+		return "generated.Truth"
 	case schema.Bytes:
-		return "bytes | bytearray | memoryview"
+		return "generated.Data"
+	case schema.Duration:
+		return "generated.Duration"
+	case schema.File, schema.Connection:
+		return "generated.Opened"
 	case schema.List:
 		return w.use("Iterable") + "[" + w.argumentType(*t.Element) + "]"
 	case schema.Map:

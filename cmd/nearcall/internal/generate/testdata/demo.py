@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import pickle
 import sys
 
 import nearcall
@@ -53,12 +54,39 @@ def check(address: str) -> None:
             raise AssertionError("the timeout does not pass")
 
 
+def check_pickled(address: str) -> None:
+    """Before the first call and after it."""
+    with Demo(address, timeout=5, changes="warn") as demo:
+        for _ in range(2):
+            with pickle.loads(pickle.dumps(demo)) as restored:
+                assert restored.one() == 1
+                assert restored.client.timeout == 5
+            assert demo.one() == 1
+
+
+def check_clients(address: str) -> None:
+    client = nearcall.Client(address)
+    for wrong in (lambda: Demo(client, timeout=5), lambda: Demo(nearcall.AsyncClient(address)), lambda: AsyncDemo(client)):  # type: ignore[arg-type]
+        try:
+            wrong()
+        except TypeError:
+            pass
+        else:
+            raise AssertionError("options or a client that do not fit are taken")
+
+
 async def check_async(address: str) -> None:
     async with AsyncDemo(address) as demo:
+        for _ in range(2):
+            async with pickle.loads(pickle.dumps(demo)) as restored:
+                assert await restored.one() == 1
+            assert await demo.one() == 1
         results = await asyncio.gather(*(demo.ack(1, n) for n in range(5)))
         assert results == [2, 3, 4, 5, 6]
 
 
 check(sys.argv[1])
+check_pickled(sys.argv[1])
+check_clients(sys.argv[1])
 asyncio.run(check_async(sys.argv[1]))
 print("ok")
