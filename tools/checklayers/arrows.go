@@ -35,6 +35,7 @@ var arrows = []layer{
 	{"internal/cputime", []string{systemCalls}},
 	{"internal/machine", nil},
 	{"internal/decades", nil},
+	{"internal/windows", nil},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -73,12 +74,12 @@ var arrows = []layer{
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
-		"internal/decades", "internal/peercred", anything}},
+		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/demo",
-		"internal/cputime", "internal/machine", "internal/decades", anything}},
+		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
 	{"examples", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
 }

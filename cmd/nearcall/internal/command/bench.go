@@ -45,8 +45,10 @@ func (p *program) benchCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Measure how long calls of a function take",
 		Long: `Calls a function again and again, and prints how long the calls took, how many
-there were in a second, and the CPU time of each: of the callers, and of a local
-server. The function really runs, every time: choose one that may.
+there were in a second, also in the slowest quarter of one, and the CPU time of each:
+of the callers, and of a local server. The function really runs, every time: choose
+one that may. A mean far above p50 says that calls were slow for a part of the time,
+which percentiles of calls hide: few are made then.
 
 Each of the --callers waits for its answer before it calls again, on a connection of
 its own as a process of its own has it. Without --rate they call as fast as they can,

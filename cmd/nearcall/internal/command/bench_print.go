@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/nearcall/nearcall/internal/windows"
 )
 
 // print shows one setting in full and several in a table.
@@ -17,7 +19,7 @@ func (b *benching) print(r *benchReport) {
 		return
 	}
 	fmt.Fprintf(b.out, "%s, %s; times in µs\n", styleFor(b.out).bold(r.Function), b.manner())
-	table := newBenchTable(len(b.payloadBytes) > 0)
+	table := newBenchTable(len(b.payloadBytes) > 0, min(windows.Length, b.roundLength()))
 	for _, row := range r.Rows {
 		table.add(row)
 	}
@@ -27,7 +29,7 @@ func (b *benching) print(r *benchReport) {
 func (b *benching) printOne(r *benchReport) {
 	row := r.Rows[0]
 	fmt.Fprintf(b.out, "%s by %s, %s, %s\n", styleFor(b.out).bold(r.Function), row.Transport, countOf(row.Callers, "caller"), b.manner())
-	line := func(name, value string) { fmt.Fprintf(b.out, "    %-11s %12s\n", name, value) }
+	line := func(name, value string) { fmt.Fprintf(b.out, "    %-13s %12s\n", name, value) }
 	line("calls", fmt.Sprint(row.Calls))
 	if row.FailedCalls > 0 {
 		line("failed", fmt.Sprint(row.FailedCalls))
@@ -36,10 +38,13 @@ func (b *benching) printOne(r *benchReport) {
 		line("missed", fmt.Sprint(row.Missed))
 	}
 	line("per second", fmt.Sprintf("%.0f", row.PerS))
+	if row.Windows != nil {
+		line(slowestWindow(row.Windows.LengthNs), fmt.Sprintf("%.0f", row.Windows.LeastPerS))
+	}
 	for _, figure := range []struct {
 		name string
 		took time.Duration
-	}{{"p50", row.P50Ns}, {"p90", row.P90Ns}, {"p99", row.P99Ns}, {"p99.9", row.P999Ns}, {"max", row.MaxNs}} {
+	}{{"mean", row.MeanNs}, {"p50", row.P50Ns}, {"p90", row.P90Ns}, {"p99", row.P99Ns}, {"p99.9", row.P999Ns}, {"max", row.MaxNs}} {
 		line(figure.name, benchTime(figure.took)+" µs")
 	}
 	line("CPU, caller", benchTime(row.CallerCPUNs)+" µs")
@@ -49,6 +54,9 @@ func (b *benching) printOne(r *benchReport) {
 	}
 	line("CPU, server", server)
 }
+
+// slowestWindow names the calls per second of a window in which they were fewest.
+func slowestWindow(length time.Duration) string { return fmt.Sprintf("slowest %v", shortened(length)) }
 
 // manner says how the calls of all settings were made.
 func (b *benching) manner() string {
@@ -114,10 +122,10 @@ type benchLine struct {
 	notes []string // below them
 }
 
-func newBenchTable(payloads bool) *benchTable {
+func newBenchTable(payloads bool, window time.Duration) *benchTable {
 	t := &benchTable{payloads: payloads}
 	t.lines = []benchLine{{cells: append(t.setting("callers", "bytes", "transport"),
-		"per second", "p50", "p50 by round", "p99", "p99.9", "CPU caller", "CPU server")}}
+		"per second", slowestWindow(window), "mean", "p50", "p50 by round", "p99", "p99.9", "CPU caller", "CPU server")}}
 	return t
 }
 
@@ -144,7 +152,11 @@ func (t *benchTable) add(row *benchRow) {
 		server = benchTime(*row.ServerCPUNs)
 	}
 	rounds := benchTime(slices.Min(row.P50NsRounds)) + "-" + benchTime(slices.Max(row.P50NsRounds))
-	line.cells = append(line.cells, fmt.Sprintf("%.0f", row.PerS), benchTime(row.P50Ns), rounds, benchTime(row.P99Ns), benchTime(row.P999Ns),
+	slowest := "-"
+	if row.Windows != nil {
+		slowest = fmt.Sprintf("%.0f", row.Windows.LeastPerS)
+	}
+	line.cells = append(line.cells, fmt.Sprintf("%.0f", row.PerS), slowest, benchTime(row.MeanNs), benchTime(row.P50Ns), rounds, benchTime(row.P99Ns), benchTime(row.P999Ns),
 		benchTime(row.CallerCPUNs), server)
 	if row.FailedCalls > 0 {
 		line.notes = append(line.notes, fmt.Sprintf("%s failed: %s", countOf(int(row.FailedCalls), "call"), row.Failure))

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/load"
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/machine"
+	"github.com/nearcall/nearcall/internal/windows"
 )
 
 // A benchReport is what --json prints and --output writes: how it was measured, and
@@ -67,6 +69,8 @@ type benchFigures struct {
 	Failure     string        `json:"failure,omitempty"`
 	Missed      uint64        `json:"missed"` // due at the rate and never begun
 	PerS        float64       `json:"per_s"`
+	// Windows are left out where the calls were stopped within the first.
+	Windows *benchWindows `json:"windows,omitempty"`
 
 	MinNs  time.Duration `json:"min_ns"`
 	MeanNs time.Duration `json:"mean_ns"`
@@ -86,6 +90,24 @@ type benchFigures struct {
 	// succeeded.
 	P50NsRounds []time.Duration `json:"p50_ns_rounds"`
 	PerSRounds  []float64       `json:"per_s_rounds"`
+}
+
+// benchWindows are the calls in each of the times of that length, one after the other.
+type benchWindows struct {
+	LengthNs time.Duration `json:"length_ns"`
+	windows.Rates
+	PerS []float64 `json:"per_s"` // in the order in which they were
+}
+
+func windowsOf(r *load.Result) *benchWindows {
+	if len(r.Windows) == 0 {
+		return nil
+	}
+	w := &benchWindows{LengthNs: r.WindowLength, Rates: windows.RatesOf(r.Windows, r.WindowLength)}
+	for _, count := range r.Windows {
+		w.PerS = append(w.PerS, windows.PerSecond(count, r.WindowLength))
+	}
+	return w
 }
 
 // A benchHistogram is how many calls are in each class: ten a decade, from the first
@@ -123,7 +145,7 @@ func (s *benchSetting) row() *benchRow {
 	}
 	l, made := &s.Latency, time.Duration(max(s.Latency.Count()+s.Failed, 1))
 	f := &benchFigures{
-		ElapsedNs: s.Elapsed, Calls: l.Count(), FailedCalls: s.Failed, Missed: s.Missed, PerS: perSecond(&s.Result),
+		ElapsedNs: s.Elapsed, Calls: l.Count(), FailedCalls: s.Failed, Missed: s.Missed, PerS: perSecond(&s.Result), Windows: windowsOf(&s.Result),
 		MinNs: l.Min(), MeanNs: l.Mean(), MaxNs: l.Max(),
 		P50Ns: l.Percentile(0.5), P90Ns: l.Percentile(0.9), P99Ns: l.Percentile(0.99), P999Ns: l.Percentile(0.999),
 		CallerCPUNs: s.callerCPU / made, P50NsRounds: s.p50Rounds, PerSRounds: s.perSRounds,

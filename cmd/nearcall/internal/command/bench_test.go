@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/windows"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
@@ -50,6 +51,7 @@ type benchRow struct {
 	PerS         float64 `json:"per_s"`
 	ElapsedNs    int64   `json:"elapsed_ns"`
 	MinNs        int64   `json:"min_ns"`
+	MeanNs       int64   `json:"mean_ns"`
 	P50Ns        int64   `json:"p50_ns"`
 	P90Ns        int64   `json:"p90_ns"`
 	P99Ns        int64   `json:"p99_ns"`
@@ -58,7 +60,12 @@ type benchRow struct {
 	CallerCPUNs  int64   `json:"caller_cpu_ns_per_call"`
 	ServerCPUNs  *int64  `json:"server_cpu_ns_per_call"`
 	P50NsRounds  []int64 `json:"p50_ns_rounds"`
-	Histogram    struct {
+	Windows      *struct {
+		LengthNs int64 `json:"length_ns"`
+		windows.Rates
+		PerS []float64 `json:"per_s"`
+	}
+	Histogram struct {
 		LowerNs []int64 `json:"lower_ns"`
 		Counts  []uint64
 	}
@@ -73,13 +80,16 @@ func bench(t *testing.T, args ...string) benchResult {
 		r.MinNs > r.P50Ns || r.P50Ns > r.P90Ns || r.P90Ns > r.P99Ns || r.P99Ns > r.P999Ns || r.P999Ns > r.MaxNs {
 		t.Fatalf("got %s", got.out)
 	}
+	if w := r.Windows; r.MeanNs < r.MinNs || r.MeanNs > r.MaxNs || w == nil || len(w.PerS) == 0 || w.LeastPerS > w.MedianPerS || w.MedianPerS > w.MostPerS || w.MostPerS == 0 {
+		t.Fatalf("over time it got %s", got.out)
+	}
 	return r
 }
 
 func TestBench(t *testing.T) {
 	address := serveDemo(t)
 	got := nearcall(t, "bench", "-d", "100ms", "--warm-up", "0", address, "ack", "2", "3").expect(t, 0,
-		"ack by ", "1 caller, 100ms after 0s of warm-up", "p99.9", "CPU, caller", "CPU, server")
+		"ack by ", "1 caller, 100ms after 0s of warm-up", "slowest 100ms", "mean", "p99.9", "CPU, caller", "CPU, server")
 	if got.err != "" {
 		t.Errorf("on standard error: %q", got.err)
 	}
@@ -129,6 +139,25 @@ func TestBenchRate(t *testing.T) {
 	}
 	if r.MaxNs < int64(100*time.Millisecond) || r.P90Ns < int64(30*time.Millisecond) {
 		t.Errorf("a stall of 100 ms shows as %+v", r)
+	}
+}
+
+// A time without calls is one of its windows, and moves the mean; p50 hides it.
+func TestBenchTellsSlowTimes(t *testing.T) {
+	var calls atomic.Int64
+	address := serve(t, func(s *server.Server) {
+		s.Register("stalls", func() {
+			if calls.Add(1) == 50 {
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+	})
+	r := bench(t, "--duration", "1s", "--warm-up", "0", address, "stalls")
+	if w := r.Windows; w.LeastPerS != 0 || w.LengthNs != int64(250*time.Millisecond) || len(w.PerS) != 4 || w.MostPerS == 0 {
+		t.Errorf("its windows are %+v", w)
+	}
+	if r.MeanNs <= r.P50Ns {
+		t.Errorf("the mean is %d ns, p50 %d ns", r.MeanNs, r.P50Ns)
 	}
 }
 

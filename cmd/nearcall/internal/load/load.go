@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/windows"
 )
 
 // A Call makes one call. It is used by one caller only.
@@ -22,12 +24,17 @@ type Result struct {
 	// ended: the callers could not keep it.
 	Missed  uint64
 	Elapsed time.Duration
+	// Windows are the calls that succeeded, by the time in which they ended: in whole
+	// windows of WindowLength, as many as there were before the run ended.
+	Windows      []uint64
+	WindowLength time.Duration
 }
 
-// Add adds what was done in another run, after this one.
+// Add adds what was done in another run of that length, after this one.
 func (r *Result) Add(other *Result) {
 	r.addCalls(other)
 	r.Elapsed += other.Elapsed
+	r.Windows, r.WindowLength = append(r.Windows, other.Windows...), other.WindowLength
 }
 
 func (r *Result) addCalls(other *Result) {
@@ -74,9 +81,10 @@ func Once(ctx context.Context, callers []Call, atATime int) error {
 func Run(ctx context.Context, callers []Call, perSecond float64, length time.Duration) Result {
 	begin := time.Now()
 	results := make([]Result, len(callers))
+	window := max(min(windows.Length, length), 1) // not all that is to warm up takes time
 	var running sync.WaitGroup
 	for i, call := range callers {
-		c := caller{call: call, until: begin.Add(length)}
+		c := caller{call: call, began: begin, until: begin.Add(length), ended: windows.NewCounter(0, length, window)}
 		if perSecond > 0 {
 			// The callers' turns are spread evenly.
 			c.period = time.Duration(float64(len(callers)) / perSecond * float64(time.Second))
@@ -85,17 +93,22 @@ func Run(ctx context.Context, callers []Call, perSecond float64, length time.Dur
 		running.Go(func() { results[i] = c.run(ctx) })
 	}
 	running.Wait()
-	all := Result{Elapsed: time.Since(begin)}
+	all := Result{Elapsed: time.Since(begin), WindowLength: window}
 	for i := range results {
 		all.addCalls(&results[i])
+		all.Windows = windows.AddUp(all.Windows, results[i].Windows)
 	}
+	// Who was stopped made no calls from then on, and not because they were slow.
+	all.Windows = all.Windows[:min(len(all.Windows), int(all.Elapsed/window))]
 	return all
 }
 
 // A caller makes one call after the other.
 type caller struct {
 	call   Call
+	began  time.Time
 	until  time.Time
+	ended  *windows.Counter
 	due    time.Time     // of the next call
 	period time.Duration // 0: as fast as it can
 }
@@ -111,6 +124,7 @@ func (c *caller) run(ctx context.Context) (r Result) {
 		switch {
 		case err == nil:
 			r.Latency.Add(end.Sub(begin))
+			c.ended.Add(int64(end.Sub(c.began)))
 		case ctx.Err() != nil: // who ends the run has cancelled it
 		default:
 			r.Failed++
@@ -119,7 +133,7 @@ func (c *caller) run(ctx context.Context) (r Result) {
 			}
 		}
 	}
-	r.Missed = c.missed(time.Now())
+	r.Missed, r.Windows = c.missed(time.Now()), c.ended.Counts()
 	return r
 }
 
