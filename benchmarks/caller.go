@@ -17,6 +17,7 @@ import (
 type round struct {
 	calls       uint64
 	perSample   uint64  // how many calls a sample is of
+	p10         float64 // ns
 	p50, p99    float64 // ns
 	perSecond   float64
 	callerCPU   *time.Duration // nil: not counted
@@ -95,6 +96,7 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (
 	r := together(heads)
 	r.serverCPU, r.kernel = spent(before, after), work
 	r.samples, r.perSample = samples, r.calls/uint64(len(samples))
+	r.p10 = float64(sample.Percentile(samples, 0.10))
 	r.p50 = float64(sample.Percentile(samples, 0.50))
 	r.p99 = float64(sample.Percentile(samples, 0.99))
 	return r, nil

@@ -30,15 +30,44 @@ type onOneCPU struct{}
 func (onOneCPU) pinning() string { return "all processes on one CPU, by taskset" }
 
 func (onOneCPU) enter() ([]string, func() error, error) {
+	cpu, err := firstCPU()
+	if err != nil {
+		return nil, nil, err
+	}
+	return []string{"taskset", "--cpu-list", strconv.Itoa(cpu)}, func() error { return nil }, nil
+}
+
+// firstCPU is the first one that this process may use.
+func firstCPU() (int, error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, nil, err
+		return 0, err
 	}
 	cpu := 0
 	for !allowed.IsSet(cpu) {
 		cpu++
 	}
-	return []string{"taskset", "--cpu-list", strconv.Itoa(cpu)}, func() error { return nil }, nil
+	return cpu, nil
+}
+
+// holdTo holds the threads of a process that runs, and those that they start, to a CPU.
+func holdTo(p *process, cpu int) error {
+	var one unix.CPUSet
+	one.Set(cpu)
+	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.pid()), "task/*"))
+	if err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		thread, err := strconv.Atoi(filepath.Base(task))
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetaffinity(thread, &one); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("hold to CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
 }
 
 // A quotaGroup holds processes, all together, to half of one CPU.

@@ -34,5 +34,3 @@ require (
 replace github.com/nearcall/nearcall => ../
 
 replace github.com/nearcall/nearcall/resident/residentcobra => ../resident/residentcobra
-
-tool golang.org/x/perf/cmd/benchstat

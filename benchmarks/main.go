@@ -27,6 +27,7 @@ type options struct {
 	allowed bool
 	only    string
 	out     string
+	base    string
 	builtIn time.Duration
 }
 
@@ -46,6 +47,7 @@ func main() {
 	flag.BoolVar(&o.allowed, "allowed", false, "measure nothing; fail when a run with the other options would be refused, as where the README would show a tree that is of no revision")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and parts whose name matches this `regexp`; the result is printed, and kept only in -out")
 	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
+	flag.StringVar(&o.base, "base", "", "measure rows of this `tree` and of -root in pairs of turns, and write nothing but these, into -out; -rounds says how many pairs")
 	flag.DurationVar(&o.builtIn, "built-in", 0, "how long `building` took, which is in the time that a full run has; the script run tells")
 	flag.Parse()
 	if o.python == "" {
@@ -63,6 +65,9 @@ func main() {
 func (o options) run(ctx context.Context) error {
 	if o.check || o.render {
 		return o.reportAgain()
+	}
+	if o.base != "" {
+		return o.measurePairs(ctx)
 	}
 	planned, err := o.schedule("")
 	if err != nil {

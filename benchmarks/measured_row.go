@@ -95,6 +95,7 @@ func (m measuredRow) figures(of func(round) float64) []float64 {
 	return values
 }
 
+func p10(r round) float64       { return r.p10 }
 func p50(r round) float64       { return r.p50 }
 func p99(r round) float64       { return r.p99 }
 func perSecond(r round) float64 { return r.perSecond }

@@ -204,8 +204,8 @@ func (s *scene) address(plan rowPlan) string {
 
 // runGroup measures a group with servers of its own, confined as it wants. Its rows
 // are there also after an error; those without rounds have failed.
-func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, progress *progress) (rows []measuredRow, err error) {
-	rows = make([]measuredRow, len(g.rows))
+func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, progress *progress) ([]measuredRow, error) {
+	rows := make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
 		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g)}
 		if g.confined != nil && plan.pinning == "" {
@@ -213,22 +213,30 @@ func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, pro
 		}
 	}
 	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
+	return rows, s.with(g.confined, func() {
+		s.startServers(rows)
+		s.takeTurns(ctx, rows, p.of(g))
+	})
+}
+
+// with does something on the scene, which is confined and has a folder; what was started
+// there ends with it.
+func (s *scene) with(confined confinement, do func()) (err error) {
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
-		return rows, err
+		return err
 	}
-	if g.confined != nil {
-		prefix, leave, failed := g.confined.enter()
+	if confined != nil {
+		prefix, leave, failed := confined.enter()
 		if failed != nil {
-			return rows, failed
+			return failed
 		}
 		s.prefix = prefix
 		defer func() { err = errors.Join(err, leave()) }()
 	}
 	defer func() { err = errors.Join(err, s.stopResidents()) }()
 	defer s.stopServers()
-	s.startServers(rows)
-	s.takeTurns(ctx, rows, p.of(g))
-	return rows, nil
+	do()
+	return nil
 }
 
 // takeTurns measures the rows of a group in turns, so that drift of the machine hits

@@ -1,13 +1,13 @@
-// Command compare measures two trees of this repository in turns and fails when the
-// second is slower than the first: see tools/bench-compare, which makes the trees.
+// Command compare measures two trees of this repository in pairs of turns and fails when
+// the second is slower than the first: see tools/bench-compare, which makes the trees,
+// and package gate, which says when a difference is one.
 //
-//	compare -base TREE -head TREE -out FOLDER [-rounds N] [-only REGEXP]
+//	compare -base TREE -head TREE -out FOLDER [-sets N] [-pairs N] [-only REGEXP]
 //	compare -judge -out FOLDER
 //
-// Both trees are measured by this tree's program, so that they differ in what they
-// serve and call with, and in nothing else. Results are written in the format of Go's
-// benchmarks: FOLDER/base.txt and FOLDER/head.txt, for benchstat. With -judge nothing is
-// measured, and those files count.
+// Both trees are measured by the second one's program, so that they differ in what they
+// serve and call with, and in nothing else. All turns are kept in FOLDER/turns.json.
+// With -judge nothing is measured, and that file counts.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 type options struct {
 	base, head, out, only string
-	rounds, turns         int
+	sets, pairs           int
 	judge                 bool
 }
 
@@ -37,12 +37,11 @@ func main() {
 	flag.StringVar(&o.head, "head", "", "the `tree` that is judged, built")
 	flag.StringVar(&o.out, "out", "", "the `folder` for results")
 	flag.StringVar(&o.only, "only", "^(small|embed|pipelined)$", "the groups and rows that count, as the benchmarks' own flag")
-	flag.IntVar(&o.turns, "turns", 10, "how often each side is measured")
-	flag.IntVar(&o.rounds, "rounds", 4, "rounds in each of these")
+	flag.IntVar(&o.sets, "sets", 12, "how often all processes are started anew")
+	flag.IntVar(&o.pairs, "pairs", 24, "turns that each side takes in a set, for each row")
 	flag.BoolVar(&o.judge, "judge", false, "measure nothing; judge what was measured before")
 	flag.Parse()
-	err := o.run()
-	if err != nil {
+	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
@@ -54,64 +53,54 @@ func (o options) run() error {
 			return err
 		}
 	}
-	sides := map[string]gate.Times{}
-	for _, name := range []string{"base", "head"} {
-		file, err := os.Open(o.results(name))
-		if err != nil {
-			return err
-		}
-		sides[name], err = gate.Read(file, file.Name())
-		if err := errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-	}
-	verdict, err := gate.Judge(sides["base"], sides["head"])
+	rows, err := gate.Read(o.turns())
 	if err != nil {
 		return err
 	}
-	for _, name := range verdict.LeftOut {
-		fmt.Println("only one side has", name)
+	judged, err := gate.Judge(rows)
+	if err := errors.Join(err, gate.Print(os.Stdout, judged)); err != nil {
+		return err
 	}
-	fmt.Println(verdict)
-	if verdict.Worse() {
-		return errWorse
+	for _, row := range judged {
+		if row.Worse() {
+			return errWorse
+		}
 	}
 	return nil
 }
 
-func (o options) results(side string) string { return filepath.Join(o.out, side+".txt") }
+func (o options) turns() string { return filepath.Join(o.out, "turns.json") }
 
-// measure lets both sides run in turns; who is first takes turns as well.
+// measure keeps what there is after each set.
 func (o options) measure() error {
-	if err := os.MkdirAll(o.out, 0o755); err != nil {
-		return err
+	if o.sets < gate.SetsMin {
+		return fmt.Errorf("%d sets: no difference is told from chance by fewer than %d", o.sets, gate.SetsMin)
 	}
-	for _, side := range []string{"base", "head"} {
-		if err := os.WriteFile(o.results(side), nil, 0o644); err != nil {
+	var rows []gate.Row
+	for n := range o.sets {
+		fmt.Fprintf(os.Stderr, "set %d of %d\n", n+1, o.sets)
+		set, err := o.measureSet()
+		if err == nil {
+			rows, err = gate.Join(rows, set)
+		}
+		if err == nil {
+			err = gate.Write(o.turns(), rows)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	for n := range 2 * o.turns {
-		side, tree := "base", o.base
-		if n%4 == 1 || n%4 == 2 {
-			side, tree = "head", o.head
-		}
-		fmt.Fprintf(os.Stderr, "%d of %d: %s\n", n+1, 2*o.turns, side)
-		if err := o.measureOnce(side, tree); err != nil {
-			return fmt.Errorf("%s: %w", side, err)
-		}
-	}
 	return nil
 }
 
-// measureOnce adds one run of a side to its results.
-func (o options) measureOnce(side, tree string) error {
-	folder := filepath.Join(o.out, "last-"+side)
-	harness := exec.Command(filepath.Join(o.head, "build/benchmarks/benchmarks"), "-root", tree, "-quick",
-		"-rounds", strconv.Itoa(o.rounds), "-only", o.only, "-out", folder)
+// measureSet measures all rows once, with processes of their own.
+func (o options) measureSet() ([]gate.Row, error) {
+	folder := filepath.Join(o.out, "last")
+	harness := exec.Command(filepath.Join(o.head, "build/benchmarks/benchmarks"), "-root", o.head, "-base", o.base,
+		"-quick", "-rounds", strconv.Itoa(o.pairs), "-only", o.only, "-out", folder)
 	harness.Stderr = os.Stderr
 	if output, err := harness.Output(); err != nil {
-		return fmt.Errorf("%w\n%s", err, output)
+		return nil, fmt.Errorf("%w\n%s", err, output)
 	}
-	return appendResult(o.results(side), filepath.Join(folder, "latest.json"))
+	return gate.Read(filepath.Join(folder, gate.SetName))
 }
