@@ -26,11 +26,12 @@ typedef struct core_state {
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
-    PyObject *plain_of;        /* these five of nearcall._values */
+    PyObject *plain_of;        /* these six of nearcall._values */
     PyObject *number_of;
     PyObject *boolean_of;
     PyObject *buffer_of;
     PyObject *declared_names;
+    PyObject *is_absent;
     PyObject *refusal;         /* nearcall._values.Refusal */
     PyObject *error_class;     /* nearcall._errors.NearcallError */
     PyTypeObject *memoryview_type;

@@ -205,32 +205,43 @@ static int look_now_and_then(core_encoder *e)
     return ++e->values % VALUES_BETWEEN_LOOKS == 0 ? core_encoder_look(e) : 0;
 }
 
-/* The list may shrink while its elements' own code runs. */
+/* Encoding one runs no code but the encoder's. */
+static int is_inert(PyObject *item)
+{
+    return PyLong_CheckExact(item) || PyFloat_CheckExact(item) || PyUnicode_CheckExact(item)
+           || PyBool_Check(item) || PyBytes_CheckExact(item) || item == Py_None;
+}
+
+static PyObject *item_of(PyObject *list, Py_ssize_t index)
+{
+    return PyList_Check(list) ? PyList_GetItem(list, index) : PyTuple_GetItem(list, index);
+}
+
+/* A list is walked where it lies until code of its elements' own may run: that may
+ * change it, and what it has then is what is sent. */
 static int encode_elements(core_encoder *e, const core_node *element, PyObject *list,
                            const core_place *at)
 {
-    int is_list = PyList_Check(list);
-    Py_ssize_t count = is_list ? PyList_Size(list) : PyTuple_Size(list);
+    int is_borrowed = PyList_Check(list);
+    Py_ssize_t count = is_borrowed ? PyList_Size(list) : PyTuple_Size(list);
     core_place here = {.outer = at, .kind = ELEMENT};
+    PyObject *own = NULL;
     int r = 0;
 
     nearcall_put_array(e->handle, (uint32_t)count);
     for (here.index = 0; here.index < count && r == 0; here.index++) {
-        PyObject *item;
+        PyObject *item = Py_XNewRef(item_of(list, here.index));
 
-        if (is_list && here.index >= PyList_Size(list)) {
-            PyErr_SetString(PyExc_RuntimeError, "list changed size while it was sent");
-            return -1;
+        if (item != NULL && is_borrowed && !is_inert(item)) {
+            list = own = PyList_GetSlice(list, 0, count);
+            is_borrowed = 0;
         }
-        item = is_list ? PyList_GetItem(list, here.index) : PyTuple_GetItem(list, here.index);
-        if (item == NULL)
-            return -1;
-        Py_INCREF(item);
-        r = core_encode_value(e, element, item, &here);
-        Py_DECREF(item);
+        r = item == NULL || list == NULL ? -1 : core_encode_value(e, element, item, &here);
+        Py_XDECREF(item);
         if (r == 0)
             r = look_now_and_then(e);
     }
+    Py_XDECREF(own);
     return r;
 }
 
@@ -255,37 +266,25 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
     return r;
 }
 
-static int encode_pair(core_encoder *e, const core_node *node, PyObject *key, PyObject *value,
-                       const core_place *at)
-{
-    core_place here = {.outer = at, .kind = KEY, .name = key};
-    int r;
-
-    Py_INCREF(key);
-    Py_INCREF(value);
-    r = core_encode_value(e, node->key, key, &here);
-    if (r == 0)
-        r = core_encode_value(e, node->element, value, &here);
-    Py_DECREF(key);
-    Py_DECREF(value);
-    return r;
-}
-
 static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, const core_place *at)
 {
-    Py_ssize_t count = PyDict_Size(dict), position = 0, done = 0;
-    PyObject *key, *value;
+    core_place here = {.outer = at, .kind = KEY};
+    core_pairs pairs;
+    Py_ssize_t i;
+    int r = core_pairs_take(&pairs, dict);
 
-    nearcall_put_map(e->handle, (uint32_t)count);
-    while (done < count && PyDict_Next(dict, &position, &key, &value)) {
-        if (encode_pair(e, node, key, value, at) < 0 || look_now_and_then(e) < 0)
-            return -1;
-        done++;
+    if (r == 0)
+        nearcall_put_map(e->handle, (uint32_t)pairs.count);
+    for (i = 0; i < pairs.count && r == 0; i++) {
+        here.name = pairs.items[2 * i];
+        r = core_encode_value(e, node->key, pairs.items[2 * i], &here);
+        if (r == 0)
+            r = core_encode_value(e, node->element, pairs.items[2 * i + 1], &here);
+        if (r == 0)
+            r = look_now_and_then(e);
     }
-    if (done == count && PyDict_Size(dict) == count)
-        return 0;
-    PyErr_SetString(PyExc_RuntimeError, "dictionary changed size while it was sent");
-    return -1;
+    core_pairs_drop(&pairs);
+    return r;
 }
 
 static int encode_map(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)

@@ -39,6 +39,16 @@ int core_encoder_look(core_encoder *e);
 /* 0 also with an exception set: the value's own code, asked for the attribute, raised another than AttributeError. */
 int core_encoder_has(PyObject *value, const char *name);
 
+/* What a dict has now, taken in one go: code that runs later may change the dict. Each key is
+ * followed by its value. */
+typedef struct core_pairs {
+    PyObject **items; /* 2 * count; references */
+    Py_ssize_t count;
+} core_pairs;
+
+int core_pairs_take(core_pairs *pairs, PyObject *dict);
+void core_pairs_drop(core_pairs *pairs);
+
 /* The list that an iterable gives, bounded by what fits a frame, and the dict of a mapping
  * that is none. New references. Each is asked once, however often the call is encoded: it
  * gives then what it gave at first, or raises what it raised. */

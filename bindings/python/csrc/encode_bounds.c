@@ -1,5 +1,5 @@
 /* What bounds the encoder where values have code of their own, or are large: the
- * call's deadline, and what fits a request. */
+ * call's deadline, what fits a request, and what a container had when it was come to. */
 #include "encode.h"
 
 #include "limits_gen.h"
@@ -23,6 +23,34 @@ int core_encoder_look(core_encoder *e)
 }
 
 /* ---- What gives values ---- */
+
+int core_pairs_take(core_pairs *pairs, PyObject *dict)
+{
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+
+    pairs->count = 0;
+    pairs->items = PyMem_Malloc(((size_t)PyDict_Size(dict) * 2 + 1) * sizeof(*pairs->items));
+    if (pairs->items == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        pairs->items[2 * pairs->count] = Py_NewRef(key);
+        pairs->items[2 * pairs->count + 1] = Py_NewRef(value);
+        pairs->count++;
+    }
+    return 0;
+}
+
+void core_pairs_drop(core_pairs *pairs)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < 2 * pairs->count; i++)
+        Py_DECREF(pairs->items[i]);
+    PyMem_Free(pairs->items);
+}
 
 static PyObject *collect(core_encoder *e, PyObject *iterable)
 {

@@ -37,34 +37,80 @@ static int refuse_name(core_encoder *e, const core_struct *structure, PyObject *
 
 /* ---- Mappings ---- */
 
-/* Of a copy of the keys: comparing them may run code that changes the mapping. */
 static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *dict,
                       const core_place *at)
 {
-    PyObject *keys = PyDict_Keys(dict);
-    Py_ssize_t i, count = keys == NULL ? -1 : PyList_Size(keys);
+    PyObject *key = NULL, *value;
+    Py_ssize_t position = 0;
 
-    for (i = 0; i < count; i++)
-        if (!is_field(structure, PyList_GetItem(keys, i)))
+    while (PyDict_Next(dict, &position, &key, &value))
+        if (!is_field(structure, key))
             break;
-    if (i < count)
-        refuse_name(e, structure, PyList_GetItem(keys, i), at, "%U: struct %U has no field %R");
-    else if (keys != NULL)
-        PyErr_SetString(PyExc_RuntimeError, "dictionary changed while it was sent");
-    Py_XDECREF(keys);
-    return -1;
+    return refuse_name(e, structure, key, at, "%U: struct %U has no field %R");
 }
 
-/* A dict of what is a mapping of another class. New reference; NULL without an exception: it is none. */
-static PyObject *dict_of(core_encoder *e, PyObject *value)
+/* Looking such keys up runs no code of theirs, which might change the dict meanwhile. */
+static int has_plain_keys(PyObject *dict)
 {
-    PyObject *type = (PyObject *)Py_TYPE(value);
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+
+    while (PyDict_Next(dict, &position, &key, &value))
+        if (!PyUnicode_CheckExact(key))
+            return 0;
+    return 1;
+}
+
+static int add_plain(core_encoder *e, const core_struct *structure, PyObject *dict, PyObject *key,
+                     PyObject *value, const core_place *at)
+{
+    PyObject *name = PyUnicode_Check(key) ? PyUnicode_FromObject(key) : NULL;
+    int r = -1;
+
+    if (name != NULL && PyDict_Contains(dict, name) == 0)
+        r = PyDict_SetItem(dict, name, value);
+    else if (!PyErr_Occurred())
+        refuse_name(e, structure, key, at, "%U: struct %U has no field %R");
+    Py_XDECREF(name);
+    return r;
+}
+
+/* The same with keys that are exactly str. New reference. */
+static PyObject *plain_dict(core_encoder *e, const core_struct *structure, PyObject *dict,
+                            const core_place *at)
+{
+    PyObject *plain = PyDict_New();
+    core_pairs pairs;
+    Py_ssize_t i;
+    int r = plain == NULL ? -1 : core_pairs_take(&pairs, dict);
+
+    if (r == 0) {
+        for (i = 0; i < pairs.count && r == 0; i++)
+            r = add_plain(e, structure, plain, pairs.items[2 * i], pairs.items[2 * i + 1], at);
+        core_pairs_drop(&pairs);
+    }
+    if (r < 0)
+        Py_CLEAR(plain);
+    return plain;
+}
+
+/* A dict of what is a mapping. New reference; NULL without an exception: it is none. */
+static PyObject *dict_of(core_encoder *e, const core_struct *structure, PyObject *value,
+                         const core_place *at)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value), *dict, *plain;
 
     if (PyDict_Check(value))
-        return Py_NewRef(value);
-    if (!core_encoder_has(type, "keys") || !core_encoder_has(type, "__getitem__"))
+        dict = Py_NewRef(value);
+    else if (core_encoder_has(type, "keys") && core_encoder_has(type, "__getitem__"))
+        dict = core_encoder_collect_pairs(e, value);
+    else
         return NULL;
-    return core_encoder_collect_pairs(e, value);
+    if (dict == NULL || has_plain_keys(dict))
+        return dict;
+    plain = plain_dict(e, structure, dict, at);
+    Py_DECREF(dict);
+    return plain;
 }
 
 static int collect_keys(const core_struct *structure, PyObject *dict, PyObject **fields,
@@ -157,6 +203,26 @@ static int refuse_missing(core_encoder *e, const core_node *node, PyObject *valu
                        "a dict may leave fields out");
 }
 
+/* Clears an AttributeError that says no more than that there is no such attribute. One that was
+ * raised within code of the value's own stays, and is told. */
+static int is_absent(core_encoder *e, PyObject *value, PyObject *name)
+{
+    PyObject *error, *answer;
+    int r;
+
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+        return 0;
+    error = core_exception_take();
+    answer = PyObject_CallFunctionObjArgs(e->state->is_absent, value, name, error, NULL);
+    r = answer == Py_True;
+    Py_XDECREF(answer);
+    if (r || answer == NULL)
+        Py_DECREF(error);
+    else
+        core_exception_set(error);
+    return r;
+}
+
 static int collect_attributes(core_encoder *e, const core_node *node, PyObject *value,
                               PyObject **fields, Py_ssize_t *ret_count, const core_place *at)
 {
@@ -168,9 +234,8 @@ static int collect_attributes(core_encoder *e, const core_node *node, PyObject *
     for (i = 0; i < structure->field_count; i++) {
         fields[i] = PyObject_GetAttr(value, structure->fields[i].name);
         if (fields[i] == NULL) {
-            if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            if (!is_absent(e, value, structure->fields[i].name))
                 return -1;
-            PyErr_Clear();
             if (missing < 0 && structure->fields[i].type->kind != CORE_OPTIONAL)
                 missing = i;
         }
@@ -188,7 +253,7 @@ static int collect_attributes(core_encoder *e, const core_node *node, PyObject *
 static int collect(core_encoder *e, const core_node *node, PyObject *value, PyObject **fields,
                    Py_ssize_t *ret_count, const core_place *at)
 {
-    PyObject *dict = dict_of(e, value);
+    PyObject *dict = dict_of(e, node->structure, value, at);
     int r;
 
     *ret_count = 0;

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import operator
 import sys
+import types
 from typing import Any
 
 _BYTE_FORMATS = {"B", "c"}
@@ -79,6 +80,17 @@ def declared_names(kind: type) -> set[str]:
         slots = base.__dict__.get("__slots__", ())
         names.update([slots] if isinstance(slots, str) else slots)
     return names
+
+
+def is_absent(value: object, name: str, error: AttributeError) -> bool:
+    """Whether an object that raised this when it was asked for an attribute has none of that name. Else
+    the attribute is there, and its own code has failed."""
+    for base in type(value).__mro__:
+        if name in base.__dict__:
+            is_slot = isinstance(base.__dict__[name], types.MemberDescriptorType)
+            return is_slot and error.name == name
+    # Python names what is missing in each, unless __getattr__ has: within that, it may be another.
+    return error.name == name
 
 
 def _checked(view: memoryview) -> memoryview:

@@ -185,6 +185,83 @@ def test_slot_that_is_empty(client: Client) -> None:
         client.greet(person)
 
 
+class Failing:
+    name = "Ann"
+    tags = ()
+    error: AttributeError | None = None
+
+    @property
+    def age(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return self.oops  # type: ignore[no-any-return, attr-defined]
+
+
+class FailingWithin(Failing):
+    age = functools.cached_property(lambda self: self.oops)  # type: ignore[assignment]
+
+
+class FailingInAny:
+    name = "Ann"
+    tags = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "oops":
+            raise AttributeError(name)
+        return self.oops
+
+
+class FailingInAll:
+    tags = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return "Ann" if name == "name" else object.__getattribute__(self, name if name == "tags" else "oops")
+
+
+def test_what_an_attributes_own_code_raises_is_raised(client: Client) -> None:
+    """An attribute that is optional is there, though its value could not be had."""
+    own = Failing()
+    own.error = AttributeError("age")
+    for value in (Failing(), own, FailingWithin(), FailingInAny(), FailingInAll()):
+        with pytest.raises(AttributeError, match=r"oops|age"):
+            client.greet(value)
+
+
+class Proxy:
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+
+class Named:
+    def __getattr__(self, name: str) -> Any:
+        if name in ("name", "tags"):
+            return "Ann" if name == "name" else ()
+        raise AttributeError(name)
+
+
+class NamedByAll:
+    tags = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return "Ann" if name == "name" else super().__getattribute__(name)
+
+
+class LeftOut:
+    __slots__ = ("age", "name", "tags")
+
+
+def test_optional_attribute_that_is_not_there(client: Client) -> None:
+    slots = LeftOut()
+    slots.name, slots.tags = "Ann", ()
+    for value in (Proxy(types.SimpleNamespace(name="Ann", tags=())), Named(), NamedByAll(), slots, Proxy(slots)):
+        assert client.greet(value) == "Hello, Ann"
+    with pytest.raises(AttributeError, match="oops"):
+        client.greet(Proxy(Failing()))
+
+
 def test_cached_names_with_underscore_and_methods_are_no_fields(client: Client) -> None:
     class Person(Data):
         @functools.lru_cache  # noqa: B019
