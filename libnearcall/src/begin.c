@@ -39,11 +39,23 @@ static void own_output(nearcall_client *client, struct nc_call *call)
                    "no memory to send the request");
 }
 
+/* Whether a connection that stood when the call was begun had ended while nobody looked, and took
+ * nothing of the call: then that is made again, and was not sent. */
+static bool begin_again(bool stood, struct nc_call *call)
+{
+    if (!stood || call->state != NC_CALL_FINISHED || !call->retryable || !call->untouched)
+        return false;
+    nc_call_begin_again(call);
+    return true;
+}
+
 static void begin_without_blocking(nearcall_client *client, struct nc_call *call)
 {
+    bool stood = client->connection.state == NC_READY;
     nc_send_pending(client);
     if (nc_may_send(client, call))
         nc_send_call(client, call);
+    (void)begin_again(stood, call);
     if (call->state == NC_CALL_SENT)
         own_output(client, call);
     if (call->state != NC_CALL_PENDING)
@@ -70,7 +82,7 @@ static int send_whole(nearcall_client *client, struct nc_call *call)
 
 static int begin_blocking(nearcall_client *client, struct nc_call *call)
 {
-    bool stale_connection = client->connection.state == NC_READY;
+    bool stood = client->connection.state == NC_READY;
     for (;;) {
         int r = nc_may_send(client, call) ? NEARCALL_OK : nc_make_ready(client, call);
         if (r < 0)
@@ -85,12 +97,9 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
         if (call->state == NC_CALL_PENDING)
             continue;
         r = send_whole(client, call);
-        if (r < 0 || !stale_connection || call->state != NC_CALL_FINISHED ||
-            !call->retryable || !call->untouched)
+        if (r < 0 || !begin_again(stood, call))
             return r;
-        /* It had ended while nobody looked, and took nothing of the call. */
-        stale_connection = false;
-        nc_call_begin_again(call);
+        stood = false;
     }
 }
 

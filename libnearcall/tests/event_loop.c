@@ -114,6 +114,30 @@ static void with_the_real_server(void)
     nearcall_close(client);
 }
 
+/* A call that finds the connection gone, and of which nothing was sent, goes over the next one. */
+static void the_connection_had_ended(void)
+{
+    struct server server;
+    nearcall_call_id call = 0;
+    nearcall_reply reply;
+    server_start_generation(&server, "1");
+    nearcall_client *client = test_open(server.address, NEARCALL_NONBLOCKING | NEARCALL_NO_SHARED_MEMORY);
+    nearcall_function *echo = find(client, "echo");
+    for (int i = 0; i < 3; i++) {
+        call = send_bytes(client, echo, 5, 20000);
+        while (nearcall_next_finished(client) != call)
+            CHECK(turn(client) >= 0);
+        CHECK_CALL(client, nearcall_poll(client, call, &reply), NEARCALL_OK);
+        CHECK_INT(reply.bytes, 5);
+        server_replace(&server, "1");
+    }
+    server_kill(&server);
+    test_request_int(client, echo, 1);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    nearcall_close(client);
+}
+
 /* Requests given before there is a connection wait for it, in order. */
 static void serve_slowly(struct script *script)
 {
@@ -213,6 +237,7 @@ int main(void)
     test_begin();
     connecting_ends();
     with_the_real_server();
+    the_connection_had_ended();
     before_the_welcome();
     no_server();
     return 0;

@@ -274,6 +274,18 @@ def test_server_that_restarts(own_server: Server) -> None:
     asyncio.run(main())
 
 
+def test_server_that_restarted_before_the_loop_could_look(own_server: Server) -> None:
+    """Nothing was sent of the call that finds the connection gone: that is no attempt."""
+
+    async def main() -> None:
+        async with AsyncClient(own_server.address, attempts=1, timeout=10, shared_memory=False) as go:
+            for _ in range(3):
+                assert await go.ack(0, 1) == 2
+                own_server.restart()
+
+    asyncio.run(main())
+
+
 def test_server_that_dies_during_calls(own_server: Server) -> None:
     async def main() -> None:
         async with AsyncClient(own_server.address, timeout=10) as go:
