@@ -6,6 +6,7 @@ fork; then the connections stay, and what waited for them on the former loop is 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -19,6 +20,7 @@ from nearcall._codes import Code, Outcome
 from nearcall._errors import (
     Aborted,
     DeadlineExceeded,
+    FailedPrecondition,
     InvalidArgument,
     NearcallError,
     Unimplemented,
@@ -72,6 +74,8 @@ class LoopEngine:
         self._runtime: Runtime | None = None
         self._lanes: list[Lane] = []
         self._queue: deque[Future] = deque()
+        self._comparing: dict[tuple[Lane, Any], list[Future]] = {}
+        """Those who wait for the call that compares its generated code on a lane."""
 
     async def call(
         self,
@@ -92,10 +96,9 @@ class LoopEngine:
                     await self._find(lane, name, deadline)
                     continue
                 if origin is not None and not origin.fits(lane.engine, revision):
-                    comparisons += 1
-                    if comparisons > _COMPARISONS_MAX:
+                    if comparisons == _COMPARISONS_MAX:
                         raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
-                    await self._compare(lane, origin, revision, deadline)
+                    comparisons += await self._compare_once(lane, origin, revision, deadline)
                     continue
                 named["timeout"] = _seconds_left(deadline)
                 try:
@@ -156,6 +159,32 @@ class LoopEngine:
             return False  # it remains with what is known: the arguments were refused
         return lane.engine.revision(name) != revision
 
+    async def _compare_once(self, lane: Lane, origin: Any, revision: int, deadline: float) -> bool:
+        """Compares generated code with the function as it is known here, or waits for a call that
+        does so already. Whether it was this one that asked."""
+        waiting = self._comparing.get((lane, origin))
+        if waiting is not None:
+            waiting.append(self._bind().future())
+            refusal: str | None = await self._turn(waiting[-1], deadline)
+            if refusal is None:
+                raise _late()
+            if refusal:
+                raise FailedPrecondition(refusal, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
+            return False
+        refusal = ""
+        waiting = self._comparing[lane, origin] = []
+        try:
+            await self._compare(lane, origin, revision, deadline)
+        except FailedPrecondition as error:
+            refusal = error.message
+            raise
+        finally:
+            # After another end each asks itself: that was of the one call, or of its deadline.
+            self._comparing.pop((lane, origin), None)
+            for turn in waiting:
+                _settle(turn, refusal)
+        return True
+
     async def _compare(self, lane: Lane, origin: Any, revision: int, deadline: float) -> None:
         """Learns whether generated code fits the function as it is known here, or the function anew."""
         try:
@@ -197,30 +226,30 @@ class LoopEngine:
         return lane
 
     async def _place_in_turn(self, deadline: float) -> Lane:
-        runtime = self._bind()
-        turn = runtime.future()
+        turn = self._bind().future()
         self._queue.append(turn)
-        timer = None
-        if deadline != math.inf:
-            timer = runtime.call_later(_seconds_left(deadline), lambda: _settle(turn, None))
         try:
-            place: Lane | None = await turn
+            place: Lane | None = await self._turn(turn, deadline)
         except BaseException:
             if not turn.done():
                 turn.set_result(None)  # a greenlet was killed: its turn is nobody's any more
             elif not turn.cancelled() and turn.result() is not None:
                 self._give_place(turn.result())
             raise
+        if place is None:
+            raise _late()
+        return place
+
+    async def _turn(self, turn: Future, deadline: float) -> Any:
+        """What a call is told that waits for another one; None where its deadline passes first."""
+        timer = None
+        if deadline != math.inf:
+            timer = self._bind().call_later(_seconds_left(deadline), lambda: _settle(turn, None))
+        try:
+            return await turn
         finally:
             if timer is not None:
                 timer.cancel()
-        if place is None:
-            raise DeadlineExceeded(
-                "the deadline passed while the call waited for earlier ones of this client",
-                Code.DEADLINE_EXCEEDED,
-                Outcome.NOT_EXECUTED,
-            )
-        return place
 
     def _free_lane(self, runtime: Runtime) -> Lane | None:
         """One whose server takes the call at once, a further one, or one on which it waits in line."""
@@ -264,9 +293,10 @@ class LoopEngine:
         """Ends all calls on the loop that watches."""
         lanes, self._lanes = self._lanes, []
         queue, self._queue = self._queue, deque()
+        comparing, self._comparing = self._comparing, {}
         for lane in lanes:
             lane.leave(why)
-        for turn in queue:
+        for turn in itertools.chain(queue, *comparing.values()):
             if self._runtime is not None:
                 fail(turn, why(Outcome.NOT_EXECUTED), self._runtime)
 
@@ -292,6 +322,11 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 def _settle(future: Future, result: object) -> None:
     if not future.done():
         future.set_result(result)
+
+
+def _late() -> DeadlineExceeded:
+    message = "the deadline passed while the call waited for earlier ones of this client"
+    return DeadlineExceeded(message, Code.DEADLINE_EXCEEDED, Outcome.NOT_EXECUTED)
 
 
 def _seconds_left(deadline: float) -> float:

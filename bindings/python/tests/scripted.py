@@ -132,6 +132,34 @@ class OldServer(ScriptedServer):
         send(connection, ERROR, call, MSGPACK, pack(["no such function", []]), status=UNIMPLEMENTED | NOT_EXECUTED)
 
 
+class ComparingServer(ScriptedServer):
+    """One that is asked to compare descriptions. A silent one leaves the first question unanswered."""
+
+    _QUESTION = pack(function(["string", "string"], ["any"], hash="3" * 32))
+
+    def __init__(self, path: Path, description: dict[str, Any], answer: Any, is_silent: bool = False) -> None:
+        self.questions = threading.Semaphore(0)
+        self.asked = 0
+        self._is_silent = is_silent
+        self._answer_bytes = pack(answer)
+        super().__init__(path, description, pack("done"))
+
+    def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
+        if name != b"nearcall.changes":
+            super()._answer_resolve(connection, call, name)
+            return
+        send(connection, REPLY, call, MSGPACK, self._QUESTION, function_id=2)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        if b'"hash"' not in payload:
+            super()._answer_request(connection, call, codec, payload)
+            return
+        self.asked += 1
+        if not self._is_silent or self.asked > 1:
+            send(connection, REPLY, call, codec, self._answer_bytes, function_id=2)
+        self.questions.release()
+
+
 class LeavingServer(ScriptedServer):
     """Always a newer one in its own place: on a connection it refuses the first request, which
     another has described otherwise, and takes the connection away under the next, unread."""

@@ -15,7 +15,7 @@ import pytest
 
 import nearcall
 from nearcall.generated import AsyncGenerated, Generated
-from scripted import LeavingServer, OldServer, function, pack
+from scripted import ComparingServer, LeavingServer, OldServer, function, pack
 from support import Generations, Server, begun_again
 
 CALLS_FOR_MEMORY = 64
@@ -326,6 +326,58 @@ def test_server_too_old_to_compare_vouches_for_no_other(generations: Generations
         call()
     go.close()
     assert generations.history() == []
+
+
+FORMER = json.dumps({"name": "transfer", "hash": "1" * 32})
+PRESENT = {"name": "transfer", "params": [], "results": ["string"], "hash": "2" * 32}
+
+
+def first_calls(address: str, count: int) -> list[Any]:
+    """What becomes of that many first calls of generated code, made at the same time."""
+
+    async def main() -> list[Any]:
+        async with nearcall.AsyncClient(address, timeout=20) as client:
+            generated = AsyncGenerated(client, {"transfer": FORMER}, "error")
+            calls = [generated.call("transfer", timeout=None) for _ in range(count)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(main())
+
+
+def test_calls_made_together_are_compared_once(folder: Path) -> None:
+    with ComparingServer(folder / "new.sock", PRESENT, {"hash": PRESENT["hash"], "changes": []}) as server:
+        assert first_calls(server.address, 50) == ["done"] * 50
+        assert server.asked == 1
+    with ComparingServer(folder / "other.sock", PRESENT, {"hash": PRESENT["hash"], "changes": ["all"]}) as server:
+        for error in first_calls(server.address, 50):
+            assert isinstance(error, nearcall.FailedPrecondition)
+            assert error.message.startswith("transfer has changed since this code was generated: all")
+        assert server.asked == 1
+    with OldServer(folder / "old.sock", PRESENT, pack("done")) as server:
+        assert first_calls(server.address, 50) == ["done"] * 50
+        assert server.questions == 1
+
+
+def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> None:
+    """The one that asks is cancelled; of those that wait for it, one has less time, and one asks again."""
+
+    async def main(server: ComparingServer) -> None:
+        async with nearcall.AsyncClient(server.address, timeout=20) as client:
+            generated = AsyncGenerated(client, {"transfer": FORMER}, "error")
+            asks = asyncio.create_task(generated.call("transfer", timeout=None))
+            assert await asyncio.to_thread(server.questions.acquire, timeout=20), "nobody has asked"
+            waits = asyncio.create_task(generated.call("transfer", timeout=None))
+            with pytest.raises(nearcall.DeadlineExceeded) as caught:
+                await generated.call("transfer", timeout=0.2)
+            assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+            asks.cancel()
+            assert await waits == "done"
+            assert asks.cancelled()
+
+    answer = {"hash": PRESENT["hash"], "changes": []}
+    with ComparingServer(folder / "silent.sock", PRESENT, answer, is_silent=True) as server:
+        asyncio.run(main(server))
+        assert server.asked == 2
 
 
 def test_async_function_lost(generations: Generations) -> None:
