@@ -3,12 +3,12 @@
 // Three things move what a turn of calls takes, beside the code. Moods of the machine,
 // of milliseconds to minutes, hit both turns of a pair alike: so what counts is their
 // ratio, and the median of the ratios, for a mood may begin between the two. Where calls
-// have several paces, such as with and without sleep, only turns at the fastest are
-// compared, each side by its own. What is
-// drawn once for the life of a process, such as where its memory lies, stays the same in
-// all pairs of a set: so a set, of processes of its own, is one sample and its turns are
-// none. What is left over is not normal: so the interval is that of a median, by order
-// statistics, which assumes no distribution.
+// have several paces, such as with and without sleep, chance picks one for each turn: so
+// only turns at the fastest are compared, each side's by its own. What is drawn once for
+// the life of a process, such as where its memory lies, stays the same in all pairs of a
+// set: so a set, of processes of its own, is one sample and its turns are none. What is
+// left over is not normal: so the interval is that of a median, by order statistics,
+// which assumes no distribution.
 //
 // J. Chen and J. Revels, "Robust benchmarking in noisy environments", 2016
 // (arXiv:1608.04295): times of one process are neither independent nor alike, and the
