@@ -2,18 +2,12 @@
  * is refused, and what is put is what the program gave. The moment is in the middle of the
  * copy: what is copied lies in memory that is not there at first, and the handler of that
  * fault uses the handle before it lets the copy go on. */
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "test.h"
-
-#define BYTES (256 * 1024)
-#define MISSING (128 * 1024) /* from where on the source is not there at first */
+#include "faulting.h"
 
 static nearcall_client *client;
 static nearcall_function *echo;
-static uint8_t *source;
-static volatile sig_atomic_t handled;
 
 static void use_the_handle(void)
 {
@@ -35,24 +29,9 @@ static void use_the_handle(void)
 static void on_fault(int signal_number)
 {
     (void)signal_number;
-    CHECK(handled == 0);
-    handled = 1;
+    begin_fault();
     use_the_handle();
-    CHECK(mprotect(source + MISSING, BYTES - MISSING, PROT_READ | PROT_WRITE) == 0);
-}
-
-static void make_source(void)
-{
-    source = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(source != MAP_FAILED);
-    for (size_t i = 0; i < BYTES; i++)
-        source[i] = (uint8_t)(i * 31 + i / 251);
-}
-
-static void hide_the_end(void)
-{
-    handled = 0;
-    CHECK(mprotect(source + MISSING, BYTES - MISSING, PROT_NONE) == 0);
+    show_the_end();
 }
 
 static void put_raw(void)
@@ -78,7 +57,7 @@ static void interrupted(void (*put)(void), int codec)
     CHECK_CALL(client, nearcall_request(client, echo, codec), NEARCALL_OK);
     hide_the_end();
     put();
-    CHECK(handled);
+    CHECK(has_faulted);
     CHECK_CALL(client, nearcall_put_check(client), NEARCALL_OK);
     if (codec != NEARCALL_CODEC_RAW)
         return; /* echo takes raw bytes; that the values are whole is enough */
@@ -102,11 +81,9 @@ static void all_of(const char *address, uint32_t flags)
 int main(void)
 {
     struct server server;
-    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
     test_begin();
-    make_source();
+    make_source(on_fault);
     server_start(&server);
-    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
     all_of(server.address, NEARCALL_NO_SHARED_MEMORY);
     all_of(server.address, 0);
     server_stop(&server);

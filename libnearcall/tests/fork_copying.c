@@ -2,27 +2,20 @@
  * into shared memory, which the child does not have: the child goes on all the same. The
  * moment is in the middle of the copy: what is copied lies in memory that is not there at
  * first, and the fault there sends the signal. */
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "client.h"
-#include "test.h"
-
-#define BYTES (256 * 1024)
-#define MISSING (128 * 1024) /* from where on the source is not there at first */
+#include "faulting.h"
 
 static nearcall_client *client;
 static nearcall_function *echo;
-static uint8_t *source;
-static volatile sig_atomic_t has_faulted;
 static pid_t forked;
 
 static void on_fault(int signal_number)
 {
     (void)signal_number;
-    CHECK(!has_faulted); /* a second one is a child's that writes where nothing is */
-    has_faulted = 1;
-    CHECK(mprotect(source + MISSING, BYTES - MISSING, PROT_READ | PROT_WRITE) == 0);
+    begin_fault(); /* a second one is a child's that writes where nothing is */
+    show_the_end();
     CHECK(raise(SIGUSR1) == 0);
 }
 
@@ -30,21 +23,6 @@ static void on_signal(int signal_number)
 {
     (void)signal_number;
     forked = fork();
-}
-
-static void make_source(void)
-{
-    source = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(source != MAP_FAILED);
-    for (size_t i = 0; i < BYTES; i++)
-        source[i] = (uint8_t)(i * 31 + i / 251);
-}
-
-static void hide_the_end(void)
-{
-    has_faulted = 0;
-    forked = -1;
-    CHECK(mprotect(source + MISSING, BYTES - MISSING, PROT_NONE) == 0);
 }
 
 static void use_memory(void)
@@ -77,6 +55,7 @@ static void while_putting(void)
 {
     nearcall_reply reply;
     CHECK_CALL(client, nearcall_request(client, echo, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    forked = -1;
     hide_the_end();
     nearcall_put_raw(client, source, BYTES);
     if (forked != 0)
@@ -90,6 +69,7 @@ static void while_putting(void)
 static void while_sending(void)
 {
     nearcall_reply reply;
+    forked = -1;
     hide_the_end();
     int r = nearcall_call(client, "echo", source, BYTES, 20000, &reply);
     if (forked == 0)
@@ -100,14 +80,13 @@ static void while_sending(void)
 int main(void)
 {
     struct server server;
-    struct sigaction fault = {.sa_handler = on_fault, .sa_flags = SA_NODEFER};
     struct sigaction signal = {.sa_handler = on_signal};
     test_begin();
-    make_source();
+    make_source(on_fault);
     server_start(&server);
     client = test_open(server.address, 0);
     echo = test_find(client, "echo");
-    CHECK(sigaction(SIGSEGV, &fault, NULL) == 0 && sigaction(SIGUSR1, &signal, NULL) == 0);
+    CHECK(sigaction(SIGUSR1, &signal, NULL) == 0);
     for (int i = 0; i < 10; i++) {
         use_memory();
         while_putting();
