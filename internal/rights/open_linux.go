@@ -10,7 +10,7 @@ import (
 // NewFile is os.NewFile for a descriptor that came from elsewhere. os.NewFile registers one that
 // does not block with the runtime's poller, for which the kernel asks whoever is behind it: a process, for
 // a file of FUSE; whoever has the lock, for an epoll. The scheduler is not told, so that nothing else of
-// the program would go on. So only pipes, sockets and terminals are registered. Of others that do
+// the program would go on. So only pipes and the common sockets are registered. Of others that do
 // not block Read says so (EAGAIN), as their sender wanted.
 func NewFile(number int, name string) (*os.File, error) {
 	// Whether it blocks its sender may change at any moment.
@@ -30,27 +30,21 @@ func NewFile(number int, name string) (*os.File, error) {
 	return file, nil
 }
 
-// Terminals, by their kernel's numbers of devices.
-const (
-	terminalFirst, terminalLast             = 4, 5
-	pseudoTerminalFirst, pseudoTerminalLast = 136, 143
-)
-
-// pollsAtOnce tells what the kernel can be asked about without waiting: whether it can be read.
+// pollsAtOnce tells what the kernel can be asked about without waiting: whether it can be read. Of
+// sockets these are the ones whose poll takes no lock that their owner can hold in a system call
+// (AF_VSOCK's does); a terminal's waits for whoever changes its line discipline.
 func pollsAtOnce(number int) bool {
-	if _, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN); err == nil {
-		return true
+	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err == nil {
+		return domain == unix.AF_UNIX || (domain == unix.AF_INET || domain == unix.AF_INET6) && isOfInternet(number)
 	}
 	var stat unix.Statx_t
-	if unix.Statx(number, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
-		return false
-	}
-	major := stat.Rdev_major
-	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFIFO:
-		return true
-	case unix.S_IFCHR:
-		return major >= terminalFirst && major <= terminalLast || major >= pseudoTerminalFirst && major <= pseudoTerminalLast
-	}
-	return false
+	err = unix.Statx(number, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat)
+	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// isOfInternet tells TCP and UDP from what else has an Internet address.
+func isOfInternet(number int) bool {
+	protocol, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	return err == nil && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)
 }

@@ -29,7 +29,8 @@ func TestNewFileRegistersWhatAnswersAtOnce(t *testing.T) {
 		return file
 	}
 	for name, open := range map[string]func(t *testing.T, number int) *os.File{"a file": newFile, "a call's": ofACall} {
-		for what, registered := range map[string]bool{"an epoll": false, "a pipe": true, "a socket": true} {
+		for what, registered := range map[string]bool{"an epoll": false, "a pipe": true, "a socket": true,
+			"a TCP socket": true, "a UDP socket": true, "a netlink socket": false, "a terminal": false} {
 			t.Run(name+" "+what, func(t *testing.T) {
 				file := open(t, nonBlocking(t, what))
 				defer file.Close()
@@ -77,11 +78,28 @@ func nonBlocking(t *testing.T, what string) (number int) {
 		number = ends[0]
 	case "a socket":
 		number, _ = pair(t)
+	case "a TCP socket":
+		number = openSocket(t, unix.AF_INET, unix.SOCK_STREAM)
+	case "a UDP socket":
+		number = openSocket(t, unix.AF_INET6, unix.SOCK_DGRAM)
+	case "a netlink socket":
+		number = openSocket(t, unix.AF_NETLINK, unix.SOCK_RAW)
+	case "a terminal":
+		opened, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		must(t, err)
+		number = opened
 	default:
 		var err error
 		number, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 		must(t, err)
 	}
 	must(t, unix.SetNonblock(number, true))
+	return number
+}
+
+func openSocket(t *testing.T, domain, kind int) (number int) {
+	t.Helper()
+	number, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
 	return number
 }
