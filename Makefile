@@ -25,6 +25,13 @@ TEST_ALONE := test-cost
 CHECK_PARTS := check-packages check-c check-perl check-python check-command check-sizes
 LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
 
+# The command, one of its manual pages, which are made together, and what both are made of.
+command := build/bin/nearcall
+manual := build/man/nearcall.1
+build_command := go build -C cmd/nearcall -o ../../$(command) . && touch $(command)
+command_sources = go.mod $(shell find client cmd embed handoff internal resident server status -type f ! -name '*_test.go')
+.SECONDEXPANSION:
+
 # Makes the parts that are given, as tools/runparts says. A signal reaches it itself.
 parts = go build -C tools -o ../build/tools/runparts ./runparts && exec build/tools/runparts
 
@@ -43,14 +50,16 @@ demo: deps-build ## forked Perl, Python and C workers call Go; prints a latency 
 	@$(MAKE) -j 3 build-c build-perl wheel demo-go >build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@PYTHON=build/wheel/bin/python examples/demo/run
 
-build: build-go build-c build-launcher ## libnearcall and the commands nearcall and nearcall-run, in build/
+build: build-go build-c build-launcher $(manual) ## libnearcall and the commands nearcall and nearcall-run, in build/
 
-install: build build-manual ## libnearcall, its header and pkg-config file, nearcall, nearcall-run (PREFIX, DESTDIR)
+# It makes what is not there, or older than its sources, so that after `make build` it
+# compiles nothing: with sudo, what it made here would be root's.
+install: build-c build-launcher $(command) $(manual) ## libnearcall, its header and pkg-config file, nearcall, nearcall-run (PREFIX, DESTDIR)
 	@$(MAKE) -C libnearcall install PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)'
 	@install -D -m 0755 -t '$(DESTDIR)$(PREFIX)/bin' build/bin/nearcall build/bin/nearcall-run
 	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/man/man1' build/man/*.1 resident/launcher/nearcall-run.1
 	@build/bin/nearcall completion bash | install -D -m 0644 /dev/stdin '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/nearcall'
-	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || PATH="$$PATH:/usr/sbin:/sbin" ldconfig
 
 ##@ Work on it
 
@@ -105,10 +114,13 @@ build-go: check-go ## every Go module but the benchmarks' peers, build/bin/nearc
 	@go build -C server/eventloop -o ../../build/eventserver ./eventserver
 	@go build -o build/testgiver ./internal/testgiver
 	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
-	@go build -C cmd/nearcall -o ../../build/bin/nearcall .
+	@$(build_command)
 
-build-manual: check-go ## the command's manual pages, in build/man
-	@go run -C cmd/nearcall ./internal/manual -output ../../build/man
+$(command): $$(command_sources)
+	@tools/check-go && $(build_command)
+
+$(manual): $$(command_sources)
+	@tools/check-go && go run -C cmd/nearcall ./internal/manual -output ../../build/man
 
 build-c: ## libnearcall, static and shared
 	@$(MAKE) -C libnearcall all
@@ -122,7 +134,7 @@ build-perl: ## the Perl binding, in build/perl
 build-python: ## the Python binding's wheel, installed in build/venv
 	@tools/build-python
 
-built: build build-perl build-python ## all of these, and the programs of C that tests run
+built: build-go build-c build-launcher build-perl build-python ## all of these, and the programs of C that tests run
 	@$(MAKE) -C libnearcall test-programs
 
 wheel: ## the same in build/python-wheel/dist, with what building it needs alone
@@ -236,5 +248,5 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo wheel demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
-	build-go build-c build-launcher build-manual build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
+	build-go build-c build-launcher build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
 	$(LINT_PARTS) check-go

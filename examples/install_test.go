@@ -41,6 +41,21 @@ func TestInstallGuide(t *testing.T) {
 	if got := output(t, nil, filepath.Join(home, "client"), "unix:"+socket); !strings.Contains(got, "greet: Hello, World!") {
 		t.Errorf("the installed library's client prints %q", got)
 	}
+	installCompilesNothing(t, tree)
+}
+
+// Who installs what was built, as root does for somebody else, compiles nothing, and so leaves nothing
+// of his own in build/.
+func installCompilesNothing(t *testing.T, tree string) {
+	t.Helper()
+	failing := t.TempDir()
+	for _, compiler := range []string{"cc", "go", "musl-gcc"} {
+		script := "#!/bin/sh\necho \"install runs " + compiler + "\" >&2; exit 1\n"
+		if err := os.WriteFile(filepath.Join(failing, compiler), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output(t, []string{"PATH=" + failing + ":" + os.Getenv("PATH")}, "make", "-C", tree, "install", "PREFIX="+t.TempDir())
 }
 
 // Who builds the Perl binding in its own folder leaves nothing that git sees, and nothing at all
