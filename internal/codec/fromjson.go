@@ -133,7 +133,7 @@ func (w *fromJSON) base64(text string) error {
 }
 
 // appendScalar appends what text says in a value of a basic kind. JSON and the
-// command line share it.
+// command line share it, but for durations.
 func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 	switch {
 	case kind == schema.Bool && (text == "true" || text == "false"):
@@ -147,7 +147,7 @@ func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 		}
 		return msgpack.AppendTime(dst, moment), checkYear(moment)
 	case kind == schema.Duration:
-		return appendDuration(dst, text)
+		return appendDurationJSON(dst, text)
 	case kind.IsSigned():
 		value, err := strconv.ParseInt(text, 10, kind.Bits())
 		return msgp.AppendInt64(dst, value), numberError(kind, text, err)
@@ -162,15 +162,15 @@ func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 	return dst, fmt.Errorf("%.40q is not a %s", text, kind)
 }
 
-func appendDuration(dst []byte, text string) ([]byte, error) {
+func appendDurationJSON(dst []byte, text string) ([]byte, error) {
 	if value, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return msgp.AppendInt64(dst, value), nil
 	}
-	value, err := time.ParseDuration(text)
+	out, err := appendDuration(dst, text)
 	if err != nil {
-		return dst, fmt.Errorf("%.40q is not a duration: write nanoseconds, or text such as 1.5s", text)
+		return dst, fmt.Errorf("%w; a number is nanoseconds", err)
 	}
-	return msgp.AppendInt64(dst, int64(value)), nil
+	return out, nil
 }
 
 func appendFloat(dst []byte, kind schema.Kind, text string) ([]byte, error) {
@@ -260,7 +260,7 @@ func (w *fromJSON) fields(name string, depth int) error {
 	count, err := w.reader.object(depth, func(key string) error {
 		t, ok := w.types.Field(name, key)
 		if !ok {
-			return fmt.Errorf("%s has no field %.80q", name, key)
+			return fmt.Errorf("%s has no field %.80q; it has %s", name, key, w.types.FieldNames(name))
 		}
 		w.out = msgp.AppendString(w.out, key)
 		if err := w.value(t, depth+1); err != nil {

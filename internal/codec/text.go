@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
@@ -29,9 +30,20 @@ func AppendFromText(dst []byte, t schema.Type, types schema.Types, text string) 
 		return AppendFromJSON(dst, t, types, []byte(text))
 	case schema.List, schema.Map, schema.StructRef:
 		return AppendFromJSON(dst, t, types, []byte(text))
+	case schema.Duration:
+		return appendDuration(dst, text)
 	}
 	out, err := appendScalar(dst, t.Kind, text)
 	return out[:len(dst)+keep(len(out)-len(dst), err)], err
+}
+
+// appendDuration: who types a number means seconds as often as nanoseconds.
+func appendDuration(dst []byte, text string) ([]byte, error) {
+	value, err := time.ParseDuration(text)
+	if err != nil {
+		return dst, fmt.Errorf("%.40q is not a duration: write a number and its unit, such as 1.5s or 20ms", text)
+	}
+	return msgp.AppendInt64(dst, int64(value)), nil
 }
 
 // keep is how many of the bytes just written stay.

@@ -8,6 +8,7 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Kind is one row of the schema's table of types.
@@ -274,4 +275,13 @@ func (types Types) Field(structName, field string) (Type, bool) {
 		}
 	}
 	return Type{}, false
+}
+
+// FieldNames lists the fields of a struct, for whoever has named another.
+func (types Types) FieldNames(structName string) string {
+	var names []string
+	for _, field := range types[structName].Fields {
+		names = append(names, field.Name)
+	}
+	return strings.Join(names, ", ")
 }
