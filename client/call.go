@@ -16,7 +16,7 @@ import (
 // Call calls a function with arguments of any supported type and returns its
 // result. A function with several results has them as a list: R is then a slice
 // of their type, []any, or Results2 and its like. For a function without result
-// R is any.
+// R is None, struct{} or any.
 //
 // For calls that are made often see Func1 and its like, which cost no
 // allocation.
@@ -26,7 +26,7 @@ func Call[R any](ctx context.Context, c *Client, name string, args ...any) (resu
 }
 
 // Call calls a function and stores its result where the pointer result points;
-// with nil or a *None it is dropped. The arguments are encoded by their Go types.
+// with nil, a *None or a *struct{} it is dropped. The arguments are encoded by their Go types.
 // These and the result's are compared with the function's before anything is sent,
 // once for each schema of the server: a call that does not fit fails with
 // INVALID_ARGUMENT and says where. Values, such as what an any holds, are checked
@@ -80,12 +80,14 @@ func badArgument(index int, err error) *status.Error {
 // what the call was used for last, it is still bound.
 func (r *call) useTypes(name string, result any, args []any) *status.Error {
 	var place reflect.Type
-	if _, none := result.(*None); result != nil && !none {
+	if result != nil {
 		pointer := reflect.ValueOf(result)
 		if pointer.Kind() != reflect.Pointer || pointer.IsNil() {
 			return notExecuted(status.InvalidArgument, "the place for the result is a %T; pass a pointer", result)
 		}
-		place = pointer.Type().Elem()
+		if place = pointer.Type().Elem(); isNone(place) {
+			place = nil
+		}
 	}
 	types := &r.dynamic.types
 	changed := r.dynamicOf != name || types.result != place || len(types.arguments) != len(args)

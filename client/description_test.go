@@ -2,13 +2,16 @@ package client_test
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -254,6 +257,49 @@ func TestWhatDoesNotFitIsNotExecuted(t *testing.T) {
 		if !strings.Contains(err.Error(), said) {
 			t.Errorf("%v does not say %s", err, said)
 		}
+	}
+}
+
+// Functions without result are called with what can hold none, and with nothing else.
+func TestFunctionsWithoutResult(t *testing.T) {
+	var runs atomic.Int64
+	address := serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
+		must(t, s.Register("run", func() { runs.Add(1) }))
+	})
+	c, ctx := newClient(t, address), context.Background()
+	type nothing struct{}
+	for name, call := range map[string]func() error{
+		"nil":            func() error { return c.Call(ctx, "run", nil) },
+		"None":           func() error { _, err := client.Call[client.None](ctx, c, "run"); return err },
+		"struct{}":       func() error { _, err := client.Call[struct{}](ctx, c, "run"); return err },
+		"nothing":        func() error { _, err := client.Call[nothing](ctx, c, "run"); return err },
+		"any":            func() error { _, err := client.Call[any](ctx, c, "run"); return err },
+		"a pointer":      func() error { _, err := client.Call[*int](ctx, c, "run"); return err },
+		"a list":         func() error { _, err := client.Call[[]int](ctx, c, "run"); return err },
+		"a map":          func() error { _, err := client.Call[map[string]int](ctx, c, "run"); return err },
+		"Func, None":     func() error { _, err := client.Func0[client.None](c, "run")(ctx); return err },
+		"Func, struct{}": func() error { _, err := client.Func0[struct{}](c, "run")(ctx); return err },
+		"FuncN":          func() error { _, err := client.FuncN[struct{}](c, "run")(ctx); return err },
+	} {
+		before := runs.Load()
+		if err := call(); err != nil || runs.Load() != before+1 {
+			t.Errorf("%s: %v, it ran %d times", name, err, runs.Load()-before)
+		}
+	}
+	before := runs.Load()
+	for _, call := range []func() error{
+		func() error { _, err := client.Call[int64](ctx, c, "run"); return err },
+		func() error { _, err := client.Call[string](ctx, c, "run"); return err },
+		func() error { _, err := client.Call[struct{ A int }](ctx, c, "run"); return err },
+		func() error { _, err := client.Func0[bool](c, "run")(ctx); return err },
+	} {
+		err := call()
+		if expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted); !strings.Contains(err.Error(), "client.None") {
+			t.Errorf("%v does not say what to take", err)
+		}
+	}
+	if ran := runs.Load() - before; ran > 0 {
+		t.Errorf("%d of the calls that cannot end well ran", ran)
 	}
 }
 

@@ -28,8 +28,13 @@ func demoServer(t testing.TB) string {
 
 func serveDemo(t testing.TB, address string) string {
 	t.Helper()
+	return serve(t, address, demo.Register)
+}
+
+func serve(t testing.TB, address string, register func(*server.Server)) string {
+	t.Helper()
 	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
-	demo.Register(s)
+	register(s)
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, address)
 	must(t, err)

@@ -12,8 +12,14 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// None is the result type of functions without result.
+// None is the result type of functions without result. Any struct without fields does
+// as well. The result of a function that has one is dropped.
 type None struct{}
+
+// isNone reports whether the program wants no result.
+func isNone(result reflect.Type) bool {
+	return result.Kind() == reflect.Struct && result.NumField() == 0
+}
 
 // Func0 to Func4 return a Go function that calls a function of that many
 // parameters:
@@ -140,9 +146,9 @@ func newMethod[Arguments, R any](c *Client, name string, options []FuncOption, p
 	for _, param := range params {
 		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
 	}
-	if _, none := any((*R)(nil)).(*None); !none {
+	if result := reflect.TypeFor[R](); !isNone(result) {
 		m.result, m.err = decoderOf[R]()
-		m.usage.types.result = reflect.TypeFor[R]()
+		m.usage.types.result = result
 	}
 	for _, option := range options {
 		option(&m.usage)

@@ -86,7 +86,7 @@ func (f *describedFunction) remember(fitting usageTypes) {
 }
 
 // fitResult: several results are a list, or the parts of Results2 and its like;
-// none is nil.
+// none is what can be nil.
 func (f *describedFunction) fitResult(t reflect.Type) error {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[into]()) {
 		parts := make([]reflect.Type, t.NumField())
@@ -95,16 +95,17 @@ func (f *describedFunction) fitResult(t reflect.Type) error {
 		}
 		return f.FitResults(parts)
 	}
-	if len(f.Results) == 1 {
-		return f.FitResults([]reflect.Type{t})
-	}
-	if t == reflect.TypeFor[any]() {
+	switch {
+	case len(f.Results) > 1 && t == reflect.TypeFor[any]():
 		return nil
-	}
-	if len(f.Results) > 1 && t.Kind() == reflect.Slice {
+	case len(f.Results) > 1 && t.Kind() == reflect.Slice:
 		return f.FitResults(slices.Repeat([]reflect.Type{t.Elem()}, len(f.Results)))
 	}
-	return f.FitResults(nil)
+	err := f.FitResults([]reflect.Type{t})
+	if err != nil && len(f.Results) == 0 {
+		err = fmt.Errorf("%w: take client.None", err)
+	}
+	return err
 }
 
 func outdatedDescription(name string) *status.Error {

@@ -27,8 +27,11 @@ func (f *Function) FitArguments(have []reflect.Type) error {
 }
 
 // FitResults checks that a program can hold what the function returns: have is
-// one type for each result.
+// one type for each result, or one that can be nil where there is none.
 func (f *Function) FitResults(have []reflect.Type) error {
+	if len(f.Results) == 0 && len(have) == 1 {
+		return fitNothing(have[0])
+	}
 	if len(have) != len(f.Results) {
 		return fmt.Errorf("%s returns %d results, and the program takes %d", f.Name, len(f.Results), len(have))
 	}
@@ -38,6 +41,25 @@ func (f *Function) FitResults(have []reflect.Type) error {
 		}
 	}
 	return nil
+}
+
+func fitNothing(t reflect.Type) error {
+	have, _, err := programType(t)
+	if err == nil && !have.canBeNil() {
+		err = fmt.Errorf("the program has %s, and the function returns nothing", have)
+	}
+	return err
+}
+
+// programType describes a type of the program. One without a name is shown as what it is.
+func programType(t reflect.Type) (Type, Types, error) {
+	b := newTypeBuilder()
+	made, err := b.build(t, "struct")
+	return made, b.types, err
+}
+
+func (t Type) canBeNil() bool {
+	return t.Kind == Optional || t.Kind == List || t.Kind == Map || t.Kind == Any
 }
 
 // A direction is the way that values travel, seen from the program.
@@ -51,12 +73,12 @@ const (
 // fitGoType compares a type of the program with one of the description.
 func (f *Function) fitGoType(t reflect.Type, described Type, way direction) error {
 	if t == nil {
-		if kind := described.Kind; kind == Optional || kind == List || kind == Map || kind == Any {
+		if described.canBeNil() {
 			return nil
 		}
 		return fmt.Errorf("the program has nil, and the function takes %s", described)
 	}
-	have, types, err := FromGoType(t)
+	have, types, err := programType(t)
 	if err != nil {
 		return err
 	}
@@ -117,7 +139,7 @@ func (f *fitting) compare(have, described Type) error {
 // CheckAny refuses types that mean something else once they stand in a value of
 // type any: who reads a duration there finds a number of an unknown unit.
 func CheckAny(t reflect.Type) error {
-	have, types, err := FromGoType(t)
+	have, types, err := programType(t)
 	if err != nil {
 		return err
 	}

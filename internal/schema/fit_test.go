@@ -158,6 +158,10 @@ func TestFitSaysWhat(t *testing.T) {
 			"argument 1 (value): the program's accountLess lacks the field cents, int64, of the function's account"},
 		{served(t, reflect.TypeFor[account]()).FitArguments([]reflect.Type{reflect.TypeFor[accountWrong]()}),
 			"argument 1 (value): field cents of accountWrong: the program has duration, and the function takes int64"},
+		{served(t, reflect.TypeFor[int64]()).FitResults([]reflect.Type{reflect.TypeFor[struct{ Cents int64 }]()}),
+			"result 1: the program has struct, and the function returns int64"},
+		{function(t, "wait", func() {}, schema.GoOptions{}).FitResults([]reflect.Type{reflect.TypeFor[string]()}),
+			"the program has string, and the function returns nothing"},
 		{served(t, reflect.TypeFor[*int64]()).FitResults([]reflect.Type{reflect.TypeFor[int64]()}),
 			"result 1: the program has int64, and the function returns optional int64: use a pointer, for there may be none"},
 	} {
