@@ -172,6 +172,17 @@ static void keep_plan(pTHX_ ncp_call *call)
     SvREFCNT_dec((SV *)former);
 }
 
+/* What has passed counts: neither looking up nor being refused makes a call longer. */
+static void take_off_time(ncp_call *call)
+{
+    int64_t now_ms = ncp_coarse_now_ms();
+    ncp_invocation rest = { .timeout_ms = call->timeout_ms };
+
+    ncp_shorten_timeout(&rest, now_ms - call->began_ms);
+    call->timeout_ms = rest.timeout_ms;
+    call->began_ms = now_ms;
+}
+
 static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
 {
     STRLEN bytes;
@@ -259,8 +270,10 @@ static void require_described(pTHX_ const ncp_invocation *invocation)
 /* The second step of a call that had to learn its function first. */
 void ncp_call_send(pTHX_ ncp_call *call)
 {
-    ncp_invocation invocation = invocation_of(call);
+    ncp_invocation invocation;
 
+    take_off_time(call);
+    invocation = invocation_of(call);
     if (!ncp_find_known(aTHX_ &invocation) && !invocation.function) {
         require_described(aTHX_ &invocation);
         ncp_find(aTHX_ &invocation);
@@ -313,6 +326,7 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
     if (from->handle->nonblocking && !ncp_find_known(aTHX_ from)) {
         call = call_new(aTHX_ from, &object);
         copy_arguments(aTHX_ call, from);
+        take_off_time(call);
         begin_find(aTHX_ call, from);
         return object;
     }
@@ -323,6 +337,7 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
     copy_arguments(aTHX_ call, from);
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by an argument's own code");
+    take_off_time(call);
     copied = invocation_of(call); /* code of the arguments has run, and runs once */
     send_request(aTHX_ call, &copied);
     return object;
@@ -396,13 +411,8 @@ static void forget_arguments(pTHX_ ncp_call *call)
 
 static void find_again(pTHX_ ncp_call *call)
 {
-    int64_t now_ms = ncp_coarse_now_ms();
-    ncp_invocation rest = { .timeout_ms = call->timeout_ms };
-
     call->refusal = ncp_error_from_client(aTHX_ call->handle->client, call->name);
-    ncp_shorten_timeout(&rest, now_ms - call->began_ms);
-    call->timeout_ms = rest.timeout_ms;
-    call->began_ms = now_ms;
+    take_off_time(call);
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
     attempt(aTHX_ call, "_find");
 }

@@ -19,18 +19,18 @@ my $go = Nearcall->new( $server->address, timeout => 10, nonblocking => 1 );
 
 # Runs the loop of the manual until a condition holds; returns what finished.
 sub run_until {
-    my ($done) = @_;
+    my ( $done, $handle ) = ( @_, $go );
     my @finished;
     my $end = time + 60;
     until ( $done->() ) {
         die "the loop never ended\n" if time > $end;
         my ( $read, $write ) = ( '', '' );
-        if ( ( my $fd = $go->fd ) >= 0 ) {
-            vec( $read,  $fd, 1 ) = 1 if $go->events & POLLIN;
-            vec( $write, $fd, 1 ) = 1 if $go->events & POLLOUT;
+        if ( ( my $fd = $handle->fd ) >= 0 ) {
+            vec( $read,  $fd, 1 ) = 1 if $handle->events & POLLIN;
+            vec( $write, $fd, 1 ) = 1 if $handle->events & POLLOUT;
         }
-        select $read, $write, undef, $go->timeout;
-        push @finished, $go->process;
+        select $read, $write, undef, $handle->timeout;
+        push @finished, $handle->process;
     }
     return @finished;
 }
@@ -78,6 +78,21 @@ subtest 'time' => sub {
     };
     is( $call->error->name, 'DEADLINE_EXCEEDED', 'late' );
     cmp_ok( $took, '<', 0.5, 'in time' );
+};
+
+subtest 'looking up is part of the time' => sub {
+    my $silent = LyingServer->start( msgpack( { name => 'any', params => [], results => [] } ), undef );
+    my $handle = Nearcall->new( $silent->address, timeout => 2, nonblocking => 1 );
+    my $call;
+    kill 'STOP', $silent->{pid};
+    my $took = timed {
+        $call = $handle->begin('any');
+        select undef, undef, undef, 1.5;
+        kill 'CONT', $silent->{pid};
+        run_until( sub { $call->ready }, $handle );
+    };
+    is( $call->error->name, 'DEADLINE_EXCEEDED', 'late' ) or diag $call->error;
+    cmp_ok( $took, '<', 3, 'in time, whatever part of it looking up took' );
 };
 
 subtest 'no server' => sub {

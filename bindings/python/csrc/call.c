@@ -241,7 +241,7 @@ static PyObject *call_cancel(PyObject *self, PyObject *Py_UNUSED(unused))
 
 PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *channel,
                         const core_arguments *arguments, int64_t timeout_ms,
-                        core_attempt *attempt)
+                        int64_t started_ms, core_attempt *attempt)
 {
     core_kept kept = {.values = NULL};
     core_call *call = NULL;
@@ -260,7 +260,7 @@ PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *ch
     call->attempt = *attempt;
     call->kept = kept;
     call->timeout_ms = timeout_ms;
-    call->started_ms = core_monotonic_ms();
+    call->started_ms = started_ms;
     call->generation = client->state->fork_generation;
     call->refusal = NULL;
     call->result = NULL;

@@ -127,12 +127,12 @@ static PyObject *begin(core_client *client, core_entry *entry, const core_argume
                        core_channel *channel)
 {
     core_attempt attempt = {.attempts_left = client->pool->options.attempts_max};
-    int64_t timeout_ms;
+    int64_t started_ms = core_monotonic_ms(), timeout_ms;
 
     if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0
         || core_entry_attempt(client, entry, channel, arguments, timeout_ms, &attempt) < 0)
         return NULL;
-    return core_call_new(client, entry, channel, arguments, timeout_ms, &attempt);
+    return core_call_new(client, entry, channel, arguments, timeout_ms, started_ms, &attempt);
 }
 
 static PyObject *client_begin(PyObject *self, PyObject *const *args, Py_ssize_t count,

@@ -310,10 +310,11 @@ typedef struct core_kept {
 int core_kept_set(core_state *state, core_kept *kept, const core_arguments *arguments);
 void core_kept_clear(core_kept *kept);
 
-/* A call that was begun, with what it takes to begin it again; it takes the attempt's plan over. */
+/* A call that was begun, with what it takes to begin it again; it takes the attempt's plan over.
+ * Its time runs since started_ms, which was before the attempt. */
 PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *channel,
                         const core_arguments *arguments, int64_t timeout_ms,
-                        core_attempt *attempt);
+                        int64_t started_ms, core_attempt *attempt);
 
 /* ---- Values ---- */
 

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ HEADER = struct.Struct("<IBBBBQIIII")
 REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE = 1, 2, 3, 4, 8, 9, 10
 INVALID_ARGUMENT, ABORTED, UNIMPLEMENTED = 3, 10, 12
 NOT_EXECUTED = 1 << 8
+DESCRIPTIONS = 16  # the feature
 MSGPACK = 1
 
 
@@ -45,6 +47,7 @@ def function(params: list[Any], results: list[Any], **more: Any) -> dict[str, An
 class ScriptedServer:
     """Answers RESOLVE by `description` and REQUEST by `reply`."""
 
+    features = 0
     _instances = itertools.count(1)
 
     def __init__(self, path: Path, description: bytes | dict[str, Any], reply: bytes = b"\xc0") -> None:
@@ -90,7 +93,7 @@ class ScriptedServer:
         hello = read(connection, HELLO_BYTES)
         read(connection, struct.unpack_from("<I", hello, 8)[0] - HELLO_BYTES)
         pid = os.getpid() + self._instance
-        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, 0, self._instance, pid,
+        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, self.features, self._instance, pid,
                               1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
         connection.sendall(welcome)
         while True:
@@ -182,6 +185,29 @@ class LeavingServer(ScriptedServer):
     def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
         self.requests.append(payload)
         send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
+
+
+class LateServer(ScriptedServer):
+    """Describes `f` late, refuses the first request, whose encoding is another's, and never answers the next."""
+
+    features = DESCRIPTIONS
+
+    def __init__(self, path: Path, late_seconds: float) -> None:
+        self._late_seconds = late_seconds
+        self._descriptions = 0
+        super().__init__(path, b"")
+
+    def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
+        if self._descriptions == 0:
+            time.sleep(self._late_seconds)
+        self._descriptions += 1
+        self.description = pack(function([], ["any"], hash=f"{self._descriptions << 224:064x}"))
+        super()._answer_resolve(connection, call, name)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        self.requests.append(payload)
+        if len(self.requests) == 1:
+            send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
 
 
 def with_shutdown(end: socket.socket) -> None:

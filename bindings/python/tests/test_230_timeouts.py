@@ -18,6 +18,7 @@ import pytest
 
 import nearcall
 from nearcall import Client, Outcome
+from scripted import LateServer
 from support import Server
 
 GRACE_SECONDS = 0.05
@@ -52,6 +53,13 @@ def test_slow_function(client: Client, timeout: float) -> None:
     # The function stops with its context: it says so, when it is quick enough.
     assert outcome in (Outcome.EXECUTED, Outcome.UNKNOWN)
     assert client.one() == 1
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_time_runs_from_the_beginning(folder: Path, begun: bool) -> None:
+    with LateServer(folder / "late.sock", 2.0) as server, Client(server.address, timeout=3.0) as client:
+        ends_in_time(lambda: client.begin("f").wait() if begun else client.call("f"), 3.0)
+        assert len(server.requests) == 2, "refused, and encoded again"
 
 
 def test_function_that_cannot_be_cancelled(client: Client) -> None:

@@ -1,7 +1,7 @@
 package LyingServer;
 
 # Speaks the protocol of spec/wire-format.md correctly and lies within: whatever
-# bytes it is given are a function's description, or its result. Servers that differ
+# bytes it is given are a function's description, or its result; no result is never an answer. Servers that differ
 # are given hashes of their schema that differ.
 
 use strict;
@@ -66,6 +66,7 @@ sub _serve {
         _read( $caller, $bytes );
         next if $type != REQUEST && $type != RESOLVE;
         my $payload = $type == RESOLVE ? $description : $result;
+        next if !defined $payload;
         _write( $caller, pack( 'V C C C C Q< V V V V', length $payload, REPLY, 0,
                 $type == RESOLVE ? MSGPACK : $codec, 0, $call, 1, 0, 0, 0 ) . $payload );
     }
