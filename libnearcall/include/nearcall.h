@@ -20,35 +20,41 @@
  * and details, is kept on the handle until its next call: see "Errors".
  * Output parameters come last, are named ret_..., and are untouched on failure.
  *
- * THREADS. A handle is used by one thread at a time; different handles are
- * independent. Using one that is inside a function already, as from a signal's handler
- * that interrupted it in a wait or while it puts, is NEARCALL_E_MISUSE at once, or a put that is
- * dropped, and changes nothing, its error functions included; see nearcall_wake(). The library starts no thread, takes no lock, has no global
- * state and installs no signal handler. SIGPIPE is never raised.
+ * THREADS. A handle is used by one thread at a time; different handles are independent.
+ * Using one that is inside a function already, as from a signal's handler that interrupted
+ * it in a wait or while it puts, is NEARCALL_E_MISUSE at once, or a put that is dropped,
+ * and changes nothing, its error functions included; see nearcall_wake(). The library
+ * starts no thread, takes no lock, has no global state and installs no signal handler.
+ * SIGPIPE is never raised.
  *
- * FORK. A handle opened before a fork works in parent and child. The child notices at its next use, sends not
- * one byte on the parent's connection, and opens a connection of its own. Calls that were in flight belong to
- * the parent; waiting for one in the child fails with NEARCALL_E_UNAVAILABLE and outcome unknown. A request that
- * was being put together may have lain in memory that only the parent has: then what is put or sent in the child
- * fails with NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room got by
- * nearcall_put_reserve() before the fork is not to be written in the child. A reply that was handed out before
- * stays readable in the child, but may lie in memory shared with the server: its bytes stay the same only until
- * the parent uses its handle again. A fork while another thread is inside the library is safe: the child's copy
- * of that handle starts anew. Every descriptor is close-on-exec.
+ * FORK. A handle opened before a fork works in parent and child. The child notices at its
+ * next use, sends not one byte on the parent's connection, and opens a connection of its
+ * own. Calls that were in flight belong to the parent; waiting for one in the child fails
+ * with NEARCALL_E_UNAVAILABLE and outcome unknown. A request that was being put together
+ * may have lain in memory that only the parent has: then what is put or sent in the child
+ * fails with NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room
+ * got by nearcall_put_reserve() before the fork is not to be written in the child. A reply
+ * that was handed out before stays readable in the child, but may lie in memory shared with
+ * the server: its bytes stay the same only until the parent uses its handle again. A fork
+ * while another thread is inside the library is safe: the child's copy of that handle
+ * starts anew. Every descriptor is close-on-exec.
  *
- * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means the handle's
- * default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout + 50 ms whatever the server does,
- * and never before it with NEARCALL_E_DEADLINE_EXCEEDED. Clocks are monotonic. Only looking up a host's name
- * (tcp: with a name instead of a number) takes the time the system's resolver takes.
+ * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means
+ * the handle's default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout +
+ * 50 ms whatever the server does, and never before it with NEARCALL_E_DEADLINE_EXCEEDED.
+ * Clocks are monotonic. Only looking up a host's name (tcp: with a name instead of a
+ * number) takes the time the system's resolver takes.
  *
- * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the connection has made some, the server
- * gives it memory that both map, and a call of a busy connection then costs two cache lines instead of two
- * system calls on each side. Nothing else changes: what does not fit goes over the socket, and where memory,
- * descriptors or the server's leave are missing everything does. A call that waits looks at that memory for some
- * microseconds before it sleeps (it spins), as long as that makes calls faster and there is more than one CPU.
- * Requests that are put together and large are built where the server reads them, and replies are read where the
- * server wrote them. When the connection is lost, marks in that memory tell whether a call was started, so that
- * its outcome is unknown less often.
+ * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the connection has
+ * made some, the server gives it memory that both map, and a call of a busy connection then
+ * costs two cache lines instead of two system calls on each side. Nothing else changes:
+ * what does not fit goes over the socket, and where memory, descriptors or the server's
+ * leave are missing everything does. A call that waits looks at that memory for some
+ * microseconds before it sleeps (it spins), as long as that makes calls faster and there is
+ * more than one CPU. Requests that are put together and large are built where the server
+ * reads them, and replies are read where the server wrote them. When the connection is
+ * lost, marks in that memory tell whether a call was started, so that its outcome is
+ * unknown less often.
  *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: the socket only
  *   ?spin=off  or NEARCALL_SPIN_OFF: never spin, sleep at once
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
@@ -57,10 +63,10 @@
  * ANOTHER SERVER. A server may be replaced by one whose functions have other parameters or
  * results. A request that was put together for a function carries which description it was
  * encoded by (nearcall_request() takes it down), and a server that has another refuses it:
- * nearcall_request_call(), nearcall_request_send(), nearcall_wait() or nearcall_poll() return
- * NEARCALL_E_ABORTED with outcome not executed, because the bytes are the caller's and only
- * the caller can make others. The next nearcall_find() then asks the server. Where the values
- * are still there, they are put once more:
+ * nearcall_request_call(), nearcall_request_send(), nearcall_wait() or nearcall_poll()
+ * return NEARCALL_E_ABORTED with outcome not executed, because the bytes are the caller's
+ * and only the caller can make others. The next nearcall_find() then asks the server. Where
+ * the values are still there, they are put once more:
  *     for (int tries = 0; tries < 3; tries++) {
  *         r = nearcall_find(client, "add", 3, 0, &add);
  *         if (r != NEARCALL_OK)
@@ -75,7 +81,8 @@
  *             break;
  *     }
  * A server that is too old to look is sent no request that was encoded under another schema
- * than its own; that fails in the same way. Raw payloads are the same under every description.
+ * than its own; that fails in the same way. Raw payloads are the same under every
+ * description.
  *
  * FILES. Functions take and return open files and TCP connections where the server lets
  * this process pass them; over local sockets only. nearcall_put_file() gives a request a
@@ -264,16 +271,17 @@ NEARCALL_API void nearcall_block_signals(nearcall_client *client, int block);
 
 /* With NEARCALL_INTERRUPTIBLE: a signal that arrives after the program has looked for one,
  * and before the wait sleeps, wakes nobody. So check is asked for it before each sleep, and
- * every 20 ms meanwhile; where it returns another number than 0, as a flag that handlers set,
- * the wait returns NEARCALL_E_INTERRUPTED. It runs in the thread that waits, must be quick, and
- * must not use the handle. Who clears the flag does so before the wait goes on. NULL: nobody is asked. */
+ * every 20 ms meanwhile; where it returns another number than 0, as a flag that handlers
+ * set, the wait returns NEARCALL_E_INTERRUPTED. It runs in the thread that waits, must be
+ * quick, and must not use the handle. Who clears the flag does so before the wait goes on.
+ * NULL: nobody is asked. */
 NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
                                               void *argument);
 
-/* Connects now if not connected. Optional; useful to check an address early.
- * With NEARCALL_NONBLOCKING it starts connecting and returns NEARCALL_E_AGAIN until it has told,
- * once, what became of that, also if nearcall_process() told of it before. The time counts from
- * the first of these questions. After NEARCALL_E_INTERRUPTED call it again. */
+/* Connects now if not connected. Optional; useful to check an address early. With
+ * NEARCALL_NONBLOCKING it starts connecting and returns NEARCALL_E_AGAIN until it has told,
+ * once, what became of that, also if nearcall_process() told of it before. The time counts
+ * from the first of these questions. After NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
 /* Drops the connection, if any; the next call opens a new one. Calls in flight
@@ -289,8 +297,8 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
 
 /* How the calls of this handle travel: "same process", "shared memory", "unix socket",
- * "tcp", or "" when not connected. A local connection begins with its socket and gets memory
- * when it has made some calls. */
+ * "tcp", or "" when not connected. A local connection begins with its socket and gets
+ * memory when it has made some calls. */
 NEARCALL_API const char *nearcall_transport(const nearcall_client *client);
 
 /* ---- Errors: what the last failed function on this handle left ---- */
@@ -378,78 +386,38 @@ NEARCALL_API const char *nearcall_function_hash(const nearcall_function *functio
  * For generated code, which encodes by the description it was written for: whether it may
  * call the function as the server describes it now. hash is that description's, of 64 hex
  * digits, and description its JSON (spec/schema.md). Where the hash is the function's, or
- * was compared with that, nothing is asked; else the server says what has changed. Where that
- * describes the function otherwise than is known here, nearcall_find() is called first: what
- * nearcall_function_revision() tells afterwards was compared, and no other.
+ * was compared with that, nothing is asked; else the server says what has changed. Where
+ * that describes the function otherwise than is known here, nearcall_find() is called
+ * first: what nearcall_function_revision() tells afterwards was compared, and no other.
  * NEARCALL_E_FAILED_PRECONDITION, not executed: it may not, and the message says why.
- * NEARCALL_OK from a server that is too old to say. NEARCALL_E_ABORTED, not executed: servers
- * took each other's place all the time. After NEARCALL_E_INTERRUPTED call it again.
+ * NEARCALL_OK from a server that is too old to say. NEARCALL_E_ABORTED, not executed:
+ * servers took each other's place all the time. After NEARCALL_E_INTERRUPTED call it again.
  */
 NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *function,
                                   const char *hash, const char *description,
                                   int64_t timeout_ms);
 
 /*
- * Starts a request in the handle's own send buffer. Then put the payload with
- * the nearcall_put_... functions: for NEARCALL_CODEC_MSGPACK one array with as
- * many elements as there are arguments. Finish with nearcall_request_call() or
- * nearcall_request_send(); starting another request drops an unfinished one, and
- * gives an interrupted call up. The request is encoded by the description that the function
- * has now; see "Another server" above. A result is to be read by the same one.
+ * Starts a request in the handle's own send buffer. Then put the payload with the
+ * nearcall_put_... functions of nearcall_values.h: for NEARCALL_CODEC_MSGPACK one array
+ * with as many elements as there are arguments. Finish with nearcall_request_call() or
+ * nearcall_request_send(); starting another request drops an unfinished one, and gives an
+ * interrupted call up. The request is encoded by the description that the function has now;
+ * see "Another server" above. A result is to be read by the same one.
  */
 NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function,
                                   int codec);
 
-/* Writers. They return nothing so that they can be chained: the first failure
- * (no memory, frame too large, nesting) is kept and returned by the function
- * that sends. Strings are UTF-8 and need not end in NUL. */
-NEARCALL_API void nearcall_put_nil(nearcall_client *client);
-NEARCALL_API void nearcall_put_bool(nearcall_client *client, int value);
-NEARCALL_API void nearcall_put_int(nearcall_client *client, int64_t value);
-NEARCALL_API void nearcall_put_uint(nearcall_client *client, uint64_t value);
-NEARCALL_API void nearcall_put_float(nearcall_client *client, float value);
-NEARCALL_API void nearcall_put_double(nearcall_client *client, double value);
-NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes);
-NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes);
-NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds);
-/* An open file, pipe, socket, for a parameter of type file or connection, where the
- * server allows that to this process (spec/schema.md, "Files and connections"). The request
- * gets a duplicate: fd stays the caller's, to close as soon as it likes. Both share the
- * position and O_NONBLOCK; who passes a connection on no longer uses it. */
-NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd);
-NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
-NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
-/* Bytes as they are: a raw payload, JSON, or MessagePack made elsewhere. After it
- * and after nearcall_put_reserve() values are no longer counted, so an array that
- * is too short is found by the server instead of by the library. */
-NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes);
-/* Room for bytes that the caller fills before the next function on this
- * handle; NULL when there is none (the failure is kept). */
-NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
-
-/* Right after a reservation: only so many of its bytes, the first, are used. NEARCALL_OK,
- * or the request's failure, which is kept. */
-NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes);
-
-/* The same as nearcall_put_reserve() with a return value: NEARCALL_OK with *ret_data set, or the failure, which
- * is kept as well. A raw request is best built so: a large one then lies in shared
- * memory from its first byte, and sending it copies nothing. */
-NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
-                                          uint8_t **ret_data);
-
-/* Exchanges the requests, or their absence, of two handles of one thread; on failure none was. For who puts several
- * together at the same time and sends all on one connection: each is begun on a handle of its own, which need not
- * connect, with a function of the handle that sends it, is exchanged to be sent, and what came for it back. */
+/* Exchanges the requests, or their absence, of two handles of one thread; on failure none
+ * was. For who puts several together at the same time and sends all on one connection: each
+ * is begun on a handle of its own, which need not connect, with a function of the handle
+ * that sends it, is exchanged to be sent, and what came for it back. */
 NEARCALL_API int nearcall_request_swap(nearcall_client *client, nearcall_client *other);
 
-/* What the writers have come to since nearcall_request(): NEARCALL_OK, or the failure that
- * they keep, as an error of the handle. Cheap; for who walks a large value, and need not go on
- * once it does not fit a frame or nests too deeply. */
-NEARCALL_API int nearcall_put_check(nearcall_client *client);
-
 /* Sends the request and waits for its reply; retries as nearcall_call() does. After
- * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put meanwhile
- * is dropped. Where another call takes its place, the request is there again, as it was. */
+ * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put
+ * meanwhile is dropped. Where another call takes its place, the request is there again, as
+ * it was. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 
@@ -457,14 +425,13 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
  * resumed; 0 when there is none. Ask before handlers of signals run that may call, too. */
 NEARCALL_API uint64_t nearcall_interrupted(const nearcall_client *client);
 
-/* Goes on with nearcall_call(), nearcall_request_call(), nearcall_ping() or
- * nearcall_find() after NEARCALL_E_INTERRUPTED, with the same deadline: with the one that
- * nearcall_interrupted() named. For
- * nearcall_ping() pass NULL; for nearcall_find() pass NULL and call nearcall_find() again when it returned NEARCALL_OK. A
- * caller that does not want to go on just starts its next call: the
- * interrupted one is cancelled. NEARCALL_E_CANCELLED: that has happened, also by a call
- * that was itself interrupted since; the outcome says whether it may have run.
- * ret_reply may be NULL. */
+/* Goes on with nearcall_call(), nearcall_request_call(), nearcall_ping() or nearcall_find()
+ * after NEARCALL_E_INTERRUPTED, with the same deadline: with the one that
+ * nearcall_interrupted() named. For nearcall_ping() pass NULL; for nearcall_find() pass
+ * NULL and call nearcall_find() again when it returned NEARCALL_OK. A caller that does not
+ * want to go on just starts its next call: the interrupted one is cancelled.
+ * NEARCALL_E_CANCELLED: that has happened, also by a call that was itself interrupted
+ * since; the outcome says whether it may have run. ret_reply may be NULL. */
 NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
                                  nearcall_reply *ret_reply);
 
@@ -484,8 +451,8 @@ NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_
                                        nearcall_call_id *ret_call);
 
 /* How many further requests the server takes over this connection at once; with 0 left the
- * next ones wait in line. For who has several handles, and looks for one with room. UINT32_MAX where there is no
- * limit, or no connection yet that would know it. */
+ * next ones wait in line. For who has several handles, and looks for one with room.
+ * UINT32_MAX where there is no limit, or no connection yet that would know it. */
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client);
 
 /* Waits for one call, whatever order replies arrive in. The call is finished
@@ -507,35 +474,37 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call
 
 /* The descriptor to watch: one for the life of the handle, whatever becomes of its
  * connections, made at the first question and close-on-exec. -1: this process can open no
- * more, or the handle is in use and was not asked before. It belongs to the handle, and is only to be waited for. A handle that was asked any of the
- * three, and any with NEARCALL_NONBLOCKING, is woken through it from then on, also for what comes
- * through shared memory and by nearcall_wake(). A program that has closed descriptors which it
- * did not know, as by closefrom(3), asks again: the number may be another. So does a child of a
- * fork: its own descriptor has the same number, unless the child has closed that, but is another
- * file. It asks before its loop adds the descriptor again: before event_reinit() of libevent and
- * uv_loop_fork() of libuv, and before an epoll instance of its own is filled. */
+ * more, or the handle is in use and was not asked before. It belongs to the handle, and is
+ * only to be waited for. A handle that was asked any of the three, and any with
+ * NEARCALL_NONBLOCKING, is woken through it from then on, also for what comes through
+ * shared memory and by nearcall_wake(). A program that has closed descriptors which it did
+ * not know, as by closefrom(3), asks again: the number may be another. So does a child of a
+ * fork: its own descriptor has the same number, unless the child has closed that, but is
+ * another file. It asks before its loop adds the descriptor again: before event_reinit() of
+ * libevent and uv_loop_fork() of libuv, and before an epoll instance of its own is filled. */
 NEARCALL_API int nearcall_fd(const nearcall_client *client);
 
 /* What to wait for on the descriptor: POLLIN. */
 NEARCALL_API int nearcall_events(const nearcall_client *client);
 
-/* Milliseconds until nearcall_process() should be called even if nothing
- * happened on the descriptor; -1: never. 0 while nearcall_process() has something to
- * do or to tell: replies in shared memory, or calls that finished since it last
- * returned their number, as a function that waited for another call may have read
- * their replies, or more of them came than one turn takes. What it has told of is not told
- * again: fetch it, or not. It may be earlier than the first deadline, never later: 20 ms at
- * most while calls wait and what the program was told to watch does not show all, for want of
- * descriptors or because they were closed. */
+/* Milliseconds until nearcall_process() should be called even if nothing happened on the
+ * descriptor; -1: never. 0 while nearcall_process() has something to do or to tell: replies
+ * in shared memory, or calls that finished since it last returned their number, as a
+ * function that waited for another call may have read their replies, or more of them came
+ * than one turn takes. What it has told of is not told again: fetch it, or not. It may be
+ * earlier than the first deadline, never later: 20 ms at most while calls wait and what the
+ * program was told to watch does not show all, for want of descriptors or because they were
+ * closed. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 
-/* Ends the wait that another thread is in, or that a signal has interrupted in this one:
- * it returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
+/* Ends the wait that another thread is in, or that a signal has interrupted in this one: it
+ * returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
  * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
- * nothing waits, or the wait ends by itself at that moment, the next one ends. For handles with NEARCALL_WAKEABLE, and those that
- * nearcall_fd() was asked for; NEARCALL_E_MISUSE for others, and where the program has closed
- * what this goes through, until the handle's next use makes another. Unlike all other functions it may
- * be called from any thread and from signals' handlers, until the handle is closed. */
+ * nothing waits, or the wait ends by itself at that moment, the next one ends. For handles
+ * with NEARCALL_WAKEABLE, and those that nearcall_fd() was asked for; NEARCALL_E_MISUSE for
+ * others, and where the program has closed what this goes through, until the handle's next
+ * use makes another. Unlike all other functions it may be called from any thread and from
+ * signals' handlers, until the handle is closed. */
 NEARCALL_API int nearcall_wake(nearcall_client *client);
 
 /* Reads, writes, and times calls out, without blocking. Returns the number of
@@ -547,54 +516,10 @@ NEARCALL_API int nearcall_process(nearcall_client *client);
  * until it is fetched; 0 when there is none. */
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 
-/* ---- Reading MessagePack: no allocation, no recursion ---- */
-
-enum {
-    NEARCALL_NIL, NEARCALL_BOOL, NEARCALL_INT, NEARCALL_UINT, NEARCALL_FLOAT,
-    NEARCALL_STRING, NEARCALL_BYTES, NEARCALL_ARRAY, NEARCALL_MAP,
-    NEARCALL_TIME, NEARCALL_EXTENSION, NEARCALL_FILE
-};
-
-typedef struct nearcall_reader {
-    const uint8_t *next; /* first byte not read yet */
-    const uint8_t *end;
-} nearcall_reader;
-
-typedef struct nearcall_value {
-    int type;                  /* NEARCALL_NIL ... */
-    uint32_t count;            /* ARRAY: elements; MAP: pairs; STRING, BYTES, EXTENSION: bytes; TIME: nanoseconds */
-    int8_t extension_type;     /* EXTENSION only */
-    union {
-        int boolean;
-        int64_t integer;       /* INT: always negative numbers and all that fit; TIME: seconds since 1970;
-                                  FILE: its number, for nearcall_take_file() */
-        uint64_t unsigned_integer; /* UINT: only what does not fit in integer */
-        double real;
-        const uint8_t *data;   /* inside the reader's bytes, not NUL-terminated */
-    } as;
-} nearcall_value;
-
-/* Both functions leave the reader where it was when they fail. */
-
-/* Reads the next value; for arrays and maps only the head, the elements are
- * read by further calls. Returns NEARCALL_OK, NEARCALL_E_OUT_OF_RANGE at the
- * end, NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack, is cut off, or
- * announces more elements than there are bytes. Strings are handed out as they
- * came: who needs UTF-8 checks it. */
-NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_value);
-
-/* Skips one value with all that is inside; refuses deeper nesting than 32. */
-NEARCALL_API int nearcall_skip(nearcall_reader *reader);
-
-/* The file or connection for which a value of type NEARCALL_FILE stands in the reply that
- * was handed out last: an open descriptor, close-on-exec, that is the caller's from now on. Those that
- * nobody takes are closed by the next function that is given the handle, as it ends
- * the reply. NEARCALL_E_INVALID_ARGUMENT, without a message on the handle: no such file came, or
- * it was taken. A connection may not block (O_NONBLOCK): see fcntl(2). */
-NEARCALL_API int nearcall_take_file(nearcall_client *client, int64_t number);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "nearcall_values.h"
 
 #endif

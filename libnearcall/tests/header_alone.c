@@ -1,4 +1,6 @@
 /* The headers need nothing before them, in C99 and C11, and may come twice. */
+#include <nearcall_values.h>
+#include <nearcall_values.h>
 #include <nearcall_handoff.h>
 #include <nearcall_handoff.h>
 #include <nearcall_resident.h>
