@@ -197,18 +197,26 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
 
 /* ---- Calling ---- */
 
+/* The library sends again as well: all sendings are attempts. */
 static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
     nearcall_client *client = call->handle->client;
+    U32 attempts_max = call->handle->attempts_max;
+    U32 sendings = attempts_max - call->attempts_left - 1;
     int r;
 
     ncp_protect_stack(aTHX_ call->handle);
+    if (sendings > 0)
+        (void)nearcall_request_sent(client, sendings);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, interrupted, ret_reply);
     }
+    sendings = r == NEARCALL_OK ? 0 : nearcall_sendings(client);
+    if (sendings > attempts_max - call->attempts_left)
+        call->attempts_left = sendings < attempts_max ? attempts_max - sendings : 0;
     return r;
 }
 

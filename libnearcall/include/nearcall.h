@@ -421,6 +421,13 @@ NEARCALL_API int nearcall_request_swap(nearcall_client *client, nearcall_client 
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 
+/* How often the call that was waited for last was sent; one that ended before, once. For who puts
+ * the arguments of a refused one again: attempts_max is for all sendings of a call, so with as many
+ * none is left. Otherwise nearcall_request_sent(), after nearcall_request(), says that so many were
+ * made: they count in nearcall_request_call(), and in what this function tells of it. */
+NEARCALL_API uint32_t nearcall_sendings(const nearcall_client *client);
+NEARCALL_API int nearcall_request_sent(nearcall_client *client, uint32_t sendings);
+
 /* Names the call that NEARCALL_E_INTERRUPTED was returned for last and that can be
  * resumed; 0 when there is none. Ask before handlers of signals run that may call, too. */
 NEARCALL_API uint64_t nearcall_interrupted(const nearcall_client *client);

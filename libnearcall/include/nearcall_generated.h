@@ -18,16 +18,19 @@ extern "C" {
  * NEARCALL_CODEC_MSGPACK. hash is NULL where nothing is to be compared. All of that and the
  * call have one time limit: *timeout_ms, as the caller gave it, becomes what is left of it
  * for nearcall_request_call(). Where nothing had to be asked it stays, and no clock is read.
+ * sendings is 0, or what nearcall_generated_is_outdated() has left.
  */
 NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,
                                             size_t name_bytes, const char *hash,
-                                            const char *description, int64_t *timeout_ms);
+                                            const char *description, uint32_t sendings,
+                                            int64_t *timeout_ms);
 
 /* Whether nearcall_request_call(), which returned r, was refused because the server had been
  * replaced by one that describes the function otherwise: it did not run, and the request may
- * be begun again, in what is left of the call's time, to which *timeout_ms is set. */
+ * be begun again, in what is left of the call's time, to which *timeout_ms is set, and of its
+ * attempts, of which *sendings were used. */
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,
-                                                int64_t *timeout_ms);
+                                                uint32_t *sendings, int64_t *timeout_ms);
 
 #ifdef __cplusplus
 }

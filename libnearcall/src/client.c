@@ -434,7 +434,7 @@ static int ping(nearcall_client *client, int64_t timeout_ms, uint64_t *ret_round
     struct nc_call *call = nc_call_new(client, NC_PING, NULL, nc_deadline(client, timeout_ms));
     if (!call)
         return nc_fail_table_full(client);
-    int r = nc_sync_call(client, call, NULL);
+    int r = nc_sync_call(client, call, 0, NULL);
     if (r == NEARCALL_OK && ret_round_trip_ns) /* a freed slot keeps its numbers */
         *ret_round_trip_ns = (uint64_t)(nc_now_ns() - call->sent_ns);
     return r;

@@ -251,6 +251,7 @@ struct nc_writer {
     nearcall_function *function; /* NULL: there is none that may be put to or sent */
     struct nc_encoding encoding;
     uint8_t codec;
+    unsigned sendings; /* made of the same call, with other encodings */
     struct nc_files *files; /* NULL: none */
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */
     int failure; /* the first one; 0 */
@@ -535,7 +536,7 @@ int nc_poll_now(const nearcall_client *client);
 int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply);
 uint64_t nc_random(nearcall_client *client);
 int64_t nc_random_pause_ns(nearcall_client *client, unsigned tries);
-int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
+int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply);
 void nc_sync_abandon(nearcall_client *client);
 
 /* functions.c */

@@ -231,7 +231,8 @@ static int ask_and_begin(nearcall_client *client, const char *name, size_t name_
 
 NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,
                                             size_t name_bytes, const char *hash,
-                                            const char *description, int64_t *timeout_ms)
+                                            const char *description, uint32_t sendings,
+                                            int64_t *timeout_ms)
 {
     if (!client || !name || !timeout_ms || (hash && !description))
         return NEARCALL_E_MISUSE;
@@ -240,16 +241,22 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
         return r;
     bool has_begun = begin_at_once(client, name, name_bytes, hash);
     nc_leave(client, r);
-    return has_begun ? NEARCALL_OK
-                     : ask_and_begin(client, name, name_bytes, hash, description, timeout_ms);
+    if (!has_begun)
+        r = ask_and_begin(client, name, name_bytes, hash, description, timeout_ms);
+    if (r == NEARCALL_OK)
+        client->request.sendings = sendings;
+    return r;
 }
 
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,
-                                                int64_t *timeout_ms)
+                                                uint32_t *sendings, int64_t *timeout_ms)
 {
-    if (!client || !timeout_ms)
+    if (!client || !sendings || !timeout_ms)
         return 0;
     if (!is_outdated(client, r))
+        return 0;
+    *sendings = client->sync.attempts > *sendings ? client->sync.attempts : *sendings + 1;
+    if (*sendings >= client->options.attempts_max)
         return 0;
     *timeout_ms = remaining_ms(client->error.deadline_ns);
     return 1;

@@ -81,12 +81,14 @@ bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_enco
     return encoding->by_description && !is_checked && encoding->schema_hash != welcome->schema_hash;
 }
 
-/* Ends a call that is outdated so. */
+/* Ends a call that is outdated so. It was no sending. */
 void nc_description_unsent(nearcall_client *client, struct nc_call *call)
 {
     nc_call_finish(client, call, -NEARCALL_E_ABORTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "the request was encoded by the description of a server that another has "
                    "replaced since, and was not sent; find the function again and encode anew");
+    if (call->synchronous)
+        client->sync.attempts--;
     if (call->encoding.schema_hash == call->function->description_hash)
         call->function->is_refused = call->function->was_unsent = true;
 }

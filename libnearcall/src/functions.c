@@ -197,7 +197,7 @@ static int find(nearcall_client *client, const char *name, size_t name_bytes, in
         struct nc_call *call = new_find(client, function, timeout_ms, &r);
         if (!call)
             return r;
-        r = nc_sync_call(client, call, NULL);
+        r = nc_sync_call(client, call, 0, NULL);
     }
     if (r == NEARCALL_OK)
         *ret_function = function;

@@ -24,6 +24,7 @@ void nc_writer_begin(nearcall_client *client, nearcall_function *function, int c
     writer->reserved_end = 0;
     writer->function = function;
     writer->codec = (uint8_t)codec;
+    writer->sendings = 0;
     writer->encoding = nc_encoding_of(function, codec);
     writer->left[0] = 1;
 }

@@ -109,7 +109,7 @@ static int take_file(struct nc_files *files, int64_t number)
 NEARCALL_API int nearcall_take_file(nearcall_client *client, int64_t number)
 {
     if (!client || nc_is_busy(client))
-        return client ? NEARCALL_E_MISUSE : NEARCALL_E_INVALID_ARGUMENT;
+        return NEARCALL_E_MISUSE;
     nc_become_busy(client); /* a handler's call would release the files */
     int fd = take_file(client->lent_files, number);
     nc_become_idle(client);

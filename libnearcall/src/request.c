@@ -27,14 +27,15 @@ static int call_with(nearcall_client *client, nearcall_function *function, int c
     call->files = nc_files_hold(files);
     if (encoding)
         call->encoding = *encoding;
-    return nc_sync_call(client, call, ret_reply);
+    return nc_sync_call(client, call, encoding ? client->request.sendings : 0, ret_reply);
 }
 
 static int check_call(nearcall_client *client, const char *name, size_t name_bytes,
                       const void *data, size_t bytes, int64_t timeout_ms)
 {
     if (!name || name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX)
-        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+        return nc_fail(client, name ? NEARCALL_E_INVALID_ARGUMENT : NEARCALL_E_MISUSE,
+                       NEARCALL_OUTCOME_NOT_EXECUTED,
                        "a function's name has 1 to %d bytes (limit function_name_bytes_max, "
                        "which is fixed)",
                        NC_FUNCTION_NAME_BYTES_MAX);
@@ -181,6 +182,20 @@ NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_
     else
         r = request_send(client, timeout_ms, ret_call);
     return nc_leave(client, r);
+}
+
+NEARCALL_API int nearcall_request_sent(nearcall_client *client, uint32_t sendings)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    client->request.sendings = sendings;
+    return nc_leave(client, NEARCALL_OK);
+}
+
+NEARCALL_API uint32_t nearcall_sendings(const nearcall_client *client)
+{
+    return client ? client->sync.attempts : 0;
 }
 
 /* ---- Going on ---- */

@@ -109,7 +109,8 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
     return nc_call_deliver(client, call, ret_reply);
 }
 
-int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply)
+/* sendings were made before, of what was another encoding then. */
+int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply)
 {
     struct nc_sync *sync = &client->sync;
     call->synchronous = true;
@@ -117,7 +118,7 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, nearcall_reply *
     sync->sends_request = false;
     sync->token++;
     sync->stale_connection = client->connection.state == NC_READY;
-    sync->attempts = 1;
+    sync->attempts = sendings + 1;
     sync->pause_until_ns = 0;
     nc_choose_waiting(client);
     return nc_sync_run(client, ret_reply);

@@ -1,8 +1,10 @@
 /* A request says by which description it was encoded. A server that has another refuses
  * it, and a server that does not look is not sent what may be meant for another. */
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "limits_gen.h"
+#include "nearcall_generated.h"
 #include "script.h"
 
 #define HASH_ONE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -430,6 +432,62 @@ static void contradicting_itself(void)
     script_end(&script);
 }
 
+/* ---- Attempts ---- */
+
+static void take_away(struct script *script)
+{
+    uint8_t byte;
+    CHECK_INT(recv(script->fd, &byte, 1, MSG_PEEK), 1);
+    script_hang_up(script);
+    script_greet(script);
+}
+
+static void play_one_attempt(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    refuse(script, CHECK_ONE);
+    CHECK(script_read_end(script));
+}
+
+static void play_four_attempts(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    take_away(script);
+    refuse(script, CHECK_ONE);
+    describe(script, HASH_TWO);
+    take_away(script);
+    refuse(script, CHECK_TWO);
+    CHECK(script_read_end(script));
+}
+
+/* As generated code does. Whatever is sent, by the library or encoded anew, is an attempt. */
+static void generated_ends(void (*play)(struct script *), uint32_t attempts_max)
+{
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    int64_t timeout_ms = 5000;
+    uint32_t sendings = 0;
+    struct script script;
+    int r;
+    options.attempts_max = attempts_max;
+    script_start(&script, play, NULL);
+    nearcall_client *client = test_open_with(script.address, &options);
+    do {
+        r = nearcall_generated_request(client, "f", 1, NULL, NULL, sendings, &timeout_ms);
+        CHECK_CALL(client, r, NEARCALL_OK);
+        nearcall_put_array(client, 0);
+        r = nearcall_request_call(client, timeout_ms, NULL);
+    } while (nearcall_generated_is_outdated(client, r, &sendings, &timeout_ms));
+    CHECK_CALL(client, r, NEARCALL_E_ABORTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_INT(nearcall_sendings(client), attempts_max);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* ---- Descriptions that say no hash ---- */
 
 static const struct {
@@ -481,5 +539,7 @@ int main(void)
     another_that_cannot_say();
     contradicting_itself();
     comparing_ends_in_time();
+    generated_ends(play_one_attempt, 1);
+    generated_ends(play_four_attempts, 4);
     return 0;
 }

@@ -183,9 +183,8 @@ What this program calls itself, for the server's log.
 
 =item attempts => $number
 
-How often a call that was certainly not executed is sent in all. Default: 3. That is also how often arguments are
-encoded when the server was replaced by one that takes others.
-As while a server is replaced: 1 is never again.
+How often a call that was certainly not executed is sent in all, as while a server is replaced. Default: 3; with 1
+it is never sent again. Arguments that are encoded anew, when a server has come that takes others, are sent anew, too.
 
 =item calls_in_flight_max => $number
 

@@ -9,6 +9,7 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::Bin/lib";
 
+use LyingServer qw(msgpack);
 use Nearcall;
 use TestServer;
 
@@ -164,6 +165,31 @@ for my $form ( sort keys %forms ) {
             error_of( $call, 'transfer', 'alice', 'bob' );
             is $call->( 'transfer', 'alice', 'bob' ), $to->[1], "by generation $to->[0]";
         }
+    };
+}
+
+# Takes two requests away unread before it refuses the third, and describes its function otherwise then.
+for my $attempts ( 1, 2, 3, 5, 8 ) {
+    subtest "$attempts attempts are all sendings" => sub {
+        pipe my $sent, my $writer or die "pipe: $!";
+        my $seen = 0;
+        my $generation = sub { 1 + int $seen / 3 };
+        my $describe = sub {
+            return msgpack( { name => 'f', params => [], results => ['any'],
+                hash => sprintf( '%08x', $generation->() ) . 'a' x 56, doc => 'generation ' . $generation->() } );
+        };
+        my $refuse = sub {
+            syswrite $writer, 'x';
+            die "not read\n" if ++$seen % 3;
+            return msgpack( [ 'refused', [] ] ), 10;
+        };
+        my $server = LyingServer->start( $describe, $refuse, $generation, LyingServer::DESCRIPTIONS );
+        close $writer;
+        my $nc = Nearcall->new( $server->address, attempts => $attempts, timeout => 20 );
+        is eval { $nc->call('f') }, undef;
+        is $@->outcome_text, 'not executed' or diag $@;
+        undef $server;
+        is read( $sent, my $requests, 100 ), $attempts;
     };
 }
 

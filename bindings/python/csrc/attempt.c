@@ -11,13 +11,30 @@ int core_is_refused(const core_channel *channel, int r)
            && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
 }
 
+/* The library sends again as well: all sendings are attempts. */
+static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
+                core_attempt *attempt)
+{
+    uint32_t attempts_max = client->pool->options.attempts_max;
+    uint32_t sendings = attempts_max - attempt->attempts_left - 1;
+    int r;
+
+    if (sendings > 0)
+        (void)nearcall_request_sent(channel->handle, sendings);
+    r = core_wait_request(channel, timeout_ms, attempt->reply);
+    sendings = r == NEARCALL_OK ? 0 : nearcall_sendings(channel->handle);
+    if (sendings > attempts_max - attempt->attempts_left)
+        attempt->attempts_left = sendings < attempts_max ? attempts_max - sendings : 0;
+    return r;
+}
+
 static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
                 core_attempt *attempt)
 {
     int r, refused;
 
     if (attempt->reply != NULL)
-        r = core_wait_request(channel, timeout_ms, attempt->reply);
+        r = call(client, channel, timeout_ms, attempt);
     else
         r = core_send_request(channel, timeout_ms, &attempt->id);
     if (r == NEARCALL_OK)
@@ -93,6 +110,8 @@ int core_entry_attempt(core_client *client, core_entry *entry, core_channel *cha
     PyObject *asked = NULL;
     int r;
 
+    /* Waits that are over soon are not left to look for signals: that would copy the request. */
+    channel->signals_ms = started_ms;
     for (;;) {
         r = attempt_once(client, entry, channel, arguments, &asked, left_ms, attempt);
         if (r != REFUSED)

@@ -183,6 +183,16 @@ def _callers_level() -> int:
     return level + 2  # beyond the generated method
 
 
+def _said(answer: Any) -> tuple[str, list[str]] | None:
+    """The hash and the changes of an answer, where it is one."""
+    if not isinstance(answer, dict):
+        return None
+    function_hash, changes = answer.get("hash"), answer.get("changes")
+    if not isinstance(function_hash, str) or not isinstance(changes, list):
+        return None
+    return (function_hash, changes) if all(isinstance(change, str) for change in changes) else None
+
+
 class Origin:
     """The description that a function's code was generated from, and what that fits."""
 
@@ -213,17 +223,17 @@ class Origin:
     def judge(self, answer: Any, description: dict[str, Any]) -> bool:
         """Raises, or warns, where the server says that it does not fit. False: the server
         speaks of another description."""
-        if not isinstance(answer, dict):
-            answer = {"hash": description.get("hash", ""), "changes": ["the server does not say how"]}
-        if answer["hash"] != description.get("hash", ""):
+        known_hash = description.get("hash", "")
+        function_hash, changes = _said(answer) or (known_hash, ["the server does not say how"])
+        if function_hash != known_hash:
             return False
-        if answer["changes"]:
-            changes = "; ".join(answer["changes"])
-            message = f"{self.name} has changed since this code was generated: {changes}; generate it again"
+        if changes:
+            how = "; ".join(changes)
+            message = f"{self.name} has changed since this code was generated: {how}; generate it again"
             if self._changes == "error":
                 raise FailedPrecondition(message, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
             warnings.warn(message, stacklevel=_callers_level())
-        self._fitting[answer["hash"]] = None
+        self._fitting[function_hash] = None
         if len(self._fitting) > _FITTING_MAX:
             del self._fitting[next(iter(self._fitting))]
         return True

@@ -187,6 +187,31 @@ class LeavingServer(ScriptedServer):
         send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
 
 
+class ResettingServer(ScriptedServer):
+    """Always a newer one in its own place: it takes the connection away under a request, unread, twice, and
+    refuses the third, which another has described otherwise."""
+
+    features = DESCRIPTIONS
+
+    def _talk(self, connection: socket.socket) -> None:
+        generation = 1 + len(self.requests) // 3
+        self._instance = generation
+        self.description = pack(function([], ["any"], hash=f"{generation << 224:064x}", doc=str(generation)))
+        super()._talk(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        header = connection.recv(HEADER.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+        if len(header) == HEADER.size and HEADER.unpack(header)[1] == REQUEST:
+            self.requests.append(header)
+            if len(self.requests) % 3:
+                raise EOFError
+        super()._answer(connection)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
+        raise EOFError
+
+
 class LateServer(ScriptedServer):
     """Describes `f` late, refuses the first request, whose encoding is another's, and never answers the next."""
 

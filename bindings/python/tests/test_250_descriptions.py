@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import nearcall
-from nearcall.generated import AsyncGenerated, Generated
-from scripted import ComparingServer, LeavingServer, OldServer, function, pack
+from nearcall.generated import AsyncGenerated, Generated, Origin
+from scripted import ComparingServer, LeavingServer, OldServer, ResettingServer, function, pack
 from support import Generations, Server, begun_again
 
 CALLS_FOR_MEMORY = 64
@@ -191,6 +191,19 @@ def test_attempts_are_all_sendings(folder: Path, kind: type, attempts: int) -> N
         # On a loop each connection that was taken away uses one more: the call that finds it gone is not sent.
         sendings = (attempts + 1) // 2 if kind is nearcall.AsyncClient else attempts
         assert len(server.requests) == sendings
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("kind", [nearcall.Client, nearcall.AsyncClient])
+def test_attempts_are_the_librarys_sendings_too(folder: Path, kind: type, attempts: int) -> None:
+    with ResettingServer(folder / "resetting.sock", b"") as server:
+        go = kind(server.address, attempts=attempts, timeout=20)
+        with pytest.raises(nearcall.NearcallError) as caught:
+            asyncio.run(go.call("f")) if kind is nearcall.AsyncClient else go.call("f")
+        go.close()
+        assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+        # On a loop a call that finds its connection gone is not sent, which uses one more.
+        assert len(server.requests) == attempts or (kind is nearcall.AsyncClient and len(server.requests) < attempts)
 
 
 def once(call: Call, name: str, *args: Any, **named: Any) -> Any:
@@ -378,6 +391,14 @@ def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> No
     with ComparingServer(folder / "silent.sock", PRESENT, answer, is_silent=True) as server:
         asyncio.run(main(server))
         assert server.asked == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], {}, {"hash": "h"}, {"hash": 1, "changes": []}, {"hash": "h", "changes": 5}, {"hash": "h", "changes": [5]}]
+)
+def test_server_that_does_not_say_how(answer: Any) -> None:
+    with pytest.raises(nearcall.FailedPrecondition, match="the server does not say how"):
+        Origin("f", '{"hash": "other"}', "error").judge(answer, {"hash": "h"})
 
 
 def test_async_function_lost(generations: Generations) -> None:

@@ -1,8 +1,10 @@
 package LyingServer;
 
-# Speaks the protocol of spec/wire-format.md correctly and lies within: whatever
-# bytes it is given are a function's description, or its result; no result is never an answer. Servers that differ
-# are given hashes of their schema that differ.
+# Speaks the protocol of spec/wire-format.md correctly and lies within: whatever bytes it is given are a
+# function's description, or its result; without a result it never answers. Servers that differ are given
+# hashes of their schema that differ. Each of these may be a sub, which is asked each time. That of the result
+# is asked before the request has been read; it dies to take the connection away, and a code behind its bytes
+# makes them an error: not executed.
 
 use strict;
 use warnings;
@@ -12,10 +14,11 @@ use Exporter 'import';
 use File::Temp ();
 use IO::Socket::UNIX ();
 use POSIX ();
+use Socket qw(MSG_WAITALL);
 
 our @EXPORT_OK = qw(msgpack);
 
-use constant { REQUEST => 1, REPLY => 2, RESOLVE => 10, MSGPACK => 1 };
+use constant { REQUEST => 1, REPLY => 2, ERROR => 3, RESOLVE => 10, MSGPACK => 1, NOT_EXECUTED => 1 << 8, DESCRIPTIONS => 16 };
 
 # A value as MessagePack: undef, \1 and \0, whole numbers, strings, lists, and maps.
 sub msgpack {
@@ -33,14 +36,14 @@ sub msgpack {
 }
 
 sub start {
-    my ( $class, $description, $result, $schema_hash ) = @_;
+    my ( $class, $description, $result, $schema_hash, $features ) = @_;
     my $directory = File::Temp->newdir( 'nearcall-liar-XXXXXXXX', TMPDIR => 1 );
     my $self = bless { owner => $$, directory => $directory }, $class;
     my $listener = IO::Socket::UNIX->new( Local => "$directory/server.sock", Listen => 8 )
         // die "listen: $!";
     $self->{pid} = fork // die "fork: $!";
     if ( !$self->{pid} ) {
-        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result, $schema_hash // 1 ) } }
+        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result, $schema_hash // 1, $features // 0 ) } }
         POSIX::_exit(0);
     }
     return $self;
@@ -48,27 +51,30 @@ sub start {
 
 sub address { "unix:$_[0]{directory}/server.sock" }
 
+sub _said { my ($what) = @_; return ref $what eq 'CODE' ? $what->() : $what }
+
 sub _read {
     my ( $caller, $bytes ) = @_;
     return '' if !$bytes;
-    ( read( $caller, my $data, $bytes ) // 0 ) == $bytes or die "gone\n";
+    recv $caller, my $data, $bytes, MSG_WAITALL;
+    length $data == $bytes or die "gone\n";
     return $data;
 }
 
 sub _serve {
-    my ( $caller, $description, $result, $schema_hash ) = @_;
+    my ( $caller, $description, $result, $schema_hash, $features ) = @_;
     my $hello = _read( $caller, 12 );
     _read( $caller, unpack( 'x8 V', $hello ) - 12 );
     _write( $caller, "\x89NCW\r\n\x1a\n" . pack 'V v v Q< Q< V V Q< V V Q<',
-        64, 1, 0, 0, 1, $$, 4 << 20, 0, 0, 64, $schema_hash );
+        64, 1, 0, $features, 1, $$, 4 << 20, 0, 0, 64, _said($schema_hash) );
     while (1) {
         my ( $bytes, $type, $codec, $call ) = unpack 'V C x C x Q<', _read( $caller, 32 );
+        my ( $payload, $code ) = $type == REQUEST ? _said($result) : $type == RESOLVE ? _said($description) : ();
         _read( $caller, $bytes );
-        next if $type != REQUEST && $type != RESOLVE;
-        my $payload = $type == RESOLVE ? $description : $result;
         next if !defined $payload;
-        _write( $caller, pack( 'V C C C C Q< V V V V', length $payload, REPLY, 0,
-                $type == RESOLVE ? MSGPACK : $codec, 0, $call, 1, 0, 0, 0 ) . $payload );
+        $codec = MSGPACK if $type == RESOLVE || $code;
+        _write( $caller, pack( 'V C C C C Q< V V V V', length $payload, $code ? ERROR : REPLY, 0,
+                $codec, 0, $call, $code ? 0 : 1, 0, $code ? $code | NOT_EXECUTED : 0, 0 ) . $payload );
     }
 }
 
