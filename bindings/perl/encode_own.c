@@ -276,6 +276,19 @@ bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value)
     return true;
 }
 
+/* Perl itself would run the code of a hash with magic. As where all pairs are taken, what lies in
+ * it is what it holds. */
+static SV *value_in_magical(pTHX_ HV *hash, SV *name)
+{
+    ncp_node walk = { 0 };
+
+    ncp_hash_begin(&walk, hash);
+    for (; walk.next; hash_skip(&walk))
+        if (sv_eq(name, sv_2mortal(newSVhek(HeKEY_hek(walk.next)))))
+            return HeVAL(walk.next);
+    return NULL;
+}
+
 /* A restricted hash dies of being asked for a key that it does not allow. */
 SV *ncp_field_value(pTHX_ const ncp_node *node)
 {
@@ -284,6 +297,8 @@ SV *ncp_field_value(pTHX_ const ncp_node *node)
 
     if (node->is_owned)
         return node->values[node->index];
+    if (UNLIKELY(SvMAGICAL(node->hash)))
+        return value_in_magical(aTHX_ node->hash, field->name);
     if (UNLIKELY(SvREADONLY(node->hash))
         && !hv_exists_ent(node->hash, field->name, SvSHARED_HASH(field->name)))
         return NULL;

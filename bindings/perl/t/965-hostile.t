@@ -15,6 +15,7 @@ use Hostile qw(text truth list_of hash_of tied_value tied_list tied_hash litter)
 use POSIX ();
 use Scalar::Util qw(weaken);
 use Time::HiRes qw(time);
+use Variable::Magic ();
 
 use Nearcall;
 
@@ -33,6 +34,27 @@ sub outcome(&) {
 }
 
 sub sorted { my ($hash) = @_; return join ' ', map {"$_=$hash->{$_}"} sort keys %$hash }
+
+subtest 'a hash with magic that tells of each key' => sub {
+    my %did = (
+        'empties it'  => sub { %{ $_[0] } = (); litter() },
+        'drops it'    => sub { undef $_[1]{hash}; litter() },
+        'deletes'     => sub { delete $_[0]{tags}; litter() },
+        'calls'       => sub { $go->upper('another request') },
+        'closes'      => sub { $go->close },
+        'ends itself' => sub { die "of its own\n" },
+    );
+    for my $what ( sort keys %did ) {
+        my $said = outcome {
+            my $held = { hash => { name => 'Ann', age => 7, tags => [ 'x', 'y' ] } };
+            my $is_inside = 0;
+            my $run = sub { $did{$what}->( $_[0], $held ) if !$is_inside++; $is_inside--; return };
+            Variable::Magic::cast( %{ $held->{hash} }, Variable::Magic::wizard( fetch => $run, exists => $run ) );
+            return $go->greet( $held->{hash} );
+        };
+        is( $said, 'Hello, Ann, 7 [x,y]', "code that $what is not run" );
+    }
+};
 
 subtest 'a hash that is walked while its values run' => sub {
     my %did = (
