@@ -132,9 +132,11 @@ void core_pool_check_process(core_pool *pool)
         channel->calls_in_flight = 0;
         channel->abandoned_count = 0;
         /* The thread that forked goes on; when it is inside a call (a signal
-         * handler forked), that call still holds its channel. */
+         * handler forked), that call still holds its channel; so does what it reads. */
         if (channel->busy && channel->holder != me)
             channel->busy = 0;
+        if (channel->is_read && channel->reader != me)
+            channel->is_read = 0;
     }
 }
 
@@ -263,6 +265,7 @@ void core_channel_release(core_pool *pool, core_channel *channel)
 void core_channel_read_begin(core_channel *channel)
 {
     channel->is_read = 1;
+    channel->reader = PyThread_get_thread_ident();
 }
 
 void core_channel_read_end(core_pool *pool, core_channel *channel)

@@ -125,6 +125,7 @@ typedef struct core_channel {
     nearcall_client *handle;       /* NULL once closed */
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
     int is_read;                   /* replies on it are being decoded, perhaps beside a request that is put together */
+    unsigned long reader;          /* the thread that decodes them */
     unsigned long holder;          /* the thread that works with it */
     unsigned long owner;           /* the thread that began the calls in flight */
     int64_t signals_ms;            /* when a wait was last left to look for signals */

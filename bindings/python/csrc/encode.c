@@ -23,6 +23,8 @@ static int encode_bool(core_encoder *e, const core_node *node, PyObject *value, 
         nearcall_put_bool(e->handle, value == Py_True);
         return 0;
     }
+    if (core_encoder_look(e) < 0)
+        return -1;
     truth = PyObject_CallFunctionObjArgs(e->state->boolean_of, value, NULL);
     if (truth == NULL)
         return core_refuse(e, node, value, at, "use bool(value) if its truth is meant");
@@ -144,12 +146,20 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
     return r;
 }
 
+/* The same within a call, whose time it takes. */
+static int bytes_of(core_encoder *e, PyObject *value, Py_buffer *ret_view)
+{
+    if (!PyBytes_Check(value) && !PyByteArray_Check(value) && core_encoder_look(e) < 0)
+        return -1;
+    return core_bytes_of(e->state, value, ret_view);
+}
+
 static int encode_bytes(core_encoder *e, const core_node *node, PyObject *value,
                         const core_place *at)
 {
     Py_buffer view;
 
-    if (core_bytes_of(e->state, value, &view) < 0)
+    if (bytes_of(e, value, &view) < 0)
         return core_refuse(e, node, value, at,
                            PyUnicode_Check(value) ? "encode the text first" : NULL);
     nearcall_put_bytes(e->handle, view.buf, (size_t)view.len);
@@ -162,6 +172,8 @@ static int encode_time(core_encoder *e, const core_node *node, PyObject *value, 
     uint32_t nanoseconds;
     int64_t seconds;
 
+    if (core_encoder_look(e) < 0)
+        return -1;
     if (core_time_from_python(e->state, value, &seconds, &nanoseconds) < 0)
         return core_refuse(e, node, value, at, "a datetime.datetime with a time zone is needed");
     nearcall_put_time(e->handle, seconds, nanoseconds);
@@ -187,6 +199,8 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
     PyObject *number = NULL;
     long fd = -1;
 
+    if (core_encoder_look(e) < 0)
+        return -1;
     if (core_encoder_has(value, "fileno"))
         number = PyObject_CallFunctionObjArgs(e->state->descriptor_of, value, NULL);
     if (number != NULL)
@@ -348,6 +362,8 @@ static const core_node *node_for(core_encoder *e, PyObject *value)
     if (PyBytes_Check(value) || PyByteArray_Check(value)
         || Py_TYPE(value) == e->state->memoryview_type)
         return &bytes;
+    if (core_encoder_look(e) < 0)
+        return NULL;
     if (PyObject_IsInstance(value, e->state->datetime_type) == 1)
         return &moment;
     return NULL;
@@ -427,7 +443,7 @@ int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value)
     core_place here = {.kind = ARGUMENT, .index = 0, .name = param->name};
     Py_buffer view;
 
-    if (core_bytes_of(e->state, value, &view) < 0)
+    if (bytes_of(e, value, &view) < 0)
         return core_refuse(e, param->type, value, &here,
                            PyUnicode_Check(value) ? "encode the text first" : NULL);
     nearcall_put_raw(e->handle, view.buf, (size_t)view.len);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import decimal
 import fractions
 import math
@@ -60,6 +61,41 @@ def test_time_runs_from_the_beginning(folder: Path, begun: bool) -> None:
     with LateServer(folder / "late.sock", 2.0) as server, Client(server.address, timeout=3.0) as client:
         ends_in_time(lambda: client.begin("f").wait() if begun else client.call("f"), 3.0)
         assert len(server.requests) == 2, "refused, and encoded again"
+
+
+class SlowZone(datetime.tzinfo):
+    def utcoffset(self, _moment: datetime.datetime | None) -> datetime.timedelta:
+        time.sleep(0.1)
+        return datetime.timedelta(0)
+
+
+class SlowFile:
+    def fileno(self) -> int:
+        time.sleep(0.1)
+        return 0
+
+
+class SlowNumber:
+    def __index__(self) -> int:
+        time.sleep(0.1)
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("identity", datetime.datetime(2020, 1, 1, tzinfo=SlowZone())),
+        ("file_join", SlowFile()),
+        ("identity", SlowNumber()),
+    ],
+)
+def test_code_of_values_is_part_of_the_time(
+    start_server: Callable[..., Server], name: str, value: object
+) -> None:
+    with Client(start_server("-files").address) as client:
+        error = ends_in_time(lambda: client.call(name, [value] * 10, timeout=0.25), 0.25)
+        assert error.outcome is Outcome.NOT_EXECUTED
+        assert client.one() == 1
 
 
 def test_function_that_cannot_be_cancelled(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import random
@@ -88,6 +89,39 @@ def test_child_closes_the_client(client: Client) -> None:
 
     assert in_child(child) == "closed"
     assert client.one() == 1
+
+
+def test_fork_while_another_threads_loop_reads(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = nearcall.AsyncClient(address, timeout=30)
+    inside, leave = threading.Event(), threading.Event()
+    make = nearcall.NotFound.__init__
+
+    def read(self: nearcall.NotFound, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        inside.set()
+        leave.wait(60)
+
+    async def fail() -> None:
+        await go.one()
+        with pytest.raises(nearcall.NotFound):
+            await go.fail(5, "x")
+        go.close()
+
+    async def one() -> object:
+        try:
+            return await go.one()
+        finally:
+            go.close()
+
+    monkeypatch.setattr(nearcall.NotFound, "__init__", read)
+    thread = threading.Thread(target=asyncio.run, args=(fail(),))
+    thread.start()
+    try:
+        assert inside.wait(60), "the other thread reads no error"
+        assert in_child(lambda: asyncio.run(one())) == 1
+    finally:
+        leave.set()
+        thread.join()
 
 
 def test_child_drops_the_client(address: str) -> None:
