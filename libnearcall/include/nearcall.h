@@ -37,7 +37,7 @@
  * that was handed out before stays readable in the child, but may lie in memory shared with
  * the server: its bytes stay the same only until the parent uses its handle again. A fork
  * while another thread is inside the library is safe: the child's copy of that handle
- * starts anew. Every descriptor is close-on-exec.
+ * starts anew. Every descriptor is close-on-exec. Handlers: docs/guides/prefork.md.
  *
  * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means
  * the handle's default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout +

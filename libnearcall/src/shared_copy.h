@@ -7,7 +7,8 @@
 #include "client.h"
 
 /* To block signals costs a third of a microsecond, which a copy of this length does not show.
- * What is shorter is done before a handler can be expected to come. */
+ * What is shorter is done before a handler can be expected to come; docs/guides/prefork.md says what
+ * becomes of a child of one that comes all the same. */
 #define NC_SHIELDED_BYTES_MIN 16384
 bool nc_shared_copy_shielded(nearcall_client *client, void *to, const void *from, size_t bytes);
 /* memmove() where either end may lie in the caller region. False: this process is a child by
