@@ -240,9 +240,10 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     Py_ssize_t count = is_borrowed ? PyList_Size(list) : PyTuple_Size(list);
     core_place here = {.outer = at, .kind = ELEMENT};
     PyObject *own = NULL;
-    int r = 0;
+    int r = count < 0 ? -1 : 0;
 
-    nearcall_put_array(e->handle, (uint32_t)count);
+    if (r == 0)
+        nearcall_put_array(e->handle, (uint32_t)count);
     for (here.index = 0; here.index < count && r == 0; here.index++) {
         PyObject *item = Py_XNewRef(item_of(list, here.index));
 

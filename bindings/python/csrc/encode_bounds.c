@@ -26,11 +26,13 @@ int core_encoder_look(core_encoder *e)
 
 int core_pairs_take(core_pairs *pairs, PyObject *dict)
 {
-    Py_ssize_t position = 0;
+    Py_ssize_t position = 0, size = PyDict_Size(dict);
     PyObject *key, *value;
 
-    pairs->count = 0;
-    pairs->items = PyMem_Malloc(((size_t)PyDict_Size(dict) * 2 + 1) * sizeof(*pairs->items));
+    *pairs = (core_pairs){NULL, 0};
+    if (size < 0)
+        return -1;
+    pairs->items = PyMem_Malloc(((size_t)size * 2 + 1) * sizeof(*pairs->items));
     if (pairs->items == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -106,8 +108,21 @@ static PyObject *collect_pairs(core_encoder *e, PyObject *mapping)
 
 /* ---- Asking once ---- */
 
+typedef PyObject *(*ask_function)(core_encoder *e, PyObject *value);
+
+/* A mapping may be asked for the one as well as for the other, and gives different things. */
+static PyObject *question(PyObject *value, ask_function ask)
+{
+    PyObject *address = PyLong_FromVoidPtr(value), *key = NULL;
+
+    if (address != NULL)
+        key = PyTuple_Pack(2, address, ask == collect_pairs ? Py_True : Py_False);
+    Py_XDECREF(address);
+    return key;
+}
+
 /* What was collected, or raised, stands with the value, whose address no other can have then. */
-static int remember(core_encoder *e, PyObject *value, PyObject *address, PyObject *given)
+static int remember(core_encoder *e, PyObject *value, PyObject *key, PyObject *given)
 {
     PyObject *error = given == NULL ? core_exception_take() : NULL;
     PyObject *pair = PyTuple_Pack(2, value, given == NULL ? error : given);
@@ -116,7 +131,7 @@ static int remember(core_encoder *e, PyObject *value, PyObject *address, PyObjec
     if (pair != NULL && *e->asked == NULL)
         *e->asked = PyDict_New();
     if (pair != NULL && *e->asked != NULL)
-        r = PyDict_SetItem(*e->asked, address, pair);
+        r = PyDict_SetItem(*e->asked, key, pair);
     Py_XDECREF(pair);
     if (r == 0)
         core_exception_set(error);
@@ -135,23 +150,22 @@ static PyObject *remembered(PyObject *pair)
     return NULL;
 }
 
-static PyObject *ask_once(core_encoder *e, PyObject *value,
-                          PyObject *(*ask)(core_encoder *e, PyObject *value))
+static PyObject *ask_once(core_encoder *e, PyObject *value, ask_function ask)
 {
-    PyObject *address = PyLong_FromVoidPtr(value), *pair = NULL, *given;
+    PyObject *key = question(value, ask), *pair = NULL, *given;
 
-    if (address == NULL)
+    if (key == NULL)
         return NULL;
     if (*e->asked != NULL)
-        pair = PyDict_GetItemWithError(*e->asked, address);
+        pair = PyDict_GetItemWithError(*e->asked, key);
     if (pair != NULL || PyErr_Occurred()) {
-        Py_DECREF(address);
+        Py_DECREF(key);
         return pair == NULL ? NULL : remembered(pair);
     }
     given = ask(e, value);
-    if (remember(e, value, address, given) < 0)
+    if (remember(e, value, key, given) < 0)
         Py_CLEAR(given);
-    Py_DECREF(address);
+    Py_DECREF(key);
     return given;
 }
 

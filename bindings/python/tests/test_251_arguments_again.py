@@ -4,7 +4,9 @@ first encoding used up is kept, and what the program may have changed is not sen
 from __future__ import annotations
 
 import asyncio
+import collections
 import datetime
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,39 @@ def test_iterators_are_asked_once_by_an_async_client(
             for generation in (2, 2, 1):
                 generations.replace(generation)
                 assert await client.call(name, make()) == said
+                assert generations.history() == [said]
+
+    asyncio.run(main())
+
+
+BOTH: list[Callable[[dict[str, int]], Any]] = [
+    collections.UserDict,
+    types.MappingProxyType,
+    lambda pairs: collections.ChainMap(pairs),
+]
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_mapping_is_asked_for_its_keys_and_for_its_pairs(
+    warm: nearcall.Client, generations: Generations, make: Callable[[dict[str, int]], Any]
+) -> None:
+    both = make({"ann": 7})
+    for generation, said in ((1, "[ann] map[ann:7]"), (2, "map[ann:7] [ann]"), (1, "[ann] map[ann:7]")):
+        generations.replace(generation)
+        # Begun before it is known that another takes the place, and after.
+        assert warm.bag(both, both) == said
+        assert warm.begin("bag", both, both).wait() == said
+        assert generations.history() == [said] * 2
+
+
+def test_mapping_is_asked_for_both_by_an_async_client(generations: Generations) -> None:
+    both = collections.UserDict({"ann": 7})
+
+    async def main() -> None:
+        async with nearcall.AsyncClient(generations.address) as client:
+            for generation, said in ((1, "[ann] map[ann:7]"), (2, "map[ann:7] [ann]"), (1, "[ann] map[ann:7]")):
+                generations.replace(generation)
+                assert await client.bag(both, both) == said
                 assert generations.history() == [said]
 
     asyncio.run(main())

@@ -62,6 +62,7 @@ func registerFirst(s *server.Server, h *history) {
 	s.Register("lost", func() string { return h.add("lost") })
 	s.Register("total", func(numbers []int64) string { return h.add("%v", numbers) }, server.Params("numbers"))
 	s.Register("totals", func(lists [][]int64) string { return h.add("%v", lists) }, server.Params("lists"))
+	s.Register("bag", func(names []string, ages map[string]int64) string { return h.add("%v %v", names, ages) }, server.Params("names", "ages"))
 }
 
 func registerChanged(s *server.Server, h *history) {
@@ -71,4 +72,5 @@ func registerChanged(s *server.Server, h *history) {
 	s.Register("tag", func(data string) string { return h.add("text %s", data) }, server.Params("data"))
 	s.Register("total", func(numbers []int64, _ *string) string { return h.add("%v", numbers) }, server.Params("numbers", "note"))
 	s.Register("totals", func(lists [][]int64, _ *string) string { return h.add("%v", lists) }, server.Params("lists", "note"))
+	s.Register("bag", func(names map[string]int64, ages []string) string { return h.add("%v %v", names, ages) }, server.Params("names", "ages"))
 }
