@@ -162,6 +162,6 @@ func (c *Client) checkServerUser(conn net.Conn) error {
 	if owner, ok := directoryOwner(c.address); ok && user == owner {
 		return nil
 	}
-	return fmt.Errorf("the server at %s runs as user %d, who is neither root, nor this user, nor the owner of the socket's directory; if that is right, allow it by client.WithServerUsers(%d)",
+	return fmt.Errorf("the server at %s runs as user %d, who is neither root, nor this user, nor the owner of the socket's directory; if that is right, allow it by client.WithServerUsers(%d), in the shell by --any-server-user",
 		c.address, user, user)
 }

@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -43,10 +44,13 @@ func closeFile(file *os.File) { _ = file.Close() }
 
 const defaultMode fs.FileMode = 0o660
 
-// listen publishes the socket when it has its mode. There is no lock on macOS: the
-// last that listens has the name.
+// listen publishes the socket when it has its mode. There is no lock on macOS: of two
+// that listen at the same moment the last has the name.
 func listen(at address.Address, c *config) (net.Listener, error) {
 	temporary := at.Target + ".new"
+	if err := errors.Join(mayReplace(temporary), mayReplace(at.Target)); err != nil {
+		return nil, err
+	}
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -63,4 +67,26 @@ func listen(at address.Address, c *config) (net.Listener, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// mayReplace fails where something else lies than a socket on which nobody listens: that
+// is somebody's, and stays.
+func mayReplace(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("nearcall: unix:%s cannot be an address: %w, and is no socket; choose another address, or move it away", path, fs.ErrExist)
+	}
+	conn, err := net.Dial("unix", path)
+	switch {
+	case err == nil:
+		return errors.Join(fmt.Errorf("nearcall: %w: unix:%s; stop who listens first, or choose another address", unix.EADDRINUSE, path), conn.Close())
+	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("nearcall: unix:%s: %w, a socket of which it is not known whether somebody uses it (%w); choose another address, or remove it", path, fs.ErrExist, err)
 }

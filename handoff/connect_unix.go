@@ -59,10 +59,10 @@ func ListenOn(socket *net.UnixListener, options ...Option) *Listener {
 
 func unixAddress(text string) (address.Address, error) {
 	at, err := address.Parse(text, false)
-	if err != nil {
+	if err != nil && !errors.Is(err, address.ErrAbstract) {
 		return at, err
 	}
-	if at.Network != "unix" {
+	if err != nil || at.Network != "unix" {
 		return at, fmt.Errorf("%w: %s: descriptors travel over unix:/path only", errors.ErrUnsupported, text)
 	}
 	return at, nil

@@ -141,14 +141,25 @@ func WithFileDescriptors(allow func(peer Peer) bool) Option {
 	return func(c *config) { c.allowDescriptors = allow }
 }
 
-// WithSocketMode sets the mode of a path socket; the default is 0660.
+// WithSocketMode sets the permissions of a path socket, up to 0777; the default is 0660.
 func WithSocketMode(mode fs.FileMode) Option {
-	return func(c *config) { c.socketMode = mode }
+	return func(c *config) {
+		if mode&^fs.ModePerm != 0 || mode == 0 {
+			c.failures = append(c.failures, fmt.Errorf("nearcall: WithSocketMode: %#o is out of range (01 to 0777)", uint32(mode)))
+			return
+		}
+		c.socketMode = mode
+	}
 }
 
 // WithSocketGroup gives a path socket to a group id.
 func WithSocketGroup(groupID int) Option {
-	return func(c *config) { c.socketGroup = groupID }
+	return func(c *config) {
+		value := int64(groupID)
+		if set(c, "WithSocketGroup", &value, value, 0, math.MaxUint32-1) {
+			c.socketGroup = groupID
+		}
+	}
 }
 
 // WithHelloTimeout bounds the time from accept to the end of the hello, up to
@@ -298,13 +309,16 @@ func WithSharedMemoryAfter(calls int) Option {
 }
 
 // WithSharedMemoryArena sets how many bytes of bodies that do not fit a slot may
-// be on their way in each direction of a connection's memory, 0 to 16 MiB; the
-// default is 2 MiB. Larger frames travel over the socket. Pages are allocated
+// be on their way in each direction of a connection's memory, 0 to 16 MiB, in whole
+// pages of 4096; the default is 2 MiB. Larger frames travel over the socket. Pages are allocated
 // when they are first used.
 func WithSharedMemoryArena(bytes int) Option {
 	return func(c *config) {
+		if bytes%arenaGranule != 0 {
+			c.failures = append(c.failures, fmt.Errorf("nearcall: WithSharedMemoryArena: %d is out of range (multiples of %d)", bytes, arenaGranule))
+			return
+		}
 		set(c, "WithSharedMemoryArena", &c.arenaBytes, bytes, 0, wire.SharedMemoryArenaBytesCeiling)
-		c.arenaBytes &^= arenaGranule - 1
 	}
 }
 

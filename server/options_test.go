@@ -32,6 +32,10 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 		"WithSharedMemoryBytesPerUser": server.WithSharedMemoryBytesPerUser(-1),
 		"WithSharedMemoryAfter":        server.WithSharedMemoryAfter(0),
 		"WithSharedMemoryArena":        server.WithSharedMemoryArena(1 << 30),
+		"WithSharedMemoryArena: 4095":  server.WithSharedMemoryArena(4095),
+		"WithSocketMode":               server.WithSocketMode(0o1770),
+		"WithSocketMode: 0":            server.WithSocketMode(0),
+		"WithSocketGroup":              server.WithSocketGroup(-1),
 		"WithName":                     server.WithName(strings.Repeat("x", 256)),
 	} {
 		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)

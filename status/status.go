@@ -134,7 +134,7 @@ func FromError(err error) *Error {
 }
 
 // textOf returns the text of an error in which each Error stands with its message alone:
-// code and outcome are told once, in front and behind.
+// code and outcome are told once, in front and behind, and so is the name in front of all.
 func textOf(err error) string {
 	text := err.Error()
 	for _, inner := range errorsIn(err) {
@@ -144,7 +144,7 @@ func textOf(err error) string {
 		}
 		text = strings.Replace(text, inner.Error(), bare, 1)
 	}
-	return text
+	return strings.TrimPrefix(text, "nearcall: ")
 }
 
 // errorsIn returns each Error that err wraps and whose text it may therefore hold.

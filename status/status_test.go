@@ -10,6 +10,14 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
+// Error puts the name in front itself.
+func TestTheNameStandsOnce(t *testing.T) {
+	err := status.Errorf(status.InvalidArgument, "%w", errors.New("nearcall: address x: it has no scheme"))
+	if want := "nearcall: INVALID_ARGUMENT: address x: it has no scheme"; err.Error() != want {
+		t.Errorf("%q, want %q", err, want)
+	}
+}
+
 func TestErrorsCanBeToldApart(t *testing.T) {
 	err := fmt.Errorf("while calling: %w", status.Errorf(status.NotFound, "no user %d", 7).With(status.OutcomeExecuted))
 	if !errors.Is(err, status.NotFound) || errors.Is(err, status.Internal) {

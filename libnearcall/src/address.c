@@ -31,7 +31,8 @@ static int parse_unix(struct nc_address *address, const char *text, size_t bytes
         return refuse(ret_reason, "after unix: comes an absolute path, as unix:/run/demo.sock");
     if (!allow_abstract)
         return refuse(ret_reason, "any user may take an abstract name; "
-                                  "use a path, or allow it by NEARCALL_ALLOW_ABSTRACT");
+                                  "use a path, or allow it by NEARCALL_ALLOW_ABSTRACT (in Perl "
+                                  "and Python allow_abstract)");
     address->kind = NC_ADDRESS_ABSTRACT;
     if (!copy(address->path, sizeof(address->path), text + 1, bytes - 1))
         return refuse(ret_reason, "an abstract name has at most 107 bytes");

@@ -29,7 +29,7 @@ int nc_handoff_parse_address(nearcall_handoff *handoff, struct nc_address *addre
     const char *reason = "descriptors travel over unix:/path only";
     if (!text)
         return nc_handoff_fail(handoff, NEARCALL_E_MISUSE, "the address is NULL");
-    if (nc_address_parse(address, text, false, &reason) < 0 || address->kind != NC_ADDRESS_UNIX)
+    if (nc_address_parse(address, text, true, &reason) < 0 || address->kind != NC_ADDRESS_UNIX)
         return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT, "%.200s is no address: %s",
                                text, reason);
     return NEARCALL_OK;

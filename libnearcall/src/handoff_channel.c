@@ -289,7 +289,7 @@ static int greet(struct nc_handoff_channel *channel, struct nc_handoff_fault *fa
         return nc_handoff_breach(fault, "the peer refused the channel: %.*s",
                                  (int)(refusal.bytes < 120 ? refusal.bytes : 120), (const char *)refusal.data);
     if (!nc_handoff_admits(handoff, channel->user_id))
-        snprintf(text, sizeof(text), "process %d is of user %u; allow it by peer_user_ids",
+        snprintf(text, sizeof(text), "process %d is of user %u; allow it by peer_user_ids (in Perl and Python peer_users)",
                  (int)channel->process_id, (unsigned)channel->user_id);
     else if (channel->peer.lowest > NC_HANDOFF_VERSION || channel->peer.highest < NC_HANDOFF_VERSION)
         snprintf(text, sizeof(text), "versions %u to %u are asked for, this side speaks %d",

@@ -54,7 +54,8 @@ static int await_hello(nearcall_handoff *handoff, struct nc_handoff_channel *cha
         nc_handoff_channel_close(channel);
         return nc_handoff_fail(handoff, NEARCALL_E_PERMISSION_DENIED,
                                "the process %d at %s is of user %u, which is neither root nor this "
-                               "process's; list it in peer_user_ids if it is to be trusted",
+                               "process's; list it in peer_user_ids (in Perl and "
+                               "Python peer_users) if it is to be trusted",
                                (int)channel->process_id, address, (unsigned)channel->user_id);
     }
     nc_handoff_channel_send_hello(channel, "");

@@ -19,6 +19,17 @@
 
 /* ---- The path ---- */
 
+static int no_lock(nearcall_handoff *handoff, const char *lock_path)
+{
+    const char *step = "";
+    if (errno == ENOENT)
+        step = "; make the directory first, as by install -d -m 0750";
+    else if (errno == EACCES)
+        step = "; let the directory be this user's, as by install -d -m 0750 -o USER";
+    return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "user %u cannot open %s: %s%s",
+                           (unsigned)geteuid(), lock_path, strerror(errno), step);
+}
+
 /* The lock belongs to the open file, so it ends with the last process that has it,
  * however that ends. The file stays: removing it would let two processes hold locks on
  * two files of one name. */
@@ -31,10 +42,7 @@ static int take_lock(nearcall_handoff *handoff)
     snprintf(lock_path, sizeof(lock_path), "%s.lock", path);
     listening->lock_fd = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (listening->lock_fd < 0)
-        return nc_handoff_fail(handoff, NEARCALL_E_FAILED_PRECONDITION, "%s: %s%s", lock_path,
-                               strerror(errno),
-                               errno == ENOENT ? "; make the directory first, as by install -d -m 0750"
-                                               : "");
+        return no_lock(handoff, lock_path);
     if (fcntl(listening->lock_fd, F_OFD_SETLK, &whole) == 0)
         return NEARCALL_OK;
     if (errno != EAGAIN && errno != EACCES)

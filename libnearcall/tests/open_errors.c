@@ -19,7 +19,7 @@ static const struct address_case addresses[] = {
     {"unix:" PATH_107, 0, NEARCALL_OK, ""},
     {"unix:" PATH_107 "b", 0, NEARCALL_E_INVALID_ARGUMENT, "107"},
     {"unix:@name", NEARCALL_ALLOW_ABSTRACT, NEARCALL_OK, ""},
-    {"unix:@name", 0, NEARCALL_E_INVALID_ARGUMENT, "NEARCALL_ALLOW_ABSTRACT"},
+    {"unix:@name", 0, NEARCALL_E_INVALID_ARGUMENT, "NEARCALL_ALLOW_ABSTRACT (in Perl and Python allow_abstract)"},
     {"unix:@", NEARCALL_ALLOW_ABSTRACT, NEARCALL_E_INVALID_ARGUMENT, "absolute path"},
     {"unix:run/x.sock", 0, NEARCALL_E_INVALID_ARGUMENT, "absolute path"},
     {"unix:", 0, NEARCALL_E_INVALID_ARGUMENT, "absolute path"},

@@ -72,6 +72,9 @@ func takeLock(a address.Address) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("nearcall: the directory of %s does not exist: %w; make it, for callers and server alone, as by install -d -m 0750 %s", a, fs.ErrNotExist, filepath.Dir(a.Target))
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, mayNotListen(a)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +89,14 @@ func takeLock(a address.Address) (*os.File, error) {
 		err = os.NewSyscallError("fcntl(F_OFD_SETLK)", err)
 	}
 	return nil, errors.Join(err, lock.Close())
+}
+
+// mayNotListen: it is the directory that has to be another's, whatever of socket and lock
+// could not be made in it.
+func mayNotListen(a address.Address) error {
+	directory, user := filepath.Dir(a.Target), os.Geteuid()
+	return fmt.Errorf("nearcall: user %d may not make a socket and its lock in %s, for %s: %w; let the directory be that user's, as by install -d -m 0750 -o %d %s, or choose another address",
+		user, directory, a, fs.ErrPermission, user, directory)
 }
 
 func listenUnix(ctx context.Context, target string, options transport.ListenOptions) (net.Listener, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,30 @@ var inTheWay = map[string]func(path string) error{
 	"a directory":     func(path string) error { return os.Mkdir(path, 0o700) },
 	"a named pipe":    func(path string) error { return unix.Mkfifo(path, 0o600) },
 	"a symbolic link": func(path string) error { return os.Symlink("elsewhere", path) },
+}
+
+// A directory in which the server may not write is named, with the server's user.
+func TestDirectoryWithoutRights(t *testing.T) {
+	directory := t.TempDir()
+	must(t, os.Chmod(directory, 0o555))
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends as what it has become
+		if os.Geteuid() == 0 {
+			_ = unix.Setfsuid(65534) // nobody, as files see it
+		}
+		_, err := listen(t, filepath.Join(directory, "s.sock"))
+		failed <- err
+	}()
+	err := <-failed
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Fatalf("%v, want that it may not", err)
+	}
+	for _, said := range []string{"user " + strconv.Itoa(os.Geteuid()), " in " + directory + ", ", "install -d -m 0750 -o"} {
+		if !strings.Contains(err.Error(), said) {
+			t.Errorf("%q does not say %q", err, said)
+		}
+	}
 }
 
 // What is no socket stays, whatever its name is, and the error says what it is.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +24,9 @@ const lineColumns = 72
 // A calling is one run of `nearcall call`.
 type calling struct {
 	*program
-	json bool
-	raw  bool
+	json    bool
+	raw     bool
+	hasFlag func(name string) bool
 }
 
 func (p *program) callCommand() *cobra.Command {
@@ -56,6 +58,7 @@ arguments may begin with -.
 		ValidArgsFunction: p.completeFunction,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.jsonError = c.json
+			c.hasFlag = func(name string) bool { return cmd.Flags().Lookup(name) != nil }
 			return c.run(cmd.Context(), args[0], args[1], args[2:])
 		},
 	}
@@ -146,9 +149,20 @@ func (c *calling) rawArgument(texts []string) ([]byte, error) {
 func (c *calling) encodeTexts(f *schema.Function, texts []string) ([]byte, error) {
 	request, err := codec.AppendArgumentsFromText(nil, f, texts)
 	if err != nil {
-		return nil, status.Errorf(status.InvalidArgument, "%w; the function is %s", err, signature(f)).With(status.OutcomeNotExecuted)
+		hint := ""
+		if slices.ContainsFunc(texts, c.looksLikeFlag) {
+			hint = "; flags stand before the address"
+		}
+		return nil, status.Errorf(status.InvalidArgument, "%w; the function is %s%s", err, signature(f), hint).With(status.OutcomeNotExecuted)
 	}
 	return request, nil
+}
+
+// looksLikeFlag: an argument may be meant, but is refused.
+func (c *calling) looksLikeFlag(text string) bool {
+	name, found := strings.CutPrefix(text, "--")
+	name, _, _ = strings.Cut(name, "=")
+	return found && c.hasFlag(name)
 }
 
 // readDashes replaces the arguments that stand for standard input: those of

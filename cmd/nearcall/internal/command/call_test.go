@@ -51,6 +51,16 @@ func TestCallReadsStandardInput(t *testing.T) {
 	nearcallWith(t, "unread", "call", address, "identity", "-").expectOut(t, "\"-\"\n")
 }
 
+// Messages say the next step, and their own name once.
+func TestCallSaysWhatToDo(t *testing.T) {
+	address := serveDemo(t)
+	nearcall(t, "call", address, "ack", "3", "4", "--json").expect(t, 67, "3 came; the function is ack(m int64, n int64) int64; flags stand before the address")
+	nearcall(t, "call", address, "later", "2026-01-02T03:04:05Z", "5").expect(t, 67, `"5" is not a duration: write a number and its unit`)
+	nearcall(t, "call", address, "greet", `{"nmae": "Ada"}`).expect(t, 67, `Person has no field "nmae"; it has name, age, tags`)
+	nearcall(t, "call", "ack", "one").expect(t, 67, `nearcall: INVALID_ARGUMENT: address "ack"`)
+	nearcall(t, "schema", "diff", "call_test.go", address).expect(t, 1, "nearcall schema export")
+}
+
 // The exit code is 64 + the code of the error, whatever its words.
 func TestCallExitCodes(t *testing.T) {
 	address := serveDemo(t)

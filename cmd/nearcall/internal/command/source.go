@@ -11,6 +11,8 @@ import (
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
+const sourceHint = "give the address of a server, as unix:/path, or a file made by 'nearcall schema export'"
+
 // isAddress tells the address of a server from the name of a file. That of a library
 // is refused, by the client, with a sentence of its own.
 func isAddress(source string) bool {
@@ -35,7 +37,7 @@ func (p *program) document(ctx context.Context, source string) (*schema.Document
 	}
 	document, err := schema.ParseDocument(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, fmt.Errorf("%s: %w; %s", source, err, sourceHint)
 	}
 	return document, nil
 }
@@ -46,7 +48,7 @@ func (p *program) readSource(source string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(source)
 	if err != nil {
-		return nil, fmt.Errorf("%w; give the address of a server, as unix:/path, or a file made by 'nearcall schema export'", err)
+		return nil, fmt.Errorf("%w; %s", err, sourceHint)
 	}
 	return text, nil
 }
