@@ -118,6 +118,23 @@ func TestRefusalOfTheSameDescriptionIsFinal(t *testing.T) {
 	expectFailure(t, <-done, status.Aborted, status.OutcomeNotExecuted)
 }
 
+// Another server has not refused it.
+func TestRefusalIsOfOneServer(t *testing.T) {
+	p := describingPeer(t)
+	f := transferring(t, "from", "to")
+	done := beginTransfer(p.client())
+	conn := p.serveDescribing()
+	conn.answer(f)
+	conn.fail(conn.expectCheck(f), status.Aborted, status.OutcomeNotExecuted)
+	conn.expect(wire.Resolve)
+	p.welcome.SchemaHash++
+	conn.end()
+	conn = p.serveDescribing()
+	conn.answer(f)
+	conn.reply(conn.expectCheck(f), []byte{0xC0})
+	must(t, <-done)
+}
+
 func TestRefusedDescriptionIsForgottenAfterTheLastAttempt(t *testing.T) {
 	p := describingPeer(t)
 	c := p.client(client.WithAttempts(1))

@@ -43,10 +43,11 @@ type call struct {
 	// known; function is the one that it fits on the connection in use.
 	usage    *usage
 	function *describedFunction
-	// refusal is why the server did not run the call by the description with
-	// refusedHash.
-	refusal     *status.Error
-	refusedHash string
+	// refusal is why the server with the schema refusedSchema did not run the call by
+	// the description with refusedHash.
+	refusal       *status.Error
+	refusedHash   string
+	refusedSchema uint64
 
 	// The frame up to its payload, made for one connection.
 	header wire.Header

@@ -131,7 +131,7 @@ func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, 
 			return failure, true
 		}
 	}
-	if r.refusal != nil && r.refusedHash == f.Hash {
+	if r.refusal != nil && r.refusedHash == f.Hash && r.refusedSchema == c.functions.hash {
 		return r.refusal, true
 	}
 	if r.usage.encodedBy == nil {
@@ -177,14 +177,14 @@ func readDescription(r *call) (*Function, *status.Error) {
 }
 
 // outdated reports whether the server refused the call because the function has
-// another description. It is forgotten then; if the next one is the same, the
-// refusal stands.
+// another description. It is forgotten then; if the next one of that server
+// is the same, the refusal stands.
 func (r *call) outdated(failure *status.Error) bool {
 	if r.function == nil || r.header.Status == 0 || failure.Code != status.Aborted || failure.Outcome != status.OutcomeNotExecuted {
 		return false
 	}
 	r.function.table.forget(r.function)
 	r.usage.bound.CompareAndSwap(r.function, nil)
-	r.refusal, r.refusedHash, r.function = failure, r.function.Hash, nil
+	r.refusal, r.refusedHash, r.refusedSchema, r.function = failure, r.function.Hash, r.function.table.hash, nil
 	return r.usage.encodedBy == nil
 }

@@ -13,7 +13,7 @@
 // What a part said is in build/parts/PART.log. What the failed ones said is shown as they
 // fail, and an excerpt in the end and in build/parts/NAME.failed: whoever runs this may
 // see only the end of a long output. A part that takes longer than its bound is ended,
-// with a list of the processes it was waiting for; none outlives its part or this program.
+// with a list of the processes it was waiting for; none that has kept its environment outlives its part or this program.
 package main
 
 import (

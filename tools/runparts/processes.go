@@ -63,7 +63,8 @@ func readProcess(folder string) (p process, err error) {
 }
 
 // killMarked kills what a part has left running. What it kills is said: a test that
-// leaves processes behind has forgotten them.
+// leaves processes behind has forgotten them; so is what stays in spite of it. A process whose environment was
+// replaced is not known to be the part's.
 func killMarked(log io.Writer, mark string) {
 	said := map[int]bool{}
 	for end := time.Now().Add(grace); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -78,5 +79,8 @@ func killMarked(log io.Writer, mark string) {
 			}
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
+	}
+	for _, p := range marked(mark) {
+		fmt.Fprintln(log, "could not be killed:", p)
 	}
 }

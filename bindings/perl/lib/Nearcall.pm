@@ -23,17 +23,15 @@ my %OPTIONS = map { $_ => 1 } qw(
 # No function may be imported into this package: its name would hide the
 # server's function of that name.
 sub new {
-    my ( $class, $address, %option ) = @_;
+    my ( $class, $address, @pairs ) = @_;
     Carp::croak('Nearcall->new needs an address, as unix:/run/demo/nearcall.sock')
         unless defined $address && length $address;
-    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
-    Carp::croak("Nearcall->new has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}")
-        if @unknown;
+    my %option = _options( 'Nearcall->new', \%OPTIONS, @pairs );
     # By goto, so that an error has the place of the call to new.
     @_ = (
         $class, $address,
-        _milliseconds( $option{timeout} ),
-        _milliseconds( $option{connect_timeout} ),
+        _milliseconds( timeout         => $option{timeout} ),
+        _milliseconds( connect_timeout => $option{connect_timeout} ),
         _flags( \%option ),
         $option{frame_bytes_max} // 0,
         $option{attempts}        // 0,
@@ -45,12 +43,24 @@ sub new {
     goto &_open;
 }
 
+sub _options {
+    my ( $taker, $known, @pairs ) = @_;
+    Carp::croak( "$taker takes its options as name => value, and one of the two is missing; it has "
+            . join ' ', sort keys %$known )
+        if @pairs % 2;
+    my %option = @pairs;
+    my @unknown = grep { !$known->{$_} } sort keys %option;
+    Carp::croak("$taker has no option $unknown[0]; it has @{[ sort keys %$known ]}") if @unknown;
+    return %option;
+}
+
 sub _milliseconds {
-    my ($seconds) = @_;
+    my ( $option, $seconds ) = @_;
     return 0 unless defined $seconds;
     my $milliseconds = eval { _timeout_ms($seconds) };
     return $milliseconds if defined $milliseconds;
     ( my $reason = $@ ) =~ s/ at \S+ line \d+\.?\n\z//;
+    $reason =~ s/\ba timeout\b/$option/;
     Carp::croak($reason);
 }
 

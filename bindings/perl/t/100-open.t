@@ -39,8 +39,14 @@ subtest 'options' => sub {
         qr/no option timout; it has .*timeout.* at \Q$0\E line/, 'one that does not exist' );
     for my $timeout ( 0, -1, 'soon', 'nan', 1e300 ) {
         like( error_of { Nearcall->new( $address, timeout => $timeout ) },
-            qr/\ANearcall: a timeout .* at \Q$0\E line \d+\.\n\z/, "timeout $timeout" );
+            qr/\ANearcall: timeout .* at \Q$0\E line \d+\.\n\z/, "timeout $timeout" );
     }
+    like( error_of { Nearcall->new( $address, connect_timeout => 'soon' ) },
+        qr/\ANearcall: connect_timeout is a number of seconds/, 'a timeout is named' );
+    like( error_of { Nearcall->new( $address, 'timeout' ) },
+        qr/takes its options as name => value, .*timeout.* at \Q$0\E line \d/, 'a list that is odd' );
+    like( error_of { Nearcall->new( 'unix:@nearcall-test' ) },
+        qr/in Perl and Python allow_abstract/, 'an abstract name' );
     like( error_of { Nearcall->new( $address, server_users => 'root' ) },
         qr/reference to an array/, 'users that are no array' );
     like( error_of { Nearcall->new( $address, server_users => ['no-such-user'] ) },

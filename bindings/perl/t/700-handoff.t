@@ -134,6 +134,8 @@ subtest 'addresses and mistakes' => sub {
     like( $error, qr/ at \Q${\__FILE__}\E line /, 'said where it was asked' );
     is( error_of { Nearcall::Handoff->new('tcp:x:1') }->name, 'INVALID_ARGUMENT', 'no path' );
     like( error_of { Nearcall::Handoff->new( $address, colour => 1 ) }, qr/no option colour/, 'options' );
+    like( error_of { Nearcall::Handoff->new( $address, 'mode' ) },
+        qr/takes its options as name => value.* at \Q$0\E line \d/, 'a list that is odd' );
     like( error_of { Nearcall::Handoff->new }, qr/needs an address/, 'nothing' );
     like( error_of { $listener->refuse('lazy') }, qr/reasons to refuse/, 'reasons' );
     $listener->close;

@@ -26,6 +26,9 @@ ok( wait_until { answers( $twiggy->port, '/one' ) }, 'it answers' );
 my %came = HttpLoad::run( port => $twiggy->port, requests => 300, at_a_time => 150, paths => ['/sleep/42'] );
 is_deeply( \%came, { '200 42' => 300 }, '300 of 300 requests, 150 at a time' );
 
+%came = HttpLoad::run( port => $twiggy->port, requests => 1, at_a_time => 1, paths => ['/divmod/7/2'] );
+is_deeply( \%came, { '200 3 1' => 1 }, 'several results' );
+
 my @paths = qw(/upper/x /fail/5/gone /upper/y /upper/1/2);
 %came = HttpLoad::run( port => $twiggy->port, requests => 400, at_a_time => 100, paths => \@paths );
 my %count;

@@ -23,7 +23,7 @@ local $ENV{NEARCALL_ADDRESS} = $server->address;
 while ( my ( $program, $output ) = splice @programs, 0, 2 ) {
     $program =~ s{/srv/app/libdemo\.so}{$library};
     my $script = File::Temp->new( SUFFIX => '.pl' );
-    print {$script} "\$| = 1;\n$beginning# line 1 \"program.pl\"\n$program";
+    print {$script} "\$| = 1;\n# line 1 \"program.pl\"\n$beginning$program";
     close $script;
     open my $run, '-|', $^X, ( map { "-I$_" } @INC ), "$script" or die "perl: $!";
     my $said = do { local $/; readline $run };

@@ -41,8 +41,11 @@ int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
         return 0;
     }
     value = PyFloat_AsDouble(seconds);
-    if (value == -1.0 && PyErr_Occurred())
+    if (value == -1.0 && PyErr_Occurred()) {
+        if (!PyNumber_Check(seconds))
+            PyErr_Format(PyExc_TypeError, "timeout is a number of seconds, or None, not %R", seconds);
         return -1;
+    }
     if (!(value > 0)) {
         core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "a timeout is a positive number of seconds, got %R; "

@@ -126,6 +126,13 @@ def test_what_was_not_executed_never_began(folder: Path, start_server: Callable[
         assert outcome is not (Outcome.NOT_EXECUTED if key in began else Outcome.EXECUTED)
 
 
+def test_what_is_no_timeout_is_named(address: str) -> None:
+    with Client(address) as client, pytest.raises(TypeError, match="timeout is a number of seconds"):
+        client.one(timeout="soon")
+    with pytest.raises(TypeError, match="timeout is a number of seconds"):
+        Client(address, timeout="soon")  # type: ignore[arg-type]
+
+
 def test_timeout_of_the_client(address: str) -> None:
     with Client(address, timeout=0.1) as client:
         assert client.one() == 1

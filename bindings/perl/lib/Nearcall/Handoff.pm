@@ -9,18 +9,19 @@ use Nearcall::Handoff::Connection ();
 
 our $VERSION = 'v0.1.0';
 
+# What it croaks of is the program's.
+our @CARP_NOT = ('Nearcall');
+
 my %OPTIONS = map { $_ => 1 }
     qw(mode window prefix_bytes_max message_bytes_max channels_max peer_users);
 
 my %REASONS = ( busy => 1, kind => 3, draining => 4, denied => 5 );
 
 sub new {
-    my ( $class, $address, %option ) = @_;
+    my ( $class, $address, @pairs ) = @_;
     Carp::croak('Nearcall::Handoff->new needs an address, as unix:/run/shop/backend.sock, or a socket')
         unless defined $address && length $address;
-    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
-    Carp::croak("Nearcall::Handoff->new has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}")
-        if @unknown;
+    my %option = Nearcall::_options( 'Nearcall::Handoff->new', \%OPTIONS, @pairs );
     my $fd = ref $address || ref \$address eq 'GLOB' ? CORE::fileno($address) : undef;
     Carp::croak('Nearcall::Handoff->new: the socket is closed') if ref $address && !defined $fd;
     my @numbers = map { Nearcall::_number32( "Nearcall::Handoff->new: $_", $option{$_} // 0 ) }

@@ -10,6 +10,9 @@ use Nearcall ();
 our $VERSION = 'v0.1.0';
 our @EXPORT  = qw(resident);
 
+# What it croaks of is the program's.
+our @CARP_NOT = ('Nearcall');
+
 my %OPTIONS = map { $_ => 1 } qw(idle workers environment watch warm);
 
 # What perl itself reads when it starts, and never again.
@@ -19,9 +22,8 @@ my @READ_ONCE = qw(PERL* LANG LC_*);
 my $running = 0;
 
 sub resident (&@) {
-    my ( $run, %option ) = @_;
-    my @unknown = grep { !$OPTIONS{$_} } sort keys %option;
-    Carp::croak("resident has no option $unknown[0]; it has @{[ sort keys %OPTIONS ]}") if @unknown;
+    my ( $run, @pairs ) = @_;
+    my %option = Nearcall::_options( 'resident', \%OPTIONS, @pairs );
     if ( _started( $ARGV[0] // '' ) ) {
         _supervise( \%option );
     }

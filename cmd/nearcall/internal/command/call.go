@@ -39,8 +39,8 @@ func (p *program) callCommand() *cobra.Command {
 		Long: `Calls a function and prints its result.
 
 The arguments are converted to the types of the function's parameters: text,
-numbers, true and false, times (2026-01-02T15:04:05Z) and durations (1.5s) are
-written as they are, null is no value, and lists, maps and structs are JSON. An
+numbers, true and false, times (2026-01-02T15:04:05Z) and durations with their
+unit (1.5s) are written as they are, null is no value, and lists, maps and structs are JSON. An
 argument - of type string or bytes is read from standard input.
 
 A result that is a string or bytes is printed as it is, with no newline added to
