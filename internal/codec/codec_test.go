@@ -237,7 +237,7 @@ func TestErrorsSayWhere(t *testing.T) {
 	}{
 		{new(int8), "cd012c", "300 does not fit int8"},
 		{new([]int8), "9201cd012c", "element 1: 300 does not fit int8"},
-		{new(outer), "81a464617461c0", `there is no field "data"`},
+		{new(outer), "81a464617461c0", `there is no field "data"; there are depth, name, `},
 		{new(outer), "81a56465707468a161", "field depth: string came where int8 is expected"},
 		{new(outer), "81a46e65787481a3616c6c9181a4626c6f6203", "field next: field all: element 0: field blob: integer came where bytes is expected"},
 		{new(outer), "8103c0", "name of field 0: integer came"},

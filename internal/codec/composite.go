@@ -174,6 +174,14 @@ func (n *structNode) decode(src []byte, v reflect.Value, in place) ([]byte, erro
 	return rest, nil
 }
 
+func (n *structNode) names() []byte {
+	var names [][]byte
+	for i := range n.fields {
+		names = append(names, n.fields[i].name)
+	}
+	return bytes.Join(names, []byte(", "))
+}
+
 // decodeField decodes the field called name; the guess is where it stands when
 // the sender keeps the order of the schema.
 func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess int, in place) ([]byte, error) {
@@ -184,7 +192,7 @@ func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess int, i
 			if n.lenient {
 				return msgpack.Skip(src, in.depth)
 			}
-			return src, fmt.Errorf("there is no field %.80q", name)
+			return src, fmt.Errorf("there is no field %.80q; there are %s", name, n.names())
 		}
 	}
 	field := &n.fields[at]
