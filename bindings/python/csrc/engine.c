@@ -401,7 +401,7 @@ static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
     return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds));
 }
 
-static PyObject *engine_has_room(PyObject *self, PyObject *Py_UNUSED(unused))
+static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
     const core_channel *channel;
@@ -409,7 +409,7 @@ static PyObject *engine_has_room(PyObject *self, PyObject *Py_UNUSED(unused))
     if (check(engine) < 0)
         return NULL;
     channel = engine->pool->channels[0];
-    return PyBool_FromLong(!channel->is_read && nearcall_room(channel->handle) > 0);
+    return PyLong_FromUnsignedLong(channel->is_read ? 0 : nearcall_room(channel->handle));
 }
 
 static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -464,7 +464,7 @@ static PyMethodDef engine_methods[] = {
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
-    {"has_room", engine_has_room, METH_NOARGS, "has_room($self, /)\n--\n\nWhether the server takes another request on the connection at once."},
+    {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},
     {"close", engine_close, METH_NOARGS, "close($self, /)\n--\n\nClose the connection for good."},

@@ -48,6 +48,8 @@ class Lane:
         self.engine = engine
         self.places = 0
         """Calls that are on it: from before they are begun until they have ended."""
+        self.idle_since = -math.inf
+        """When the last of them ended."""
         self._runtime = runtime
         self._new_future = runtime.future
         self._generation = _core.fork_generation()

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
@@ -31,6 +31,12 @@ from nearcall._runtime import Future, Runtime
 _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
 _LANES_MAX = 32
+_OPENING_SECONDS_MAX = 1.0
+"""For a further connection, before the call that wants it waits in turn as others do."""
+_REFUSED_SECONDS = 1.0
+"""So long no further connection is tried where one could not be had."""
+_IDLE_SECONDS = 5.0
+"""So long a further connection stays without calls."""
 _CHANGES = "nearcall.changes"
 _COMPARISONS_MAX = 3
 """How often one call asks about its function before servers that come and go are its failure."""
@@ -73,6 +79,11 @@ class LoopEngine:
         self._generation = -1
         self._runtime: Runtime | None = None
         self._lanes: list[Lane] = []
+        self._opening: Lane | None = None
+        """A further connection that is being made; nobody waits for it but the call that makes it."""
+        self._opens_at = -math.inf
+        """When a further one may be tried."""
+        self._is_closing_idle = False
         self._queue: deque[Future] = deque()
         self._comparing: dict[tuple[Lane, Any], list[Future]] = {}
         """Those who wait for the call that compares its generated code on a lane."""
@@ -87,7 +98,7 @@ class LoopEngine:
         origin: Any = None,
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
-        lane = self._free_place() or await self._place_in_turn(deadline)
+        lane = self._free_place() or await self._place(name, deadline)
         comparisons = 0
         try:
             while True:
@@ -119,7 +130,7 @@ class LoopEngine:
 
     async def find(self, name: str, deadline: float) -> dict[str, Any]:
         """Learns a function's description."""
-        lane = self._free_place() or await self._place_in_turn(deadline)
+        lane = self._free_place() or await self._place(name, deadline)
         try:
             await self._find(lane, name, deadline)
             return lane.engine.description(name)
@@ -225,20 +236,29 @@ class LoopEngine:
             lane.places += 1
         return lane
 
-    async def _place_in_turn(self, deadline: float) -> Lane:
+    async def _place(self, name: str, deadline: float) -> Lane:
+        """A place, on a further connection where those there are have none at once, or in turn."""
+        while True:
+            if not (lane := self._free_place()):
+                lane = await (self._open(name, deadline) if self._may_open() else self._place_in_turn(deadline))
+            if lane is not None:
+                return lane
+
+    async def _place_in_turn(self, deadline: float) -> Lane | None:
+        """None: a further connection may be made."""
         turn = self._bind().future()
         self._queue.append(turn)
         try:
-            place: Lane | None = await self._turn(turn, deadline)
+            place: Lane | Literal[False] | None = await self._turn(turn, deadline)
         except BaseException:
             if not turn.done():
                 turn.set_result(None)  # a greenlet was killed: its turn is nobody's any more
-            elif not turn.cancelled() and turn.result() is not None:
+            elif not turn.cancelled() and turn.result():
                 self._give_place(turn.result())
             raise
         if place is None:
             raise _late()
-        return place
+        return place or None
 
     async def _turn(self, turn: Future, deadline: float) -> Any:
         """What a call is told that waits for another one; None where its deadline passes first."""
@@ -252,26 +272,133 @@ class LoopEngine:
                 timer.cancel()
 
     def _free_lane(self, runtime: Runtime) -> Lane | None:
-        """One whose server takes the call at once, a further one, or one on which it waits in line."""
+        """One whose server takes the call at once, or, where no further one is to be had, one on which it waits
+        in line. Only the first is used before it is connected: others would fail calls that this one takes."""
         for lane in self._lanes:
-            if lane.places < _PLACES_MAX and lane.engine.has_room():
+            takes_it = lane.places < _PLACES_MAX and lane.engine.room() > 0
+            if takes_it and (lane is self._lanes[0] or lane.engine.transport()):
                 return lane
-        if len(self._lanes) == _LANES_MAX:
-            return next((lane for lane in self._lanes if lane.places < _PLACES_MAX), None)
-        if len(self._engines) == len(self._lanes):
-            self._engines.append(self._make_engine())
-        lane = Lane(self._engines[len(self._lanes)], runtime)
-        self._lanes.append(lane)
-        return lane
+        if not self._lanes:
+            self._lanes.append(Lane(self._spare_engine(), runtime))
+            return self._lanes[0]
+        if self._opening is not None or self._may_open():
+            return None
+        return next((lane for lane in self._lanes if lane.places < _PLACES_MAX), None)
 
     def _give_place(self, lane: Lane) -> None:
         """Passes a place on to who waits longest; it is free only where nobody waits."""
-        while self._queue and lane in self._lanes:
+        if self._queue and lane in self._lanes and (turn := self._next_turn()):
+            turn.set_result(lane)
+            return
+        lane.places -= 1
+        if lane.places == 0 and len(self._lanes) > 1:
+            lane.idle_since = time.monotonic()
+            self._close_idle_later()
+
+    def _next_turn(self) -> Future | None:
+        """Of those who wait the first."""
+        while self._queue:
             turn = self._queue.popleft()
             if not turn.done():  # else it was cancelled, or its deadline has passed
-                turn.set_result(lane)
+                return turn
+        return None
+
+    def _hand_out(self, lane: Lane, places: int) -> None:
+        for _ in range(places):
+            turn = self._next_turn()
+            if turn is None:
                 return
-        lane.places -= 1
+            lane.places += 1
+            turn.set_result(lane)
+
+    # ---- Further connections ----
+
+    def _may_open(self) -> bool:
+        return self._opening is None and len(self._lanes) < _LANES_MAX and time.monotonic() >= self._opens_at
+
+    async def _open(self, name: str, deadline: float) -> Lane | None:
+        """A place on a further connection, once that stands. None where none is to be had, which is remembered."""
+        lane = self._begin_to_open()
+        if lane is None:
+            return None
+        stands = False
+        try:
+            await self._find(lane, name, min(deadline, time.monotonic() + _OPENING_SECONDS_MAX))
+            stands = True
+        except Unimplemented:
+            stands = True
+        except NearcallError:
+            if self._opening is not lane or time.monotonic() >= deadline:
+                raise  # the client was closed, or is used by another loop; or the call is late
+            self._opens_at = time.monotonic() + _REFUSED_SECONDS
+        finally:
+            if self._opening is lane:
+                self._opening = None
+                self._end_opening(lane, stands)
+        return lane if stands else None
+
+    def _begin_to_open(self) -> Lane | None:
+        for lane in self._lanes[1:]:
+            if lane.places == 0 and not lane.engine.transport():
+                self._drop(lane)
+        try:
+            self._opening = Lane(self._spare_engine(), self._bind())
+        except NearcallError:  # no descriptor is left
+            self._opens_at = time.monotonic() + _REFUSED_SECONDS
+        return self._opening
+
+    def _end_opening(self, lane: Lane, stands: bool) -> None:
+        """Those who have begun to wait meanwhile take their places, or make the next one."""
+        self._lanes.append(lane)
+        if stands:
+            lane.places += 1
+            self._hand_out(lane, min(lane.engine.room(), _PLACES_MAX) - 1)
+        else:
+            self._drop(lane)
+        if not self._may_open():
+            for other in self._lanes:
+                self._hand_out(other, _PLACES_MAX - other.places)
+        elif turn := self._next_turn():
+            turn.set_result(False)
+
+    def _spare_engine(self) -> _core.Engine:
+        """One that no lane uses: of a loop that has ended, or a new one."""
+        used = [lane.engine for lane in self._lanes]
+        spare = next((engine for engine in self._engines if engine not in used), None)
+        if spare is None:
+            spare = self._make_engine()
+            self._engines.append(spare)
+        return spare
+
+    def _drop(self, lane: Lane) -> None:
+        self._lanes.remove(lane)
+        self._engines.remove(lane.engine)
+        lane.leave(closed)
+        lane.engine.close()
+
+    def _close_idle_later(self) -> None:
+        if self._is_closing_idle or self._runtime is None or not self._runtime.is_alive():
+            return
+        reference, token = weakref.ref(self), self._token
+
+        def close_idle() -> None:
+            engine = reference()
+            if engine is not None and engine._token is token and engine._generation == _core.fork_generation():
+                engine._close_idle()
+
+        self._is_closing_idle = True
+        self._runtime.call_later(_IDLE_SECONDS, close_idle)
+
+    def _close_idle(self) -> None:
+        """Gives back what a rush has taken: the first connection stays."""
+        self._is_closing_idle = False
+        until = time.monotonic() - _IDLE_SECONDS
+        idle = [lane for lane in self._lanes[1:] if lane.places == 0]
+        for lane in idle:
+            if lane.idle_since <= until:
+                self._drop(lane)
+        if any(lane in self._lanes for lane in idle):
+            self._close_idle_later()
 
     # ---- The loop ----
 
@@ -292,6 +419,10 @@ class LoopEngine:
     def _leave(self, why: Why) -> None:
         """Ends all calls on the loop that watches."""
         lanes, self._lanes = self._lanes, []
+        if self._opening is not None:
+            lanes.append(self._opening)
+        self._opening = None
+        self._is_closing_idle = False
         queue, self._queue = self._queue, deque()
         comparing, self._comparing = self._comparing, {}
         for lane in lanes:

@@ -93,8 +93,8 @@ class ScriptedServer:
         hello = read(connection, HELLO_BYTES)
         read(connection, struct.unpack_from("<I", hello, 8)[0] - HELLO_BYTES)
         pid = os.getpid() + self._instance
-        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, self.features, self._instance, pid,
-                              1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
+        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, self.features, self._instance,
+                              pid, 1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
         connection.sendall(welcome)
         while True:
             self._answer(connection)

@@ -394,7 +394,16 @@ def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "answer", [None, [], {}, {"hash": "h"}, {"hash": 1, "changes": []}, {"hash": "h", "changes": 5}, {"hash": "h", "changes": [5]}]
+    "answer",
+    [
+        None,
+        [],
+        {},
+        {"hash": "h"},
+        {"hash": 1, "changes": []},
+        {"hash": "h", "changes": 5},
+        {"hash": "h", "changes": [5]},
+    ],
 )
 def test_server_that_does_not_say_how(answer: Any) -> None:
     with pytest.raises(nearcall.FailedPrecondition, match="the server does not say how"):
