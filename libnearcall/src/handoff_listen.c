@@ -102,6 +102,7 @@ static int bind_and_listen(nearcall_handoff *handoff, const struct sockaddr_un *
     listening->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (listening->fd < 0)
         goto fail;
+    nc_rights_refuse(listening->fd); /* until it is known who connects */
     step = "bind";
     if (fchmod(listening->fd, 0600) != 0 ||
         bind(listening->fd, (const struct sockaddr *)to, sizeof(*to)) != 0)
@@ -109,9 +110,11 @@ static int bind_and_listen(nearcall_handoff *handoff, const struct sockaddr_un *
     step = "chmod";
     int r = nc_socket_file_settle(listening->fd, to->sun_path,
                                   handoff->mode ? handoff->mode : DEFAULT_MODE, &listening->file);
-    errno = -r;
-    if (r < 0)
+    if (r < 0) {
+        nc_socket_file_remove_any(to->sun_path); /* which file it is may be unknown */
+        errno = -r;
         goto fail;
+    }
     step = "listen";
     if (listen(listening->fd, NC_LISTEN_BACKLOG) != 0)
         goto fail;
@@ -142,7 +145,6 @@ static int listen_path(nearcall_handoff *handoff, const char *address)
 static int begin(nearcall_handoff *handoff, int r)
 {
     if (r == NEARCALL_OK) {
-        nc_rights_refuse(handoff->listening.fd); /* until it is known who connects */
         nc_handoff_watch_listening(handoff);
         return NEARCALL_OK;
     }
@@ -173,6 +175,7 @@ static int listen_descriptor(nearcall_handoff *handoff, int fd)
     if (family != AF_UNIX || !listens)
         return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
                                "descriptor %d is not a Unix socket that listens", fd);
+    nc_rights_refuse(fd);
     handoff->listening.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     int flags = fcntl(fd, F_GETFL);
     if (handoff->listening.fd < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)

@@ -128,22 +128,31 @@ static int replace(const char *temporary, const char *path, const struct nc_sock
     return rename_with(temporary, path, EXCHANGE);
 }
 
+/* Some file systems cannot look and rename in one step, others cannot exchange. */
+static bool is_unknown(int r)
+{
+    return r == -EINVAL || r == -ENOSYS;
+}
+
 int nc_socket_file_publish(const char *temporary, const char *path, const char **ret_what)
 {
     struct nc_socket_file dead = {0};
     for (;;) {
         int r = rename_with(temporary, path, NO_REPLACE);
-        /* Some file systems cannot look and rename in one step. */
-        bool in_steps = r == -EINVAL || r == -ENOSYS;
+        bool in_steps = is_unknown(r);
         if (r != -EEXIST && !in_steps)
             return r;
         r = judge(path, &dead, ret_what);
         if (r < 0 && r != -ENOENT)
             return r;
+        if (r == 0 && !in_steps) {
+            r = replace(temporary, path, &dead);
+            in_steps = is_unknown(r);
+            if (r != 0 && !in_steps)
+                return r < 0 ? r : 0;
+        }
         if (in_steps)
             return rename(temporary, path) == 0 ? 0 : -errno;
-        if (r == 0 && (r = replace(temporary, path, &dead)) != 0)
-            return r < 0 ? r : 0;
     }
 }
 
