@@ -16,6 +16,7 @@
 /* A peer that goes on sending, or nests sockets in sockets, does not keep us longer. */
 #define MESSAGES_MAX 4096
 #define NESTED_MAX 4
+#define STEPS_MAX 1024
 #define DRAIN_BYTES 4096
 
 static int set_passing(int socket, int passes)
@@ -47,7 +48,15 @@ void nc_rights_allow(int socket)
 
 /* ---- Closing ---- */
 
-static void close_nested(int fd, int depth);
+/* What comes inside of sockets that have come, and in their queues, in all. */
+struct budget {
+    unsigned steps; /* each is a message or a connection */
+    int levels;
+};
+
+#define BUDGET {STEPS_MAX, NESTED_MAX}
+
+static void close_nested(int fd, struct budget *budget);
 
 /* The next descriptors in the message, from *part on; NULL: there are none. */
 static struct cmsghdr *next_rights(struct msghdr *message, struct cmsghdr *part)
@@ -57,7 +66,7 @@ static struct cmsghdr *next_rights(struct msghdr *message, struct cmsghdr *part)
     return part;
 }
 
-static unsigned close_message(struct msghdr *message, int depth)
+static unsigned close_message(struct msghdr *message, struct budget *budget)
 {
     unsigned count = 0;
     struct cmsghdr *part = next_rights(message, CMSG_FIRSTHDR(message));
@@ -65,13 +74,13 @@ static unsigned close_message(struct msghdr *message, int depth)
         for (size_t i = 0; i < (part->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++, count++) {
             int fd;
             memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
-            close_nested(fd, depth);
+            close_nested(fd, budget);
         }
     return count;
 }
 
 /* False: there is no more. */
-static bool drain_message(int socket, size_t bytes_max, int depth)
+static bool drain_message(int socket, size_t bytes_max, struct budget *budget)
 {
     char bytes[DRAIN_BYTES];
     union {
@@ -84,11 +93,11 @@ static bool drain_message(int socket, size_t bytes_max, int depth)
     ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return errno == EINTR;
-    return close_message(&message, depth) > 0 || got > 0 || CMSG_FIRSTHDR(&message);
+    return close_message(&message, budget) > 0 || got > 0 || CMSG_FIRSTHDR(&message);
 }
 
 /* One that listens has sockets in its queue, and those have queues. */
-static bool drain_listener(int socket, int depth)
+static bool drain_listener(int socket, struct budget *budget)
 {
     int flags = 0, connection = -1;
     socklen_t bytes = sizeof(flags);
@@ -99,7 +108,7 @@ static bool drain_listener(int socket, int depth)
     connection = accept4(socket, NULL, NULL, SOCK_CLOEXEC);
     if (connection < 0)
         return false;
-    close_nested(connection, depth);
+    close_nested(connection, budget);
     return true;
 }
 
@@ -126,13 +135,15 @@ static void prepare_draining(int socket)
     let_no_more_come(socket);
 }
 
-static void drain(int socket, int depth)
+static void drain(int socket, struct budget *budget)
 {
+    budget->levels--;
     prepare_draining(socket);
-    for (int i = 0; i < MESSAGES_MAX && drain_message(socket, DRAIN_BYTES, depth); i++)
-        ;
-    for (int i = 0; i < MESSAGES_MAX && drain_listener(socket, depth); i++)
-        ;
+    while (budget->steps > 0 && drain_message(socket, DRAIN_BYTES, budget))
+        budget->steps--;
+    while (budget->steps > 0 && drain_listener(socket, budget))
+        budget->steps--;
+    budget->levels++;
 }
 
 /* Also those who share the socket linger no more. Ending it at once (a time of zero) makes
@@ -148,22 +159,23 @@ static void stop_lingering(int socket)
     (void)setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
-static void close_nested(int fd, int depth)
+static void close_nested(int fd, struct budget *budget)
 {
     int domain;
     socklen_t bytes = sizeof(domain);
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0) {
         stop_lingering(fd);
-        if (domain == AF_UNIX && depth < NESTED_MAX)
-            drain(fd, depth + 1);
+        if (domain == AF_UNIX && budget->levels > 0 && budget->steps > 0)
+            drain(fd, budget);
     }
     close(fd);
 }
 
 void nc_rights_close(int fd)
 {
+    struct budget budget = BUDGET;
     if (fd >= 0)
-        close_nested(fd, 0);
+        close_nested(fd, &budget);
 }
 
 void nc_rights_close_received(int fd, pid_t received_by)
@@ -177,7 +189,8 @@ void nc_rights_close_received(int fd, pid_t received_by)
 
 unsigned nc_rights_close_all(struct msghdr *message)
 {
-    return close_message(message, 0);
+    struct budget budget = BUDGET;
+    return close_message(message, &budget);
 }
 
 /* Whether descriptors came with the byte at the front. */
@@ -192,12 +205,13 @@ static bool has_descriptors(int socket)
 /* Who reads a part of what came with descriptors has them, so that one byte can stay. */
 void nc_rights_drain(int socket)
 {
+    struct budget budget = BUDGET;
     int left = 0;
     let_no_more_come(socket);
     for (int i = 0; i < MESSAGES_MAX && ioctl(socket, FIONREAD, &left) == 0 && left > 0 &&
                     (left > 1 || has_descriptors(socket));
          i++)
-        if (!drain_message(socket, left > 1 ? (size_t)left - 1 : 1, 0))
+        if (!drain_message(socket, left > 1 ? (size_t)left - 1 : 1, &budget))
             return;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "c_library.h"
@@ -16,12 +17,14 @@
 #define BOUND_MS 1500
 
 static bool kernel_is_old;
+static unsigned options_set;
 
 int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
 int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes);
 
 int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t bytes)
 {
+    options_set++;
     if (kernel_is_old && level == SOL_SOCKET && option == SO_PASSRIGHTS_NUMBER) {
         errno = ENOPROTOOPT;
         return -1;
@@ -244,6 +247,24 @@ static void stops_the_sender(bool is_nested)
     close(pair[1]);
 }
 
+/* What waits in a listener that came costs no more than some of it would. */
+static void emptying_ends(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(to.sun_path + 1, sizeof(to.sun_path) - 1, "nearcall-emptying-%d", getpid());
+    CHECK_INT(bind(listener, (struct sockaddr *)&to, sizeof(to)), 0);
+    CHECK_INT(listen(listener, 3000), 0);
+    for (int i = 0; i < 3000; i++) {
+        int caller = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        CHECK_INT(connect(caller, (struct sockaddr *)&to, sizeof(to)), 0);
+        close(caller);
+    }
+    options_set = 0;
+    nc_rights_close(listener);
+    CHECK(options_set > 1000 && options_set < 12000);
+}
+
 int main(void)
 {
     static const struct attack attacks[] = {
@@ -273,5 +294,6 @@ int main(void)
         kernel_is_old = i / 2;
         stops_the_sender(i % 2);
     }
+    emptying_ends();
     return 0;
 }
