@@ -37,7 +37,12 @@
  * that was handed out before stays readable in the child, but may lie in memory shared with
  * the server: its bytes stay the same only until the parent uses its handle again. A fork
  * while another thread is inside the library is safe: the child's copy of that handle
- * starts anew. Every descriptor is close-on-exec. Handlers: docs/guides/prefork.md.
+ * starts anew. Every descriptor is close-on-exec.
+ *   A child that is forked by a signal's handler, which has interrupted a function of the
+ * library, must not return from the handler into that function: it calls exec or _exit, or
+ * goes on with handles that were not in use. Where it returns all the same most is noticed,
+ * but not everything: it may die by SIGSEGV, or disturb calls of the parent. See
+ * docs/guides/prefork.md.
  *
  * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means
  * the handle's default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout +
