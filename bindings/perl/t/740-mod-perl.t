@@ -11,11 +11,11 @@ use lib "$FindBin::Bin/lib";
 use HttpLoad qw(free_port answers);
 use POSIX ();
 use TestServer;
-use TestTools qw(stops wait_until);
+use TestTools qw(is_bounded leads stops wait_until);
 
 my $server = TestServer->start;
 my $modules = '/usr/lib/apache2/modules';
-alarm 300;
+is_bounded('Apache');
 
 sub write_file {
     my ( $path, $text ) = @_;
@@ -73,6 +73,7 @@ for my $model (qw(event prefork)) {
             setpgrp;    # it ends its whole group
             exec '/usr/sbin/apache2', '-D', 'FOREGROUND', '-f', "$directory/httpd.conf" or POSIX::_exit(127);
         }
+        leads($pid);
         ok( wait_until { answers($port) }, 'Apache answers' );
         my %came = HttpLoad::run( port => $port, requests => 300, at_a_time => 20 );
         is_deeply( \%came, { '200 42 9' => 300 }, '300 of 300 requests' );

@@ -10,11 +10,11 @@ use lib "$FindBin::Bin/lib";
 use HttpLoad qw(answers);
 use PlackServer;
 use TestServer;
-use TestTools qw(wait_until);
+use TestTools qw(is_bounded wait_until);
 
 my $server = TestServer->start;
 local $ENV{NEARCALL_ADDRESS} = $server->address;
-alarm 300;
+is_bounded('a server of Plack');
 
 my $application = <<'PSGI';
 use Nearcall;

@@ -10,9 +10,9 @@ use lib "$FindBin::Bin/../t/lib";
 use HttpLoad qw(answers);
 use PlackServer;
 use TestServer;
-use TestTools qw(wait_until);
+use TestTools qw(is_bounded wait_until);
 
-alarm 300;
+is_bounded('Twiggy');
 my $guide = "$FindBin::Bin/../../../docs/guides/perl.md";
 open my $file, '<', $guide or die "$guide: $!";
 my $text = do { local $/; readline $file };

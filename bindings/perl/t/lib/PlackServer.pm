@@ -8,7 +8,7 @@ use warnings;
 use File::Temp ();
 use HttpLoad qw(free_port);
 use POSIX ();
-use TestTools qw(stops);
+use TestTools qw(leads stops);
 
 sub start {
     my ( $class, $name, $application, @arguments ) = @_;
@@ -17,7 +17,7 @@ sub start {
     close $file or die "$file: $!";
     my $self = bless { file => $file, port => free_port() }, $class;
     $self->{pid} = fork // die "fork: $!";
-    return $self if $self->{pid};
+    leads( $self->{pid} ) and return $self if $self->{pid};
     setpgrp;
     exec $^X, ( map {"-I$_"} @INC ), '-MPlack::Runner', '-e',
         'my $r = Plack::Runner->new; $r->parse_options(@ARGV); $r->run', '--',

@@ -10,7 +10,7 @@ use POSIX ();
 use Test::More ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed stops signal_when_asleep);
+our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed stops is_bounded leads signal_when_asleep);
 
 # The exception that a block throws; fails the test when there is none.
 sub error_of(&) {
@@ -52,10 +52,30 @@ sub wait_until(&) {
     return 0;
 }
 
+# Servers that lead groups of processes: none outlives the test, however that ends.
+my %leaders;
+
+# The whole test, which says what it waited for where it takes too long: before whoever runs it does,
+# by whom its servers would live on.
+sub is_bounded {
+    my ($waits_for) = @_;
+    $SIG{ALRM} = sub { die "in 240 s: no end of waiting for $waits_for\n" };
+    alarm 240;
+    return;
+}
+
+sub leads { my ($pid) = @_; $leaders{$pid} = $$; return $pid }
+
+END {
+    local $?;
+    stops($_) for grep { $leaders{$_} == $$ } keys %leaders;
+}
+
 # Ends a server that leads a group of processes, and reaps it. False when it did not end by
 # itself: then the whole group was killed.
 sub stops {
     my ($pid) = @_;
+    delete $leaders{$pid};
     kill 'TERM', $pid;
     return 1 if wait_until { waitpid( $pid, POSIX::WNOHANG() ) == $pid };
     kill 'KILL', -$pid, $pid;
