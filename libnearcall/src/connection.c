@@ -94,7 +94,6 @@ bool nc_connection_identify(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     connection->identified_ns = client->now_ns;
-    (void)nc_wake_identify(client);
     bool is_ours = connection->fd < 0 || nc_connection_has_its_socket(connection);
     if (nc_forked_inside(client))
         return false; /* it was the parent's, and is gone here */

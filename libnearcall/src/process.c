@@ -125,6 +125,8 @@ static void make_progress(nearcall_client *client)
     client->now_ns = nc_now_ns();
     if (nc_is_woken(client))
         (void)nc_wake_take(client);
+    else
+        (void)nc_wake_identify(client); /* the loop is about to sleep by it */
     if (!nc_connection_is_ours(client))
         return;
     if (nc_memory_is_used(&client->connection.memory) && !nc_forked_inside(client))

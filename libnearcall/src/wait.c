@@ -131,6 +131,8 @@ static int wait_for_socket(nearcall_client *client, int64_t until_ns)
             return interrupted(client);
         until_ns = until_asked(client, until_ns);
     }
+    if (client->connection.identified_ns != client->now_ns)
+        (void)nc_wake_identify(client);
     if (!nc_connection_is_ours(client))
         return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)

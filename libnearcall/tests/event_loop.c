@@ -1,12 +1,29 @@
 /* NEARCALL_NONBLOCKING in a loop of poll(2): connecting, finding, calling, timing
  * out, losing the server, each without a function that blocks. */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "script.h"
+
+static unsigned looks;
+
+int __wrap_fstat(int fd, struct stat *ret_status);
+int __wrap_fstat(int fd, struct stat *ret_status)
+{
+    looks++;
+    return fstatat(fd, "", ret_status, AT_EMPTY_PATH);
+}
+
+int __wrap_fstat64(int fd, struct stat *ret_status);
+int __wrap_fstat64(int fd, struct stat *ret_status)
+{
+    return __wrap_fstat(fd, ret_status);
+}
 
 /* One turn of a loop; what nearcall_process() returned. */
 static int turn(nearcall_client *client)
@@ -67,6 +84,25 @@ static void calls_of_all_sizes(nearcall_client *client, nearcall_function *echo)
     CHECK_INT(nearcall_events(client), POLLIN);
 }
 
+/* By sending nobody is woken: the socket alone is looked at. A turn looks at what wakes it as well, at both ends. */
+static void few_looks(nearcall_client *client, nearcall_function *echo)
+{
+    unsigned turns = 0, looks_of_turns = 0;
+    looks = 0;
+    for (int i = 0; i < 50; i++) {
+        nearcall_call_id call = send_bytes(client, echo, 5, 20000);
+        while (nearcall_poll(client, call, NULL) == NEARCALL_E_AGAIN) {
+            unsigned before = looks;
+            poll(NULL, 0, 1);
+            CHECK(nearcall_process(client) >= 0);
+            looks_of_turns += looks - before;
+            turns++;
+        }
+    }
+    CHECK(looks_of_turns <= 4 * turns);
+    CHECK(looks - looks_of_turns <= 50);
+}
+
 static bool a_deadline_passes(nearcall_client *client)
 {
     nearcall_call_id call;
@@ -97,6 +133,7 @@ static void with_the_real_server(void)
     CHECK_CALL(client, r, NEARCALL_OK);
     nearcall_function *echo = find(client, "echo");
     calls_of_all_sizes(client, echo);
+    few_looks(client, echo);
     for (int tries = 0; !a_deadline_passes(client); tries++)
         CHECK(tries < TEST_TRIES);
     nearcall_call_id call = send_bytes(client, echo, 5, 5000);
