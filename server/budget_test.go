@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -350,6 +351,42 @@ func TestRequestsThroughMemoryAreBounded(t *testing.T) {
 		}
 	}
 	wantNothingHeld(t, s, []*caller{c.caller})
+}
+
+// TestRefusedPayloadIsNeverRun: what still comes of a refused request is dropped, also by a
+// reader that has taken the reading over from a slow call out of the ring.
+func TestRefusedPayloadIsNeverRun(t *testing.T) {
+	const cut = wire.FrameBytesFloor * 4
+	s, hold := newServer(t, server.WithInputBytes(1<<30, wire.FrameBytesFloor), server.WithSpin(server.SpinDedicated)), newGate()
+	var ran atomic.Int64
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	register(t, s, "hidden", func([]byte) []byte { ran.Add(1); return nil })
+	register(t, s, "hold", func([]byte) []byte { hold.wait(); return nil })
+	c := connectWithMemory(t, start(t, s))
+	large := c.Request("echo", nil)
+	hidden := wire.Frame{Header: wire.Header{Type: wire.Request, Codec: wire.CodecRaw, CallID: large.CallID + 100}, Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "hidden")}
+	large.Payload = append(make([]byte, cut-len(large.Append(nil))), hidden.Append(nil)...)
+	sent := large.Append(nil)
+	c.send(sent[:cut])
+	_, _, failure := c.decode(c.takeFrame())
+	wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+	waitFor(t, "what was sent to be read", func() bool { return unsentBytes(t, c.Caller.Conn) == 0 })
+	slow := c.Request("hold", nil)
+	c.put(&slow)
+	<-hold.started
+	defer close(hold.release)
+	for _, next := range []func(*wire.Frame){c.put, func(request *wire.Frame) {
+		c.send(append(sent[cut:], request.Append(nil)...))
+	}} {
+		request := c.Request("echo", []byte("x"))
+		next(&request)
+		if reply := c.takeFrame(); reply.Type != wire.Reply || reply.CallID != request.CallID {
+			t.Fatalf("%v for call %d, want the reply to %d", reply.Type, reply.CallID, request.CallID)
+		}
+	}
+	if calls := ran.Load(); calls != 0 {
+		t.Errorf("what lies in a refused payload was run %d times", calls)
+	}
 }
 
 // TestOneAddressTakesNothingFromOthers: peers over TCP have shares by their addresses.

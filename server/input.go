@@ -54,15 +54,16 @@ func (in *input) advance(n int) {
 	in.renew = true
 }
 
-// split returns an input with the unread bytes; in stays as it is, for frames
-// that alias it.
+// split returns an input that goes on where this one is, with the unread bytes; in stays as
+// it is, for frames that alias it.
 func (in *input) split() *input {
-	rest := in.unread()
-	made := &input{data: make([]byte, max(inputBytesIdle, len(rest))), taken: in.taken, bounded: in.bounded, limit: in.limit, renew: in.renew, pool: in.pool, share: in.share}
-	made.end = copy(made.data, rest)
+	rest, made := in.unread(), *in
+	made.own, made.lent = nil, lentBuffers{}
+	made.data = make([]byte, max(inputBytesIdle, len(rest)))
+	made.start, made.end = 0, copy(made.data, rest)
 	made.counted = int64(len(made.data) - inputBytesIdle)
 	made.share.count(made.counted)
-	return made
+	return &made
 }
 
 // makeRoom makes room to read on when the frame at the front takes need bytes
