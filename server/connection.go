@@ -281,7 +281,11 @@ func (c *connection) readerEnds(err error) {
 		if open := transport.DescriptorsWaiting(); open > 0 {
 			c.server.config.logger.Warn("descriptors that peers sent stay open, because closing them waits for other processes", "count", open)
 		}
-		c.violation(&wire.ProtocolError{Text: "descriptors arrived, which were not agreed to"})
+		text := "descriptors arrived, which were not agreed to"
+		if c.received.agreed {
+			text = "more descriptors arrived while very many wait to be closed"
+		}
+		c.violation(&wire.ProtocolError{Text: text})
 	case c.draining.Load() && isTimeout(err):
 		// end closes after the last answer.
 	case isTimeout(err):

@@ -39,9 +39,9 @@ func closeHere(numbers []int) {
 }
 
 // Crowded reports that a call is not to have such descriptors: very many wait to be
-// closed, and so would one of these.
+// closed, and so would one of these, or what the call itself opens, which is ordinary.
 func Crowded(numbers ...int) bool {
-	return slices.ContainsFunc(numbers, func(number int) bool { return laneOf(number).isFull() })
+	return ordinary.isFull() || slices.ContainsFunc(numbers, func(number int) bool { return laneOf(number).isFull() })
 }
 
 // An Open is a file, or a connection of package net.
@@ -86,8 +86,8 @@ func laneOf(number int) *closer {
 }
 
 // isOrdinary tells what seldom makes its closing wait. Nothing is sure: whoever shares a file can
-// hold its lock, or make a socket linger after it was looked at. It asks only what the kernel answers
-// without waiting for anybody.
+// hold a lock that closing takes, or make a socket linger after it was looked at. Of a pipe that is
+// easily done. It asks only what the kernel answers without waiting for anybody.
 func isOrdinary(number int) bool {
 	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err == nil {
@@ -103,8 +103,6 @@ func isOrdinary(number int) bool {
 		return false
 	}
 	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFIFO:
-		return true
 	case unix.S_IFREG, unix.S_IFDIR:
 		// It lies on a disk; what other processes and machines are asked about does not.
 		return stat.Dev_major != 0

@@ -1,6 +1,9 @@
 package rights
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	// closersMax bounds the threads that close descriptors of one lane.
@@ -8,6 +11,9 @@ const (
 	// waitingMax descriptors of one lane wait for them, before calls and connections that
 	// bring more are refused.
 	waitingMax = 512
+	// waitingAskedMax do before a connection on which they were agreed to is, whose calls
+	// have been refused for long: what they brought waits as well.
+	waitingAskedMax = 2 * waitingMax
 )
 
 // The lanes are of the whole process: threads are its, too. What may well make its closing wait
@@ -17,9 +23,12 @@ var ordinary, suspect closer
 // A closer runs what may wait in a few goroutines, which end when there is nothing
 // more to do. Its zero value is ready.
 type closer struct {
+	// count is of descriptors that wait. It is written with the lock, and read without it:
+	// before each read of a socket on kernels that cannot refuse them.
+	count atomic.Int64
+
 	mu      sync.Mutex
 	waiting []task
-	count   int // descriptors of those that wait
 	running int
 }
 
@@ -29,20 +38,20 @@ type task struct {
 	count int
 }
 
-func (c *closer) isFull() bool { return c.waits() >= waitingMax }
+func (c *closer) isFull() bool { return c.has(waitingMax) }
 
-func (c *closer) waits() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.count
-}
+func (c *closer) has(most int64) bool { return c.count.Load() >= most }
+
+// anyHas reports whether so many wait in one of the lanes. Nothing that is received is sure
+// to go the other way.
+func anyHas(most int64) bool { return ordinary.has(most) || suspect.has(most) }
 
 // Waiting returns how many descriptors stay open because very many wait to be closed; 0: not so many.
 func Waiting() int {
-	if !suspect.isFull() {
+	if !anyHas(waitingMax) {
 		return 0
 	}
-	return ordinary.waits() + suspect.waits()
+	return int(ordinary.count.Load() + suspect.count.Load())
 }
 
 // run never waits: descriptors stay open until a goroutine comes to them.
@@ -50,7 +59,7 @@ func (c *closer) run(count int, run func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, task{run: run, count: count})
-	c.count += count
+	c.count.Add(int64(count))
 	if c.running < closersMax {
 		c.running++
 		go c.work()
@@ -63,7 +72,7 @@ func (c *closer) work() {
 	for len(c.waiting) > 0 {
 		next := c.waiting[0]
 		c.waiting = c.waiting[1:]
-		c.count -= next.count
+		c.count.Add(-int64(next.count))
 		c.mu.Unlock()
 		next.run()
 		c.mu.Lock()

@@ -14,7 +14,7 @@ func Drain(socket int) {
 	// It fails where nothing can come any more. Else the peer could go on sending for ever.
 	_ = unix.Shutdown(socket, unix.SHUT_RD)
 	for {
-		if suspect.isFull() && isNext(socket) && leave(socket, nil) {
+		if anyHas(waitingMax) && isNext(socket) && leave(socket, nil) {
 			return
 		}
 		numbers, more := takeNext(socket)
@@ -58,8 +58,15 @@ func takeNext(socket int) (numbers []int, more bool) {
 }
 
 // MustStay reports that descriptors are next in a socket's queue, and are to stay there: so many
-// wait to be closed that whoever sends more has to lose the connection.
-func MustStay(socket int) bool { return suspect.isFull() && isNext(socket) }
+// wait to be closed that whoever sends more has to lose the connection; asked: they were agreed to,
+// and calls that bring them are refused before.
+func MustStay(socket int, asked bool) bool {
+	most := int64(waitingMax)
+	if asked {
+		most = waitingAskedMax
+	}
+	return anyHas(most) && isNext(socket)
+}
 
 // isNext tells whether descriptors came with the byte at the front.
 func isNext(socket int) bool {

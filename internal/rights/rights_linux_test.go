@@ -288,7 +288,7 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	}
 	own, peer := pair(t)
 	send(t, peer, "x", slow())
-	if rights.Crowded(slow()) || rights.MustStay(own) {
+	if rights.Crowded(slow()) || rights.MustStay(own, false) {
 		t.Error("a call, or a connection, is refused early")
 	}
 	for range waiting {
@@ -303,7 +303,7 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	if open := rights.Waiting(); open < waiting {
 		t.Errorf("%d descriptors are said to stay open", open)
 	}
-	if !rights.MustStay(own) {
+	if !rights.MustStay(own, false) {
 		t.Error("a connection would be read on that brings more")
 	}
 	rightstest.Within(t, patience, "the end of a connection that brought more", func() { rights.Drain(own) })
@@ -313,6 +313,66 @@ func TestCallsEndWhileVeryManyWait(t *testing.T) {
 	if rights.Crowded(int(quick.Fd())) {
 		t.Error("a call is refused an ordinary file")
 	}
+}
+
+// What seldom makes anybody wait may do so as well: then it is bounded like the other.
+func TestBothLanesAreBounded(t *testing.T) {
+	const stuck, waiting = 8, 512
+	if !rightstest.OnOldKernel(t) {
+		return
+	}
+	memory := func() *os.File {
+		number, err := unix.MemfdCreate("ordinary", unix.MFD_CLOEXEC)
+		must(t, err)
+		return os.NewFile(uintptr(number), "ordinary")
+	}
+	release := make(chan struct{})
+	defer close(release)
+	for range stuck {
+		rights.CloseOpen(held{memory(), release})
+	}
+	own, peer := pair(t)
+	must(t, unix.Sendmsg(peer, []byte("x"), unix.UnixRights(peer), nil, 0))
+	for _, asked := range []bool{false, true} {
+		if rights.MustStay(own, asked) {
+			t.Errorf("asked %v: a connection is refused early", asked)
+		}
+		for range waiting {
+			rights.CloseOpen(memory())
+		}
+		if !rights.MustStay(own, asked) {
+			t.Errorf("asked %v: a connection would be read on that brings more", asked)
+		}
+	}
+	if open := rights.Waiting(); open < 2*waiting {
+		t.Errorf("%d descriptors are said to stay open, want %d", open, 2*waiting)
+	}
+	if !rights.Crowded(peer) {
+		t.Error("a call that opens files would begin")
+	}
+	rightstest.Within(t, patience, "the end of a connection that brought more", func() { rights.Drain(own) })
+}
+
+// A held file is closed when its test says so.
+type held struct {
+	*os.File
+	release <-chan struct{}
+}
+
+func (h held) Close() error {
+	<-h.release
+	return h.File.Close()
+}
+
+// BenchmarkMustStay is what each read of a socket costs more on kernels that cannot refuse.
+func BenchmarkMustStay(b *testing.B) {
+	b.RunParallel(func(next *testing.PB) {
+		for next.Next() {
+			if rights.MustStay(-1, false) {
+				b.Error("nothing waits to be closed")
+			}
+		}
+	})
 }
 
 // closed counts those whose closing has begun.

@@ -3,6 +3,7 @@ package hostile_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,8 @@ const (
 	roomFor       = 30 // descriptors to a message, where a server is to have them all
 	roomLeft      = 4
 	withFilesFlag = "-files"
+	heldPipes     = 8 // as many threads close them
+	openMax       = 2000
 )
 
 // A trapAttack is what a caller does with descriptors that make who closes them wait.
@@ -107,6 +110,105 @@ func TestManyDescriptorsHoldUpNobody(t *testing.T) {
 		server, path := start(t)
 		trapAttack{each: manyEach, before: fullMessage - 1, noRoom: true}.holdsUpNobody(t, server, path, defaultTraps)
 	})
+}
+
+// TestHeldPipesLeaveDescriptors: pipes whose closing waits, and others behind them, do not take
+// all descriptors that a server may have.
+func TestHeldPipesLeaveDescriptors(t *testing.T) {
+	program := buildServer(t)
+	for name, flood := range map[string]func(t *testing.T, path string, pipe int){
+		"unasked": floodUnasked, "with requests": floodRequests,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := processes.Socket(t)
+			server := processes.StartServerOnOldKernel(t, &processes.Log{}, path, program, withFilesFlag)
+			t.Cleanup(server.Kill)
+			before := server.Descriptors(t)
+			for range heldPipes {
+				end, letGo := rightstest.HeldPipe(t)
+				defer letGo()
+				giveAway(t, server, path, end)
+			}
+			var pipe [2]int
+			must(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+			defer unix.Close(pipe[0])
+			defer unix.Close(pipe[1])
+			flood(t, path, pipe[0])
+			last, err := memorytest.Connect(path, trapTimeout, 0)
+			must(t, err)
+			defer last.Close()
+			if open := server.Descriptors(t); open > before+openMax {
+				t.Errorf("the server has %d descriptors open, it had %d", open, before)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// floodUnasked sends messages with as many pipes as they may bring.
+func floodUnasked(t *testing.T, path string, pipe int) {
+	for range fullMessages {
+		c, err := memorytest.Connect(path, trapTimeout, 0)
+		must(t, err)
+		sendUnasked(t, c, slices.Repeat([]int{pipe}, fullMessage)...)
+		wantRefusal(t, c)
+		must(t, c.Close())
+	}
+}
+
+// giveAway leaves the last reference of a descriptor to the server, unasked.
+func giveAway(t *testing.T, server *processes.Process, path string, number int) {
+	t.Helper()
+	c, err := memorytest.Connect(path, trapTimeout, 0)
+	must(t, err)
+	defer c.Close()
+	server.Stop(t)
+	defer server.Continue()
+	sendUnasked(t, c, number)
+	must(t, unix.Close(number))
+	server.Continue()
+	wantRefusal(t, c)
+}
+
+func sendUnasked(t *testing.T, c *memorytest.Caller, numbers ...int) {
+	t.Helper()
+	_, _, err := c.Conn.WriteMsgUnix([]byte("x"), unix.UnixRights(numbers...), nil)
+	must(t, err)
+}
+
+func wantRefusal(t *testing.T, c *memorytest.Caller) {
+	t.Helper()
+	frame, err := c.Next()
+	must(t, err)
+	if frame.Type != wire.Error {
+		t.Fatalf("the server says %v to descriptors that were not agreed to", frame.Type)
+	}
+}
+
+// floodRequests sends pipes with requests of a function that takes none, until the server ends the
+// connection.
+func floodRequests(t *testing.T, path string, pipe int) {
+	const perFrame = wire.FileDescriptorsPerFrameMax
+	c, err := memorytest.Connect(path, trapTimeout, wire.FeatureDescriptors)
+	must(t, err)
+	defer c.Close()
+	for range fullMessages {
+		request := c.Request("echo", nil)
+		request.Descriptors = perFrame
+		_, _, err := c.Conn.WriteMsgUnix(request.Append(nil), unix.UnixRights(slices.Repeat([]int{pipe}, perFrame)...), nil)
+		if err != nil {
+			return
+		}
+		if reply, err := c.Next(); err != nil || reply.Type != wire.Reply {
+			return
+		}
+	}
 }
 
 // flood sends messages with so many ordinary descriptors, each over a connection of its own.

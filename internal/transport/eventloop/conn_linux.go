@@ -143,7 +143,7 @@ func (c *conn) recvmsg(b []byte) (rights.Received, error) {
 	defer c.socket.leave()
 	receive := recvmsg
 	if c.socket.careful.Load() {
-		if c.expected == 0 && rights.MustStay(c.socket.number) {
+		if rights.MustStay(c.socket.number, c.expected > 0) {
 			return rights.Received{}, transport.ErrDescriptors
 		}
 		receive = rights.Receive

@@ -177,7 +177,7 @@ func (c *conn) receiveCarefully(fd int) {
 		c.failure = unix.EBADF
 		return
 	}
-	if c.strays = c.expected == 0 && rights.MustStay(fd); c.strays {
+	if c.strays = rights.MustStay(fd, c.expected > 0); c.strays {
 		c.failure = 0
 		return
 	}
