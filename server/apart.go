@@ -10,11 +10,12 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// runApart runs the request's function in a goroutine of its own.
-func (c *connection) runApart(f *function, expiryNs uint64) {
+// runApart runs the request's function in a goroutine of its own; held: when there is room
+// for its reply. Others of the connection go on meanwhile.
+func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
 	e := &execution{
 		server: c.server, connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
-		context: c.newContext(f, expiryNs), marks: c.marks,
+		context: c.newContext(f, expiryNs), marks: c.marks, held: held,
 	}
 	if !e.copyPayload(c.frame.Payload) {
 		c.sendFailure(e.id, c.user.input.refusal())
@@ -78,7 +79,13 @@ func (e *execution) runApart() {
 	c := e.connection
 	defer c.running.Done()
 	defer e.files.Close()
-	if e.err = e.enter(); e.err != nil {
+	if e.held {
+		e.err = e.holdBack()
+	}
+	if e.err == nil {
+		e.err = e.enter()
+	}
+	if e.err != nil {
 		e.answerApart()
 		return
 	}

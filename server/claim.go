@@ -147,13 +147,9 @@ func (b *budget) settleLocked(c *claim) {
 
 // waitForShareLocked waits, without the lock, for so many bytes of the user's share, which
 // are then counted as this output's. late is what a result in hand takes meanwhile.
-// It reports false when there is no room in time.
-func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration) bool {
+// It reports false when there is no room in time, or before gone is closed.
+func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration, gone <-chan struct{}) bool {
 	k := &o.kept
-	if k.gone == nil {
-		k.gone = make(chan struct{})
-	}
-	gone := k.gone
 	o.mu.Unlock()
 	counted := k.share.waitFor(bytes, late, limit, gone)
 	o.mu.Lock()
@@ -164,6 +160,14 @@ func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration) bool
 		o.releaseLocked()
 	}
 	return counted || o.broken
+}
+
+// goneLocked returns what is closed when the output breaks.
+func (o *output) goneLocked() <-chan struct{} {
+	if o.kept.gone == nil {
+		o.kept.gone = make(chan struct{})
+	}
+	return o.kept.gone
 }
 
 // breakLocked ends all waiting. Nothing is written any more.

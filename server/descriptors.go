@@ -172,7 +172,7 @@ func (o *output) waitToWriteLocked(bytes int) bool {
 		for o.writing && !o.broken {
 			o.room.Wait()
 		}
-		if !o.waitLocked(bytes) {
+		if !o.waitLocked(bytes, socketOnly) {
 			return false
 		}
 		if !o.writing || o.broken {

@@ -29,6 +29,7 @@ type execution struct {
 	context    *callContext // nil when nobody can ask for it
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil where the function passes none
+	held       bool               // until there is room for the reply
 
 	// Of a call that the reader runs. goOn replaces a reader that the function ends.
 	goOn      func(*execution)

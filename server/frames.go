@@ -101,16 +101,11 @@ func (c *connection) onRequest() (bool, error) {
 		c.sendFailure(c.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
 		return true, nil
 	}
-	if f.expected.Load() != 0 || c.user.output.isFull() {
-		if refusal := c.holdBackUntil(f, expiryNs); refusal != nil {
-			c.sendFailure(c.frame.CallID, refusal)
-			return true, nil
-		}
-	}
-	if f.inline() {
+	held := c.mustHoldBack(f) && !c.out.promiseNow(c.toPromise(f))
+	if !held && f.inline() {
 		return c.runInline(f, expiryNs), nil
 	}
-	c.runApart(f, expiryNs)
+	c.runApart(f, expiryNs, held)
 	return true, nil
 }
 

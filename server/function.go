@@ -51,7 +51,7 @@ type function struct {
 	runTimeNs atomic.Uint64 // of those
 	averageNs atomic.Int64
 	slowFor   atomic.Int64 // calls that are still to run apart
-	expected  atomic.Int64 // bytes of the next result, 0 where the last was not large
+	expected  atomic.Int64 // bytes of the next result, 0 where the last were small
 }
 
 // inline reports whether the reading goroutine should run the function itself.

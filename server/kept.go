@@ -19,9 +19,13 @@ type kept struct {
 	gone     chan struct{} // closed when the output breaks; nil until somebody waits for the share
 }
 
+// socketOnly is in place of the bytes of a payload that cannot go through memory.
+const socketOnly = -1
+
 // waitLocked waits for room for a frame of so many bytes; it reports false when the user
 // gets none for a large one within the time of a write. Small ones wait until others have been written.
-func (o *output) waitLocked(bytes int) bool {
+// What the ring takes does not wait: the server holds nothing of it.
+func (o *output) waitLocked(bytes, payloadBytes int) bool {
 	o.keepPromiseLocked()
 	for !o.broken {
 		tooMuch := o.writing && len(o.pending) > 0 && len(o.pending)+bytes > o.pendingOutputBytesMax
@@ -29,11 +33,13 @@ func (o *output) waitLocked(bytes int) bool {
 		switch {
 		case !tooMuch && (counted || len(o.pending)+o.kept.writing == 0 && bytes <= outputBytesFree):
 			return true
+		case payloadBytes != socketOnly && o.memoryTakesLocked(payloadBytes):
+			return true
 		case !tooMuch && !o.writing && len(o.pending) > 0:
 			o.flushLocked()
 		case !counted && bytes > outputBytesFree:
-			if !o.waitForShareLocked(o.missingLocked(bytes), int64(bytes), o.timeout) {
-				return false
+			if !o.waitForShareLocked(o.missingLocked(bytes), int64(bytes), o.timeout, o.goneLocked()) {
+				return payloadBytes != socketOnly && o.memoryTakesLocked(payloadBytes)
 			}
 		default:
 			o.waitForRoomLocked(bytes)

@@ -256,8 +256,7 @@ const wakeForBytesMin = 16 << 10
 // putLocked puts a frame into the ring if the caller looks there, or is worth
 // waking, and there is room.
 func (o *output) putLocked(header *wire.Header, payload []byte) bool {
-	if o.memory == nil || len(payload) < wakeForBytesMin && o.memory.PeerSleeps() ||
-		!o.memory.Attached() || !o.memory.Put(header, payload, nil) {
+	if !o.looksAtMemoryLocked(len(payload)) || !o.memory.Put(header, payload, nil) {
 		return false
 	}
 	if o.memory.MustWake() {
@@ -265,6 +264,16 @@ func (o *output) putLocked(header *wire.Header, payload []byte) bool {
 		o.waiting.Store(true)
 	}
 	return true
+}
+
+// looksAtMemoryLocked reports whether the caller would find a frame with such a payload in the ring.
+func (o *output) looksAtMemoryLocked(payloadBytes int) bool {
+	return o.memory != nil && (payloadBytes >= wakeForBytesMin || !o.memory.PeerSleeps()) && o.memory.Attached()
+}
+
+// memoryTakesLocked reports whether putLocked will put such a frame, of which nothing then waits.
+func (o *output) memoryTakesLocked(payloadBytes int) bool {
+	return o.looksAtMemoryLocked(payloadBytes) && o.memory.HasRoom(payloadBytes)
 }
 
 // reserveMemory counts the memory of one more connection for its user. It

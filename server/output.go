@@ -70,7 +70,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) bo
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	room := o.waitLocked(wire.HeaderBytes + len(payload))
+	room := o.waitLocked(wire.HeaderBytes+len(payload), len(payload))
 	if admitted != nil {
 		admitted()
 	}
@@ -99,7 +99,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) bo
 func (o *output) raw(data []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.waitLocked(len(data)) {
+	if !o.waitLocked(len(data), socketOnly) {
 		return false
 	}
 	o.growLocked(len(data))

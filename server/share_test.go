@@ -102,6 +102,83 @@ func TestSmallCallsRunWhereOthersTakeAll(t *testing.T) {
 	}
 }
 
+// fillShare has a user's share of 8 MiB taken by replies of which the returned caller reads nothing.
+func fillShare(t *testing.T, s *server.Server, path string) *caller {
+	t.Helper()
+	unread := connect(t, path)
+	var requests []byte
+	for id := range uint64(2 * unreadReplies) {
+		requests = append(append(requests, unfinished(id+1, "large", 1)...), 0)
+	}
+	unread.send(requests)
+	waitFor(t, "the share to be used up", func() bool { return s.Statistics().OutputBytes > (unreadReplies-1)*unreadBytes })
+	return unread
+}
+
+const unreadReplies, unreadBytes = 8, 1 << 20
+
+// serveUnread serves "large", whose replies use up what a user may have.
+func serveUnread(t *testing.T, options ...server.Option) *server.Server {
+	t.Helper()
+	s := newServer(t, append(options, server.WithOutputBytes(1<<30, unreadReplies*unreadBytes))...)
+	reply := make([]byte, unreadBytes)
+	register(t, s, "large", func([]byte) []byte { return reply }, server.Apart())
+	return s
+}
+
+// TestSmallCallsRunWhereTheirUserTakesAll: one connection of a user that does not read holds up
+// no calls of its others whose replies are small, nor what comes behind a call that is held back.
+func TestSmallCallsRunWhereTheirUserTakesAll(t *testing.T) {
+	s := serveUnread(t, server.WithWriteTimeout(testTimeout))
+	register(t, s, "one", func() int64 { return 1 })
+	path := start(t, s)
+	other := connect(t, path)
+	wantOne := func() {
+		t.Helper()
+		if value, failure := other.call("one"); value != int64(1) {
+			t.Fatalf("a small call: %v, %v", value, failure)
+		}
+	}
+	wantOne()
+	unread := fillShare(t, s, path)
+	wantOne()
+	simple := dial(t, path)
+	if answer := simple.simple(`{"f":"one"}`); !answer.OK {
+		t.Errorf("a small call of the simple protocol: %+v", answer)
+	}
+	other.lastID++
+	held := other.lastID
+	other.send(append(unfinished(held, "large", 1), 0))
+	other.send(ping("behind a call that is held back"))
+	if frame := other.next(); frame.Type != wire.Pong {
+		t.Fatalf("%v, want PONG", frame.Type)
+	}
+	wantOne()
+	other.cancel(held)
+	_, _, failure := other.result()
+	wantFailure(t, failure, status.Cancelled, status.OutcomeNotExecuted)
+	wantNothingHeld(t, s, []*caller{unread, other, simple})
+}
+
+// TestResultsThroughMemoryNeedNoRoom: what the ring takes at once does not wait until replies
+// to others, which wait for their sockets, have been read.
+func TestResultsThroughMemoryNeedNoRoom(t *testing.T) {
+	s, g := serveUnread(t, server.WithWriteTimeout(writeTimeoutHoarded)), newGate()
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	register(t, s, "middle", func([]byte) []byte { g.wait(); return make([]byte, 30_000) }, server.Apart())
+	path := start(t, s)
+	c := connectWithMemory(t, path)
+	middle := c.Request("middle", nil)
+	c.put(&middle)
+	<-g.started
+	unread := fillShare(t, s, path)
+	close(g.release)
+	if reply := c.take(); reply.Type != wire.Reply || reply.CallID != middle.CallID {
+		t.Errorf("%v for call %d, want the reply to %d", reply.Type, reply.CallID, middle.CallID)
+	}
+	wantNothingHeld(t, s, []*caller{unread, c.caller})
+}
+
 // dialUnread is dialFrom with next to no room for what is not read.
 func dialUnread(t *testing.T, from, to string) net.Conn {
 	t.Helper()

@@ -183,8 +183,8 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
 	}
 	deadline := time.Now().Add(timeout)
-	if f.expected.Load() != 0 || c.user.output.isFull() {
-		if refusal := c.holdBack(f, timeout); refusal != nil {
+	if c.mustHoldBack(f) {
+		if refusal := c.holdBack(f, timeout, ctx.Done()); refusal != nil {
 			return nil, refusal
 		}
 	}

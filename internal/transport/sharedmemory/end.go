@@ -56,6 +56,9 @@ func (e *End) Put(header *wire.Header, body, further []byte) bool {
 	return e.out.write(header, body, further)
 }
 
+// HasRoom reports whether there is room for a frame with a body of so many bytes.
+func (e *End) HasRoom(bytes int) bool { return e.out.hasRoom(bytes) }
+
 // MustWake reports whether the peer has fallen asleep, perhaps without seeing
 // what was put: then WAKE is to be sent, once for each sleep.
 func (e *End) MustWake() bool {

@@ -59,6 +59,21 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 	return true
 }
 
+// hasRoom looks anew at what the reader has given back.
+func (w *writer) hasRoom(bytes int) bool {
+	if !w.reclaim() {
+		return false
+	}
+	if bytes <= inlineBytesMax {
+		return true
+	}
+	if bytes > len(w.arena.pages) {
+		return false
+	}
+	_, found := w.arena.room(bytes)
+	return found
+}
+
 // lend finds bytes of the arena for the body in a slot.
 func (w *writer) lend(index, bytes int) (room []byte, place int) {
 	if bytes > len(w.arena.pages) {
