@@ -96,9 +96,10 @@ func (in *input) wake(buffers *readBuffers) {
 // grow lends a large buffer in place of a small one that was filled, but for one that is
 // borrowed from the pool: that is replaced by a larger one of the same.
 func (in *input) grow(buffers *readBuffers) {
-	if in.end < len(in.data) || len(in.data) >= inputBytesBusy || in.own != nil {
+	if in.end < len(in.data) || len(in.data) >= inputBytesBusy || in.own != nil || !in.share.takeSpare(inputBytesBusy-inputBytesIdle) {
 		return
 	}
+	in.counted += inputBytesBusy - inputBytesIdle
 	large := buffers.large.get()
 	in.move(large[:])
 	in.lent.giveBack(buffers)
