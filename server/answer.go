@@ -32,7 +32,7 @@ func (c *connection) answer(e *execution, admitted func()) {
 		return
 	}
 	if !c.out.append(&header, e.result, admitted) {
-		c.fail(e.id, c.user.output.lost(e.function.name), nil)
+		c.fail(e.id, c.user.output.lost(e.function.name, int64(len(e.result))), nil)
 	}
 }
 

@@ -18,7 +18,7 @@ func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
 		context: c.newContext(f, expiryNs), marks: c.marks, held: held,
 	}
 	if !e.copyPayload(c.frame.Payload) {
-		c.sendFailure(e.id, c.user.input.refusal())
+		c.sendFailure(e.id, c.user.input.refusal(int64(len(c.frame.Payload))))
 		return
 	}
 	if refusal := c.remember(e); refusal != nil {

@@ -138,19 +138,19 @@ func stillFull(full *atomic.Bool, held *atomic.Int64, max int64) bool {
 	return true
 }
 
-// refusal makes the error of a call that was not executed for want of room.
-func (s *share) refusal() *status.Error {
-	return refusedf(status.ResourceExhausted, "%s", s.shortage())
+// refusal makes the error of a call that was not executed for want of room for so many bytes.
+func (s *share) refusal(bytes int64) *status.Error {
+	return refusedf(status.ResourceExhausted, "%s", s.shortage(bytes))
 }
 
-// lost makes the error of a call whose result there was no room for.
-func (s *share) lost(function string) *status.Error {
-	return status.Errorf(status.ResourceExhausted, "the result of %s is dropped: %s", function, s.shortage()).With(status.OutcomeExecutedResultLost)
+// lost makes the error of a call whose result, of so many bytes, there was no room for.
+func (s *share) lost(function string, bytes int64) *status.Error {
+	return status.Errorf(status.ResourceExhausted, "the result of %s is dropped: %s", function, s.shortage(bytes)).With(status.OutcomeExecutedResultLost)
 }
 
-// shortage says which limits are reached, and what raises them.
-func (s *share) shortage() string {
+// shortage says which limits there are, how far they are used, and what raises them.
+func (s *share) shortage(bytes int64) string {
 	b := s.budget
-	return fmt.Sprintf("%s take as much memory as they may: %d bytes of this user's (limit %s_bytes_per_user_max, %d), %d of all (limit %s_bytes_max, %d); the server's option %s raises them to at most %d and %d",
-		b.what, s.held.Load(), b.kind, b.perUserMax, b.held.Load(), b.kind, b.max, b.option, b.perUserCeiling, b.ceiling)
+	return fmt.Sprintf("there is no room for %d bytes beside %s: those of this user take %d (limit %s_bytes_per_user_max, %d), all take %d (limit %s_bytes_max, %d); the server's option %s raises them to at most %d and %d",
+		bytes, b.what, s.held.Load(), b.kind, b.perUserMax, b.held.Load(), b.kind, b.max, b.option, b.perUserCeiling, b.ceiling)
 }

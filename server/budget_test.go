@@ -76,13 +76,18 @@ func wantHeldAtMost(t *testing.T, s *server.Server, counted int64) {
 	if now := s.Statistics(); now.InputBytes > counted || now.OutputBytes > counted {
 		t.Errorf("%d bytes of input and %d of output are counted, want at most %d", now.InputBytes, now.OutputBytes, counted)
 	}
+	if heap := heapInUse(s); heap > hoardHeapMax {
+		t.Errorf("the heap has %d bytes, want at most %d", heap, hoardHeapMax)
+	}
+}
+
+// heapInUse returns what the process has of memory that is in use.
+func heapInUse(s *server.Server) int64 {
 	// What a pool has lent out once is found free by the second or third collection.
 	for range 3 {
 		runtime.GC()
 	}
-	if heap := s.Statistics().HeapBytes; heap > hoardHeapMax {
-		t.Errorf("the heap has %d bytes, want at most %d", heap, hoardHeapMax)
-	}
+	return int64(s.Statistics().HeapBytes)
 }
 
 // wantNothingHeld waits until all that was counted is given back.
@@ -188,7 +193,7 @@ const writeTimeoutHoarded = 10 * time.Second
 // TestManyLargeRepliesAreAllRead: those who read get what they asked for, however many
 // there are, whether their calls begin or end at the same time.
 func TestManyLargeRepliesAreAllRead(t *testing.T) {
-	const readers = 200
+	const readers = 190
 	s, g := newServer(t, server.WithWriteTimeout(testTimeout)), newGate()
 	reply := make([]byte, hoardBytes)
 	register(t, s, "large", func([]byte) []byte { return bytes.Clone(reply) })
@@ -219,18 +224,19 @@ func TestManyLargeRepliesAreAllRead(t *testing.T) {
 	}
 }
 
-// TestResultsWaitWithinBounds: what waits for room is bounded as well, to three times what
-// one user may have.
+// TestResultsWaitWithinBounds: what waits for room is bounded as well, to twice what one user
+// may have, so that the process holds three times as much.
 func TestResultsWaitWithinBounds(t *testing.T) {
-	const room, calls, waiting = 1 << 20, 20, 3
-	s, g := newServer(t, server.WithOutputBytes(1<<30, room), server.WithWriteTimeout(testTimeout)), newGate()
+	const room, calls, waiting = 16 << 20, 20, 2
+	s, g := newServer(t, server.WithOutputBytes(1<<30, room), server.WithFrameBytesMax(wire.FrameBytesMaxCeiling), server.WithWriteTimeout(testTimeout)), newGate()
 	reply := make([]byte, room-4096)
-	register(t, s, "together", func([]byte) []byte { g.wait(); return reply }, server.Apart())
+	register(t, s, "together", func([]byte) []byte { g.wait(); return bytes.Clone(reply) }, server.Apart())
 	callers := connectMany(t, start(t, s), calls)
 	sendAll(callers, append(unfinished(1, "together", 1), 0))
 	for range calls {
 		<-g.started
 	}
+	before := heapInUse(s)
 	close(g.release)
 	results, proceed := make(chan *status.Error, calls), make(chan struct{})
 	var read sync.WaitGroup
@@ -251,6 +257,9 @@ func TestResultsWaitWithinBounds(t *testing.T) {
 	for range calls - waiting {
 		if failure := <-results; failure != nil {
 			wantFailure(t, failure, status.ResourceExhausted, status.OutcomeExecutedResultLost)
+			if want := "is no room for " + strconv.Itoa(len(reply)) + " bytes"; !strings.Contains(failure.Message, want) {
+				t.Errorf("%v: want it to say %s", failure, want)
+			}
 			if want := "WithOutputBytes raises them to at most " + strconv.Itoa(wire.OutputBytesPerUserMaxCeiling); !strings.Contains(failure.Message, want) {
 				t.Errorf("%v: want it to say %s", failure, want)
 			}
@@ -259,6 +268,9 @@ func TestResultsWaitWithinBounds(t *testing.T) {
 	}
 	if lost != calls-waiting-1 {
 		t.Errorf("%d results are lost, want all but one that is written and %d that wait", lost, waiting)
+	}
+	if held := heapInUse(s) - before; held > (1+waiting)*room+room/2 {
+		t.Errorf("the heap has %d bytes more, want at most those of %d results", held, 1+waiting)
 	}
 	close(proceed)
 	for range waiting {

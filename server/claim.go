@@ -10,7 +10,8 @@ import (
 const (
 	// Results that wait for room may take so many times what their user may have of
 	// replies that wait to be read. They are there already: dropping them is the last resort.
-	lateTimes = 3
+	// The meaning of output_bytes_per_user_max says so.
+	lateTimes = 2
 )
 
 // A claim waits for room in a share. What is given back goes to results before it goes to

@@ -115,7 +115,7 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 			return
 		}
 		if errors.Is(refused, errNoOutputRoom) {
-			c.fail(e.id, c.user.output.lost(e.function.name), admitted)
+			c.fail(e.id, c.user.output.lost(e.function.name, int64(len(frame))), admitted)
 			return
 		}
 		if admitted != nil {

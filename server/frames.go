@@ -61,7 +61,7 @@ func (c *connection) onResolve() (bool, error) {
 	}
 	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: c.frame.CallID, FunctionID: f.id}
 	if !c.out.append(&header, f.description, nil) {
-		c.sendFailure(c.frame.CallID, c.user.output.refusal())
+		c.sendFailure(c.frame.CallID, c.user.output.refusal(int64(len(f.description))))
 	}
 	return true, nil
 }

@@ -57,7 +57,7 @@ func (c *connection) handshake() error {
 			break
 		}
 		if !c.in.makeRoom(wire.HelloBytesMax) {
-			return c.refuse(c.user.input.refusal())
+			return c.refuse(c.user.input.refusal(wire.HelloBytesMax))
 		}
 		if err := c.in.fill(c.conn); err != nil {
 			return err

@@ -63,7 +63,7 @@ func (c *connection) holdBack(f *function, limit time.Duration, gone <-chan stru
 	if c.out.promise(bytes, min(limit, c.server.config.writeTimeout)/heldPart, gone) || s.hasRoomUnpromised(bytes) {
 		return nil
 	}
-	return s.refusal()
+	return s.refusal(bytes)
 }
 
 // holdBack is that for a call which has a goroutine of its own.

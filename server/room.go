@@ -15,7 +15,7 @@ func (c *connection) makeRoom(need int) error {
 		return nil
 	}
 	if !c.speaksFrames() {
-		return c.user.input.refusal()
+		return c.user.input.refusal(int64(need))
 	}
 	bytes, err := c.parser.Skip(c.in.unread(), &c.frame)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *connection) speaksFrames() bool { return c.parser.From == wire.CallerSi
 // refuseFrame answers the request of which c.frame has the header only.
 func (c *connection) refuseFrame() {
 	if c.take() {
-		c.sendFailure(c.frame.CallID, c.user.input.refusal())
+		c.sendFailure(c.frame.CallID, c.user.input.refusal(wire.HeaderBytes+int64(c.frame.Length)))
 	}
 }
 

@@ -135,7 +135,7 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 		}
 		if len(have) >= need && need > simpleHeaderBytes {
 			if !c.user.input.take(int64(need)) {
-				return nil, c.user.input.refusal()
+				return nil, c.user.input.refusal(int64(need))
 			}
 			c.in.advance(need)
 			return bytes.Clone(have[simpleHeaderBytes:need]), nil
@@ -255,7 +255,7 @@ func (c *connection) answerSimple(result []byte, err error) {
 		}
 	}
 	if !c.sendSimple(body) {
-		c.sendSimple(appendSimpleFailure(nil, withoutDetails(c.user.output.lost("the call"))))
+		c.sendSimple(appendSimpleFailure(nil, withoutDetails(c.user.output.lost("the call", int64(len(body))))))
 	}
 	c.out.flush()
 }

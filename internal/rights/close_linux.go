@@ -92,7 +92,7 @@ func isOrdinary(number int) bool {
 	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err == nil {
 		// A local socket has others in its queue, perhaps.
-		return (domain == unix.AF_INET || domain == unix.AF_INET6) && waitsForNothingElse(number) && !lingers(number)
+		return (domain == unix.AF_INET || domain == unix.AF_INET6) && isOfInternet(number) && !lingers(number)
 	}
 	// In memory, as memfds are.
 	if _, err := unix.FcntlInt(uintptr(number), unix.F_GET_SEALS, 0); err == nil {
@@ -108,10 +108,4 @@ func isOrdinary(number int) bool {
 		return stat.Dev_major != 0
 	}
 	return false
-}
-
-// waitsForNothingElse tells an internet socket of which closing waits for what SO_LINGER says alone.
-func waitsForNothingElse(socket int) bool {
-	protocol, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PROTOCOL)
-	return err == nil && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)
 }

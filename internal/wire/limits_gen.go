@@ -59,8 +59,11 @@ const (
 	InputBytesMaxCeiling = 1099511627776
 
 	// OutputBytesPerUserMax (bytes): memory of replies to one user that wait to be
-	// read, but for 20 KiB of each connection. Why: 64 replies of 4 MiB; who does
-	// not read cannot make the server hold what it asked for.
+	// read, but for 20 KiB of each connection; results that functions have
+	// returned and that wait for room take twice as much beside it at most, then
+	// they are dropped. Why: 64 replies of 4 MiB; who does not read cannot make
+	// the server hold what it asked for: by default 768 MiB of replies, beside 256
+	// MiB of requests.
 	OutputBytesPerUserMax        = 268435456
 	OutputBytesPerUserMaxCeiling = 1099511627776
 

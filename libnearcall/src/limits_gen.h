@@ -43,7 +43,7 @@
 #define NC_INPUT_BYTES_MAX 1073741824
 #define NC_INPUT_BYTES_MAX_CEILING 1099511627776
 
-/* bytes: memory of replies to one user that wait to be read, but for 20 KiB of each connection. */
+/* bytes: memory of replies to one user that wait to be read, but for 20 KiB of each connection; results that functions have returned and that wait for room take twice as much beside it at most, then they are dropped. */
 #define NC_OUTPUT_BYTES_PER_USER_MAX 268435456
 #define NC_OUTPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
 
