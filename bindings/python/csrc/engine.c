@@ -9,6 +9,8 @@
 #include "core.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <structmember.h>
 #include <time.h>
 
 typedef struct core_engine {
@@ -19,6 +21,7 @@ typedef struct core_engine {
     PyObject *entries; /* name to capsule of core_entry: functions that were found */
     PyObject *plans;   /* id to capsule of core_plan: calls in flight */
     PyObject *finished; /* what became of calls, until the loop has taken it out */
+    PyObject *weak;    /* references to it, of Python's own */
 } core_engine;
 
 static int engine_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
@@ -44,6 +47,8 @@ static void engine_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
+    if (engine->weak != NULL)
+        PyObject_ClearWeakRefs(self);
     core_pool_drop(engine->pool);
     Py_XDECREF(engine->entries);
     Py_XDECREF(engine->plans);
@@ -401,6 +406,7 @@ static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
     return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds));
 }
 
+/* Nobody else asks while replies are read: there is no room then. */
 static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
@@ -409,7 +415,11 @@ static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
     if (check(engine) < 0)
         return NULL;
     channel = engine->pool->channels[0];
-    return PyLong_FromUnsignedLong(channel->is_read ? 0 : nearcall_room(channel->handle));
+    if (channel->is_read)
+        return PyLong_FromLong(0);
+    if (nearcall_transport(channel->handle)[0] == '\0')
+        return PyLong_FromLong(-1);
+    return PyLong_FromUnsignedLong(nearcall_room(channel->handle));
 }
 
 static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -464,17 +474,23 @@ static PyMethodDef engine_methods[] = {
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
-    {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once."},
+    {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once; -1: there is no connection."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},
     {"close", engine_close, METH_NOARGS, "close($self, /)\n--\n\nClose the connection for good."},
     {NULL, NULL, 0, NULL},
 };
 
+static PyMemberDef engine_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(core_engine, weak), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot engine_slots[] = {
     {Py_tp_init, engine_init},
     {Py_tp_dealloc, engine_dealloc},
     {Py_tp_methods, engine_methods},
+    {Py_tp_members, engine_members},
     {0, NULL},
 };
 

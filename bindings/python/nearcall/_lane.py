@@ -44,16 +44,19 @@ def inherited(outcome: Outcome) -> NearcallError:
 class Lane:
     """The calls in flight of one engine, each with the future that waits for it."""
 
-    def __init__(self, engine: _core.Engine, runtime: Runtime) -> None:
+    def __init__(self, engine: _core.Engine, runtime: Runtime, has_progressed: Callable[[], None]) -> None:
         self.engine = engine
         self.places = 0
         """Calls that are on it: from before they are begun until they have ended."""
-        self.idle_since = -math.inf
-        """When the last of them ended."""
+        self.sent = 0
+        """Those of them whose request the engine has."""
+        self.is_idle = False
+        """Kept by who closes lanes that have no calls."""
+        self._has_progressed = has_progressed
         self._runtime = runtime
         self._new_future = runtime.future
         self._generation = _core.fork_generation()
-        self._waiters: dict[int, Future] = {}
+        self._waiters: dict[int, Future | _Told] = {}
         self._left: Why | None = None
         self._timer: Timer | None = None
         self._timer_at = math.inf
@@ -66,6 +69,19 @@ class Lane:
         # is its turn, and the descriptor stays until then.
         if getattr(self, "_watched", _NOT_WATCHED) != _NOT_WATCHED and self._may_touch_loop():
             self._runtime.call_soon_anywhere(_Release(self._runtime, self._watched, self._timer, self.engine))
+
+    async def call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Calls a function that was found."""
+        self.sent += 1
+        try:
+            return await self.result(self.engine.begin, name, args, named)
+        finally:
+            self.sent -= 1
+
+    def ask(self, name: str, seconds: float, answered: Callable[[], None]) -> None:
+        """Looks a function up for the sake of being answered, in whatever way."""
+        self._waiters[self.engine.find(name, seconds)] = _Told(answered)
+        self._watch_time()
 
     async def result(self, begin: Callable[..., int], name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Begins a call, and returns or raises what became of it."""
@@ -136,6 +152,7 @@ class Lane:
             if finished:
                 self._runtime.call_later(0, self._process_weakly)
             self._watch_time()
+            self._has_progressed()
         if others is not None:
             raise others  # of a signal's handler, which the loop deals with
 
@@ -178,6 +195,22 @@ class Lane:
         self._timer_at = math.inf
 
 
+class _Told:
+    """What waits for an answer without a task of its own."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, result: object, /) -> None:
+        self._callback()
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._callback()
+
+
 class _Release:
     """Has a loop let go of a descriptor, which the engine keeps open until then."""
 
@@ -206,7 +239,7 @@ def _weakly(lane: Lane, method: Callable[[Lane], None]) -> Callable[[], None]:
     return call
 
 
-def fail(future: Future, error: BaseException, runtime: Runtime) -> None:
+def fail(future: Future | _Told, error: BaseException, runtime: Runtime) -> None:
     """Ends a wait, where there still is a loop to notice."""
     if not future.done() and runtime.is_alive():
         future.set_exception(error)

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import warnings
+import weakref
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -203,7 +204,7 @@ class Origin:
         self._hash = json.loads(text)["hash"]
         self._fitting: dict[str, None] = {}
         """Hashes of descriptions that servers have compared it with, the oldest first."""
-        self._revisions: dict[_core.Engine, int] = {}
+        self._revisions: weakref.WeakKeyDictionary[_core.Engine, int] = weakref.WeakKeyDictionary()
         """Of the description that an engine has, and that it fits."""
 
     def fits(self, engine: _core.Engine, revision: int) -> bool:

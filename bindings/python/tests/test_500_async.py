@@ -143,8 +143,8 @@ def test_timeouts(address: str) -> None:
 
 
 def test_timeout_while_waiting_for_a_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcall._loop._LANES_MAX", 2)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 64)
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 2)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 64)
 
     async def main() -> None:
         async with AsyncClient(address) as go:
@@ -289,8 +289,10 @@ def test_server_that_restarted_before_the_loop_could_look(own_server: Server) ->
 def test_server_that_dies_during_calls(own_server: Server) -> None:
     async def main() -> None:
         async with AsyncClient(own_server.address, timeout=10) as go:
+            await asyncio.gather(go.one(), go.sleep(0))
             tasks = [asyncio.ensure_future(go.sleep(20_000)) for _ in range(10)]
-            await go.one()
+            await asyncio.sleep(0)
+            await go.one()  # sent behind them
             await asyncio.to_thread(own_server.restart)
             for task in tasks:
                 with pytest.raises(nearcall.Unavailable) as caught:
@@ -326,7 +328,7 @@ def finish(engine: Any, number: int) -> None:
 def test_looking_up_never_waits_for_a_server(folder: Path) -> None:
     """Another server came, and went, since the function was found."""
     path = folder / "scripted.sock"
-    engine = AsyncClient(f"unix:{path}", timeout=1)._engine._engines[0]
+    engine = AsyncClient(f"unix:{path}", timeout=1)._engine._places.first
     for name in ("f", "g"):
         with ScriptedServer(path, function([], [])):
             finish(engine, engine.find(name, 5))

@@ -129,32 +129,26 @@ def test_deadlines_are_kept_in_a_crowd(address: str, run: Run) -> None:
     run(main)
 
 
-def test_calls_do_without_a_further_connection(address: str, run: Run) -> None:
-    async def main() -> list[Any]:
+@pytest.mark.parametrize("free", range(6))
+def test_calls_do_without_a_further_connection(address: str, run: Run, free: int) -> None:
+    async def main() -> list[int]:
         async with AsyncClient(address, timeout=30) as go:
             await go.one()
-            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptor_count() + free, hard))
-            return list(await asyncio.gather(*(go.sleep(100) for _ in range(300)), return_exceptions=True))
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+            taken = []
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.open("/dev/null", os.O_RDONLY))
+            for descriptor in taken[:free]:
+                os.close(descriptor)
+            return await asyncio.gather(*(go.sleep(100) for _ in range(600)))
 
-    for free in range(4):
-        assert in_child(lambda: run(main)) == [100] * 300, f"with {free} descriptors left"
-
-
-def test_calls_do_without_a_further_connection_that_the_server_refuses(
-    start_server: Callable[..., Server], run: Run
-) -> None:
-    server = start_server("-connections-per-user", "1")
-
-    async def main() -> None:
-        async with AsyncClient(server.address, timeout=30) as go:
-            assert await asyncio.gather(*(go.sleep(100) for _ in range(300))) == [100] * 300
-
-    run(main)
+    assert in_child(lambda: run(main)) == [100] * 600
 
 
 def test_idle_connections_are_closed(address: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nearcall._loop._IDLE_SECONDS", 0.1)
+    monkeypatch.setattr("nearcall._places._IDLE_SECONDS", 0.1)
 
     async def main() -> None:
         async with AsyncClient(address, timeout=30) as go:
@@ -256,7 +250,7 @@ def test_loop_watches_one_descriptor_whatever_becomes_of_the_server(own_server: 
                 assert await go.one() == 1
                 seen.add(frozenset(eventpolls() - before))
                 await asyncio.to_thread(own_server.restart)
-            assert seen == {frozenset({str(go._engine._engines[0].fileno())})}
+            assert seen == {frozenset({str(go._engine._places.first.fileno())})}
         assert eventpolls() == before
 
     run(main)
@@ -333,8 +327,8 @@ def test_trio_calls_from_a_thread(address: str) -> None:
 
 def test_fairness_without_a_free_place(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits longest is next, and who gives up loses no place for the others."""
-    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 4)
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 4)
     order: list[int] = []
 
     async def call(go: AsyncClient, number: int) -> None:
@@ -359,12 +353,106 @@ def test_fairness_without_a_free_place(address: str, monkeypatch: pytest.MonkeyP
     asyncio.run(main())
 
 
+async def held(go: AsyncClient, count: int) -> list[asyncio.Task[Any]]:
+    """Slow calls that the server has begun, as far as it takes them."""
+    tasks = [asyncio.ensure_future(go.sleep(60_000)) for _ in range(count)]
+    await go.one()
+    return tasks
+
+
+async def let_go(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_further_connection_is_refused(start_server: Callable[..., Server], run: Run) -> None:
+    """The calls wait for places on the one there is."""
+    server = start_server("-connections-per-user", "1")
+
+    async def main() -> None:
+        async with AsyncClient(server.address) as go:
+            assert await asyncio.gather(*(go.sleep(100) for _ in range(700))) == [100] * 700
+            tasks = await held(go, 250)
+            assert await asyncio.gather(*(go.add(n, 1) for n in range(400))) == [n + 1 for n in range(400)]
+            assert len(go._engine._places.lanes) == 1
+            await let_go(tasks)
+
+    run(main)
+
+
+@pytest.mark.parametrize("calls_in_flight", [1, 4, 64])
+def test_quick_calls_beside_slow_ones_on_a_server_that_takes_few(
+    start_server: Callable[..., Server], calls_in_flight: int
+) -> None:
+    server = start_server("-calls-in-flight", str(calls_in_flight))
+
+    async def main() -> None:
+        async with AsyncClient(server.address) as go:
+            for _ in range(2):
+                assert await go.one() == 1
+                tasks = [asyncio.ensure_future(go.sleep(60_000)) for _ in range(2 * calls_in_flight)]
+                quick = (go.add(n, 1, timeout=5) for n in range(200))
+                assert await asyncio.gather(*quick) == [n + 1 for n in range(200)]
+                await let_go(tasks)
+                # Once more over what has to be connected again.
+                await asyncio.to_thread(server.restart)
+
+    asyncio.run(main())
+
+
+def test_all_connections_hold_slow_calls(start_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits is bound to none of them: the first place that is free is taken."""
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 2)
+    server = start_server("-calls-in-flight", "4")
+
+    async def main() -> None:
+        async with AsyncClient(server.address) as go:
+            tasks = await held(go, 7)
+            assert await go.one() == 1
+            short = asyncio.ensure_future(go.sleep(300))
+            assert await asyncio.gather(*(go.add(n, 1, timeout=10) for n in range(50))) == [n + 1 for n in range(50)]
+            assert await short == 300
+            await let_go(tasks)
+
+    asyncio.run(main())
+
+
+def test_calls_that_wait_for_a_connection_fail_with_it(folder: Path) -> None:
+    async def main() -> None:
+        async with AsyncClient(f"unix:{folder / 'none.sock'}", timeout=20) as go:
+            ends = await asyncio.gather(*(go.one() for _ in range(300)), return_exceptions=True)
+            assert {type(end) for end in ends} == {nearcall.Unavailable}
+            assert {end.outcome for end in ends if isinstance(end, nearcall.NearcallError)} == {Outcome.NOT_EXECUTED}
+            assert len(set(map(id, ends))) == 300, "each has an exception of its own"
+
+    asyncio.run(main())
+
+
+def test_cancelled_at_the_moment_the_turn_fails(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cancellation is not lost."""
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 1)
+
+    async def main() -> None:
+        go = AsyncClient(address)
+        tasks = await held(go, 0)
+        tasks = [asyncio.ensure_future(go.sleep(60_000)) for _ in range(2)]
+        await asyncio.sleep(0)
+        go.close()
+        tasks[1].cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(end) for end in ends] == [nearcall.Cancelled, asyncio.CancelledError]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("places", [1, 2])
 def test_generated_code_compares_without_a_free_place(
     address: str, monkeypatch: pytest.MonkeyPatch, places: int
 ) -> None:
-    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", places)
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", places)
 
     async def main() -> None:
         async with AsyncClient(address) as go:

@@ -116,16 +116,16 @@ print("done")
 """
 KILLED = """
 import sys
-import nearcall._loop
+import nearcall._places
 
-nearcall._loop._LANES_MAX, nearcall._loop._PLACES_MAX = 1, 2
+nearcall._places._LANES_MAX, nearcall._places._PLACES_MAX = 1, 2
 with Client(sys.argv[1], timeout=20) as go:
     assert go.one() == 1
     holding = [spawn(go.sleep, 300) for _ in range(2)]
     sleep(0)
     waiting = [spawn(go.one) for _ in range(4)]
     sleep(0)
-    assert len(go._client._engine._queue) == 4
+    assert len(go._client._engine._places._queue) == 4
     for greenlet in waiting:
         greenlet.kill()
     assert gather([lambda: go.one(timeout=10)] * 4) == [1] * 4
@@ -166,7 +166,7 @@ for _ in range(3):
     assert send(1)
     for reply in replies:
         assert (reply.get() if hasattr(reply, "get") else reply.wait()) == 20
-assert len(go._client._engine._engines) == 1, "one connection holds them"
+assert len(go._client._engine._places.lanes) == 1, "one connection holds them"
 
 # While one is encoded, another's deadline passes, and it is killed itself.
 def late():
@@ -211,9 +211,9 @@ print("done")
 """
 FORK_IN_CALLS = """
 import os, sys
-import nearcall, nearcall._loop
+import nearcall, nearcall._places
 
-nearcall._loop._LANES_MAX, nearcall._loop._PLACES_MAX = 1, 3
+nearcall._places._LANES_MAX, nearcall._places._PLACES_MAX = 1, 3
 go = Client(sys.argv[1], timeout=10)
 go.one(), go.sleep(0)
 
@@ -224,7 +224,7 @@ def call(milliseconds):
         return error.outcome
 
 calls = [spawn(call, 300) for _ in range(5)]
-while len(go._client._engine._queue) < 2:
+while len(go._client._engine._places._queue) < 2:
     sleep(0)
 pid = os.fork()
 if pid == 0:
@@ -258,7 +258,7 @@ class Interrupted(dict):
 go = Client(sys.argv[1], timeout=10)
 go.one(), go.sleep(0)
 signal.signal(signal.SIGALRM, ring)
-lane = go._client._engine._lanes[0]
+lane = go._client._engine._places.lanes[0]
 lane._waiters = Interrupted(lane._waiters)
 assert gather([lambda: go.sleep(20)] * 20) == [20] * 20
 assert turn >= 20

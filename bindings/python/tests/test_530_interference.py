@@ -61,7 +61,7 @@ def test_arguments_code_uses_the_client(address: str, loop: asyncio.AbstractEven
                     given_up = go.sleep(20_000)
                     given_up.send(None)
                     given_up.close()
-                    held.append(go.identity(["inner" * size, Number(go._engine._engines[0].process)]))
+                    held.append(go.identity(["inner" * size, Number(go._engine._places.first.process)]))
                     held[-1].send(None)
                     held.append(go.identity("second" * size))
 
@@ -93,15 +93,15 @@ def test_closing_again_and_calling_after_it(
     address: str, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while calls wait for a place."""
-    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 2)
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 2)
 
     async def main() -> None:
         go = AsyncClient(address, timeout=4 * PATIENCE_SECONDS)
         await go.one()
         calls = [asyncio.ensure_future(go.sleep(100_000)) for _ in range(6)]
         await asyncio.sleep(0)
-        assert len(go._engine._queue) == 4
+        assert len(go._engine._places._queue) == 4
         go.close()
         with pytest.raises(nearcall.FailedPrecondition):
             await bounded(go.one())
@@ -115,15 +115,15 @@ def test_closing_again_and_calling_after_it(
 
 def test_two_loops_in_turn(address: str, new_loop: NewLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the first loop waits for ends when the second one takes the client over."""
-    monkeypatch.setattr("nearcall._loop._LANES_MAX", 1)
-    monkeypatch.setattr("nearcall._loop._PLACES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._LANES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 1)
     go = AsyncClient(address, timeout=4 * PATIENCE_SECONDS)
     first, second = new_loop(), new_loop()
 
     async def begin() -> list[asyncio.Future[Any]]:
         await go.sleep(0)
         calls = [asyncio.ensure_future(go.sleep(100_000)) for _ in range(2)]
-        while not go._engine._queue:
+        while not go._engine._places._queue:
             await asyncio.sleep(0)
         return calls
 
@@ -181,7 +181,7 @@ def test_handler_that_raises_among_replies(address: str, loop: asyncio.AbstractE
     async def main() -> None:
         async with AsyncClient(address, timeout=20) as go:
             await go.one()
-            lane = go._engine._lanes[0]
+            lane = go._engine._places.lanes[0]
             lane._waiters = Interrupted(lane._waiters)  # type: ignore[assignment]
             calls = [asyncio.ensure_future(go.sleep(20)) for _ in range(100)]
             assert await bounded(asyncio.gather(*calls)) == [20] * 100

@@ -294,7 +294,7 @@ def test_handler_that_raises_beside_a_failure_on_a_loop(address: str, on_alarm: 
         loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
         async with nearcall.AsyncClient(address) as client:
             await client.function("fail")
-            lane = client._engine._lanes[0]
+            lane = client._engine._places.lanes[0]
             lane.engine = Ringing(lane.engine)
             with pytest.raises(nearcall.NotFound):
                 await asyncio.wait_for(client.fail(5, "gone"), PATIENCE_SECONDS)

@@ -34,7 +34,7 @@ func Main(options ...server.Option) {
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
 	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
 	callsInFlight := flag.Int("calls-in-flight", wire.CallsInFlightMax, "see server.WithCallsInFlight: those of one connection")
-	connections := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections")
+	connectionsPerUser := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections: those of one user")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	flag.Parse()
@@ -49,7 +49,7 @@ func Main(options ...server.Option) {
 		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
 		server.WithSharedMemoryAfter(*memoryAfter),
 		server.WithCallsInFlight(*callsInFlight, wire.CallsInFlightPerUserMax),
-		server.WithConnections(wire.ConnectionsMax, *connections),
+		server.WithConnections(wire.ConnectionsMax, *connectionsPerUser),
 	)
 	if *memoryPerUser >= 0 {
 		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))

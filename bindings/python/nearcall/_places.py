@@ -1,0 +1,266 @@
+"""The places on the connections of one AsyncClient, and the calls that wait for one.
+
+A call takes a place where its server takes the request at once, and waits in one line with all
+others where there is none: bound to a connection it would wait for whatever runs there. A further
+connection is one that stands, never one that is hoped for: it is opened beside the calls, and
+where it cannot be had they wait for those there are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from nearcall import _core
+from nearcall._codes import Code, Outcome
+from nearcall._errors import DeadlineExceeded, NearcallError, PermissionDenied, ResourceExhausted, Unavailable
+from nearcall._lane import Lane, Why, closed, fail
+from nearcall._runtime import Future, Runtime
+
+_PLACES_MAX = 256
+"""Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
+_LANES_MAX = 32
+_OPENING_SECONDS = 5.0
+"""How long a further connection may take to be one."""
+_PAUSE_SECONDS = 1.0
+"""For how long none is opened after one could not be had."""
+_IDLE_SECONDS = 2.0
+"""How long a further connection without calls is kept at least; at most twice that."""
+_ASKED = "nearcall.changes"
+"""A function of every server: that it is answered, in whatever way, shows that a connection stands."""
+
+
+class Places:
+    """The connections of one client, each with its engine. The first stays for good."""
+
+    def __init__(self, make_engine: Callable[[], _core.Engine]) -> None:
+        self._make_engine = make_engine
+        # It is made now, to refuse a bad address where it is written.
+        self.first = make_engine()
+        self.lanes: list[Lane] = []
+        self._opening: set[Lane] = set()
+        self._is_pausing = False
+        self._is_swept = False
+        self._queue: deque[Future] = deque()
+        self._runtime: Runtime | None = None
+
+    def bind(self, runtime: Runtime) -> None:
+        """Goes on with a loop, once the former one was left."""
+        self._runtime = runtime
+
+    def leave(self, why: Why) -> None:
+        """Ends all calls on the loop. The first connection remains, for the next one."""
+        lanes, self.lanes = [*self.lanes, *self._opening], []
+        queue, self._queue = self._queue, deque()
+        self._opening = set()
+        self._is_pausing = self._is_swept = False
+        for lane in lanes:
+            lane.leave(why)
+            if lane.engine is not self.first:
+                lane.engine.close()
+        self._fail(queue, lambda: why(Outcome.NOT_EXECUTED))
+
+    # ---- One call ----
+
+    def take(self) -> Lane | None:
+        """A place on a connection; None where all are taken, or others wait for one."""
+        lane = None if self._queue else self._free_lane()
+        if lane is not None:
+            lane.places += 1
+        return lane
+
+    async def take_in_turn(self, deadline: float) -> Lane:
+        """The place that comes after those of all who wait already."""
+        assert self._runtime is not None
+        turn = self._runtime.future()
+        self._queue.append(turn)
+        self._pass_on()
+        try:
+            place: Lane | None = await wait(turn, deadline, self._runtime)
+        except BaseException:
+            if not turn.done():
+                self._give_up(turn)  # a greenlet was killed, or a task forgotten with its loop
+            elif not turn.cancelled() and turn.exception() is None and turn.result() is not None:
+                self.give(turn.result())
+            raise
+        if place is None:
+            raise late("earlier ones of this client" if self._stands() else "a connection")
+        return place
+
+    def failed(self, lane: Lane, error: NearcallError) -> None:
+        """Tells a call's end before its place is given. Where it is that no connection can be had, all
+        who wait for one have failed with it."""
+        is_of_connection = isinstance(error, (Unavailable, ResourceExhausted, PermissionDenied))
+        if not self._queue or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
+            return
+        if lane in self.lanes and not self._stands():
+            queue, self._queue = self._queue, deque()
+            self._fail(queue, lambda: type(error)(error.message, error.code, error.outcome, error.details))
+
+    def give(self, lane: Lane) -> None:
+        """Gives a place back: to who waits longest, if anybody waits."""
+        lane.places -= 1
+        self._pass_on()
+
+    # ---- All that wait ----
+
+    def _give_up(self, turn: Future) -> None:
+        if self._is_alive():
+            turn.set_result(None)
+
+    def _is_alive(self) -> bool:
+        return self._runtime is not None and self._runtime.is_alive()
+
+    def _pass_on(self) -> None:
+        """Gives those who wait longest the places that are free now."""
+        while self._queue and self._is_alive():
+            # Who has its turn already was cancelled, or its deadline has passed.
+            lane = None if self._queue[0].done() else self._free_lane()
+            if lane is None and not self._queue[0].done():
+                self._open_further()
+                return
+            turn = self._queue.popleft()
+            if lane is not None:
+                lane.places += 1
+                turn.set_result(lane)
+
+    def _free_lane(self) -> Lane | None:
+        """One whose server takes a call at once. Calls on it that were not yet sent will need their room."""
+        stands = False
+        for lane in self.lanes:
+            room = lane.engine.room()
+            stands = stands or room >= 0
+            if lane.places < _PLACES_MAX and room > lane.places - lane.sent:
+                lane.is_idle = False
+                return lane
+        return None if stands else self._lane_to_connect()
+
+    def _lane_to_connect(self) -> Lane | None:
+        """Where no connection stands one call makes one, and the others wait for what comes of it."""
+        if not self.lanes:
+            assert self._runtime is not None
+            self.lanes.append(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
+        return None if any(lane.places for lane in self.lanes) else self.lanes[0]
+
+    def _stands(self) -> bool:
+        return any(lane.engine.room() >= 0 for lane in self.lanes)
+
+    def _fail(self, queue: deque[Future], make_error: Callable[[], NearcallError]) -> None:
+        for turn in queue:
+            if self._runtime is not None:
+                fail(turn, make_error(), self._runtime)
+
+    # ---- Further connections ----
+
+    def _open_further(self) -> None:
+        if self._is_pausing or not self._stands():
+            return
+        self._close([lane for lane in self.lanes if not lane.places and lane.engine.room() < 0])
+        while len(self._queue) > len(self._opening) * _PLACES_MAX:
+            if len(self.lanes) + len(self._opening) >= _LANES_MAX or not self._open():
+                return
+
+    def _open(self) -> bool:
+        """Begins to open one; it gets calls once it stands."""
+        assert self._runtime is not None
+        engine = self._make_engine()
+        reference = weakref.ref(self)
+
+        def answered() -> None:
+            places = reference()
+            if places is not None:
+                places._opened(lane)
+
+        try:
+            lane = Lane(engine, self._runtime, _weakly(self, Places._pass_on))
+            self._opening.add(lane)
+            lane.ask(_ASKED, _OPENING_SECONDS, answered)
+        except (NearcallError, OSError):
+            self._cannot_open(engine)
+            return False
+        return True
+
+    def _opened(self, lane: Lane) -> None:
+        if lane not in self._opening:
+            return  # the loop was left meanwhile
+        if lane.engine.room() < 0:
+            self._cannot_open(lane.engine)
+        else:
+            self._opening.discard(lane)
+            self.lanes.append(lane)
+            self._sweep_later()
+        self._pass_on()
+
+    def _cannot_open(self, engine: _core.Engine) -> None:
+        assert self._runtime is not None
+        for lane in [lane for lane in self._opening if lane.engine is engine]:
+            self._opening.discard(lane)
+            lane.leave(closed)
+        engine.close()
+        self._is_pausing = True
+        self._runtime.call_later(_PAUSE_SECONDS, _weakly(self, Places._pause_is_over))
+
+    def _pause_is_over(self) -> None:
+        self._is_pausing = False
+        self._pass_on()
+
+    def _close(self, lanes: list[Lane]) -> None:
+        for lane in lanes:
+            if lane.engine is not self.first:
+                self.lanes.remove(lane)
+                lane.leave(closed)
+                lane.engine.close()
+
+    def _sweep_later(self) -> None:
+        if not self._is_swept and self._runtime is not None:
+            self._is_swept = True
+            self._runtime.call_later(_IDLE_SECONDS, _weakly(self, Places._sweep))
+
+    def _sweep(self) -> None:
+        """Closes what has had no call since it came by last."""
+        self._is_swept = False
+        self._close([lane for lane in self.lanes if lane.is_idle and not lane.places])
+        for lane in self.lanes:
+            lane.is_idle = not lane.places
+        if len(self.lanes) > 1:
+            self._sweep_later()
+
+
+def _weakly(places: Places, method: Callable[[Places], None]) -> Callable[[], None]:
+    """The method as a callback that holds no client."""
+    reference = weakref.ref(places)
+
+    def call() -> None:
+        places = reference()
+        if places is not None:
+            method(places)
+
+    return call
+
+
+async def wait(turn: Future, deadline: float, runtime: Runtime) -> Any:
+    """What a call is told that waits for another one; None where its deadline passes first."""
+    timer = None
+    if deadline != math.inf:
+        timer = runtime.call_later(max(deadline - time.monotonic(), 0), lambda: settle(turn, None))
+    try:
+        return await turn
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def settle(future: Future, result: object) -> None:
+    """Ends a wait that may have ended already."""
+    if not future.done():
+        future.set_result(result)
+
+
+def late(what: str) -> DeadlineExceeded:
+    """The end of a call that has waited for something else."""
+    message = f"the deadline passed while the call waited for {what}"
+    return DeadlineExceeded(message, Code.DEADLINE_EXCEEDED, Outcome.NOT_EXECUTED)
