@@ -282,11 +282,11 @@ func partOf(measure string) string {
 }
 
 // What columns say of a row.
-func medianOf(r result.Row) string  { return duration(r.P50NS) }
+func medianOf(r result.Row) string  { return duration(r.P50NS) + apart(r) }
 func slowestOf(r result.Row) string { return duration(r.P99NS) }
 
 // The same of each call, where a sample is of several together.
-func medianOfEach(r result.Row) string  { return each(r.P50NS, r) }
+func medianOfEach(r result.Row) string  { return each(r.P50NS, r) + apart(r) }
 func slowestOfEach(r result.Row) string { return each(r.P99NS, r) }
 
 // each writes the time of one call.
