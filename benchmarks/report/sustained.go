@@ -15,6 +15,16 @@ const (
 	Neighbour = "neighbour" // a neighbour burns one of them
 )
 
+// conditionOf is the condition that a row's calls are sustained in, which is left out as a
+// whole where it cannot be had; "" for other rows.
+func conditionOf(row string) string {
+	last := row[strings.LastIndexByte(row, '-')+1:]
+	if last == Sustained || last == Played || last == Neighbour {
+		return last
+	}
+	return ""
+}
+
 const spinFloor = "floor-c-spin"
 
 // hotRows are those that spin, and the socket beside them, in the order of the tables.

@@ -71,6 +71,23 @@ func TestReadmeSaysThatNothingWasSustained(t *testing.T) {
 	}
 }
 
+// What cannot be had has a reason, once, and not for every row.
+func TestConditionThatIsLeftOutHasOneReason(t *testing.T) {
+	r := overTime()
+	r.LeftOut = []result.LeftOut{{Group: report.Played, Why: "real-time priority is not permitted"}}
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "Not measured: played, real-time priority is not permitted.") || strings.Contains(string(text), "shm-played") {
+		t.Errorf("the README says\n%s", text)
+	}
+}
+
 // Rows whose mean and median are far apart are marked wherever their median stands.
 func TestMeansFarFromMediansAreMarked(t *testing.T) {
 	for _, test := range []struct {
