@@ -177,7 +177,7 @@ var firstRows = []struct{ name, says string }{
 // waysTable is the first rows, of small payloads.
 func waysTable(f figures) table {
 	t := table{Title: "What each way costs", Head: []string{"one call of 64 bytes or less", "p50", "p99", "p99.9", "calls/s over time", "in the slowest 250 ms", "CPU us, caller + server"},
-		Notes: []string{"Calls per second are the mean over all time, of rows that spin over 15 s without a pause, and in the slowest quarter of a second of these. " + apartNote}}
+		Notes: []string{"Calls per second are the mean over all time; where those in the slowest quarter of a second stand beside, of a run without a pause. " + apartNote}}
 	p999 := distributed(func(r result.Row) string { return duration(r.P999NS) })
 	for _, first := range firstRows {
 		mean, slowest := f.overTime(first.name)

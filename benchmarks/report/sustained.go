@@ -70,7 +70,11 @@ func overTimeTable(f figures, condition, title, note string) table {
 		columns = append(columns, ofSustained(func(s *result.Sustained) string { return fmt.Sprintf("%.2f", s.BesideCPUs) }))
 	}
 	for _, row := range rows {
-		t.Lines = append(t.Lines, line{Name: row.says, Cells: f.cells(row.name+"-"+condition, columns...)})
+		name := row.name + "-" + condition
+		t.Lines = append(t.Lines, line{Name: row.says, Cells: f.cells(name, columns...)})
+		if ms := f.rows[name].RoundMS; ms > 0 && len(t.Notes) == 1 {
+			t.Notes = append(t.Notes, fmt.Sprintf("Each row is of %g s.", float64(ms)/1000))
+		}
 	}
 	return t
 }

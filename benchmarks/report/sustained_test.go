@@ -17,7 +17,7 @@ func overTime() *result.Result {
 	socket := result.Row{Name: "nearcall-go-socket", Group: "small", Size: 64, Callers: 1, P50NS: 10_000, P99NS: 20_000, MeanNS: 16_000,
 		PerS: 90_000, PerSRounds: []float64{90_000, 90_000, 30_000}, Histogram: &result.Histogram{}}
 	long := func(name, condition string, perS float64, s result.Sustained) result.Row {
-		return result.Row{Name: name + "-" + condition, Group: condition, Size: 64, Callers: 1, P50NS: 500, MeanNS: int64(1e9 / perS), PerS: perS, Sustained: &s}
+		return result.Row{Name: name + "-" + condition, Group: condition, Size: 64, Callers: 1, P50NS: 500, MeanNS: int64(1e9 / perS), PerS: perS, RoundMS: 15_000, Sustained: &s}
 	}
 	rates := windows.Rates{LeastPerS: 12_000, P10PerS: 130_000, MedianPerS: 450_000, MostPerS: 2_500_000}
 	return &result.Result{Schema: result.Schema, Rows: []result.Row{short, socket,
@@ -43,6 +43,7 @@ func TestReadmeShowsCallsOverTime(t *testing.T) {
 		"| C, shared memory | 400,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 25.0 % | 60.0 % | 5.00 | 0.05 |",
 		"| C, shared memory | 300,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 0.0 % | 0.0 % | 0.00 |  | 0.65 |",
 		"| Perl, typed, shared memory | not measured |",
+		"the mean of a call is the time over the calls. Each row is of 15 s.",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not in:\n%s", want, text)
