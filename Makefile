@@ -88,10 +88,10 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (6)
 
-bench: deps deps-bench build build-perl build-python ## all measurements, 50 minutes at most after the bindings' build; README and report show them
+bench: deps deps-bench build build-perl build-python ## all measurements, 40 minutes at most after the bindings' build; README and report show them
 	@benchmarks/run
 
-bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute and a half; a report in build/benchmarks/results
+bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
 	@benchmarks/run -quick
 
 bench-compare: deps ## fails when calls are over 5 % slower than in the revision BASE

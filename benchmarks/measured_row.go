@@ -22,8 +22,7 @@ type measuredRow struct {
 	all     sample.Distribution // until it is summarised
 	summary sample.Summary
 	failed  string
-	pace    pace     // that of its group
-	beside  *company // who else had the machine; nil: nobody
+	pace    pace // that of its group
 }
 
 func (m *measuredRow) stop() {
@@ -112,7 +111,6 @@ func (m measuredRow) reduced() result.Row {
 	}
 	m.addRounds(&row)
 	m.addSummary(&row)
-	m.addSustained(&row)
 	m.addKernelWork(&row)
 	return row
 }

@@ -4,7 +4,6 @@ package protocol
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -57,12 +56,7 @@ func TransportOf(name string) Transport {
 	return Unknown
 }
 
-// CallsOfASample is, in a run with windows, how many calls one sample is taken of: the
-// first of them.
-const CallsOfASample = 16
-
-// A Head is how a report begins. One uint64 follows for each window of a run that has
-// such, then one of ns for each sample.
+// A Head is how a report begins; one uint64 of ns for each sample follows.
 type Head struct {
 	Calls, ElapsedNS, CPUNS, Allocations, Samples uint64
 	Transport                                     Transport
@@ -73,13 +67,9 @@ type Report struct {
 	Samples [][]uint64 // ns, one for each call, by caller
 	// CallsPerSample is how many calls one sample is of, all together; 0: one.
 	CallsPerSample int
-	// Calls are all, and Windows how many of them ended in each window, in a run that has
-	// such; 0 and none in others.
-	Calls     uint64
-	Windows   []uint64
-	Elapsed   time.Duration
-	CPU       time.Duration
-	Transport Transport
+	Elapsed        time.Duration
+	CPU            time.Duration
+	Transport      Transport
 }
 
 // A Command is one run.
@@ -87,17 +77,6 @@ type Command struct {
 	Length    time.Duration
 	PerSecond int   // 0: as fast as callers can
 	BeginNS   int64 // of CLOCK_MONOTONIC; 0: at once
-	// Window is how long the windows are by which calls are counted, that are made without
-	// a pause; 0: there are none.
-	Window time.Duration
-}
-
-// Windows is how many whole windows the run has.
-func (c Command) Windows() int {
-	if c.Window == 0 {
-		return 0
-	}
-	return int(c.Length / c.Window)
 }
 
 // Serve says that the caller is ready and answers every command by a report, until
@@ -114,9 +93,6 @@ func Serve(run func(Command) (Report, error)) error {
 		if err != nil {
 			return err
 		}
-		if len(report.Windows) != command.Windows() {
-			return ErrNoWindows
-		}
 		if err := report.write(); err != nil {
 			return err
 		}
@@ -124,34 +100,28 @@ func Serve(run func(Command) (Report, error)) error {
 	return lines.Err()
 }
 
-// Commands that a caller does not know to follow.
-var (
-	ErrAsFastAsItCan = errors.New("this caller has neither a rate nor a time to begin")
-	ErrNoWindows     = errors.New("this caller does not count its calls by windows")
-)
+// ErrAsFastAsItCan is a command that a caller does not know to follow.
+var ErrAsFastAsItCan = errors.New("this caller has neither a rate nor a time to begin")
 
 // AsFastAsItCan is a run of a caller that calls neither at a rate nor from a given time
-// on, and counts nothing by windows: it refuses commands that want it to.
+// on: it refuses commands that want it to.
 func AsFastAsItCan(run func(Command) (Report, error)) func(Command) (Report, error) {
 	return func(c Command) (Report, error) {
 		if c.PerSecond != 0 || c.BeginNS != 0 {
 			return Report{}, ErrAsFastAsItCan
-		}
-		if c.Window != 0 {
-			return Report{}, ErrNoWindows
 		}
 		return run(c)
 	}
 }
 
 func parse(line string) (Command, error) {
-	var milliseconds, perSecond, beginNS, windowMS int64
+	var milliseconds, perSecond, beginNS int64
 	// What is left out is 0.
-	_, err := fmt.Sscanf(line+" 0 0 0", "run %d %d %d %d", &milliseconds, &perSecond, &beginNS, &windowMS)
-	if err != nil || milliseconds <= 0 || perSecond < 0 || perSecond > int64(time.Second) || windowMS < 0 || windowMS > 0 && perSecond > 0 {
-		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS [WINDOW_MS]]]\", windows only without a rate, got %q", line)
+	_, err := fmt.Sscanf(line+" 0 0", "run %d %d %d", &milliseconds, &perSecond, &beginNS)
+	if err != nil || milliseconds <= 0 || perSecond < 0 || perSecond > int64(time.Second) {
+		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %q", line)
 	}
-	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS, time.Duration(windowMS) * time.Millisecond}, nil
+	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS}, nil
 }
 
 func (r Report) write() error {
@@ -161,7 +131,7 @@ func (r Report) write() error {
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)
 	head := Head{
-		Calls: cmp.Or(r.Calls, samples*uint64(max(r.CallsPerSample, 1))), ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
+		Calls: samples * uint64(max(r.CallsPerSample, 1)), ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
 		Samples: samples, Transport: r.Transport,
 	}
 	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
@@ -171,7 +141,7 @@ func (r Report) write() error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	for _, s := range append([][]uint64{r.Windows}, r.Samples...) {
+	for _, s := range r.Samples {
 		if err := binary.Write(out, binary.NativeEndian, s); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -215,7 +214,7 @@ func (f figures) find(name string) (result.Row, cell) {
 	row, known := f.rows[name]
 	switch {
 	case !known:
-		return row, cell{Missing: true, Why: cmp.Or(f.reasons[name], f.reasons[conditionOf(name)])}
+		return row, cell{Missing: true, Why: f.reasons[name]}
 	case row.Failed != "":
 		return row, cell{Missing: true, Failed: true, Why: row.Failed}
 	}
@@ -283,11 +282,11 @@ func partOf(measure string) string {
 }
 
 // What columns say of a row.
-func medianOf(r result.Row) string  { return duration(r.P50NS) + apart(r) }
+func medianOf(r result.Row) string  { return duration(r.P50NS) }
 func slowestOf(r result.Row) string { return duration(r.P99NS) }
 
 // The same of each call, where a sample is of several together.
-func medianOfEach(r result.Row) string  { return each(r.P50NS, r) + apart(r) }
+func medianOfEach(r result.Row) string  { return each(r.P50NS, r) }
 func slowestOfEach(r result.Row) string { return each(r.P99NS, r) }
 
 // each writes the time of one call.
