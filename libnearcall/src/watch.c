@@ -170,7 +170,6 @@ void nc_watch_forget(nearcall_client *client)
 static void add_socket(nearcall_client *client, struct epoll_event *event)
 {
     struct nc_watch *watch = &client->watch;
-    watch->socket_fd = -1;
     nc_watch_identify(client);
     event->data.u64 = watch->token;
     if (watch->epoll_fd >= 0 && nc_connection_has_its_socket(&client->connection) &&
@@ -178,9 +177,11 @@ static void add_socket(nearcall_client *client, struct epoll_event *event)
         watch->socket_fd = client->connection.fd;
 }
 
-static bool change_socket(const struct nc_watch *watch, struct epoll_event *event)
+/* Only to less: a loop that watches edges is told of what joins the set and is ready, and
+ * mostly of nothing that changes in there. */
+static bool narrow_socket(const struct nc_watch *watch, struct epoll_event *event)
 {
-    return watch->socket_fd >= 0 && is_own_set(watch) &&
+    return watch->socket_fd >= 0 && !(event->events & ~watch->events) && is_own_set(watch) &&
            epoll_ctl(watch->epoll_fd, EPOLL_CTL_MOD, watch->socket_fd, event) == 0;
 }
 
@@ -192,8 +193,10 @@ void nc_watch_update(nearcall_client *client)
     if (watch->epoll_fd < 0 || client->connection.fd < 0 ||
         (watch->socket_fd >= 0 && events == watch->events))
         return;
-    if (!change_socket(watch, &event))
+    if (!narrow_socket(watch, &event)) {
+        nc_watch_forget(client);
         add_socket(client, &event);
+    }
     watch->events = events;
 }
 
