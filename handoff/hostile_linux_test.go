@@ -16,6 +16,7 @@ import (
 
 	"github.com/nearcall/nearcall/handoff"
 	"github.com/nearcall/nearcall/handoff/internal/frame"
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -298,6 +299,26 @@ func (a *attacker) ping(pings int) (answered int) {
 		}
 	}
 	return answered
+}
+
+// What the socket has the kernel add to each read is left open by nobody.
+func TestListenerThatPassesCredentials(t *testing.T) {
+	const pings = 10
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: t.TempDir() + "/s", Net: "unix"})
+	must(t, err)
+	rightstest.PassCredentials(t, socket)
+	l := handoff.ListenOn(socket)
+	defer l.Close()
+	before := rightstest.ProcessDescriptors(t)
+	a := attack(t, socket.Addr().String())
+	for id := range uint64(pings) {
+		ping := frame.Frame{Type: frame.Ping, ID: id + 1}
+		a.send(ping.Append(nil))
+		a.expect(frame.Pong, 0)
+	}
+	if now := rightstest.ProcessDescriptors(t); now != before {
+		t.Errorf("%d descriptors of processes are open, %d before", now, before)
+	}
 }
 
 // Givers that do not read hold up Close together, not one after the other.

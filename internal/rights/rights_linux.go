@@ -10,7 +10,12 @@
 // and a socket that is closed is emptied before.
 package rights
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // MessageMax is what the kernel lets one message carry (SCM_MAX_FD).
 const MessageMax = 253
@@ -44,6 +49,18 @@ func set(socket, passes int) error {
 // kernel throws away those that are in the way of others, with the descriptors that came with them.
 func Expect(socket int) error {
 	return unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1)
+}
+
+// RefuseCredentials undoes what whoever made a listener may have set on it, and so on what it
+// accepts; a service manager does so by PassCredentials= and PassPIDFD=. What came with every read
+// would take the room of descriptors, or be one that nobody closes.
+func RefuseCredentials(socket int) error {
+	err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PASSCRED, 0)
+	processErr := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PASSPIDFD, 0)
+	if processErr == unix.ENOPROTOOPT { // Linux 6.5 was the first to have it
+		processErr = nil
+	}
+	return os.NewSyscallError("setsockopt", errors.Join(err, processErr))
 }
 
 // Numbers returns the descriptors that a control message brought.

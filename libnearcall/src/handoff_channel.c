@@ -55,6 +55,7 @@ struct nc_handoff_channel *nc_handoff_channel_new(nearcall_handoff *handoff, int
     channel->reader.fd = NC_HANDOFF_NO_FD;
     channel->reader.received_by = getpid();
     channel->deadline_ns = nc_after_ms(handoff->now_ns, NC_HELLO_TIMEOUT_MS);
+    nc_rights_alone(fd);
     nc_rights_refuse(fd); /* it may have connected before the listener refused */
     if (learn_peer(channel) < 0 || watch_new(handoff, channel) < 0)
         goto fail;

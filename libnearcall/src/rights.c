@@ -46,6 +46,15 @@ void nc_rights_allow(int socket)
     (void)set_passing(socket, 1);
 }
 
+void nc_rights_alone(int socket)
+{
+    set_option(socket, SO_PASSCRED, 0);
+    set_option(socket, SO_PASSSEC, 0);
+    set_option(socket, SO_PASSPIDFD, 0);
+    set_option(socket, SO_TIMESTAMP, 0);
+    set_option(socket, SO_RXQ_OVFL, 0);
+}
+
 /* ---- Closing ---- */
 
 /* What comes inside of sockets that have come, and in their queues, in all. */
@@ -119,19 +128,16 @@ static void let_no_more_come(int socket)
     (void)shutdown(socket, SHUT_RD);
 }
 
-/* What else the sender lets the kernel tell would take the room of descriptors. Messages may
- * be empty where they have ends: credentials tell them from the end of all. */
+/* Messages may be empty where they have ends: credentials tell them from the end of all. */
 static void prepare_draining(int socket)
 {
     int type = SOCK_STREAM;
     socklen_t bytes = sizeof(type);
     (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &bytes);
     nc_rights_expect(socket);
-    set_option(socket, SO_PASSCRED, type != SOCK_STREAM);
-    set_option(socket, SO_PASSSEC, 0);
-    set_option(socket, SO_PASSPIDFD, 0);
-    set_option(socket, SO_TIMESTAMP, 0);
-    set_option(socket, SO_RXQ_OVFL, 0);
+    nc_rights_alone(socket);
+    if (type != SOCK_STREAM)
+        set_option(socket, SO_PASSCRED, 1);
     let_no_more_come(socket);
 }
 

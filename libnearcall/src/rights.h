@@ -35,6 +35,10 @@ void nc_rights_expect(int socket);
 void nc_rights_refuse(int socket);
 void nc_rights_allow(int socket);
 
+/* What else the kernel may have been asked to tell with each read, on this socket or on the
+ * listener that it comes from, takes the room of descriptors, or is one that nobody closes. */
+void nc_rights_alone(int socket);
+
 /* Closes one that a peer sent against the rules; -1: none came. What waits in its own queue
  * is taken out and closed as well. A linger time of zero, which resets, stays. */
 void nc_rights_close(int fd);

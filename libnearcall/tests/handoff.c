@@ -10,6 +10,10 @@
 #include "handoff_test.h"
 #include "limits_gen.h"
 
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76
+#endif
+
 struct ends {
     nearcall_handoff *taker;
     nearcall_handoff *giver;
@@ -358,6 +362,38 @@ static void one_descriptor_tells_of_everything(void)
     nearcall_handoff_close(taker);
 }
 
+/* A service manager may have made the socket so that the kernel tells with each read who
+ * sent: nobody would close what it tells it by. */
+static void a_socket_that_tells_who_sends(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *address = handoff_address();
+    int on = 1, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct ends ends;
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", address + strlen("unix:"));
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 1) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_PASSPIDFD, &on, sizeof(on)) == 0 || errno == ENOPROTOOPT);
+    CHECK_HANDOFF(ends.taker, nearcall_handoff_listen_fd(&ends.taker, fd, NULL), NEARCALL_OK);
+    ends.giver = handoff_connect(address, 0, ends.taker);
+    int descriptors = test_open_descriptors();
+    for (int i = 0; i < 3; i++) {
+        struct giving giving = {0};
+        nearcall_handoff_item item;
+        int client, served;
+        tcp_pair(&client, &served);
+        giving_start(&giving, ends.giver, served, PATIENCE_MS);
+        CHECK_HANDOFF(ends.taker, nearcall_handoff_accept(ends.taker, PATIENCE_MS, &item), NEARCALL_OK);
+        CHECK_HANDOFF(ends.giver, giving_end(&giving), NEARCALL_OK);
+        close(item.fd);
+        close(client);
+    }
+    CHECK_INT(test_open_descriptors(), descriptors);
+    close_both(&ends);
+    close(fd);
+    unlink(at.sun_path);
+}
+
 int main(void)
 {
     test_begin();
@@ -376,6 +412,7 @@ int main(void)
     what_is_no_dead_socket_stays();
     options_out_of_range_are_refused();
     one_descriptor_tells_of_everything();
+    a_socket_that_tells_who_sends();
     CHECK_INT(test_open_descriptors(), descriptors);
     return 0;
 }

@@ -54,7 +54,7 @@ func Open(socket *net.UnixConn) (*Channel, error) {
 	}
 	c := &Channel{socket: socket, raw: raw, rights: unix.UnixRights(0)}
 	c.receive, c.send = c.tryReceive, c.trySend
-	return c, nil
+	return c, c.refuseCredentials()
 }
 
 // TrySend sends a frame and the descriptor that belongs to it, or NoDescriptor, in

@@ -27,6 +27,9 @@ func Close(descriptors []int) {
 // Allow has nothing to do: macOS refuses none.
 func (c *Channel) Allow() {}
 
+// refuseCredentials has nothing to do: none come as descriptors.
+func (c *Channel) refuseCredentials() error { return nil }
+
 // receive reads without waiting. To make descriptors close-on-exec comes too late for a
 // fork between the two calls; there is nothing better on macOS.
 func receive(fd int, into []byte) (n int, descriptors []int, truncated bool, err error) {

@@ -1,6 +1,8 @@
 package channel
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/rights"
@@ -16,6 +18,12 @@ func Close(descriptors []int) { rights.Close(descriptors...) }
 func (c *Channel) Allow() {
 	// It fails where the socket is closed.
 	_ = c.raw.Control(func(fd uintptr) { rights.Allow(int(fd)) })
+}
+
+func (c *Channel) refuseCredentials() error {
+	var failure error
+	err := c.raw.Control(func(fd uintptr) { failure = rights.RefuseCredentials(int(fd)) })
+	return errors.Join(err, failure)
 }
 
 // receive reads without waiting.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -324,6 +325,46 @@ func TestDescriptorsThatNobodyExpects(t *testing.T) {
 	}
 	if _, err := p.conn.Read(make([]byte, 100)); !errors.Is(err, transport.ErrDescriptors) {
 		t.Errorf("Read: %v, want ErrDescriptors", err)
+	}
+}
+
+// What the listener has the kernel add to each read is neither taken for descriptors nor left open.
+func TestCredentialsAreRefused(t *testing.T) {
+	through := open(t, unixsocket.Transport{})
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	rightstest.PassCredentials(t, listener)
+	before := rightstest.ProcessDescriptors(t)
+	for _, expected := range []int{0, 1} {
+		peer, err := net.Dial("unix", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer peer.Close()
+		accepted, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := through.TakeOver(accepted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		local := conn.(transport.LocalConn)
+		local.ExpectDescriptors(expected)
+		peer.Write([]byte("x"))
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Errorf("Read with %d descriptors expected: %v", expected, err)
+		}
+		if received := local.Received(); len(received.Numbers) > 0 || received.Truncated {
+			t.Errorf("received %v", received)
+		}
+	}
+	if now := rightstest.ProcessDescriptors(t); now != before {
+		t.Errorf("%d descriptors of processes are open, %d before", now, before)
 	}
 }
 

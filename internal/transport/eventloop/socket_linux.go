@@ -3,7 +3,6 @@ package eventloop
 import (
 	"errors"
 	"net"
-	"os"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -50,10 +49,9 @@ func (s *socket) close() {
 	}
 }
 
-// refuse is for a local socket: neither credentials, which would come with every read where
-// a service manager has set that on the listener (PassCredentials=), nor descriptors.
+// refuse is for a local socket: neither credentials are to come with each read nor descriptors.
 func (s *socket) refuse() error {
-	err := os.NewSyscallError("setsockopt(SO_PASSCRED)", unix.SetsockoptInt(s.number, unix.SOL_SOCKET, unix.SO_PASSCRED, 0))
+	err := rights.RefuseCredentials(s.number)
 	if rights.Refuse(s.number) {
 		return err
 	}

@@ -82,13 +82,9 @@ func (c *conn) beCareful() error {
 	return errors.Join(err, failure)
 }
 
-// refuseCredentials undoes what a service manager may have set on the listener
-// (PassCredentials=): credentials with every read would look like descriptors.
 func (c *conn) refuseCredentials() error {
 	var failure error
-	err := c.raw.Control(func(fd uintptr) {
-		failure = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 0)
-	})
+	err := c.raw.Control(func(fd uintptr) { failure = rights.RefuseCredentials(int(fd)) })
 	return errors.Join(err, failure)
 }
 

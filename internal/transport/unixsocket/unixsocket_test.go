@@ -212,41 +212,38 @@ func TestReadNoticesDescriptors(t *testing.T) {
 	wantDescriptors(t, before)
 }
 
-func TestCredentialsAreNotTakenForDescriptors(t *testing.T) {
-	listener, err := listen(t, filepath.Join(t.TempDir(), "s"))
+// What the listener has the kernel add to each read is neither taken for descriptors nor left open.
+func TestCredentialsAreRefused(t *testing.T) {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	caller, err := net.Dial("unix", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	rightstest.PassCredentials(t, listener)
+	before := rightstest.ProcessDescriptors(t)
+	for _, expected := range []int{0, 1} {
+		caller, err := net.Dial("unix", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer caller.Close()
+		accepted, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := unixsocket.Transport{}.Wrap(accepted).(transport.LocalConn)
+		defer server.Close()
+		server.ExpectDescriptors(expected)
+		caller.Write([]byte("x"))
+		if _, err := server.Read(make([]byte, 1)); err != nil {
+			t.Errorf("Read with %d descriptors expected: %v", expected, err)
+		}
+		if received := server.Received(); len(received.Numbers) > 0 || received.Truncated {
+			t.Errorf("received %v", received)
+		}
 	}
-	defer caller.Close()
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	passCredentials(t, accepted.(*net.UnixConn))
-	server := unixsocket.Transport{}.Wrap(accepted)
-	defer server.Close()
-	caller.Write([]byte("x"))
-	if _, err := server.Read(make([]byte, 1)); err != nil {
-		t.Errorf("Read: %v", err)
-	}
-}
-
-func passCredentials(t *testing.T, conn *net.UnixConn) {
-	t.Helper()
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
-	})
-	if err != nil {
-		t.Fatal(err)
+	if now := rightstest.ProcessDescriptors(t); now != before {
+		t.Errorf("%d descriptors of processes are open, %d before", now, before)
 	}
 }
 
