@@ -30,8 +30,8 @@ func Call[R any](ctx context.Context, c *Client, name string, args ...any) (resu
 // These and the result's are compared with the function's before anything is sent,
 // once for each schema of the server: a call that does not fit fails with
 // INVALID_ARGUMENT and says where. Values, such as what an any holds, are checked
-// by the server before the function runs. Fields of a result that its type does not
-// have are ignored.
+// by the server before the function runs; an any never stands for a duration. Fields
+// of a result that its type does not have are ignored.
 func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
 	return c.call(ctx, name, nil, result, args)
 }

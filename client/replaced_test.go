@@ -162,3 +162,43 @@ func TestReplacedServer(t *testing.T) {
 		})
 	}
 }
+
+// What an any holds is a number of the unit that the program was written for.
+func TestDynamicValuesOnReplacedServer(t *testing.T) {
+	binary, err := buildServer()
+	must(t, err)
+	g := &generations{t: t, binary: binary, address: "unix:" + filepath.Join(t.TempDir(), "s")}
+	t.Cleanup(g.end)
+	g.replace(2)
+	c, ctx := newClient(t, g.address), context.Background()
+	sleepFor, nap := client.Func1[any, string](c, "sleep_for"), client.Func1[map[string]any, string](c, "nap")
+	age, spans := client.Func0[any](c, "age"), client.Func0[any](c, "spans")
+	uses := map[string]func() (any, error){
+		"an argument":     func() (any, error) { return sleepFor(ctx, 1500) },
+		"a map":           func() (any, error) { return nap(ctx, map[string]any{"Length": 1500}) },
+		"a list of maps":  func() (any, error) { return client.Call[string](ctx, c, "naps", []any{map[string]any{"Length": 1500}}) },
+		"a struct":        func() (any, error) { return client.Call[string](ctx, c, "nap", struct{ Length any }{1500}) },
+		"a result":        func() (any, error) { return age(ctx) },
+		"several results": func() (any, error) { return spans(ctx) },
+	}
+	for round := range 2 {
+		for name, use := range uses {
+			if got, err := use(); err != nil {
+				t.Errorf("round %d, %s: %v, %v", round, name, got, err)
+			}
+		}
+	}
+	g.replace(1)
+	for name, use := range uses {
+		got, err := use()
+		if err == nil {
+			t.Errorf("%s: ran as %v on a server of other units", name, got)
+			continue
+		}
+		expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
+	}
+	ran, err := client.Call[[]string](ctx, c, "history")
+	if must(t, err); len(ran) > 0 {
+		t.Errorf("ran all the same: %q", ran)
+	}
+}

@@ -97,7 +97,7 @@ func (f *describedFunction) fitResult(t reflect.Type) error {
 	}
 	switch {
 	case len(f.Results) > 1 && t == reflect.TypeFor[any]():
-		return nil
+		return f.FitResults(slices.Repeat([]reflect.Type{t}, len(f.Results)))
 	case len(f.Results) > 1 && t.Kind() == reflect.Slice:
 		return f.FitResults(slices.Repeat([]reflect.Type{t.Elem()}, len(f.Results)))
 	}

@@ -101,18 +101,11 @@ func (f *fitting) mismatch(have, described Type) error {
 	return fmt.Errorf("the program has %s, and the function takes %s", have, described)
 }
 
-// compare: an any of either side is compared with the value itself, by who
-// encodes or decodes it. What a value of type any cannot tell is refused here.
+// compare: a nil, a number too large and the like are refused by who decodes the value.
 func (f *fitting) compare(have, described Type) error {
 	switch {
 	case have.Kind == Any || described.Kind == Any:
-		if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
-			return f.mismatch(have, described)
-		}
-		if err := f.program.checkAny(have, map[string]bool{}); described.Kind == Any && err != nil {
-			return fmt.Errorf("%w: %w", f.mismatch(have, described), err)
-		}
-		return nil
+		return f.compareAny(have, described)
 	case have.Kind == Optional:
 		// A nil that the function does not take is refused as the value it is.
 		return f.compare(*have.Element, withoutOptional(described))
@@ -136,6 +129,22 @@ func (f *fitting) compare(have, described Type) error {
 	return f.mismatch(have, described)
 }
 
+// compareAny: an any of either side is compared with the value itself, by who encodes
+// or decodes it. What such a value cannot tell is refused here, left out or not.
+func (f *fitting) compareAny(have, described Type) error {
+	if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
+		return f.mismatch(have, described)
+	}
+	err := f.program.refuseDurations(have, errDurationInAny, map[string]bool{})
+	if have.Kind == Any {
+		err = f.function.refuseDurations(described, errDurationForAny, map[string]bool{})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", f.mismatch(have, described), err)
+	}
+	return nil
+}
+
 // CheckAny refuses types that mean something else once they stand in a value of
 // type any: who reads a duration there finds a number of an unknown unit.
 func CheckAny(t reflect.Type) error {
@@ -143,29 +152,32 @@ func CheckAny(t reflect.Type) error {
 	if err != nil {
 		return err
 	}
-	return types.checkAny(have, map[string]bool{})
+	return types.refuseDurations(have, errDurationInAny, map[string]bool{})
 }
 
-// checkAny looks into each struct once.
-func (types Types) checkAny(t Type, seen map[string]bool) error {
+// refuseDurations looks into each struct once, and refuses the first duration in these words.
+func (types Types) refuseDurations(t Type, refusal error, seen map[string]bool) error {
 	switch {
 	case t.Kind == Duration:
-		return errDurationInAny
+		return refusal
 	case t.Element != nil:
-		return types.checkAny(*t.Element, seen)
+		return types.refuseDurations(*t.Element, refusal, seen)
 	case t.Kind != StructRef || seen[t.Struct]:
 		return nil
 	}
 	seen[t.Struct] = true
 	for _, field := range types[t.Struct].Fields {
-		if err := types.checkAny(field.Type, seen); err != nil {
+		if err := types.refuseDurations(field.Type, refusal, seen); err != nil {
 			return fmt.Errorf("field %s of %s: %w", field.Name, t.Struct, err)
 		}
 	}
 	return nil
 }
 
-var errDurationInAny = errors.New("a duration in a value of type any would arrive as a number; pass the number, in a unit that both sides know")
+var (
+	errDurationInAny  = errors.New("a duration in a value of type any would arrive as a number; pass the number, in a unit that both sides know")
+	errDurationForAny = errors.New("a value of type any holds no duration, only numbers without a unit; use a type that has a time.Duration there")
+)
 
 func withoutOptional(t Type) Type {
 	if t.Kind == Optional {

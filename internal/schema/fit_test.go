@@ -128,6 +128,37 @@ func TestFitOfAny(t *testing.T) {
 	}
 }
 
+// A number in a value of type any is not the duration that a server has there, nor
+// is that server's duration the number that the program knew.
+func TestAnyIsNoDuration(t *testing.T) {
+	type (
+		waits struct {
+			Next  *waits
+			After *time.Duration
+		}
+		dynamic struct {
+			Next  *dynamic
+			After any
+		}
+	)
+	bare := reflect.TypeFor[any]()
+	for _, test := range [][2]any{
+		{bare, time.Duration(0)}, {bare, new(time.Duration)}, {[]any(nil), []time.Duration(nil)}, {bare, []time.Duration(nil)},
+		{map[string]any{}, map[string]time.Duration{}}, {bare, accountWrong{}}, {map[string]any{}, accountWrong{}},
+		{[]any(nil), []accountWrong(nil)}, {[]map[string]any(nil), []accountWrong(nil)}, {bare, waits{}}, {dynamic{}, waits{}},
+	} {
+		program, f := []reflect.Type{reflect.TypeOf(test[0])}, served(t, reflect.TypeOf(test[1]))
+		if test[0] == bare {
+			program[0] = bare
+		}
+		for way, err := range map[string]error{"an argument": f.FitArguments(program), "a result": f.FitResults(program)} {
+			if err == nil || !strings.Contains(err.Error(), "time.Duration") {
+				t.Errorf("%v for %v as %s: %v", program[0], test[1], way, err)
+			}
+		}
+	}
+}
+
 func TestFitOfNil(t *testing.T) {
 	for of, fits := range map[reflect.Type]bool{
 		reflect.TypeFor[*int](): true, reflect.TypeFor[[]int](): true, reflect.TypeFor[map[string]int](): true, reflect.TypeFor[any](): true,
@@ -160,6 +191,9 @@ func TestFitSaysWhat(t *testing.T) {
 			"argument 1 (value): field cents of accountWrong: the program has duration, and the function takes int64"},
 		{served(t, reflect.TypeFor[int64]()).FitResults([]reflect.Type{reflect.TypeFor[struct{ Cents int64 }]()}),
 			"result 1: the program has struct, and the function returns int64"},
+		{served(t, reflect.TypeFor[accountWrong]()).FitArguments([]reflect.Type{reflect.TypeFor[any]()}),
+			"argument 1 (value): the program has any, and the function takes accountWrong: field cents of accountWrong: " +
+				"a value of type any holds no duration, only numbers without a unit; use a type that has a time.Duration there"},
 		{function(t, "wait", func() {}, schema.GoOptions{}).FitResults([]reflect.Type{reflect.TypeFor[string]()}),
 			"the program has string, and the function returns nothing"},
 		{served(t, reflect.TypeFor[*int64]()).FitResults([]reflect.Type{reflect.TypeFor[int64]()}),

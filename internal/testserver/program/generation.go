@@ -54,9 +54,23 @@ func registerGeneration(s *server.Server, generation int) {
 	s.Register("history", h.list, server.Doc("What has run in this process."))
 }
 
+// A nap is as long as the first generation says by a type, the second by a number.
+type (
+	nap struct {
+		Length time.Duration
+	}
+	napInMilliseconds struct {
+		Length int64
+	}
+)
+
 func registerFirst(s *server.Server, h *history) {
 	s.Register("transfer", func(src, dst string) string { return h.add("%s to %s", src, dst) }, server.Params("src", "dst"))
 	s.Register("sleep_for", func(length time.Duration) string { return h.add("%d ms", length.Milliseconds()) }, server.Params("length"))
+	s.Register("nap", func(n nap) string { return h.add("%d ms", n.Length.Milliseconds()) }, server.Params("nap"))
+	s.Register("naps", func(all []nap) string { return h.add("%v", all) }, server.Params("naps"))
+	s.Register("age", func() time.Duration { h.add("age"); return 7 * time.Millisecond })
+	s.Register("spans", func() (time.Duration, time.Duration) { h.add("spans"); return 7, 8 })
 	s.Register("level", func() int64 { h.add("level"); return 7 })
 	s.Register("tag", func(data []byte) []byte { return []byte(h.add("bytes %s", data)) }, server.Params("data"))
 	s.Register("lost", func() string { return h.add("lost") })
@@ -68,6 +82,10 @@ func registerFirst(s *server.Server, h *history) {
 func registerChanged(s *server.Server, h *history) {
 	s.Register("transfer", func(dst, src string) string { return h.add("%s to %s", src, dst) }, server.Params("dst", "src"))
 	s.Register("sleep_for", func(length int64) string { return h.add("%d ms", length) }, server.Params("length"))
+	s.Register("nap", func(n napInMilliseconds) string { return h.add("%d ms", n.Length) }, server.Params("nap"))
+	s.Register("naps", func(all []napInMilliseconds) string { return h.add("%v", all) }, server.Params("naps"))
+	s.Register("age", func() int64 { h.add("age"); return 7 })
+	s.Register("spans", func() (int64, int64) { h.add("spans"); return 7, 8 })
 	s.Register("level", func() string { h.add("level"); return "seven" })
 	s.Register("tag", func(data string) string { return h.add("text %s", data) }, server.Params("data"))
 	s.Register("total", func(numbers []int64, _ *string) string { return h.add("%v", numbers) }, server.Params("numbers", "note"))
