@@ -346,7 +346,11 @@ typedef struct nearcall_reply {
  *
  * A server that is stopping answers what it has accepted. A call made while
  * others of this handle are still being answered so waits for them, then goes
- * over a new connection.
+ * over a new connection; one on another handle does not.
+ *
+ * A request that is half sent when the timeout passes, or the call is cancelled, goes
+ * on being sent, so that others of the handle do not end with it. Where the server takes
+ * nothing of it for two seconds the connection is dropped.
  */
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
                                const void *data, size_t bytes,
@@ -463,8 +467,9 @@ NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_
                                        nearcall_call_id *ret_call);
 
 /* How many further requests the server takes over this connection at once; with 0 left the
- * next ones wait in line. For who has several handles, and looks for one with room.
- * UINT32_MAX where there is no limit, or no connection yet that would know it. */
+ * next ones wait in line; there is none while a server that is stopping answers others. For
+ * who has several handles, and looks for one with room. UINT32_MAX where there is no limit,
+ * or no connection yet that would know it. */
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client);
 
 /* Waits for one call, whatever order replies arrive in. The call is finished

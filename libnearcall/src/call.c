@@ -113,24 +113,9 @@ static int outcome_of_expiry(const nearcall_client *client, const struct nc_call
 static void finish_expired(nearcall_client *client, struct nc_call *call, int outcome)
 {
     nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
-                   "the deadline passed before the reply came");
-}
-
-/* A frame that was begun cannot be taken back, so the connection goes with it:
- * then the server never sees a whole one. */
-static void expire_unwritten(nearcall_client *client, struct nc_call *call)
-{
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
-    bool begun = !nc_frame_is_untouched(client, call);
-    if (!begun)
-        nc_output_remove(client, call);
-    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                   "the deadline passed before the request was sent; the server does not read");
-    if (begun)
-        nc_connection_lost(client, &loss,
-                           "the connection to %s was dropped because another call's deadline "
-                           "passed while its request was half sent",
-                           client->address_text);
+                   nc_frame_is_written(client, call)
+                       ? "the deadline passed before the reply came"
+                       : "the deadline passed before the request was sent");
 }
 
 static void ask_whether_it_began(nearcall_client *client, struct nc_call *call)
@@ -145,6 +130,34 @@ static void ask_whether_it_began(nearcall_client *client, struct nc_call *call)
         nc_calls_look_by(client, call->grace_ns);
         nc_send_cancel(client, call);
     }
+}
+
+static void expire_sent(nearcall_client *client, struct nc_call *call)
+{
+    if (call->type == NC_REQUEST)
+        ask_whether_it_began(client, call);
+    else
+        finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
+/* A frame that was begun cannot be taken back. The rest of it goes on, and the caller
+ * may forget what it is made of. */
+static void expire_begun(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
+    if (nc_output_own(client) == NEARCALL_OK) {
+        nc_output_forsake(client, call);
+        expire_sent(client, call);
+        return;
+    }
+    finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
+    nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s", client->address_text);
+}
+
+static void expire_untouched(nearcall_client *client, struct nc_call *call)
+{
+    nc_output_remove(client, call);
+    finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
 }
 
 /* Nothing of it was given to the connection. */
@@ -164,12 +177,12 @@ void nc_call_expire(nearcall_client *client, struct nc_call *call)
         expire_pending(client, call);
     else if (call->state == NC_CALL_CANCELLING)
         finish_expired(client, call, outcome_of_expiry(client, call));
+    else if (nc_frame_is_untouched(client, call))
+        expire_untouched(client, call);
     else if (!nc_frame_is_written(client, call))
-        expire_unwritten(client, call);
-    else if (call->type != NC_REQUEST)
-        finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
+        expire_begun(client, call);
     else
-        ask_whether_it_began(client, call);
+        expire_sent(client, call);
 }
 
 /* Whether one could make use of a connection. */
@@ -213,12 +226,23 @@ void nc_call_expire_all(nearcall_client *client)
 
 /* ---- Giving up, forking, handing out ---- */
 
+/* What of it is not on its way yet; what is, is told that nobody waits. */
+static void take_back(nearcall_client *client, struct nc_call *call)
+{
+    if (nc_frame_is_untouched(client, call)) {
+        nc_output_remove(client, call);
+        return;
+    }
+    if (!nc_frame_is_written(client, call))
+        nc_output_forsake(client, call);
+    if (call->type == NC_REQUEST)
+        nc_send_cancel(client, call);
+}
+
 void nc_call_give_up(nearcall_client *client, struct nc_call *call)
 {
-    if (call->state == NC_CALL_SENT && nc_frame_is_untouched(client, call))
-        nc_output_remove(client, call);
-    else if (call->state == NC_CALL_SENT && call->type == NC_REQUEST)
-        nc_send_cancel(client, call);
+    if (call->state == NC_CALL_SENT)
+        take_back(client, call);
     nc_call_free(client, call);
 }
 

@@ -177,6 +177,8 @@ struct nc_connection {
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome */
+    uint64_t forsaken_end; /* of the last frame whose call ended while it was half sent; 0: none */
+    int64_t moved_ns; /* when the kernel last took some of it */
     /* The answer to the last ping that found output before it. */
     uint8_t pong[NC_PING_BYTES_MAX];
     uint8_t pong_bytes;
@@ -415,6 +417,9 @@ static inline void nc_send_pending(nearcall_client *client)
 }
 int nc_output_own(nearcall_client *client);
 void nc_output_remove(nearcall_client *client, struct nc_call *call);
+void nc_output_forsake(nearcall_client *client, const struct nc_call *call);
+int64_t nc_output_stuck_ns(const struct nc_connection *connection);
+void nc_output_lose_stuck(nearcall_client *client);
 bool nc_queue(nearcall_client *client, const void *data, size_t bytes);
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count);
 size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call);

@@ -28,7 +28,7 @@ static void reset(struct nc_connection *connection)
     connection->out.start = connection->out.end = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
-    connection->written = 0;
+    connection->written = connection->forsaken_end = 0;
     connection->first_id = connection->last_id = 0;
     connection->first_ping_id = connection->last_ping_id = 0;
     connection->unanswered = 0;
@@ -515,6 +515,7 @@ void nc_connection_advance(nearcall_client *client, int events)
             nc_flush(client);
         if (connection->state == NC_READY && events & (POLLIN | POLLHUP | POLLERR))
             (void)nc_receive(client, MSG_DONTWAIT);
+        nc_output_lose_stuck(client);
         return;
     case NC_BACKLOG_FULL:
         if (client->now_ns >= connection->retry_ns)
@@ -559,7 +560,8 @@ int64_t nc_connection_timer_ns(const nearcall_client *client)
     case NC_HELLO:
         return connection->connect_deadline_ns;
     case NC_READY:
-        return connection->refused ? connection->retry_ns : NC_NEVER;
+        return nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
+                          nc_output_stuck_ns(connection));
     default:
         return NC_NEVER;
     }

@@ -139,6 +139,7 @@ static void make_progress(nearcall_client *client)
     nc_send_pending(client);
     if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
         nc_flush(client); /* answers to pings that were just read */
+    nc_output_lose_stuck(client);
     nc_go_outside(client);
 }
 
@@ -167,8 +168,11 @@ NEARCALL_API int nearcall_process(nearcall_client *client)
 
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client)
 {
-    if (!is_usable(client) || nc_forked(&client->guard) || !nc_connection_usable(client))
+    if (!is_usable(client) || nc_forked(&client->guard) || client->connection.state != NC_READY ||
+        nc_connection_is_over(client))
         return UINT32_MAX;
+    if (client->connection.draining)
+        return 0;
     uint32_t allowed = client->connection.welcome.calls_in_flight_max;
     if (allowed == 0)
         return UINT32_MAX;

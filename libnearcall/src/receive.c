@@ -231,6 +231,7 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
     connection->out.start = connection->out.end = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
+    connection->forsaken_end = connection->written;
     nc_calls_drain(client, frame->call_id);
     return 0;
 }

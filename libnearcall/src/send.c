@@ -95,8 +95,10 @@ void nc_flush(nearcall_client *client)
         parts[count++] = (struct iovec){(void *)(uintptr_t)connection->borrowed,
                                         connection->borrowed_bytes};
     ssize_t sent = nc_send_now(client, parts, count);
-    if (sent > 0)
+    if (sent > 0) {
+        connection->moved_ns = client->now_ns;
         consume_output(client, (size_t)sent);
+    }
 }
 
 int nc_output_own(nearcall_client *client)
@@ -150,6 +152,33 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
             other->frame_end -= bytes;
         }
     }
+}
+
+/* The rest of the call's frame goes on without it. */
+void nc_output_forsake(nearcall_client *client, const struct nc_call *call)
+{
+    client->connection.forsaken_end = call->frame_end;
+    client->connection.moved_ns = client->now_ns;
+}
+
+/* Half a frame that nobody waits for holds up those behind it no longer than a server
+ * bears with one; NC_NEVER where there is none. */
+int64_t nc_output_stuck_ns(const struct nc_connection *connection)
+{
+    return connection->written < connection->forsaken_end
+               ? nc_after_ms(connection->moved_ns, NC_FRAME_SILENCE_MS)
+               : NC_NEVER;
+}
+
+void nc_output_lose_stuck(nearcall_client *client)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
+    if (client->connection.state == NC_READY &&
+        client->now_ns >= nc_output_stuck_ns(&client->connection))
+        nc_connection_lost(client, &loss,
+                           "the connection to %s was dropped because the server has taken nothing "
+                           "of a request for " NC_TEXT(NC_FRAME_SILENCE_MS) " ms",
+                           client->address_text);
 }
 
 /* ---- Frames ---- */

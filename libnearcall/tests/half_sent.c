@@ -1,0 +1,233 @@
+/* Calls that end while the server has taken only a part of their request: the rest of it and
+ * CANCEL follow, whatever becomes of the caller's memory, and others on the connection are
+ * answered. It is dropped only for those who wait behind what the server never takes. */
+#include <poll.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "script.h"
+
+#define LARGE_BYTES (1 << 20)
+#define SHORT_MS 50
+
+typedef void end_half_sent(nearcall_client *client, nearcall_function *function);
+
+static void read_large(struct script *script, struct nc_frame *frame)
+{
+    static uint8_t body[LARGE_BYTES + NC_FRAME_HEADER_BYTES];
+    uint8_t header[NC_FRAME_HEADER_BYTES];
+    size_t got = 0;
+    CHECK_INT(read(script->fd, header, sizeof(header)), sizeof(header));
+    nc_frame_decode(frame, header);
+    CHECK_INT(frame->type, NC_REQUEST);
+    CHECK(frame->length <= sizeof(body));
+    while (got < frame->length) {
+        ssize_t n = read(script->fd, body + got, frame->length - got);
+        CHECK(n > 0);
+        got += (size_t)n;
+    }
+    for (size_t i = frame->extension_bytes; i < got; i++)
+        CHECK(body[i] == 'L');
+}
+
+static void begin_slow(struct script *script, struct nc_frame *slow)
+{
+    struct nc_frame frame;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, "\x80", 1);
+    script_expect(script, NC_REQUEST, slow);
+}
+
+static void reads_late(struct script *script)
+{
+    struct nc_frame slow, large, cancel;
+    begin_slow(script, &slow);
+    script_await(script);
+    read_large(script, &large);
+    script_expect(script, NC_CANCEL, &cancel);
+    CHECK_INT(cancel.call_id, large.call_id);
+    script_error(script, large.call_id, 1, NEARCALL_OUTCOME_NOT_EXECUTED, "cancelled");
+    script_reply(script, &slow, "slow", 4);
+    script_serve(script);
+}
+
+static void never_reads_on(struct script *script)
+{
+    struct nc_frame slow;
+    begin_slow(script, &slow);
+    int first = script->fd;
+    script->fd = -1; /* it stays open */
+    script_greet(script);
+    script_serve(script);
+    close(first);
+}
+
+static void drains(struct script *script)
+{
+    struct nc_frame slow;
+    begin_slow(script, &slow);
+    script_await(script);
+    script_drain(script, slow.call_id);
+    script_await(script);
+    script_reply(script, &slow, "slow", 4);
+    script_await(script);
+}
+
+/* ---- How calls end by half ---- */
+
+static uint8_t *large_data(void)
+{
+    uint8_t *data = malloc(LARGE_BYTES);
+    CHECK(data != NULL);
+    memset(data, 'L', LARGE_BYTES);
+    return data;
+}
+
+static nearcall_call_id begin_large(nearcall_client *client, nearcall_function *function, int64_t timeout_ms)
+{
+    nearcall_call_id call;
+    uint8_t *data = large_data();
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    nearcall_put_raw(client, data, LARGE_BYTES);
+    free(data);
+    CHECK_CALL(client, nearcall_request_send(client, timeout_ms, &call), NEARCALL_OK);
+    return call;
+}
+
+static void times_out_in_the_call(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_reply reply;
+    uint8_t *data = large_data();
+    (void)function;
+    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, SHORT_MS, &reply),
+               NEARCALL_E_DEADLINE_EXCEEDED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    memset(data, 'X', LARGE_BYTES);
+    free(data);
+}
+
+static void times_out_in_flight(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_reply reply;
+    nearcall_call_id call = begin_large(client, function, SHORT_MS);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+}
+
+static void is_cancelled(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_cancel(client, begin_large(client, function, 20000));
+}
+
+/* ---- What becomes of others ---- */
+
+static nearcall_call_id begin_beside(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_call_id call;
+    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_OK);
+    return call;
+}
+
+static void expect_slow(nearcall_client *client, nearcall_call_id call)
+{
+    nearcall_reply reply;
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == 4 && memcmp(reply.data, "slow", 4) == 0);
+}
+
+static void others_are_answered(end_half_sent *end, uint32_t flags)
+{
+    struct script script;
+    nearcall_reply reply;
+    script_start(&script, reads_late, NULL);
+    nearcall_client *client = test_open(script.address, flags);
+    nearcall_function *function = test_find(client, "f");
+    nearcall_call_id slow = begin_beside(client, function);
+    end(client, function);
+    script_signal(&script);
+    expect_slow(client, slow);
+    CHECK_CALL(client, nearcall_call(client, "f", "next", 4, 20000, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == 4 && memcmp(reply.data, "next", 4) == 0);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+static void process_until_finished(nearcall_client *client, nearcall_call_id call)
+{
+    double end_ms = test_now_ms() + 20000;
+    nearcall_reply reply;
+    int r;
+    while ((r = nearcall_poll(client, call, &reply)) == NEARCALL_E_AGAIN) {
+        struct pollfd watched = {.fd = nearcall_fd(client), .events = POLLIN};
+        CHECK(test_now_ms() < end_ms);
+        (void)poll(&watched, 1, (int)nearcall_timeout_ms(client));
+        (void)nearcall_process(client);
+    }
+    CHECK_CALL(client, r, NEARCALL_E_UNAVAILABLE);
+}
+
+/* Dropped not before the server had frame_silence_ms, and long before the next call's timeout. */
+static void nothing_is_taken(end_half_sent *end, uint32_t flags)
+{
+    struct script script;
+    nearcall_reply reply;
+    script_start(&script, never_reads_on, NULL);
+    nearcall_client *client = test_open(script.address, flags);
+    nearcall_function *function = test_find(client, "f");
+    nearcall_call_id slow = begin_beside(client, function);
+    end(client, function);
+    double before_ms = test_now_ms();
+    if (flags & NEARCALL_NONBLOCKING) {
+        process_until_finished(client, slow);
+    } else {
+        CHECK_CALL(client, nearcall_call(client, "f", "next", 4, 20000, &reply), NEARCALL_OK);
+        CHECK_CALL(client, nearcall_wait(client, slow, &reply), NEARCALL_E_UNAVAILABLE);
+    }
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK(strstr(nearcall_error_message(client), "taken nothing") != NULL);
+    double took_ms = test_now_ms() - before_ms;
+    CHECK(took_ms > NC_FRAME_SILENCE_MS / 2.0 && took_ms < 15000);
+    CHECK_CALL(client, nearcall_call(client, "f", "last", 4, 20000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* A server that is stopping takes no rest, and is given its time to answer. */
+static void the_rest_ends_with_drain(void)
+{
+    struct script script;
+    script_start(&script, drains, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_NONBLOCKING);
+    nearcall_function *function = test_find(client, "f");
+    nearcall_call_id slow = begin_beside(client, function);
+    is_cancelled(client, function);
+    CHECK(nc_output_stuck_ns(&client->connection) != NC_NEVER);
+    script_signal(&script);
+    while (!client->connection.draining)
+        CHECK(nearcall_process(client) == 0);
+    CHECK(nc_output_stuck_ns(&client->connection) == NC_NEVER);
+    CHECK_INT(nearcall_room(client), 0);
+    script_signal(&script);
+    expect_slow(client, slow);
+    CHECK(nearcall_room(client) == UINT32_MAX);
+    script_signal(&script);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+int main(void)
+{
+    test_begin();
+    others_are_answered(times_out_in_the_call, 0);
+    others_are_answered(times_out_in_the_call, NEARCALL_NONBLOCKING);
+    others_are_answered(times_out_in_flight, 0);
+    others_are_answered(times_out_in_flight, NEARCALL_NONBLOCKING);
+    others_are_answered(is_cancelled, NEARCALL_NONBLOCKING);
+    nothing_is_taken(times_out_in_the_call, 0);
+    nothing_is_taken(times_out_in_flight, NEARCALL_NONBLOCKING);
+    nothing_is_taken(is_cancelled, NEARCALL_NONBLOCKING);
+    the_rest_ends_with_drain();
+    return 0;
+}
