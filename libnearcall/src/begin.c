@@ -49,12 +49,23 @@ static bool begin_again(bool stood, struct nc_call *call)
     return true;
 }
 
+/* Who learns by sending that the server is stopping is told what one is told whose request came
+ * too late: to wait for the end of others is the choice of who begins a call after that. */
+static void end_untaken(nearcall_client *client, struct nc_call *call)
+{
+    if (call->state == NC_CALL_PENDING && client->connection.draining && !nc_connection_is_over(client))
+        nc_call_finish(client, call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the server is stopping and did not take the call");
+}
+
 static void begin_without_blocking(nearcall_client *client, struct nc_call *call)
 {
     bool stood = client->connection.state == NC_READY;
     nc_send_pending(client);
-    if (nc_may_send(client, call))
+    if (nc_may_send(client, call)) {
         nc_send_call(client, call);
+        end_untaken(client, call);
+    }
     (void)begin_again(stood, call);
     if (call->state == NC_CALL_SENT)
         own_output(client, call);
