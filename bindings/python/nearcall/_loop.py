@@ -87,26 +87,26 @@ class LoopEngine:
                 revision = lane.engine.revision(name)
                 if not revision:
                     await self._find(lane, name, deadline)
-                    continue
-                if origin is not None and not origin.fits(lane.engine, revision):
+                elif origin is not None and not origin.fits(lane.engine, revision):
                     if comparisons == _COMPARISONS_MAX:
                         raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
                     comparisons += await self._compare_once(lane, origin, revision, deadline)
-                    continue
-                named["timeout"] = _seconds_left(deadline)
-                try:
-                    return await lane.call(name, (attempts.asked, *args), named)
-                except (Aborted, InvalidArgument) as error:
-                    # Refused, here or by a server that came in the place of the one that
-                    # had described the function: once more, by its own description.
-                    is_left = attempts.another_after(error)
-                    if error.outcome is not Outcome.NOT_EXECUTED:
-                        raise
-                    # What a server has refused the next call finds anyway.
-                    if not is_left and lane.engine.revision(name) != revision:
-                        raise
-                    if not await self._has_changed(lane, name, revision, deadline) or not is_left:
-                        raise
+                else:
+                    named["timeout"] = _seconds_left(deadline)
+                    try:
+                        return await lane.call(name, (attempts.asked, *args), named)
+                    except (Aborted, InvalidArgument) as error:
+                        # Refused, here or by a server that came in the place of the one that
+                        # had described the function: once more, by its own description.
+                        is_left = attempts.another_after(error)
+                        if error.outcome is not Outcome.NOT_EXECUTED:
+                            raise
+                        # What a server has refused the next call finds anyway.
+                        if not is_left and lane.engine.revision(name) != revision:
+                            raise
+                        if not await self._has_changed(lane, name, revision, deadline) or not is_left:
+                            raise
+                lane = await self._places.keep_or_change(lane, deadline)
         except NearcallError as error:
             self._places.failed(lane, error)
             raise
@@ -138,7 +138,7 @@ class LoopEngine:
 
     def transport(self) -> str:
         """How calls travel now."""
-        return self._places.first.transport()
+        return self._places.transport()
 
     def close(self) -> None:
         """Ends every call and closes the connections for good."""

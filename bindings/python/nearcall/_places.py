@@ -75,6 +75,26 @@ class Places:
 
     async def take_in_turn(self, deadline: float) -> Lane:
         """The place that comes after those of all who wait already."""
+        lane = await self._turn(deadline)
+        while _drains(lane):
+            self.give(lane)
+            lane = await self._turn(deadline)
+        return lane
+
+    async def keep_or_change(self, lane: Lane, deadline: float) -> Lane:
+        """A place for what is about to be begun by who has had one for a while. Where its server stops
+        that is one elsewhere: on its connection it would wait for all calls there. Who has it gives it
+        back, also where no other one was to be had."""
+        if not _drains(lane):
+            return lane
+        self.give(lane)
+        try:
+            return self.take() or await self.take_in_turn(deadline)
+        except BaseException:
+            lane.places += 1
+            raise
+
+    async def _turn(self, deadline: float) -> Lane:
         assert self._runtime is not None
         turn = self._runtime.future()
         self._queue.append(turn)
@@ -105,6 +125,11 @@ class Places:
         """Gives a place back: to who waits longest, if anybody waits."""
         lane.places -= 1
         self._pass_on()
+
+    def transport(self) -> str:
+        """Of a connection that stands."""
+        engines = (self.first, *(lane.engine for lane in self.lanes))
+        return next(filter(None, (engine.transport() for engine in engines)), "")
 
     # ---- All that wait ----
 
@@ -228,6 +253,11 @@ class Places:
             lane.is_idle = not lane.places
         if len(self.lanes) > 1:
             self._sweep_later()
+
+
+def _drains(lane: Lane) -> bool:
+    """Whether the connection of a place takes no further call, though the place is held for one."""
+    return lane.engine.room() == 0
 
 
 def _weakly(places: Places, method: Callable[[Places], None]) -> Callable[[], None]:
