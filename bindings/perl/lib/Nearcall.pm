@@ -222,7 +222,9 @@ Accepts C<unix:@name>. Any user of the machine can take such a name.
 
 =item nonblocking => 1
 
-For event loops: C<begin> and C<process> never wait.
+For event loops: C<begin> and C<process> never wait. A handle has one connection: when its
+server stops, calls that are begun then wait until those in flight are answered, and go
+to the next server after that. Slow calls hold up no others on a handle of their own.
 
 =item shared_memory => 0
 
