@@ -58,7 +58,8 @@ def test_slow_calls_on_a_server_that_stops_hold_up_no_others(
             assert await go.one() == 1
             assert new.pid != old.pid
 
-    new_loop().run_until_complete(main())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
 
 
 @pytest.mark.parametrize("hub", SETUP)
