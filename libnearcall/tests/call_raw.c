@@ -34,7 +34,7 @@ static void check_refusals(nearcall_client *client)
                NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, "", NULL, 0, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, NULL, NULL, 0, 0, &reply),
-               NEARCALL_E_INVALID_ARGUMENT);
+               NEARCALL_E_MISUSE);
     CHECK_CALL(client, nearcall_call(client, "echo", NULL, 1, 0, &reply), NEARCALL_E_MISUSE);
     CHECK_CALL(client, nearcall_call(client, "echo", NULL, 0, -2, &reply),
                NEARCALL_E_INVALID_ARGUMENT);
