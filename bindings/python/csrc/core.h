@@ -29,6 +29,7 @@ typedef struct core_state {
     PyObject *plain_of;        /* these six of nearcall._values */
     PyObject *number_of;
     PyObject *boolean_of;
+    PyObject *integer_of;
     PyObject *buffer_of;
     PyObject *declared_names;
     PyObject *is_absent;

@@ -60,6 +60,15 @@ static int put_uint(core_encoder *e, const core_node *node, PyObject *number, co
     return 0;
 }
 
+/* Classes made in Python, as numpy's masked arrays are, may have no value; numpy's own numbers
+ * always have one and take the short way. New reference. */
+static PyObject *integer_of(core_encoder *e, PyObject *value)
+{
+    if (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE)
+        return PyObject_CallFunctionObjArgs(e->state->integer_of, value, NULL);
+    return PyNumber_Index(value);
+}
+
 static int encode_integer(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
     core_encode_function put = node->kind == CORE_INT ? put_int : put_uint;
@@ -70,7 +79,7 @@ static int encode_integer(core_encoder *e, const core_node *node, PyObject *valu
         return put(e, node, value, at);
     if (core_encoder_look(e) < 0)
         return -1;
-    number = PyNumber_Index(value);
+    number = integer_of(e, value);
     if (number == NULL)
         return core_refuse(e, node, value, at, PyFloat_Check(value) ? "use int(value)" : NULL);
     r = put(e, node, number, at);

@@ -159,7 +159,8 @@ static PyObject *strange_attribute(const core_struct *structure, PyObject *value
     return name;
 }
 
-/* Names that the class declares: __slots__, and the fields of a named tuple. */
+/* Names that the class declares: __slots__, and the fields of a named tuple. A pydantic model that
+ * allows more has these in a slot. */
 static PyObject *strange_declaration(core_encoder *e, const core_struct *structure, PyObject *value)
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *names, *name = NULL;
@@ -169,7 +170,7 @@ static PyObject *strange_declaration(core_encoder *e, const core_struct *structu
         declares = core_encoder_has(type, "_fields");
     if (!declares)
         return NULL;
-    names = PyObject_CallFunctionObjArgs(e->state->declared_names, type, NULL);
+    names = PyObject_CallFunctionObjArgs(e->state->declared_names, value, NULL);
     if (names != NULL)
         name = strange_name(structure, names);
     Py_XDECREF(names);

@@ -82,6 +82,7 @@ static int import_objects(core_state *state)
         || (state->plain_of = import_name("nearcall._values", "plain")) == NULL
         || (state->number_of = import_name("nearcall._values", "number")) == NULL
         || (state->boolean_of = import_name("nearcall._values", "boolean")) == NULL
+        || (state->integer_of = import_name("nearcall._values", "integer")) == NULL
         || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
         || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
         || (state->is_absent = import_name("nearcall._values", "is_absent")) == NULL
@@ -165,6 +166,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->plain_of);
     Py_VISIT(state->number_of);
     Py_VISIT(state->boolean_of);
+    Py_VISIT(state->integer_of);
     Py_VISIT(state->buffer_of);
     Py_VISIT(state->declared_names);
     Py_VISIT(state->is_absent);
@@ -195,6 +197,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->plain_of);
     Py_CLEAR(state->number_of);
     Py_CLEAR(state->boolean_of);
+    Py_CLEAR(state->integer_of);
     Py_CLEAR(state->buffer_of);
     Py_CLEAR(state->declared_names);
     Py_CLEAR(state->is_absent);

@@ -57,9 +57,17 @@ def number(value: Any) -> float:
     return real
 
 
+def integer(value: Any) -> int:
+    """What has __index__ as that, unless it is masked."""
+    if _is_numpy(value):
+        _require_unmasked(value)
+    return operator.index(value)
+
+
 def boolean(value: Any) -> bool:
     """A truth of numpy's; nothing else is one but bool."""
     if _is_numpy(value) and value.ndim == 0 and value.dtype.kind == "b":
+        _require_unmasked(value)
         return bool(value)
     raise TypeError("no bool")
 
@@ -73,12 +81,16 @@ def buffer(value: Any) -> memoryview:
     return _checked(memoryview(value))
 
 
-def declared_names(kind: type) -> set[str]:
-    """The names that a class declares for its instances' values, besides what their __dict__ has."""
+def declared_names(value: object) -> set[str]:
+    """The names of an object's values besides what its __dict__ has: those that its class declares, and
+    the extra ones that a pydantic model keeps in a slot."""
+    kind = type(value)
     names = set(getattr(kind, "_fields", ()))
     for base in kind.__mro__:
         slots = base.__dict__.get("__slots__", ())
         names.update([slots] if isinstance(slots, str) else slots)
+    if "__pydantic_extra__" in names:
+        names.update(getattr(value, "__pydantic_extra__", None) or ())
     return names
 
 

@@ -79,6 +79,11 @@ class AttrsWithoutSlots:
     tags: list[str] = attrs.Factory(list)
 
 
+class OpenModel(pydantic.BaseModel, extra="allow"):
+    name: str
+    tags: list[str] = []
+
+
 class Model(pydantic.BaseModel):
     name: str
     age: int | None = None
@@ -161,9 +166,15 @@ def test_misnamed_attribute_is_refused(client: Client, value: Any) -> None:
 def test_attributes_beside_the_fields_are_refused(client: Client) -> None:
     person = Data("Ann")
     person.nickname = "A"  # type: ignore[attr-defined]
-    for value in (person, MisnamedChild("Ann"), types.SimpleNamespace(name="Ann", tags=[], more=1)):
+    extra = OpenModel(name="Ann", agee=7)  # type: ignore[call-arg]
+    for value in (person, MisnamedChild("Ann"), extra, types.SimpleNamespace(name="Ann", tags=[], more=1)):
         with pytest.raises(nearcall.InvalidArgument, match=r"struct Person has no field '(nickname|agee|more)'"):
             client.greet(value)
+
+
+def test_fields_that_a_model_allows_besides_its_own(client: Client) -> None:
+    assert client.greet(OpenModel(name="Ann")) == "Hello, Ann"
+    assert client.greet(OpenModel(name="Ann", age=7, _cache=1)) == "Hello, Ann, 7"  # type: ignore[call-arg]
 
 
 def test_missing_attribute_is_refused(client: Client) -> None:

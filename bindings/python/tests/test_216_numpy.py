@@ -135,7 +135,19 @@ def test_masked_values_are_no_numbers(client: Client) -> None:
             client.add(value, 0)
         with pytest.raises(nearcall.InvalidArgument, match=r"takes any, got .* masked"):
             client.identity([value])
+    whole, truth = np.ma.array(2, mask=True), np.ma.array(True, mask=True)
+    with pytest.raises(nearcall.InvalidArgument, match=r"takes int64, got .* masked"):
+        client.ack(whole, 3)
+    with pytest.raises(nearcall.InvalidArgument, match=r"takes int8, got .* masked"):
+        client.kinds(True, whole, 2, 3, 4, 0.5, 0.25, "s", b"y")
+    with pytest.raises(nearcall.InvalidArgument, match=r"takes uint[0-9]+, got .* masked"):
+        client.kinds(True, 1, 2, whole, 4, 0.5, 0.25, "s", b"y")
+    with pytest.raises(nearcall.InvalidArgument, match=r"takes bool, got .* masked"):
+        client.kinds(truth, 1, 2, 3, 4, 0.5, 0.25, "s", b"y")
+    with pytest.raises(nearcall.InvalidArgument, match=r"takes duration, got .* masked"):
+        client.later(datetime.datetime.now(datetime.UTC), whole)
     assert client.add(np.ma.array([1.5])[0], 0) == 1.5
+    assert client.ack(np.ma.array(2), np.ma.array([3])[0]) == 9
 
 
 def bytes_of_every_kind() -> list[Any]:
