@@ -1,13 +1,14 @@
 package examples_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,11 +67,7 @@ func (p *process) pid() int { return p.command.Process.Pid }
 
 func (p *process) log(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(p.logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return content(t, p.logPath)
 }
 
 // stop ends the process as its user would, and its whole group when it does not
@@ -100,22 +97,63 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// output runs a program to its end and returns what it printed.
+// outputTimeout is of what builds all there is, which takes a minute where nothing else runs.
+const outputTimeout = 5 * time.Minute
+
+// output runs a program to its end and returns what it printed. Files take that, not pipes: the
+// end of a pipe would be waited for, and what the program has started may hold it open.
 func output(t *testing.T, environment []string, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), outputTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = append(os.Environ(), environment...)
-	// What it has started may hold its output open.
-	command.WaitDelay = pollInterval
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
+	folder := t.TempDir()
+	printed, complained := filepath.Join(folder, "stdout"), filepath.Join(folder, "stderr")
+	err := runInto(command, printed, complained)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("it did not end within %v: %w", outputTimeout, err)
 	}
-	return string(out)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, content(t, printed), content(t, complained))
+	}
+	return content(t, printed)
+}
+
+func runInto(command *exec.Cmd, printed, complained string) error {
+	out, err := os.Create(printed)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	complaints, err := os.Create(complained)
+	if err != nil {
+		return err
+	}
+	defer complaints.Close()
+	command.Stdout, command.Stderr = out, complaints
+	return command.Run()
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestOutputOfWhatLeavesOthers: a program's output is there when the program has ended, whoever
+// holds it open still.
+func TestOutputOfWhatLeavesOthers(t *testing.T) {
+	left, err := strconv.Atoi(strings.TrimSpace(output(t, nil, "sh", "-c", "sleep 1000 & echo $!")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(left, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
 }
 
 // root returns the repository's folder, and built what stands in its build
