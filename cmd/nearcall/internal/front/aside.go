@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/handoff"
+	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
 
 // aside is what a front serves besides its clients: successors and Prometheus.
@@ -101,11 +103,23 @@ func (a *aside) openMetrics() error {
 	server := &http.Server{Handler: a.front.metrics.handler(a.front), ReadHeaderTimeout: headTimeout}
 	a.metrics = server
 	go func() {
-		if err := server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(careful{socket}); !errors.Is(err, http.ErrServerClosed) {
 			a.front.log.Error("metrics are served no more", "error", err)
 		}
 	}()
 	return nil
+}
+
+// A careful listener's connections end with the first descriptor that comes on them, where
+// the kernel cannot refuse it, and whoever reads does not wait until that is closed.
+type careful struct{ net.Listener }
+
+func (l careful) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return unixsocket.Transport{}.Wrap(accepted), nil
 }
 
 // listenToSuccessors drains the front when one of them has its listeners.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
 
@@ -93,7 +94,10 @@ func open(ctx context.Context, c config.Listen) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	var configuration net.ListenConfig
+	configuration := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		// Nobody is to send any, from the first connection on. What is not local has none.
+		return raw.Control(func(fd uintptr) { rights.Refuse(int(fd)) })
+	}}
 	// Plain TCP: receivers of other languages know its options.
 	configuration.SetMultipathTCP(false)
 	return configuration.Listen(ctx, parsed.Network, parsed.Target)

@@ -64,13 +64,18 @@ type process struct {
 // start starts a program, which is killed at the end of the test if it still runs.
 func start(t *testing.T, environment []string, name string, args ...string) *process {
 	t.Helper()
+	return startBy((*exec.Cmd).Start, t, environment, name, args...)
+}
+
+func startBy(begin func(*exec.Cmd) error, t *testing.T, environment []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{command: exec.Command(name, args...), ended: make(chan struct{})}
 	p.command.Env = append(os.Environ(), environment...)
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	reads, writes, err := os.Pipe()
 	must(t, err)
 	p.command.Stdout, p.command.Stderr = writes, writes
-	must(t, p.command.Start())
+	must(t, begin(p.command))
 	writes.Close()
 	go p.read(reads)
 	go func() {
@@ -221,7 +226,12 @@ func (s *site) configure(text string) string {
 // listener.
 func (s *site) serve(text string, args ...string) (port string) {
 	s.t.Helper()
-	s.front = start(s.t, nil, programs.nearcall, append([]string{"front", "-v", s.configure(text)}, args...)...)
+	return s.serveBy((*exec.Cmd).Start, text, args...)
+}
+
+func (s *site) serveBy(begin func(*exec.Cmd) error, text string, args ...string) (port string) {
+	s.t.Helper()
+	s.front = startBy(begin, s.t, nil, programs.nearcall, append([]string{"front", "-v", s.configure(text)}, args...)...)
 	port = s.front.says(s.t, `msg=listening listener=\S+ address=\S+:(\d+)`)
 	s.front.says(s.t, "msg=serving")
 	return port
