@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"runtime"
@@ -284,14 +285,46 @@ func TestDecodeOverwritesAll(t *testing.T) {
 	if err := decodeInto(&value, "81a5646570746805"); err != nil || !reflect.DeepEqual(value, outer{inner: inner{Depth: 5}}) {
 		t.Errorf("%+v, %v", value, err)
 	}
-	// The same field twice: the last one wins, wholly.
-	type holder struct {
-		In map[string]int `json:"in"`
+}
+
+// What is there twice would lose one of its values, in whatever form it comes.
+func TestDecodeRefusesTwice(t *testing.T) {
+	many := reflect.New(manyFields(70)).Interface()
+	for name, row := range map[string]struct {
+		into      any
+		src, says string
+	}{
+		"text keys":            {new(map[string]int), "83a16101a16202a16103", `key "a" is there twice`},
+		"integer keys":         {new(map[int64]string), "820 1a161 cc01 a162", `key "1" is there twice`},
+		"keys of a text type":  {new(map[keyText]int), "82a16101a16102", `key "a" is there twice`},
+		"in a list":            {new([]map[uint8]bool), "91 82 05c3 05c2", `element 0: key "5" is there twice`},
+		"any, text keys":       {new(any), "82a16101a16101", `key "a" is there twice`},
+		"any, integer keys":    {new(any), "82 01c3 d10001 c2", `key "1" is there twice`},
+		"within any":           {new(any), "91 81a162 82 01c3 01c2", `key "1" is there twice`},
+		"a field in order":     {new(outer), "82a5646570746805a5646570746805", "field depth is there twice"},
+		"a late field":         {many, "82a3463639 05a3463639 05", "field F69 is there twice"},
+		"fields in two orders": {many, "83a3463031 05a3463030 05a3463030 05", "field F00 is there twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := decodeInto(row.into, strings.ReplaceAll(row.src, " ", ""))
+			if err == nil || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("%v is taken for it; error %v", reflect.ValueOf(row.into).Elem(), err)
+			}
+		})
 	}
-	var twice holder
-	if err := decodeInto(&twice, "82a2696e81a16101a2696e81a16202"); err != nil || !reflect.DeepEqual(twice.In, map[string]int{"b": 2}) {
-		t.Errorf("%+v, %v", twice, err)
+	if err := decodeInto(many, "83a346363905a346303005a346303105"); err != nil {
+		t.Errorf("fields in another order: %v", err)
 	}
+}
+
+type keyText string
+
+func manyFields(count int) reflect.Type {
+	var fields []reflect.StructField
+	for i := range count {
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%02d", i), Type: reflect.TypeFor[int]()})
+	}
+	return reflect.StructOf(fields)
 }
 
 func TestAliasBytes(t *testing.T) {

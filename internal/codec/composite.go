@@ -66,7 +66,7 @@ func (n *mapNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) 
 	if err != nil {
 		return src, err
 	}
-	t := v.Type()
+	t, pairs := v.Type(), rest
 	v.Set(reflect.MakeMapWithSize(t, msgpack.FirstRoom(count)))
 	key, element := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 	for i := range count {
@@ -78,7 +78,26 @@ func (n *mapNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) 
 		}
 		v.SetMapIndex(key, element)
 	}
+	if v.Len() < count {
+		// Looking at each key as it comes would cost something where none is there twice.
+		return src, n.repeated(pairs, key, in.inside())
+	}
 	return rest, nil
+}
+
+// repeated says which key is there twice, of pairs that have been decoded.
+func (n *mapNode) repeated(src []byte, key reflect.Value, in place) (err error) {
+	for seen := map[any]bool{}; ; seen[key.Interface()] = true {
+		if src, err = n.key.decode(src, key, in); err != nil {
+			return err
+		}
+		if seen[key.Interface()] {
+			return msgpack.Repeated(key)
+		}
+		if src, err = msgpack.Skip(src, in.depth); err != nil {
+			return err
+		}
+	}
 }
 
 type optionalNode struct{ element node }
@@ -162,16 +181,45 @@ func (n *structNode) decode(src []byte, v reflect.Value, in place) ([]byte, erro
 		return src, err
 	}
 	v.SetZero()
+	var came fieldSet
 	for i := range count {
 		name, after, err := msgpack.ReadText(rest)
 		if err != nil {
 			return src, fmt.Errorf("name of field %d: %w", i, err)
 		}
-		if rest, err = n.decodeField(name, after, v, i, in.inside()); err != nil {
+		at := n.find(name, i)
+		if at >= 0 && !came.add(at) {
+			return src, fmt.Errorf("field %s is there twice", name)
+		}
+		if rest, err = n.decodeField(at, name, after, v, in.inside()); err != nil {
 			return src, err
 		}
 	}
 	return rest, nil
+}
+
+// A fieldSet is of the numbers of fields. The first 64 cost no allocation.
+type fieldSet struct {
+	first uint64
+	more  map[int]bool
+}
+
+// add reports whether the field is new.
+func (s *fieldSet) add(at int) bool {
+	if at >= 64 {
+		if s.more[at] {
+			return false
+		}
+		if s.more == nil {
+			s.more = map[int]bool{}
+		}
+		s.more[at] = true
+		return true
+	}
+	bit := uint64(1) << at
+	is := s.first & bit
+	s.first |= bit
+	return is == 0
 }
 
 func (n *structNode) names() []byte {
@@ -182,18 +230,24 @@ func (n *structNode) names() []byte {
 	return bytes.Join(names, []byte(", "))
 }
 
-// decodeField decodes the field called name; the guess is where it stands when
-// the sender keeps the order of the schema.
-func (n *structNode) decodeField(name, src []byte, v reflect.Value, guess int, in place) ([]byte, error) {
-	at := guess
-	if guess >= len(n.fields) || !bytes.Equal(n.fields[guess].name, name) {
-		known := false
-		if at, known = n.byName[string(name)]; !known {
-			if n.lenient {
-				return msgpack.Skip(src, in.depth)
-			}
-			return src, fmt.Errorf("there is no field %.80q; there are %s", name, n.names())
+// find returns the number of the field called name, or a negative one; the guess is where it
+// stands when the sender keeps the order of the schema.
+func (n *structNode) find(name []byte, guess int) int {
+	if guess < len(n.fields) && bytes.Equal(n.fields[guess].name, name) {
+		return guess
+	}
+	if at, known := n.byName[string(name)]; known {
+		return at
+	}
+	return -1
+}
+
+func (n *structNode) decodeField(at int, name, src []byte, v reflect.Value, in place) ([]byte, error) {
+	if at < 0 {
+		if n.lenient {
+			return msgpack.Skip(src, in.depth)
 		}
+		return src, fmt.Errorf("there is no field %.80q; there are %s", name, n.names())
 	}
 	field := &n.fields[at]
 	rest, err := field.node.decode(src, field.in(v), in)

@@ -101,7 +101,7 @@ func readTextKey(src []byte) (string, []byte, error) {
 
 func readPairs[K comparable](src []byte, count, depth int, readKey func([]byte) (K, []byte, error)) (map[K]any, []byte, error) {
 	pairs := make(map[K]any, FirstRoom(count))
-	for range count {
+	for i := range count {
 		key, rest, err := readKey(src)
 		if err != nil {
 			return nil, src, fmt.Errorf("map key: %w", err)
@@ -109,9 +109,15 @@ func readPairs[K comparable](src []byte, count, depth int, readKey func([]byte) 
 		if pairs[key], src, err = ReadAny(rest, depth); err != nil {
 			return nil, src, err
 		}
+		if len(pairs) == i {
+			return nil, src, Repeated(key)
+		}
 	}
 	return pairs, src, nil
 }
+
+// Repeated is the refusal of a map that has a key twice, of which one value would be lost.
+func Repeated(key any) error { return fmt.Errorf("key %.80q is there twice", fmt.Sprint(key)) }
 
 // AppendAny appends a value of one of the types that ReadAny returns, or of any
 // other basic type; other appends what is none of these, and may be nil.
