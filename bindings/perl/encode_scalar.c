@@ -34,17 +34,27 @@ static bool whole_of_text(pTHX_ const char *text, STRLEN bytes, ncp_whole *ret_w
     return true;
 }
 
+/* Whether the text of a value counts. Using a text as a number leaves beside it what floating
+ * point has of it. One that does not read as that number belongs to a number that was printed,
+ * with fewer digits, or to two values in one: their number counts. */
+static bool is_text(pTHX_ SV *value)
+{
+    if (LIKELY(!SvPOK(value)) || !SvNIOK(value))
+        return cBOOL(SvPOK(value));
+    return SvNOK(value) && looks_like_number(value) && my_atof(SvPVX(value)) == SvNVX(value);
+}
+
 bool ncp_whole_of(pTHX_ SV *value, ncp_whole *ret_whole)
 {
+    if (is_text(aTHX_ value))
+        return whole_of_text(aTHX_ SvPVX(value), SvCUR(value), ret_whole);
     if (SvIOK(value)) {
         IV number = SvIVX(value);
         ret_whole->negative = !SvIsUV(value) && number < 0;
         ret_whole->magnitude = ret_whole->negative ? (UV)0 - (UV)number : (UV)number;
         return true;
     }
-    if (SvNOK(value))
-        return whole_of_number(SvNVX(value), ret_whole);
-    return SvPOK(value) && whole_of_text(aTHX_ SvPVX(value), SvCUR(value), ret_whole);
+    return SvNOK(value) && whole_of_number(SvNVX(value), ret_whole);
 }
 
 static bool fits(const ncp_type *type, const ncp_whole *number)
@@ -90,7 +100,8 @@ static bool is_rounded(pTHX_ SV *value, NV number)
 {
     ncp_whole whole, kept;
 
-    return fabs(number) >= whole_numbers_end && !SvNOK(value) && ncp_whole_of(aTHX_ value, &whole)
+    return fabs(number) >= whole_numbers_end && (!SvNOK(value) || is_text(aTHX_ value))
+        && ncp_whole_of(aTHX_ value, &whole)
         && !(whole_of_number(number, &kept) && kept.magnitude == whole.magnitude);
 }
 
@@ -124,7 +135,7 @@ static NV require_float(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     NV number = require_number(aTHX_ e, type, plain);
     ncp_whole whole;
 
-    if (SvPOK(plain) && !SvNIOK(plain) && !Perl_isinf(number) && !Perl_isnan(number)
+    if (is_text(aTHX_ plain) && !Perl_isinf(number) && !Perl_isnan(number)
         && ncp_has_lost_digits(aTHX_ SvPVX(plain), SvCUR(plain), number)
         && !ncp_whole_of(aTHX_ plain, &whole))
         ncp_refuse(aTHX_ e, type, plain);
