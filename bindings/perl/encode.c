@@ -43,26 +43,30 @@ static void encode_list(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     put_elements(aTHX_ e, type->element, array);
 }
 
-static void begin_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
+static void begin_pairs(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *key_type, HV *hash)
 {
     if (UNLIKELY(ncp_is_tied(hash))) {
         ncp_tied_pairs(aTHX_ e, node, hash);
+        ncp_require_distinct(aTHX_ e, key_type, node);
         nearcall_put_map(e->client, (uint32_t)(node->count / 2));
     } else {
         ncp_hash_begin(node, hash);
+        if (key_type->kind == NCP_INTEGER && ncp_has_number_otherwise(node))
+            ncp_require_distinct(aTHX_ e, key_type, node);
         nearcall_put_map(e->client, (uint32_t)HvUSEDKEYS(hash));
     }
     ncp_enter(aTHX_ e, node);
 }
 
-static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_type *type, HV *hash)
+static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_type *type,
+                      HV *hash)
 {
     ncp_node node = { 0 };
     U32 pairs = 0;
     SV *value;
     U32 runs;
 
-    begin_pairs(aTHX_ e, &node, hash);
+    begin_pairs(aTHX_ e, &node, key_type, hash);
     runs = e->runs;
     while (ncp_hash_next(aTHX_ &node, &value)) {
         if (UNLIKELY(!value))
@@ -127,6 +131,32 @@ static void encode_any_object(pTHX_ ncp_encoder *e, SV *value)
     }
 }
 
+static bool is_bool(pTHX_ SV *value)
+{
+#ifdef SvIsBOOL
+    return SvIsBOOL(value);
+#else
+    PERL_UNUSED_CONTEXT;
+    return value == &PL_sv_yes || value == &PL_sv_no;
+#endif
+}
+
+/* \1 and \0, as JSON modules have them. Any other may be a slip: a value was meant. */
+static void encode_any_scalar(pTHX_ ncp_encoder *e, SV *target)
+{
+    ncp_whole truth;
+
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(target));
+    target = ncp_fetched(aTHX_ e, target);
+    if (is_bool(aTHX_ target))
+        nearcall_put_bool(e->client, SvTRUE_nomg(target));
+    else if (ncp_whole_of(aTHX_ target, &truth) && !truth.negative && truth.magnitude <= 1)
+        nearcall_put_bool(e->client, truth.magnitude);
+    else
+        ncp_refuse_because(aTHX_ e, "any takes a reference to a scalar only for a boolean, as \\1 "
+                                "and \\0");
+}
+
 static void encode_any_reference(pTHX_ ncp_encoder *e, SV *value)
 {
     SV *target = SvRV(value);
@@ -138,19 +168,9 @@ static void encode_any_reference(pTHX_ ncp_encoder *e, SV *value)
     else if (SvTYPE(target) == SVt_PVHV)
         put_pairs(aTHX_ e, &string_type, &any_type, (HV *)target);
     else if (SvTYPE(target) < SVt_PVAV && !SvROK(target) && !isGV(target))
-        ncp_encode_bool(aTHX_ e, &bool_type, value);
+        encode_any_scalar(aTHX_ e, target);
     else
         ncp_refuse(aTHX_ e, &any_type, value);
-}
-
-static bool is_bool(pTHX_ SV *value)
-{
-#ifdef SvIsBOOL
-    return SvIsBOOL(value);
-#else
-    PERL_UNUSED_CONTEXT;
-    return value == &PL_sv_yes || value == &PL_sv_no;
-#endif
 }
 
 /* What was made as a string stays one, even when it was used as a number. */

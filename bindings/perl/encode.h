@@ -19,12 +19,13 @@ typedef struct ncp_node {
     SSize_t count;  /* of values */
     SV **values;    /* of a list; with is_owned also of a struct, and of a hash with its keys */
     SV *tied;       /* the object behind a tied array or hash, which is asked value by value */
-    AV *magical;    /* an array whose elements perl makes, as those of @- */
+    SV *magical;    /* a container whose values perl makes, as @- and what threads share */
     HV *hash;       /* of a hash or a struct that is not owned */
     HE *next;       /* of a hash that is not owned: what comes next */
     STRLEN bucket;  /* in which that lies */
     SV *value;      /* of a hash that is not owned: that is being written */
     const ncp_struct *structure; /* of a struct */
+    bool is_object;              /* from which the struct is read */
     bool is_owned;
 } ncp_node;
 
@@ -86,6 +87,7 @@ void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
 SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node);
 void ncp_hash_begin(ncp_node *node, HV *hash);
 bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value); /* NULL: the hash is tied */
+void ncp_hash_skip(ncp_node *node); /* of a hash that is not owned */
 SV *ncp_field_value(pTHX_ const ncp_node *node);
 
 /* A list of values that are held with it, whose places are empty. */
@@ -94,11 +96,23 @@ SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count);
 /* ---- Tied arrays and hashes (encode_tied.c) ---- */
 
 bool ncp_is_tied(const HV *hash);
-/* What FETCH returns, for a key or an index. */
+/* What is behind a key of a tied hash. */
 SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key);
+SV *ncp_tied_element(pTHX_ ncp_encoder *e, const ncp_node *node);
 void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
 void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
-void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
+/* Into values, one for each field, and counts them. */
+void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash);
+
+/* ---- Keys that are the same once they are encoded (encode_keys.c) ---- */
+
+/* Whether a key of a hash at its beginning is written as perl does not print whole numbers.
+ * If not, no two are the same number, as no two are the same text. */
+bool ncp_has_number_otherwise(const ncp_node *node);
+
+/* Throws where two keys of a map at its beginning are one. */
+void ncp_require_distinct(pTHX_ const ncp_encoder *e, const ncp_type *key_type,
+                          const ncp_node *node);
 
 /* ---- User code that values carry along (encoder.c) ---- */
 
@@ -120,6 +134,8 @@ void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key);
 void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
     __attribute__((noreturn));
+/* Whether the key of a hash may stay unsent: what an object keeps for itself. */
+bool ncp_is_private(const ncp_node *node, SV *key);
 void ncp_refuse_unknown_field(pTHX_ const ncp_encoder *e, const ncp_node *node)
     __attribute__((noreturn));
 

@@ -52,7 +52,7 @@ static HE *entry_from(ncp_node *node, HE *entry)
     }
 }
 
-static void hash_skip(ncp_node *node)
+void ncp_hash_skip(ncp_node *node)
 {
     node->next = entry_from(node, HeNEXT(node->next));
 }
@@ -62,7 +62,7 @@ static SSize_t hash_left(const ncp_node *node)
     ncp_node ahead = *node;
     SSize_t left = 0;
 
-    for (; ahead.next; hash_skip(&ahead))
+    for (; ahead.next; ncp_hash_skip(&ahead))
         left++;
     return left;
 }
@@ -75,7 +75,7 @@ static void own_hash(pTHX_ ncp_encoder *e, ncp_node *node)
     ncp_hold(aTHX_ e, node->value);
     node->count = 2 * hash_left(node);
     node->values = ncp_new_values(aTHX_ e, node->count);
-    for (values = node->values; node->next; hash_skip(node)) {
+    for (values = node->values; node->next; ncp_hash_skip(node)) {
         *values++ = newSVhek(HeKEY_hek(node->next));
         *values++ = ncp_copy_of(aTHX_ HeVAL(node->next));
     }
@@ -239,17 +239,10 @@ void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
     ncp_require_room(aTHX_ e, (size_t)node->count);
 }
 
-/* An element that perl made is its temporary. */
 SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
-    SV **element;
-
-    if (LIKELY(node->values != NULL))
-        return node->values[node->index];
-    if (node->tied)
-        return ncp_tied_value(aTHX_ e, node, sv_2mortal(newSViv((IV)node->index)));
-    element = av_fetch(node->magical, node->index, 0);
-    return element ? sv_2mortal(SvREFCNT_inc_simple_NN(*element)) : NULL;
+    return LIKELY(node->values != NULL) ? node->values[node->index]
+                                        : ncp_tied_element(aTHX_ e, node);
 }
 
 void ncp_hash_begin(ncp_node *node, HV *hash)
@@ -272,7 +265,7 @@ bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value)
         return false;
     node->name = sv_2mortal(newSVhek(HeKEY_hek(node->next)));
     *ret_value = node->value = HeVAL(node->next);
-    hash_skip(node);
+    ncp_hash_skip(node);
     return true;
 }
 
@@ -283,7 +276,7 @@ static SV *value_in_magical(pTHX_ HV *hash, SV *name)
     ncp_node walk = { 0 };
 
     ncp_hash_begin(&walk, hash);
-    for (; walk.next; hash_skip(&walk))
+    for (; walk.next; ncp_hash_skip(&walk))
         if (sv_eq(name, sv_2mortal(newSVhek(HeKEY_hek(walk.next)))))
             return HeVAL(walk.next);
     return NULL;

@@ -68,6 +68,11 @@ static void refuse_without(pTHX_ const ncp_encoder *e, const ncp_node *node, SV 
 /* ---- Objects ---- */
 
 /* What an object keeps for itself begins with an underscore. */
+bool ncp_is_private(const ncp_node *node, SV *key)
+{
+    return node->is_object && *SvPVX(key) == '_';
+}
+
 static void require_known_attributes(pTHX_ const ncp_encoder *e, ncp_node *node)
 {
     ncp_node walk = { 0 };
@@ -75,7 +80,7 @@ static void require_known_attributes(pTHX_ const ncp_encoder *e, ncp_node *node)
 
     ncp_hash_begin(&walk, node->hash);
     while (ncp_hash_next(aTHX_ &walk, &value))
-        if (*SvPVX(walk.name) != '_' && !is_field(aTHX_ node->structure, walk.name))
+        if (!ncp_is_private(node, walk.name) && !is_field(aTHX_ node->structure, walk.name))
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
 }
 
@@ -110,17 +115,21 @@ static void read_keys(pTHX_ ncp_node *node, SV **values)
 static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
 {
     SV *object, **values;
+    HV *hash;
 
     ncp_own(aTHX_ e);
+    node->is_object = true;
     object = newRV_inc(SvRV(value));
     av_push(e->owned, object);
-    if (SvTYPE(SvRV(object)) == SVt_PVHV && !ncp_is_tied((HV *)SvRV(object))) {
-        node->hash = (HV *)SvRV(object);
-        require_known_attributes(aTHX_ e, node);
-    }
+    hash = SvTYPE(SvRV(object)) == SVt_PVHV ? (HV *)SvRV(object) : NULL;
     values = ncp_new_values(aTHX_ e, node->structure->fields_count);
-    if (node->hash)
+    if (hash && ncp_is_tied(hash)) {
+        ncp_tied_fields(aTHX_ e, node, values, hash);
+    } else if (hash) {
+        node->hash = hash;
+        require_known_attributes(aTHX_ e, node);
         read_keys(aTHX_ node, values);
+    }
     for (; node->index < (SSize_t)node->structure->fields_count; node->index++) {
         SV *returned = values[node->index] ? NULL : attribute(aTHX_ e, node, object);
         if (!returned)
@@ -148,7 +157,10 @@ static void begin_struct(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *t
     if (!hash)
         ncp_refuse(aTHX_ e, type, value);
     if (UNLIKELY(ncp_is_tied(hash))) {
-        ncp_tied_fields(aTHX_ e, node, hash);
+        ncp_own(aTHX_ e);
+        node->values = ncp_new_values(aTHX_ e, node->structure->fields_count);
+        ncp_tied_fields(aTHX_ e, node, node->values, hash);
+        node->is_owned = true;
         return;
     }
     node->hash = hash;

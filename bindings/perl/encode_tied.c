@@ -16,7 +16,33 @@ bool ncp_is_tied(const HV *hash)
 
 SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key)
 {
-    return ncp_call_object(aTHX_ e, node->tied, "FETCH", key);
+    HE *entry;
+
+    if (!node->magical)
+        return ncp_call_object(aTHX_ e, node->tied, "FETCH", key);
+    entry = hv_fetch_ent((HV *)node->magical, key, 0, 0);
+    return entry ? ncp_fetched(aTHX_ e, HeVAL(entry)) : &PL_sv_undef;
+}
+
+/* An element that perl made is its temporary. */
+SV *ncp_tied_element(pTHX_ ncp_encoder *e, const ncp_node *node)
+{
+    SV **element;
+
+    if (!node->magical)
+        return ncp_call_object(aTHX_ e, node->tied, "FETCH",
+                               sv_2mortal(newSViv((IV)node->index)));
+    element = av_fetch((AV *)node->magical, node->index, 0);
+    return element ? sv_2mortal(SvREFCNT_inc_simple_NN(*element)) : NULL;
+}
+
+/* What threads share is tied, too, but to functions in C instead of a method FETCH: each value
+ * that perl makes of it asks them. */
+static bool has_fetch(SV *container)
+{
+    const MAGIC *magic = mg_find(container, PERL_MAGIC_tied);
+
+    return magic && magic->mg_virtual == &PL_vtbl_pack;
 }
 
 /* What user code unties goes on being asked. NULL for magic that is perl's own. */
@@ -37,7 +63,7 @@ static SV *hold_object(pTHX_ ncp_encoder *e, SV *container)
 void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
 {
     node->tied = hold_object(aTHX_ e, (SV *)array);
-    node->magical = array;
+    node->magical = has_fetch((SV *)array) ? NULL : (SV *)array;
     node->count = av_len(array) + 1;
     ncp_user_code_ran(aTHX_ e);
 }
@@ -75,26 +101,24 @@ void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
     node->values = AvARRAY(list);
     node->count = AvFILLp(list) + 1;
     node->tied = walk.object;
+    node->magical = has_fetch((SV *)hash) ? NULL : (SV *)hash;
     node->is_owned = true;
 }
 
-void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
+void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash)
 {
     const ncp_struct *structure = node->structure;
     tied_walk walk = { .object = hold_object(aTHX_ e, (SV *)hash) };
-    SV **values;
 
     node->tied = walk.object;
-    values = ncp_new_values(aTHX_ e, structure->fields_count);
+    node->magical = has_fetch((SV *)hash) ? NULL : (SV *)hash;
     while (walk_next(aTHX_ e, &walk)) {
         U32 place = ncp_field_place(aTHX_ structure, walk.name);
-        if (place == structure->fields_count)
+        if (place == structure->fields_count && !ncp_is_private(node, walk.name))
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
-        if (values[place])
+        if (place == structure->fields_count || values[place])
             continue;
         values[place] = ncp_copy_of(aTHX_ ncp_tied_value(aTHX_ e, node, walk.name));
         node->count++;
     }
-    node->values = values;
-    node->is_owned = true;
 }

@@ -441,7 +441,7 @@ any text. Where a function takes C<string>, decode your input first.
 =item Whole numbers
 
 Have their full range: no detour through floating point, also where they are written as
-C<"1e3"> or C<"5.0">.
+C<"1e3"> or C<"5.0">. Text that the program has used as a number is read as text all the same.
 
 =item Floating point
 
@@ -450,7 +450,12 @@ where the float64, written out, is that number again. One with more digits, as
 C<"0.10000000000000001">, is refused (send C<0 + $text> if they do not matter), and so is one that
 is too large or too small, as C<"1e400"> and C<"1e-400">, and a whole number that no float64 is, as
 C<9007199254740993>. For C<any> a Math::BigFloat is refused. Infinity is sent where the
-program has it.
+program has it. Text that the program has used as a number is looked at as text all the same.
+
+=item Maps
+
+Keys of a map are text or whole numbers, in any form of a number. Two keys that are the same number,
+as C<1> and C<"01">, are refused, and so is a tied hash that gives a key twice.
 
 =item Times and durations
 
@@ -463,8 +468,9 @@ L<DateTime>, and their like.
 
 A field that a hash leaves out has the zero value of its type, so C<{}> is the struct of
 zero values. A key that is no field is refused, by name, before anything is sent. An object
-is looked at more strictly: every field must be one of its keys, or be answered by the method
-of that name, unless the field is optional; its other keys must begin with an underscore.
+is looked at more strictly: every field must be one of its keys, also where its hash is tied, or be
+answered by the method of that name, unless the field is optional; its other keys must begin with an
+underscore.
 
 =item Objects with TO_JSON
 
@@ -476,7 +482,8 @@ C<any> is wanted, or where the object does not overload. An object with C<epoch>
 References to arrays and hashes, C<undef>, numbers, strings, true and false are sent
 as such. What was made as a string remains one, even if it was used as a number
 since; before Perl 5.36 a number that was printed counts as a string, and only
-JSON::PP's booleans are seen as booleans. Strings are sent as text.
+JSON::PP's booleans are seen as booleans. Strings are sent as text. A reference to a scalar
+is a boolean if that is 1, 0 or a boolean; another, as C<\"text">, is refused.
 
 =item Files and connections
 
@@ -485,6 +492,11 @@ duplicate, so close yours when you like; both share the position in the file. Wh
 Perl has buffered is written before, and what it has read ahead of you is given back where
 the file can be positioned; where it cannot, use C<sysread>. A connection that you pass on is
 no longer yours to use. What you get blocks, as other handles do, and is closed when you drop it.
+
+=item Shared variables
+
+Of L<threads::shared> are sent as others are, value by value: C<lock> what other threads change
+meanwhile.
 
 =item Tied variables and overloaded objects
 

@@ -10,6 +10,9 @@ use TestTools qw(error_of);
 use JSON::PP ();
 use Math::BigFloat ();
 use Math::BigInt ();
+use Scalar::Util ();
+use Tie::Array ();
+use Tie::Hash ();
 use Time::Piece ();
 
 use Nearcall;
@@ -182,6 +185,38 @@ subtest 'numbers as text' => sub {
     }
 };
 
+subtest 'text that was used as a number' => sub {
+    my %use = (
+        'compared'   => sub { no warnings; my $is_positive = $_[0] > 0 },
+        'calculated' => sub { no warnings; my $number = $_[0] + 0 },
+        'cut'        => sub { no warnings; my $bits = $_[0] | 0 },
+        'an index'   => sub { no warnings; my $element = [ 1 .. 3 ]->[ $_[0] ] },
+    );
+    for my $what ( sort keys %use ) {
+        my $used = sub { my ($text) = @_; $use{$what}->($text); return $text };
+        is( through( int64 => $used->('9007199254740993.0') ), 9007199254740993, "$what: no digit is lost" );
+        is( through( uint64 => $used->('18446744073709551615') ), '18446744073709551615', "$what: uint64" );
+        is( through( int64 => $used->('1e3') ), 1000, "$what: an exponent" );
+        for my $broken (qw(12345678901234567.5 9007199254740993.5 1.0000000000000000000001 1e-400 18446744073709551617 12abc)) {
+            refused( int64 => $used->($broken), qr/expected int64 .*, got "\Q$broken\E"/, "$what: $broken" );
+        }
+        for my $broken (qw(0.10000000000000001 1e-400 -1e-400 1.00000000000000001 9007199254740993.0 18446744073709551617 1e400)) {
+            refused( float64 => $used->($broken), qr/expected float64, got "\Q$broken\E"/, "$what: float64 $broken" );
+        }
+        refused( float32 => $used->('9007199254740993.0'), qr/expected float32/, "$what: float32" );
+        for my $text (qw(0.1 .5 5e-324 0.30000000000000004 1e23 18446744073709549568)) {
+            cmp_ok( through( float64 => $used->($text) ), '==', $text, "$what: float64 $text" );
+        }
+    }
+    my $sum = 0.1 + 0.2;
+    my $printed = "$sum";
+    cmp_ok( through( float64 => $sum ), '==', 0.1 + 0.2, 'a number that was printed keeps its digits' );
+    my $both = Scalar::Util::dualvar( 2**53 + 2, '9.00719925474099e+15' );
+    is( through( int64 => $both ), 9007199254740994, 'also where it keeps its text, as before Perl 5.36' );
+    is( through( int64 => Scalar::Util::dualvar( 5, 'five' ) ), 5, 'the number of two values in one' );
+    is( through( float64 => Scalar::Util::dualvar( 5.5, '0.10000000000000001' ) ), 5.5, 'whatever the text reads as' );
+};
+
 subtest 'times as text' => sub {
     my %seconds = (
         '1970-01-01T00:00:00Z'           => 0,
@@ -247,6 +282,49 @@ subtest 'lists, maps, optional' => sub {
     like( error_of { $go->ack( 1, 2, 3 ) }->message, qr/ack takes 2 arguments; 3 came/, 'too many' );
 };
 
+{
+    package Names::Twice;
+    our @ISA = ('Tie::StdHash');
+    sub FIRSTKEY { $_[0]{is_told} = 0; return 'a' }
+    sub NEXTKEY { return $_[0]{is_told}++ ? undef : 'a' }
+}
+
+subtest 'keys that are numbers' => sub {
+    my %plain = ( -3 => 'a', 0 => 'b', 7 => 'c', '9223372036854775807' => 'd', 12 => 'e' );
+    is_deeply( $go->by_number( \%plain ), \%plain, 'as Perl writes them' );
+    is_deeply( $go->by_number( { '01' => 'a', '2.0' => 'b', '1e1' => 'c', ' 3' => 'd', '-0' => 'e' } ),
+        { 1 => 'a', 2 => 'b', 10 => 'c', 3 => 'd', 0 => 'e' }, 'written otherwise' );
+    for my $same ( [ 1, '01' ], [ 1, '1.0' ], [ 10, '1e1' ], [ '1e1', '10.0' ], [ 7, ' 7' ], [ 7, '+7' ], [ 0, '-0' ], [ -3, '-03' ] ) {
+        my %hash = ( 100 => 'z', map { $_ => "value of $_" } @$same );
+        tie my %tied, 'Tie::StdHash';
+        %tied = %hash;
+        for my $map ( \%hash, \%tied ) {
+            my $error = error_of { $go->by_number($map) };
+            is( $error->name, 'INVALID_ARGUMENT', "the keys @$same" );
+            ok( $error->not_executed, '... not executed' );
+            my $number = 0 + $same->[0];
+            like( $error->message, qr/argument 1 \(texts\): two of its keys are the number $number/, '... are one' );
+        }
+    }
+    like( error_of { $go->by_number( { one => 'a' } ) }->message, qr/expected int64 .*got "one"/, 'none' );
+};
+
+subtest 'a tied hash that gives a key twice' => sub {
+    tie my %twice, 'Names::Twice';
+    like( error_of { $go->identity( [ \%twice ] ) }->message, qr/argument 1 \(value\), element 0: two of its keys are "a"/, 'is refused' );
+};
+
+subtest 'objects of tied hashes' => sub {
+    tie my %ada, 'Tie::StdHash';
+    %ada = ( name => 'Ada', tags => ['x'], _id => 7 );
+    my $ada = bless \%ada, 'Person';
+    is( $go->greet($ada), 'Hello, Ada [x]', 'have their keys' );
+    $ada{aeg} = 1;
+    like( error_of { $go->greet($ada) }->message, qr/argument 1 \(person\): Person has no field "aeg"/, 'one with a misnamed attribute' );
+    delete @ada{qw(aeg tags)};
+    like( error_of { $go->greet($ada) }->message, qr/neither a key nor a method "tags"/, 'one that lacks a field' );
+};
+
 subtest 'any' => sub {
     for my $value ( 1, -1, 0, 1.5, 'text', '', undef, [], {}, [ 1, [ 2, [3] ] ],
         { a => { b => [ undef, 'c' ] } }, "\x{263a}", 18446744073709551615 )
@@ -261,6 +339,17 @@ subtest 'any' => sub {
     is( $go->identity( JSON::PP::true() ), !!1, 'true' );
     is( $go->identity( \0 ), !!0, 'false' );
     is( $go->identity( [ !!1, !!0 ] )->[1], !!0, 'Perl\'s own' ) if $] >= 5.036;
+    is( $go->identity( \'1' ), !!1, 'true as text' );
+    is_deeply( [ map { $_ ? 'true' : 'false' } @{ $go->identity( [ \!!1, \!!0 ] ) } ], [ 'true', 'false' ], 'references to Perl\'s own' )
+        if $] >= 5.036;
+    tie my @tied, 'Tie::StdArray';
+    @tied = ( 0, 'text' );
+    is( $go->identity( \$tied[0] ), !!0, 'a reference to what is tied' );
+    for my $no_truth ( \'text', \'', \42, \-1, \0.5, \undef, \v1.2, \$tied[1] ) {
+        my $error = error_of { $go->identity( [$no_truth] ) };
+        is( $error->name, 'INVALID_ARGUMENT', 'a reference to another scalar' );
+        like( $error->message, qr/element 0: any takes a reference to a scalar only for a boolean, as \\1 and \\0/, '... is refused' );
+    }
     like( error_of { $go->identity( sub { } ) }->message, qr/expected any, got a reference to CODE/, 'code' );
     like( error_of { $go->identity( { a => \*STDOUT } ) }->message, qr/"a": expected any, got a reference to GLOB/, 'a handle' );
     like( error_of { $go->identity( bless {}, 'Some::Class' ) }->message, qr/got a reference to Some::Class/, 'an object' );

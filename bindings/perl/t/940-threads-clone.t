@@ -7,6 +7,7 @@ use lib "$FindBin::Bin/lib";
 use TestServer;
 use TestTools qw(descriptors in_child);
 use Config;
+use JSON::PP ();
 
 use Nearcall;
 
@@ -18,6 +19,7 @@ if ( !$Config{useithreads} ) {
     plan( skip_all => 'this perl is built without threads; there is nothing to clone' );
 }
 require threads;
+require threads::shared;
 
 my $server = TestServer->start;
 my $address = $server->address;
@@ -68,6 +70,33 @@ subtest 'calls in a new thread' => sub {
     is( in_thread( sub { eval { $call->wait }; join ' ', $@->name, $@->outcome_text } ), 'UNAVAILABLE unknown',
         'one in flight is not this thread\'s' );
     is( in_thread( sub { $call->cancel; $call->ready ? 'over' : 'in flight' } ), 'over', 'to be cancelled neither' );
+};
+
+sub json { return JSON::PP->new->canonical->encode( $_[0] ) }
+
+subtest 'shared variables' => sub {
+    my $person = threads::shared::shared_clone( { name => 'Ada', age => 36, tags => [ 'x', 'y' ] } );
+    my $deep = threads::shared::shared_clone( { list => [ 1, [ 'two', { three => 3 } ], undef ], none => [], empty => {} } );
+    my $object = threads::shared::shared_clone( bless { name => 'Ada', tags => ['x'], _id => 7 }, 'Person' );
+    my $sparse = threads::shared::shared_clone( [1] );
+    $#$sparse = 2;
+    my $used = threads::shared::shared_clone( { keep => 1 } );
+    my %check = (
+        'a scalar'          => sub { threads::shared::share( \my $n ); $n = 5; return $go->sum( $n, 1 ) == 6 },
+        'a list'            => sub { $go->greet( { name => 'Ada', tags => $person->{tags} } ) eq 'Hello, Ada [x,y]' },
+        'a struct'          => sub { $go->greet($person) eq 'Hello, Ada, 36 [x,y]' },
+        'an object'         => sub { $go->greet($object) eq 'Hello, Ada [x]' },
+        'any'               => sub { json( $go->identity($deep) ) eq '{"empty":{},"list":[1,["two",{"three":3}],null],"none":[]}' },
+        'holes'             => sub { json( $go->identity($sparse) ) eq '[1,null,null]' },
+        'a call in flight'  => sub { json( $go->begin( identity => $deep->{list} )->wait ) eq '[1,["two",{"three":3}],null]' },
+        'it stays in place' => sub { $go->identity($used); delete $used->{keep}; $used->{keep} = 1 },
+        'a misnamed field'  => sub { eval { $go->greet( threads::shared::shared_clone( { nmae => 1 } ) ) }; $@->message =~ /has no field "nmae"/ },
+        'many'              => sub { @{ $go->identity( threads::shared::shared_clone( [ map { { n => $_ } } 1 .. 2000 ] ) ) } == 2000 },
+    );
+    for my $what ( sort keys %check ) {
+        ok( eval { $check{$what}->() }, $what ) or diag $@;
+        ok( in_thread( sub { eval { $check{$what}->() } } ), "$what, in another thread" );
+    }
 };
 
 subtest 'threads side by side' => sub {

@@ -106,6 +106,7 @@ func registerTestFunctions(s *server.Server, path string) error {
 		time.Sleep(time.Duration(durationMs) * time.Millisecond)
 		return key, nil
 	}, server.Params("key", "duration_ms"))
+	s.Register("by_number", func(texts map[int64]string) map[int64]string { return texts }, server.Params("texts"))
 	s.Register("exit", func(code int64) { os.Exit(int(code)) }, server.Params("code"))
 	return nil
 }

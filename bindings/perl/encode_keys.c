@@ -1,0 +1,67 @@
+/* Keys of a map that perl tells apart and that are one in the request: a number written in two
+ * ways, or what a tied hash gives twice. The server would keep one of both, by chance. */
+#include "encode.h"
+
+/* As perl prints it; without a look at how many digits fit, as others are refused anyway. */
+static bool is_printed_whole(const char *text, I32 bytes)
+{
+    const char *end = text + bytes;
+
+    if (bytes > 1 && *text == '-' && text[1] != '0')
+        text++;
+    if (text == end || (*text == '0' && end - text > 1))
+        return false;
+    while (text < end && isDIGIT(*text))
+        text++;
+    return text == end;
+}
+
+bool ncp_has_number_otherwise(const ncp_node *node)
+{
+    ncp_node walk = *node;
+
+    for (; walk.next; ncp_hash_skip(&walk))
+        if (!is_printed_whole(HeKEY(walk.next), HeKLEN(walk.next)))
+            return true;
+    return false;
+}
+
+/* What the key is in the request. Texts that are no numbers are refused when they are encoded. */
+static SV *encoded_key(pTHX_ const ncp_type *type, SV *key)
+{
+    ncp_whole number;
+
+    if (type->kind != NCP_INTEGER || !ncp_whole_of(aTHX_ key, &number))
+        return key;
+    return sv_2mortal(newSVpvf("%s%" UVuf, number.negative && number.magnitude != 0 ? "-" : "",
+                               number.magnitude));
+}
+
+static void refuse_same(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *key)
+    __attribute__((noreturn));
+
+static void refuse_same(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *key)
+{
+    SV *message = ncp_place(aTHX_ e);
+
+    if (type->kind == NCP_INTEGER)
+        sv_catpvf(message, ": two of its keys are the number %" SVf, SVfARG(key));
+    else
+        sv_catpvf(message, ": two of its keys are %" SVf, SVfARG(ncp_shown_name(aTHX_ key)));
+    ncp_throw_invalid(aTHX_ e->call, message);
+}
+
+void ncp_require_distinct(pTHX_ const ncp_encoder *e, const ncp_type *key_type,
+                          const ncp_node *node)
+{
+    HV *seen = (HV *)sv_2mortal((SV *)newHV());
+    ncp_node walk = *node;
+    SV *ignored;
+
+    while (ncp_hash_next(aTHX_ &walk, &ignored)) {
+        SV *key = encoded_key(aTHX_ key_type, walk.name);
+        if (hv_exists_ent(seen, key, 0))
+            refuse_same(aTHX_ e, key_type, key);
+        (void)hv_store_ent(seen, key, &PL_sv_yes, 0);
+    }
+}
