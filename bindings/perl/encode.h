@@ -96,6 +96,9 @@ SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count);
 /* ---- Tied arrays and hashes (encode_tied.c) ---- */
 
 bool ncp_is_tied(const HV *hash);
+/* Whether perl makes the elements of an array with magic when they are asked for, by FETCH or
+ * otherwise. Other magic, as that of weak references to the array, leaves them in it. */
+bool ncp_is_made(const AV *array);
 /* What is behind a key of a tied hash. */
 SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key);
 SV *ncp_tied_element(pTHX_ ncp_encoder *e, const ncp_node *node);

@@ -230,7 +230,7 @@ void ncp_require_room(pTHX_ const ncp_encoder *e, size_t values)
 
 void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
 {
-    if (LIKELY(!SvRMAGICAL(array))) {
+    if (LIKELY(!SvRMAGICAL(array)) || !ncp_is_made(array)) {
         node->values = AvARRAY(array);
         node->count = AvFILLp(array) + 1;
     } else {

@@ -14,6 +14,12 @@ bool ncp_is_tied(const HV *hash)
     return SvRMAGICAL(hash) && mg_find((const SV *)hash, PERL_MAGIC_tied);
 }
 
+bool ncp_is_made(const AV *array)
+{
+    return mg_find((const SV *)array, PERL_MAGIC_tied)
+        || mg_find((const SV *)array, PERL_MAGIC_regdata);
+}
+
 SV *ncp_tied_value(pTHX_ ncp_encoder *e, const ncp_node *node, SV *key)
 {
     HE *entry;

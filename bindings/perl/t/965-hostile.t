@@ -112,14 +112,22 @@ subtest 'an array that is walked while its elements run' => sub {
         'replaces itself' => sub { $_[0][2] = 'new'; litter() },
         'ties it'         => sub { require Tie::Array; tie @{ $_[0] }, 'Tie::StdArray'; litter() },
     );
+    my %magic = (
+        'without magic'         => sub { },
+        'with a weak reference' => sub { weaken( $_[1] = $_[0] ) },
+        'with magic of others'  => sub { Variable::Magic::cast( @{ $_[0] }, Variable::Magic::wizard( clear => sub { }, len => sub { 1 } ) ) },
+    );
     for my $what ( sort keys %did ) {
-        my $said = outcome {
-            my @list = ( 'a', 'b', undef, 'd', [ 'e', 'f' ] );
-            $list[2] = text( sub { $did{$what}->( \@list ); 'text' } );
-            my $back = $go->identity( \@list );
-            return join ' ', map { ref ? "[@$_]" : $_ } @$back;
-        };
-        is( $said, 'a b text d [e f]', "an element that $what" );
+        for my $magic ( sort keys %magic ) {
+            my $said = outcome {
+                my @list = ( 'a', 'b', undef, 'd', [ 'e', 'f' ] );
+                $list[2] = text( sub { $did{$what}->( \@list ); 'text' } );
+                $magic{$magic}->( \@list, my $reference );
+                my $back = $go->identity( \@list );
+                return join ' ', map { ref ? "[@$_]" : $_ // 'undef' } @$back;
+            };
+            is( $said, 'a b text d [e f]', "an element that $what, $magic" );
+        }
     }
 };
 
