@@ -95,6 +95,7 @@ func (e *execution) runApart() {
 	}
 	// The function may end this goroutine.
 	defer e.answerApart()
+	defer e.cancel(context.Canceled)
 	e.runAndLeave()
 }
 
@@ -154,7 +155,6 @@ func (e *execution) runAndLeave() {
 	started := time.Now()
 	defer func() {
 		e.function.ran(time.Since(started), e.err != nil)
-		e.cancel(context.Canceled)
 		e.leave()
 	}()
 	e.start(e.context)
@@ -163,7 +163,8 @@ func (e *execution) runAndLeave() {
 // runWithin runs the function until its context ends, even though it may go on;
 // its result is then dropped. A function that heeds its context gets a moment
 // to return. late is nil when it returned in time, and is closed when it returns
-// otherwise.
+// otherwise. The context of one that returned is ended here only, by who has seen that it did:
+// on a busy machine a goroutine can stand still right behind its function.
 func (e *execution) runWithin() (late <-chan struct{}) {
 	finished := make(chan struct{})
 	go func() {
@@ -172,6 +173,7 @@ func (e *execution) runWithin() (late <-chan struct{}) {
 	}()
 	select {
 	case <-finished:
+		e.cancel(context.Canceled)
 		return nil
 	case <-e.context.Done():
 	}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// TestWhoHasReturnedIsNotLate: on a busy machine a goroutine may stand still between its
+// function's return and its own end, longer than a function that is cancelled is waited for.
+func TestWhoHasReturnedIsNotLate(t *testing.T) {
+	s := New()
+	if err := s.Register("one", func() int64 { return 1 }); err != nil {
+		t.Fatal(err)
+	}
+	table, err := s.prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := table.byName["one"]
+	f.slots = make(chan struct{}) // who leaves stands still until somebody sends
+	e := &execution{server: s, function: f, codec: wire.CodecJSON, payload: []byte("[]"), context: &callContext{}}
+	time.AfterFunc(2*wire.CancelGraceMs*time.Millisecond, func() { f.slots <- struct{}{} })
+	if late := e.runWithin(); late != nil {
+		t.Errorf("the function has returned %s, %v, and is taken for one that still runs: %v", e.result, e.err, e.overdue())
+	}
+	if e.context.Err() == nil {
+		t.Error("the context has not ended with its call")
+	}
+}
