@@ -2,6 +2,7 @@
  * within it, into a loop. Linked with --wrap: a loop turns while a waker is half-way. */
 #include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 
 #include "client.h"
@@ -42,14 +43,24 @@ static void *wake(void *unused)
 /* The reply has come when the waker does, and both are there when the wait looks. */
 static bool wake_with_reply;
 
+/* A part of it, its header, would leave the call unfinished. */
+static void await_reply(void)
+{
+    struct pollfd reply = {client->connection.fd, POLLIN, 0};
+    int bytes;
+    do {
+        CHECK_INT(poll(&reply, 1, 20000), 1);
+        CHECK(ioctl(reply.fd, FIONREAD, &bytes) == 0);
+    } while (bytes < NC_FRAME_HEADER_BYTES + 1);
+}
+
 int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
 
 int __wrap_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
     if (wake_with_reply && client->connection.state == NC_READY) {
-        struct pollfd reply = {client->connection.fd, POLLIN, 0};
-        CHECK_INT(poll(&reply, 1, 20000), 1);
+        await_reply();
         CHECK_INT(nearcall_wake(client), NEARCALL_OK);
         wake_with_reply = false;
     }
