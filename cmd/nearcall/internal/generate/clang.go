@@ -10,7 +10,7 @@ import (
 var cReserved = []string{"auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
 	"extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
 	"signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union", "unsigned", "void", "volatile", "while",
-	"asm", "typeof", "client", "timeout_ms", "ret", "function", "reply", "reader", "r", "i", "class", "new", "this",
+	"asm", "typeof", "client", "timeout_ms", "ret", "function", "reply", "reader", "sendings", "several", "r", "i", "class", "new", "this",
 	"template", "namespace", "private", "public", "operator", "delete", "catch", "try", "throw", "and", "or", "not", "xor"}
 
 type cModule struct {

@@ -101,6 +101,7 @@ func hostile(s *server.Server) {
 	s.Register("class", func(string, ...Spot) bool { return true }, doc, server.Params("timeout_ms", "ret"))
 	s.Register("text", func(*Empty, []map[string][]float32) (a, b, c, d, e int8) { return 1, 2, 3, 4, 5 }, doc, server.Params("r", "i"))
 	s.Register("it's", func() {}, doc)
+	s.Register("pair", func(a, b int64) (int64, int64) { return a, b }, doc, server.Params("sendings", "several"))
 	s.Register("file", passFiles, doc, server.Params("os", "net", "socket"))
 }
 
