@@ -6,6 +6,7 @@ static int without_timeout(core_arguments *arguments, Py_ssize_t at, core_scratc
     Py_ssize_t i, kept = 0, count = PyTuple_Size(arguments->names);
 
     arguments->timeout = arguments->named[at];
+    arguments->is_timeout_named = arguments->timeout != Py_None;
     if (count == 1) {
         arguments->names = NULL;
         return 0;

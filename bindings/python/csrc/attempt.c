@@ -191,6 +191,7 @@ int core_kept_set(core_state *state, core_kept *kept, const core_arguments *argu
     kept->arguments.positional = kept->values;
     kept->arguments.named = kept->values + arguments->positional_count;
     kept->arguments.names = Py_XNewRef(arguments->names);
+    kept->arguments.timeout = NULL; /* it has been read */
     return 0;
 }
 

@@ -437,7 +437,8 @@ static PyMethodDef client_methods[] = {
     {"call", (PyCFunction)(void (*)(void))client_call, METH_FASTCALL | METH_KEYWORDS,
      "call($self, name, /, *args, timeout=None, **named)\n--\n\n"
      "Call a function of the server and return its result.\n\n"
-     "timeout is in seconds and bounds the whole call; None is the client's."},
+     "timeout is in seconds and bounds the whole call; None is the client's. Where the\n"
+     "function has a parameter of that name, which is given as timeout_, it is refused."},
     {"call_raw", (PyCFunction)(void (*)(void))client_call_raw, METH_FASTCALL | METH_KEYWORDS,
      "call_raw($self, name, data, /, *, timeout=None)\n--\n\n"
      "Call a function of bytes to bytes without encoding anything."},

@@ -23,6 +23,7 @@ typedef struct core_state {
     PyObject *make_error;      /* nearcall._errors.make_error */
     PyObject *make_signature;  /* nearcall._schema.signature */
     PyObject *make_doc;        /* nearcall._schema.doc */
+    PyObject *keyword_names;   /* nearcall._schema.keyword_names */
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
@@ -106,6 +107,8 @@ typedef struct core_plan {
     PyObject *description;
     core_field *params;
     Py_ssize_t param_count;
+    PyObject *keywords;        /* tuple: by which each may be given too that Python cannot write by its name */
+    int has_timeout;           /* a parameter that is called as what a call takes for itself */
     Py_ssize_t required_count; /* params without the optional ones at the end and the variadic one */
     const core_node **results;
     Py_ssize_t result_count;
@@ -239,6 +242,7 @@ typedef struct core_arguments {
     PyObject *names; /* tuple of str or NULL */
     PyObject *const *named;
     PyObject *timeout; /* NULL or None: the client's */
+    int is_timeout_named; /* by who may have meant a parameter of that name */
 } core_arguments;
 
 core_entry *core_entry_new(PyObject *name);

@@ -224,7 +224,7 @@ static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_p
     return number;
 }
 
-static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked,
+static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyObject *seconds,
                        const core_arguments *arguments)
 {
     core_slot *slot = slot_of(engine, name);
@@ -236,7 +236,7 @@ static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked,
     if (slot == NULL && !PyErr_Occurred())
         PyErr_SetObject(PyExc_LookupError, name);
     if (slot == NULL
-        || core_timeout_ms(engine->state, arguments->timeout, engine->timeout_ms, &timeout_ms) < 0
+        || core_timeout_ms(engine->state, seconds, engine->timeout_ms, &timeout_ms) < 0
         || core_slot_refresh(engine->state, slot, slot->function) < 0
         || (channel = core_channel_take(engine->pool, 0)) == NULL)
         return NULL;
@@ -257,14 +257,14 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
     core_scratch scratch;
     PyObject *result = NULL;
 
-    if (count < 2 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "a function's name and a dict come before the arguments");
+    if (count < 3 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "a function's name, a dict and a number of seconds come before the arguments");
         return NULL;
     }
     if (enter(engine) == NULL)
         return NULL;
-    if (core_arguments_set(engine->state, &arguments, args + 2, count - 2, names, &scratch) == 0)
-        result = begin(engine, args[0], args[1], &arguments);
+    if (core_arguments_set(engine->state, &arguments, args + 3, count - 3, names, &scratch) == 0)
+        result = begin(engine, args[0], args[1], args[2], &arguments);
     core_scratch_clear(&scratch);
     return result;
 }
@@ -468,7 +468,7 @@ static PyMethodDef engine_methods[] = {
     {"find", engine_find, METH_VARARGS, "find($self, name, timeout, /)\n--\n\nAsk for a function; return the call's id."},
     {"found", engine_found, METH_O, "found($self, name, /)\n--\n\nTake over what a find() that finished has learned."},
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
-     "begin($self, name, asked, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first. The dict keeps what iterables gave for when it is begun again."},
+     "begin($self, name, asked, seconds, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first. The dict keeps what iterables gave for when it is begun again. A timeout that is given is refused where a parameter could be meant."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return the list of calls that finished, (id, error or None, result) each, to be emptied; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},

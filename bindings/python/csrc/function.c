@@ -47,8 +47,11 @@ static PyObject *function_call(PyObject *self, PyObject *args, PyObject *kwargs)
     if (items == NULL)
         return NULL;
     if (core_arguments_set(function->client->state, &arguments, items, PyTuple_Size(args), names,
-                           &scratch) == 0)
+                           &scratch) == 0) {
+        if (function->entry->hash != NULL)
+            arguments.is_timeout_named = 0; /* generated code gives parameters by position only */
         result = core_entry_call(function->client, function->entry, &arguments);
+    }
     core_scratch_clear(&scratch);
     Py_XDECREF(names);
     if (items != room)

@@ -76,6 +76,7 @@ static int import_objects(core_state *state)
     if ((state->make_error = import_name("nearcall._errors", "make_error")) == NULL
         || (state->make_signature = import_name("nearcall._schema", "signature")) == NULL
         || (state->make_doc = import_name("nearcall._schema", "doc")) == NULL
+        || (state->keyword_names = import_name("nearcall._schema", "keyword_names")) == NULL
         || (state->descriptor_of = import_name("nearcall._files", "descriptor_of")) == NULL
         || (state->make_file = import_name("nearcall._files", "make_file")) == NULL
         || (state->make_connection = import_name("nearcall._files", "make_connection")) == NULL
@@ -160,6 +161,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->make_error);
     Py_VISIT(state->make_signature);
     Py_VISIT(state->make_doc);
+    Py_VISIT(state->keyword_names);
     Py_VISIT(state->descriptor_of);
     Py_VISIT(state->make_file);
     Py_VISIT(state->make_connection);
@@ -191,6 +193,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->make_error);
     Py_CLEAR(state->make_signature);
     Py_CLEAR(state->make_doc);
+    Py_CLEAR(state->keyword_names);
     Py_CLEAR(state->descriptor_of);
     Py_CLEAR(state->make_file);
     Py_CLEAR(state->make_connection);

@@ -251,10 +251,23 @@ static Py_ssize_t count_required(const core_plan *plan)
     return count;
 }
 
+static int compile_keywords(compiler *c, PyObject *params)
+{
+    core_plan *plan = c->plan;
+    Py_ssize_t i;
+
+    plan->keywords = PyObject_CallFunctionObjArgs(c->state->keyword_names, params, NULL);
+    if (plan->keywords == NULL)
+        return -1;
+    for (i = 0; i < plan->param_count; i++)
+        plan->has_timeout |= PyUnicode_Compare(plan->params[i].name, c->state->text_timeout) == 0;
+    return 0;
+}
+
 static int compile(compiler *c)
 {
     core_plan *plan = c->plan;
-    PyObject *description = plan->description;
+    PyObject *description = plan->description, *params;
 
     if (!PyDict_Check(description)) {
         malformed(c, "a form");
@@ -263,8 +276,9 @@ static int compile(compiler *c)
     c->types = PyDict_GetItemString(description, "types");
     if (c->types != NULL && !PyDict_Check(c->types))
         c->types = NULL;
-    if (compile_fields(c, PyDict_GetItemString(description, "params"), &plan->params,
-                       &plan->param_count) < 0
+    params = PyDict_GetItemString(description, "params");
+    if (compile_fields(c, params, &plan->params, &plan->param_count) < 0
+        || compile_keywords(c, params) < 0
         || compile_results(c, PyDict_GetItemString(description, "results")) < 0)
         return -1;
     plan->raw = flag(description, "raw");
@@ -325,6 +339,7 @@ void core_plan_drop(core_plan *plan)
     }
     free_fields(plan->params, plan->param_count);
     PyMem_Free(plan->results);
+    Py_XDECREF(plan->keywords);
     Py_XDECREF(plan->description);
     PyMem_Free(plan);
 }

@@ -8,9 +8,15 @@ static const core_field *param_of(const core_plan *plan, Py_ssize_t index)
     return &plan->params[index];
 }
 
-static int refuse_count(core_state *state, const core_plan *plan, Py_ssize_t count)
+static PyObject *name_of(const core_plan *plan)
 {
     PyObject *name = PyDict_GetItemString(plan->description, "name");
+
+    return name == NULL ? Py_None : name;
+}
+
+static int refuse_count(core_state *state, const core_plan *plan, Py_ssize_t count)
+{
     int too_few = count < plan->required_count;
     Py_ssize_t wanted = too_few ? plan->required_count : plan->param_count;
     const char *bound = "";
@@ -18,8 +24,8 @@ static int refuse_count(core_state *state, const core_plan *plan, Py_ssize_t cou
     if (plan->variadic || plan->required_count < plan->param_count)
         bound = too_few ? "at least " : "at most ";
     core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                      "%S takes %s%zd argument%s, got %zd", name == NULL ? Py_None : name, bound,
-                      wanted, wanted == 1 ? "" : "s", count);
+                      "%S takes %s%zd argument%s, got %zd", name_of(plan), bound, wanted,
+                      wanted == 1 ? "" : "s", count);
     return -1;
 }
 
@@ -42,15 +48,39 @@ static int encode_positional(core_encoder *e, const core_plan *plan, PyObject *c
     return 0;
 }
 
-/* Puts one keyword argument where its parameter is. */
-static int place_named(core_state *state, const core_plan *plan, PyObject *name, PyObject *value,
-                       PyObject **values)
+/* Who calls a function with a parameter called timeout may mean that by timeout=, or the time that
+ * the call may take, as all do who wrote their call before it had one. */
+static int check_timeout(core_state *state, const core_plan *plan, const core_arguments *arguments)
+{
+    if (!plan->has_timeout || !arguments->is_timeout_named)
+        return 0;
+    core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "%S has a parameter called timeout, and timeout= can be that or the time that the call may "
+                      "take: give the parameter by position or as timeout_=, the time by with_timeout()",
+                      name_of(plan));
+    return -1;
+}
+
+/* The parameter that a keyword stands for; param_count: none does. Its own name comes first. */
+static Py_ssize_t param_named(const core_plan *plan, PyObject *name)
 {
     Py_ssize_t i;
 
     for (i = 0; i < plan->param_count; i++)
         if (PyUnicode_Compare(plan->params[i].name, name) == 0)
-            break;
+            return i;
+    for (i = 0; i < plan->param_count; i++)
+        if (PyUnicode_Compare(PyTuple_GetItem(plan->keywords, i), name) == 0)
+            return i;
+    return plan->param_count;
+}
+
+/* Puts one keyword argument where its parameter is. */
+static int place_named(core_state *state, const core_plan *plan, PyObject *name, PyObject *value,
+                       PyObject **values)
+{
+    Py_ssize_t i = param_named(plan, name);
+
     if (i == plan->param_count)
         core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "there is no parameter %R; help(client.NAME) shows those there are", name);
@@ -139,7 +169,7 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
         core_raise(state, e.handle, r);
         return -1;
     }
-    if (encode_arguments(&e, plan, raw, arguments) < 0)
+    if (check_timeout(state, plan, arguments) < 0 || encode_arguments(&e, plan, raw, arguments) < 0)
         return -1;
     if (e.started_ms == 0)
         return 0;

@@ -32,7 +32,7 @@ class AsyncFunction:
         self._client = client
         self.__name__ = self.__qualname__ = name
 
-    async def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+    async def __call__(self, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         return await self._client.call(self.__name__, *args, timeout=timeout, **named)
 
     # What inspect and asyncio look at to tell whether calling it gives a coroutine.
@@ -97,8 +97,11 @@ class AsyncClient:
         """Calls a function and returns its result.
 
         timeout is in seconds and bounds the whole call; None is the client's,
-        math.inf none at all.
+        math.inf none at all. Where the function has a parameter of that name, which
+        is given as timeout_, it is refused.
         """
+        if timeout is not None:
+            named["timeout"] = timeout  # for where the function has a parameter of that name
         return await self._call(name, args, named, timeout, None)
 
     async def _call_generated(self, origin: Any, name: str, args: tuple[Any, ...], timeout: float | None) -> Any:

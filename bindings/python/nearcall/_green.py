@@ -90,7 +90,7 @@ class GreenFunction:
         self._call = call
         self.__name__ = self.__qualname__ = name
 
-    def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         return self._call(self.__name__, *args, timeout=timeout, **named)
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class GreenClient:
         self._client = self._kind(address, **options)
 
     def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
-        """Calls a function and returns its result. timeout is in seconds; None is the client's."""
+        """Calls a function and returns its result. timeout is as for AsyncClient."""
         return _drive(self._client.call(name, *args, timeout=timeout, **named))
 
     def function(self, name: str, /) -> GreenFunction:

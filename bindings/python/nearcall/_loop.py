@@ -92,9 +92,8 @@ class LoopEngine:
                         raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
                     comparisons += await self._compare_once(lane, origin, revision, deadline)
                 else:
-                    named["timeout"] = _seconds_left(deadline)
                     try:
-                        return await lane.call(name, (attempts.asked, *args), named)
+                        return await lane.call(name, (attempts.asked, _seconds_left(deadline), *args), named)
                     except (Aborted, InvalidArgument) as error:
                         # Refused, here or by a server that came in the place of the one that
                         # had described the function: once more, by its own description.
@@ -205,8 +204,7 @@ class LoopEngine:
         try:
             while not lane.engine.revision(_CHANGES):
                 await self._find(lane, _CHANGES, deadline)
-            named = {"timeout": _seconds_left(deadline)}
-            return await lane.call(_CHANGES, ({}, origin.name, origin.text), named)
+            return await lane.call(_CHANGES, ({}, _seconds_left(deadline), origin.name, origin.text), {})
         except Unimplemented:
             return None
 

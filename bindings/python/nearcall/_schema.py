@@ -6,6 +6,9 @@ import inspect
 import keyword
 from typing import Any
 
+_OWN = "timeout"
+"""What a call takes for itself."""
+
 _NAMES = {
     "bool": "bool",
     "float32": "float",
@@ -42,8 +45,22 @@ def _result_text(results: list[Any]) -> str:
     return f"tuple[{', '.join(type_text(result) for result in results)}]"
 
 
-def _parameter_name(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) or not name.isidentifier() else name
+def _identifier(name: str) -> str:
+    word = "".join(letter if letter.isalnum() else "_" for letter in name)
+    return word if word.isidentifier() else f"x{word}"
+
+
+def keyword_names(params: list[Any]) -> tuple[str, ...]:
+    """The names by which parameters can be given as keywords: their own, and where Python cannot write that,
+    or a call takes it for itself, one that is made of it."""
+    own = {param["name"] for param in params}
+    names: list[str] = []
+    for param in params:
+        name = _identifier(param["name"])
+        while keyword.iskeyword(name) or name == _OWN or name in names or (name in own and name != param["name"]):
+            name += "_"
+        names.append(name)
+    return tuple(names)
 
 
 def _required_count(params: list[Any]) -> int:
@@ -57,27 +74,32 @@ def signature(description: dict[str, Any]) -> inspect.Signature:
     """What inspect.signature() shows for a function of the server."""
     params = description["params"]
     required = _required_count(params)
+    names = keyword_names(params)
     parameters = []
     for i, param in enumerate(params):
         variadic = bool(description.get("variadic")) and i == len(params) - 1
         parameters.append(
             inspect.Parameter(
-                _parameter_name(param["name"]),
+                names[i],
                 inspect.Parameter.VAR_POSITIONAL if variadic else inspect.Parameter.POSITIONAL_OR_KEYWORD,
                 default=inspect.Parameter.empty if variadic or i < required else None,
                 annotation=type_text(param["type"]),
             )
         )
-    if all(parameter.name != "timeout" for parameter in parameters):
+    # Beside such a parameter it is refused.
+    if all(param["name"] != _OWN for param in params):
         parameters.append(
-            inspect.Parameter("timeout", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="float | None")
+            inspect.Parameter(_OWN, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="float | None")
         )
     return inspect.Signature(parameters, return_annotation=_result_text(description["results"]))
 
 
 def doc(description: dict[str, Any]) -> str:
-    """The docstring of a function of the server: what it says, then its structs."""
-    lines = [str(description.get("doc") or f"The function {description['name']} of the server.")]
+    """The docstring of a function of the server: its signature, which help() does not show of other
+    callables than Python's own, what the server says, then its structs."""
+    types = str(signature(description)).replace("'", "")
+    lines = [f"{description['name']}{types}", ""]
+    lines.append(str(description.get("doc") or f"The function {description['name']} of the server."))
     for name, structure in sorted((description.get("types") or {}).items()):
         lines.append("")
         lines.append(f"{name}:")

@@ -146,9 +146,20 @@ class Generated:
 
     def _function(self, name: str) -> Any:
         if self._changes == "ignore":
-            return self._client.function(name)
+            return self._uncompared(name)
         text = self._descriptions[name]
         return self._client._function(name, json.loads(text)["hash"], text, self._changes == "warn")
+
+    def _uncompared(self, name: str) -> Any:
+        function = self._client.function(name)
+
+        def call(*args: Any, timeout: float | None) -> Any:
+            if timeout is None:
+                return function(*args)
+            # As a keyword it is refused where the function has got a parameter of that name.
+            return self._client.with_timeout(timeout).call(name, *args)
+
+        return call
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Functions and what they were compared with are a connection's.
@@ -168,7 +179,8 @@ class AsyncGenerated:
     async def call(self, name: str, /, *args: Any, timeout: float | None) -> Any:
         """Calls a function that was compared."""
         if self._changes == "ignore":
-            return await self._client.call(name, *args, timeout=timeout)
+            client = self._client if timeout is None else self._client.with_timeout(timeout)
+            return await client.call(name, *args)
         return await self._client._call_generated(self._origins[name], name, args, timeout)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -142,7 +142,7 @@ class Generations:
             return other.call("history")
 
 
-def begun_again(call: Callable[..., Any], name: str, *args: Any, **named: Any) -> Any:
+def begun_again(call: Callable[..., Any], name: str, /, *args: Any, **named: Any) -> Any:
     """A call that is begun and fetched apart is sent once: a server that is leaving
     may tell it so."""
     try:

@@ -77,6 +77,7 @@ func registerFirst(s *server.Server, h *history) {
 	s.Register("total", func(numbers []int64) string { return h.add("%v", numbers) }, server.Params("numbers"))
 	s.Register("totals", func(lists [][]int64) string { return h.add("%v", lists) }, server.Params("lists"))
 	s.Register("bag", func(names []string, ages map[string]int64) string { return h.add("%v %v", names, ages) }, server.Params("names", "ages"))
+	s.Register("job", func(name string) string { return h.add("%s", name) }, server.Params("name"))
 }
 
 func registerChanged(s *server.Server, h *history) {
@@ -91,4 +92,10 @@ func registerChanged(s *server.Server, h *history) {
 	s.Register("total", func(numbers []int64, _ *string) string { return h.add("%v", numbers) }, server.Params("numbers", "note"))
 	s.Register("totals", func(lists [][]int64, _ *string) string { return h.add("%v", lists) }, server.Params("lists", "note"))
 	s.Register("bag", func(names map[string]int64, ages []string) string { return h.add("%v %v", names, ages) }, server.Params("names", "ages"))
+	s.Register("job", func(name string, timeout *int64) string {
+		if timeout == nil {
+			return h.add("%s", name)
+		}
+		return h.add("%s for %d", name, *timeout)
+	}, server.Params("name", "timeout"))
 }

@@ -108,6 +108,12 @@ func registerTestFunctions(s *server.Server, path string) error {
 	}, server.Params("key", "duration_ms"))
 	s.Register("by_number", func(texts map[int64]string) map[int64]string { return texts }, server.Params("texts"))
 	s.Register("exit", func(code int64) { os.Exit(int(code)) }, server.Params("code"))
+	s.Register("oddly_named", func(self, from, size int64, timeout *int64) []int64 {
+		if timeout == nil {
+			timeout = new(int64)
+		}
+		return []int64{self, from, size, *timeout}
+	}, server.Params("self", "from", "max-size", "timeout"))
 	return nil
 }
 
