@@ -9,6 +9,9 @@
 #define NC_FRAME_BYTES_MAX 4194304
 #define NC_FRAME_BYTES_MAX_CEILING 16777215
 
+/* levels: lists, maps and structs inside each other in one value. */
+#define NC_NESTING_DEPTH_MAX 32
+
 /* ms: a call's deadline when the caller names none. */
 #define NC_CALL_TIMEOUT_MS 30000
 

@@ -78,6 +78,12 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
     return PyErr_WarnEx(PyExc_UserWarning, nearcall_error_message(channel->handle), 3);
 }
 
+/* Whether InvalidArgument is set, by the encoder. */
+static int is_refusal(core_state *state)
+{
+    return PyErr_ExceptionMatches(state->error_class) && PyErr_ExceptionMatches(PyExc_ValueError);
+}
+
 /* 0, REFUSED, or -1. The plan is kept, because an argument's own code can lead to a newer one. */
 static int attempt_once(core_client *client, core_entry *entry, core_channel *channel,
                         const core_arguments *arguments, PyObject **asked, int64_t timeout_ms,
@@ -96,7 +102,7 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
                             asked, &timeout_ms) == 0)
         r = send(client, channel, timeout_ms, attempt);
     else
-        r = PyErr_ExceptionMatches(PyExc_ValueError) ? REFUSED : -1;
+        r = is_refusal(client->state) ? REFUSED : -1;
     if (r != 0)
         core_plan_drop(attempt->plan);
     return r;

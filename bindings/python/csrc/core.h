@@ -67,6 +67,9 @@ PyObject *core_exception_take(void);
 /* Sets an exception, and takes it over; NULL sets none. */
 void core_exception_set(PyObject *error);
 
+/* Gives the exception that is set a cause, and takes that over; NULL gives it none. */
+void core_exception_because(PyObject *cause);
+
 /* ---- Plans: a function's description, compiled ---- */
 
 typedef enum core_kind {
@@ -346,7 +349,8 @@ int core_encode_argument(core_encoder *e, const core_field *param, Py_ssize_t in
                          PyObject *value);
 int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value);
 
-/* The bytes of a buffer that holds bytes, to be released. -1 with an exception for any other. */
+/* The bytes of a buffer that holds bytes, to be released. -1 with an exception for any other: a
+ * Refusal, which is a TypeError, or what its own code raises. */
 int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view);
 
 /* handle is the one that handed the reply out. */
@@ -368,7 +372,7 @@ core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
 /* Any MessagePack, without a schema. */
 PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes);
 
-/* Times. Failing, they set TypeError, ValueError or OverflowError. */
+/* Times. Failing, they set a Refusal without a text, or what the value's own code raises. */
 int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_seconds,
                           uint32_t *ret_nanoseconds);
 int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds);

@@ -5,6 +5,8 @@
  * borrowed is not used after such code ran, and core_encoder_look() is asked before it runs. */
 #include "encode.h"
 
+#include "limits_gen.h"
+
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -64,7 +66,7 @@ static int put_uint(core_encoder *e, const core_node *node, PyObject *number, co
  * always have one and take the short way. New reference. */
 static PyObject *integer_of(core_encoder *e, PyObject *value)
 {
-    if (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE)
+    if (core_encoder_is_of_python(value))
         return PyObject_CallFunctionObjArgs(e->state->integer_of, value, NULL);
     return PyNumber_Index(value);
 }
@@ -77,25 +79,36 @@ static int encode_integer(core_encoder *e, const core_node *node, PyObject *valu
 
     if (PyLong_Check(value))
         return put(e, node, value, at);
+    if (!PyIndex_Check(value))
+        return core_refuse(e, node, value, at, PyFloat_Check(value) ? "use int(value)" : NULL);
     if (core_encoder_look(e) < 0)
         return -1;
     number = integer_of(e, value);
     if (number == NULL)
-        return core_refuse(e, node, value, at, PyFloat_Check(value) ? "use int(value)" : NULL);
+        return core_encoder_is_of_python(value)
+                   ? core_refuse(e, node, value, at, NULL)
+                   : core_refuse_because(e, node, value, at, PyExc_TypeError, NULL);
     r = put(e, node, number, at);
     Py_DECREF(number);
     return r;
 }
 
+static const char *hint_of_range(const core_node *node)
+{
+    return node->kind == CORE_FLOAT32 ? "the number is beyond the range of float32 (-3.4e38 to 3.4e38)"
+                                      : "the number is beyond the range of float64 (-1.8e308 to 1.8e308)";
+}
+
 /* A value as a float; -1 with an exception set. */
-static int real_of(core_encoder *e, PyObject *value, double *ret_real)
+static int real_of(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
+                   double *ret_real)
 {
     PyObject *number;
 
     if (PyFloat_Check(value) || PyLong_Check(value)) {
         *ret_real = PyFloat_AsDouble(value);
         if (*ret_real == -1.0 && PyErr_Occurred())
-            return -1;
+            return core_refuse_because(e, node, value, at, PyExc_OverflowError, hint_of_range(node));
         if (PyFloat_Check(value) || fabs(*ret_real) < WHOLE_NUMBERS_END)
             return 0;
     }
@@ -103,7 +116,7 @@ static int real_of(core_encoder *e, PyObject *value, double *ret_real)
         return -1;
     number = PyObject_CallFunctionObjArgs(e->state->number_of, value, NULL);
     if (number == NULL)
-        return -1;
+        return core_refuse(e, node, value, at, NULL);
     *ret_real = PyFloat_AsDouble(number);
     Py_DECREF(number);
     return 0;
@@ -114,12 +127,12 @@ static int encode_float(core_encoder *e, const core_node *node, PyObject *value,
 {
     double real;
 
-    if (real_of(e, value, &real) < 0)
-        return core_refuse(e, node, value, at, NULL);
+    if (real_of(e, node, value, at, &real) < 0)
+        return -1;
     if (node->kind == CORE_FLOAT64)
         nearcall_put_double(e->handle, real);
     else if (isfinite(real) && fabs(real) > FLT_MAX)
-        return core_refuse(e, node, value, at, "the number is beyond the range of float32");
+        return core_refuse(e, node, value, at, hint_of_range(node));
     else
         nearcall_put_float(e->handle, (float)real);
     return 0;
@@ -134,7 +147,7 @@ static int encode_string(core_encoder *e, const core_node *node, PyObject *value
         return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
     text = PyUnicode_AsUTF8AndSize(value, &bytes);
     if (text == NULL)
-        return core_refuse(e, node, value, at, "the text has no UTF-8 form");
+        return core_refuse_because(e, node, value, at, PyExc_UnicodeEncodeError, "the text has no UTF-8 form");
     nearcall_put_string(e->handle, text, (size_t)bytes);
     return 0;
 }
@@ -156,11 +169,14 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
 }
 
 /* The same within a call, whose time it takes. */
-static int bytes_of(core_encoder *e, PyObject *value, Py_buffer *ret_view)
+static int bytes_of(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
+                    Py_buffer *ret_view)
 {
+    if (!PyObject_CheckBuffer(value))
+        return core_refuse(e, node, value, at, PyUnicode_Check(value) ? "encode the text first" : NULL);
     if (!PyBytes_Check(value) && !PyByteArray_Check(value) && core_encoder_look(e) < 0)
         return -1;
-    return core_bytes_of(e->state, value, ret_view);
+    return core_bytes_of(e->state, value, ret_view) == 0 ? 0 : core_refuse(e, node, value, at, NULL);
 }
 
 static int encode_bytes(core_encoder *e, const core_node *node, PyObject *value,
@@ -168,9 +184,8 @@ static int encode_bytes(core_encoder *e, const core_node *node, PyObject *value,
 {
     Py_buffer view;
 
-    if (bytes_of(e, value, &view) < 0)
-        return core_refuse(e, node, value, at,
-                           PyUnicode_Check(value) ? "encode the text first" : NULL);
+    if (bytes_of(e, node, value, at, &view) < 0)
+        return -1;
     nearcall_put_bytes(e->handle, view.buf, (size_t)view.len);
     PyBuffer_Release(&view);
     return 0;
@@ -202,9 +217,9 @@ static int encode_duration(core_encoder *e, const core_node *node, PyObject *val
     return 0;
 }
 
-/* What the value's own code raises as a conversion error is refused. */
 static int encode_file(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
+    static const char hint[] = "something open with fileno() is needed";
     PyObject *number = NULL;
     long fd = -1;
 
@@ -215,8 +230,10 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
     if (number != NULL)
         fd = PyLong_AsLong(number);
     Py_XDECREF(number);
+    if (number != NULL && PyErr_Occurred())
+        return core_refuse_because(e, node, value, at, PyExc_OverflowError, hint);
     if (fd < 0 || fd > INT_MAX)
-        return core_refuse(e, node, value, at, "something open with fileno() is needed");
+        return core_refuse(e, node, value, at, hint);
     nearcall_put_file(e->handle, (int)fd);
     return 0;
 }
@@ -243,11 +260,11 @@ static PyObject *item_of(PyObject *list, Py_ssize_t index)
 /* A list is walked where it lies until code of its elements' own may run: that may
  * change it, and what it has then is what is sent. */
 static int encode_elements(core_encoder *e, const core_node *element, PyObject *list,
-                           const core_place *at)
+                           PyObject *container, const core_place *at)
 {
     int is_borrowed = PyList_Check(list);
     Py_ssize_t count = is_borrowed ? PyList_Size(list) : PyTuple_Size(list);
-    core_place here = {.outer = at, .kind = ELEMENT};
+    core_place here = {.outer = at, .kind = ELEMENT, .container = container, .depth = at->depth + 1};
     PyObject *own = NULL;
     int r = count < 0 ? -1 : 0;
 
@@ -269,10 +286,12 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     return r;
 }
 
-static int is_text_or_mapping(PyObject *value)
+/* Texts and dicts are iterable, and no lists. */
+static int is_like_a_list(PyObject *value)
 {
-    return PyUnicode_Check(value) || PyBytes_Check(value) || PyByteArray_Check(value)
-           || PyDict_Check(value);
+    return (PyType_GetSlot(Py_TYPE(value), Py_tp_iter) != NULL || PySequence_Check(value))
+           && !PyUnicode_Check(value) && !PyBytes_Check(value) && !PyByteArray_Check(value)
+           && !PyDict_Check(value);
 }
 
 static int encode_list(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
@@ -281,18 +300,21 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
     int r;
 
     if (PyList_Check(value) || PyTuple_Check(value))
-        return encode_elements(e, node->element, value, at);
-    list = is_text_or_mapping(value) ? NULL : core_encoder_collect(e, value);
+        return encode_elements(e, node->element, value, value, at);
+    if (!is_like_a_list(value))
+        return core_refuse(e, node, value, at, NULL);
+    list = core_encoder_collect(e, value);
     if (list == NULL)
         return core_refuse(e, node, value, at, NULL);
-    r = encode_elements(e, node->element, list, at);
+    r = encode_elements(e, node->element, list, value, at);
     Py_DECREF(list);
     return r;
 }
 
-static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, const core_place *at)
+static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, PyObject *container,
+                       const core_place *at)
 {
-    core_place here = {.outer = at, .kind = KEY};
+    core_place here = {.outer = at, .kind = KEY, .container = container, .depth = at->depth + 1};
     core_pairs pairs;
     Py_ssize_t i;
     int r = core_pairs_take(&pairs, dict);
@@ -317,13 +339,15 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
     int r;
 
     if (PyDict_Check(value))
-        return encode_dict(e, node, value, at);
+        return encode_dict(e, node, value, value, at);
     if (core_encoder_look(e) < 0)
         return -1;
-    dict = core_encoder_has(value, "keys") ? core_encoder_collect_pairs(e, value) : NULL;
+    if (PyType_Check(value) || !PyMapping_Check(value) || !core_encoder_has(value, "keys"))
+        return core_refuse(e, node, value, at, NULL);
+    dict = core_encoder_collect_pairs(e, value);
     if (dict == NULL)
         return core_refuse(e, node, value, at, NULL);
-    r = encode_dict(e, node, dict, at);
+    r = encode_dict(e, node, dict, value, at);
     Py_DECREF(dict);
     return r;
 }
@@ -411,6 +435,11 @@ static int encode_any(core_encoder *e, const core_node *node, PyObject *value, c
                        : core_encode_value(e, own, value, at);
 }
 
+static int is_container(const core_node *node)
+{
+    return node->kind == CORE_LIST || node->kind == CORE_MAP || node->kind == CORE_STRUCT;
+}
+
 int core_encode_value(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
     static const core_encode_function functions[CORE_KINDS] = {
@@ -426,6 +455,8 @@ int core_encode_value(core_encoder *e, const core_node *node, PyObject *value, c
 
     if (node->kind < CORE_ANY)
         return functions[node->kind](e, node, value, at);
+    if (is_container(node) && at->depth >= NC_NESTING_DEPTH_MAX)
+        return core_refuse_depth(e, value, at);
     if (Py_EnterRecursiveCall(" in an argument"))
         return -1;
     r = functions[node->kind](e, node, value, at);
@@ -438,13 +469,7 @@ int core_encode_argument(core_encoder *e, const core_field *param, Py_ssize_t in
 {
     core_place here = {.kind = ARGUMENT, .index = index, .name = param->name};
 
-    if (core_encode_value(e, param->type, value, &here) == 0)
-        return 0;
-    /* Not reported where it happens: down there no Python code can run. */
-    if (PyErr_ExceptionMatches(PyExc_RecursionError))
-        core_raise_from_current(e->state, NEARCALL_E_INVALID_ARGUMENT,
-                                NEARCALL_OUTCOME_NOT_EXECUTED, "an argument is nested too deeply");
-    return -1;
+    return core_encode_value(e, param->type, value, &here);
 }
 
 /* A raw function's only argument travels as the bytes it is. */
@@ -453,9 +478,8 @@ int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value)
     core_place here = {.kind = ARGUMENT, .index = 0, .name = param->name};
     Py_buffer view;
 
-    if (bytes_of(e, value, &view) < 0)
-        return core_refuse(e, param->type, value, &here,
-                           PyUnicode_Check(value) ? "encode the text first" : NULL);
+    if (bytes_of(e, param->type, value, &here, &view) < 0)
+        return -1;
     nearcall_put_raw(e->handle, view.buf, (size_t)view.len);
     PyBuffer_Release(&view);
     return 0;

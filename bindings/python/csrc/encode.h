@@ -11,6 +11,8 @@ typedef struct core_place {
     enum { ARGUMENT, ELEMENT, KEY, FIELD } kind;
     Py_ssize_t index;
     PyObject *name; /* ARGUMENT, FIELD; KEY: the key itself */
+    PyObject *container; /* what the place is in; NULL for an ARGUMENT */
+    int depth;           /* how many containers that are */
 } core_place;
 
 typedef int (*core_encode_function)(core_encoder *e, const core_node *node, PyObject *value,
@@ -24,17 +26,26 @@ int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
 /* Text for a person, as "argument 1 (person).age". New reference. */
 PyObject *core_place_describe(const core_place *at);
 
-/* Raises InvalidArgument: "argument 1 (m): takes int64, got str; hint". What a
- * value's own code raised, and what is no conversion error, is left as it is. A Refusal
- * that is set now tells its own hint instead. Returns -1. */
+/* Raises InvalidArgument: "argument 1 (m): takes int64, got str; hint". A Refusal that is
+ * set now tells its own hint instead, if it has one; its cause becomes the error's. Any other
+ * exception that is set was raised by the value's own code, and is left as it is. Returns -1. */
 int core_refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
                 const char *hint);
+
+/* The same because of the exception that is set, where it is of this kind: right after a
+ * conversion of the interpreter's that raises such, and runs no code of the value's own. */
+int core_refuse_because(core_encoder *e, const core_node *node, PyObject *value,
+                        const core_place *at, PyObject *kind, const char *hint);
 int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
                       const core_place *at);
+int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at);
 
 /* Called before code runs that is the value's own, and now and then in what is large: fails when the deadline
  * has passed, or when what was written does not fit a request in any case. */
 int core_encoder_look(core_encoder *e);
+
+/* Whether the class was made in Python, so that what its methods raise may be code's of the program. */
+int core_encoder_is_of_python(PyObject *value);
 
 /* 0 also with an exception set: the value's own code, asked for the attribute, raised another than AttributeError. */
 int core_encoder_has(PyObject *value, const char *name);

@@ -54,13 +54,29 @@ void core_pairs_drop(core_pairs *pairs)
     PyMem_Free(pairs->items);
 }
 
+int core_encoder_is_of_python(PyObject *value)
+{
+    return (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) != 0;
+}
+
+/* An array of numpy without a dimension looks iterable, too. */
+static PyObject *iterator_of(core_encoder *e, PyObject *iterable)
+{
+    PyObject *iterator = PyObject_GetIter(iterable);
+
+    if (iterator == NULL && !core_encoder_is_of_python(iterable)
+        && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_SetNone(e->state->refusal);
+    return iterator;
+}
+
 static PyObject *collect(core_encoder *e, PyObject *iterable)
 {
     PyObject *iterator, *item, *list = PyList_New(0);
     Py_ssize_t count = 0;
 
     if (list == NULL || core_encoder_look(e) < 0
-        || (iterator = PyObject_GetIter(iterable)) == NULL) {
+        || (iterator = iterator_of(e, iterable)) == NULL) {
         Py_XDECREF(list);
         return NULL;
     }

@@ -258,8 +258,10 @@ static int collect(core_encoder *e, const core_node *node, PyObject *value, PyOb
     int r;
 
     *ret_count = 0;
+    if (dict == NULL && PyErr_Occurred())
+        return core_refuse(e, node, value, at, NULL);
     if (dict == NULL)
-        return PyErr_Occurred() ? -1 : collect_attributes(e, node, value, fields, ret_count, at);
+        return collect_attributes(e, node, value, fields, ret_count, at);
     r = collect_keys(node->structure, dict, fields, ret_count);
     if (r == 0 && *ret_count != PyDict_Size(dict))
         r = refuse_key(e, node->structure, dict, at);
@@ -267,10 +269,10 @@ static int collect(core_encoder *e, const core_node *node, PyObject *value, PyOb
     return r;
 }
 
-static int put_fields(core_encoder *e, const core_struct *structure, PyObject **fields,
-                      Py_ssize_t count, const core_place *at)
+static int put_fields(core_encoder *e, const core_struct *structure, PyObject *value,
+                      PyObject **fields, Py_ssize_t count, const core_place *at)
 {
-    core_place here = {.outer = at, .kind = FIELD};
+    core_place here = {.outer = at, .kind = FIELD, .container = value, .depth = at->depth + 1};
     Py_ssize_t i;
 
     nearcall_put_map(e->handle, (uint32_t)count);
@@ -301,7 +303,7 @@ int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
     }
     r = collect(e, node, value, fields, &count, at);
     if (r == 0)
-        r = put_fields(e, structure, fields, count, at);
+        r = put_fields(e, structure, value, fields, count, at);
     for (i = 0; i < structure->field_count; i++)
         Py_XDECREF(fields[i]);
     PyMem_Free(fields);

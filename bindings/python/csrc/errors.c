@@ -82,10 +82,16 @@ void core_exception_set(PyObject *error)
 
 void core_raise_from_current(core_state *state, int code, int outcome, const char *text)
 {
-    PyObject *cause = core_exception_take(), *error;
+    PyObject *cause = core_exception_take();
 
     core_raise_format(state, code, outcome, "%s: %S", text, cause == NULL ? Py_None : cause);
-    error = core_exception_take();
+    core_exception_because(cause);
+}
+
+void core_exception_because(PyObject *cause)
+{
+    PyObject *error = core_exception_take();
+
     if (error != NULL && cause != NULL)
         PyException_SetCause(error, cause);
     else

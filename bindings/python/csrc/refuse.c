@@ -1,15 +1,27 @@
 /* Refusals of arguments: which argument, what came, what fits. */
 #include "encode.h"
 
-PyObject *core_place_describe(const core_place *at)
+#include "limits_gen.h"
+
+#define PATH_ENDS 3 /* of a long path so many steps are shown at either end */
+
+/* The places whose depth lies between these are left out. */
+static PyObject *describe(const core_place *at, int first, int last)
 {
     PyObject *outer, *text;
 
     if (at->kind == ARGUMENT)
         return PyUnicode_FromFormat("argument %zd (%U)", at->index + 1, at->name);
-    outer = core_place_describe(at->outer);
-    if (outer == NULL)
-        return NULL;
+    outer = describe(at->outer, first, last);
+    if (outer == NULL || (at->depth > first && at->depth < last))
+        return outer;
+    if (at->depth == last && last > first + 1) {
+        text = PyUnicode_FromFormat("%U...", outer);
+        Py_DECREF(outer);
+        if (text == NULL)
+            return NULL;
+        outer = text;
+    }
     if (at->kind == FIELD)
         text = PyUnicode_FromFormat("%U.%U", outer, at->name);
     else if (at->kind == KEY)
@@ -18,6 +30,11 @@ PyObject *core_place_describe(const core_place *at)
         text = PyUnicode_FromFormat("%U[%zd]", outer, at->index);
     Py_DECREF(outer);
     return text;
+}
+
+PyObject *core_place_describe(const core_place *at)
+{
+    return describe(at, PATH_ENDS, at->depth - PATH_ENDS + 1);
 }
 
 static PyObject *describe_type(const core_node *node)
@@ -41,42 +58,14 @@ static PyObject *type_name(PyObject *value)
     return PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
 }
 
-static int is_conversion_error(void)
+/* Takes a reference to the advice; NULL: an exception is set instead. */
+static void refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
+                   PyObject *advice)
 {
-    return PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError)
-           || PyErr_ExceptionMatches(PyExc_OverflowError)
-           || PyErr_ExceptionMatches(PyExc_BufferError);
-}
+    PyObject *where = advice == NULL ? NULL : core_place_describe(at);
+    PyObject *takes = where == NULL ? NULL : describe_type(node);
+    PyObject *got = takes == NULL ? NULL : type_name(value);
 
-/* Takes the conversion error that is set away; a Refusal's own text is the better hint. */
-static PyObject *hint_of_error(core_encoder *e, const char *hint)
-{
-    PyObject *type = NULL, *error = NULL, *traceback = NULL, *text = NULL;
-
-    if (PyErr_Occurred() && PyErr_ExceptionMatches(e->state->refusal)) {
-        PyErr_Fetch(&type, &error, &traceback);
-        PyErr_NormalizeException(&type, &error, &traceback);
-        text = error == NULL ? NULL : PyUnicode_FromFormat("; %S", error);
-        Py_XDECREF(type);
-        Py_XDECREF(error);
-        Py_XDECREF(traceback);
-        return text;
-    }
-    PyErr_Clear();
-    return PyUnicode_FromFormat("%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
-}
-
-int core_refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
-                const char *hint)
-{
-    PyObject *where, *takes, *got, *advice;
-
-    if (PyErr_Occurred() && !is_conversion_error())
-        return -1;
-    advice = hint_of_error(e, hint);
-    where = advice == NULL ? NULL : core_place_describe(at);
-    takes = where == NULL ? NULL : describe_type(node);
-    got = takes == NULL ? NULL : type_name(value);
     if (got != NULL)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "%U: takes %U, got %S%U", where, takes, got, advice);
@@ -84,6 +73,68 @@ int core_refuse(core_encoder *e, const core_node *node, PyObject *value, const c
     Py_XDECREF(where);
     Py_XDECREF(takes);
     Py_XDECREF(got);
+}
+
+static PyObject *advice_of(const char *hint)
+{
+    return PyUnicode_FromFormat("%s%s", hint == NULL ? "" : "; ", hint == NULL ? "" : hint);
+}
+
+/* What a Refusal says is the better hint, where it says anything. */
+static PyObject *advice_of_refusal(PyObject *refusal, const char *hint)
+{
+    PyObject *text = PyObject_Str(refusal), *advice = NULL;
+
+    if (text != NULL)
+        advice = PyUnicode_GetLength(text) == 0 ? advice_of(hint) : PyUnicode_FromFormat("; %U", text);
+    Py_XDECREF(text);
+    return advice;
+}
+
+int core_refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
+                const char *hint)
+{
+    PyObject *refusal, *cause;
+
+    if (!PyErr_Occurred()) {
+        refuse(e, node, value, at, advice_of(hint));
+    } else if (PyErr_ExceptionMatches(e->state->refusal)) {
+        refusal = core_exception_take();
+        cause = PyException_GetCause(refusal);
+        refuse(e, node, value, at, advice_of_refusal(refusal, hint));
+        core_exception_because(cause);
+        Py_DECREF(refusal);
+    }
+    return -1;
+}
+
+int core_refuse_because(core_encoder *e, const core_node *node, PyObject *value,
+                        const core_place *at, PyObject *kind, const char *hint)
+{
+    PyObject *cause;
+
+    if (!PyErr_ExceptionMatches(kind))
+        return -1;
+    cause = core_exception_take();
+    refuse(e, node, value, at, advice_of(hint));
+    core_exception_because(cause);
+    return -1;
+}
+
+int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at)
+{
+    PyObject *where = core_place_describe(at);
+    const core_place *outer = at;
+
+    while (outer->kind != ARGUMENT && outer->container != value)
+        outer = outer->outer;
+    if (where != NULL)
+        core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "%U: %s nests lists, maps and structs deeper than %d levels "
+                          "(limit nesting_depth_max, which is fixed)", where,
+                          outer->kind == ARGUMENT ? "it" : "the value contains itself, and so",
+                          NC_NESTING_DEPTH_MAX);
+    Py_XDECREF(where);
     return -1;
 }
 

@@ -34,7 +34,7 @@ static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seco
     if (__builtin_mul_overflow(days, SECONDS_PER_DAY, ret_seconds)
         || __builtin_add_overflow(*ret_seconds, seconds, ret_seconds)
         || *ret_microseconds < 0 || *ret_microseconds >= MICROSECONDS_PER_SECOND) {
-        PyErr_SetString(PyExc_OverflowError, "this is no timedelta that has its own value");
+        PyErr_SetNone(state->refusal);
         return -1;
     }
     return 0;
@@ -44,6 +44,24 @@ static PyObject *make_timedelta(core_state *state, int64_t seconds, int64_t micr
 {
     return PyObject_CallFunction(state->timedelta_type, "iLL", 0, (long long)seconds,
                                  (long long)microseconds);
+}
+
+/* A TypeError is that of a moment without a time zone, or with one that does not know the
+ * time; or the time zone's own code has raised it, and stays. */
+static void refuse_naive(core_state *state, PyObject *moment)
+{
+    PyObject *error, *offset;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return;
+    error = core_exception_take();
+    offset = PyObject_CallMethod(moment, "utcoffset", NULL);
+    if (offset == Py_None)
+        PyErr_SetNone(state->refusal);
+    else if (offset != NULL)
+        core_exception_set(Py_NewRef(error));
+    Py_XDECREF(offset);
+    Py_DECREF(error);
 }
 
 int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_seconds,
@@ -56,12 +74,14 @@ int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_secon
 
     if (is_time <= 0) {
         if (is_time == 0)
-            PyErr_SetString(PyExc_TypeError, "not a datetime.datetime");
+            PyErr_SetNone(state->refusal);
         return -1;
     }
     since_epoch = PyNumber_Subtract(value, state->epoch);
-    if (since_epoch == NULL)
+    if (since_epoch == NULL) {
+        refuse_naive(state, value);
         return -1;
+    }
     r = split_timedelta(state, since_epoch, ret_seconds, &microseconds);
     Py_DECREF(since_epoch);
     if (r == 0)
@@ -81,13 +101,13 @@ PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanos
     return moment;
 }
 
-static int duration_from_seconds(double seconds, int64_t *ret_nanoseconds)
+static int duration_from_seconds(core_state *state, double seconds, int64_t *ret_nanoseconds)
 {
     double nanoseconds = nearbyint(seconds * (double)NANOSECONDS_PER_SECOND);
 
     /* -2^63 and 2^63 are exact as doubles; the upper one is out of range. */
     if (!(nanoseconds >= (double)INT64_MIN && nanoseconds < -(double)INT64_MIN)) {
-        PyErr_SetString(PyExc_OverflowError, "a duration is at most 292 years");
+        PyErr_SetNone(state->refusal);
         return -1;
     }
     *ret_nanoseconds = (int64_t)nanoseconds;
@@ -108,7 +128,7 @@ static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *
     if (__builtin_mul_overflow(seconds, NANOSECONDS_PER_SECOND, &nanoseconds)
         || __builtin_add_overflow(nanoseconds, microseconds * NANOSECONDS_PER_MICROSECOND,
                                   &nanoseconds)) {
-        PyErr_SetString(PyExc_OverflowError, "a duration is at most 292 years");
+        PyErr_SetNone(state->refusal);
         return -1;
     }
     *ret_nanoseconds = nanoseconds;
@@ -118,8 +138,10 @@ static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *
 static int duration_from_number(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
     PyObject *number = PyObject_CallFunctionObjArgs(state->number_of, value, NULL);
-    int r = number == NULL ? -1 : duration_from_seconds(PyFloat_AsDouble(number), ret_nanoseconds);
+    int r = -1;
 
+    if (number != NULL)
+        r = duration_from_seconds(state, PyFloat_AsDouble(number), ret_nanoseconds);
     Py_XDECREF(number);
     return r;
 }
@@ -137,8 +159,10 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
         return duration_from_number(state, value, ret_nanoseconds);
     seconds = PyFloat_AsDouble(value);
     if (seconds == -1.0 && PyErr_Occurred())
-        return -1;
-    return duration_from_seconds(seconds, ret_nanoseconds);
+        PyErr_SetNone(state->refusal); /* an integer that no float64 is */
+    else
+        return duration_from_seconds(state, seconds, ret_nanoseconds);
+    return -1;
 }
 
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds)

@@ -7,6 +7,8 @@ import io
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from nearcall._values import Refusal
+
 if TYPE_CHECKING:
     import socket
 
@@ -14,7 +16,12 @@ if TYPE_CHECKING:
 def descriptor_of(value: Any) -> int:
     """The descriptor of what has fileno(). The function is to find the file where the
     program is with it: what was buffered is written, what was read ahead given back."""
-    number: int = value.fileno()
+    try:
+        number: int = value.fileno()
+    except ValueError as error:
+        if isinstance(error, io.UnsupportedOperation) or getattr(value, "closed", False) is True:
+            raise Refusal from error
+        raise
     flush = getattr(value, "flush", None)
     if flush is not None:
         flush()

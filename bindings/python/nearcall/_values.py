@@ -20,7 +20,8 @@ _KINDS = (
 
 
 class Refusal(TypeError):
-    """A value that does not fit. The text says what to do instead."""
+    """A value that does not fit. The text, if there is one, says what to do instead. Nothing else that is
+    raised here is: it is what code of the value's own has raised."""
 
 
 def plain(value: object) -> object:
@@ -35,23 +36,19 @@ def plain(value: object) -> object:
         if _is_decimal(value):
             raise Refusal("any has no decimal numbers; send float(value) or str(value)")
         return number(value)
-    try:
-        view = memoryview(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise Refusal(_KINDS) from None
-    return _checked(view)
+    return _checked(_memory(value, _KINDS))
 
 
 def number(value: Any) -> float:
     """What has __float__ or __index__ as a float, unless that loses digits."""
     if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
-        raise TypeError("no number")
+        raise Refusal
     if _is_numpy(value):
         _require_unmasked(value)
         if value.ndim != 0 or value.dtype.kind not in "biuf":
             raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
     whole = _whole(value)
-    real = float(value if whole is None else whole)
+    real = _real(value) if whole is None else _real(whole)
     if not (_is_exact(value, real) if whole is None else whole == real):
         raise Refusal("it has digits that a float64 has not; use float(value) if they do not matter")
     return real
@@ -61,6 +58,8 @@ def integer(value: Any) -> int:
     """What has __index__ as that, unless it is masked."""
     if _is_numpy(value):
         _require_unmasked(value)
+        if value.ndim != 0 or value.dtype.kind not in "iu":
+            raise Refusal("of numpy, single whole numbers are taken; use value.tolist() for an array")
     return operator.index(value)
 
 
@@ -69,7 +68,7 @@ def boolean(value: Any) -> bool:
     if _is_numpy(value) and value.ndim == 0 and value.dtype.kind == "b":
         _require_unmasked(value)
         return bool(value)
-    raise TypeError("no bool")
+    raise Refusal
 
 
 def buffer(value: Any) -> memoryview:
@@ -78,7 +77,7 @@ def buffer(value: Any) -> memoryview:
         raise Refusal("a single value of numpy is no bytes; use value.tobytes() if its memory is meant")
     if _is_numpy(value):
         _require_unmasked(value)
-    return _checked(memoryview(value))
+    return _checked(_memory(value, "it has no memory that is bytes"))
 
 
 def declared_names(value: object) -> set[str]:
@@ -103,6 +102,26 @@ def is_absent(value: object, name: str, error: AttributeError) -> bool:
             return is_slot and error.name == name
     # Python names what is missing in each, unless __getattr__ has: within that, it may be another.
     return error.name == name
+
+
+def _memory(value: Any, hint: str) -> memoryview:
+    try:
+        return memoryview(value)
+    except (TypeError, ValueError) as error:
+        # From Python 3.12 on, code of the value's own may have raised it.
+        if isinstance(getattr(type(value), "__buffer__", None), types.FunctionType):
+            raise
+        raise Refusal(hint) from error
+
+
+def _real(value: Any) -> float:
+    """What numbers of Python say that cannot be floats is no code of the program's own."""
+    try:
+        return float(value)
+    except (OverflowError, ValueError) as error:
+        if isinstance(value, int) or _is_decimal(value) or _is_fraction(value):
+            raise Refusal("it is no float64") from error
+        raise
 
 
 def _checked(view: memoryview) -> memoryview:
@@ -156,13 +175,17 @@ def _is_decimal(value: object) -> bool:
     return decimal is not None and isinstance(value, decimal.Decimal)
 
 
+def _is_fraction(value: object) -> bool:
+    fractions = sys.modules.get("fractions")
+    return fractions is not None and isinstance(value, fractions.Fraction)
+
+
 def _is_exact(value: Any, real: float) -> bool:
     """Whether the float, written out, is the number again: 0.1 is to Decimal("0.1")."""
     if real != real:
         return True
     if _is_decimal(value):
         return bool(type(value)(repr(real)) == value)
-    fractions = sys.modules.get("fractions")
-    if fractions is not None and isinstance(value, fractions.Fraction):
+    if _is_fraction(value):
         return bool(value == real)
     return not _is_numpy(value) or bool(value == real)

@@ -333,12 +333,32 @@ def test_nesting_has_a_limit(client: Client) -> None:
     assert client.one() == 1
 
 
-def test_value_that_contains_itself(client: Client) -> None:
-    value: list[Any] = []
-    value.append(value)
-    with pytest.raises(nearcall.NearcallError) as caught:
+def test_nesting_may_be_so_deep(client: Client) -> None:
+    value = {"a": nested(31)}
+    assert client.identity(nested(32)) == nested(32)
+    assert client.identity(value) == value
+    for outer in (lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: ((inner,), 1)):
+        with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 .*: it nests .* than 32 levels") as caught:
+            client.identity(outer(nested(32)))
+        assert len(caught.value.message) < 200
+
+
+def containing_themselves() -> list[Any]:
+    itself: list[Any] = []
+    itself.append(itself)
+    table: dict[str, Any] = {"a": 1}
+    table["b" * 10] = [1, (table, 2)]
+    many: list[Any] = list(range(1000))
+    many.extend([many] * 1000)
+    return [itself, table, many]
+
+
+@pytest.mark.parametrize("value", containing_themselves(), ids=["list", "dict", "many times"])
+def test_value_that_contains_itself(client: Client, value: Any) -> None:
+    with pytest.raises(nearcall.InvalidArgument, match=r"the value contains itself, .* than 32 levels") as caught:
         client.identity(value)
     assert caught.value.outcome is Outcome.NOT_EXECUTED
+    assert len(caught.value.message) < 300
     assert client.one() == 1
 
 
