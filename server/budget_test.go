@@ -228,7 +228,7 @@ func TestManyLargeRepliesAreAllRead(t *testing.T) {
 // may have, so that the process holds three times as much.
 func TestResultsWaitWithinBounds(t *testing.T) {
 	const room, calls, waiting = 16 << 20, 20, 2
-	s, g := newServer(t, server.WithOutputBytes(1<<30, room), server.WithFrameBytesMax(wire.FrameBytesMaxCeiling), server.WithWriteTimeout(testTimeout)), newGate()
+	s, g := newServer(t, server.WithOutputBytes(1<<30, room), server.WithFrameBytesMax(room/4*3), server.WithWriteTimeout(testTimeout)), newGate()
 	reply := make([]byte, room-4096)
 	register(t, s, "together", func([]byte) []byte { g.wait(); return bytes.Clone(reply) }, server.Apart())
 	callers := connectMany(t, start(t, s), calls)

@@ -75,11 +75,23 @@ func (o *output) countLocked(bytes int) bool {
 // missingLocked returns what must be counted for bytes more than there are now.
 func (o *output) missingLocked(bytes int) int64 {
 	k := &o.kept
-	more := o.heldLocked(bytes) + k.writing + k.waiting - outputBytesUncounted - k.counted
-	if more <= 0 {
+	needed := o.heldLocked(bytes) + k.writing + k.waiting - outputBytesUncounted
+	if needed <= k.counted {
 		return 0
 	}
-	return int64((more + outputBytesStep - 1) / outputBytesStep * outputBytesStep)
+	// What was promised is in no steps: beside it, a share that is just large enough has no more of them.
+	return inSteps(needed) - int64(k.counted)
+}
+
+// outputBytesLeast returns the least budget that has room for one frame, also beside what
+// connections keep for their next results.
+func outputBytesLeast(frameBytes int) int64 {
+	return inSteps(int(inSteps(frameBytes)) * sparePart / (sparePart - 1))
+}
+
+// inSteps returns what is counted for so many bytes.
+func inSteps(bytes int) int64 {
+	return int64((bytes + outputBytesStep - 1) / outputBytesStep * outputBytesStep)
 }
 
 // heldLocked returns what is held of what is pending when bytes more are.

@@ -49,7 +49,7 @@ func TestRepliesAreCountedAsTheyAreHeld(t *testing.T) {
 // the buffer that is lent for so much while another one is written.
 func TestLargeReplyHasRoom(t *testing.T) {
 	const room, first, second = 3 << 20, 512 << 10, 2_200_000
-	s := newServer(t, server.WithOutputBytes(1<<30, room), server.WithWriteTimeout(time.Second))
+	s := newServer(t, server.WithOutputBytes(1<<30, room), server.WithFrameBytesMax(2<<20), server.WithWriteTimeout(time.Second))
 	register(t, s, "first", func([]byte) []byte { return make([]byte, first) }, server.Apart())
 	register(t, s, "second", func([]byte) []byte { return make([]byte, second) }, server.Apart())
 	c := connect(t, start(t, s))

@@ -250,12 +250,28 @@ func WithInputBytes(all, perUser int64) Option {
 // WithOutputBytes bounds the replies that wait to be read: of all users and of one. While
 // there is no room, requests of that user are held back for half of WithWriteTimeout, then
 // refused with RESOURCE_EXHAUSTED. Results that are there already wait for as long as a
-// write may take, and are lost only then, or when those that wait take three times one
-// user's bytes, or as much as all users'. The defaults are 1 GiB and 256 MiB.
+// write may take, and are lost only then, or when those that wait take twice one
+// user's bytes, or as much as all users'. Either has to be a third larger than a reply of
+// WithFrameBytesMax, in multiples of 64 KiB. The defaults are 1 GiB and 256 MiB.
 func WithOutputBytes(all, perUser int64) Option {
 	return func(c *config) {
 		set(c, "WithOutputBytes, all", &c.outputBytesMax, all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
 		set(c, "WithOutputBytes, perUser", &c.outputBytesPerUserMax, perUser, wire.FrameBytesFloor, wire.OutputBytesPerUserMaxCeiling)
+	}
+}
+
+// checkOutputBytes refuses budgets that a reply of the largest size does not fit: functions would
+// run, and their results be lost, each time. Of a larger one, for a caller that accepts it, the error says so.
+func (c *config) checkOutputBytes() {
+	least := outputBytesLeast(c.frameBytesMax)
+	for _, budget := range []struct {
+		of    string
+		bytes int64
+	}{{"all", c.outputBytesMax}, {"perUser", c.outputBytesPerUserMax}} {
+		if budget.bytes < least {
+			c.failures = append(c.failures, fmt.Errorf("nearcall: WithOutputBytes, %s: %d is out of range: a reply of WithFrameBytesMax, %d bytes, is sure of room in %d; raise it to that, or make frames smaller",
+				budget.of, budget.bytes, c.frameBytesMax, least))
+		}
 	}
 }
 

@@ -47,6 +47,32 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
+// TestOutputHoldsOneReply: a budget that a reply of the largest size does not fit would have every
+// such function run, and lose its result. The least that is taken is enough.
+func TestOutputHoldsOneReply(t *testing.T) {
+	const frameBytes, least = 100_000, 192 << 10
+	for name, option := range map[string]server.Option{
+		"perUser": server.WithOutputBytes(1<<30, least-1), "all": server.WithOutputBytes(least-1, 1<<30),
+	} {
+		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		err := newServer(t, option, server.WithFrameBytesMax(frameBytes)).ListenAndServe(ctx, "unix:"+t.TempDir()+"/s")
+		stop()
+		if err == nil || !strings.Contains(err.Error(), "WithOutputBytes, "+name+": 196607") ||
+			!strings.Contains(err.Error(), "196608") || !strings.Contains(err.Error(), "WithFrameBytesMax") {
+			t.Errorf("%s: %v, want an error that names both options and the least", name, err)
+		}
+	}
+	s := newServer(t, server.WithFrameBytesMax(frameBytes), server.WithOutputBytes(least, least))
+	register(t, s, "fill", func([]byte) []byte { return make([]byte, frameBytes) }, server.Apart())
+	c := connect(t, start(t, s))
+	for id := range uint64(3) {
+		c.send(append(unfinished(id+1, "fill", 1), 0))
+		if reply := c.next(); reply.Type != wire.Reply || len(reply.Payload) != frameBytes {
+			t.Fatalf("call %d: %v with %d bytes: %.400q", id+1, reply.Type, len(reply.Payload), reply.Payload)
+		}
+	}
+}
+
 // TestErrorsNameTheOption: whoever meets a limit reads what raises it, and how far.
 func TestErrorsNameTheOption(t *testing.T) {
 	s := newServer(t, server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithCallsInFlight(1, 1))

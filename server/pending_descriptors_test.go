@@ -173,7 +173,7 @@ func TestLostReplyGivesItsPlaceBack(t *testing.T) {
 // flight no more when its caller is told.
 func TestRepliesWithFilesThatHaveNoRoom(t *testing.T) {
 	const room = 1 << 20
-	s := fileServer(t, server.WithOutputBytes(1<<30, room), server.WithCallsInFlight(10, 1), server.WithWriteTimeout(200*time.Millisecond))
+	s := fileServer(t, server.WithOutputBytes(1<<30, room), server.WithFrameBytesMax(room/2), server.WithCallsInFlight(10, 1), server.WithWriteTimeout(200*time.Millisecond))
 	data := make([]byte, 2*room)
 	register(t, s, "open_large", func() (*os.File, []byte, error) {
 		file, err := os.Open(os.DevNull)

@@ -65,6 +65,7 @@ func New(options ...Option) *Server {
 	for _, option := range options {
 		option(&s.config)
 	}
+	s.config.checkOutputBytes()
 	s.failures = s.config.failures
 	s.users.init(&s.config)
 	return s

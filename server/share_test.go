@@ -22,7 +22,7 @@ const (
 // TestIdleConnectionsUseUpNoOutput: what connections keep for their next replies takes no
 // room from those that are read.
 func TestIdleConnectionsUseUpNoOutput(t *testing.T) {
-	s := newServer(t, server.WithOutputBytes(1<<30, idleBytesPerUser))
+	s := newServer(t, server.WithOutputBytes(1<<30, idleBytesPerUser), server.WithFrameBytesMax(3<<20))
 	text := strings.Repeat("x", 3<<20)
 	register(t, s, "text", func(count int) string { return text[:count] })
 	path := start(t, s)
@@ -76,7 +76,7 @@ func longHello() wire.Hello {
 // is not refused small replies.
 func TestSmallCallsRunWhereOthersTakeAll(t *testing.T) {
 	const all, perUser = 4 << 20, 2 << 20
-	s := newServer(t, server.WithOutputBytes(all, perUser), server.WithWriteTimeout(testTimeout))
+	s := newServer(t, server.WithOutputBytes(all, perUser), server.WithFrameBytesMax(perUser/2), server.WithWriteTimeout(testTimeout))
 	// Several are a user's share, so that one of which the kernel has taken a part leaves
 	// room for less than one more. It takes 4 MiB at most of a connection's.
 	const replies, replyBytes = 32, 256 << 10
