@@ -316,6 +316,22 @@ void ncp_call_find(pTHX_ ncp_call *call)
     begin_find(aTHX_ call, &invocation);
 }
 
+/* Encoded when the description has come, which references given to begin are kept for only where
+ * it is the first: if the server has refused the former, it has refused this call as well. */
+static void begin_unknown(pTHX_ ncp_call *call, ncp_invocation *from)
+{
+    ncp_function *former = from->function;
+
+    copy_arguments(aTHX_ call, from);
+    take_off_time(call);
+    begin_find(aTHX_ call, from); /* throws where code of the arguments has closed the handle */
+    if (!former || !former->plan || call->is_constant)
+        return;
+    call->function = former;
+    keep_plan(aTHX_ call);
+    call->refusal = ncp_not_again(aTHX_ call->name);
+}
+
 SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 {
     ncp_invocation copied;
@@ -325,9 +341,7 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
     ncp_settle_name(aTHX_ from);
     if (from->handle->nonblocking && !ncp_find_known(aTHX_ from)) {
         call = call_new(aTHX_ from, &object);
-        copy_arguments(aTHX_ call, from);
-        take_off_time(call);
-        begin_find(aTHX_ call, from);
+        begin_unknown(aTHX_ call, from);
         return object;
     }
     if (!from->function)

@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/lib";
 
 use Hostile;
+use LyingServer qw(msgpack);
 use Nearcall;
 use TestServer;
 use TestTools qw(signal_when_asleep);
@@ -118,6 +119,65 @@ for my $end ( sort keys %ends ) {
             is eval { $ends{$end}->( $nc, $call ) }, undef;
             is_refused( $@, $name );
             is $ends{$end}->( $nc, $nc->begin( $name, [] ) ), '[]', 'what the server says now is known';
+        }
+    };
+}
+
+# Refuses the first request, and says how it describes its function then only when it is told to.
+# Returns the server, a handle that tells of requests and descriptions, and one to tell it.
+sub hesitating {
+    pipe my $told, my $tell or die "pipe: $!";
+    pipe my $seen, my $see or die "pipe: $!";
+    my ( $generation, $requests ) = ( 1, 0 );
+    my $describe = sub {
+        syswrite $see, 'd';
+        sysread $told, my $go_on, 1 if $generation == 2;
+        return msgpack( { name => 'f', params => [ { name => 'values', type => 'any' } ],
+            results => ['int64'], hash => "0000000$generation" . 'a' x 56 } );
+    };
+    my $answer = sub {
+        syswrite $see, 'r';
+        return msgpack( $requests ) if $requests++;
+        $generation = 2;
+        return msgpack( [ 'refused', [] ] ), 10;
+    };
+    my $hesitating = LyingServer->start( $describe, $answer, 1, LyingServer::DESCRIPTIONS );
+    return ( $hesitating, $seen, $tell );
+}
+
+# Runs the loop of the manual until the server has seen that.
+sub process_until {
+    my ( $nc, $seen, $what ) = @_;
+    my $all = '';
+    until ( $all eq $what ) {
+        my $read = '';
+        vec( $read, $_, 1 ) = 1 for fileno $seen, $nc->fd;
+        select( $read, undef, undef, 30 ) or die "the server did not see $what within 30 s, but $all\n";
+        $nc->process;
+        sysread $seen, $all, 1, length $all if vec $read, fileno $seen, 1;
+    }
+    return;
+}
+
+for my $case ( [ 'with a reference', [1] ], [ 'without', 'text' ] ) {
+    my ( $what, $argument ) = @{$case};
+    subtest "a call $what that is begun while its function is looked up again" => sub {
+        my ( $hesitating, $seen, $tell ) = hesitating();
+        my $nc = Nearcall->new( $hesitating->address, nonblocking => 1, timeout => 30 );
+        my $refused = $nc->begin( f => [] );
+        process_until( $nc, $seen, 'drd' );
+        my $call = $nc->begin( f => $argument );
+        @{$argument} = (9) if ref $argument;
+        syswrite $tell, 'xxx';
+        if ( ref $argument ) {
+            is eval { $call->wait }, undef;
+            is $@->name, 'ABORTED', 'what the reference holds later is not sent' or diag $@;
+            is $@->outcome_text, 'not executed', '... not executed';
+            like $@->message, qr/call again/, '... and says what to do';
+            is $nc->begin( f => [9] )->wait, 2, 'what the server says now is known, and only this was sent';
+        }
+        else {
+            is $call->wait, 2, 'is encoded by what comes';
         }
     };
 }
