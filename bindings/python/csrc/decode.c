@@ -149,10 +149,31 @@ static PyObject *decode_file(decoder *d, const core_node *node, const nearcall_v
 
 /* ---- Lists, maps, structs ---- */
 
+/* Files and times are made by code of Python's, a collection may run any, and other threads run
+ * then: what is not whole they must not find by gc.get_objects(), for an empty place in a list
+ * ends the process. So the collector does not know a container before that, and nothing in
+ * it can be garbage meanwhile. Returns whether it did know it; NULL it does not. */
+static int hide(PyObject *container)
+{
+    if (container == NULL || !PyObject_GC_IsTracked(container))
+        return 0;
+    PyObject_GC_UnTrack(container);
+    return 1;
+}
+
+/* What was hidden is whole. */
+static PyObject *show(PyObject *container, int was_hidden)
+{
+    if (container != NULL && was_hidden)
+        PyObject_GC_Track(container);
+    return container;
+}
+
 static PyObject *decode_list(decoder *d, const core_node *node, const nearcall_value *head)
 {
     PyObject *list;
     Py_ssize_t i;
+    int hidden;
 
     if (head->type == NEARCALL_NIL)
         return PyList_New(0);
@@ -161,20 +182,30 @@ static PyObject *decode_list(decoder *d, const core_node *node, const nearcall_v
     if (check_claim(d, head->count) < 0)
         return NULL;
     list = PyList_New((Py_ssize_t)head->count);
+    hidden = hide(list);
     for (i = 0; list != NULL && i < (Py_ssize_t)head->count; i++) {
         PyObject *item = decode_next(d, node->element);
 
         if (item == NULL || PyList_SetItem(list, i, item) < 0)
             Py_CLEAR(list);
     }
-    return list;
+    return show(list, hidden);
 }
 
-static int decode_pair(decoder *d, const core_node *node, PyObject *dict)
+/* A dict becomes known with the first container in it. */
+static int put_pair(PyObject *dict, PyObject *key, PyObject *value, int *hidden)
+{
+    int r = PyDict_SetItem(dict, key, value);
+
+    *hidden |= hide(dict);
+    return r;
+}
+
+static int decode_pair(decoder *d, const core_node *node, PyObject *dict, int *hidden)
 {
     PyObject *key = decode_next(d, node->key);
     PyObject *value = key == NULL ? NULL : decode_next(d, node->element);
-    int r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
+    int r = value == NULL ? -1 : put_pair(dict, key, value, hidden);
 
     Py_XDECREF(key);
     Py_XDECREF(value);
@@ -185,6 +216,7 @@ static PyObject *decode_map(decoder *d, const core_node *node, const nearcall_va
 {
     PyObject *dict;
     uint32_t i;
+    int hidden;
 
     if (head->type == NEARCALL_NIL)
         return PyDict_New();
@@ -193,10 +225,11 @@ static PyObject *decode_map(decoder *d, const core_node *node, const nearcall_va
     if (check_claim(d, 2 * (uint64_t)head->count) < 0)
         return NULL;
     dict = PyDict_New();
+    hidden = hide(dict);
     for (i = 0; dict != NULL && i < head->count; i++)
-        if (decode_pair(d, node, dict) < 0)
+        if (decode_pair(d, node, dict, &hidden) < 0)
             Py_CLEAR(dict);
-    return dict;
+    return show(dict, hidden);
 }
 
 /* Fields come in the order of the description, so the search begins at the
@@ -217,7 +250,7 @@ static const core_field *find_field(const core_struct *structure, Py_ssize_t exp
 }
 
 static int decode_field(decoder *d, const core_struct *structure, Py_ssize_t expected,
-                        PyObject *dict)
+                        PyObject *dict, int *hidden)
 {
     const core_field *field;
     nearcall_value key;
@@ -236,7 +269,7 @@ static int decode_field(decoder *d, const core_struct *structure, Py_ssize_t exp
         return -1;
     }
     value = decode_next(d, field->type);
-    r = value == NULL ? -1 : PyDict_SetItem(dict, field->name, value);
+    r = value == NULL ? -1 : put_pair(dict, field->name, value, hidden);
     Py_XDECREF(value);
     return r;
 }
@@ -245,16 +278,18 @@ static PyObject *decode_struct(decoder *d, const core_node *node, const nearcall
 {
     PyObject *dict;
     uint32_t i;
+    int hidden;
 
     if (head->type != NEARCALL_MAP)
         return unexpected(node, head);
     if (check_claim(d, 2 * (uint64_t)head->count) < 0)
         return NULL;
     dict = PyDict_New();
+    hidden = hide(dict);
     for (i = 0; dict != NULL && i < head->count; i++)
-        if (decode_field(d, node->structure, (Py_ssize_t)i, dict) < 0)
+        if (decode_field(d, node->structure, (Py_ssize_t)i, dict, &hidden) < 0)
             Py_CLEAR(dict);
-    return dict;
+    return show(dict, hidden);
 }
 
 static PyObject *decode_optional(decoder *d, const core_node *node, const nearcall_value *head)
@@ -330,6 +365,7 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
     nearcall_value head;
     PyObject *results;
     Py_ssize_t i;
+    int hidden;
 
     if (plan->result_count == 0) {
         d->reader.next = d->reader.end; /* whatever stands for nothing */
@@ -343,13 +379,14 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
         return NULL;
     }
     results = PyTuple_New(plan->result_count);
+    hidden = hide(results);
     for (i = 0; results != NULL && i < plan->result_count; i++) {
         PyObject *item = decode_result(d, plan, i);
 
         if (item == NULL || PyTuple_SetItem(results, i, item) < 0)
             Py_CLEAR(results);
     }
-    return results;
+    return show(results, hidden);
 }
 
 PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,

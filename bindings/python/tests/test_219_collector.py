@@ -1,0 +1,128 @@
+"""The collector, and who asks it for all objects, knows no part of a reply that is not whole: code of Python's may run
+while one is decoded, and an empty place in a list ends the process of who looks at it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nearcall import Client
+from scripted import ScriptedServer, function, pack
+from support import Server
+
+TREE: dict[str, Any] = {
+    "fields": [{"name": "trees", "type": {"list": {"struct": "Tree"}}}, {"name": "leaf", "type": "int64"}]
+}
+
+
+@contextlib.contextmanager
+def looking(look: Callable[[], None]) -> Iterator[None]:
+    """Looks at every collection, and lets there be many; of what is known, only what came since is looked at."""
+
+    def collected(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop":
+            look()
+
+    former = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.callbacks.append(collected)
+    gc.set_threshold(1)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*former)
+        gc.callbacks.remove(collected)
+        gc.unfreeze()
+
+
+def parts() -> list[type]:
+    """The kinds of containers that are known and not whole. Their places are not looked at themselves."""
+    found: list[type] = []
+    for thing in gc.get_objects():
+        if type(thing) in (list, tuple) and len(gc.get_referents(thing)) < len(thing):
+            found.append(type(thing))
+        elif type(thing) is dict and "first" in thing and "last" not in thing:
+            found.append(dict)
+        elif type(thing) is dict and "trees" in thing and "leaf" not in thing:
+            found.append(dict)
+    return found
+
+
+def assert_hidden(call: Callable[[], Any], expected: Any) -> None:
+    looks, seen = 0, []
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        seen.extend(parts())
+
+    assert call() == expected
+    with looking(look):
+        came = call()
+    assert came == expected
+    assert looks > 20
+    assert seen == []
+
+
+def test_lists_and_maps(client: Client) -> None:
+    value = [{"first": [number], "between": {"first": [], "last": {}}, "last": number} for number in range(100)]
+    assert_hidden(lambda: client.identity(value), value)
+
+
+def test_structs_and_several_results(folder: Path) -> None:
+    trees: dict[str, Any] = {"trees": [{"trees": [], "leaf": n} for n in range(50)], "leaf": 1}
+    results: list[Any] = [{"struct": "Tree"}, "any"]
+    description = function([], results, types={"Tree": TREE})
+    with (
+        ScriptedServer(folder / "s", description, pack([trees, [[]] * 50])) as server,
+        Client(server.address, timeout=20) as client,
+    ):
+        assert_hidden(lambda: client.call("f"), (trees, [[]] * 50))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_thread_that_copies_all_lists(start_server: Callable[..., Server]) -> None:
+    """As profilers of memory do."""
+    is_over = threading.Event()
+    errors: list[BaseException] = []
+
+    def copy() -> None:
+        try:
+            while not is_over.is_set():
+                for thing in gc.get_objects():
+                    if type(thing) is list and len(thing) == 14:
+                        list(thing)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=copy)
+    with Client(start_server("-files").address, timeout=20) as client:
+        gc.collect()
+        gc.freeze()
+        thread.start()
+        try:
+            for _ in range(100):
+                for file in client.file_many(14):
+                    file.close()
+        finally:
+            is_over.set()
+            thread.join()
+            gc.unfreeze()
+    assert errors == []
+
+
+def test_whole_containers_are_known(client: Client) -> None:
+    """What is not known can never be collected where it refers to itself."""
+    value = [[{"a": [1]}, {"b": 1}]]
+    came = client.identity(value)
+    assert gc.is_tracked(came)
+    assert gc.is_tracked(came[0])
+    assert gc.is_tracked(came[0][0])
+    assert gc.is_tracked(came[0][0]["a"])
