@@ -461,8 +461,11 @@ NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
  * count there until the server has answered them. With NEARCALL_NONBLOCKING what the
  * socket does not take is sent by nearcall_process(). Calls sent this way are
  * sent once: the outcome tells whether to send them again. On failure there is no
- * call. After NEARCALL_E_INTERRUPTED nothing was sent and the request is still
- * there: call it again. */
+ * call. NEARCALL_OK is returned when all of the request was sent, or it waits in line.
+ * After NEARCALL_E_INTERRUPTED call it again: where nothing was sent, the request is still
+ * there; else it goes on where it was, with the deadline that the call had, and there is
+ * nothing to be put or sent otherwise. Starting another request in its place gives it up;
+ * called again all the same, it returns NEARCALL_E_CANCELLED, outcome unknown. */
 NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_call_id *ret_call);
 

@@ -86,7 +86,7 @@ static int send_whole(nearcall_client *client, struct nc_call *call)
             client->now_ns >= call->deadline_ns)
             nc_call_expire(client, call);
         if (r < 0 && nc_output_own(client) == NEARCALL_OK)
-            return NEARCALL_OK; /* the handle sends the rest in its next function */
+            return r; /* without memory it waits through the signal */
     }
     return NEARCALL_OK;
 }
@@ -114,6 +114,32 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
     }
 }
 
+/* What was begun by half cannot be taken back and would hold up all behind it: who began it
+ * goes on with it. Of any other nothing was sent. */
+static int interrupt(nearcall_client *client, struct nc_call *call, int r)
+{
+    if (call->type != NC_REQUEST || call->state != NC_CALL_SENT || nc_frame_is_untouched(client, call)) {
+        nc_call_give_up(client, call);
+        return nc_fail(client, r, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "a signal arrived before anything was sent; send again");
+    }
+    call->known = true;
+    client->half_begun = call->id;
+    return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
+                   "a signal arrived while the request was sent; nearcall_request_send() goes on");
+}
+
+static int end_beginning(nearcall_client *client, struct nc_call *call, int r, nearcall_call_id *ret_call)
+{
+    if (r < 0)
+        return interrupt(client, call, r);
+    if (call->state == NC_CALL_FINISHED && call->code != 0)
+        return nc_call_deliver(client, call, NULL);
+    call->known = true;
+    *ret_call = call->id;
+    return NEARCALL_OK;
+}
+
 /* Sends a pending call that its caller does not wait for. Fails with what ended
  * the call when nothing will come of it; the call is gone then. */
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
@@ -124,14 +150,28 @@ int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *re
         begin_without_blocking(client, call);
     else
         r = begin_blocking(client, call);
-    if (r < 0) {
-        nc_call_free(client, call);
-        return nc_fail(client, r, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "a signal arrived before anything was sent; send again");
+    return end_beginning(client, call, r, ret_call);
+}
+
+/* Goes on with what was begun by half. */
+int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call)
+{
+    struct nc_call *call = nc_call_by_id(client, client->half_begun);
+    client->half_begun = 0;
+    if (!call)
+        return nc_fail(client, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
+                       "the interrupted call was fetched or cancelled before it had begun");
+    client->now_ns = nc_now_ns();
+    return end_beginning(client, call, send_whole(client, call), ret_call);
+}
+
+/* Another request takes its place. */
+void nc_begin_abandon(nearcall_client *client)
+{
+    struct nc_call *call = client->half_begun ? nc_call_by_id(client, client->half_begun) : NULL;
+    if (call) {
+        nc_call_give_up(client, call);
+        client->half_given_up = true;
     }
-    if (call->state == NC_CALL_FINISHED && call->code != 0)
-        return nc_call_deliver(client, call, NULL);
-    call->known = true;
-    *ret_call = call->id;
-    return NEARCALL_OK;
+    client->half_begun = 0;
 }

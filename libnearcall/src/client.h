@@ -285,6 +285,8 @@ struct nearcall_client {
     struct nc_watch watch;
     struct nc_call *waiting; /* its reply need not be copied */
     struct nc_sync sync;
+    nearcall_call_id half_begun; /* nearcall_request_send() was interrupted when a part of it was sent; 0: none */
+    bool half_given_up; /* one that was, and its user was not told yet */
     struct nc_buffer lent; /* a kept reply the user reads now */
     struct nc_files *lent_files; /* that came with the reply the user reads now */
     struct nc_writer request;
@@ -526,6 +528,8 @@ void nc_choose_waiting(nearcall_client *client);
 
 /* begin.c */
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
+int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call);
+void nc_begin_abandon(nearcall_client *client);
 
 /* watch.c */
 static inline bool nc_is_woken(nearcall_client *client)

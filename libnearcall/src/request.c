@@ -82,6 +82,7 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
     if (r < 0)
         return r;
     nc_sync_abandon(client); /* it may send from the buffer that is used again now */
+    nc_begin_abandon(client);
     if (!function)
         r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
                     "the function is NULL; nearcall_find() gives one");
@@ -149,10 +150,23 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
     return nc_leave(client, request_call(client, timeout_ms, ret_reply));
 }
 
+/* A signal's handler that uses the handle gives up what it has interrupted, and another request
+ * may have taken that one's place. */
+static int tell_given_up(nearcall_client *client)
+{
+    client->half_given_up = false;
+    return nc_fail(client, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
+                   "the request that was interrupted when a part of it was sent was given up, as another took its place");
+}
+
 static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_call_id *ret_call)
 {
     struct nc_writer *request = &client->request;
     nc_sync_abandon(client);
+    if (client->half_begun)
+        return nc_begin_go_on(client, ret_call);
+    if (client->half_given_up && !request->function)
+        return tell_given_up(client);
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
@@ -166,7 +180,7 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
     call->payload_bytes = nc_buffer_bytes(&request->buffer);
     call->files = nc_files_hold(request->files);
     r = nc_begin(client, call, ret_call);
-    if (r != NEARCALL_E_INTERRUPTED)
+    if (r != NEARCALL_E_INTERRUPTED || client->half_begun)
         nc_writer_drop(client);
     return r;
 }

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+import re
+import signal
+import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import nearcall
 from nearcall import Client, Outcome
-from support import Server, descriptor_count, wait_until
+from support import PATIENCE_SECONDS, Server, descriptor_count, ring_during, wait_until
 
 
 def test_begin_and_wait(client: Client) -> None:
@@ -160,3 +165,67 @@ def test_server_that_dies(own_server: Server) -> None:
                 call.wait()
             assert caught.value.outcome in (Outcome.UNKNOWN, Outcome.NOT_EXECUTED)
         assert client.begin("one").wait() == 1
+
+
+def looks(thread_id: int) -> int:
+    """How often a thread has left a wait, to look for signals among other things."""
+    status = Path(f"/proc/self/task/{thread_id}/status").read_text()
+    found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)$", status, re.MULTILINE)
+    assert found is not None, status
+    return int(found.group(1))
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_a_large_request_is_sent_whole(start_server: Callable[..., Server], signals: bool) -> None:
+    server = start_server("-generation=1")
+    returned, resumed = threading.Event(), threading.Event()
+    main = threading.get_native_id()
+    handled: list[int] = []
+
+    def read_late(before: int) -> None:
+        wait_until(lambda: returned.is_set() or looks(main) > before + 5, "the main thread waits, or has not waited")
+        if not returned.is_set():
+            resumed.set()
+        server.resume()
+
+    with Client(server.address, timeout=20.0, shared_memory=False) as client, Client(server.address) as other:
+        assert client.tag(b"x") == b"bytes x"
+        server.pause()
+        reader = threading.Thread(target=read_late, args=(looks(main),))
+        former = signal.signal(signal.SIGALRM, lambda number, frame: handled.append(number))
+        if signals:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            reader.start()
+            call = client.begin("tag", b"x" * 2_000_000)
+        finally:
+            returned.set()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            reader.join(PATIENCE_SECONDS)
+        assert resumed.is_set(), "begin() returned before the server had read the request"
+        assert bool(handled) == signals
+        # It runs though nobody uses the client.
+        wait_until(lambda: len(other.call("history")) == 2, "the function has run")
+        assert len(call.wait()) == 2_000_006
+
+
+def test_a_signal_s_handler_gives_a_large_request_up(own_server: Server) -> None:
+    class Rung(Exception):
+        pass
+
+    def ring(number: int, frame: object) -> None:
+        raise Rung
+
+    with Client(own_server.address, timeout=20.0, shared_memory=False) as client:
+        assert client.one() == 1
+        own_server.pause()
+        former = signal.signal(signal.SIGALRM, ring)
+        try:
+            with pytest.raises(Rung):
+                ring_during(0.1, lambda: client.begin("upper", "x" * 2_000_000))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            own_server.resume()
+        assert client.begin("one").wait() == client.one() == 1
