@@ -139,20 +139,12 @@ int nc_handoff_open_watch(nearcall_handoff *handoff)
 
 /* ---- The bell: what has arrived inside the library wakes a loop that watches ---- */
 
+/* By joining the set and leaving it, which loops that watch edges are told of. */
 static void ring(nearcall_handoff *handoff, bool on)
 {
-    struct epoll_event event = {.events = on ? EPOLLIN : 0U, .data = {.ptr = handoff}};
-    if (epoll_ctl(handoff->epoll_fd, EPOLL_CTL_MOD, handoff->bell_fd, &event) == 0)
+    struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = handoff}};
+    if (epoll_ctl(handoff->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, handoff->bell_fd, &event) == 0)
         handoff->bell_rings = on;
-}
-
-static void hang_bell(nearcall_handoff *handoff)
-{
-    struct epoll_event event = {.data = {.ptr = handoff}};
-    if (handoff->bell_fd < 0)
-        handoff->bell_fd = eventfd(1, EFD_CLOEXEC);
-    if (handoff->bell_fd >= 0)
-        epoll_ctl(handoff->epoll_fd, EPOLL_CTL_ADD, handoff->bell_fd, &event);
 }
 
 int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_options *options,
@@ -286,7 +278,7 @@ NEARCALL_API int nearcall_handoff_fd(nearcall_handoff *handoff)
     if (nc_handoff_enter(handoff) < 0)
         return -1;
     if (nc_handoff_open_watch(handoff) == NEARCALL_OK && handoff->bell_fd < 0)
-        hang_bell(handoff);
+        handoff->bell_fd = eventfd(1, EFD_CLOEXEC);
     return nc_handoff_leave(handoff, handoff->epoll_fd);
 }
 

@@ -131,12 +131,29 @@ void nc_handoff_channel_end(struct nc_handoff_channel *channel, const char *form
 
 /* ---- Sending ---- */
 
+/* A loop that watches edges is told of what joins the set and is ready, and mostly of nothing
+ * that changes in there. Who cannot join it any more would not be heard of: his channel ends. */
+static void watch_more(struct nc_handoff_channel *channel, struct epoll_event *event)
+{
+    nearcall_handoff *handoff = channel->handoff;
+    (void)epoll_ctl(handoff->epoll_fd, EPOLL_CTL_DEL, channel->fd, NULL);
+    if (epoll_ctl(handoff->epoll_fd, EPOLL_CTL_ADD, channel->fd, event) == 0) {
+        channel->watches_out = true;
+        return;
+    }
+    nc_handoff_channel_end(channel, "its descriptor cannot be watched: %s", strerror(errno));
+    channel->deadline_ns = handoff->now_ns;
+}
+
 void nc_handoff_channel_watch(struct nc_handoff_channel *channel, bool out)
 {
     struct epoll_event event = {.events = EPOLLIN | (out ? EPOLLOUT : 0U), .data = {.ptr = channel}};
-    if (channel->watches_out != out &&
-        epoll_ctl(channel->handoff->epoll_fd, EPOLL_CTL_MOD, channel->fd, &event) == 0)
-        channel->watches_out = out;
+    if (channel->watches_out == out)
+        return;
+    if (out)
+        watch_more(channel, &event);
+    else if (epoll_ctl(channel->handoff->epoll_fd, EPOLL_CTL_MOD, channel->fd, &event) == 0)
+        channel->watches_out = false;
 }
 
 /* One sendmsg() of what is to be sent, with a descriptor or NC_HANDOFF_NO_FD. Bytes, or
