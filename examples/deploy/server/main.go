@@ -71,7 +71,7 @@ func register(s *server.Server, b *bank, note bool) {
 
 func (b *bank) transfer(from, to string, cents int64) (int64, error) {
 	if from != "alice" || to != "bob" || cents <= 0 {
-		return 0, status.Errorf(status.InvalidArgument, "%d cents from %q to %q", cents, from, to)
+		return 0, status.Errorf(status.InvalidArgument, "%d cents from %q to %q: this bank moves one cent or more, from \"alice\" to \"bob\"", cents, from, to)
 	}
 	b.transfers.Add(1)
 	return int64(os.Getpid()), nil
