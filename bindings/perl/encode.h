@@ -124,6 +124,8 @@ SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value);
 /* With an argument, or NULL. What it returns is a temporary without magic. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
 bool ncp_object_can(pTHX_ SV *value, const char *method);
+/* Whether perl dies of converting an object that overloads, to string_amg or bool__amg. */
+bool ncp_cannot_be(pTHX_ SV *object, int conversion);
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value);
 SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype wanted);
 
@@ -135,6 +137,7 @@ SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value);
 void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 /* fields_count for a key that is none. */
 U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key);
+void ncp_append_fields(pTHX_ SV *message, const ncp_struct *structure);
 void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
     __attribute__((noreturn));
 /* Whether the key of a hash may stay unsent: what an object keeps for itself. */

@@ -157,31 +157,31 @@ void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 }
 
 /* Truth that the value's own code may tell. */
-static bool truth_of_object(pTHX_ ncp_encoder *e, SV *value)
+static bool truth_of_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
     bool truth;
 
-    if (!SvAMAGIC(value))
+    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, bool__amg))
         value = ncp_as_data(aTHX_ e, value);
-    if (SvROK(value) && SvAMAGIC(value)) {
-        ncp_own(aTHX_ e);
-        (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(value)));
-        truth = cBOOL(SvTRUE_nomg(value));
-        ncp_user_code_ran(aTHX_ e);
-        return truth;
-    }
-    return cBOOL(SvTRUE_nomg(value));
+    if (!SvROK(value) || !SvAMAGIC(value))
+        return cBOOL(SvTRUE_nomg(value));
+    if (ncp_cannot_be(aTHX_ value, bool__amg))
+        ncp_refuse(aTHX_ e, type, value);
+    ncp_own(aTHX_ e);
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(value)));
+    truth = cBOOL(SvTRUE_nomg(value));
+    ncp_user_code_ran(aTHX_ e);
+    return truth;
 }
 
 void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    PERL_UNUSED_ARG(type);
     if (SvROK(value) && !SvOBJECT(SvRV(value)) && SvTYPE(SvRV(value)) < SVt_PVAV) {
         value = SvRV(value); /* \1 and \0, as JSON modules have it */
         (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
         value = ncp_fetched(aTHX_ e, value);
     }
-    nearcall_put_bool(e->client, SvROK(value) ? truth_of_object(aTHX_ e, value)
+    nearcall_put_bool(e->client, SvROK(value) ? truth_of_object(aTHX_ e, type, value)
                                               : SvTRUE_nomg(value));
 }
 

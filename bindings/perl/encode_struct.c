@@ -28,16 +28,23 @@ static SV *place_of(pTHX_ const ncp_encoder *e, const ncp_node *node)
     return ncp_place(aTHX_ &outside);
 }
 
-void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
+void ncp_append_fields(pTHX_ SV *message, const ncp_struct *structure)
 {
-    const ncp_struct *structure = node->structure;
-    SV *message = place_of(aTHX_ e, node);
     U32 i;
 
-    sv_catpvf(message, ": %" SVf " has no field %" SVf "; it has", SVfARG(structure->name),
-              SVfARG(ncp_shown_name(aTHX_ key)));
     for (i = 0; i < structure->fields_count; i++)
-        sv_catpvf(message, "%s %" SVf, i ? "," : "", SVfARG(structure->fields[i].name));
+        sv_catpvf(message, "%s%" SVf, i ? ", " : "", SVfARG(structure->fields[i].name));
+    if (structure->fields_count == 0)
+        sv_catpvs(message, "no fields");
+}
+
+void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV *key)
+{
+    SV *message = place_of(aTHX_ e, node);
+
+    sv_catpvf(message, ": %" SVf " has no field %" SVf "; it has ",
+              SVfARG(node->structure->name), SVfARG(ncp_shown_name(aTHX_ key)));
+    ncp_append_fields(aTHX_ message, node->structure);
     ncp_throw_invalid(aTHX_ e->call, message);
 }
 

@@ -78,15 +78,41 @@ static void append_value(pTHX_ SV *message, SV *value)
         sv_catsv(message, shown(aTHX_ value));
 }
 
+/* What a type takes that does not go without saying. */
+static const char *const fitting[] = {
+    [NCP_FLOAT32] = "a number of at most 3.4e38, with no digits that a float64 would lose",
+    [NCP_FLOAT64] = "a number, with no digits that it would lose",
+    [NCP_TIME] = "seconds since 1970, text as 2026-01-31T12:00:00Z, or an object with epoch",
+    [NCP_DURATION] = "seconds, as 1.5, of at most 9223372036",
+    [NCP_ANY] = "undef, numbers, text, booleans, times, references to arrays and hashes, "
+                "objects with TO_JSON or \"\"",
+    [NCP_LIST] = "a reference to an array",
+    [NCP_MAP] = "a reference to a hash",
+    [NCP_FILE] = "an open handle",
+    [NCP_CONNECTION] = "an open handle",
+};
+
+static void append_fitting(pTHX_ SV *message, const ncp_type *type)
+{
+    if (type->kind == NCP_STRUCT) {
+        sv_catpvs(message, " (a reference to a hash with ");
+        ncp_append_fields(aTHX_ message, type->structure);
+        sv_catpvs(message, ")");
+    } else if (type->kind == NCP_INTEGER && type->min < 0) {
+        sv_catpvf(message, " (%" IVdf " to %" UVuf ")", (IV)type->min, (UV)type->max);
+    } else if (type->kind == NCP_INTEGER) {
+        sv_catpvf(message, " (0 to %" UVuf ")", (UV)type->max);
+    } else if (type->kind < C_ARRAY_LENGTH(fitting) && fitting[type->kind]) {
+        sv_catpvf(message, " (%s)", fitting[type->kind]);
+    }
+}
+
 void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
 {
     SV *message = ncp_place(aTHX_ e);
 
     sv_catpvf(message, ": expected %s", type->name);
-    if (type->kind == NCP_INTEGER && type->min < 0)
-        sv_catpvf(message, " (%" IVdf " to %" UVuf ")", (IV)type->min, (UV)type->max);
-    else if (type->kind == NCP_INTEGER)
-        sv_catpvf(message, " (0 to %" UVuf ")", (UV)type->max);
+    append_fitting(aTHX_ message, type);
     sv_catpvs(message, ", got ");
     append_value(aTHX_ message, value);
     ncp_throw_invalid(aTHX_ e->call, message);
@@ -158,6 +184,29 @@ SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value)
     return value;
 }
 
+static int fallback_of(pTHX_ HV *stash)
+{
+    GV *name = gv_fetchmeth_pvn(stash, "()", 2, -1, 0); /* where overload.pm keeps it */
+    SV *fallback = name ? GvSV(name) : NULL;
+
+    if (!fallback || !SvOK(fallback))
+        return AMGfallNO;
+    return SvTRUE(fallback) ? AMGfallYES : AMGfallNEVER;
+}
+
+bool ncp_cannot_be(pTHX_ SV *object, int conversion)
+{
+    HV *stash = SvSTASH(SvRV(object));
+    int fallback;
+
+    if (LIKELY(gv_handler(stash, conversion)) || gv_handler(stash, nomethod_amg))
+        return false;
+    fallback = fallback_of(aTHX_ stash);
+    return fallback == AMGfallNEVER
+        || (fallback == AMGfallNO && !gv_handler(stash, string_amg)
+            && !gv_handler(stash, numer_amg) && !gv_handler(stash, bool__amg));
+}
+
 /* An object that overloads strings is what it says it is; other references are
  * returned as they came, to be refused. Never changes the caller's scalar. */
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
@@ -166,7 +215,7 @@ SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
 
     if (LIKELY(!SvROK(value)))
         return value;
-    if (!SvAMAGIC(value))
+    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, string_amg))
         return ncp_as_data(aTHX_ e, value);
     ncp_own(aTHX_ e);
     keep(aTHX_ SvRV(value));

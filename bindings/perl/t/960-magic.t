@@ -120,6 +120,60 @@ subtest 'overloading' => sub {
     like( error_of { $go->upper( bless {}, 'Plain' ) }->message, qr/got a reference to Plain/, 'an object without' );
 };
 
+{
+    package Only::Compared;
+    use overload 'eq' => sub { 1 };
+}
+{
+    package Only::Compared::Data;
+    use overload 'eq' => sub { 1 };
+    sub TO_JSON { return 'data' }
+}
+{
+    package Only::Text;
+    use overload '""' => sub { 'text' }, fallback => 0;
+}
+{
+    package Only::Number;
+    use overload '0+' => sub { 5 }, fallback => 0;
+}
+{
+    package Only::List;
+    use overload '@{}' => sub { [1] };
+}
+{
+    package Compared::Or::Itself;
+    use overload 'eq' => sub { 1 }, fallback => 1;
+}
+{
+    package Whatever;
+    use overload 'nomethod' => sub { '7' };
+}
+
+subtest 'overloading of something else' => sub {
+    my $truth = sub { return ( $go->kinds( $_[0], 0, 0, 0, 0, 0, 0, '', '' ) )[0] ? 'true' : 'false' };
+    my %refuses = (
+        'Only::Compared' => [qw(truth upper sum add later identity)],
+        'Only::Text'     => [qw(truth)],
+        'Only::Number'   => [qw(truth upper sum add later identity)],
+        'Only::List'     => [qw(truth upper sum add later identity)],
+        'Compared::Or::Itself' => [qw(upper sum add later identity)],
+    );
+    for my $class ( sort keys %refuses ) {
+        for my $name ( @{ $refuses{$class} } ) {
+            my $object = bless sub { }, $class;
+            my $error = error_of { $name eq 'truth' ? $truth->($object) : $go->call( $name, $object, $name =~ /sum|add|later/ ? 0 : () ) };
+            like( ref $error ? $error->message : $error, qr/argument 1 \(\w+\): expected \w+.*, got a reference to $class\z/, "$class for $name" );
+        }
+    }
+    is( $go->upper( bless {}, 'Only::Text' ), 'TEXT', 'text that is nothing else' );
+    is( $go->upper( bless {}, 'Only::Compared::Data' ), 'DATA', 'data' );
+    is( $truth->( bless {}, 'Only::Compared::Data' ), 'true', '... and its truth' );
+    is( $truth->( bless {}, 'Compared::Or::Itself' ), 'true', 'a reference is true where perl says so' );
+    is( $go->sum( bless( {}, 'Whatever' ), 1 ), 8, 'what stands for all' );
+    is( $truth->( bless {}, 'Whatever' ), 'true', '... and its truth' );
+};
+
 subtest 'code of an argument that uses the handle' => sub {
     tie my $calling, 'Tied::Scalar', sub { $go->ack( 0, 1 ) };
     is( $go->ack( 1, $calling ), 4, 'an argument itself may' );
