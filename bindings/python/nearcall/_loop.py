@@ -84,6 +84,8 @@ class LoopEngine:
         comparisons = 0
         try:
             while True:
+                if lane.engine.room() < 0:
+                    lane = await self._connected(lane, name, deadline)
                 revision = lane.engine.revision(name)
                 if not revision:
                     await self._find(lane, name, deadline)
@@ -106,9 +108,6 @@ class LoopEngine:
                         if not await self._has_changed(lane, name, revision, deadline) or not is_left:
                             raise
                 lane = await self._places.keep_or_change(lane, deadline)
-        except NearcallError as error:
-            self._places.failed(lane, error)
-            raise
         finally:
             self._places.give(lane)
 
@@ -117,11 +116,9 @@ class LoopEngine:
         self._bind()
         lane = self._places.take() or await self._places.take_in_turn(deadline)
         try:
+            lane = await self._connected(lane, name, deadline)
             await self._find(lane, name, deadline)
             return lane.engine.description(name)
-        except NearcallError as error:
-            self._places.failed(lane, error)
-            raise
         finally:
             self._places.give(lane)
 
@@ -146,6 +143,20 @@ class LoopEngine:
         self._places.first.close()
 
     # ---- One call on one connection ----
+
+    async def _connected(self, lane: Lane, name: str, deadline: float) -> Lane:
+        """The place of a call, or another, once its connection stands: the code of arguments may last, and
+        others wait for that connection. So it is made for a question that has none."""
+        while lane.engine.room() < 0:
+            try:
+                await self._find(lane, name, deadline)
+            except NearcallError as error:
+                self._places.failed(lane, error)
+                raise
+            finally:
+                self._places.connected()
+            lane = await self._places.keep_or_change(lane, deadline)
+        return lane
 
     async def _has_changed(self, lane: Lane, name: str, revision: int, deadline: float) -> bool:
         lane.look()

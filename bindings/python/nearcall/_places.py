@@ -45,6 +45,7 @@ class Places:
         self._opening: set[Lane] = set()
         self._is_pausing = False
         self._is_swept = False
+        self._is_connecting = False
         self._queue: deque[Future] = deque()
         self._runtime: Runtime | None = None
 
@@ -57,7 +58,7 @@ class Places:
         lanes, self.lanes = [*self.lanes, *self._opening], []
         queue, self._queue = self._queue, deque()
         self._opening = set()
-        self._is_pausing = self._is_swept = False
+        self._is_pausing = self._is_swept = self._is_connecting = False
         for lane in lanes:
             lane.leave(why)
             if lane.engine is not self.first:
@@ -112,8 +113,8 @@ class Places:
         return place
 
     def failed(self, lane: Lane, error: NearcallError) -> None:
-        """Tells a call's end before its place is given. Where it is that no connection can be had, all
-        who wait for one have failed with it."""
+        """Tells what came of connecting. Where no connection can be had, all who wait for one have failed
+        with that."""
         is_of_connection = isinstance(error, (Unavailable, ResourceExhausted, PermissionDenied))
         if not self._queue or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
             return
@@ -124,6 +125,11 @@ class Places:
     def give(self, lane: Lane) -> None:
         """Gives a place back: to who waits longest, if anybody waits."""
         lane.places -= 1
+        self.connected()  # it may have been for that
+
+    def connected(self) -> None:
+        """Tells that who had a place to connect has done so, or will not."""
+        self._is_connecting = False
         self._pass_on()
 
     def transport(self) -> str:
@@ -165,11 +171,15 @@ class Places:
         return None if stands else self._lane_to_connect()
 
     def _lane_to_connect(self) -> Lane | None:
-        """Where no connection stands one call makes one, and the others wait for what comes of it."""
+        """Where no connection stands one call makes one before anything else, and the others wait for what
+        comes of it."""
         if not self.lanes:
             assert self._runtime is not None
             self.lanes.append(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
-        return None if any(lane.places for lane in self.lanes) else self.lanes[0]
+        if self._is_connecting:
+            return None
+        self._is_connecting = True
+        return self.lanes[0]
 
     def _stands(self) -> bool:
         return any(lane.engine.room() >= 0 for lane in self.lanes)

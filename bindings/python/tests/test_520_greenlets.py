@@ -209,6 +209,67 @@ def close():
 assert gather([closed, close])[0]
 print("done")
 """
+RECONNECTING = """
+import sys, time
+import nearcall
+
+go = Client(sys.argv[1], timeout=20)
+assert go.identity([1]) == [1]
+
+def lose():
+    for lane in go._client._engine._places.lanes:
+        lane.engine.disconnect()
+
+class Lazy:
+    def __init__(self, code):
+        self.code = code
+    def __index__(self):
+        return self.code()
+
+def beside(code, *more):
+    # Others call while the code of an argument runs. They do not wait for it.
+    begun, others = [], []
+    def own():
+        begun.append(True)
+        end = time.monotonic() + 10
+        while len(others) < 4:
+            assert time.monotonic() < end, "the others wait for this one"
+            sleep(0)
+        return code()
+    def call():
+        return go.identity([1, Lazy(own), *more])
+    def quick(number):
+        while not begun:
+            sleep(0)
+        others.append(go.identity([number], timeout=5))
+        return others[-1]
+    return gather([call, *(lambda number=number: quick(number) for number in range(4))])
+
+def nested():
+    return go.identity([7], timeout=5)[0]
+def lose_and_nest():
+    lose()
+    return nested()
+for code, given in ((lambda: 2, 2), (nested, 7), (lose_and_nest, 7)):
+    lose()
+    assert beside(code) == [[1, given], [0], [1], [2], [3]]
+lose()
+assert go.identity([1, Lazy(nested)]) == [1, 7]
+
+# What is wrong with one call is no failure of the connection.
+def lose_all():
+    lose()
+    return 1
+def refused():
+    try:
+        beside(lose_all, "x" * 20_000_000)
+    except nearcall.ResourceExhausted:
+        return True
+lose()
+assert refused()
+assert go.identity([1]) == [1]
+print("done")
+"""
 FORK_IN_CALLS = """
 import os, sys
 import nearcall, nearcall._places
@@ -320,6 +381,11 @@ def test_who_is_killed_in_the_line_takes_no_place(hub: str, address: str) -> Non
 @pytest.mark.parametrize("hub", ["gevent", "eventlet"])
 def test_arguments_whose_code_lets_others_run(hub: str, address: str) -> None:
     run(SETUP[hub] + STEPPING, address)
+
+
+@pytest.mark.parametrize("hub", ["gevent", "eventlet"])
+def test_arguments_whose_code_lasts_hold_up_no_connecting(hub: str, address: str) -> None:
+    run(SETUP[hub] + RECONNECTING, address)
 
 
 @pytest.mark.parametrize("hub", ["gevent", "eventlet"])
