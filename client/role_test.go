@@ -121,11 +121,14 @@ func TestDeadlineWhileTheCallerReads(t *testing.T) {
 
 func TestNotStartedAfterTheDeadlineWhileTheCallerReads(t *testing.T) {
 	_, c, conn := alone(t)
-	done := begin(shortContext(t), c, "echo", nil)
-	request := conn.expect(wire.Request)
-	conn.expect(wire.Cancel)
-	conn.fail(request, status.DeadlineExceeded, status.OutcomeNotExecuted)
-	expectTimeout(t, wait(t, done), status.OutcomeNotExecuted)
+	untilInGrace(t, status.DeadlineExceeded, func() (time.Duration, result) {
+		done := begin(shortContext(t), c, "echo", nil)
+		request := conn.expect(wire.Request)
+		conn.expect(wire.Cancel)
+		conn.fail(request, status.DeadlineExceeded, status.OutcomeNotExecuted)
+		got := wait(t, done)
+		return got.took - short, got
+	})
 }
 
 func TestDeadlineWithinTheReplyWhileTheCallerReads(t *testing.T) {
@@ -148,17 +151,22 @@ func TestDeadlineWithinTheReplyWhileTheCallerReads(t *testing.T) {
 func TestCancelWhileTheCallerReads(t *testing.T) {
 	_, c, conn := alone(t)
 	for range 3 {
-		ctx, cancel := context.WithCancel(context.Background())
-		first, request := callReading(t, ctx, c, conn)
-		second := begin(context.Background(), c, "echo", nil)
-		other := conn.expect(wire.Request)
-		cancel()
-		conn.expect(wire.Cancel)
-		conn.reply(other, []byte("second"))
-		conn.fail(request, status.Cancelled, status.OutcomeNotExecuted)
-		expectFailure(t, wait(t, first).err, status.Cancelled, status.OutcomeNotExecuted)
-		expectReply(t, wait(t, second), "second")
-		callAlone(t, c, conn)
+		untilInGrace(t, status.Cancelled, func() (time.Duration, result) {
+			ctx, cancel := context.WithCancel(context.Background())
+			first, request := callReading(t, ctx, c, conn)
+			second := begin(context.Background(), c, "echo", nil)
+			other := conn.expect(wire.Request)
+			cancelled := time.Now()
+			cancel()
+			conn.expect(wire.Cancel)
+			conn.reply(other, []byte("second"))
+			conn.fail(request, status.Cancelled, status.OutcomeNotExecuted)
+			got := wait(t, first)
+			after := time.Since(cancelled)
+			expectReply(t, wait(t, second), "second")
+			callAlone(t, c, conn)
+			return after, got
+		})
 	}
 }
 
