@@ -204,9 +204,10 @@ const (
 	UnwatchedLookMs = 20
 
 	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less
-	// where a sleep and a wake cost less. Why: spinning longer than sleeping and
-	// waking cost never pays twice its price.
-	SpinUsMax        = 50
+	// where a sleep and a wake cost less. Why: on shared machines waking a
+	// processor takes half a millisecond at times; spinning longer than sleeping
+	// and waking cost never pays twice its price.
+	SpinUsMax        = 1000
 	SpinUsMaxCeiling = 1000
 
 	// ListenBacklog (connections): connections the kernel queues before they are

@@ -141,7 +141,7 @@
 #define NC_UNWATCHED_LOOK_MS 20
 
 /* us: how long a side looks at its ring before it sleeps; less where a sleep and a wake cost less. */
-#define NC_SPIN_US_MAX 50
+#define NC_SPIN_US_MAX 1000
 #define NC_SPIN_US_MAX_CEILING 1000
 
 /* connections: connections the kernel queues before they are accepted; it caps this at net.core.somaxconn. */
