@@ -136,7 +136,14 @@ var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 // writer, who must flush. Preconditions: c.mu is held.
 func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, writer bool) {
 	m := c.memory
-	if m == nil || m.end.PeerSleeps() || !m.end.Put(header, body, further) {
+	if m == nil {
+		return false, false
+	}
+	if m.end.PeerSleeps() {
+		m.end.TellSleeper(c.client.clock.Ns())
+		return false, false
+	}
+	if !m.end.Put(header, body, further) {
 		return false, false
 	}
 	if m.end.MustWake() {
@@ -211,7 +218,7 @@ func (m *memory) settle() bool {
 	if m == nil {
 		return true
 	}
-	m.waiter.Close()
+	m.waiter.Rest()
 	return m.end.FallAsleep()
 }
 

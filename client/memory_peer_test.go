@@ -122,6 +122,25 @@ func TestRequestsGoWhereTheServerLooks(t *testing.T) {
 	}
 }
 
+// TestWhoWillSleepSaysSoBeforeSending: else the server would spin for a caller that is about
+// to sleep.
+func TestWhoWillSleepSaysSoBeforeSending(t *testing.T) {
+	_, c, m := memoryCallers(t, client.WithSpin(client.SpinOff))
+	m.end.Awake()
+	for range 200 {
+		eventually(t, m.end.PeerSleeps, func() string { return "the caller does not sleep between calls" })
+		done := begin(context.Background(), c, "echo", nil)
+		for until := time.Now().Add(20 * time.Second); !m.end.Ready() && time.Now().Before(until); {
+		}
+		if !m.end.PeerSleeps() {
+			t.Fatal("the caller was awake when its request came")
+		}
+		request := m.take()
+		m.reply(request, nil)
+		expectReply(t, wait(t, done), "")
+	}
+}
+
 // More requests than slots: the others go by the socket, and so does CANCEL when
 // the server sleeps.
 func TestRingIsFull(t *testing.T) {

@@ -66,8 +66,7 @@ func (c *connection) claim(r *call) (leads, idle bool) {
 	}
 	c.role.leader = r
 	if c.memory != nil {
-		// Before the request is sent, so that its reply comes by the ring.
-		c.memory.end.Awake()
+		c.memory.waiter.Prepare(r.startNs)
 	}
 	return true, true
 }

@@ -60,6 +60,7 @@ func (c *connection) giveMemory() {
 	defer serverFile.Close()
 	c.useMemory(regions, reserved)
 	if err := c.offerMemory(geometry, callerFile, serverFile); err != nil {
+		c.memory.waiter.Close()
 		c.returnMemory()
 		c.server.memoryMissing(err)
 		return
@@ -256,14 +257,27 @@ const wakeForBytesMin = 16 << 10
 // putLocked puts a frame into the ring if the caller looks there, or is worth
 // waking, and there is room.
 func (o *output) putLocked(header *wire.Header, payload []byte) bool {
-	if !o.looksAtMemoryLocked(len(payload)) || !o.memory.Put(header, payload, nil) {
+	if !o.looksAtMemoryLocked(len(payload)) {
+		o.tellSleeperLocked()
+		return false
+	}
+	if !o.memory.Put(header, payload, nil) {
 		return false
 	}
 	if o.memory.MustWake() {
+		o.tellSleeperLocked()
 		o.pending = append(o.pending, wakeFrame...)
 		o.waiting.Store(true)
 	}
 	return true
+}
+
+// tellSleeperLocked is for a caller that waits for the socket: from this it learns what its
+// sleep has cost.
+func (o *output) tellSleeperLocked() {
+	if o.memory != nil && o.memory.PeerSleeps() {
+		o.memory.TellSleeper(o.clock.Ns())
+	}
 }
 
 // looksAtMemoryLocked reports whether the caller would find a frame with such a payload in the ring.

@@ -20,6 +20,10 @@ type End struct {
 	sleeps *atomic.Uint64
 	word   uint64 // what sleeps holds
 
+	// Hints: when each side last sent to the other while that slept, and where it runs.
+	sent, peerSent *atomic.Uint64
+	cpu, peerCPU   *atomic.Uint64
+
 	marks Marks
 }
 
@@ -35,7 +39,9 @@ func (r *Regions) end(own, peer []byte, server bool) *End {
 	if server {
 		ownLayout, peerLayout = peerLayout, ownLayout
 	}
-	e := &End{peerSleeps: word64(peer, sleepsOffset), sleeps: word64(own, sleepsOffset), word: 1}
+	e := &End{peerSleeps: word64(peer, sleepsOffset), sleeps: word64(own, sleepsOffset), word: 1,
+		sent: word64(own, sentOffset), peerSent: word64(peer, sentOffset),
+		cpu: word64(own, cpuOffset), peerCPU: word64(peer, cpuOffset)}
 	e.out.init(own, ownLayout, r.geometry.Slots, word32(peer, takenOffset))
 	e.in.init(peer, peerLayout, r.geometry.Slots, word32(own, takenOffset))
 	e.marks.init(r.server, r.geometry.Marks)
@@ -48,6 +54,10 @@ func (e *End) PeerSleeps() bool { return e.peerSleeps.Load()%2 == 1 }
 
 // Attached reports whether the peer has ever looked at its ring.
 func (e *End) Attached() bool { return e.peerSleeps.Load() > 1 }
+
+// TellSleeper says when something is sent to a peer that sleeps, which learns from that
+// what its sleep has cost.
+func (e *End) TellSleeper(nowNs uint64) { e.sent.Store(nowNs) }
 
 // Put puts a frame into the ring; body and further are the parts of its body,
 // whose bytes the header counts. It reports whether there was room. After a
@@ -79,7 +89,12 @@ func (e *End) Ready() bool { return e.in.ready() }
 // means that the peer broke the rules, or ErrFault; the connection is to be
 // closed.
 func (e *End) Take(into []byte, frameBytesMax int, grow func(bytes int) []byte) ([]byte, error) {
-	return e.in.take(into, frameBytesMax, grow)
+	frame, err := e.in.take(into, frameBytesMax, grow)
+	if frame != nil {
+		// The peer may have sent its WAKE for this sleep: the next has another number.
+		e.Awake()
+	}
+	return frame, err
 }
 
 // Look looks at the ring that often, with pauses that leave the processor's
@@ -95,11 +110,12 @@ func (e *End) Look(times int) bool {
 }
 
 // FallAsleep says that from now on this side waits for the socket. It reports
-// false when a frame is there: then this side is awake still. Preconditions: it
-// is awake.
+// false when a frame is there: then this side is awake.
 func (e *End) FallAsleep() bool {
-	e.word++
-	storeAndFence64(e.sleeps, e.word)
+	if e.word%2 == 0 {
+		e.word++
+		storeAndFence64(e.sleeps, e.word)
+	}
 	if e.Ready() {
 		e.Awake()
 		return false

@@ -10,6 +10,8 @@ import (
 // 128 apart, because processors fetch cache lines in pairs.
 const (
 	sleepsOffset = 0
+	sentOffset   = 8
+	cpuOffset    = 16
 	takenOffset  = 128
 	headBytes    = 4096
 	markBytes    = 8

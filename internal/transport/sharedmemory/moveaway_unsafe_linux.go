@@ -12,6 +12,15 @@ import (
 // there the frame has come before.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
+// currentCPU is where the calling thread runs, counted from 1; 0: that is not known.
+func currentCPU() uint64 {
+	var cpu uint32
+	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
+		return 0
+	}
+	return uint64(cpu) + 1
+}
+
 // moveAway moves the calling thread to another CPU, if it may use one, and then
 // gives it back the set of CPUs that it had. The kernel places whoever is woken
 // through a socket on the CPU of the waker, which it expects to sleep soon. One
@@ -27,16 +36,13 @@ func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 func moveAway() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var cpu uint32
-	if _, _, errno := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
-		return
-	}
+	cpu := int(currentCPU()) - 1
 	var allowed unix.CPUSet
-	if unix.SchedGetaffinity(0, &allowed) != nil || allowed.Count() < 2 || !allowed.IsSet(int(cpu)) {
+	if cpu < 0 || unix.SchedGetaffinity(0, &allowed) != nil || allowed.Count() < 2 || !allowed.IsSet(cpu) {
 		return
 	}
 	others := allowed
-	others.Clear(int(cpu))
+	others.Clear(cpu)
 	if unix.SchedSetaffinity(0, &others) == nil {
 		// It fails only if a cpuset has taken all of them away meanwhile; the kernel
 		// has then put the thread on those that there are.

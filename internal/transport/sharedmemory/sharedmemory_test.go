@@ -165,6 +165,26 @@ func TestSleepAndWake(t *testing.T) {
 	}
 }
 
+// A frame may be put into the ring of a side that sleeps. Who takes it there has used up the
+// WAKE for that sleep, and must be woken again for what comes in the next.
+func TestFramesTakenAsleep(t *testing.T) {
+	caller, server := pair(t, testGeometry)
+	buffer := make([]byte, 0, sharedmemory.RecordBytesMin)
+	for i := range 5 {
+		for range 2 { // the second time it sleeps already
+			if !caller.FallAsleep() {
+				t.Fatal("a frame is there")
+			}
+		}
+		if !server.Put(&wire.Header{Type: wire.Wake}, nil, nil) || !server.MustWake() {
+			t.Fatalf("frame %d: no WAKE for a sleeper", i)
+		}
+		if frame, err := caller.Take(buffer, wire.FrameBytesMax, nil); frame == nil || err != nil {
+			t.Fatalf("frame %d: %v, %v", i, frame, err)
+		}
+	}
+}
+
 func TestMarks(t *testing.T) {
 	caller, server := pair(t, testGeometry)
 	marks, seen := server.Marks(), caller.Marks()

@@ -5,14 +5,22 @@ import (
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/monotonic"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory/governor"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// looksAtOnce is how often a spinner looks at its ring between two looks at the
-// clock: about a microsecond.
-const looksAtOnce = 32
-
-const socketLookNs = uint64(wire.SocketLookUs) * uint64(time.Microsecond)
+const (
+	// looksAtOnce is how often a spinner looks at its ring between two looks at the
+	// clock: about a microsecond.
+	looksAtOnce  = 32
+	socketLookNs = uint64(wire.SocketLookUs) * uint64(time.Microsecond)
+	// takenAwayNs: a longer gap between two looks at the clock is time that the CPU
+	// was taken away.
+	takenAwayNs = uint64(50 * time.Microsecond)
+	// loneNs is how long a server with one CPU goes on without a sleep, in which the
+	// runtime looks after all others.
+	loneNs = uint64(2 * time.Millisecond)
+)
 
 // What a side does next.
 type Next uint8
@@ -27,45 +35,42 @@ const (
 	Sleep
 )
 
-// A Waiter decides how a side waits for frames: how long it spins before it
-// sleeps. Spinning is worth its CPU when the frame comes within the time that a
-// sleep and a wake cost. What the next pause will be is guessed from the last.
-// Used by whoever takes frames from the End.
+// A Waiter waits for frames as its governor decides: it spins before it sleeps, or
+// not. Used by whoever takes frames from the End.
 type Waiter struct {
-	end     *End
-	clock   monotonic.Clock
-	mode    address.Spin
-	limitNs uint64
+	end      *End
+	clock    monotonic.Clock
+	mode     address.Spin
+	governor *governor.Governor
+	begins   bool // a caller
 
-	probes bool // may spin for a peer that sleeps, now and then
-	probe  uint // waits for sleepers so far
-
-	spins    bool // holds a place of the ration
-	pays     bool
-	slept    bool
-	idleNs   uint64 // since when there has been nothing to do
-	lookedNs uint64 // when the socket was looked at last
-	readNs   uint64 // what the clock said to a spinner last
+	spins     bool // holds a place of the ration
+	lone      bool // the only server on the only CPU
+	slept     bool
+	together  bool // both sides were on one CPU when this one woke
+	peerWas   bool // awake when this side fell asleep
+	sinceNs   uint64
+	cpu       uint64 // where this side was last, from 1
+	idleNs    uint64 // since when there has been nothing to do
+	arrivedNs uint64 // when the last sleep was over
+	lookedNs  uint64 // when the socket was looked at last
+	readNs    uint64 // what the clock said to a spinner last
 }
-
-// probeDistance is how many waits for a sleeping peer go by between two that
-// spin all the same.
-const probeDistance = 64
 
 // NewCallerWaiter returns the waiter of a caller. Nobody spins for a peer that
 // sleeps: it has to be woken first, and may be woken on the spinner's own CPU.
 // But somebody has to begin, and that is the caller: now and then it tries
-// whether the server stays awake when it is awake itself.
+// whether the server stays awake when it is awake itself. limit is what a sleep
+// costs.
 func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
-	w := NewWaiter(end, clock, mode, limit)
-	w.probes = true
-	return w
+	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true}
 }
 
-// NewWaiter returns the waiter of a server's end. limit is how long spinning
-// pays.
+// NewWaiter returns the waiter of a server's end, which must be closed. limit is what
+// a sleep costs.
 func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
-	return &Waiter{end: end, clock: clock, mode: mode, limitNs: uint64(limit), pays: true}
+	processRation.servers.Add(1)
+	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewServer(uint64(limit))}
 }
 
 // Await waits for frames without sleeping, if that is worth it. arrivedNs is
@@ -73,18 +78,17 @@ func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Du
 // older. stop is asked now and then, and ends the wait.
 func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	if w.slept {
-		w.slept = false
-		w.lookedNs = arrivedNs
-		w.pays = arrivedNs-w.idleNs < w.limitNs+w.limitNs/2
+		w.learn(arrivedNs)
 	}
 	if idleNs-w.lookedNs > socketLookNs {
-		w.lookedNs = idleNs
-		return LookAtSocket
+		return w.lookAtSocket(idleNs)
 	}
 	if w.end.Ready() {
+		w.hit()
 		return TakeFrames
 	}
 	if w.maySpin(idleNs) {
+		w.end.Awake()
 		return w.spin(stop)
 	}
 	w.idleNs = w.clock.Ns()
@@ -92,9 +96,74 @@ func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	return Sleep
 }
 
+// Prepare is for a caller that is about to send, and will wait for the reply: from now on it
+// looks at its ring, so that the reply comes there. One that will not spin sleeps on, or the
+// server would spin for it.
+func (w *Waiter) Prepare(nowNs uint64) {
+	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && (w.governor.Spins() || w.governor.Due(nowNs)) {
+		w.end.Awake()
+	}
+}
+
 // ReadNs is when a spinner read the clock last: about now, if Await has just
 // waited for longer than a glance at the ring.
 func (w *Waiter) ReadNs() uint64 { return w.readNs }
+
+// learn tells the governor of a sleep that is over. What the peer's word says cannot
+// be more than the sleep was.
+func (w *Waiter) learn(arrivedNs uint64) {
+	w.slept, w.sinceNs = false, 0
+	w.lookedNs, w.arrivedNs = arrivedNs, arrivedNs
+	if sentNs := w.end.peerSent.Load(); sentNs >= w.idleNs && sentNs <= arrivedNs {
+		w.governor.Slept(2 * (arrivedNs - sentNs))
+		if w.peerWas {
+			w.governor.Paused(sentNs - w.idleNs)
+		}
+	}
+	w.together = !w.begins && w.sharesCPU(arrivedNs)
+}
+
+// sharesCPU reports whether both sides are on one CPU, and stay there.
+func (w *Waiter) sharesCPU(nowNs uint64) bool {
+	if w.mode != address.SpinAuto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
+		return false
+	}
+	if processRation.processors(nowNs) < 2 || !w.governor.Together(nowNs) {
+		return true
+	}
+	w.move()
+	return false
+}
+
+// move goes to another CPU. Meanwhile nothing is known of where this side runs, or
+// both might move to the same.
+func (w *Waiter) move() {
+	w.end.cpu.Store(0)
+	w.cpu = 0
+	moveAway()
+	w.publishCPU()
+}
+
+// publishCPU says where this side runs.
+func (w *Waiter) publishCPU() {
+	if cpu := currentCPU(); cpu != w.cpu {
+		w.cpu = cpu
+		w.end.cpu.Store(cpu)
+	}
+}
+
+func (w *Waiter) lookAtSocket(nowNs uint64) Next {
+	w.lookedNs = nowNs
+	if w.mode == address.SpinAuto {
+		w.publishCPU()
+	}
+	return LookAtSocket
+}
+
+func (w *Waiter) hit() {
+	w.sinceNs = 0
+	w.governor.Hit()
+}
 
 func (w *Waiter) maySpin(nowNs uint64) bool {
 	switch w.mode {
@@ -103,56 +172,89 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 	case address.SpinDedicated:
 		return true
 	}
-	peerSleeps := w.end.PeerSleeps()
-	if !w.pays || peerSleeps && !w.mayProbe() {
+	if w.governor.Due(nowNs) {
+		w.look()
+	}
+	if !w.governor.Spins() || w.together || w.lone && nowNs-w.arrivedNs > loneNs || !w.begins && w.end.PeerSleeps() {
 		return false
 	}
 	if !w.spins {
 		w.spins = processRation.acquire(nowNs)
 	}
-	if w.spins && peerSleeps {
-		moveAway()
-	}
 	return w.spins
 }
 
-// mayProbe reports whether this wait is one of the few that may spin for a
-// sleeper.
-func (w *Waiter) mayProbe() bool {
-	w.probe++
-	return w.probes && w.probe%probeDistance == 0 && !processRation.resting(w.clock.Ns())
+// look tells the governor of the machine. A server that is alone on the one CPU of
+// its process holds up nobody while it spins; a caller's process may do anything.
+func (w *Waiter) look() {
+	nowNs := w.clock.Ns()
+	w.publishCPU()
+	facts := governor.Facts{Processors: uint64(processRation.processors(nowNs)), CPU: w.cpu}
+	w.lone = facts.Processors < 2
+	if !w.lone || !w.begins && processRation.servers.Load() == 1 {
+		facts.PeerCPU = w.end.peerCPU.Load()
+	}
+	if !w.end.PeerSleeps() {
+		facts.PeerAwake = 1
+	}
+	facts.Machine, facts.Runnable = processRation.machine.Load(), countRunnable()
+	if w.begins {
+		facts.Thread, facts.WaitedNs = threadWaited()
+	}
+	w.governor.Look(nowNs, &facts)
+}
+
+// giveWay lets whoever was woken on this CPU run, and reports whether to spin on.
+func (w *Waiter) giveWay() bool {
+	if w.governor.Yields() {
+		yield()
+	}
+	if w.mode == address.SpinAuto {
+		w.publishCPU()
+	}
+	nowNs := w.clock.Ns()
+	w.idleNs, w.readNs, w.sinceNs = nowNs, nowNs, nowNs
+	if !w.end.Ready() {
+		return !w.sharesCPU(nowNs)
+	}
+	if w.mode == address.SpinAuto && w.cpu != 0 && w.end.peerCPU.Load() == w.cpu && w.governor.TookTurn(nowNs) {
+		w.move()
+	}
+	return true
 }
 
 // spin looks at the ring. On a hot one a frame comes before the clock is read at
 // all: what the caller knows of the time may be too old to tell a gap by.
 func (w *Waiter) spin(stop func() bool) Next {
-	if w.end.Look(looksAtOnce) {
-		return TakeFrames
-	}
-	yield()
-	nowNs := w.clock.Ns()
-	until := nowNs + w.limitNs
-	w.idleNs, w.readNs = nowNs, nowNs
-	for {
+	if w.sinceNs == 0 {
 		if w.end.Look(looksAtOnce) {
+			w.governor.Hit()
+			return TakeFrames
+		}
+		if !w.giveWay() {
+			w.stopSpinning()
+			return Sleep
+		}
+	}
+	for nowNs := w.readNs; ; {
+		if w.end.Look(looksAtOnce) {
+			w.governor.HitLate(nowNs-w.sinceNs, nowNs)
+			w.sinceNs = 0
 			return TakeFrames
 		}
 		before := nowNs
 		nowNs = w.clock.Ns()
 		w.readNs = nowNs
-		switch {
+		if nowNs-before > takenAwayNs {
+			w.sinceNs += nowNs - before
+		}
+		switch spunNs := nowNs - w.sinceNs; {
 		case stop():
 			return Sleep
-		case w.mode == address.SpinDedicated:
-			if nowNs-w.lookedNs > socketLookNs {
-				w.lookedNs = nowNs
-				return LookAtSocket
-			}
-		case nowNs-before > displacedNs:
-			processRation.displaced(nowNs)
-			w.stopSpinning()
-			return Sleep
-		case nowNs > until:
+		case nowNs-w.lookedNs > socketLookNs:
+			return w.lookAtSocket(nowNs)
+		case w.mode == address.SpinAuto && spunNs > w.governor.LimitNs():
+			w.governor.Missed(spunNs, nowNs)
 			w.stopSpinning()
 			return Sleep
 		}
@@ -160,6 +262,7 @@ func (w *Waiter) spin(stop func() bool) Next {
 }
 
 func (w *Waiter) stopSpinning() {
+	w.sinceNs = 0
 	if w.spins {
 		w.spins = false
 		processRation.release()
@@ -170,14 +273,26 @@ func (w *Waiter) stopSpinning() {
 // false when there is a frame to take instead.
 func (w *Waiter) FallAsleep() bool {
 	w.stopSpinning()
+	w.together, w.peerWas = false, !w.end.PeerSleeps()
 	return w.end.FallAsleep()
 }
 
 // Awake says that this side looks at its ring again.
 func (w *Waiter) Awake() {
 	w.slept = true
+	if w.mode == address.SpinAuto {
+		w.publishCPU()
+	}
 	w.end.Awake()
 }
 
-// Close gives back what the waiter holds of the process.
-func (w *Waiter) Close() { w.stopSpinning() }
+// Rest gives back what the waiter holds of the process, until it waits again.
+func (w *Waiter) Rest() { w.stopSpinning() }
+
+// Close gives back what the waiter holds of the process. It is the last call.
+func (w *Waiter) Close() {
+	w.stopSpinning()
+	if !w.begins {
+		processRation.servers.Add(-1)
+	}
+}

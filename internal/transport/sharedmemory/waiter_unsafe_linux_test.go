@@ -13,39 +13,36 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
-// TestOnlySpinnersMoveAway: a caller moves to another CPU when it is about to
-// spin for a server that sleeps, and not when it is about to sleep itself.
-func TestOnlySpinnersMoveAway(t *testing.T) {
-	const waits, probes = 64 * 200, 200
+// twoCPUs keeps the test on one thread and returns two CPUs that it may use.
+func twoCPUs(t *testing.T) (first, second int) {
+	t.Helper()
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
 		t.Fatalf("%d CPUs may be used, the test needs 2: %v", allowed.Count(), err)
 	}
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for name, pays := range map[string]bool{"spinning pays": true, "spinning does not pay": false} {
-		caller, server := pair(t, testGeometry)
-		if !server.FallAsleep() {
-			t.Fatal("a frame is there")
+	t.Cleanup(func() {
+		unix.SchedSetaffinity(0, &allowed)
+		runtime.UnlockOSThread()
+	})
+	var found []int
+	for cpu := 0; len(found) < 2; cpu++ {
+		if allowed.IsSet(cpu) {
+			found = append(found, cpu)
 		}
-		clock := monotonic.New()
-		w := sharedmemory.NewCallerWaiter(caller, clock, address.SpinAuto, time.Microsecond)
-		if !pays {
-			// What was waited for first came long after the beginning of all times.
-			w.Awake()
-		}
-		moves := 0
-		for range waits {
-			before := thisCPU(t)
-			w.Await(clock.Ns(), clock.Ns(), func() bool { return true })
-			if thisCPU(t) != before {
-				moves++
-			}
-		}
-		w.Close()
-		if pays != (moves > probes/2) {
-			t.Errorf("%s: %d moves to another CPU in %d probes", name, moves, probes)
-		}
+	}
+	return found[0], found[1]
+}
+
+// runOn moves the thread to these CPUs.
+func runOn(t *testing.T, cpus ...int) {
+	t.Helper()
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -55,4 +52,81 @@ func thisCPU(t *testing.T) (cpu uint32) {
 		t.Fatal(errno)
 	}
 	return cpu
+}
+
+// waiters returns those of both ends of a connection.
+func waiters(t *testing.T, clock monotonic.Clock) (caller, server *sharedmemory.Waiter) {
+	t.Helper()
+	callerEnd, serverEnd := pair(t, testGeometry)
+	caller = sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond)
+	server = sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond)
+	t.Cleanup(caller.Close)
+	t.Cleanup(server.Close)
+	return caller, server
+}
+
+// TestWhoWakesBesideItsPeerMovesAway: a server that is woken on the CPU of its caller,
+// which spins there, goes to another, and stays where it is otherwise.
+func TestWhoWakesBesideItsPeerMovesAway(t *testing.T) {
+	const rounds = 200
+	first, second := twoCPUs(t)
+	clock := monotonic.New()
+	for name, beside := range map[string]bool{"beside": true, "elsewhere": false} {
+		caller, server := waiters(t, clock)
+		nowNs, moves := clock.Ns(), 0
+		for range rounds {
+			runOn(t, first)
+			caller.Awake()
+			if !beside {
+				runOn(t, second)
+			}
+			server.Awake()
+			runOn(t, first, second)
+			before := thisCPU(t)
+			nowNs += uint64(time.Millisecond)
+			server.Await(nowNs, nowNs, func() bool { return true })
+			if thisCPU(t) != before {
+				moves++
+			}
+			if !server.FallAsleep() {
+				t.Fatal("a frame is there")
+			}
+		}
+		if beside != (moves > rounds/2) {
+			t.Errorf("%s: %d moves to another CPU in %d wakes", name, moves, rounds)
+		}
+	}
+}
+
+// TestOneCPUEach: a server with one CPU spins for a caller that has another, while it
+// has no other connection.
+func TestOneCPUEach(t *testing.T) {
+	first, second := twoCPUs(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	clock := monotonic.New()
+	caller, server := waiters(t, clock)
+	spins := func() (spun bool) {
+		server.Awake()
+		server.Await(clock.Ns(), clock.Ns(), func() bool { spun = true; return true })
+		server.FallAsleep()
+		return spun
+	}
+	await := func(what string, want bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); spins() != want; {
+			if time.Now().After(end) {
+				t.Fatalf("%s: waited 20 s for spinning to be %v", what, want)
+			}
+		}
+	}
+	runOn(t, first)
+	caller.Awake()
+	await("the caller is on the same CPU", false)
+	runOn(t, second)
+	await("the caller has another CPU", true)
+	otherEnd, _ := pair(t, testGeometry)
+	other := sharedmemory.NewWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond)
+	await("the server has another connection", false)
+	other.Close()
+	await("the other connection is closed", true)
 }
