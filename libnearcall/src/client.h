@@ -15,9 +15,9 @@
 #include "embed.h"
 #include "files.h"
 #include "fork.h"
-#include "governor.h"
 #include "limits_gen.h"
 #include "nearcall.h"
+#include "spin.h"
 #include "transport.h"
 #include "transport_sharedmemory.h"
 #include "watch.h"
@@ -198,9 +198,10 @@ struct nc_connection {
     bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
     int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
     struct nc_memory memory;
-    struct nc_governor governor;
+    struct nc_spinning spinning;
     bool memory_came; /* and was used or not; there is one a connection */
     bool spins; /* whether the present wait does */
+    int64_t spun_since_ns; /* it has looked in vain since then; 0: not yet */
     struct nc_descriptors descriptors;
     int64_t identified_ns; /* the clock when fd was last seen to be the socket that it was; 0: look */
     int64_t looked_ns; /* when the socket was read last; kept only with memory */

@@ -37,7 +37,6 @@ static void reset(struct nc_connection *connection)
     connection->receive_timeout_ns = 0;
     connection->memory_came = false;
     connection->spins = false;
-    connection->governor.measures = false; /* of calls without memory nothing is to be learned */
 }
 
 /* Whether the number still means the socket that it did. */

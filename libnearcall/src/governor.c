@@ -1,202 +1,268 @@
 #include "governor.h"
 
-#include <sched.h>
-
 #include "limits_gen.h"
 
-#define NS_PER_US 1000LL
+#define US 1000LL
+#define MS (1000 * US)
 
-/* Every so many calls one is measured: reading the clock costs as much as a tenth
- * of a call. */
-#define CALLS_BETWEEN_SAMPLES 20u
-/* The distance of probes in samples: 64 to 4096 calls. */
-#define SAMPLES_BETWEEN_PROBES_MIN 3u
-#define SAMPLES_BETWEEN_PROBES_MAX 192u
-/* The first call of the other kind says little: the server is used to the former. */
-#define CALLS_OF_PROBE 9u
-/* Calls this fast cannot be sleeping ones; nothing is to be learned then. */
-#define CERTAINLY_FAST_NS (4 * NS_PER_US)
-#define MISSES_MAX 3u
-/* One that takes turns with its server on one CPU moves to another after so many
- * calls; where that does not help, because all are busy, after ever more. */
-#define YIELDS_BEFORE_MOVE_MIN 16u
-#define YIELDS_BEFORE_MOVE_MAX 8192u
-/* A gap of this size in a spin means that somebody else has the CPU, or that a quota
- * is used up; then spinning rests for many times as long. */
-#define DISPLACED_NS (100 * NS_PER_US)
-#define REST_FACTOR 10
+/* governor.go says what these are for. */
+#define LIMIT_MIN_NS (20 * US)
+#define LIMIT_MAX_NS (NC_SPIN_US_MAX * US)
+#define LOOK_MIN_NS MS
+#define LOOK_MAX_NS (5 * MS)
+#define DEBT_MAX_NS (25 * MS)
+#define PAY_FACTOR 2
+#define WAITED_SHARE 3
+#define REST_FACTOR 7
+#define TURNS_LEAST 2
+#define REST_MAX_NS (1024 * MS)
+#define DISTANCE_FACTOR 10
+#define DISTANCE_MIN_NS (MS / 2)
+#define DISTANCE_MID_NS (8 * MS)
+#define DISTANCE_MAX_NS (128 * MS)
+#define OUTLIER 4
+#define MEAN_WEIGHT 8
+#define REGRET_MAX 3
+#define CREDIT_MAX 24
+#define PROVEN_AT 4
+#define PROBE_LIMIT_NS (100 * US)
+#define PROBE_REGRET_NS (300 * US)
+#define MOVE_NS MS
+#define MOVES_KEPT_NS (4 * MS)
+#define TURNS_MIN 16
+#define TURNS_MAX 8192
+#define APART_HITS 64
 
-static bool has_one_cpu(void)
+static int64_t least(int64_t a, int64_t b)
 {
-    cpu_set_t usable;
-    return sched_getaffinity(0, sizeof(usable), &usable) == 0 && CPU_COUNT(&usable) < 2;
+    return a < b ? a : b;
 }
 
-void nc_governor_start(struct nc_governor *governor, enum nc_spin mode, int64_t limit_us)
+static int64_t most(int64_t a, int64_t b)
 {
-    if (limit_us > NC_SPIN_US_MAX)
-        limit_us = NC_SPIN_US_MAX;
+    return a > b ? a : b;
+}
+
+static int64_t worst_ns(const struct nc_governor *governor)
+{
+    return REGRET_MAX * governor->sleep_ns;
+}
+
+static int64_t distance_first_ns(const struct nc_governor *governor)
+{
+    return least(most(DISTANCE_FACTOR * governor->sleep_ns, DISTANCE_MIN_NS), DISTANCE_MID_NS);
+}
+
+void nc_governor_start(struct nc_governor *governor, bool begins, int64_t sleep_ns)
+{
     *governor = (struct nc_governor){
-        .spins = !has_one_cpu(),
-        .countdown = CALLS_BETWEEN_SAMPLES,
-        .samples = SAMPLES_BETWEEN_PROBES_MIN,
-        .samples_between_probes = SAMPLES_BETWEEN_PROBES_MIN,
-        .yields_before_move = YIELDS_BEFORE_MOVE_MIN,
+        .spins = true,
+        .begins = begins,
+        .turns_next = TURNS_MIN,
+        .sleep_ns = least(most(sleep_ns, US), LIMIT_MAX_NS),
     };
-    if (mode == NC_SPIN_DEDICATED)
-        *governor = (struct nc_governor){.limit_ns = INT64_MAX, .spins = true};
-    else if (mode == NC_SPIN_AUTO)
-        governor->limit_ns = limit_us * NS_PER_US;
+    governor->distance_ns = distance_first_ns(governor);
 }
 
-static void run(struct nc_governor *governor, uint32_t samples_between_probes)
+int64_t nc_governor_limit_ns(const struct nc_governor *governor)
 {
-    governor->phase = NC_GOVERNOR_RUNS;
-    governor->measures = false;
-    governor->misses = 0;
-    governor->countdown = CALLS_BETWEEN_SAMPLES;
-    governor->samples_between_probes = samples_between_probes;
-    governor->samples = samples_between_probes;
+    if (governor->full)
+        return LIMIT_MIN_NS;
+    int64_t least_ns = governor->probing ? PROBE_LIMIT_NS : LIMIT_MIN_NS;
+    return least(most(governor->sleep_ns, least_ns), LIMIT_MAX_NS);
 }
 
-static void run_on(struct nc_governor *governor)
+static void stop(struct nc_governor *governor, enum nc_governor_reason reason, int64_t due_ns)
 {
-    uint32_t further = 2 * governor->samples_between_probes;
-    run(governor, further < SAMPLES_BETWEEN_PROBES_MAX ? further : SAMPLES_BETWEEN_PROBES_MAX);
+    governor->spins = false;
+    governor->reason = reason;
+    governor->due_ns = due_ns;
+    governor->regret_ns = worst_ns(governor);
+    governor->hits = 0;
 }
 
-static void stop_spinning(struct nc_governor *governor)
+/* If this side was hot it is to be weighed until now. */
+static void rest(struct nc_governor *governor, int64_t now_ns)
 {
-    if (governor->spins) {
-        governor->spins = false;
-        run(governor, SAMPLES_BETWEEN_PROBES_MIN);
-    } else { /* that was a probe */
-        run_on(governor);
-    }
+    if (governor->spins && governor->hot_since_ns != 0)
+        governor->unweighed_ns += most(now_ns, governor->hot_since_ns) - governor->hot_since_ns;
+    governor->hot_since_ns = now_ns;
 }
 
-static void end_probe(struct nc_governor *governor)
+/* How many threads of others run or want to. */
+static int64_t count_others(const struct nc_facts *facts)
 {
-    /* What was true at the last probe counts for nothing: then somebody else may
-     * have wanted the CPU. */
-    int64_t *average_ns = governor->spins ? &governor->sleeping_ns : &governor->spinning_ns;
-    *average_ns = governor->probed_ns / (CALLS_OF_PROBE - 1);
-    bool should_spin = governor->spinning_ns < governor->sleeping_ns / 10 * 9;
-    if (should_spin == governor->spins) {
-        run_on(governor);
-        return;
-    }
-    governor->spins = should_spin;
-    run(governor, SAMPLES_BETWEEN_PROBES_MIN);
+    return facts->runnable - least(1 + facts->peer_awake, facts->runnable);
 }
 
-static bool may_probe(const struct nc_governor *governor, int64_t now_ns)
+/* Whether it is known how much wants to run. */
+static bool is_counted(const struct nc_facts *facts)
 {
-    if (governor->spins)
-        return governor->spinning_ns >= CERTAINLY_FAST_NS;
-    return now_ns >= governor->rest_until_ns && !has_one_cpu();
+    return facts->machine != 0 && facts->runnable != 0;
 }
 
-/* The kernel places whoever is woken through a socket on the waker's CPU, because it
- * expects the waker to sleep soon. One that spins instead keeps the server from
- * running. So after a probe in which no reply came the next one begins on another
- * CPU; once both are apart they stay so while both are busy. */
-static void move_away(void)
+/* Whether others alone use all CPUs. */
+static bool is_full(const struct nc_facts *facts)
 {
-    cpu_set_t allowed, others;
-    int cpu = sched_getcpu();
-    if (cpu < 0 || sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
-        CPU_COUNT(&allowed) < 2 || !CPU_ISSET((size_t)cpu, &allowed))
-        return;
-    others = allowed;
-    CPU_CLR((size_t)cpu, &others);
-    if (sched_setaffinity(0, sizeof(others), &others) == 0)
-        (void)sched_setaffinity(0, sizeof(allowed), &allowed);
+    return is_counted(facts) && count_others(facts) >= facts->machine;
 }
 
-static void begin_probe(struct nc_governor *governor)
+/* Whether there would be more to run than CPUs if both sides did. */
+static bool is_wanted(const struct nc_facts *facts)
 {
-    if (!governor->spins && governor->spinning_ns >= governor->limit_ns)
-        move_away();
-    governor->phase = NC_GOVERNOR_PROBES;
-    governor->measures = true;
-    governor->countdown = 0;
-    governor->probes_left = CALLS_OF_PROBE - 1;
-    governor->probed_ns = 0;
+    return is_counted(facts) && count_others(facts) + 2 > facts->machine;
 }
 
-static void end_sample(struct nc_governor *governor, int64_t now_ns)
+/* Whether somebody who had a CPU would lose some of it if both sides spun. */
+static bool robs(const struct nc_facts *facts)
 {
-    if (--governor->samples > 0) {
-        governor->phase = NC_GOVERNOR_RUNS;
-        governor->measures = false;
-        governor->countdown = CALLS_BETWEEN_SAMPLES;
-    } else if (governor->spins && has_one_cpu()) {
-        stop_spinning(governor);
-    } else if (may_probe(governor, now_ns)) {
-        begin_probe(governor);
-    } else {
-        run_on(governor);
-    }
+    return is_wanted(facts) && count_others(facts) <= facts->machine;
 }
 
-/* Calls run, then one is a sample, and so on; after some samples come the calls of a
- * probe, which do the other thing and are all measured. */
-void nc_governor_reconsider(struct nc_governor *governor, int64_t now_ns)
+/* How often as long as this side others have their turn. */
+static int64_t rest_factor(const struct nc_facts *facts)
 {
-    governor->countdown = 0;
-    if (governor->limit_ns == INT64_MAX) {
-        governor->countdown = UINT32_MAX;
-    } else if (governor->phase == NC_GOVERNOR_RUNS) {
-        governor->phase = NC_GOVERNOR_SAMPLES;
-        governor->measures = true;
-    } else if (governor->phase == NC_GOVERNOR_SAMPLES) {
-        end_sample(governor, now_ns);
-    } else if (governor->probes_left-- == 0) {
-        end_probe(governor);
-    }
+    return robs(facts) ? REST_FACTOR : most(count_others(facts), TURNS_LEAST);
 }
 
-void nc_governor_measured(struct nc_governor *governor, int64_t now_ns)
+/* Whether others want the few of the machine's CPUs that this side may use. */
+static bool has_waited(const struct nc_governor *governor, int64_t now_ns,
+                       const struct nc_facts *facts)
 {
-    int64_t latency_ns = now_ns - governor->started_ns;
-    int64_t *average_ns = governor->spins ? &governor->spinning_ns : &governor->sleeping_ns;
-    if (governor->phase == NC_GOVERNOR_PROBES) {
-        if (governor->probes_left < CALLS_OF_PROBE - 1)
-            governor->probed_ns += latency_ns;
-        return;
-    }
-    if (*average_ns == 0)
-        *average_ns = latency_ns;
+    return facts->processors < facts->machine && facts->thread == governor->thread &&
+           facts->waited_ns - governor->waited_ns > (now_ns - governor->looked_ns) / WAITED_SHARE;
+}
+
+/* Reckons the time spent hot since the last look. */
+static void weigh(struct nc_governor *governor, int64_t now_ns, const struct nc_facts *facts)
+{
+    rest(governor, now_ns);
+    int64_t hot_ns = least(governor->unweighed_ns, LOOK_MAX_NS);
+    governor->unweighed_ns = 0;
+    if (is_wanted(facts) || has_waited(governor, now_ns, facts))
+        governor->debt_ns += hot_ns;
     else
-        *average_ns += (latency_ns - *average_ns) / 8;
-    if (latency_ns < CERTAINLY_FAST_NS)
-        governor->yields_before_move = YIELDS_BEFORE_MOVE_MIN;
+        governor->debt_ns -= least(PAY_FACTOR * hot_ns, governor->debt_ns);
+    governor->hot_ns = least(governor->hot_ns + hot_ns, 2 * DEBT_MAX_NS);
+    if (governor->debt_ns == 0)
+        governor->hot_ns = 0;
 }
 
-void nc_governor_hit_by_yield(struct nc_governor *governor)
+static bool are_apart(const struct nc_facts *facts)
 {
-    governor->misses = 0;
-    if (++governor->yields < governor->yields_before_move || governor->limit_ns == INT64_MAX)
+    return facts->cpu != 0 && facts->peer_cpu != 0 && facts->cpu != facts->peer_cpu;
+}
+
+static void begin(struct nc_governor *governor, int64_t now_ns)
+{
+    governor->spins = governor->probing = true;
+    governor->reason = NC_GOVERNOR_HOT;
+    governor->regret_ns = governor->hits = 0;
+    governor->look_ns = LOOK_MIN_NS;
+    governor->due_ns = now_ns + LOOK_MIN_NS;
+}
+
+void nc_governor_look(struct nc_governor *governor, int64_t now_ns, const struct nc_facts *facts)
+{
+    if (governor->begins)
+        weigh(governor, now_ns, facts);
+    governor->full = is_full(facts);
+    governor->wanted = is_wanted(facts);
+    governor->thread = facts->thread;
+    governor->waited_ns = facts->waited_ns;
+    governor->looked_ns = now_ns;
+    if (facts->processors < 2 && !are_apart(facts)) {
+        stop(governor, NC_GOVERNOR_ONE_PROCESSOR, now_ns + DISTANCE_MID_NS);
+    } else if (governor->debt_ns > DEBT_MAX_NS) {
+        int64_t rest_ns = least(rest_factor(facts) * governor->hot_ns, REST_MAX_NS);
+        stop(governor, NC_GOVERNOR_CROWDED, now_ns + rest_ns);
+        governor->debt_ns = DEBT_MAX_NS / 2;
+        governor->hot_ns = 0;
+    } else if (governor->spins) {
+        governor->look_ns = most(LOOK_MIN_NS, least(2 * governor->look_ns, LOOK_MAX_NS));
+        governor->due_ns = now_ns + governor->look_ns + now_ns % LOOK_MIN_NS;
+    } else {
+        begin(governor, now_ns);
+    }
+}
+
+/* What was gained at the first glance counts first. */
+static void settle_hits(struct nc_governor *governor)
+{
+    if (governor->hits > 0)
+        governor->probing = false;
+    governor->regret_ns -= least(governor->hits, CREDIT_MAX + REGRET_MAX) * governor->sleep_ns;
+    governor->hits = 0;
+    if (governor->regret_ns <= -PROVEN_AT * governor->sleep_ns)
+        governor->distance_ns = distance_first_ns(governor);
+}
+
+static void add_regret(struct nc_governor *governor, int64_t cost_ns, int64_t now_ns)
+{
+    settle_hits(governor);
+    governor->regret_ns = most(governor->regret_ns + cost_ns, -CREDIT_MAX * governor->sleep_ns);
+    if (governor->regret_ns <= worst_ns(governor) + (governor->probing ? PROBE_REGRET_NS : 0))
         return;
-    governor->yields = 0;
-    if (governor->yields_before_move < YIELDS_BEFORE_MOVE_MAX)
-        governor->yields_before_move *= 2;
-    move_away();
+    int64_t due_ns = NC_GOVERNOR_NEVER;
+    if (governor->begins) {
+        due_ns = now_ns + governor->distance_ns;
+        governor->distance_ns = least(2 * governor->distance_ns, DISTANCE_MAX_NS);
+    }
+    rest(governor, now_ns);
+    stop(governor, NC_GOVERNOR_IN_VAIN, due_ns);
 }
 
-void nc_governor_missed(struct nc_governor *governor)
+void nc_governor_hit_late(struct nc_governor *governor, int64_t spun_ns, int64_t now_ns)
 {
-    if (governor->phase == NC_GOVERNOR_PROBES)
-        return; /* the latencies decide: a server that has to be woken first misses */
-    if (++governor->misses >= MISSES_MAX)
-        stop_spinning(governor);
+    add_regret(governor, spun_ns - governor->sleep_ns, now_ns);
+    governor->probing = false;
 }
 
-void nc_governor_gap(struct nc_governor *governor, int64_t gap_ns, int64_t now_ns)
+void nc_governor_missed(struct nc_governor *governor, int64_t spun_ns, int64_t now_ns)
 {
-    if (gap_ns < DISPLACED_NS || governor->limit_ns == INT64_MAX)
+    add_regret(governor, spun_ns, now_ns);
+}
+
+void nc_governor_slept(struct nc_governor *governor, int64_t cost_ns)
+{
+    int64_t mean_ns = governor->sleep_ns;
+    cost_ns = least(least(cost_ns, OUTLIER * mean_ns), LIMIT_MAX_NS);
+    governor->sleep_ns = most(mean_ns - mean_ns / MEAN_WEIGHT + cost_ns / MEAN_WEIGHT, US);
+}
+
+void nc_governor_paused(struct nc_governor *governor, int64_t pause_ns)
+{
+    if (governor->begins || governor->spins || governor->reason != NC_GOVERNOR_IN_VAIN)
         return;
-    governor->rest_until_ns = now_ns + REST_FACTOR * gap_ns;
-    stop_spinning(governor);
+    if (pause_ns > nc_governor_limit_ns(governor)) {
+        governor->regret_ns = worst_ns(governor);
+        return;
+    }
+    governor->regret_ns += pause_ns - governor->sleep_ns;
+    if (2 * governor->regret_ns <= (2 * REGRET_MAX - 1) * governor->sleep_ns)
+        governor->due_ns = 0;
+}
+
+bool nc_governor_together(struct nc_governor *governor, int64_t now_ns)
+{
+    if (now_ns < governor->move_due_ns)
+        return false;
+    governor->move_due_ns = most(governor->move_due_ns, now_ns - least(now_ns, MOVES_KEPT_NS)) +
+                            MOVE_NS;
+    return true;
+}
+
+bool nc_governor_took_turn(struct nc_governor *governor, int64_t now_ns)
+{
+    if (governor->hits >= APART_HITS) {
+        governor->turns = 0;
+        governor->turns_next = TURNS_MIN;
+    }
+    nc_governor_hit_late(governor, 0, now_ns);
+    governor->turns++;
+    if (!governor->begins || governor->turns < governor->turns_next)
+        return false;
+    governor->turns = 0;
+    governor->turns_next = least(2 * governor->turns_next, TURNS_MAX);
+    return true;
 }

@@ -145,7 +145,7 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
         nc_memory_attach(memory, &offer, came->fds[0], came->fds[1]) == 0) {
         memory->first_id = client->last_id + 1;
         connection->looked_ns = client->now_ns;
-        nc_governor_start(&connection->governor, spin_mode(client), offer.spin_us);
+        nc_spinning_start(&connection->spinning, spin_mode(client), offer.spin_us);
     }
     return 0;
 }

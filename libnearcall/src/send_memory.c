@@ -47,7 +47,11 @@ static bool look_at_socket(nearcall_client *client)
         return true;
     (void)nc_receive_socket(client, MSG_DONTWAIT);
     connection->looked_ns = client->now_ns;
-    return nc_connection_usable(client) && nc_memory_is_used(&connection->memory);
+    if (!nc_connection_usable(client) || !nc_memory_is_used(&connection->memory))
+        return false;
+    if (!nc_forked(&client->guard))
+        nc_spinning_publish_cpu(&connection->memory);
+    return true;
 }
 
 /* False in a child. */
@@ -61,6 +65,16 @@ static bool fill(nearcall_client *client, struct nc_call *call, uint8_t *header,
     return call->payload_bytes < NC_SHIELDED_BYTES_MIN || !nc_forked_inside(client);
 }
 
+/* From these the server tells what its sleep has cost, and whether both share a CPU. */
+static void tell_sleeper(nearcall_client *client)
+{
+    struct nc_memory *memory = &client->connection.memory;
+    if (nc_forked(&client->guard))
+        return;
+    atomic_store_explicit(memory->caller_sent, (uint64_t)client->now_ns, memory_order_relaxed);
+    nc_spinning_publish_cpu(memory);
+}
+
 /* One that was never awake may not look at its ring yet. */
 static bool is_worth_a_wake(const struct nc_memory *memory, const struct nc_call *call)
 {
@@ -71,7 +85,12 @@ bool nc_send_by_memory(nearcall_client *client, struct nc_call *call)
 {
     struct nc_memory *memory = &client->connection.memory;
     uint8_t *header, *body;
-    if (call->files || (nc_memory_peer_sleeps(memory) && !is_worth_a_wake(memory, call)))
+    if (nc_memory_peer_sleeps(memory)) {
+        tell_sleeper(client);
+        if (!is_worth_a_wake(memory, call))
+            return false;
+    }
+    if (call->files)
         return false;
     if (!look_at_socket(client))
         return !nc_connection_usable(client); /* pending, for another connection */

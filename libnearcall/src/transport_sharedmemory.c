@@ -11,6 +11,8 @@
 #include "limits_gen.h"
 
 #define SLEEPS_OFFSET 0
+#define SENT_OFFSET 8
+#define CPU_OFFSET 16
 #define TAKEN_OFFSET 128
 #define HEAD_BYTES 4096u
 #define MARK_BYTES 8u
@@ -87,8 +89,12 @@ static void lay_out(struct nc_memory *memory, const struct nc_memory_offer *offe
     memory->arena.pages = memory->caller + memory->caller_bytes - offer->arena_bytes;
     memory->arena.bytes = offer->arena_bytes;
     memory->caller_sleeps = (nc_word64 *)(void *)(memory->caller + SLEEPS_OFFSET);
+    memory->caller_sent = (nc_word64 *)(void *)(memory->caller + SENT_OFFSET);
+    memory->caller_cpu = (nc_word64 *)(void *)(memory->caller + CPU_OFFSET);
     memory->replies_taken = (nc_word32 *)(void *)(memory->caller + TAKEN_OFFSET);
     memory->server_sleeps = (const nc_word64 *)(const void *)(memory->server + SLEEPS_OFFSET);
+    memory->server_sent = (const nc_word64 *)(const void *)(memory->server + SENT_OFFSET);
+    memory->server_cpu = (const nc_word64 *)(const void *)(memory->server + CPU_OFFSET);
     memory->requests_taken = (const nc_word32 *)(const void *)(memory->server + TAKEN_OFFSET);
     memory->marks = (const nc_word64 *)(const void *)(memory->server + HEAD_BYTES);
     memory->next = (const nc_word32 *)(const void *)memory->replies;

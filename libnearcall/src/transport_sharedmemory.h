@@ -56,7 +56,11 @@ struct nc_memory {
     nc_word32 *replies_taken;
 
     nc_word64 *caller_sleeps;
+    nc_word64 *caller_sent; /* when this side last sent to a server that slept */
+    nc_word64 *caller_cpu; /* where it runs, counted from 1 */
     const nc_word64 *server_sleeps;
+    const nc_word64 *server_sent;
+    const nc_word64 *server_cpu;
     uint64_t word; /* what caller_sleeps holds */
     uint64_t woken; /* the server's word for which WAKE was sent */
     const nc_word64 *marks;

@@ -13,6 +13,8 @@
 #define LONGEST_WAIT_NS (3600 * NC_NS_PER_S)
 /* How often a spinner looks at the ring between two looks at the clock: some us. */
 #define LOOKS_AT_ONCE 64
+/* A longer gap between two looks at the clock is time that the CPU was taken away. */
+#define TAKEN_AWAY_NS (50 * 1000LL)
 #define SOCKET_LOOK_NS (NC_SOCKET_LOOK_US * 1000LL)
 #define SIGNAL_LOOK_NS (NC_SIGNAL_LOOK_MS * NC_NS_PER_MS)
 
@@ -148,9 +150,14 @@ void nc_choose_waiting(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     if (!nc_memory_is_used(&connection->memory))
         return;
-    connection->spins = nc_governor_choose(&connection->governor, client->now_ns);
-    if (connection->spins && !nc_forked_inside(client))
+    connection->spun_since_ns = 0;
+    connection->spins = nc_spinning_choose(&connection->spinning, &connection->memory, client->now_ns);
+    if (nc_forked_inside(client))
+        return;
+    if (connection->spins)
         nc_memory_awake(&connection->memory);
+    else /* or the server spins for one that is about to sleep */
+        (void)nc_memory_fall_asleep(&connection->memory);
 }
 
 /* What is half sent or half received goes on over the socket only. */
@@ -162,18 +169,48 @@ static bool may_spin(const nearcall_client *client)
 }
 
 /* The clock was read while spinning. True: go on. */
-static bool may_spin_on(nearcall_client *client, int64_t started_ns, int64_t until_ns)
+static bool may_spin_on(nearcall_client *client, int64_t until_ns)
 {
     struct nc_connection *connection = &client->connection;
-    struct nc_governor *governor = &connection->governor;
-    if (client->now_ns >= until_ns || nc_is_woken(client))
+    struct nc_spinning *spinning = &connection->spinning;
+    int64_t spun_ns = client->now_ns - connection->spun_since_ns;
+    if (nc_forked(&client->guard) || client->now_ns >= until_ns || nc_is_woken(client))
         return false;
-    if (client->now_ns - started_ns >= governor->limit_ns) {
-        nc_governor_missed(governor);
+    if (spun_ns >= nc_spinning_limit_ns(spinning)) {
+        nc_governor_missed(&spinning->governor, spun_ns, client->now_ns);
         connection->spins = false;
         return false;
     }
     return true;
+}
+
+/* Some us. */
+static bool look(const struct nc_memory *memory)
+{
+    for (int i = 0; i < LOOKS_AT_ONCE; i++) {
+        if (nc_memory_is_ready(memory))
+            return true;
+        nc_pause_cpu();
+    }
+    return false;
+}
+
+/* Whoever was woken through the socket may wait for this very CPU. True: spin on. */
+static bool give_way(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    const struct nc_memory *memory = &connection->memory;
+    if (nc_governor_yields(&connection->spinning.governor))
+        (void)sched_yield();
+    client->now_ns = nc_now_ns();
+    connection->spun_since_ns = client->now_ns;
+    if (nc_forked(&client->guard))
+        return false;
+    if (nc_memory_is_ready(memory))
+        nc_spinning_took_turn(&connection->spinning, memory, &client->guard, client->now_ns);
+    else if (nc_spinning_shares_cpu(&connection->spinning, memory, &client->guard, client->now_ns))
+        connection->spins = false;
+    return connection->spins;
 }
 
 /* True: there is a frame in the ring, or there may be something on the socket, which
@@ -181,36 +218,31 @@ static bool may_spin_on(nearcall_client *client, int64_t started_ns, int64_t unt
 static bool spin(nearcall_client *client, int64_t until_ns)
 {
     struct nc_connection *connection = &client->connection;
-    const struct nc_memory *memory = &connection->memory;
-    int64_t started_ns = client->now_ns;
-    bool yielded = false; /* just before this look */
-    for (bool first = true;; first = false) {
-        for (int i = 0; i < LOOKS_AT_ONCE; i++) {
-            if (nc_memory_is_ready(memory)) {
-                if (yielded)
-                    nc_governor_hit_by_yield(&connection->governor);
-                else
-                    nc_governor_hit(&connection->governor);
-                return true;
-            }
-            yielded = false;
-            nc_pause_cpu();
-        }
-        /* A server that was woken through the socket may wait for this very CPU. */
-        if (first)
-            yielded = sched_yield() == 0;
-        int64_t before_ns = client->now_ns;
-        client->now_ns = nc_now_ns();
-        if (!first)
-            nc_governor_gap(&connection->governor, client->now_ns - before_ns, client->now_ns);
-        if (nc_forked(&client->guard) || !may_spin_on(client, started_ns, until_ns))
-            return false;
+    struct nc_governor *governor = &connection->spinning.governor;
+    if (look(&connection->memory)) {
+        nc_governor_hit(governor);
+        return true;
+    }
+    if (connection->spun_since_ns == 0 && !give_way(client))
+        return false;
+    while (may_spin_on(client, until_ns)) {
         if (client->now_ns - connection->looked_ns >= SOCKET_LOOK_NS) {
             connection->looked_ns = client->now_ns;
             (void)nc_receive_socket(client, MSG_DONTWAIT);
             return true;
         }
+        if (look(&connection->memory)) {
+            nc_governor_hit_late(governor, client->now_ns - connection->spun_since_ns,
+                                 client->now_ns);
+            connection->spun_since_ns = 0;
+            return true;
+        }
+        int64_t before_ns = client->now_ns;
+        client->now_ns = nc_now_ns();
+        if (client->now_ns - before_ns > TAKEN_AWAY_NS)
+            connection->spun_since_ns += client->now_ns - before_ns;
     }
+    return false;
 }
 
 /* Other frames came than the one that is waited for. */
@@ -238,9 +270,13 @@ static int pump_memory(nearcall_client *client, int64_t until_ns)
             look_at_clock_and_socket(client);
         return NEARCALL_OK;
     }
+    int64_t since_ns = client->now_ns;
     int r = wait_for_socket(client, until_ns);
-    if (nc_memory_is_used(memory) && !nc_forked_inside(client))
+    int64_t now_ns = nc_now_ns();
+    if (nc_memory_is_used(memory) && !nc_forked_inside(client)) {
+        nc_spinning_slept(&connection->spinning, memory, since_ns, now_ns);
         nc_memory_awake(memory); /* a WAKE is sent once for each sleep */
+    }
     return r;
 }
 
@@ -318,8 +354,6 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
             nc_call_expire_all(client); /* others wait for their grace meanwhile */
     }
     client->waiting = NULL;
-    if (client->connection.governor.measures)
-        nc_governor_measured(&client->connection.governor, nc_now_ns());
     return NEARCALL_OK;
 }
 
