@@ -303,7 +303,7 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
         return encode_elements(e, node->element, value, value, at);
     if (!is_like_a_list(value))
         return core_refuse(e, node, value, at, NULL);
-    list = core_encoder_collect(e, value);
+    list = core_encoder_collect(e, node, value);
     if (list == NULL)
         return core_refuse(e, node, value, at, NULL);
     r = encode_elements(e, node->element, list, value, at);
@@ -344,7 +344,7 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
         return -1;
     if (PyType_Check(value) || !PyMapping_Check(value) || !core_encoder_has(value, "keys"))
         return core_refuse(e, node, value, at, NULL);
-    dict = core_encoder_collect_pairs(e, value);
+    dict = core_encoder_collect_pairs(e, node, value);
     if (dict == NULL)
         return core_refuse(e, node, value, at, NULL);
     r = encode_dict(e, node, dict, value, at);

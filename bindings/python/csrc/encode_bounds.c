@@ -2,8 +2,6 @@
  * call's deadline, what fits a request, and what a container had when it was come to. */
 #include "encode.h"
 
-#include "limits_gen.h"
-
 int core_encoder_look(core_encoder *e)
 {
     int64_t now_ms = core_monotonic_ms();
@@ -70,10 +68,10 @@ static PyObject *iterator_of(core_encoder *e, PyObject *iterable)
     return iterator;
 }
 
-static PyObject *collect(core_encoder *e, PyObject *iterable)
+/* The element's node is NULL for any; *bytes is what was measured before, and grows. */
+static PyObject *gather(core_encoder *e, const core_node *element, PyObject *iterable, int64_t *bytes)
 {
     PyObject *iterator, *item, *list = PyList_New(0);
-    Py_ssize_t count = 0;
 
     if (list == NULL || core_encoder_look(e) < 0
         || (iterator = iterator_of(e, iterable)) == NULL) {
@@ -81,16 +79,10 @@ static PyObject *collect(core_encoder *e, PyObject *iterable)
         return NULL;
     }
     while (list != NULL && (item = PyIter_Next(iterator)) != NULL) {
-        if (PyList_Append(list, item) < 0 || core_encoder_look(e) < 0)
+        if (PyList_Append(list, item) < 0 || core_encoder_measure(e, element, item, bytes) < 0
+            || core_encoder_look(e) < 0)
             Py_CLEAR(list);
         Py_DECREF(item);
-        if (++count > NC_FRAME_BYTES_MAX_CEILING && list != NULL) {
-            core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED,
-                              NEARCALL_OUTCOME_NOT_EXECUTED,
-                              "an iterable gives more values than the largest frame has bytes (%d)",
-                              NC_FRAME_BYTES_MAX_CEILING);
-            Py_CLEAR(list);
-        }
     }
     Py_DECREF(iterator);
     if (PyErr_Occurred())
@@ -98,24 +90,48 @@ static PyObject *collect(core_encoder *e, PyObject *iterable)
     return list;
 }
 
-static int collect_pair(core_encoder *e, PyObject *mapping, PyObject *key, PyObject *dict)
+static PyObject *collect(core_encoder *e, const core_node *node, PyObject *iterable)
+{
+    int64_t bytes = 0;
+
+    return gather(e, node->element, iterable, &bytes);
+}
+
+/* The type of what a map or struct has under a key; NULL for any. */
+static const core_node *type_under(const core_node *node, PyObject *key)
+{
+    const core_field *field;
+
+    if (node->kind == CORE_MAP)
+        return node->element;
+    field = core_struct_field(node->structure, key);
+    return field == NULL ? NULL : field->type;
+}
+
+static int collect_pair(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *key,
+                        PyObject *dict, int64_t *bytes)
 {
     PyObject *value = PyObject_GetItem(mapping, key);
     int r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
 
+    if (r == 0)
+        r = core_encoder_measure(e, type_under(node, key), value, bytes);
     Py_XDECREF(value);
     return r == 0 ? core_encoder_look(e) : -1;
 }
 
-static PyObject *collect_pairs(core_encoder *e, PyObject *mapping)
+static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)
 {
-    PyObject *keys = PyObject_CallMethod(mapping, "keys", NULL);
-    PyObject *list = keys == NULL ? NULL : collect(e, keys);
-    PyObject *dict = list == NULL ? NULL : PyDict_New();
+    PyObject *keys = PyObject_CallMethod(mapping, "keys", NULL), *list = NULL, *dict = NULL;
+    int64_t bytes = 0;
     Py_ssize_t i;
 
+    if (keys != NULL)
+        list = gather(e, node->key, keys, &bytes);
+    if (list != NULL)
+        dict = PyDict_New();
     for (i = 0; dict != NULL && i < PyList_Size(list); i++)
-        if (collect_pair(e, mapping, PyList_GetItem(list, i), dict) < 0)
+        if (collect_pair(e, node, mapping, PyList_GetItem(list, i), dict, &bytes) < 0)
             Py_CLEAR(dict);
     Py_XDECREF(keys);
     Py_XDECREF(list);
@@ -124,7 +140,7 @@ static PyObject *collect_pairs(core_encoder *e, PyObject *mapping)
 
 /* ---- Asking once ---- */
 
-typedef PyObject *(*ask_function)(core_encoder *e, PyObject *value);
+typedef PyObject *(*ask_function)(core_encoder *e, const core_node *node, PyObject *value);
 
 /* A mapping may be asked for the one as well as for the other, and gives different things. */
 static PyObject *question(PyObject *value, ask_function ask)
@@ -166,7 +182,7 @@ static PyObject *remembered(PyObject *pair)
     return NULL;
 }
 
-static PyObject *ask_once(core_encoder *e, PyObject *value, ask_function ask)
+static PyObject *ask_once(core_encoder *e, const core_node *node, PyObject *value, ask_function ask)
 {
     PyObject *key = question(value, ask), *pair = NULL, *given;
 
@@ -178,7 +194,7 @@ static PyObject *ask_once(core_encoder *e, PyObject *value, ask_function ask)
         Py_DECREF(key);
         return pair == NULL ? NULL : remembered(pair);
     }
-    given = ask(e, value);
+    given = ask(e, node, value);
     if (remember(e, value, key, given) < 0)
         Py_CLEAR(given);
     Py_DECREF(key);
@@ -195,12 +211,12 @@ int core_encoder_has(PyObject *value, const char *name)
     return attribute != NULL;
 }
 
-PyObject *core_encoder_collect(core_encoder *e, PyObject *iterable)
+PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable)
 {
-    return ask_once(e, iterable, collect);
+    return ask_once(e, node, iterable, collect);
 }
 
-PyObject *core_encoder_collect_pairs(core_encoder *e, PyObject *mapping)
+PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)
 {
-    return ask_once(e, mapping, collect_pairs);
+    return ask_once(e, node, mapping, collect_pairs);
 }

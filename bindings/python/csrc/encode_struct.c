@@ -2,18 +2,23 @@
  * attributes are the fields, all of them and no others (spec/schema.md). */
 #include "encode.h"
 
-static int is_field(const core_struct *structure, PyObject *name)
+const core_field *core_struct_field(const core_struct *structure, PyObject *name)
 {
     Py_ssize_t i;
 
     /* Most often the very string: names of attributes are interned, as those of fields are. */
     for (i = 0; i < structure->field_count; i++)
         if (structure->fields[i].name == name)
-            return 1;
+            return &structure->fields[i];
     for (i = 0; i < structure->field_count; i++)
         if (PyUnicode_Check(name) && PyUnicode_Compare(structure->fields[i].name, name) == 0)
-            return 1;
-    return 0;
+            return &structure->fields[i];
+    return NULL;
+}
+
+static int is_field(const core_struct *structure, PyObject *name)
+{
+    return core_struct_field(structure, name) != NULL;
 }
 
 static int is_public(PyObject *name)
@@ -95,7 +100,7 @@ static PyObject *plain_dict(core_encoder *e, const core_struct *structure, PyObj
 }
 
 /* A dict of what is a mapping. New reference; NULL without an exception: it is none. */
-static PyObject *dict_of(core_encoder *e, const core_struct *structure, PyObject *value,
+static PyObject *dict_of(core_encoder *e, const core_node *node, PyObject *value,
                          const core_place *at)
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *dict, *plain;
@@ -103,12 +108,12 @@ static PyObject *dict_of(core_encoder *e, const core_struct *structure, PyObject
     if (PyDict_Check(value))
         dict = Py_NewRef(value);
     else if (core_encoder_has(type, "keys") && core_encoder_has(type, "__getitem__"))
-        dict = core_encoder_collect_pairs(e, value);
+        dict = core_encoder_collect_pairs(e, node, value);
     else
         return NULL;
     if (dict == NULL || has_plain_keys(dict))
         return dict;
-    plain = plain_dict(e, structure, dict, at);
+    plain = plain_dict(e, node->structure, dict, at);
     Py_DECREF(dict);
     return plain;
 }
@@ -254,7 +259,7 @@ static int collect_attributes(core_encoder *e, const core_node *node, PyObject *
 static int collect(core_encoder *e, const core_node *node, PyObject *value, PyObject **fields,
                    Py_ssize_t *ret_count, const core_place *at)
 {
-    PyObject *dict = dict_of(e, node->structure, value, at);
+    PyObject *dict = dict_of(e, node, value, at);
     int r;
 
     *ret_count = 0;

@@ -46,12 +46,12 @@ def parts() -> list[type]:
     """The kinds of containers that are known and not whole. Their places are not looked at themselves."""
     found: list[type] = []
     for thing in gc.get_objects():
-        if type(thing) in (list, tuple) and len(gc.get_referents(thing)) < len(thing):
+        if type(thing) in (list, tuple):
+            is_part = len(gc.get_referents(thing)) < len(thing)
+        else:
+            is_part = type(thing) is dict and (len({"first", "last"} & set(thing)) == 1 or set(thing) == {"trees"})
+        if is_part:
             found.append(type(thing))
-        elif type(thing) is dict and "first" in thing and "last" not in thing:
-            found.append(dict)
-        elif type(thing) is dict and "trees" in thing and "leaf" not in thing:
-            found.append(dict)
     return found
 
 

@@ -1,0 +1,170 @@
+/* How much of a frame a value takes at least. Only what runs no code of the value's own is looked
+ * at: what iterables and mappings give is measured before any of it is encoded. */
+#include "encode.h"
+
+#include "limits_gen.h"
+
+/* What their forms of MessagePack take. */
+#define HEAD_BYTES 1
+#define FLOAT32_BYTES 5
+#define FLOAT64_BYTES 9
+#define TIME_BYTES_LEAST 6
+
+typedef struct measure {
+    int64_t bytes;
+    int64_t bytes_max; /* beyond it nothing more is looked at */
+    int depth;
+} measure;
+
+static void measure_value(measure *m, const core_node *node, PyObject *value);
+
+static void measure_integer(measure *m, PyObject *value)
+{
+    int overflow = 0;
+    long long integer = PyLong_Check(value) ? PyLong_AsLongLongAndOverflow(value, &overflow) : 0;
+
+    if (overflow != 0 || integer < INT32_MIN || integer > UINT32_MAX)
+        m->bytes += 8;
+    else if (integer < INT16_MIN || integer > UINT16_MAX)
+        m->bytes += 4;
+    else if (integer < INT8_MIN || integer > UINT8_MAX)
+        m->bytes += 2;
+}
+
+static void measure_bytes(measure *m, PyObject *value)
+{
+    Py_buffer view;
+
+    if (PyBytes_Check(value)) {
+        m->bytes += PyBytes_Size(value);
+    } else if (PyObject_CheckBuffer(value) && !core_encoder_is_of_python(value)) {
+        if (PyObject_GetBuffer(value, &view, PyBUF_SIMPLE) < 0) {
+            PyErr_Clear(); /* it is refused when it is come to */
+            return;
+        }
+        m->bytes += view.len;
+        PyBuffer_Release(&view);
+    }
+}
+
+static void measure_list(measure *m, const core_node *element, PyObject *list)
+{
+    Py_ssize_t i, count = PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
+
+    for (i = 0; i < count && m->bytes <= m->bytes_max; i++)
+        measure_value(m, element,
+                      PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i));
+}
+
+static void measure_dict(measure *m, const core_node *key_node, const core_node *element,
+                         PyObject *dict)
+{
+    Py_ssize_t position = 0;
+    PyObject *key, *value;
+
+    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value)) {
+        measure_value(m, key_node, key);
+        measure_value(m, element, value);
+    }
+}
+
+/* What is no field is not sent: such a struct is refused, or the name begins with an underscore. */
+static void measure_fields(measure *m, const core_struct *structure, PyObject *dict)
+{
+    Py_ssize_t position = 0;
+    const core_field *field;
+    PyObject *key, *value;
+
+    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value)) {
+        field = core_struct_field(structure, key);
+        if (field == NULL)
+            continue;
+        m->bytes += field->text_bytes;
+        measure_value(m, field->type, value);
+    }
+}
+
+static void measure_struct(measure *m, const core_struct *structure, PyObject *value)
+{
+    PyObject *dict = PyDict_Check(value) ? Py_NewRef(value) : PyObject_GenericGetDict(value, NULL);
+
+    if (dict == NULL) {
+        PyErr_Clear(); /* one with slots only, or another that is asked when it is come to */
+        return;
+    }
+    measure_fields(m, structure, dict);
+    Py_DECREF(dict);
+}
+
+static void measure_any(measure *m, PyObject *value)
+{
+    if (PyLong_Check(value) && !PyBool_Check(value))
+        measure_integer(m, value);
+    else if (PyFloat_Check(value))
+        m->bytes += FLOAT64_BYTES - HEAD_BYTES;
+    else if (PyUnicode_Check(value))
+        m->bytes += PyUnicode_GetLength(value);
+    else if (PyList_Check(value) || PyTuple_Check(value))
+        measure_list(m, NULL, value);
+    else if (PyDict_Check(value))
+        measure_dict(m, NULL, NULL, value);
+    else
+        measure_bytes(m, value);
+}
+
+static void measure_composite(measure *m, const core_node *node, PyObject *value)
+{
+    if (node->kind == CORE_STRUCT)
+        measure_struct(m, node->structure, value);
+    else if (node->kind == CORE_MAP && PyDict_Check(value))
+        measure_dict(m, node->key, node->element, value);
+    else if (node->kind == CORE_LIST && (PyList_Check(value) || PyTuple_Check(value)))
+        measure_list(m, node->element, value);
+}
+
+static void measure_scalar(measure *m, core_kind kind, PyObject *value)
+{
+    if (kind == CORE_INT || kind == CORE_UINT)
+        measure_integer(m, value);
+    else if (kind == CORE_FLOAT32 || kind == CORE_FLOAT64)
+        m->bytes += (kind == CORE_FLOAT32 ? FLOAT32_BYTES : FLOAT64_BYTES) - HEAD_BYTES;
+    else if (kind == CORE_TIME)
+        m->bytes += TIME_BYTES_LEAST - HEAD_BYTES;
+    else if (kind == CORE_STRING && PyUnicode_Check(value))
+        m->bytes += PyUnicode_GetLength(value);
+    else if (kind == CORE_BYTES)
+        measure_bytes(m, value);
+}
+
+static void measure_value(measure *m, const core_node *node, PyObject *value)
+{
+    if (node != NULL && node->kind == CORE_OPTIONAL && value != Py_None) {
+        measure_value(m, node->element, value);
+        return;
+    }
+    m->bytes += HEAD_BYTES;
+    if (m->depth >= NC_NESTING_DEPTH_MAX)
+        return;
+    m->depth++;
+    if (node == NULL || node->kind == CORE_ANY)
+        measure_any(m, value);
+    else if (node->kind < CORE_ANY)
+        measure_scalar(m, node->kind, value);
+    else
+        measure_composite(m, node, value);
+    m->depth--;
+}
+
+int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes)
+{
+    measure m = {.bytes = *bytes, .bytes_max = NC_FRAME_BYTES_MAX_CEILING};
+
+    measure_value(&m, node, value);
+    *bytes = m.bytes;
+    if (m.bytes <= m.bytes_max)
+        return 0;
+    core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "an iterable or mapping gives more than the %d bytes that any frame may have "
+                      "(limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING);
+    return -1;
+}
