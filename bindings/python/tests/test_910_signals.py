@@ -358,17 +358,23 @@ assert open('/proc/self/status').read().split('SigCgt')[1].split()[1] == status
     assert done.returncode == 0, done.stderr
 
 
-def test_signal_in_another_thread_s_call(client: Client, on_alarm: Any) -> None:
+def test_signal_in_another_thread_s_call(own_server: Server, on_alarm: Any) -> None:
     """Only the main thread runs handlers; a call elsewhere is waited through."""
     seen: list[int] = []
     on_alarm(lambda: seen.append(1))
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(client.sleep(1000)))
-    thread.start()
-    for _ in range(10):
-        wait_until_in_call(thread.native_id)
-        assert thread.ident is not None
-        signal.pthread_kill(thread.ident, signal.SIGALRM)
-    thread.join()
-    assert results == [1000]
+    with Client(own_server.address) as client:
+        assert client.one() == 1
+        own_server.pause()  # so that the call lasts until all signals have come
+        thread = threading.Thread(target=lambda: results.append(client.one()))
+        thread.start()
+        try:
+            for _ in range(10):
+                wait_until_in_call(thread.native_id)
+                assert thread.ident is not None
+                signal.pthread_kill(thread.ident, signal.SIGALRM)
+        finally:
+            own_server.resume()
+            thread.join(PATIENCE_SECONDS)
+    assert results == [1]
     assert seen
