@@ -27,7 +27,8 @@ typedef struct core_state {
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
-    PyObject *plain_of;        /* these six of nearcall._values */
+    PyObject *shown;           /* these seven of nearcall._values */
+    PyObject *plain_of;
     PyObject *number_of;
     PyObject *boolean_of;
     PyObject *integer_of;
@@ -60,6 +61,9 @@ void core_raise_format(core_state *state, int code, int outcome, const char *for
 
 /* The same, with the exception that is set now as its cause. */
 void core_raise_from_current(core_state *state, int code, int outcome, const char *text);
+
+/* Text for a message: what the program gave, shortened where it is large. New reference. */
+PyObject *core_shown(core_state *state, PyObject *value);
 
 /* The exception that is set, which is set no more; NULL: none was. New reference. */
 PyObject *core_exception_take(void);

@@ -24,7 +24,7 @@ int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
                        const core_place *at);
 
 /* Text for a person, as "argument 1 (person).age". New reference. */
-PyObject *core_place_describe(const core_place *at);
+PyObject *core_place_describe(core_state *state, const core_place *at);
 
 /* Raises InvalidArgument: "argument 1 (m): takes int64, got str; hint". A Refusal that is
  * set now tells its own hint instead, if it has one; its cause becomes the error's. Any other

@@ -27,16 +27,37 @@ static int is_public(PyObject *name)
            && PyUnicode_ReadChar(name, 0) != '_';
 }
 
-/* `format` takes the place, the struct's name and the name of what is wrong. */
+#define NO_FIELD "%U: struct %U has no field %U; it has %U"
+
+static PyObject *names_of(const core_struct *structure)
+{
+    PyObject *separator = PyUnicode_FromString(", "), *names = PyList_New(0), *text = NULL;
+    Py_ssize_t i;
+    int r = separator == NULL || names == NULL ? -1 : 0;
+
+    for (i = 0; i < structure->field_count && r == 0; i++)
+        r = PyList_Append(names, structure->fields[i].name);
+    if (r == 0)
+        text = PyUnicode_Join(separator, names);
+    Py_XDECREF(separator);
+    Py_XDECREF(names);
+    return text;
+}
+
+/* `format` takes the place, the struct's name, the name of what is wrong, and those of the fields. */
 static int refuse_name(core_encoder *e, const core_struct *structure, PyObject *name,
                        const core_place *at, const char *format)
 {
-    PyObject *where = core_place_describe(at);
+    PyObject *where = core_place_describe(e->state, at);
+    PyObject *shown = where == NULL ? NULL : core_shown(e->state, name);
+    PyObject *names = shown == NULL ? NULL : names_of(structure);
 
-    if (where != NULL)
+    if (names != NULL)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          format, where, structure->name, name);
+                          format, where, structure->name, shown, names);
     Py_XDECREF(where);
+    Py_XDECREF(shown);
+    Py_XDECREF(names);
     return -1;
 }
 
@@ -51,7 +72,7 @@ static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *d
     while (PyDict_Next(dict, &position, &key, &value))
         if (!is_field(structure, key))
             break;
-    return refuse_name(e, structure, key, at, "%U: struct %U has no field %R");
+    return refuse_name(e, structure, key, at, NO_FIELD);
 }
 
 /* Looking such keys up runs no code of theirs, which might change the dict meanwhile. */
@@ -75,7 +96,7 @@ static int add_plain(core_encoder *e, const core_struct *structure, PyObject *di
     if (name != NULL && PyDict_Contains(dict, name) == 0)
         r = PyDict_SetItem(dict, name, value);
     else if (!PyErr_Occurred())
-        refuse_name(e, structure, key, at, "%U: struct %U has no field %R");
+        refuse_name(e, structure, key, at, NO_FIELD);
     Py_XDECREF(name);
     return r;
 }
@@ -192,8 +213,8 @@ static int refuse_strange(core_encoder *e, const core_struct *structure, PyObjec
     if (name == NULL)
         return PyErr_Occurred() ? -1 : 0;
     refuse_name(e, structure, name, at,
-                "%U: struct %U has no field %R, which the object has as an attribute; "
-                "names of its own begin with an underscore");
+                "%U: struct %U has no field %U, which the object has as an attribute; it has %U; "
+                "names of the object's own begin with an underscore");
     Py_DECREF(name);
     return -1;
 }
@@ -205,7 +226,7 @@ static int refuse_missing(core_encoder *e, const core_node *node, PyObject *valu
         return core_refuse(e, node, value, at,
                            "a dict or an object with the fields as attributes is needed");
     return refuse_name(e, node->structure, node->structure->fields[missing].name, at,
-                       "%U: struct %U has the field %R, and the object has no such attribute; "
+                       "%U: struct %U has the field %U, and the object has no such attribute; "
                        "a dict may leave fields out");
 }
 

@@ -59,6 +59,11 @@ void core_raise_format(core_state *state, int code, int outcome, const char *for
     Py_DECREF(message);
 }
 
+PyObject *core_shown(core_state *state, PyObject *value)
+{
+    return PyObject_CallFunctionObjArgs(state->shown, value, NULL);
+}
+
 PyObject *core_exception_take(void)
 {
     PyObject *type, *error, *traceback;

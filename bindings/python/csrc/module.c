@@ -87,6 +87,7 @@ static int import_objects(core_state *state)
         || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
         || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
         || (state->is_absent = import_name("nearcall._values", "is_absent")) == NULL
+        || (state->shown = import_name("nearcall._values", "shown")) == NULL
         || (state->refusal = import_name("nearcall._values", "Refusal")) == NULL
         || (state->error_class = import_name("nearcall._errors", "NearcallError")) == NULL
         || (state->memoryview_type = (PyTypeObject *)import_name("builtins", "memoryview")) == NULL
@@ -172,6 +173,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->buffer_of);
     Py_VISIT(state->declared_names);
     Py_VISIT(state->is_absent);
+    Py_VISIT(state->shown);
     Py_VISIT(state->refusal);
     Py_VISIT(state->error_class);
     Py_VISIT(state->memoryview_type);
@@ -204,6 +206,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->buffer_of);
     Py_CLEAR(state->declared_names);
     Py_CLEAR(state->is_absent);
+    Py_CLEAR(state->shown);
     Py_CLEAR(state->refusal);
     Py_CLEAR(state->error_class);
     Py_CLEAR(state->memoryview_type);

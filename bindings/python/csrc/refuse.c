@@ -6,13 +6,13 @@
 #define PATH_ENDS 3 /* of a long path so many steps are shown at either end */
 
 /* The places whose depth lies between these are left out. */
-static PyObject *describe(const core_place *at, int first, int last)
+static PyObject *describe(core_state *state, const core_place *at, int first, int last)
 {
-    PyObject *outer, *text;
+    PyObject *outer, *text, *key;
 
     if (at->kind == ARGUMENT)
         return PyUnicode_FromFormat("argument %zd (%U)", at->index + 1, at->name);
-    outer = describe(at->outer, first, last);
+    outer = describe(state, at->outer, first, last);
     if (outer == NULL || (at->depth > first && at->depth < last))
         return outer;
     if (at->depth == last && last > first + 1) {
@@ -24,17 +24,19 @@ static PyObject *describe(const core_place *at, int first, int last)
     }
     if (at->kind == FIELD)
         text = PyUnicode_FromFormat("%U.%U", outer, at->name);
-    else if (at->kind == KEY)
-        text = PyUnicode_FromFormat("%U[%R]", outer, at->name);
-    else
+    else if (at->kind == KEY) {
+        key = core_shown(state, at->name);
+        text = key == NULL ? NULL : PyUnicode_FromFormat("%U[%U]", outer, key);
+        Py_XDECREF(key);
+    } else
         text = PyUnicode_FromFormat("%U[%zd]", outer, at->index);
     Py_DECREF(outer);
     return text;
 }
 
-PyObject *core_place_describe(const core_place *at)
+PyObject *core_place_describe(core_state *state, const core_place *at)
 {
-    return describe(at, PATH_ENDS, at->depth - PATH_ENDS + 1);
+    return describe(state, at, PATH_ENDS, at->depth - PATH_ENDS + 1);
 }
 
 static PyObject *describe_type(const core_node *node)
@@ -62,13 +64,13 @@ static PyObject *type_name(PyObject *value)
 static void refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
                    PyObject *advice)
 {
-    PyObject *where = advice == NULL ? NULL : core_place_describe(at);
+    PyObject *where = advice == NULL ? NULL : core_place_describe(e->state, at);
     PyObject *takes = where == NULL ? NULL : describe_type(node);
     PyObject *got = takes == NULL ? NULL : type_name(value);
 
     if (got != NULL)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "%U: takes %U, got %S%U", where, takes, got, advice);
+                          "%U: takes %U, got %.80S%U", where, takes, got, advice);
     Py_XDECREF(advice);
     Py_XDECREF(where);
     Py_XDECREF(takes);
@@ -123,7 +125,7 @@ int core_refuse_because(core_encoder *e, const core_node *node, PyObject *value,
 
 int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at)
 {
-    PyObject *where = core_place_describe(at);
+    PyObject *where = core_place_describe(e->state, at);
     const core_place *outer = at;
 
     while (outer->kind != ARGUMENT && outer->container != value)
@@ -141,18 +143,22 @@ int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at)
 int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
                       const core_place *at)
 {
-    PyObject *where = core_place_describe(at);
+    PyObject *where = core_place_describe(e->state, at);
+    PyObject *number = where == NULL ? NULL : core_shown(e->state, value);
 
-    if (where == NULL)
+    if (number == NULL) {
+        Py_XDECREF(where);
         return -1;
+    }
     if (node->kind == CORE_UINT)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "%U: %R does not fit %s (0 to %llu)", where, value, node->name,
+                          "%U: %U does not fit %s (0 to %llu)", where, number, node->name,
                           (unsigned long long)node->most);
     else
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "%U: %R does not fit %s (%lld to %llu)", where, value, node->name,
+                          "%U: %U does not fit %s (%lld to %llu)", where, number, node->name,
                           (long long)node->least, (unsigned long long)node->most);
+    Py_DECREF(number);
     Py_DECREF(where);
     return -1;
 }

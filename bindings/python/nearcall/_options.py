@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Literal, TypedDict
 
 from nearcall import _core
+from nearcall._values import shown
 
 User = int | str
 Spin = Literal["auto", "off", "dedicated"]
@@ -35,7 +36,7 @@ def user_id(user: User) -> int:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
         raise ValueError(
-            f"this machine has no user {user!r}; name one it has, or give the number"
+            f"this machine has no user {shown(user)}; name one it has, or give the number"
         ) from None
 
 
@@ -44,9 +45,9 @@ def core_arguments(
 ) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
     """The arguments of _core.Client and _core.Engine."""
     if options["attempts"] < 1:
-        raise ValueError(f"attempts is {options['attempts']}; a call is sent once at least")
+        raise ValueError(f"attempts is {shown(options['attempts'])}; a call is sent once at least")
     if options["frame_bytes_max"] < 0:
-        raise ValueError(f"frame_bytes_max is {options['frame_bytes_max']}; it is a number of bytes, or 0")
+        raise ValueError(f"frame_bytes_max is {shown(options['frame_bytes_max'])}; it is a number of bytes, or 0")
     return (
         os.fspath(address),
         options["name"] or f"nearcall-python/{_core.library_version()}",

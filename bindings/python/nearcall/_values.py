@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import datetime
 import operator
+import reprlib
 import sys
 import types
 from typing import Any
+
+_SHOWN_BITS_MAX = 256
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 _BYTE_FORMATS = {"B", "c"}
 _KINDS = (
@@ -22,6 +27,13 @@ _KINDS = (
 class Refusal(TypeError):
     """A value that does not fit. The text, if there is one, says what to do instead. Nothing else that is
     raised here is: it is what code of the value's own has raised."""
+
+
+def shown(value: object) -> str:
+    """What the program gave, in a message: shortened, where it is large."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS_MAX:
+        return f"an integer of {value.bit_length()} bits"
+    return _SHORT.repr(value)
 
 
 def plain(value: object) -> object:

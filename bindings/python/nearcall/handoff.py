@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nearcall import _core
 from nearcall._options import User, user_id
+from nearcall._values import shown
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -237,7 +238,7 @@ class Listener:
         }
         for name, value in numbers.items():
             if not 0 <= value < 1 << 32:
-                raise ValueError(f"{name} is {value}: it is out of range")
+                raise ValueError(f"{name} is {shown(value)}: it is out of range")
         self._core = _core.Handoff(where, users, *numbers.values())
         self._generation = _core.fork_generation()
         # Reentrant: a handler of a signal that arrives in accept() may drain() or close().

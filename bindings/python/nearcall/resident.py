@@ -47,6 +47,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from nearcall import _core
+from nearcall._values import shown
 
 __all__ = ["main"]
 
@@ -107,7 +108,7 @@ def _supervise(
     code = 1
     try:
         if not 0 <= workers < 1 << 32:
-            raise ValueError(f"workers is {workers}: it is out of range")
+            raise ValueError(f"workers is {shown(workers)}: it is out of range")
         handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
         _watch(handle, watch)
         coerced = _coerced_locale()

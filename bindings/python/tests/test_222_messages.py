@@ -1,0 +1,52 @@
+"""Messages name what fits, and do not repeat what is large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nearcall
+from nearcall import Client
+
+HUGE = 10**5000
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+    def __hash__(self) -> int:
+        return 1
+
+
+CALLS: dict[str, tuple[Callable[[Client], Any], str]] = {
+    "int64": (lambda client: client.ack(HUGE, 1), r"an integer of 16610 bits does not fit int64 \(-9223"),
+    "int8": (lambda client: client.kinds(True, -HUGE, 1, 1, 1, 0, 0, "", b""), r"16610 bits does not fit int8 \(-128"),
+    "uint": (lambda client: client.kinds(True, 1, 1, HUGE, 1, 0, 0, "", b""), r"16610 bits does not fit uint[0-9]+ \("),
+    "any": (lambda client: client.identity([HUGE]), r"16610 bits does not fit uint64 \(0 to 18446744073709551615\)"),
+    "key": (lambda client: client.identity({"k" * 5_000_000: 1j}), r"\['k+\.\.\.k+'\]: takes any, got complex"),
+    "bytes as key": (lambda client: client.identity({b"k" * 5_000_000: 1j}), r"\[b'k+\.\.\.k+'\]: takes any"),
+    "key without text": (lambda client: client.identity({Unshown(): 1}), "takes any, got Unshown"),
+    "field": (lambda client: client.greet({"k" * 5_000_000: 1}), r"has no field 'k+\.\.\.k+'; it has name, age, tags"),
+    "class": (lambda client: client.ack(type("K" * 5_000_000, (), {})(), 1), "takes int64, got KKK"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_large_values_are_shortened(client: Client, name: str) -> None:
+    call, message = CALLS[name]
+    with pytest.raises(nearcall.InvalidArgument, match=message) as caught:
+        call(client)
+    assert len(caught.value.message) < 400
+
+
+def test_fields_are_listed(client: Client) -> None:
+    class Person:
+        def __init__(self) -> None:
+            self.name, self.tags, self.nickname = "Ann", [], "A"
+
+    for value in ({"nmae": "Ann"}, Person()):
+        with pytest.raises(nearcall.InvalidArgument, match=r"has no field '(nmae|nickname)'.*; it has name, age, tags"):
+            client.greet(value)
