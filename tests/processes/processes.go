@@ -223,19 +223,30 @@ func (p *Process) Stop(t testing.TB) {
 	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	WaitFor(t, "the process to stop", 10*time.Second, func() bool { return p.state(t) == "T" })
+	WaitFor(t, "the process to stop", 10*time.Second, func() bool { return p.standsStill(t) })
 }
 
 // Continue lets a stopped process go on.
 func (p *Process) Continue() { p.Process.Signal(syscall.SIGCONT) }
 
-func (p *Process) state(t testing.TB) string {
+// standsStill: every thread is stopped, or will be before it is back from the kernel, as one is that
+// closes what somebody else holds.
+func (p *Process) standsStill(t testing.TB) bool {
 	t.Helper()
-	text, err := os.ReadFile(p.file("stat"))
-	if err != nil {
-		t.Fatal(err)
+	threads, err := filepath.Glob(p.file("task/*/stat"))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("the threads of the process: %v, %v", threads, err)
 	}
-	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it has ended
+		}
+		if state := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]; !strings.Contains("TDXZ", state) {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Process) file(name string) string { return fmt.Sprintf("/proc/%d/%s", p.Process.Pid, name) }
