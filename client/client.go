@@ -8,11 +8,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport"
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 	"github.com/nearcall/nearcall/status"
@@ -42,6 +44,8 @@ type Client struct {
 	living map[*connection]struct{}
 	// functions are those of the schema seen last.
 	functions *functionTable
+
+	sleeps sharedmemory.Sleeps
 
 	calls sync.Pool // *call
 	plans sync.Map  // reflect.Type to *codec.Plan, of results
@@ -96,6 +100,20 @@ func (c *Client) Transport() string {
 		return "unix socket"
 	}
 	return "shared memory"
+}
+
+// Waiting tells how calls have waited for replies while they had shared memory: where they
+// are hot, awake, and hardly ever asleep.
+type Waiting struct {
+	// Asleep is for how long they slept, all together.
+	Asleep time.Duration
+	// Sleeps is how often, by cause; docs/guides/shared-memory.md explains them.
+	Sleeps map[string]uint64
+}
+
+// Waiting returns what was counted since the client was made.
+func (c *Client) Waiting() Waiting {
+	return Waiting{Asleep: c.sleeps.Asleep(), Sleeps: c.sleeps.ByCause()}
 }
 
 // Close closes the connection and waits until that is done. Calls in flight

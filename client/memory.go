@@ -109,7 +109,7 @@ func (c *connection) attach(offer wire.MemoryOffer, descriptors []int) (*memory,
 func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Duration) *memory {
 	end := regions.CallerEnd()
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
-		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit),
+		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit, &c.client.sleeps),
 		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.input.parser.FrameBytesMax,
 			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)}}
 	m.stop = func() bool {

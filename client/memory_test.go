@@ -134,6 +134,21 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
+// TestWaitingIsCounted: a client tells how often, why and for how long its calls slept.
+func TestWaitingIsCounted(t *testing.T) {
+	const calls = 100
+	c := withMemory(t, startServer(t), client.WithSpin(client.SpinOff))
+	before := c.Waiting()
+	for range calls {
+		_, err := c.CallRaw(context.Background(), "echo", []byte("x"), nil)
+		must(t, err)
+	}
+	after := c.Waiting()
+	if slept := after.Sleeps["off"] - before.Sleeps["off"]; slept < calls || after.Asleep <= before.Asleep {
+		t.Fatalf("%d calls: %v, after that %v", calls, before, after)
+	}
+}
+
 func TestMemoryIsOff(t *testing.T) {
 	for name, connect := range map[string]func() (*client.Client, error){
 		"by the caller's option": func() (*client.Client, error) {

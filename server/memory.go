@@ -84,7 +84,7 @@ func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
 	end := regions.ServerEnd()
 	c.memory = &memory{
 		regions: regions, end: end, reserved: reserved,
-		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit()),
+		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit(), &c.server.counters.sleeps),
 		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
 			Features: c.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
 		record: make([]byte, recordBytesKept), grow: c.growRecord, pool: c.server.buffers, share: &c.user.input,
@@ -304,9 +304,10 @@ func (s *Server) reserveMemory(u *user) (geometry sharedmemory.Geometry, reserve
 	return geometry, 0
 }
 
-// memoryMissing logs the first reason why there is no shared memory; others are
-// for who debugs.
+// memoryMissing counts, and logs the first reason why there is no shared memory; others
+// are for who debugs.
 func (s *Server) memoryMissing(reason error) {
+	s.counters.memoriesMissing.Add(1)
 	log := s.config.logger.Debug
 	if s.memoryReported.CompareAndSwap(false, true) {
 		log = s.config.logger.Warn

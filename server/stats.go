@@ -7,6 +7,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
 // counters are what the server has seen since it started.
@@ -16,6 +18,9 @@ type counters struct {
 	violations  atomic.Uint64
 	memories    atomic.Uint64
 	parked      atomic.Int64 // now
+
+	memoriesMissing atomic.Uint64
+	sleeps          sharedmemory.Sleeps
 }
 
 // Statistics is what a server tells about itself through nearcall.stats.
@@ -33,10 +38,15 @@ type Statistics struct {
 	RefusedTotal     uint64 `json:"refused_total"`
 	ViolationsTotal  uint64 `json:"violations_total"`
 	// SharedMemoryTotal counts connections that were given shared memory.
-	SharedMemoryTotal uint64                        `json:"shared_memory_total"`
-	Goroutines        int                           `json:"goroutines"`
-	HeapBytes         uint64                        `json:"heap_bytes"`
-	Functions         map[string]FunctionStatistics `json:"functions"`
+	SharedMemoryTotal uint64 `json:"shared_memory_total"`
+	// SharedMemoryRefusedTotal counts those that could not be given any, for reasons that the log has.
+	SharedMemoryRefusedTotal uint64 `json:"shared_memory_refused_total"`
+	// SharedMemorySleeps counts how often connections with shared memory slept instead of looking
+	// there for a request, by cause; docs/guides/shared-memory.md explains them.
+	SharedMemorySleeps map[string]uint64             `json:"shared_memory_sleeps"`
+	Goroutines         int                           `json:"goroutines"`
+	HeapBytes          uint64                        `json:"heap_bytes"`
+	Functions          map[string]FunctionStatistics `json:"functions"`
 }
 
 // FunctionStatistics counts the calls of one function that have ended. The run
@@ -55,8 +65,9 @@ func (s *Server) Statistics() Statistics {
 		Connections: s.users.count(), Parked: s.counters.parked.Load(), ConnectionsTotal: s.counters.connections.Load(),
 		RefusedTotal: s.counters.refused.Load(), ViolationsTotal: s.counters.violations.Load(),
 		InputBytes: s.users.input.held.Load(), OutputBytes: s.users.output.held.Load(),
-		SharedMemoryTotal: s.counters.memories.Load(),
-		Goroutines:        runtime.NumGoroutine(), HeapBytes: heapBytes(),
+		SharedMemoryTotal: s.counters.memories.Load(), SharedMemoryRefusedTotal: s.counters.memoriesMissing.Load(),
+		SharedMemorySleeps: s.counters.sleeps.ByCause(),
+		Goroutines:         runtime.NumGoroutine(), HeapBytes: heapBytes(),
 		Functions: make(map[string]FunctionStatistics),
 	}
 	s.mu.Lock()

@@ -44,8 +44,10 @@ type Waiter struct {
 	governor *governor.Governor
 	begins   bool // a caller
 
-	spins     bool // holds a place of the ration
-	lone      bool // the only server on the only CPU
+	sleeps    *Sleeps
+	cause     cause // of the sleep to come
+	spins     bool  // holds a place of the ration
+	lone      bool  // the only server on the only CPU
 	slept     bool
 	together  bool // both sides were on one CPU when this one woke
 	peerWas   bool // awake when this side fell asleep
@@ -61,16 +63,16 @@ type Waiter struct {
 // sleeps: it has to be woken first, and may be woken on the spinner's own CPU.
 // But somebody has to begin, and that is the caller: now and then it tries
 // whether the server stays awake when it is awake itself. limit is what a sleep
-// costs.
-func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
-	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true}
+// costs; sleeps counts those of this side.
+func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
+	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true, sleeps: sleeps}
 }
 
 // NewWaiter returns the waiter of a server's end, which must be closed. limit is what
-// a sleep costs.
-func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration) *Waiter {
+// a sleep costs; sleeps counts those of this side.
+func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
 	processRation.servers.Add(1)
-	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewServer(uint64(limit))}
+	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewServer(uint64(limit)), sleeps: sleeps}
 }
 
 // Await waits for frames without sleeping, if that is worth it. arrivedNs is
@@ -114,6 +116,9 @@ func (w *Waiter) ReadNs() uint64 { return w.readNs }
 func (w *Waiter) learn(arrivedNs uint64) {
 	w.slept, w.sinceNs = false, 0
 	w.lookedNs, w.arrivedNs = arrivedNs, arrivedNs
+	if w.begins && arrivedNs > w.idleNs {
+		w.sleeps.asleepNs.Add(arrivedNs - w.idleNs)
+	}
 	if sentNs := w.end.peerSent.Load(); sentNs >= w.idleNs && sentNs <= arrivedNs {
 		w.governor.Slept(2 * (arrivedNs - sentNs))
 		if w.peerWas {
@@ -168,6 +173,7 @@ func (w *Waiter) hit() {
 func (w *Waiter) maySpin(nowNs uint64) bool {
 	switch w.mode {
 	case address.SpinOff:
+		w.cause = spinOff
 		return false
 	case address.SpinDedicated:
 		return true
@@ -176,12 +182,29 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 		w.look()
 	}
 	if !w.governor.Spins() || w.together || w.lone && nowNs-w.arrivedNs > loneNs || !w.begins && w.end.PeerSleeps() {
+		w.cause = w.whyNot()
 		return false
 	}
 	if !w.spins {
 		w.spins = processRation.acquire(nowNs)
+		w.cause = noPlace
 	}
 	return w.spins
+}
+
+// whyNot is why this side does not spin, though it is not told so.
+func (w *Waiter) whyNot() cause {
+	switch {
+	case !w.begins && w.end.PeerSleeps():
+		return peerAsleep
+	case w.governor.Spins() && w.together:
+		return sharedProcessor
+	case w.governor.Spins() || w.governor.Reason() == governor.OneProcessor:
+		return oneProcessor
+	case w.governor.Reason() == governor.Crowded:
+		return crowded
+	}
+	return inVain
 }
 
 // look tells the governor of the machine. A server that is alone on the one CPU of
@@ -233,9 +256,11 @@ func (w *Waiter) spin(stop func() bool) Next {
 		}
 		if !w.giveWay() {
 			w.stopSpinning()
+			w.cause = sharedProcessor
 			return Sleep
 		}
 	}
+	w.cause = nothingCame
 	for nowNs := w.readNs; ; {
 		if w.end.Look(looksAtOnce) {
 			w.governor.HitLate(nowNs-w.sinceNs, nowNs)
@@ -274,7 +299,11 @@ func (w *Waiter) stopSpinning() {
 func (w *Waiter) FallAsleep() bool {
 	w.stopSpinning()
 	w.together, w.peerWas = false, !w.end.PeerSleeps()
-	return w.end.FallAsleep()
+	if !w.end.FallAsleep() {
+		return false
+	}
+	w.sleeps.counts[w.cause].Add(1)
+	return true
 }
 
 // Awake says that this side looks at its ring again.

@@ -58,8 +58,8 @@ func thisCPU(t *testing.T) (cpu uint32) {
 func waiters(t *testing.T, clock monotonic.Clock) (caller, server *sharedmemory.Waiter) {
 	t.Helper()
 	callerEnd, serverEnd := pair(t, testGeometry)
-	caller = sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond)
-	server = sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond)
+	caller = sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+	server = sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
 	t.Cleanup(caller.Close)
 	t.Cleanup(server.Close)
 	return caller, server
@@ -125,8 +125,52 @@ func TestOneCPUEach(t *testing.T) {
 	runOn(t, second)
 	await("the caller has another CPU", true)
 	otherEnd, _ := pair(t, testGeometry)
-	other := sharedmemory.NewWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond)
+	other := sharedmemory.NewWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
 	await("the server has another connection", false)
 	other.Close()
 	await("the other connection is closed", true)
+}
+
+// TestSleepsByCause: why a side sleeps is counted when it does.
+func TestSleepsByCause(t *testing.T) {
+	clock := monotonic.New()
+	count := func(mode address.Spin, callerSleeps bool) map[string]uint64 {
+		callerEnd, serverEnd := pair(t, testGeometry)
+		if callerSleeps && !callerEnd.FallAsleep() {
+			t.Fatal("a frame is there")
+		}
+		sleeps := new(sharedmemory.Sleeps)
+		w := sharedmemory.NewWaiter(serverEnd, clock, mode, time.Microsecond, sleeps)
+		defer w.Close()
+		w.Awake()
+		for w.Await(clock.Ns(), clock.Ns(), func() bool { return false }) != sharedmemory.Sleep {
+		}
+		if !w.FallAsleep() {
+			t.Fatal("a frame is there")
+		}
+		return sleeps.ByCause()
+	}
+	twoCPUs(t)
+	for _, test := range []struct {
+		cause        string
+		mode         address.Spin
+		callerSleeps bool
+		processors   int
+	}{
+		{"peer_asleep", address.SpinAuto, true, 2},
+		{"off", address.SpinOff, false, 2},
+		{"nothing_came", address.SpinAuto, false, 2},
+		{"one_processor", address.SpinAuto, false, 1},
+	} {
+		former := runtime.GOMAXPROCS(test.processors)
+		got := count(test.mode, test.callerSleeps)
+		// The number of CPUs is asked for now and then.
+		for end := time.Now().Add(20 * time.Second); got[test.cause] != 1 && time.Now().Before(end); {
+			got = count(test.mode, test.callerSleeps)
+		}
+		if len(got) != 1 || got[test.cause] != 1 {
+			t.Errorf("%s: waited 20 s for it, got %v", test.cause, got)
+		}
+		runtime.GOMAXPROCS(former)
+	}
 }

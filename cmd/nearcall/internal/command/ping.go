@@ -16,6 +16,7 @@ type pinging struct {
 	*program
 	count    int
 	interval time.Duration
+	memory   bool
 	json     bool
 }
 
@@ -23,9 +24,14 @@ func (p *program) pingCommand() *cobra.Command {
 	run := &pinging{program: p}
 	cmd := &cobra.Command{
 		Use:   "ping ADDRESS",
-		Short: "Ask a server for a sign of life",
+		Short: "Ask a server for a sign of life, or whether calls are hot",
+		Long: `Ask a server for a sign of life.
+
+With --shm it calls without pause for about a second instead, and tells whether calls
+are hot: both sides stay awake and look at shared memory; and if not, why.`,
 		Example: `  nearcall ping unix:/tmp/demo.sock
-  nearcall ping --count 100 --interval 0 --json unix:/tmp/demo.sock`,
+  nearcall ping --count 100 --interval 0 --json unix:/tmp/demo.sock
+  nearcall ping --shm unix:/tmp/demo.sock`,
 		Args:              arguments(cobra.ExactArgs(1)),
 		ValidArgsFunction: p.completeSource,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +47,7 @@ func (p *program) pingCommand() *cobra.Command {
 	}
 	cmd.Flags().IntVarP(&run.count, "count", "n", 1, "how often to ask")
 	cmd.Flags().DurationVar(&run.interval, "interval", time.Second, "how long to wait in between")
+	cmd.Flags().BoolVar(&run.memory, "shm", false, "call for a second, and tell whether calls are hot, and if not, why")
 	cmd.Flags().BoolVar(&run.json, "json", false, "print a JSON object with nanoseconds")
 	return cmd
 }
@@ -76,6 +83,9 @@ func (p *pinging) run(ctx context.Context, address string) error {
 		return err
 	}
 	defer c.Close()
+	if p.memory {
+		return p.runMemory(ctx, c, address)
+	}
 	times, err := p.measure(ctx, c)
 	if err != nil {
 		return err

@@ -1,0 +1,4 @@
+package command
+
+// Throttled reads below another root.
+var Throttled = throttled
