@@ -175,6 +175,9 @@ static void it_is_the_parents(void)
     if (child == 0) {
         CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_E_UNAVAILABLE);
         CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+        nearcall_close(client);
+        close(script.fd);
+        close(script.listener);
         _exit(0);
     }
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
