@@ -11,8 +11,7 @@ static void keep_payload(nearcall_client *client, struct nc_call *call)
                        "no memory to keep the request until there is a connection");
         return;
     }
-    call->store = client->request.buffer;
-    client->request.buffer = (struct nc_buffer){0};
+    nc_buffer_swap(&call->store, &client->request.buffer);
     call->payload = bytes ? call->store.data + call->store.start : NULL;
 }
 

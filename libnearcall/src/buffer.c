@@ -5,8 +5,6 @@
 
 #include "nearcall.h"
 
-#define FIRST_CAPACITY 1024
-
 static void move_to_front(struct nc_buffer *buffer)
 {
     memmove(buffer->data, buffer->data + buffer->start, nc_buffer_bytes(buffer));
@@ -24,7 +22,7 @@ int nc_buffer_reserve(struct nc_buffer *buffer, size_t bytes)
         return NEARCALL_OK;
     if (bytes > SIZE_MAX / 4 || buffer->end > SIZE_MAX / 4)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
-    size_t capacity = buffer->capacity ? 2 * buffer->capacity : FIRST_CAPACITY;
+    size_t capacity = buffer->capacity ? 2 * buffer->capacity : NC_BUFFER_SPARE_BYTES;
     if (capacity - buffer->end < bytes)
         capacity = buffer->end + bytes;
     uint8_t *data = realloc(buffer->data, capacity);

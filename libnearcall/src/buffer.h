@@ -6,6 +6,8 @@
 
 /* What an idle handle keeps of a buffer; more is given back. */
 #define NC_BUFFER_KEEP_BYTES 65536
+/* The capacity that each begins with, and what is kept of one for its next use. */
+#define NC_BUFFER_SPARE_BYTES 1024
 
 /* Bytes between start and end; zeroed means empty. data is NULL until the first
  * nc_buffer_reserve(). Whoever holds the struct owns data. */
@@ -35,5 +37,21 @@ void nc_buffer_consume(struct nc_buffer *buffer, size_t bytes);
 void nc_buffer_trim(struct nc_buffer *buffer);
 
 void nc_buffer_free(struct nc_buffer *buffer);
+
+/* Empties it. The memory of a small one stays with it: to allocate for each reply of calls
+ * in flight would cost as much as a fifth of all else that is done for them. */
+static inline void nc_buffer_empty(struct nc_buffer *buffer)
+{
+    buffer->start = buffer->end = 0;
+    if (buffer->capacity > NC_BUFFER_SPARE_BYTES)
+        nc_buffer_free(buffer);
+}
+
+static inline void nc_buffer_swap(struct nc_buffer *one, struct nc_buffer *other)
+{
+    struct nc_buffer former = *one;
+    *one = *other;
+    *other = former;
+}
 
 #endif

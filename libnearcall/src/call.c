@@ -279,11 +279,8 @@ int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_repl
         client->lent_files = call->reply_files;
         call->reply_files = NULL;
     }
-    if (call->store.data) { /* result or details lie there: they live until the next function */
-        nc_buffer_free(&client->lent);
-        client->lent = call->store;
-        memset(&call->store, 0, sizeof(call->store));
-    }
+    if (nc_buffer_bytes(&call->store)) /* result or details: they live until the next function */
+        nc_buffer_swap(&call->store, &client->lent);
     nc_call_free(client, call);
     return r;
 }

@@ -215,7 +215,7 @@ void nc_calls_keep_what(nearcall_client *client)
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(call))
             continue;
-        nc_buffer_free(&call->store);
+        nc_buffer_empty(&call->store);
         call->what = nc_buffer_append(&call->store, text, strlen(text) + 1) == 0
                          ? (const char *)call->store.data
                          : "the connection was lost; no memory was left to keep why";
@@ -226,8 +226,7 @@ void nc_calls_keep_what(nearcall_client *client)
 void nc_call_free(nearcall_client *client, struct nc_call *call)
 {
     nearcall_function *function = call->function;
-    if (call->store.data)
-        nc_buffer_free(&call->store);
+    nc_buffer_empty(&call->store);
     if (call->files || call->reply_files) {
         nc_files_release(&call->files);
         nc_files_release(&call->reply_files);

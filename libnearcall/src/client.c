@@ -91,8 +91,7 @@ static inline int enter(nearcall_client *client)
         nc_memory_release(&client->connection.memory);
     if (client->error.code)
         nc_error_clear(client);
-    if (client->lent.data)
-        nc_buffer_free(&client->lent);
+    nc_buffer_empty(&client->lent);
     if (__builtin_expect(client->lent_files != NULL, 0))
         nc_files_release(&client->lent_files);
     client->connection.identified_ns = 0; /* the program may have closed what it did not know */

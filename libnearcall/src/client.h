@@ -118,7 +118,8 @@ struct nc_call {
     size_t payload_bytes;
     struct nc_files *files; /* of the request; NULL: none */
     struct nc_files *reply_files;
-    /* Owns a pending payload first, and a kept reply later. */
+    /* Owns a pending payload first, and a kept reply later. Empty, perhaps with memory for the
+     * next, in a free call. */
     struct nc_buffer store;
     /* The result. data lies in store, or, for the call that is being waited for,
      * in the connection's input or memory until these are read again. */

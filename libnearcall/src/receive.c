@@ -80,7 +80,7 @@ static void keep_result(nearcall_client *client, struct nc_call *call, const uin
     call->data_bytes = bytes;
     if (call == client->waiting)
         return;
-    nc_buffer_free(&call->store);
+    nc_buffer_empty(&call->store);
     if (nc_buffer_append(&call->store, data, bytes) == NEARCALL_OK) {
         call->data = call->store.data;
         return;

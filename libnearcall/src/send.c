@@ -6,6 +6,8 @@
 #include "client.h"
 
 #define HEAD_BYTES_MAX (NC_FRAME_HEADER_BYTES + NC_EXTENSION_HEADER_BYTES + NC_FUNCTION_NAME_BYTES_MAX)
+/* To copy so many behind the head costs less than what the kernel does for two parts. */
+#define JOINED_BYTES_MAX 512
 
 /* What is waiting in the input was sent before the peer went away: replies and
  * DRAIN decide outcomes, so they are read before the connection is given up. */
@@ -22,6 +24,16 @@ static void sending_failed(nearcall_client *client, int error)
                            client->address_text, strerror(error));
 }
 
+/* What is in one piece and comes alone goes a shorter way in the kernel. */
+static ssize_t give(int fd, const struct msghdr *message)
+{
+    const struct iovec *first = message->msg_iov;
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    if (message->msg_iovlen == 1 && !message->msg_control)
+        return send(fd, first->iov_base, first->iov_len, flags);
+    return sendmsg(fd, message, flags);
+}
+
 /* Gives the kernel what it takes at once. The number of bytes, or -1 when the
  * connection was lost. */
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
@@ -35,7 +47,7 @@ ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
         with_files = nc_files_in_message(client, &message, &control);
     if (nc_forked_inside(client)) /* asked last: a handler may fork at any system call */
         return -1; /* the connection is the parent's */
-    ssize_t sent = sendmsg(client->connection.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = give(client->connection.fd, &message);
     if (sent >= 0) {
         client->connection.written += (uint64_t)sent;
         if (with_files)
@@ -268,8 +280,8 @@ static void no_memory(nearcall_client *client, struct nc_call *call)
                        "no memory to send the request");
 }
 
-/* Sends straight from the caller's memory; what the kernel does not take now
- * stays borrowed until nc_output_own(). */
+/* Sends straight from the caller's memory, or, where that is little, from behind the head;
+ * what the kernel does not take now stays borrowed until nc_output_own(). */
 static void send_direct(nearcall_client *client, struct nc_call *call, uint8_t *head,
                         size_t head_bytes)
 {
@@ -278,7 +290,12 @@ static void send_direct(nearcall_client *client, struct nc_call *call, uint8_t *
         {head, head_bytes},
         {(void *)(uintptr_t)call->payload, call->payload_bytes},
     };
-    ssize_t r = nc_send_now(client, parts, call->payload_bytes ? 2 : 1);
+    bool joined = call->payload_bytes <= JOINED_BYTES_MAX;
+    if (joined && call->payload_bytes) {
+        memcpy(head + head_bytes, call->payload, call->payload_bytes);
+        parts[0].iov_len += call->payload_bytes;
+    }
+    ssize_t r = nc_send_now(client, parts, joined ? 1 : 2);
     if (r < 0)
         return;
     size_t sent = (size_t)r;
@@ -333,7 +350,7 @@ void nc_mark_as_sent(nearcall_client *client, struct nc_call *call)
 static void send_by_socket(nearcall_client *client, struct nc_call *call)
 {
     struct nc_connection *connection = &client->connection;
-    uint8_t head[HEAD_BYTES_MAX];
+    uint8_t head[HEAD_BYTES_MAX + JOINED_BYTES_MAX];
     if (nc_output_bytes(connection)) {
         nc_flush(client);
         if (!nc_connection_usable(client))
@@ -409,6 +426,6 @@ void nc_send_line(nearcall_client *client)
             no_memory(client, call);
         }
         if (call->state == NC_CALL_SENT)
-            nc_buffer_free(&call->store);
+            nc_buffer_empty(&call->store);
     }
 }

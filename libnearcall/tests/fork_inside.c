@@ -99,6 +99,15 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return r;
 }
 
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
+{
+    ssize_t r = __real_send(fd, data, bytes, flags);
+    maybe_fork();
+    return r;
+}
+
 /* Which of both names the headers choose depends on the C library. */
 int __wrap_fstat(int fd, struct stat *ret_status);
 int __wrap_fstat(int fd, struct stat *ret_status)

@@ -14,6 +14,7 @@ static bool is_pinged;
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 
 /* The request's last byte is still missing when the ping arrives, and is the last that
  * goes out. */
@@ -46,6 +47,15 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     if (!is_pinged)
         let_the_ping_come(fd);
     return sent;
+}
+
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
+{
+    struct iovec all = {(void *)(uintptr_t)data, bytes};
+    struct msghdr message = {.msg_iov = &all, .msg_iovlen = 1};
+    if (fd == script.fd)
+        return __real_sendmsg(fd, &message, flags);
+    return __wrap_sendmsg(fd, &message, flags);
 }
 
 static void play(struct script *played)

@@ -1,4 +1,4 @@
-/* The price of a call: one sendmsg, one recvmsg, one look at the clock, no poll, no
+/* The price of a call: one send, one recvmsg, one look at the clock, no poll, no
  * setsockopt, no allocation. Linked with --wrap so that each is counted. */
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include "test.h"
 
 static struct {
-    int sendmsg, recvmsg, setsockopt, ppoll, clock_gettime, malloc, realloc, calloc;
+    int send, recvmsg, setsockopt, ppoll, clock_gettime, malloc, realloc, calloc;
 } calls;
 
 #define COUNTED(type, name, parameters, arguments)                                        \
@@ -19,7 +19,7 @@ static struct {
         return __real_##name arguments;                                                   \
     }
 
-COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+COUNTED(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags))
 COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 COUNTED(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes),
         (fd, level, name, value, bytes))
@@ -33,7 +33,7 @@ COUNTED(void *, calloc, (size_t count, size_t bytes), (count, bytes))
 
 static void check(int times)
 {
-    CHECK_INT(calls.sendmsg, times);
+    CHECK_INT(calls.send, times);
     CHECK_INT(calls.recvmsg, times);
     CHECK_INT(calls.clock_gettime, times);
     CHECK_INT(calls.setsockopt, 0);
