@@ -119,21 +119,24 @@ func (w *Waiter) learn(arrivedNs uint64) {
 	if w.begins && arrivedNs > w.idleNs {
 		w.sleeps.asleepNs.Add(arrivedNs - w.idleNs)
 	}
+	soon := true
 	if sentNs := w.end.peerSent.Load(); sentNs >= w.idleNs && sentNs <= arrivedNs {
 		w.governor.Slept(2 * (arrivedNs - sentNs))
 		if w.peerWas {
 			w.governor.Paused(sentNs - w.idleNs)
 		}
+		soon = sentNs-w.idleNs <= w.governor.LimitNs()
 	}
-	w.together = !w.begins && w.sharesCPU(arrivedNs)
+	w.together = !w.begins && w.sharesCPU(arrivedNs, soon)
 }
 
-// sharesCPU reports whether both sides are on one CPU, and stay there.
-func (w *Waiter) sharesCPU(nowNs uint64) bool {
+// sharesCPU reports whether both sides are on one CPU, and stay there. Where requests come
+// too seldom to spin for, to move costs more than it is good for.
+func (w *Waiter) sharesCPU(nowNs uint64, moves bool) bool {
 	if w.mode != address.SpinAuto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
 		return false
 	}
-	if processRation.processors(nowNs) < 2 || !w.governor.Together(nowNs) {
+	if !moves || processRation.processors(nowNs) < 2 || !w.governor.Together(nowNs) {
 		return true
 	}
 	w.move()
@@ -238,7 +241,7 @@ func (w *Waiter) giveWay() bool {
 	nowNs := w.clock.Ns()
 	w.idleNs, w.readNs, w.sinceNs = nowNs, nowNs, nowNs
 	if !w.end.Ready() {
-		return !w.sharesCPU(nowNs)
+		return !w.sharesCPU(nowNs, true)
 	}
 	if w.mode == address.SpinAuto && w.cpu != 0 && w.end.peerCPU.Load() == w.cpu && w.governor.TookTurn(nowNs) {
 		w.move()

@@ -13,21 +13,22 @@ const (
 
 // A side is one end of a connection in the world.
 type side struct {
-	w       *world
-	t       *task
-	g       *tracer
-	mode    mode
-	peer    *side
-	awake   bool
-	cpu     uint64 // what it has published
-	frames  int    // in its ring
-	sockets int    // at its socket
-	sentNs  uint64 // when it last sent to a peer that slept
-	idleNs  uint64
-	peerWas bool // awake when this side went to sleep
-	spunNs  uint64
-	stops   [4]int // by reason
-	moves   int
+	w        *world
+	t        *task
+	g        *tracer
+	mode     mode
+	peer     *side
+	awake    bool
+	cpu      uint64 // what it has published
+	frames   int    // in its ring
+	sockets  int    // at its socket
+	sentNs   uint64 // when it last sent to a peer that slept
+	idleNs   uint64
+	peerWas  bool // awake when this side went to sleep
+	spunNs   uint64
+	together bool   // both sides were on one CPU when this one woke, and stay there
+	stops    [4]int // by reason
+	moves    int
 }
 
 // A pair is a caller that calls and its server.
@@ -122,11 +123,11 @@ func (s *side) learn(spunNs uint64, poked bool) {
 }
 
 // sharesCPU reports whether the peer runs where this side does, and it is best to sleep at once.
-func (s *side) sharesCPU() (sleeps bool) {
+func (s *side) sharesCPU(moves bool) (sleeps bool) {
 	if s.peer.cpu != s.t.on.number || s.processors() < 2 {
 		return false
 	}
-	if s.g.Together(s.w.nowNs) {
+	if moves && s.g.Together(s.w.nowNs) {
 		s.moveAway()
 		return false
 	}
@@ -159,7 +160,7 @@ func (s *side) spin(ended func(poked bool)) {
 					s.moveAway()
 				}
 				ended(true)
-			case s.mode == auto && s.peer.awake && s.sharesCPU():
+			case s.mode == auto && s.peer.awake && s.sharesCPU(true):
 				ended(false)
 			default:
 				s.t.spin(limit-yieldAfterNs, ended)
@@ -365,12 +366,12 @@ func (p *pair) serverSpins() bool {
 		return len(p.w.cpus) > 1
 	}
 	s.look()
-	return s.g.Spins() && p.caller.awake && *p.ration > 0
+	return s.g.Spins() && !s.together && p.caller.awake && *p.ration > 0
 }
 
 func (p *pair) serverSleeps() {
 	w, s := p.w, p.server
-	s.awake = false
+	s.awake, s.together = false, false
 	if s.frames > 0 {
 		p.serve()
 		return
@@ -385,15 +386,15 @@ func (p *pair) serverSleeps() {
 			}
 			s.frames += s.sockets
 			s.sockets = 0
+			soon := true
 			if sent := p.caller.sentNs; sent >= s.idleNs {
 				s.g.Slept(2 * (w.nowNs - sent))
 				if s.peerWas {
 					s.g.Paused(sent - s.idleNs)
 				}
+				soon = sent-s.idleNs <= s.g.LimitNs()
 			}
-			if s.mode == auto && p.caller.awake {
-				s.sharesCPU()
-			}
+			s.together = s.mode == auto && p.caller.awake && s.sharesCPU(soon)
 			p.serve()
 		})
 	})
