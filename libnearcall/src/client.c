@@ -53,13 +53,8 @@ void nc_after_fork(nearcall_client *client)
     nc_become_idle(client);
 }
 
-/* A signal's handler may fork while this thread is inside, and return in the child:
- * then the thread inside is this one, at a place where memory is whole. True when
- * that has happened; all calls have ended and there is no connection then. */
-bool nc_forked_inside(nearcall_client *client)
+bool nc_take_over_inside(nearcall_client *client)
 {
-    if (__builtin_expect(!nc_forked(&client->guard), 1))
-        return false;
     nc_become_idle(client);
     nc_after_fork(client);
     nc_become_busy(client);

@@ -330,7 +330,15 @@ static inline void nc_become_busy(nearcall_client *client)
     atomic_thread_fence(memory_order_release);
 }
 void nc_after_fork(nearcall_client *client);
-bool nc_forked_inside(nearcall_client *client);
+bool nc_take_over_inside(nearcall_client *client);
+
+/* A signal's handler may fork while this thread is inside, and return in the child:
+ * then the thread inside is this one, at a place where memory is whole. True when
+ * that has happened; all calls have ended and there is no connection then. */
+static inline bool nc_forked_inside(nearcall_client *client)
+{
+    return __builtin_expect(nc_forked(&client->guard), 0) && nc_take_over_inside(client);
+}
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
 int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
 
