@@ -25,12 +25,10 @@ static void line_up(nearcall_client *client, struct nc_call *call)
 
 static void own_output(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     if (client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK)
         return;
     if (client->connection.written > call->frame_start) {
-        nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
-                           client->address_text);
+        nc_output_lost(client);
         return;
     }
     nc_output_remove(client, call);

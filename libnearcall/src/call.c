@@ -144,14 +144,13 @@ static void expire_sent(nearcall_client *client, struct nc_call *call)
  * may forget what it is made of. */
 static void expire_begun(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     if (nc_output_own(client) == NEARCALL_OK) {
         nc_output_forsake(client, call);
         expire_sent(client, call);
         return;
     }
     finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
-    nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s", client->address_text);
+    nc_output_lost(client);
 }
 
 static void expire_untouched(nearcall_client *client, struct nc_call *call)

@@ -17,6 +17,7 @@
 #include "fork.h"
 #include "limits_gen.h"
 #include "nearcall.h"
+#include "output.h"
 #include "spin.h"
 #include "transport.h"
 #include "transport_sharedmemory.h"
@@ -420,19 +421,12 @@ static inline bool nc_may_send_pending(const nearcall_client *client)
 void nc_send_call(nearcall_client *client, struct nc_call *call);
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
 void nc_send_pong(nearcall_client *client, const uint8_t *payload, size_t bytes);
-void nc_flush(nearcall_client *client);
 void nc_send_line(nearcall_client *client);
 static inline void nc_send_pending(nearcall_client *client)
 {
     if (__builtin_expect(nc_may_send_pending(client), 0))
         nc_send_line(client);
 }
-int nc_output_own(nearcall_client *client);
-void nc_output_remove(nearcall_client *client, struct nc_call *call);
-void nc_output_forsake(nearcall_client *client, const struct nc_call *call);
-int64_t nc_output_stuck_ns(const struct nc_connection *connection);
-void nc_output_lose_stuck(nearcall_client *client);
-bool nc_queue(nearcall_client *client, const void *data, size_t bytes);
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count);
 size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call);
 void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *header,

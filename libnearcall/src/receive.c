@@ -55,6 +55,23 @@ void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
 
 /* ---- Replies and errors ---- */
 
+static int known_outcome(uint32_t status)
+{
+    int outcome = (int)(status >> 8 & 0xFF);
+    if (outcome < NEARCALL_OUTCOME_NOT_EXECUTED || outcome > NEARCALL_OUTCOME_EXECUTED)
+        return NEARCALL_OUTCOME_UNKNOWN;
+    return outcome;
+}
+
+/* A server that has no room for a request refuses it by its head alone. */
+static bool may_be_answered(const nearcall_client *client, const struct nc_call *call,
+                            const struct nc_frame *frame)
+{
+    return nc_frame_is_written(client, call) ||
+           (frame->type == NC_ERROR && known_outcome(frame->status) == NEARCALL_OUTCOME_NOT_EXECUTED &&
+            !nc_frame_is_untouched(client, call));
+}
+
 /* The call a reply or error is for; NULL with 0 returned: it was given up. */
 static int find_call(nearcall_client *client, const struct nc_frame *frame, const char *subject,
                      struct nc_call **ret_call, struct nc_fault *fault)
@@ -67,7 +84,7 @@ static int find_call(nearcall_client *client, const struct nc_frame *frame, cons
         return refuse(fault, subject, "call id", frame->call_id, "ids of calls that were sent");
     if (!call || !nc_call_is_on_connection(call))
         return 0;
-    if (call->type == NC_PING || !nc_frame_is_written(client, call))
+    if (call->type == NC_PING || !may_be_answered(client, call, frame))
         return refuse(fault, subject, "call id", frame->call_id, "ids of calls that were sent");
     *ret_call = call;
     return 0;
@@ -157,14 +174,6 @@ static int known_code(uint32_t status)
     return code <= -NEARCALL_E_UNAUTHENTICATED ? code : -NEARCALL_E_UNKNOWN;
 }
 
-static int known_outcome(uint32_t status)
-{
-    int outcome = (int)(status >> 8 & 0xFF);
-    if (outcome < NEARCALL_OUTCOME_NOT_EXECUTED || outcome > NEARCALL_OUTCOME_EXECUTED)
-        return NEARCALL_OUTCOME_UNKNOWN;
-    return outcome;
-}
-
 static int on_error(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                     size_t bytes, struct nc_fault *fault)
 {
@@ -190,6 +199,8 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
     call->retryable = code == -NEARCALL_E_UNAVAILABLE && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
     nc_description_refused(client, call);
     keep_result(client, call, payload, bytes);
+    if (!nc_frame_is_written(client, call))
+        nc_output_go_on(client, call);
     return 0;
 }
 

@@ -166,6 +166,23 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
     }
 }
 
+/* Without memory for the rest of a frame that was begun there is no connection any more. */
+void nc_output_lost(nearcall_client *client)
+{
+    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
+    nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s", client->address_text);
+}
+
+/* A call that has ended while its frame is half sent: the rest goes on, and the caller may
+ * forget what it is made of. */
+void nc_output_go_on(nearcall_client *client, const struct nc_call *call)
+{
+    if (nc_output_own(client) == NEARCALL_OK)
+        nc_output_forsake(client, call);
+    else
+        nc_output_lost(client);
+}
+
 /* The rest of the call's frame goes on without it. */
 void nc_output_forsake(nearcall_client *client, const struct nc_call *call)
 {
@@ -271,10 +288,8 @@ static bool refuse(nearcall_client *client, struct nc_call *call)
 
 static void no_memory(nearcall_client *client, struct nc_call *call)
 {
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
     if (client->connection.written > call->frame_start)
-        nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
-                           client->address_text);
+        nc_output_lost(client);
     else
         nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "no memory to send the request");

@@ -10,13 +10,6 @@
  * server find it in the ring. */
 #define WORTH_A_WAKE_BYTES 16384
 
-static void queue_failed(nearcall_client *client)
-{
-    struct nc_loss loss = {-NEARCALL_E_RESOURCE_EXHAUSTED, false, NC_ENDED_HERE};
-    nc_connection_lost(client, &loss, "no memory for the rest of a frame to %s",
-                       client->address_text);
-}
-
 /* Output that waits for room in the socket wakes the server as well. */
 static void send_wake(nearcall_client *client)
 {
@@ -29,7 +22,7 @@ static void send_wake(nearcall_client *client)
     ssize_t sent = nc_send_now(client, &part, 1);
     if (sent >= 0 && (size_t)sent < sizeof(bytes) &&
         !nc_queue(client, bytes + sent, sizeof(bytes) - (size_t)sent))
-        queue_failed(client);
+        nc_output_lost(client);
 }
 
 static void publish(nearcall_client *client)

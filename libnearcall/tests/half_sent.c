@@ -52,6 +52,21 @@ static void reads_late(struct script *script)
     script_serve(script);
 }
 
+/* As who has no room for it, by its head. */
+static void refuses_at_once(struct script *script)
+{
+    struct nc_frame slow, large;
+    uint8_t header[NC_FRAME_HEADER_BYTES];
+    begin_slow(script, &slow);
+    CHECK_INT(recv(script->fd, header, sizeof(header), MSG_PEEK | MSG_WAITALL), sizeof(header));
+    nc_frame_decode(&large, header);
+    script_error(script, large.call_id, 8, NEARCALL_OUTCOME_NOT_EXECUTED, "no room");
+    script_await(script);
+    read_large(script, &large);
+    script_reply(script, &slow, "slow", 4);
+    script_serve(script);
+}
+
 static void never_reads_on(struct script *script)
 {
     struct nc_frame slow;
@@ -120,6 +135,26 @@ static void is_cancelled(nearcall_client *client, nearcall_function *function)
     nearcall_cancel(client, begin_large(client, function, 20000));
 }
 
+static void is_refused(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_reply reply;
+    uint8_t *data = large_data();
+    (void)function;
+    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, 20000, &reply),
+               NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    memset(data, 'X', LARGE_BYTES);
+    free(data);
+}
+
+static void is_refused_in_flight(nearcall_client *client, nearcall_function *function)
+{
+    nearcall_reply reply;
+    nearcall_call_id call = begin_large(client, function, 20000);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_E_RESOURCE_EXHAUSTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+}
+
 /* ---- What becomes of others ---- */
 
 static nearcall_call_id begin_beside(nearcall_client *client, nearcall_function *function)
@@ -137,11 +172,11 @@ static void expect_slow(nearcall_client *client, nearcall_call_id call)
     CHECK(reply.bytes == 4 && memcmp(reply.data, "slow", 4) == 0);
 }
 
-static void others_are_answered(end_half_sent *end, uint32_t flags)
+static void others_are_answered(void (*play)(struct script *), end_half_sent *end, uint32_t flags)
 {
     struct script script;
     nearcall_reply reply;
-    script_start(&script, reads_late, NULL);
+    script_start(&script, play, NULL);
     nearcall_client *client = test_open(script.address, flags);
     nearcall_function *function = test_find(client, "f");
     nearcall_call_id slow = begin_beside(client, function);
@@ -220,11 +255,14 @@ static void the_rest_ends_with_drain(void)
 int main(void)
 {
     test_begin();
-    others_are_answered(times_out_in_the_call, 0);
-    others_are_answered(times_out_in_the_call, NEARCALL_NONBLOCKING);
-    others_are_answered(times_out_in_flight, 0);
-    others_are_answered(times_out_in_flight, NEARCALL_NONBLOCKING);
-    others_are_answered(is_cancelled, NEARCALL_NONBLOCKING);
+    others_are_answered(reads_late, times_out_in_the_call, 0);
+    others_are_answered(reads_late, times_out_in_the_call, NEARCALL_NONBLOCKING);
+    others_are_answered(reads_late, times_out_in_flight, 0);
+    others_are_answered(reads_late, times_out_in_flight, NEARCALL_NONBLOCKING);
+    others_are_answered(reads_late, is_cancelled, NEARCALL_NONBLOCKING);
+    others_are_answered(refuses_at_once, is_refused, 0);
+    others_are_answered(refuses_at_once, is_refused, NEARCALL_NONBLOCKING);
+    others_are_answered(refuses_at_once, is_refused_in_flight, NEARCALL_NONBLOCKING);
     nothing_is_taken(times_out_in_the_call, 0);
     nothing_is_taken(times_out_in_flight, NEARCALL_NONBLOCKING);
     nothing_is_taken(is_cancelled, NEARCALL_NONBLOCKING);
