@@ -102,7 +102,8 @@ class GreenClient:
 
     The keywords are those of AsyncClient, and so is what it does: thousands of calls at
     the same time, on as few connections as they need. A client belongs to the hub, and so to the thread, that
-    uses it first. It works before and after a fork.
+    uses it first: with gevent also before and after a fork, with eventlet, whose hub survives none,
+    in the child.
     """
 
     _kind: type[AsyncClient]
