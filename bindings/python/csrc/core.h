@@ -41,9 +41,9 @@ typedef struct core_state {
     PyObject *datetime_type;
     PyObject *timedelta_type;
     PyObject *epoch;           /* 1970-01-01 in UTC */
-    PyObject *text_days;
-    PyObject *text_seconds;
-    PyObject *text_microseconds;
+    PyObject *days_of;         /* these three are timedelta's own */
+    PyObject *seconds_of;
+    PyObject *microseconds_of;
     PyObject *text_timeout;
     uint64_t fork_generation;  /* grows in every forked child */
 } core_state;

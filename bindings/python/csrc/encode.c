@@ -225,7 +225,7 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
 
     if (core_encoder_look(e) < 0)
         return -1;
-    if (core_encoder_has(value, "fileno"))
+    if (core_encoder_has_method(value, "fileno"))
         number = PyObject_CallFunctionObjArgs(e->state->descriptor_of, value, NULL);
     if (number != NULL)
         fd = PyLong_AsLong(number);
@@ -299,7 +299,7 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
     PyObject *list;
     int r;
 
-    if (PyList_Check(value) || PyTuple_Check(value))
+    if (core_encoder_is_list(value))
         return encode_elements(e, node->element, value, value, at);
     if (!is_like_a_list(value))
         return core_refuse(e, node, value, at, NULL);
@@ -338,11 +338,12 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
     PyObject *dict;
     int r;
 
-    if (PyDict_Check(value))
+    if (core_encoder_is_dict(value))
         return encode_dict(e, node, value, value, at);
     if (core_encoder_look(e) < 0)
         return -1;
-    if (PyType_Check(value) || !PyMapping_Check(value) || !core_encoder_has(value, "keys"))
+    if (!PyDict_Check(value)
+        && (PyType_Check(value) || !PyMapping_Check(value) || !core_encoder_has_method(value, "keys")))
         return core_refuse(e, node, value, at, NULL);
     dict = core_encoder_collect_pairs(e, node, value);
     if (dict == NULL)

@@ -50,6 +50,25 @@ int core_encoder_is_of_python(PyObject *value);
 /* 0 also with an exception set: the value's own code, asked for the attribute, raised another than AttributeError. */
 int core_encoder_has(PyObject *value, const char *name);
 
+/* The same for one that can be called: what is no method may have its name. */
+int core_encoder_has_method(PyObject *value, const char *name);
+
+/* Whether a dict, list or tuple gives those who ask it what lies in it: a subclass may have code of its own for that. */
+int core_encoder_lies_in_dict(PyObject *dict);
+int core_encoder_lies_in_list(PyObject *list);
+
+/* What is walked where it lies. */
+static inline int core_encoder_is_dict(PyObject *value)
+{
+    return PyDict_CheckExact(value) || (PyDict_Check(value) && core_encoder_lies_in_dict(value));
+}
+
+static inline int core_encoder_is_list(PyObject *value)
+{
+    return PyList_CheckExact(value) || PyTuple_CheckExact(value)
+           || ((PyList_Check(value) || PyTuple_Check(value)) && core_encoder_lies_in_list(value));
+}
+
 /* What a dict has now, taken in one go: code that runs later may change the dict. Each key is
  * followed by its value. */
 typedef struct core_pairs {

@@ -57,6 +57,36 @@ int core_encoder_is_of_python(PyObject *value)
     return (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) != 0;
 }
 
+static int has_own_slot(PyObject *value, PyTypeObject *base, int slot)
+{
+    return PyType_GetSlot(Py_TYPE(value), slot) != PyType_GetSlot(base, slot);
+}
+
+/* Whether a dict's type has other keys than those that lie in it. */
+static int has_own_keys(PyObject *dict)
+{
+    PyObject *keys = PyObject_GetAttrString((PyObject *)Py_TYPE(dict), "keys");
+    PyObject *common = PyObject_GetAttrString((PyObject *)&PyDict_Type, "keys");
+    int r = keys != common && keys != NULL && PyCallable_Check(keys);
+
+    PyErr_Clear();
+    Py_XDECREF(keys);
+    Py_XDECREF(common);
+    return r;
+}
+
+int core_encoder_lies_in_dict(PyObject *dict)
+{
+    return !core_encoder_is_of_python(dict)
+           || (!has_own_slot(dict, &PyDict_Type, Py_mp_subscript)
+               && !has_own_slot(dict, &PyDict_Type, Py_tp_iter) && !has_own_keys(dict));
+}
+
+int core_encoder_lies_in_list(PyObject *list)
+{
+    return !has_own_slot(list, PyList_Check(list) ? &PyList_Type : &PyTuple_Type, Py_tp_iter);
+}
+
 /* An array of numpy without a dimension looks iterable, too. */
 static PyObject *iterator_of(core_encoder *e, PyObject *iterable)
 {
@@ -120,9 +150,17 @@ static int collect_pair(core_encoder *e, const core_node *node, PyObject *mappin
     return r == 0 ? core_encoder_look(e) : -1;
 }
 
+/* A dict without a keys() of its own may have others when it is walked. New reference. */
+static PyObject *keys_of(PyObject *mapping)
+{
+    if (PyDict_Check(mapping) && !has_own_keys(mapping))
+        return Py_NewRef(mapping);
+    return PyObject_CallMethod(mapping, "keys", NULL);
+}
+
 static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)
 {
-    PyObject *keys = PyObject_CallMethod(mapping, "keys", NULL), *list = NULL, *dict = NULL;
+    PyObject *keys = keys_of(mapping), *list = NULL, *dict = NULL;
     int64_t bytes = 0;
     Py_ssize_t i;
 
@@ -201,14 +239,31 @@ static PyObject *ask_once(core_encoder *e, const core_node *node, PyObject *valu
     return given;
 }
 
-int core_encoder_has(PyObject *value, const char *name)
+/* New reference, or NULL, with an exception or without. */
+static PyObject *attribute_of(PyObject *value, const char *name)
 {
     PyObject *attribute = PyObject_GetAttrString(value, name);
 
     if (attribute == NULL && PyErr_ExceptionMatches(PyExc_AttributeError))
         PyErr_Clear();
+    return attribute;
+}
+
+int core_encoder_has(PyObject *value, const char *name)
+{
+    PyObject *attribute = attribute_of(value, name);
+
     Py_XDECREF(attribute);
     return attribute != NULL;
+}
+
+int core_encoder_has_method(PyObject *value, const char *name)
+{
+    PyObject *attribute = attribute_of(value, name);
+    int r = attribute != NULL && PyCallable_Check(attribute);
+
+    Py_XDECREF(attribute);
+    return r;
 }
 
 PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable)

@@ -86,7 +86,7 @@ static void measure_fields(measure *m, const core_struct *structure, PyObject *d
 
 static void measure_struct(measure *m, const core_struct *structure, PyObject *value)
 {
-    PyObject *dict = PyDict_Check(value) ? Py_NewRef(value) : PyObject_GenericGetDict(value, NULL);
+    PyObject *dict = core_encoder_is_dict(value) ? Py_NewRef(value) : PyObject_GenericGetDict(value, NULL);
 
     if (dict == NULL) {
         PyErr_Clear(); /* one with slots only, or another that is asked when it is come to */
@@ -104,9 +104,9 @@ static void measure_any(measure *m, PyObject *value)
         m->bytes += FLOAT64_BYTES - HEAD_BYTES;
     else if (PyUnicode_Check(value))
         m->bytes += PyUnicode_GetLength(value);
-    else if (PyList_Check(value) || PyTuple_Check(value))
+    else if (core_encoder_is_list(value))
         measure_list(m, NULL, value);
-    else if (PyDict_Check(value))
+    else if (core_encoder_is_dict(value))
         measure_dict(m, NULL, NULL, value);
     else
         measure_bytes(m, value);
@@ -116,9 +116,9 @@ static void measure_composite(measure *m, const core_node *node, PyObject *value
 {
     if (node->kind == CORE_STRUCT)
         measure_struct(m, node->structure, value);
-    else if (node->kind == CORE_MAP && PyDict_Check(value))
+    else if (node->kind == CORE_MAP && core_encoder_is_dict(value))
         measure_dict(m, node->key, node->element, value);
-    else if (node->kind == CORE_LIST && (PyList_Check(value) || PyTuple_Check(value)))
+    else if (node->kind == CORE_LIST && core_encoder_is_list(value))
         measure_list(m, node->element, value);
 }
 

@@ -126,9 +126,10 @@ static PyObject *dict_of(core_encoder *e, const core_node *node, PyObject *value
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *dict, *plain;
 
-    if (PyDict_Check(value))
+    if (core_encoder_is_dict(value))
         dict = Py_NewRef(value);
-    else if (core_encoder_has(type, "keys") && core_encoder_has(type, "__getitem__"))
+    else if (PyDict_Check(value)
+             || (core_encoder_has_method(type, "keys") && core_encoder_has_method(type, "__getitem__")))
         dict = core_encoder_collect_pairs(e, node, value);
     else
         return NULL;

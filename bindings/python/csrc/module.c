@@ -94,9 +94,9 @@ static int import_objects(core_state *state)
         || (state->datetime_type = import_name("datetime", "datetime")) == NULL
         || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
         || (state->epoch = make_epoch()) == NULL
-        || (state->text_days = PyUnicode_InternFromString("days")) == NULL
-        || (state->text_seconds = PyUnicode_InternFromString("seconds")) == NULL
-        || (state->text_microseconds = PyUnicode_InternFromString("microseconds")) == NULL
+        || (state->days_of = PyObject_GetAttrString(state->timedelta_type, "days")) == NULL
+        || (state->seconds_of = PyObject_GetAttrString(state->timedelta_type, "seconds")) == NULL
+        || (state->microseconds_of = PyObject_GetAttrString(state->timedelta_type, "microseconds")) == NULL
         || (state->text_timeout = PyUnicode_InternFromString("timeout")) == NULL)
         return -1;
     return 0;
@@ -213,9 +213,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->datetime_type);
     Py_CLEAR(state->timedelta_type);
     Py_CLEAR(state->epoch);
-    Py_CLEAR(state->text_days);
-    Py_CLEAR(state->text_seconds);
-    Py_CLEAR(state->text_microseconds);
+    Py_CLEAR(state->days_of);
+    Py_CLEAR(state->seconds_of);
+    Py_CLEAR(state->microseconds_of);
     Py_CLEAR(state->text_timeout);
     return 0;
 }

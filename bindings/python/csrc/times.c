@@ -9,9 +9,11 @@
 #define NANOSECONDS_PER_MICROSECOND INT64_C(1000)
 #define NANOSECONDS_PER_SECOND INT64_C(1000000000)
 
-static int attribute_as_int64(PyObject *object, PyObject *name, int64_t *ret_value)
+/* What timedelta itself has there: its subclasses make something else of these names. */
+static int part_of(PyObject *delta, PyObject *descriptor, int64_t *ret_value)
 {
-    PyObject *value = PyObject_GetAttr(object, name);
+    descrgetfunc get = PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
+    PyObject *value = get(descriptor, delta, (PyObject *)Py_TYPE(delta));
 
     if (value == NULL)
         return -1;
@@ -20,23 +22,21 @@ static int attribute_as_int64(PyObject *object, PyObject *name, int64_t *ret_val
     return *ret_value == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* A timedelta's seconds, and microseconds that are never negative. */
+/* Seconds, and microseconds that are never negative, of what has the class truly: a moment that is
+ * none, as pandas' NaT, leaves a difference that is none. */
 static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seconds,
                            int64_t *ret_microseconds)
 {
     int64_t days, seconds;
 
-    if (attribute_as_int64(delta, state->text_days, &days) < 0
-        || attribute_as_int64(delta, state->text_seconds, &seconds) < 0
-        || attribute_as_int64(delta, state->text_microseconds, ret_microseconds) < 0)
-        return -1;
-    /* A subclass may say anything. */
-    if (__builtin_mul_overflow(days, SECONDS_PER_DAY, ret_seconds)
-        || __builtin_add_overflow(*ret_seconds, seconds, ret_seconds)
-        || *ret_microseconds < 0 || *ret_microseconds >= MICROSECONDS_PER_SECOND) {
+    if (!PyObject_TypeCheck(delta, (PyTypeObject *)state->timedelta_type)) {
         PyErr_SetNone(state->refusal);
         return -1;
     }
+    if (part_of(delta, state->days_of, &days) < 0 || part_of(delta, state->seconds_of, &seconds) < 0
+        || part_of(delta, state->microseconds_of, ret_microseconds) < 0)
+        return -1;
+    *ret_seconds = days * SECONDS_PER_DAY + seconds;
     return 0;
 }
 
@@ -146,15 +146,30 @@ static int duration_from_number(core_state *state, PyObject *value, int64_t *ret
     return r;
 }
 
+/* One that only says that it is a timedelta, as a proxy does, becomes one where it is added. */
+static int duration_from_proxy(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
+{
+    PyObject *zero = make_timedelta(state, 0, 0);
+    PyObject *delta = zero == NULL ? NULL : PyNumber_Add(value, zero);
+    int r = delta == NULL ? -1 : duration_from_timedelta(state, delta, ret_nanoseconds);
+
+    Py_XDECREF(zero);
+    Py_XDECREF(delta);
+    return r;
+}
+
 int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
-    int is_delta = PyObject_IsInstance(value, state->timedelta_type);
+    int is_delta;
     double seconds;
 
+    if (PyObject_TypeCheck(value, (PyTypeObject *)state->timedelta_type))
+        return duration_from_timedelta(state, value, ret_nanoseconds);
+    is_delta = PyObject_IsInstance(value, state->timedelta_type);
     if (is_delta < 0)
         return -1;
     if (is_delta)
-        return duration_from_timedelta(state, value, ret_nanoseconds);
+        return duration_from_proxy(state, value, ret_nanoseconds);
     if (!PyFloat_Check(value) && !PyLong_Check(value))
         return duration_from_number(state, value, ret_nanoseconds);
     seconds = PyFloat_AsDouble(value);

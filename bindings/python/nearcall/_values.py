@@ -11,6 +11,7 @@ import operator
 import reprlib
 import sys
 import types
+from collections.abc import KeysView
 from typing import Any
 
 _SHOWN_BITS_MAX = 256
@@ -18,6 +19,10 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 _BYTE_FORMATS = {"B", "c"}
+_OF_NUMPY = operator.attrgetter("generic", "ndarray")
+_MASKED = operator.attrgetter("MaskedArray")
+_OF_DECIMAL = operator.attrgetter("Decimal")
+_OF_FRACTIONS = operator.attrgetter("Fraction")
 _KINDS = (
     "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
     "convert it to one of them"
@@ -95,14 +100,21 @@ def buffer(value: Any) -> memoryview:
 def declared_names(value: object) -> set[str]:
     """The names of an object's values besides what its __dict__ has: those that its class declares, and
     the extra ones that a pydantic model keeps in a slot."""
-    kind = type(value)
-    names = set(getattr(kind, "_fields", ()))
-    for base in kind.__mro__:
-        slots = base.__dict__.get("__slots__", ())
-        names.update([slots] if isinstance(slots, str) else slots)
+    names = _names(getattr(value, "_fields", None))
+    for base in type(value).__mro__:
+        names |= _names(base.__dict__.get("__slots__"))
     if "__pydantic_extra__" in names:
-        names.update(getattr(value, "__pydantic_extra__", None) or ())
+        names |= _names(getattr(value, "__pydantic_extra__", None))
     return names
+
+
+def _names(declared: object) -> set[str]:
+    """Those that an attribute declares; what others than its inventors mean by it may be anything."""
+    if isinstance(declared, str):
+        return {declared}
+    if not isinstance(declared, (tuple, list, set, frozenset, dict, KeysView)):
+        return set()
+    return {name for name in declared if isinstance(name, str)}
 
 
 def is_absent(value: object, name: str, error: AttributeError) -> bool:
@@ -145,14 +157,24 @@ def _checked(view: memoryview) -> memoryview:
     return view
 
 
+def _is_of(value: object, module: str, kinds: operator.attrgetter[Any]) -> bool:
+    """Whether it is of these classes. A module that another thread is just importing has not all of them,
+    and one that stands in the place of another may have anything by their names."""
+    loaded = sys.modules.get(module)
+    if loaded is None:
+        return False
+    try:
+        return isinstance(value, kinds(loaded))
+    except (AttributeError, TypeError):
+        return False
+
+
 def _is_numpy(value: object) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
+    return _is_of(value, "numpy", _OF_NUMPY)
 
 
 def _require_unmasked(value: Any) -> None:
-    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
-    if masked is not None and isinstance(value, masked) and value.mask.any():
+    if _is_of(value, "numpy.ma", _MASKED) and value.mask.any():
         raise Refusal("it is masked, so that it has no value; use value.filled(...)")
 
 
@@ -183,13 +205,11 @@ def _plain_numpy(value: Any) -> object:
 
 
 def _is_decimal(value: object) -> bool:
-    decimal = sys.modules.get("decimal")
-    return decimal is not None and isinstance(value, decimal.Decimal)
+    return _is_of(value, "decimal", _OF_DECIMAL)
 
 
 def _is_fraction(value: object) -> bool:
-    fractions = sys.modules.get("fractions")
-    return fractions is not None and isinstance(value, fractions.Fraction)
+    return _is_of(value, "fractions", _OF_FRACTIONS)
 
 
 def _is_exact(value: Any, real: float) -> bool:

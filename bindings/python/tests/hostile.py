@@ -304,11 +304,18 @@ def times_that_lie(client: Client) -> None:
 
     class Moment(datetime.datetime):
         def __sub__(self, other: Any) -> Any:
-            return Delta(1)
+            return 5
+
+    class Pretending:
+        __class__ = datetime.timedelta  # type: ignore[assignment]
+
+        def __add__(self, other: Any) -> Any:
+            return 5
 
     now = datetime.datetime.now(datetime.UTC)
     for value in (Delta(1), Micro(1)):
-        refused(lambda value=value: client.later(now, value), InvalidArgument)
+        assert client.later(now, value) == now + datetime.timedelta(1)
+    refused(lambda: client.later(now, Pretending()), InvalidArgument)
     refused(lambda: client.later(Moment.now(datetime.UTC), 1), InvalidArgument)
 
 
