@@ -122,7 +122,7 @@ static void warn_caller(pTHX_ const ncp_invocation *call)
 }
 
 /* Comparing may have found another description: what it ends with is what was compared.
- * Code of a handler of warnings may lead to yet another. */
+ * Code of a handler of warnings may lead to yet another; where it dies, nobody was warned who goes on. */
 void ncp_compare(pTHX_ ncp_invocation *call)
 {
     ncp_origin *origin = call->origin;
@@ -138,9 +138,11 @@ void ncp_compare(pTHX_ ncp_invocation *call)
         r = compare(aTHX_ call);
         if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && origin->warns))
             ncp_throw_client(aTHX_ call);
-        origin->revision = nearcall_function_revision(function);
+        revision = nearcall_function_revision(function);
+        if (r != NEARCALL_OK)
+            warn_caller(aTHX_ call);
+        origin->revision = revision;
         if (r == NEARCALL_OK)
             return;
-        warn_caller(aTHX_ call);
     }
 }

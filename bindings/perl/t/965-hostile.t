@@ -529,6 +529,16 @@ subtest 'a handler of warnings' => sub {
         local $SIG{__WARN__} = sub { die "$_[0]\n" };
         return $generated->()->('text');
     }, qr/\Adied: identity has changed/, 'that dies' );
+    is( outcome {
+        my ( $identity, @said, @warned ) = $generated->();
+        for ( 1 .. 2 ) {
+            local $SIG{__WARN__} = sub { die "$_[0]\n" };
+            push @said, eval { $identity->('text') } // 'died';
+        }
+        local $SIG{__WARN__} = sub { push @warned, @_ };
+        push @said, map { $identity->('text') } 1 .. 3;
+        return join ' ', @said, scalar @warned;
+    }, 'died died text text text 1', 'that dies each time, until one lets the call go on' );
     like( outcome {
         my $loop = Nearcall->new( $server->address, timeout => 30, nonblocking => 1 );
         local $SIG{__WARN__} = sub { $loop->close; litter() };

@@ -47,20 +47,15 @@ static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
     return refused && PyErr_ExceptionMatches(client->state->error_class) ? REFUSED : -1;
 }
 
-/* Generated code encodes by what it was written for: whether that fits the server's function.
- * *timeout_ms becomes what is left of it. */
-static int compare(core_client *client, core_entry *entry, core_channel *channel,
-                   int64_t *timeout_ms)
+/* One comparison, and the warning that it leads to. *ret_revision becomes that of the description that was compared. */
+static int compare_once(core_client *client, core_entry *entry, core_channel *channel,
+                        int64_t *timeout_ms, uint32_t *ret_revision)
 {
+    int64_t started_ms = core_monotonic_ms();
     core_slot *slot = &entry->slots[channel->index];
-    int64_t started_ms;
-    int r;
+    int r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
+                              PyUnicode_AsUTF8AndSize(entry->description, NULL), *timeout_ms);
 
-    if (entry->hash == NULL || (slot->compared == slot->revision && slot->revision != 0))
-        return 0;
-    started_ms = core_monotonic_ms();
-    r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
-                          PyUnicode_AsUTF8AndSize(entry->description, NULL), *timeout_ms);
     *timeout_ms = core_milliseconds_left(*timeout_ms, started_ms);
     if (r != NEARCALL_OK && !(r == NEARCALL_E_FAILED_PRECONDITION && entry->warns)) {
         if (r != CORE_RAISED)
@@ -72,10 +67,30 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
     slot = &entry->slots[channel->index];
     if (core_slot_refresh(client->state, slot, slot->function) < 0)
         return -1;
-    slot->compared = slot->revision;
+    *ret_revision = slot->revision;
     if (r == NEARCALL_OK)
         return 0;
     return PyErr_WarnEx(PyExc_UserWarning, nearcall_error_message(channel->handle), 3);
+}
+
+/* Generated code encodes by what it was written for: whether that fits the server's function.
+ * *timeout_ms becomes what is left of it. Where warnings are errors, none was warned who could
+ * go on; and code that a warning runs may lead to yet another description. */
+static int compare(core_client *client, core_entry *entry, core_channel *channel,
+                   int64_t *timeout_ms)
+{
+    core_slot *slot = &entry->slots[channel->index];
+    uint32_t revision;
+
+    if (entry->hash == NULL || (slot->compared == slot->revision && slot->revision != 0))
+        return 0;
+    do {
+        if (compare_once(client, entry, channel, timeout_ms, &revision) < 0)
+            return -1;
+        slot = &entry->slots[channel->index];
+        slot->compared = revision;
+    } while (slot->revision != revision);
+    return 0;
 }
 
 /* Whether InvalidArgument is set, by the encoder. */

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import datetime
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -367,6 +368,24 @@ def test_calls_made_together_are_compared_once(folder: Path) -> None:
     with OldServer(folder / "old.sock", PRESENT, pack("done")) as server:
         assert first_calls(server.address, 50) == ["done"] * 50
         assert server.questions == 1
+
+
+def test_who_goes_on_was_warned(generations: Generations) -> None:
+    """Where warnings are errors, each call raises one; the first that does not is remembered."""
+    with nearcall.Client(generations.address) as client:
+        text = json.dumps(client.function("transfer").description)
+        generations.replace(2)
+        generated = Generated(client, {"transfer": text}, "warn")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                with pytest.raises(UserWarning, match="transfer has changed since this code was generated"):
+                    generated.call("transfer", "alice", "bob", timeout=None)
+        assert generations.history() == []
+        with pytest.warns(UserWarning, match="transfer has changed") as given:
+            for _ in range(3):
+                generated.call("transfer", "alice", "bob", timeout=None)
+        assert len(given) == 1
 
 
 def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> None:
