@@ -42,11 +42,15 @@ var injections = map[string][]string{
 }
 
 // Sometimes made: when a reply does not come at once, a spinner yields its CPU, and
-// one that spun in vain moves to another.
+// one that spun in vain moves to another; and what depends on the time.
 var sometimes = map[string][]string{
 	"sched_yield":       {"EPERM"},
 	"sched_setaffinity": {"EINVAL", "EPERM"},
 	"getcpu":            {"EFAULT"},
+	// Who else wants to run is looked at while calls are hot.
+	"openat": {"EMFILE", "ENFILE", "ENOENT", "EACCES", "ENOMEM"},
+	"read":   {"EINTR", "EIO", "ENOMEM"},
+	"gettid": {},
 }
 
 // injectTimeout is far above the 2 s that the program gives each of its calls.
