@@ -138,8 +138,6 @@ bool test_has_mapping(const char *name)
     return found;
 }
 
-#define DESCRIPTORS_OF_TESTS 64 /* no test has more in a child */
-
 pid_t test_fork(void (*body)(void *), void *argument)
 {
     fflush(NULL);
@@ -148,8 +146,6 @@ pid_t test_fork(void (*body)(void *), void *argument)
     if (pid > 0)
         return pid;
     body(argument);
-    for (int fd = 3; fd < DESCRIPTORS_OF_TESTS; fd++)
-        close(fd); /* the parent's, and what lasts as long as the child: no leak */
     exit(0);
 }
 
