@@ -37,6 +37,7 @@ func Main(options ...server.Option) {
 	connectionsPerUser := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections: those of one user")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
+	exits := flag.Bool("exit", true, "serve exit(code), which ends the server; what sends anything may find it")
 	flag.Parse()
 
 	level := slog.LevelWarn
@@ -65,6 +66,9 @@ func Main(options ...server.Option) {
 	registerGeneration(s, *generation)
 	if err := registerTestFunctions(s, *ledger); err != nil {
 		fail(err)
+	}
+	if *exits {
+		s.Register("exit", func(code int64) { os.Exit(int(code)) }, server.Params("code"))
 	}
 	if err := serve(s, *address); err != nil {
 		fail(err)
@@ -107,7 +111,6 @@ func registerTestFunctions(s *server.Server, path string) error {
 		return key, nil
 	}, server.Params("key", "duration_ms"))
 	s.Register("by_number", func(texts map[int64]string) map[int64]string { return texts }, server.Params("texts"))
-	s.Register("exit", func(code int64) { os.Exit(int(code)) }, server.Params("code"))
 	s.Register("oddly_named", func(self, from, size int64, timeout *int64) []int64 {
 		if timeout == nil {
 			timeout = new(int64)
