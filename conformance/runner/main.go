@@ -212,7 +212,7 @@ func eachKernel(trials []trial, known map[string]bool, play func(trials []trial,
 
 // attempts is how often a trial is tried whose only fault was to be late, or
 // which depends on a window of time that a loaded machine can miss.
-const attempts = 3
+const attempts = 10
 
 func (t trial) try(play func() error) error {
 	var late *lateError

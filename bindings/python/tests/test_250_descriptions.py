@@ -382,10 +382,12 @@ def test_who_goes_on_was_warned(generations: Generations) -> None:
                 with pytest.raises(UserWarning, match="transfer has changed since this code was generated"):
                     generated.call("transfer", "alice", "bob", timeout=None)
         assert generations.history() == []
-        with pytest.warns(UserWarning, match="transfer has changed") as given:
-            for _ in range(3):
+        with pytest.warns(UserWarning, match="transfer has changed"):
+            generated.call("transfer", "alice", "bob", timeout=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(2):
                 generated.call("transfer", "alice", "bob", timeout=None)
-        assert len(given) == 1
 
 
 def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> None:
