@@ -33,20 +33,7 @@ static void *strike(void *unused)
 
 static void read_large(struct script *script, struct nc_frame *frame)
 {
-    static uint8_t body[LARGE_BYTES + NC_FRAME_HEADER_BYTES];
-    uint8_t header[NC_FRAME_HEADER_BYTES];
-    size_t got = 0;
-    CHECK_INT(read(script->fd, header, sizeof(header)), sizeof(header));
-    nc_frame_decode(frame, header);
-    CHECK_INT(frame->type, NC_REQUEST);
-    CHECK(frame->length <= sizeof(body));
-    while (got < frame->length) {
-        ssize_t n = read(script->fd, body + got, frame->length - got);
-        CHECK(n > 0);
-        got += (size_t)n;
-    }
-    for (size_t i = frame->extension_bytes; i < got; i++)
-        CHECK(body[i] == 'L');
+    script_expect_filled(script, frame, 'L');
     CHECK(sem_post(&is_read) == 0);
 }
 

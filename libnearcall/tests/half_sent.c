@@ -12,24 +12,6 @@
 
 typedef void end_half_sent(nearcall_client *client, nearcall_function *function);
 
-static void read_large(struct script *script, struct nc_frame *frame)
-{
-    static uint8_t body[LARGE_BYTES + NC_FRAME_HEADER_BYTES];
-    uint8_t header[NC_FRAME_HEADER_BYTES];
-    size_t got = 0;
-    CHECK_INT(read(script->fd, header, sizeof(header)), sizeof(header));
-    nc_frame_decode(frame, header);
-    CHECK_INT(frame->type, NC_REQUEST);
-    CHECK(frame->length <= sizeof(body));
-    while (got < frame->length) {
-        ssize_t n = read(script->fd, body + got, frame->length - got);
-        CHECK(n > 0);
-        got += (size_t)n;
-    }
-    for (size_t i = frame->extension_bytes; i < got; i++)
-        CHECK(body[i] == 'L');
-}
-
 static void begin_slow(struct script *script, struct nc_frame *slow)
 {
     struct nc_frame frame;
@@ -44,7 +26,7 @@ static void reads_late(struct script *script)
     struct nc_frame slow, large, cancel;
     begin_slow(script, &slow);
     script_await(script);
-    read_large(script, &large);
+    script_expect_filled(script, &large, 'L');
     script_expect(script, NC_CANCEL, &cancel);
     CHECK_INT(cancel.call_id, large.call_id);
     script_error(script, large.call_id, 1, NEARCALL_OUTCOME_NOT_EXECUTED, "cancelled");
@@ -62,7 +44,7 @@ static void refuses_at_once(struct script *script)
     nc_frame_decode(&large, header);
     script_error(script, large.call_id, 8, NEARCALL_OUTCOME_NOT_EXECUTED, "no room");
     script_await(script);
-    read_large(script, &large);
+    script_expect_filled(script, &large, 'L');
     script_reply(script, &slow, "slow", 4);
     script_serve(script);
 }
@@ -110,16 +92,21 @@ static nearcall_call_id begin_large(nearcall_client *client, nearcall_function *
     return call;
 }
 
-static void times_out_in_the_call(nearcall_client *client, nearcall_function *function)
+/* Its memory is the caller's again when the call has ended. */
+static void call_large(nearcall_client *client, int64_t timeout_ms, int result, int outcome)
 {
     nearcall_reply reply;
     uint8_t *data = large_data();
-    (void)function;
-    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, SHORT_MS, &reply),
-               NEARCALL_E_DEADLINE_EXCEEDED);
-    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, timeout_ms, &reply), result);
+    CHECK_OUTCOME(client, outcome);
     memset(data, 'X', LARGE_BYTES);
     free(data);
+}
+
+static void times_out_in_the_call(nearcall_client *client, nearcall_function *function)
+{
+    (void)function;
+    call_large(client, SHORT_MS, NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_UNKNOWN);
 }
 
 static void times_out_in_flight(nearcall_client *client, nearcall_function *function)
@@ -137,14 +124,8 @@ static void is_cancelled(nearcall_client *client, nearcall_function *function)
 
 static void is_refused(nearcall_client *client, nearcall_function *function)
 {
-    nearcall_reply reply;
-    uint8_t *data = large_data();
     (void)function;
-    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, 20000, &reply),
-               NEARCALL_E_RESOURCE_EXHAUSTED);
-    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
-    memset(data, 'X', LARGE_BYTES);
-    free(data);
+    call_large(client, 20000, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED);
 }
 
 static void is_refused_in_flight(nearcall_client *client, nearcall_function *function)

@@ -176,6 +176,22 @@ void script_expect(struct script *script, enum nc_frame_type type, struct nc_fra
     CHECK_INT(frame->type, type);
 }
 
+void script_expect_filled(struct script *script, struct nc_frame *frame, uint8_t byte)
+{
+    uint8_t header[NC_FRAME_HEADER_BYTES], bytes[4096];
+    CHECK(read_fully(script, header, sizeof(header)));
+    nc_frame_decode(frame, header);
+    CHECK_INT(frame->type, NC_REQUEST);
+    CHECK(frame->extension_bytes <= sizeof(bytes));
+    CHECK(read_fully(script, bytes, frame->extension_bytes));
+    for (size_t left = frame->length - frame->extension_bytes, some; left > 0; left -= some) {
+        some = left < sizeof(bytes) ? left : sizeof(bytes);
+        CHECK(read_fully(script, bytes, some));
+        for (size_t i = 0; i < some; i++)
+            CHECK_INT(bytes[i], byte);
+    }
+}
+
 bool script_read_end(struct script *script)
 {
     uint8_t byte;

@@ -45,6 +45,8 @@ void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload
 bool script_try_read(struct script *script, struct nc_frame *frame, uint8_t *payload);
 /* Reads one frame of this type. */
 void script_expect(struct script *script, enum nc_frame_type type, struct nc_frame *frame);
+/* A request of any size, whose body has this one byte all over. */
+void script_expect_filled(struct script *script, struct nc_frame *frame, uint8_t byte);
 /* Waits until the caller has closed; true if it sent nothing before. */
 bool script_read_end(struct script *script);
 
