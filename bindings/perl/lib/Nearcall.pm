@@ -490,7 +490,8 @@ is a boolean if that is 1, 0 or a boolean; another, as C<\"text">, is refused.
 Are passed on open, to and from servers on this machine that allow it. The function gets a
 duplicate, so close yours when you like; both share the position in the file. What
 Perl has buffered is written before, and what it has read ahead of you is given back where
-the file can be positioned; where it cannot, use C<sysread>. A connection that you pass on is
+the file can be positioned; where it cannot, use C<sysread>. What a layer that decodes, as
+C<:encoding(UTF-8)>, has taken to decode it is not: C<sysseek> to where the function is to begin. A connection that you pass on is
 no longer yours to use. What you get blocks, as other handles do, and is closed when you drop it.
 
 =item Shared variables

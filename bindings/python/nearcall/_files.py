@@ -22,12 +22,30 @@ def descriptor_of(value: Any) -> int:
         if isinstance(error, io.UnsupportedOperation) or getattr(value, "closed", False) is True:
             raise Refusal from error
         raise
+    place = None
+    if isinstance(value, (io.BufferedReader, io.TextIOWrapper)) and value.seekable():
+        place = place_of(value)  # first: a text file forgets by flush() that next() was used
     flush = getattr(value, "flush", None)
     if flush is not None:
         flush()
-    if isinstance(value, io.BufferedReader) and value.seekable():
-        os.lseek(number, value.tell(), os.SEEK_SET)
+    if place is not None:
+        os.lseek(number, place, os.SEEK_SET)
     return number
+
+
+PLACE_MAX = 2**63 - 1
+
+
+def place_of(file: io.BufferedReader | io.TextIOWrapper) -> int:
+    """How many bytes the program has read. A text file does not know within a line that is read by
+    next(), nor within what its decoder has taken in part: that is more than a place."""
+    try:
+        place = file.tell()
+    except OSError as error:
+        raise Refusal from error
+    if place > PLACE_MAX:
+        raise Refusal
+    return place
 
 
 def make_file(descriptor: int) -> BinaryIO:

@@ -71,6 +71,14 @@ def test_buffers(go: Any, folder: Path) -> None:
     file = file_with(folder, b"first line\nsecond line\n")
     assert file.readline() == b"first line\n"
     assert go.file_read(file) == b"second line\n"
+    with open(folder / "file", encoding="utf-8") as text:
+        assert text.readline() == "first line\n"
+        assert go.file_read(text) == b"second line\n"
+        text.seek(0)
+        assert next(text) == "first line\n"
+        with pytest.raises(nearcall.InvalidArgument) as refused:
+            go.file_read(text)
+        assert isinstance(refused.value.__cause__, OSError)
     reader, writer = os.pipe()
     with open(writer, "wb") as output:
         output.write(b"before, ")
