@@ -143,11 +143,26 @@ void ncp_settle_name(pTHX_ ncp_invocation *call)
         croak("Nearcall: the handle was closed by the code of a function's name");
 }
 
+/* False also for some names that are the same, written otherwise. */
+static bool is_plainly(const ncp_function *function, const SV *name)
+{
+    const SV *own = function->name;
+
+    return SvPOK(name) && SvCUR(name) == SvCUR(own) && (function->is_ascii || SvUTF8(name))
+        && memEQ(SvPVX_const(name), SvPVX_const(own), SvCUR(own));
+}
+
 static ncp_function *function_of_name(pTHX_ const ncp_invocation *call)
 {
-    HE *known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
+    ncp_function *last = call->handle->last_function;
+    HE *known;
 
-    return known ? INT2PTR(ncp_function *, SvIVX(HeVAL(known))) : NULL;
+    if (LIKELY(last && is_plainly(last, call->name)))
+        return last;
+    known = hv_fetch_ent(call->handle->functions, call->name, 0, 0);
+    if (known)
+        call->handle->last_function = INT2PTR(ncp_function *, SvIVX(HeVAL(known)));
+    return known ? call->handle->last_function : NULL;
 }
 
 bool ncp_find_known(pTHX_ ncp_invocation *call)
@@ -160,6 +175,7 @@ bool ncp_find_known(pTHX_ ncp_invocation *call)
 void ncp_find(pTHX_ ncp_invocation *call)
 {
     nearcall_function *found;
+    STRLEN bytes;
 
     ncp_settle_name(aTHX_ call);
     if (ncp_find_known(aTHX_ call))
@@ -170,6 +186,8 @@ void ncp_find(pTHX_ ncp_invocation *call)
         return;
     Newxz(call->function, 1, ncp_function);
     call->function->name = newSVsv(call->name);
+    (void)SvPVutf8(call->function->name, bytes);
+    call->function->is_ascii = ncp_is_ascii((const U8 *)SvPVX(call->function->name), bytes);
     call->function->function = found;
     (void)hv_store_ent(call->handle->functions, call->name,
                        newSViv(PTR2IV(call->function)), 0);

@@ -368,11 +368,25 @@ static SV *decode_result(pTHX_ decoder *d, SV *function_name, const ncp_type *ty
     return result;
 }
 
+/* The reply, where it is one value with none inside of it and nothing behind it. */
+static bool is_one_value(const nearcall_reply *reply, nearcall_value *ret_value)
+{
+    nearcall_reader reader = { reply->data, reply->data + reply->bytes };
+
+    return nearcall_read(&reader, ret_value) == NEARCALL_OK && reader.next == reader.end
+        && ret_value->type != NEARCALL_ARRAY && ret_value->type != NEARCALL_MAP;
+}
+
 SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error)
 {
     decoder d = { .handle = handle };
+    nearcall_value value;
+    SV *result;
 
+    if (LIKELY(is_one_value(reply, &value))
+        && (result = decode_read(aTHX_ &d, plan->results[0], &value)) != NULL)
+        return result;
     if (!begin_results(aTHX_ &d, function_name, plan, reply, ret_error))
         return NULL;
     return decode_result(aTHX_ &d, function_name, plan->results[0], ret_error);

@@ -316,12 +316,15 @@ static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
     ncp_disown(aTHX_ &e);
 }
 
-/* Nothing but the call changes between leaving and coming back, so that no variable of
+/* Coming back takes what plain arguments never need.
+ * Nothing but the call changes between leaving and coming back, so that no variable of
  * this function can be out of date. */
 bool ncp_encode_request(pTHX_ ncp_invocation *call)
 {
     ncp_way_back way_back;
 
+    if (LIKELY(ncp_encode_plain(aTHX_ call)))
+        return true;
     way_back.scopes = PL_scopestack_ix;
     call->way_back = &way_back;
     (void)_setjmp(way_back.frame);

@@ -172,6 +172,9 @@ typedef struct ncp_whole {
 bool ncp_whole_of(pTHX_ SV *value, ncp_whole *ret_whole);
 void ncp_put_whole(nearcall_client *client, const ncp_whole *number);
 
+/* Of a scalar with SvPOK. False: it is not Unicode text, and nothing was put. */
+bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text);
+
 typedef void (*ncp_put_function)(nearcall_client *client, const void *data, size_t bytes);
 void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_put_function put);
 

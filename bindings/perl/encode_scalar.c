@@ -265,27 +265,30 @@ static SV *require_text(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     return plain;
 }
 
-static void put_characters(pTHX_ ncp_encoder *e, const char *text, STRLEN bytes, bool wide)
+bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
 {
+    const char *start = SvPVX_const(text);
+    STRLEN bytes = SvCUR(text);
+    bool wide = cBOOL(SvUTF8(text));
     U8 *widened;
 
-    if (wide && !ncp_is_unicode((const U8 *)text, bytes))
-        ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
-                                "as a lone surrogate");
-    if (wide || ncp_is_ascii((const U8 *)text, bytes)) {
-        nearcall_put_string(e->client, text, bytes);
-        return;
+    if (wide && !ncp_is_unicode((const U8 *)start, bytes))
+        return false;
+    if (wide || ncp_is_ascii((const U8 *)start, bytes)) {
+        nearcall_put_string(client, start, bytes);
+        return true;
     }
-    widened = bytes_to_utf8((const U8 *)text, &bytes);
-    nearcall_put_string(e->client, (const char *)widened, bytes);
+    widened = bytes_to_utf8((const U8 *)start, &bytes);
+    nearcall_put_string(client, (const char *)widened, bytes);
     Safefree(widened);
+    return true;
 }
 
 void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    SV *text = require_text(aTHX_ e, type, value);
-
-    put_characters(aTHX_ e, SvPVX(text), SvCUR(text), cBOOL(SvUTF8(text)));
+    if (!ncp_put_characters(aTHX_ e->client, require_text(aTHX_ e, type, value)))
+        ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
+                                "as a lone surrogate");
 }
 
 void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_put_function put)

@@ -112,13 +112,11 @@ static bool is_handler(const SV *value)
 
 static bool has_handlers(pTHX)
 {
-    UV values = 0;
+    static SV *const none[SIG_SIZE];
     int number;
 
-    /* Nearly always there is none: no branch for each costs half of it. */
-    for (number = 1; number < SIG_SIZE; number++)
-        values |= PTR2UV(PL_psig_ptr[number]);
-    if (LIKELY(!values))
+    /* Nearly always there is none, and all are looked at before each call. */
+    if (LIKELY(memEQ(&PL_psig_ptr[1], &none[1], (SIG_SIZE - 1) * sizeof none[0])))
         return false;
     for (number = 1; number < SIG_SIZE; number++)
         if (is_handler(PL_psig_ptr[number]))
@@ -162,6 +160,7 @@ void ncp_handle_close(pTHX_ ncp_handle *handle)
     handle->client = NULL;
     handle->requests++;
     nearcall_close(client);
+    handle->last_function = NULL;
     functions_free(aTHX_ handle->functions);
     RESTORE_ERRNO;
 }
@@ -207,13 +206,22 @@ SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms)
     return sv_bless(newRV_noinc(body), stash);
 }
 
+/* NULL: it has none. It comes first unless the program has given the object more. */
+static const MAGIC *magic_of(const SV *body, const MGVTBL *kind)
+{
+    const MAGIC *first = SvMAGIC(body);
+
+    return LIKELY(first && first->mg_virtual == kind) ? first
+                                                      : mg_findext(body, PERL_MAGIC_ext, kind);
+}
+
 ncp_view *ncp_view_of(pTHX_ SV *object)
 {
-    MAGIC *magic = NULL;
+    const MAGIC *magic = NULL;
 
-    if (SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG)
-        magic = mg_findext(SvRV(object), PERL_MAGIC_ext, &view_magic);
-    if (!magic || !magic->mg_ptr)
+    if (LIKELY(SvROK(object) && SvTYPE(SvRV(object)) >= SVt_PVMG))
+        magic = magic_of(SvRV(object), &view_magic);
+    if (UNLIKELY(!magic || !magic->mg_ptr))
         croak("Nearcall: this is not an object that Nearcall->new returned");
     return (ncp_view *)magic->mg_ptr;
 }
@@ -270,11 +278,7 @@ SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body)
 /* Through its magic, as perl clones nothing else of the code. */
 ncp_callable *ncp_callable_of(const CV *code)
 {
-    const MAGIC *magic = SvMAGIC((const SV *)code);
-
-    if (UNLIKELY(!magic || magic->mg_virtual != &callable_magic))
-        magic = mg_findext((const SV *)code, PERL_MAGIC_ext, &callable_magic);
-    return (ncp_callable *)magic->mg_ptr;
+    return (ncp_callable *)magic_of((const SV *)code, &callable_magic)->mg_ptr;
 }
 
 ncp_callable *ncp_callable_of_object(pTHX_ SV *object)

@@ -111,6 +111,7 @@ typedef struct ncp_plan {
     bool raw;
     bool variadic;
     bool has_connections; /* some type is a connection */
+    bool is_simple;       /* so many arguments as parameters, of none but simple types */
     U32 params_count;
     U32 params_required;
     ncp_field *params;
@@ -128,7 +129,8 @@ void ncp_plan_free(pTHX_ ncp_plan *plan);
 typedef struct ncp_call ncp_call;
 
 typedef struct ncp_function {
-    SV *name;
+    SV *name;                    /* in UTF-8 */
+    bool is_ascii;               /* the name is, so that its bytes are the same for all */
     nearcall_function *function; /* owned by the client */
     ncp_plan *plan;              /* NULL until first used */
 } ncp_function;
@@ -150,6 +152,7 @@ typedef struct ncp_handle {
     ncp_opening *opening;
     bool is_closed;
     HV *functions;           /* name => address of an ncp_function; NULL without a client */
+    ncp_function *last_function; /* that was looked up last; NULL */
     ncp_calls in_flight;     /* in the order in which they began */
     ncp_calls finished;      /* that ncp_process() has not returned yet */
     U32 references;          /* views, function objects and call objects */
@@ -315,7 +318,14 @@ SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error);
 void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
 void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept);
 
-/* ---- Values (encode.c, decode.c) ---- */
+/* ---- Values (encode.c, encode_plain.c, decode.c) ---- */
+
+/* Whether values of the type can be plain, and then all that there is to them is put. */
+bool ncp_is_simple(const ncp_type *type);
+
+/* The same as ncp_encode_request() where that is simple: all arguments are plain values that fit.
+ * No user code runs and nothing is refused. False: nothing has come of it. */
+bool ncp_encode_plain(pTHX_ ncp_invocation *call);
 
 /* Starts a request and writes the arguments into it. User code may run, more than once.
  * False, for a call that was begun: nothing is there to be sent, and call->refusal, which

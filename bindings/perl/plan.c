@@ -263,6 +263,18 @@ static U32 required_count(const ncp_plan *plan)
     return count;
 }
 
+static bool is_simple(const ncp_plan *plan)
+{
+    U32 i;
+
+    if (plan->variadic || plan->params_required != plan->params_count)
+        return false;
+    for (i = 0; i < plan->params_count; i++)
+        if (!ncp_is_simple(plan->params[i].type))
+            return false;
+    return true;
+}
+
 ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
                            size_t bytes, uint32_t revision)
 {
@@ -280,8 +292,12 @@ ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
     plan->params = compile_fields(aTHX_ &c, required(aTHX_ &c, whole, "params"),
                                   &plan->params_count);
     plan->params_required = required_count(plan);
+    if ((plan->raw && (plan->params_count != 1 || plan->variadic))
+        || (plan->variadic && plan->params_count == 0))
+        refuse(aTHX_ &c, "it lacks the parameter of its arguments");
     compile_results(aTHX_ &c, plan, required(aTHX_ &c, whole, "results"));
     plan->has_connections = c.has_connections;
+    plan->is_simple = is_simple(plan);
     plan->memory = (AV *)SvREFCNT_inc((SV *)c.memory);
     return plan;
 }

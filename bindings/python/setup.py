@@ -106,7 +106,8 @@ setup(
             sources=[str(path.relative_to(HERE)) for path in (HERE / "csrc").glob("*.c")],
             depends=["csrc/core.h", "csrc/encode.h", "csrc/limits_gen.h"],
             include_dirs=[str(libnearcall() / "include"), str(libnearcall() / "src")],
-            define_macros=[("_GNU_SOURCE", None), ("Py_LIMITED_API", LIMITED_API)],
+            # libnearcall's functions are not shown outside, where another one's could take their place.
+            define_macros=[("_GNU_SOURCE", None), ("Py_LIMITED_API", LIMITED_API), ("NEARCALL_API", "")],
             extra_compile_args=[
                 "-std=c11",
                 "-fvisibility=hidden",

@@ -120,7 +120,10 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
+/* Who builds the library into something of their own may define it as nothing, so that it is
+ * not mistaken for another libnearcall of the process. */
+#if defined(NEARCALL_API)
+#elif defined(__GNUC__)
 #define NEARCALL_API __attribute__((visibility("default")))
 #else
 #define NEARCALL_API

@@ -142,11 +142,13 @@ static int end_beginning(nearcall_client *client, struct nc_call *call, int r, n
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
 {
     int r = NEARCALL_OK;
+    nc_identity_infer(client);
     nc_call_draw_id(client, call);
     if (client->options.flags & NEARCALL_NONBLOCKING)
         begin_without_blocking(client, call);
     else
         r = begin_blocking(client, call);
+    nc_identity_leave(client);
     return end_beginning(client, call, r, ret_call);
 }
 

@@ -89,7 +89,7 @@ static inline int enter(nearcall_client *client)
     nc_buffer_empty(&client->lent);
     if (__builtin_expect(client->lent_files != NULL, 0))
         nc_files_release(&client->lent_files);
-    client->connection.identified_ns = 0; /* the program may have closed what it did not know */
+    client->connection.identity.seen_ns = 0; /* the program may have closed what it did not know */
     return NEARCALL_OK;
 }
 

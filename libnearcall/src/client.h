@@ -15,6 +15,7 @@
 #include "embed.h"
 #include "files.h"
 #include "fork.h"
+#include "identity.h"
 #include "limits_gen.h"
 #include "nearcall.h"
 #include "output.h"
@@ -205,7 +206,7 @@ struct nc_connection {
     bool spins; /* whether the present wait does */
     int64_t spun_since_ns; /* it has looked in vain since then; 0: not yet */
     struct nc_descriptors descriptors;
-    int64_t identified_ns; /* the clock when fd was last seen to be the socket that it was; 0: look */
+    struct nc_identity identity; /* whether fd still means that socket */
     int64_t looked_ns; /* when the socket was read last; kept only with memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
@@ -368,13 +369,11 @@ void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 void nc_connection_close(nearcall_client *client);
-bool nc_connection_identify(nearcall_client *client);
-bool nc_connection_has_its_socket(const struct nc_connection *connection);
 /* Whether the descriptor is still the connection's, as the program may close what it does not
  * know. Asked before each read, write or wait; true as long as the clock was not read again. */
 static inline bool nc_connection_is_ours(nearcall_client *client)
 {
-    return client->connection.identified_ns == client->now_ns || nc_connection_identify(client);
+    return client->connection.identity.seen_ns == client->now_ns || nc_connection_identify(client);
 }
 void nc_connection_orphan(nearcall_client *client, bool trust_memory);
 void nc_connection_advance(nearcall_client *client, int events);
@@ -576,7 +575,8 @@ bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_enco
 void nc_description_unsent(nearcall_client *client, struct nc_call *call);
 void nc_description_refused(const nearcall_client *client, const struct nc_call *call);
 
-/* request_buffer.c: where a request is built. */
+/* request_buffer.c: where a request is built; once it has so many bytes, in shared memory. */
+#define NC_IN_ARENA_BYTES_MIN 4096
 int nc_request_reserve(nearcall_client *client, size_t bytes);
 bool nc_request_moves(const nearcall_client *client, size_t bytes);
 int nc_request_own(nearcall_client *client);

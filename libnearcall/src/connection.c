@@ -39,12 +39,6 @@ static void reset(struct nc_connection *connection)
     connection->spins = false;
 }
 
-/* Whether the number still means the socket that it did. */
-bool nc_connection_has_its_socket(const struct nc_connection *connection)
-{
-    return nc_descriptor_is(connection->fd, connection->device, connection->inode);
-}
-
 /* Never closes what is somebody else's by now. */
 static void close_socket(nearcall_client *client)
 {
@@ -85,27 +79,6 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
     nc_calls_lose(client, loss, before_welcome);
     nc_connection_close(client);
-}
-
-/* False when the connection was lost by that, or is the parent's. */
-bool nc_connection_identify(nearcall_client *client)
-{
-    struct nc_connection *connection = &client->connection;
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
-    connection->identified_ns = client->now_ns;
-    bool is_ours = connection->fd < 0 || nc_connection_has_its_socket(connection);
-    if (nc_forked_inside(client))
-        return false; /* it was the parent's, and is gone here */
-    if (is_ours)
-        return true;
-    nc_drain_memory(client); /* what has come there came from the server all the same */
-    if (connection->fd < 0)
-        return false;
-    nc_connection_lost(client, &loss,
-                       "this program has closed the descriptor of the connection to %s, as "
-                       "closefrom(3) and daemons do",
-                       client->address_text);
-    return false;
 }
 
 /* The child's side of a fork: nothing is sent, nothing is shut down, and the
@@ -286,7 +259,7 @@ static bool adopt(nearcall_client *client, int fd)
     client->connection.fd = fd;
     client->connection.device = status.st_dev;
     client->connection.inode = status.st_ino;
-    client->connection.identified_ns = client->now_ns;
+    nc_identity_begin(client);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor_status.h"
 #include "nearcall.h"
 #include "rights.h"
 
@@ -17,7 +18,7 @@ bool nc_descriptor_is(int fd, dev_t device, ino_t inode)
     struct stat status;
     if (fd < 0)
         return false;
-    if (fstat(fd, &status) != 0)
+    if (nc_descriptor_status(fd, &status) != 0)
         return errno != EBADF;
     return status.st_dev == device && status.st_ino == inode;
 }

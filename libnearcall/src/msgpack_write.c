@@ -92,8 +92,8 @@ static void keep_failure(struct nc_writer *writer, int code, const char *what)
     writer->what = what;
 }
 
-/* Room for bytes, or NULL with the failure kept. */
-static uint8_t *room(nearcall_client *client, size_t bytes)
+/* What room() does where the buffer as it is does not do. */
+static __attribute__((noinline)) uint8_t *make_room(nearcall_client *client, size_t bytes)
 {
     struct nc_writer *writer = &client->request;
     struct nc_buffer *buffer = &writer->buffer;
@@ -118,6 +118,21 @@ static uint8_t *room(nearcall_client *client, size_t bytes)
     size_t end = buffer->end;
     buffer->end += bytes;
     return data + end;
+}
+
+/* Room for bytes, or NULL with the failure kept. A small request is neither too large nor
+ * ever moved, and is all that most have. */
+static inline uint8_t *room(nearcall_client *client, size_t bytes)
+{
+    struct nc_writer *writer = &client->request;
+    struct nc_buffer *buffer = &writer->buffer;
+    size_t end = buffer->end;
+    if (__builtin_expect(writer->failure || !buffer->data || bytes >= NC_IN_ARENA_BYTES_MIN ||
+                             end + bytes >= NC_IN_ARENA_BYTES_MIN || end + bytes > buffer->capacity,
+                         0))
+        return make_room(client, bytes);
+    buffer->end = end + bytes;
+    return buffer->data + end;
 }
 
 static inline void end_put(nearcall_client *client)

@@ -7,8 +7,6 @@
 #include "client.h"
 #include "shared_copy.h"
 
-#define IN_ARENA_BYTES_MIN 4096
-
 static struct nc_arena *arena_of(nearcall_client *client)
 {
     return &client->connection.memory.arena;
@@ -18,7 +16,7 @@ static struct nc_arena *arena_of(nearcall_client *client)
  * not yet. */
 bool nc_request_moves(const nearcall_client *client, size_t bytes)
 {
-    return bytes >= IN_ARENA_BYTES_MIN && !client->request.in_arena &&
+    return bytes >= NC_IN_ARENA_BYTES_MIN && !client->request.in_arena &&
            nc_memory_is_used(&client->connection.memory);
 }
 

@@ -133,7 +133,7 @@ static int wait_for_socket(nearcall_client *client, int64_t until_ns)
             return interrupted(client);
         until_ns = until_asked(client, until_ns);
     }
-    if (client->connection.identified_ns != client->now_ns)
+    if (client->connection.identity.seen_ns != client->now_ns)
         (void)nc_wake_identify(client);
     if (!nc_connection_is_ours(client))
         return NEARCALL_OK;

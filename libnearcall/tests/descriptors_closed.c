@@ -68,24 +68,29 @@ static void with_a_call_in_flight(const struct server *server, bool reads_first)
     close(former);
 }
 
-/* Calls that are sent one right after the other: one system call puts another socket there. */
-static void between_calls_that_are_begun(const struct server *server)
+/* Calls that are sent one right after the other: one system call puts another socket there, while
+ * somebody else still holds the connection's, so that it takes as little time as it can. */
+static void between_calls_that_are_begun(const struct server *server, int calls)
 {
-    nearcall_call_id calls[2];
+    nearcall_call_id id;
     int pair[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
     nearcall_client *client = test_open(server->address, NEARCALL_NO_SHARED_MEMORY);
     nearcall_function *block = test_find(client, "block");
+    int former = client->connection.fd, held = dup(former);
+    CHECK(held >= 0);
+    for (int i = 0; i < calls; i++) {
+        test_request_int(client, block, 100);
+        CHECK_CALL(client, nearcall_request_send(client, 20000, &id), NEARCALL_OK);
+    }
+    (void)dup2(pair[0], former);
     test_request_int(client, block, 100);
-    CHECK_CALL(client, nearcall_request_send(client, 20000, &calls[0]), NEARCALL_OK);
-    int former = client->connection.fd;
-    CHECK(dup2(pair[0], former) == former);
-    test_request_int(client, block, 100);
-    CHECK_CALL(client, nearcall_request_send(client, 20000, &calls[1]), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &id), NEARCALL_OK);
     check_untouched(pair[1]);
     nearcall_close(client);
     close(pair[0]);
     close(former);
+    close(held);
 }
 
 /* Who gives a call up writes as well, though no clock is read for it. */
@@ -272,7 +277,7 @@ int main(void)
         between_calls(&server, NEARCALL_NO_SHARED_MEMORY, 1);
         between_calls(&server, 0, 1);
         between_calls(&server, 0, 40); /* enough for shared memory */
-        between_calls_that_are_begun(&server);
+        between_calls_that_are_begun(&server, i + 1);
     }
     with_a_call_in_flight(&server, false);
     with_a_call_in_flight(&server, true);

@@ -18,9 +18,9 @@ sub description {
 }
 
 sub told {
-    my ( $description, $result ) = @_;
+    my ( $description, $result, @arguments ) = @_;
     my $server = LyingServer->start( $description, $result );
-    return Nearcall->new( $server->address, timeout => 5 )->call('lie');
+    return Nearcall->new( $server->address, timeout => 5 )->call( 'lie', @arguments );
 }
 
 sub begun {
@@ -96,10 +96,12 @@ subtest 'descriptions that cannot be read' => sub {
         'deep types'         => description($deep),
         'no results'         => msgpack( { name => 'lie', params => [] } ),
         'no params'          => msgpack( { name => 'lie', results => [] } ),
+        'bytes for no param' => msgpack( { name => 'lie', params => [], results => [], raw => \1 } ),
+        'more of no param'   => msgpack( { name => 'lie', params => [], results => [], variadic => \1 } ),
         'params that lie in number' => msgpack( { results => [] } ) =~ s/\A(.)..../$1\0\0\0\x02/sr . msgpack('params') . "\xdd\xff\xff\xff\xff",
     );
     for my $name ( sort keys %lie ) {
-        my $error = error_of { told( $lie{$name}, msgpack(1) ) };
+        my $error = error_of { told( $lie{$name}, msgpack(1), 'argument' ) };
         isa_ok( $error, 'Nearcall::Error', $name ) or next;
         is( $error->name, 'INTERNAL', "$name: code" ) or diag $error;
         ok( $error->not_executed, "$name: nothing ran" ) or diag $error;

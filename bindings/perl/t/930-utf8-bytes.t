@@ -4,6 +4,7 @@ use warnings;
 use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
+use LyingServer qw(msgpack);
 use TestServer;
 use TestTools qw(error_of);
 
@@ -63,6 +64,20 @@ subtest 'names' => sub {
     is( $error->name, 'UNIMPLEMENTED', 'and looked up as UTF-8' );
     $error = error_of { $go->greet( { "\x{263a}" => 1 } ) };
     like( $error->message, qr/no field "\x{263a}"/, 'of fields too' );
+};
+
+subtest 'names with the same bytes' => sub {
+    my $asked = 0; # in the process of the server
+    my $liar = LyingServer->start(
+        sub { $asked++; msgpack( { name => 'lie', params => [], results => ['int64'] } ) },
+        sub { msgpack($asked) } );
+    my $go = Nearcall->new( $liar->address, timeout => 10 );
+    my ( $narrow, $wide ) = both_forms("\xe9");
+    my $bytes = "\xc3\xa9";
+    is( $go->call($wide), 1, 'one function is looked up' );
+    is( $go->call($_), 1, 'and known in either form' ) for $narrow, $wide;
+    is( $go->call($bytes), 2, 'what has the bytes of its name is another' );
+    is( $go->call($_), 2, 'and both are known' ) for $wide, $bytes;
 };
 
 done_testing;

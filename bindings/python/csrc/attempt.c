@@ -52,7 +52,7 @@ static int compare_once(core_client *client, core_entry *entry, core_channel *ch
                         int64_t *timeout_ms, uint32_t *ret_revision)
 {
     int64_t started_ms = core_monotonic_ms();
-    core_slot *slot = &entry->slots[channel->index];
+    core_slot *slot = entry->slots[channel->index];
     int r = core_wait_compare(channel, slot->function, PyUnicode_AsUTF8AndSize(entry->hash, NULL),
                               PyUnicode_AsUTF8AndSize(entry->description, NULL), *timeout_ms);
 
@@ -62,9 +62,7 @@ static int compare_once(core_client *client, core_entry *entry, core_channel *ch
             core_raise(client->state, channel->handle, r);
         return -1;
     }
-    /* Another thread may have moved the slots while this one waited, and comparing may have
-     * found another description: that is what was compared. */
-    slot = &entry->slots[channel->index];
+    /* Comparing may have found another description: that is what was compared. */
     if (core_slot_refresh(client->state, slot, slot->function) < 0)
         return -1;
     *ret_revision = slot->revision;
@@ -79,7 +77,7 @@ static int compare_once(core_client *client, core_entry *entry, core_channel *ch
 static int compare(core_client *client, core_entry *entry, core_channel *channel,
                    int64_t *timeout_ms)
 {
-    core_slot *slot = &entry->slots[channel->index];
+    core_slot *slot = entry->slots[channel->index];
     uint32_t revision;
 
     if (entry->hash == NULL || (slot->compared == slot->revision && slot->revision != 0))
@@ -87,7 +85,6 @@ static int compare(core_client *client, core_entry *entry, core_channel *channel
     do {
         if (compare_once(client, entry, channel, timeout_ms, &revision) < 0)
             return -1;
-        slot = &entry->slots[channel->index];
         slot->compared = revision;
     } while (slot->revision != revision);
     return 0;
@@ -109,15 +106,15 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
 
     if (slot == NULL || compare(client, entry, channel, &timeout_ms) < 0)
         return -1;
-    slot = &entry->slots[channel->index];
     attempt->plan = core_plan_keep(slot->plan);
     attempt->revision = slot->revision;
     attempt->attempts_left--;
-    if (core_encode_request(client->state, channel, slot->function, attempt->plan, arguments,
-                            asked, &timeout_ms) == 0)
+    r = core_encode_request(client->state, channel, slot->function, attempt->plan, arguments, asked,
+                            &timeout_ms);
+    if (r == 0)
         r = send(client, channel, timeout_ms, attempt);
     else
-        r = is_refusal(client->state) ? REFUSED : -1;
+        r = r != CORE_RAISED && is_refusal(client->state) ? REFUSED : -1;
     if (r != 0)
         core_plan_drop(attempt->plan);
     return r;
@@ -160,7 +157,7 @@ static int has_another(core_entry *entry, core_channel *channel, int64_t timeout
 int core_entry_has_changed(core_client *client, core_entry *entry, core_channel *channel,
                            int64_t timeout_ms, const core_attempt *attempt)
 {
-    const nearcall_function *function = entry->slots[channel->index].function;
+    const nearcall_function *function = entry->slots[channel->index]->function;
     PyObject *error;
     int r, changed;
 

@@ -27,7 +27,8 @@ typedef struct core_state {
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
-    PyObject *shown;           /* these seven of nearcall._values */
+    PyObject *shown;           /* these eight of nearcall._values */
+    PyObject *finer_of;
     PyObject *plain_of;
     PyObject *number_of;
     PyObject *boolean_of;
@@ -41,10 +42,21 @@ typedef struct core_state {
     PyObject *datetime_type;
     PyObject *timedelta_type;
     PyObject *epoch;           /* 1970-01-01 in UTC */
+    PyObject *order_of;        /* type's own __mro__ and __dict__ */
+    PyObject *names_of;
+    PyObject *dict_keys;       /* dict's own keys and __getitem__ */
+    PyObject *dict_getitem;
+    PyTypeObject *slot_type;   /* of the descriptors of slots, */
+    PyTypeObject *place_type;  /* of the fields of named tuples, */
+    PyTypeObject *getset_type; /* and of what classes made in C have */
+    PyObject *mapping_type;    /* collections.abc.Mapping */
     PyObject *days_of;         /* these three are timedelta's own */
     PyObject *seconds_of;
     PyObject *microseconds_of;
     PyObject *text_timeout;
+    PyObject *text_keys;
+    PyObject *text_getitem;
+    PyObject *text_data;
     uint64_t fork_generation;  /* grows in every forked child */
 } core_state;
 
@@ -67,6 +79,9 @@ PyObject *core_shown(core_state *state, PyObject *value);
 
 /* The exception that is set, which is set no more; NULL: none was. New reference. */
 PyObject *core_exception_take(void);
+
+/* What a descriptor gives for an object. New reference. */
+PyObject *core_described(PyObject *descriptor, PyObject *object);
 
 /* Sets an exception, and takes it over; NULL sets none. */
 void core_exception_set(PyObject *error);
@@ -229,7 +244,7 @@ typedef struct core_entry {
     PyObject *hash;        /* of the description that generated code was written for; NULL: none */
     PyObject *description; /* the same as JSON */
     int warns;             /* where that does not fit, instead of raising */
-    core_slot *slots; /* by the channel's index */
+    core_slot **slots; /* by the channel's index; NULL: that has not come to it. Each stays where it is */
     Py_ssize_t slot_count;
 } core_entry;
 
@@ -339,12 +354,17 @@ typedef struct core_encoder {
     int64_t started_ms;    /* when code of a value's own ran first, or much had been encoded; 0: not yet */
     unsigned long values;  /* encoded in lists and maps */
     PyObject **asked;      /* see core_encode_request() */
+    PyTypeObject *plain_type; /* NULL, or a subclass of dict without code of its own, as far as is known; held */
+    int has_refused;          /* the exception that is set is of Nearcall's, and of no code of an argument's */
+    int is_plain_type_known;  /* no code has run since that may have changed it */
 } core_encoder;
 
 /* Writes a request for the function into the channel's buffer. *timeout_ms shrinks by
  * the time that values' own code took; what takes longer fails. *asked is what iterables
  * gave when they were encoded before: those that give it only once are not asked again. It is
- * NULL at first, or a dict, and the caller's to drop when the call is encoded no more. */
+ * NULL at first, or a dict, and the caller's to drop when the call is encoded no more.
+ * Returns 0, -1, or CORE_RAISED: code of an argument's own has raised the exception that is set, and whatever that
+ * is, the call is over. */
 int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
                         const core_plan *plan, const core_arguments *arguments, PyObject **asked,
                         int64_t *timeout_ms);

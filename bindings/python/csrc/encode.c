@@ -338,7 +338,7 @@ static int encode_map(core_encoder *e, const core_node *node, PyObject *value, c
     PyObject *dict;
     int r;
 
-    if (core_encoder_is_dict(value))
+    if (core_encoder_is_dict(e, value))
         return encode_dict(e, node, value, value, at);
     if (core_encoder_look(e) < 0)
         return -1;

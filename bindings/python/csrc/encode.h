@@ -53,14 +53,23 @@ int core_encoder_has(PyObject *value, const char *name);
 /* The same for one that can be called: what is no method may have its name. */
 int core_encoder_has_method(PyObject *value, const char *name);
 
-/* Whether a dict, list or tuple gives those who ask it what lies in it: a subclass may have code of its own for that. */
-int core_encoder_lies_in_dict(PyObject *dict);
+/* Whether a dict, list or tuple gives those who ask it what lies in it: a subclass may have code of its own for that,
+ * which is another keys() or __getitem__, or another __iter__. */
+int core_encoder_lies_in_dict(core_encoder *e, PyObject *dict);
 int core_encoder_lies_in_list(PyObject *list);
+int core_encoder_has_own_keys(core_encoder *e, PyObject *dict);
+
+/* What lies in a slot or a named tuple by that name; NULL, without an exception: nothing, or it is to be asked for.
+ * New reference. */
+PyObject *core_encoder_held(core_encoder *e, PyObject *value, PyObject *name);
+
+/* The values of what is a row as SQLAlchemy's are; likewise. */
+PyObject *core_encoder_row(core_encoder *e, PyObject *value);
 
 /* What is walked where it lies. */
-static inline int core_encoder_is_dict(PyObject *value)
+static inline int core_encoder_is_dict(core_encoder *e, PyObject *value)
 {
-    return PyDict_CheckExact(value) || (PyDict_Check(value) && core_encoder_lies_in_dict(value));
+    return PyDict_CheckExact(value) || (PyDict_Check(value) && core_encoder_lies_in_dict(e, value));
 }
 
 static inline int core_encoder_is_list(PyObject *value)

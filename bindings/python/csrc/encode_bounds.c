@@ -7,16 +7,20 @@ int core_encoder_look(core_encoder *e)
     int64_t now_ms = core_monotonic_ms();
     int r;
 
+    e->is_plain_type_known = 0;
     if (e->started_ms == 0)
         e->started_ms = now_ms;
     if (e->timeout_ms > 0 && now_ms - e->started_ms >= e->timeout_ms) {
+        e->has_refused = 1;
         core_raise_format(e->state, NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "the deadline passed while the arguments were encoded");
         return -1;
     }
     r = nearcall_put_check(e->handle);
-    if (r < 0)
+    if (r < 0) {
+        e->has_refused = 1;
         core_raise(e->state, e->handle, r);
+    }
     return r < 0 ? -1 : 0;
 }
 
@@ -55,36 +59,6 @@ void core_pairs_drop(core_pairs *pairs)
 int core_encoder_is_of_python(PyObject *value)
 {
     return (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) != 0;
-}
-
-static int has_own_slot(PyObject *value, PyTypeObject *base, int slot)
-{
-    return PyType_GetSlot(Py_TYPE(value), slot) != PyType_GetSlot(base, slot);
-}
-
-/* Whether a dict's type has other keys than those that lie in it. */
-static int has_own_keys(PyObject *dict)
-{
-    PyObject *keys = PyObject_GetAttrString((PyObject *)Py_TYPE(dict), "keys");
-    PyObject *common = PyObject_GetAttrString((PyObject *)&PyDict_Type, "keys");
-    int r = keys != common && keys != NULL && PyCallable_Check(keys);
-
-    PyErr_Clear();
-    Py_XDECREF(keys);
-    Py_XDECREF(common);
-    return r;
-}
-
-int core_encoder_lies_in_dict(PyObject *dict)
-{
-    return !core_encoder_is_of_python(dict)
-           || (!has_own_slot(dict, &PyDict_Type, Py_mp_subscript)
-               && !has_own_slot(dict, &PyDict_Type, Py_tp_iter) && !has_own_keys(dict));
-}
-
-int core_encoder_lies_in_list(PyObject *list)
-{
-    return !has_own_slot(list, PyList_Check(list) ? &PyList_Type : &PyTuple_Type, Py_tp_iter);
 }
 
 /* An array of numpy without a dimension looks iterable, too. */
@@ -138,29 +112,67 @@ static const core_node *type_under(const core_node *node, PyObject *key)
     return field == NULL ? NULL : field->type;
 }
 
+static int is_list_type(const core_node *node)
+{
+    if (node != NULL && node->kind == CORE_OPTIONAL)
+        node = node->element;
+    return node != NULL && node->kind == CORE_LIST;
+}
+
+/* The method by which a mapping gives all values of a key, as forms and headers have several; NULL, also with an
+ * exception set: it has none. A proxy says whose methods it has. */
+static const char *method_for_all(PyObject *mapping)
+{
+    PyObject *class = PyObject_GetAttrString(mapping, "__class__");
+    const char *method = NULL;
+
+    if (class != NULL && core_encoder_has_method(class, "getlist"))
+        method = "getlist";
+    else if (class != NULL && !PyErr_Occurred() && core_encoder_has_method(class, "getall"))
+        method = "getall";
+    Py_XDECREF(class);
+    return method;
+}
+
+/* New reference. */
+static PyObject *value_under(core_encoder *e, const core_node *type, PyObject *mapping, PyObject *key)
+{
+    const char *method = is_list_type(type) ? method_for_all(mapping) : NULL;
+
+    if (PyErr_Occurred() || core_encoder_look(e) < 0)
+        return NULL;
+    return method == NULL ? PyObject_GetItem(mapping, key) : PyObject_CallMethod(mapping, method, "(O)", key);
+}
+
 static int collect_pair(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *key,
                         PyObject *dict, int64_t *bytes)
 {
-    PyObject *value = PyObject_GetItem(mapping, key);
-    int r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
+    const core_node *type = type_under(node, key);
+    PyObject *value;
+    int r;
 
+    /* A key of several values may come with each of them. */
+    if (is_list_type(type) && (r = PyDict_Contains(dict, key)) != 0)
+        return r < 0 ? -1 : 0;
+    value = value_under(e, type, mapping, key);
+    r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
     if (r == 0)
-        r = core_encoder_measure(e, type_under(node, key), value, bytes);
+        r = core_encoder_measure(e, type, value, bytes);
     Py_XDECREF(value);
-    return r == 0 ? core_encoder_look(e) : -1;
+    return r;
 }
 
-/* A dict without a keys() of its own may have others when it is walked. New reference. */
-static PyObject *keys_of(PyObject *mapping)
+/* As dict() asks: by keys(), whatever the mapping gives where it is iterated over. New reference. */
+static PyObject *keys_of(core_encoder *e, PyObject *mapping)
 {
-    if (PyDict_Check(mapping) && !has_own_keys(mapping))
-        return Py_NewRef(mapping);
+    if (PyDict_Check(mapping) && !core_encoder_has_own_keys(e, mapping))
+        return PyDict_Keys(mapping);
     return PyObject_CallMethod(mapping, "keys", NULL);
 }
 
 static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)
 {
-    PyObject *keys = keys_of(mapping), *list = NULL, *dict = NULL;
+    PyObject *keys = keys_of(e, mapping), *list = NULL, *dict = NULL;
     int64_t bytes = 0;
     Py_ssize_t i;
 

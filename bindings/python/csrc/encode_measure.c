@@ -11,6 +11,7 @@
 #define TIME_BYTES_LEAST 6
 
 typedef struct measure {
+    core_encoder *e;
     int64_t bytes;
     int64_t bytes_max; /* beyond it nothing more is looked at */
     int depth;
@@ -47,13 +48,29 @@ static void measure_bytes(measure *m, PyObject *value)
     }
 }
 
+/* Items are held: odd classes may run code where they are asked what they have, and change what they are in. */
 static void measure_list(measure *m, const core_node *element, PyObject *list)
 {
-    Py_ssize_t i, count = PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
+    int is_list = PyList_Check(list);
+    PyObject *item;
+    Py_ssize_t i;
 
-    for (i = 0; i < count && m->bytes <= m->bytes_max; i++)
-        measure_value(m, element,
-                      PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i));
+    for (i = 0; m->bytes <= m->bytes_max && i < (is_list ? PyList_Size(list) : PyTuple_Size(list)); i++) {
+        item = Py_NewRef(is_list ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i));
+        measure_value(m, element, item);
+        Py_DECREF(item);
+    }
+}
+
+static void measure_pair(measure *m, const core_node *key_node, PyObject *key, const core_node *element,
+                         PyObject *value)
+{
+    Py_INCREF(key);
+    Py_INCREF(value);
+    measure_value(m, key_node, key);
+    measure_value(m, element, value);
+    Py_DECREF(key);
+    Py_DECREF(value);
 }
 
 static void measure_dict(measure *m, const core_node *key_node, const core_node *element,
@@ -62,10 +79,8 @@ static void measure_dict(measure *m, const core_node *key_node, const core_node 
     Py_ssize_t position = 0;
     PyObject *key, *value;
 
-    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value)) {
-        measure_value(m, key_node, key);
-        measure_value(m, element, value);
-    }
+    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value))
+        measure_pair(m, key_node, key, element, value);
 }
 
 /* What is no field is not sent: such a struct is refused, or the name begins with an underscore. */
@@ -80,20 +95,60 @@ static void measure_fields(measure *m, const core_struct *structure, PyObject *d
         if (field == NULL)
             continue;
         m->bytes += field->text_bytes;
+        Py_INCREF(value);
         measure_value(m, field->type, value);
+        Py_DECREF(value);
     }
+}
+
+/* What lies in slots and in places of a named tuple. */
+static void measure_held(measure *m, const core_struct *structure, PyObject *value)
+{
+    const core_field *field;
+    PyObject *held;
+    Py_ssize_t i;
+
+    for (i = 0; i < structure->field_count && m->bytes <= m->bytes_max; i++) {
+        field = &structure->fields[i];
+        held = core_encoder_held(m->e, value, field->name);
+        if (held == NULL)
+            continue;
+        m->bytes += field->text_bytes;
+        measure_value(m, field->type, held);
+        Py_DECREF(held);
+    }
+}
+
+/* A row is sent with all that it has, or not at all. */
+static void measure_row(measure *m, PyObject *value)
+{
+    PyObject *row = core_encoder_row(m->e, value);
+
+    if (row != NULL)
+        measure_list(m, NULL, row);
+    Py_XDECREF(row);
+}
+
+static void measure_object(measure *m, const core_struct *structure, PyObject *value)
+{
+    PyObject *dict = PyObject_GenericGetDict(value, NULL);
+
+    if (dict != NULL) {
+        measure_fields(m, structure, dict);
+        Py_DECREF(dict);
+        return;
+    }
+    PyErr_Clear();
+    measure_held(m, structure, value);
+    measure_row(m, value);
 }
 
 static void measure_struct(measure *m, const core_struct *structure, PyObject *value)
 {
-    PyObject *dict = core_encoder_is_dict(value) ? Py_NewRef(value) : PyObject_GenericGetDict(value, NULL);
-
-    if (dict == NULL) {
-        PyErr_Clear(); /* one with slots only, or another that is asked when it is come to */
-        return;
-    }
-    measure_fields(m, structure, dict);
-    Py_DECREF(dict);
+    if (core_encoder_is_dict(m->e, value))
+        measure_fields(m, structure, value);
+    else if (!PyDict_Check(value)) /* else it is asked when it is come to */
+        measure_object(m, structure, value);
 }
 
 static void measure_any(measure *m, PyObject *value)
@@ -106,7 +161,7 @@ static void measure_any(measure *m, PyObject *value)
         m->bytes += PyUnicode_GetLength(value);
     else if (core_encoder_is_list(value))
         measure_list(m, NULL, value);
-    else if (core_encoder_is_dict(value))
+    else if (core_encoder_is_dict(m->e, value))
         measure_dict(m, NULL, NULL, value);
     else
         measure_bytes(m, value);
@@ -116,7 +171,7 @@ static void measure_composite(measure *m, const core_node *node, PyObject *value
 {
     if (node->kind == CORE_STRUCT)
         measure_struct(m, node->structure, value);
-    else if (node->kind == CORE_MAP && core_encoder_is_dict(value))
+    else if (node->kind == CORE_MAP && core_encoder_is_dict(m->e, value))
         measure_dict(m, node->key, node->element, value);
     else if (node->kind == CORE_LIST && core_encoder_is_list(value))
         measure_list(m, node->element, value);
@@ -157,12 +212,13 @@ static void measure_value(measure *m, const core_node *node, PyObject *value)
 
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes)
 {
-    measure m = {.bytes = *bytes, .bytes_max = NC_FRAME_BYTES_MAX_CEILING};
+    measure m = {.e = e, .bytes = *bytes, .bytes_max = NC_FRAME_BYTES_MAX_CEILING};
 
     measure_value(&m, node, value);
     *bytes = m.bytes;
     if (m.bytes <= m.bytes_max)
         return 0;
+    e->has_refused = 1;
     core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                       "an iterable or mapping gives more than the %d bytes that any frame may have "
                       "(limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING);

@@ -52,6 +52,7 @@ static int refuse_name(core_encoder *e, const core_struct *structure, PyObject *
     PyObject *shown = where == NULL ? NULL : core_shown(e->state, name);
     PyObject *names = shown == NULL ? NULL : names_of(structure);
 
+    e->has_refused = 1;
     if (names != NULL)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           format, where, structure->name, shown, names);
@@ -120,16 +121,27 @@ static PyObject *plain_dict(core_encoder *e, const core_struct *structure, PyObj
     return plain;
 }
 
+/* By its class, or by what it says that it is, as a proxy does. What is not subscripted is not asked. */
+static int is_mapping(core_encoder *e, PyObject *value)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value);
+
+    if (!core_encoder_has_method(type, "__getitem__"))
+        return 0;
+    if (core_encoder_has_method(type, "keys"))
+        return 1;
+    return !PyErr_Occurred() && !PyTuple_Check(value) && PyObject_IsInstance(value, e->state->mapping_type) == 1;
+}
+
 /* A dict of what is a mapping. New reference; NULL without an exception: it is none. */
 static PyObject *dict_of(core_encoder *e, const core_node *node, PyObject *value,
                          const core_place *at)
 {
-    PyObject *type = (PyObject *)Py_TYPE(value), *dict, *plain;
+    PyObject *dict, *plain;
 
-    if (core_encoder_is_dict(value))
+    if (core_encoder_is_dict(e, value))
         dict = Py_NewRef(value);
-    else if (PyDict_Check(value)
-             || (core_encoder_has_method(type, "keys") && core_encoder_has_method(type, "__getitem__")))
+    else if (PyDict_Check(value) || is_mapping(e, value))
         dict = core_encoder_collect_pairs(e, node, value);
     else
         return NULL;

@@ -95,7 +95,7 @@ static core_slot *slot_of(core_engine *engine, PyObject *name)
 {
     core_entry *entry = core_entry_lookup(engine->entries, name);
 
-    return entry == NULL ? NULL : &entry->slots[0];
+    return entry == NULL ? NULL : entry->slots[0];
 }
 
 /* By which description begin() would encode; 0 for a function that was not found. */
@@ -224,6 +224,16 @@ static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_p
     return number;
 }
 
+/* Tells the caller by its dict, whose other keys are tuples, that the exception is no ending of the call's. */
+static void note_raised(PyObject *asked)
+{
+    PyObject *error = core_exception_take();
+
+    if (PyDict_SetItem(asked, Py_None, Py_True) < 0)
+        PyErr_Clear(); /* without memory it may be tried again */
+    core_exception_set(error);
+}
+
 static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyObject *seconds,
                        const core_arguments *arguments)
 {
@@ -232,6 +242,7 @@ static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyO
     PyObject *result = NULL;
     int64_t timeout_ms;
     core_plan *plan;
+    int r;
 
     if (slot == NULL && !PyErr_Occurred())
         PyErr_SetObject(PyExc_LookupError, name);
@@ -241,9 +252,11 @@ static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyO
         || (channel = core_channel_take(engine->pool, 0)) == NULL)
         return NULL;
     plan = core_plan_keep(slot->plan);
-    if (core_encode_request(engine->state, channel, slot->function, plan, arguments, &asked,
-                            &timeout_ms) == 0)
+    r = core_encode_request(engine->state, channel, slot->function, plan, arguments, &asked, &timeout_ms);
+    if (r == 0)
         result = send_from(engine, channel->handle, plan, timeout_ms);
+    else if (r == CORE_RAISED)
+        note_raised(asked);
     core_plan_drop(plan);
     core_channel_release(engine->pool, channel);
     return result;

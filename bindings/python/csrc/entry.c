@@ -36,6 +36,13 @@ core_entry *core_entry_keep(core_entry *entry)
     return entry;
 }
 
+static void drop_slot(core_slot *slot)
+{
+    if (slot != NULL)
+        core_slot_clear(slot);
+    PyMem_Free(slot);
+}
+
 void core_entry_drop(core_entry *entry)
 {
     Py_ssize_t i;
@@ -43,7 +50,7 @@ void core_entry_drop(core_entry *entry)
     if (entry == NULL || --entry->references > 0)
         return;
     for (i = 0; i < entry->slot_count; i++)
-        core_slot_clear(&entry->slots[i]);
+        drop_slot(entry->slots[i]);
     PyMem_Free(entry->slots);
     Py_XDECREF(entry->hash);
     Py_XDECREF(entry->description);
@@ -113,22 +120,30 @@ void core_slot_clear(core_slot *slot)
     slot->function = NULL;
 }
 
+static int make_room(core_entry *entry, Py_ssize_t count)
+{
+    core_slot **slots;
+
+    if (count <= entry->slot_count)
+        return 0;
+    slots = PyMem_Realloc(entry->slots, (size_t)count * sizeof(*slots));
+    if (slots == NULL)
+        return -1;
+    memset(slots + entry->slot_count, 0, (size_t)(count - entry->slot_count) * sizeof(*slots));
+    entry->slots = slots;
+    entry->slot_count = count;
+    return 0;
+}
+
+/* It is used while code of Python's runs, and so while other threads make others. */
 static core_slot *slot_at(core_entry *entry, Py_ssize_t index)
 {
-    Py_ssize_t old_count = entry->slot_count;
-    core_slot *slots;
-
-    if (index < old_count)
-        return &entry->slots[index];
-    slots = PyMem_Realloc(entry->slots, ((size_t)index + 1) * sizeof(*slots));
-    if (slots == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    memset(slots + old_count, 0, (size_t)(index + 1 - old_count) * sizeof(*slots));
-    entry->slots = slots;
-    entry->slot_count = index + 1;
-    return &slots[index];
+    if (make_room(entry, index + 1) == 0 && entry->slots[index] == NULL)
+        entry->slots[index] = PyMem_Calloc(1, sizeof(core_slot));
+    if (index < entry->slot_count && entry->slots[index] != NULL)
+        return entry->slots[index];
+    PyErr_NoMemory();
+    return NULL;
 }
 
 static nearcall_function *find(core_client *client, core_entry *entry, core_channel *channel,
@@ -171,8 +186,6 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
         /* Only names that exist are kept: a program may try any number of others. */
         if (found == NULL || (entry->hash == NULL && core_entry_store(client->entries, entry) < 0))
             return NULL;
-        /* Another thread may have moved the slots while this one waited. */
-        slot = &entry->slots[channel->index];
     }
     return core_slot_refresh(client->state, slot, found) < 0 ? NULL : slot;
 }

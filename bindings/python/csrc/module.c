@@ -71,6 +71,30 @@ static PyObject *make_epoch(void)
     return epoch;
 }
 
+static PyObject *type_own(const char *name)
+{
+    PyObject *names = PyObject_GetAttrString((PyObject *)&PyType_Type, "__dict__");
+    PyObject *own = names == NULL ? NULL : PyMapping_GetItemString(names, name);
+
+    Py_XDECREF(names);
+    return own;
+}
+
+/* What classes are asked by, and the classes of the descriptors that they have. */
+static int import_classes(core_state *state)
+{
+    if ((state->order_of = type_own("__mro__")) == NULL
+        || (state->names_of = type_own("__dict__")) == NULL
+        || (state->dict_keys = PyObject_GetAttrString((PyObject *)&PyDict_Type, "keys")) == NULL
+        || (state->dict_getitem = PyObject_GetAttrString((PyObject *)&PyDict_Type, "__getitem__")) == NULL
+        || (state->slot_type = (PyTypeObject *)import_name("types", "MemberDescriptorType")) == NULL
+        || (state->place_type = (PyTypeObject *)import_name("collections", "_tuplegetter")) == NULL
+        || (state->getset_type = (PyTypeObject *)import_name("types", "GetSetDescriptorType")) == NULL
+        || (state->mapping_type = import_name("collections.abc", "Mapping")) == NULL)
+        return -1;
+    return 0;
+}
+
 static int import_objects(core_state *state)
 {
     if ((state->make_error = import_name("nearcall._errors", "make_error")) == NULL
@@ -87,6 +111,7 @@ static int import_objects(core_state *state)
         || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
         || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
         || (state->is_absent = import_name("nearcall._values", "is_absent")) == NULL
+        || (state->finer_of = import_name("nearcall._values", "finer")) == NULL
         || (state->shown = import_name("nearcall._values", "shown")) == NULL
         || (state->refusal = import_name("nearcall._values", "Refusal")) == NULL
         || (state->error_class = import_name("nearcall._errors", "NearcallError")) == NULL
@@ -94,10 +119,14 @@ static int import_objects(core_state *state)
         || (state->datetime_type = import_name("datetime", "datetime")) == NULL
         || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
         || (state->epoch = make_epoch()) == NULL
+        || import_classes(state) < 0
         || (state->days_of = PyObject_GetAttrString(state->timedelta_type, "days")) == NULL
         || (state->seconds_of = PyObject_GetAttrString(state->timedelta_type, "seconds")) == NULL
         || (state->microseconds_of = PyObject_GetAttrString(state->timedelta_type, "microseconds")) == NULL
-        || (state->text_timeout = PyUnicode_InternFromString("timeout")) == NULL)
+        || (state->text_timeout = PyUnicode_InternFromString("timeout")) == NULL
+        || (state->text_keys = PyUnicode_InternFromString("keys")) == NULL
+        || (state->text_getitem = PyUnicode_InternFromString("__getitem__")) == NULL
+        || (state->text_data = PyUnicode_InternFromString("_data")) == NULL)
         return -1;
     return 0;
 }
@@ -173,12 +202,17 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->buffer_of);
     Py_VISIT(state->declared_names);
     Py_VISIT(state->is_absent);
+    Py_VISIT(state->finer_of);
     Py_VISIT(state->shown);
     Py_VISIT(state->refusal);
     Py_VISIT(state->error_class);
     Py_VISIT(state->memoryview_type);
     Py_VISIT(state->datetime_type);
     Py_VISIT(state->timedelta_type);
+    Py_VISIT(state->slot_type);
+    Py_VISIT(state->place_type);
+    Py_VISIT(state->getset_type);
+    Py_VISIT(state->mapping_type);
     return 0;
 }
 
@@ -206,6 +240,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->buffer_of);
     Py_CLEAR(state->declared_names);
     Py_CLEAR(state->is_absent);
+    Py_CLEAR(state->finer_of);
     Py_CLEAR(state->shown);
     Py_CLEAR(state->refusal);
     Py_CLEAR(state->error_class);
@@ -213,10 +248,21 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->datetime_type);
     Py_CLEAR(state->timedelta_type);
     Py_CLEAR(state->epoch);
+    Py_CLEAR(state->order_of);
+    Py_CLEAR(state->names_of);
+    Py_CLEAR(state->dict_keys);
+    Py_CLEAR(state->dict_getitem);
+    Py_CLEAR(state->slot_type);
+    Py_CLEAR(state->place_type);
+    Py_CLEAR(state->getset_type);
+    Py_CLEAR(state->mapping_type);
     Py_CLEAR(state->days_of);
     Py_CLEAR(state->seconds_of);
     Py_CLEAR(state->microseconds_of);
     Py_CLEAR(state->text_timeout);
+    Py_CLEAR(state->text_keys);
+    Py_CLEAR(state->text_getitem);
+    Py_CLEAR(state->text_data);
     return 0;
 }
 

@@ -68,6 +68,7 @@ static void refuse(core_encoder *e, const core_node *node, PyObject *value, cons
     PyObject *takes = where == NULL ? NULL : describe_type(node);
     PyObject *got = takes == NULL ? NULL : type_name(value);
 
+    e->has_refused = 1;
     if (got != NULL)
         core_raise_format(e->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "%U: takes %U, got %.80S%U", where, takes, got, advice);
@@ -128,6 +129,7 @@ int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at)
     PyObject *where = core_place_describe(e->state, at);
     const core_place *outer = at;
 
+    e->has_refused = 1;
     while (outer->kind != ARGUMENT && outer->container != value)
         outer = outer->outer;
     if (where != NULL)
@@ -146,6 +148,7 @@ int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
     PyObject *where = core_place_describe(e->state, at);
     PyObject *number = where == NULL ? NULL : core_shown(e->state, value);
 
+    e->has_refused = 1;
     if (number == NULL) {
         Py_XDECREF(where);
         return -1;

@@ -41,6 +41,7 @@ static int encode_positional(core_encoder *e, const core_plan *plan, PyObject *c
 {
     Py_ssize_t i;
 
+    e->has_refused = 0; /* code of arguments runs from here on */
     nearcall_put_array(e->handle, (uint32_t)count);
     for (i = 0; i < count; i++)
         if (core_encode_argument(e, param_of(plan, i), i, values[i]) < 0)
@@ -146,8 +147,10 @@ static int encode_named(core_encoder *e, const core_plan *plan, const core_argum
 static int encode_arguments(core_encoder *e, const core_plan *plan, int raw,
                             const core_arguments *arguments)
 {
-    if (raw)
+    if (raw) {
+        e->has_refused = 0;
         return core_encode_raw(e, plan->params, arguments->positional[0]);
+    }
     if (arguments->names != NULL)
         return encode_named(e, plan, arguments);
     if (check_count(e->state, plan, arguments->positional_count) < 0)
@@ -160,7 +163,7 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
                         int64_t *timeout_ms)
 {
     core_encoder e = {.state = state, .handle = channel->handle, .timeout_ms = *timeout_ms,
-                      .asked = asked};
+                      .asked = asked, .has_refused = 1};
     int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
               && arguments->names == NULL;
     int r = nearcall_request(e.handle, function, raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK);
@@ -169,8 +172,12 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
         core_raise(state, e.handle, r);
         return -1;
     }
-    if (check_timeout(state, plan, arguments) < 0 || encode_arguments(&e, plan, raw, arguments) < 0)
-        return -1;
+    r = check_timeout(state, plan, arguments);
+    if (r == 0)
+        r = encode_arguments(&e, plan, raw, arguments);
+    Py_XDECREF((PyObject *)e.plain_type);
+    if (r < 0)
+        return e.has_refused ? -1 : CORE_RAISED;
     if (e.started_ms == 0)
         return 0;
     if (core_encoder_look(&e) < 0)

@@ -5,15 +5,13 @@
 #include <math.h>
 
 #define SECONDS_PER_DAY INT64_C(86400)
-#define MICROSECONDS_PER_SECOND INT64_C(1000000)
 #define NANOSECONDS_PER_MICROSECOND INT64_C(1000)
 #define NANOSECONDS_PER_SECOND INT64_C(1000000000)
 
 /* What timedelta itself has there: its subclasses make something else of these names. */
 static int part_of(PyObject *delta, PyObject *descriptor, int64_t *ret_value)
 {
-    descrgetfunc get = PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
-    PyObject *value = get(descriptor, delta, (PyObject *)Py_TYPE(delta));
+    PyObject *value = core_described(descriptor, delta);
 
     if (value == NULL)
         return -1;
@@ -22,21 +20,46 @@ static int part_of(PyObject *delta, PyObject *descriptor, int64_t *ret_value)
     return *ret_value == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Seconds, and microseconds that are never negative, of what has the class truly: a moment that is
+/* What a library's own class has beyond microseconds: 1 with both parts; 0: it has no more than timedelta. */
+static int split_finer(core_state *state, PyObject *delta, int64_t *ret_seconds, int64_t *ret_nanoseconds)
+{
+    PyObject *pair = PyObject_CallFunctionObjArgs(state->finer_of, delta, NULL);
+    long long seconds, nanoseconds;
+    int r = -1;
+
+    if (pair == Py_None)
+        r = 0;
+    else if (pair != NULL && PyArg_ParseTuple(pair, "LL", &seconds, &nanoseconds)) {
+        *ret_seconds = seconds;
+        *ret_nanoseconds = nanoseconds;
+        r = 1;
+    }
+    Py_XDECREF(pair);
+    return r;
+}
+
+/* Seconds, and nanoseconds that are never negative, of what has the class truly: a moment that is
  * none, as pandas' NaT, leaves a difference that is none. */
 static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seconds,
-                           int64_t *ret_microseconds)
+                           int64_t *ret_nanoseconds)
 {
-    int64_t days, seconds;
+    int64_t days, seconds, microseconds;
+    int r;
 
     if (!PyObject_TypeCheck(delta, (PyTypeObject *)state->timedelta_type)) {
         PyErr_SetNone(state->refusal);
         return -1;
     }
+    if (!Py_IS_TYPE(delta, (PyTypeObject *)state->timedelta_type)) {
+        r = split_finer(state, delta, ret_seconds, ret_nanoseconds);
+        if (r != 0)
+            return r < 0 ? -1 : 0;
+    }
     if (part_of(delta, state->days_of, &days) < 0 || part_of(delta, state->seconds_of, &seconds) < 0
-        || part_of(delta, state->microseconds_of, ret_microseconds) < 0)
+        || part_of(delta, state->microseconds_of, &microseconds) < 0)
         return -1;
     *ret_seconds = days * SECONDS_PER_DAY + seconds;
+    *ret_nanoseconds = microseconds * NANOSECONDS_PER_MICROSECOND;
     return 0;
 }
 
@@ -69,7 +92,7 @@ int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_secon
 {
     int is_time = PyObject_IsInstance(value, state->datetime_type);
     PyObject *since_epoch;
-    int64_t microseconds;
+    int64_t nanoseconds;
     int r;
 
     if (is_time <= 0) {
@@ -82,10 +105,10 @@ int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_secon
         refuse_naive(state, value);
         return -1;
     }
-    r = split_timedelta(state, since_epoch, ret_seconds, &microseconds);
+    r = split_timedelta(state, since_epoch, ret_seconds, &nanoseconds);
     Py_DECREF(since_epoch);
     if (r == 0)
-        *ret_nanoseconds = (uint32_t)(microseconds * NANOSECONDS_PER_MICROSECOND);
+        *ret_nanoseconds = (uint32_t)nanoseconds;
     return r;
 }
 
@@ -116,18 +139,17 @@ static int duration_from_seconds(core_state *state, double seconds, int64_t *ret
 
 static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
-    int64_t seconds, microseconds, nanoseconds;
+    int64_t seconds, rest, nanoseconds;
 
-    if (split_timedelta(state, value, &seconds, &microseconds) < 0)
+    if (split_timedelta(state, value, &seconds, &rest) < 0)
         return -1;
     /* For a negative duration the sum may fit where its first term does not. */
     if (seconds < 0) {
         seconds++;
-        microseconds -= MICROSECONDS_PER_SECOND;
+        rest -= NANOSECONDS_PER_SECOND;
     }
     if (__builtin_mul_overflow(seconds, NANOSECONDS_PER_SECOND, &nanoseconds)
-        || __builtin_add_overflow(nanoseconds, microseconds * NANOSECONDS_PER_MICROSECOND,
-                                  &nanoseconds)) {
+        || __builtin_add_overflow(nanoseconds, rest, &nanoseconds)) {
         PyErr_SetNone(state->refusal);
         return -1;
     }

@@ -116,6 +116,8 @@ class AsyncClient:
             try:
                 return await self._engine.call(name, args, named, deadline, attempts, origin)
             except Unavailable as error:
+                if attempts.is_over:
+                    raise
                 pause_seconds = random.uniform(0, _FIRST_PAUSE_SECONDS * 2 ** (self._attempts - attempts.left + 1))
                 if not attempts.another_after(error, pause_seconds):
                     raise

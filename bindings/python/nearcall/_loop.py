@@ -47,6 +47,11 @@ class Attempts:
         self.asked: dict[Any, Any] = {}
         """What iterables among the arguments gave: many can be asked only once."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether code of an argument's own has raised: whatever that is, it is no failure of the call's."""
+        return None in self.asked
+
     def another_after(self, error: NearcallError, pause_seconds: float = 0) -> bool:
         """Whether it may be sent again after one that has failed, when it has paused."""
         self.left -= 1
@@ -99,6 +104,8 @@ class LoopEngine:
                     except (Aborted, InvalidArgument) as error:
                         # Refused, here or by a server that came in the place of the one that
                         # had described the function: once more, by its own description.
+                        if attempts.is_over:
+                            raise
                         is_left = attempts.another_after(error)
                         if error.outcome is not Outcome.NOT_EXECUTED:
                             raise

@@ -7,6 +7,7 @@ numpy and decimal, buffers, and attributes that a class declares.
 from __future__ import annotations
 
 import datetime
+import math
 import operator
 import reprlib
 import sys
@@ -23,6 +24,9 @@ _OF_NUMPY = operator.attrgetter("generic", "ndarray")
 _MASKED = operator.attrgetter("MaskedArray")
 _OF_DECIMAL = operator.attrgetter("Decimal")
 _OF_FRACTIONS = operator.attrgetter("Fraction")
+_OF_PANDAS = operator.attrgetter("Timedelta")
+_NO_NUMBERS = (str, bytes, bytearray, list, tuple, dict)
+_WHOLE_NUMBERS_END = 2.0**53
 _KINDS = (
     "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
     "convert it to one of them"
@@ -47,8 +51,13 @@ def plain(value: object) -> object:
         raise Refusal("any has no duration: the function would see a bare integer; send value.total_seconds()")
     if _is_numpy(value):
         return _plain_numpy(value)
-    if hasattr(type(value), "__index__"):
-        return operator.index(value)  # type: ignore[arg-type]
+    if isinstance(value, _NO_NUMBERS):
+        raise Refusal("it only stands for what can be sent; send that itself")
+    if isinstance(value, bool):
+        return bool(value)
+    whole = _whole(value)
+    if whole is not None:
+        return whole
     if hasattr(type(value), "__float__"):
         if _is_decimal(value):
             raise Refusal("any has no decimal numbers; send float(value) or str(value)")
@@ -64,11 +73,25 @@ def number(value: Any) -> float:
         _require_unmasked(value)
         if value.ndim != 0 or value.dtype.kind not in "biuf":
             raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
-    whole = _whole(value)
-    real = _real(value) if whole is None else _real(whole)
+        whole = int(value) if value.dtype.kind in "iu" else None
+    elif hasattr(type(value), "__float__"):
+        real = _real(value)
+        # Below, a float has every whole number.
+        whole = _whole(value) if _WHOLE_NUMBERS_END <= abs(real) < math.inf else None
+    else:
+        whole = operator.index(value)
+    if whole is not None or _is_numpy(value):
+        real = _real(value if whole is None else whole)
     if not (_is_exact(value, real) if whole is None else whole == real):
         raise Refusal("it has digits that a float64 has not; use float(value) if they do not matter")
     return real
+
+
+def finer(value: Any) -> tuple[int, int] | None:
+    """Seconds and nanoseconds of a timedelta that has more than microseconds, as those of pandas."""
+    if not _is_of(value, "pandas", _OF_PANDAS):
+        return None
+    return value.days * 86_400 + value.seconds, value.microseconds * 1000 + value.nanoseconds
 
 
 def integer(value: Any) -> int:
@@ -179,10 +202,16 @@ def _require_unmasked(value: Any) -> None:
 
 
 def _whole(value: Any) -> int | None:
-    """Exactly; numpy would compare with a float in floats."""
-    if _is_numpy(value):
-        return int(value) if value.dtype.kind in "iu" else None
-    return operator.index(value) if hasattr(type(value), "__index__") else None
+    """Exactly, unless it is none: what may be one number or another, as a tensor or a proxy, has __index__ for all
+    and raises a TypeError for some. What has no __float__ is nothing else, and its TypeError its own."""
+    if not hasattr(type(value), "__index__"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        if not hasattr(type(value), "__float__"):
+            raise
+        return None
 
 
 def _plain_numpy(value: Any) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import decimal
 import fractions
@@ -16,7 +17,7 @@ import pytest
 
 import nearcall
 from nearcall import Client
-from support import Server
+from support import Generations, Server
 
 ERRORS = [ValueError, TypeError, OverflowError, BufferError, KeyError, RecursionError]
 UTC = datetime.UTC
@@ -163,6 +164,47 @@ def test_error_of_a_call_within_an_argument(go: Client) -> None:
     with pytest.raises(nearcall.InvalidArgument, match="executed and said invalid") as caught:
         go.total(calling())
     assert caught.value.outcome is nearcall.Outcome.EXECUTED
+
+
+class Calling:
+    """An argument whose own code makes a call that fails, after a server of other functions has come."""
+
+    def __init__(self, error: nearcall.NearcallError, before: Callable[[], Any]) -> None:
+        self.error, self.before, self.asked = error, before, 0
+
+    def __index__(self) -> int:
+        self.asked += 1
+        self.before()
+        raise self.error
+
+
+OTHERS = [
+    kind("mine", code, nearcall.Outcome.NOT_EXECUTED)
+    for kind, code in (
+        (nearcall.Unavailable, nearcall.Code.UNAVAILABLE),
+        (nearcall.Aborted, nearcall.Code.ABORTED),
+        (nearcall.InvalidArgument, nearcall.Code.INVALID_ARGUMENT),
+    )
+]
+
+
+@pytest.mark.parametrize("error", OTHERS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_failure_of_an_arguments_own_call_is_none_of_this_one(
+    start_server: Callable[..., Server], error: nearcall.NearcallError, is_async: bool
+) -> None:
+    """It is raised as it is, and the argument is not asked again."""
+    generations = Generations(start_server, 1)
+    value = Calling(error, lambda: generations.replace(2) if value.asked == 1 else None)
+
+    async def call() -> None:
+        async with nearcall.AsyncClient(generations.address, attempts=5) as client:
+            await client.total([value])
+
+    with Client(generations.address, attempts=5) as client, pytest.raises(type(error)) as caught:
+        asyncio.run(call()) if is_async else client.total([value])
+    assert caught.value is error
+    assert value.asked == 1
 
 
 def refusal(call: Callable[[], Any], match: str) -> nearcall.InvalidArgument:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import fractions
+import itertools
+import struct
 import sys
 import types
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas
@@ -18,6 +21,7 @@ from werkzeug.local import LocalProxy
 
 import nearcall
 from nearcall import Client, Outcome
+from scripted import ScriptedServer, function
 from support import Server, run_python
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)  # noqa: UP017 - pendulum's has the same name
@@ -103,6 +107,38 @@ def test_no_time_of_pandas(client: Client) -> None:
         client.later(START, pandas.NaT)
     moment = pandas.Timestamp("2026-01-01T00:00:00.5Z")
     assert client.later(moment, pandas.Timedelta("-1.5s")) == START - datetime.timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("nanoseconds", [1_767_225_600_123_456_789, 1, -1, -1_500_000_000_001, 5_000_000_000_000])
+def test_nanoseconds_of_pandas(folder: Path, nanoseconds: int) -> None:
+    numbers = itertools.count()
+
+    def sent(kind: str, value: Any) -> bytes:
+        with (
+            ScriptedServer(folder / f"{next(numbers)}", function([kind], [])) as server,
+            Client(server.address) as client,
+        ):
+            client.call("f", value)
+        return server.requests[-1]
+
+    delta = pandas.Timedelta(nanoseconds, "ns")
+    for value in (delta, LocalProxy(lambda: delta)):
+        assert sent("duration", value) == sent("int64", nanoseconds)
+    seconds, rest = divmod(nanoseconds, 10**9)
+    for kind in ("time", "any"):
+        # Timestamps of MessagePack: 30 bits of nanoseconds and 34 of seconds, or 32 and 64 of them; or seconds alone.
+        forms = [struct.pack(">Iq", rest, seconds), struct.pack(">Q", (rest << 34 | seconds) % 2**64)]
+        if rest == 0:
+            forms.append(struct.pack(">I", seconds))
+        assert sent(kind, pandas.Timestamp(nanoseconds, unit="ns", tz="UTC")).endswith(tuple(forms))
+
+
+def test_long_durations_of_pandas(client: Client) -> None:
+    """In seconds they may be longer than any timedelta."""
+    with pytest.raises(nearcall.InvalidArgument, match="within 292 years"):
+        client.later(START, pandas.Timedelta(10**9, "s").as_unit("s") * 10**6)
+    delta = pandas.Timedelta(200 * 365, "D").as_unit("s")
+    assert client.later(START, delta) == START + datetime.timedelta(days=200 * 365)
 
 
 class Whole:

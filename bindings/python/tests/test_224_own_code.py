@@ -23,11 +23,28 @@ class Lazy(dict[str, Any]):
 
 
 class Walked(dict[str, Any]):
+    """Gives something else where it is walked, which dict() does not do either."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([("name", 1), 5])
+
+    items = values = __iter__  # type: ignore[assignment]
+
+
+class Pairs:
+    """As some mappings are iterated over, by pairs."""
+
+    def keys(self) -> Any:
+        return iter(["name", "age"])
+
     def __getitem__(self, key: str) -> Any:
         return {"name": "Ann", "age": 7}[key]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(["name", "age"])
+    def __iter__(self) -> Iterator[Any]:
+        return iter([("name", "Ann"), ("age", 7)])
 
 
 class Unfolded(dict[str, Any]):
@@ -42,7 +59,7 @@ class Misleading(dict[str, Any]):
 
 MAPPINGS: list[Callable[[], Any]] = [
     Lazy,
-    Walked,
+    lambda: Walked(name=lambda: "Ann", age=lambda: 7),
     lambda: Unfolded(name=lambda: "Ann", age=7),
     lambda: Misleading(name="Ann", age=7),
     lambda: CombinedMultiDict([MultiDict([("name", "Ann"), ("name", "Bob")]), MultiDict({"age": 7})]),
@@ -53,6 +70,10 @@ MAPPINGS: list[Callable[[], Any]] = [
 def test_dicts_with_code_of_their_own(client: Client, make: Callable[[], Any]) -> None:
     assert client.greet(make()) == "Hello, Ann, 7"
     assert client.identity([make()]) == [{"name": "Ann", "age": 7}]
+
+
+def test_mapping_that_is_iterated_over_by_pairs(client: Client) -> None:
+    assert client.greet(Pairs()) == "Hello, Ann, 7"
 
 
 def test_form_of_werkzeug(client: Client) -> None:

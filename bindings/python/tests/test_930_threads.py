@@ -183,3 +183,46 @@ def test_thread_switches_everywhere(client: Client) -> None:
         assert together(8, lambda i: [add(i, n) for n in range(200)]) == expected
     finally:
         sys.setswitchinterval(interval)
+
+
+FIRST_CALLS = """
+import keyword, sys, threading, types
+import nearcall
+from nearcall import _schema
+
+held, others_are_done = threading.Event(), threading.Event()
+
+def iskeyword(name):
+    if threading.current_thread() is first:
+        held.set()
+        others_are_done.wait()
+    return keyword.iskeyword(name)
+
+_schema.keyword = types.SimpleNamespace(iskeyword=iskeyword)
+client = nearcall.Client(sys.argv[1])
+client.add  # all use one function
+came = []
+
+def work(count):
+    for _ in range(count):
+        came.append(client.add(1, 2))
+
+first = threading.Thread(target=work, args=(5,))
+first.start()
+held.wait()
+barrier = threading.Barrier(8)
+others = [threading.Thread(target=lambda: (barrier.wait(), work(200))) for _ in range(8)]
+for thread in others:
+    thread.start()
+for thread in others:
+    thread.join()
+others_are_done.set()
+first.join()
+assert came == [3] * (8 * 200 + 5), len(came)
+"""
+
+
+def test_code_that_describes_a_function_lets_other_threads_call_it(address: str) -> None:
+    """What is known of it on the one connection stays where it is while others come."""
+    done = run_python(FIRST_CALLS, address)
+    assert done.returncode == 0, done.stderr
