@@ -22,6 +22,7 @@ type guard struct {
 	surroundings channel.Surroundings
 	fixed        []string        // names of variables
 	start        []string        // the environment at the start
+	changes      changes         // that the program has made to it since
 	limits       *resourceLimits // that runs share; nil: each has its own
 	watched      watched
 }
@@ -35,7 +36,15 @@ func newGuard(o Options, w watched) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: os.Environ(), watched: w}, nil
+	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: startEnvironment(), watched: w}, nil
+}
+
+// keepChanges is called before the first run, when the program has prepared all of them. From
+// there on callers must have of what it changed what the resident was started with: what
+// the program made of it may come from that.
+func (g *guard) keepChanges() {
+	g.changes = changesSince(g.start)
+	g.fixed = append(g.fixed, g.changes.names...)
 }
 
 // A plainlyError is why the launcher is to run the program itself.
@@ -70,7 +79,7 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 		return nil, err
 	}
 	p := &passed{Request: r, descriptors: descriptors, peer: peer}
-	why := g.surroundings.Difference(conn, peer)
+	why := g.surroundings.Difference(conn, peer, r.Keyring)
 	if why == "" {
 		why = g.variables(r.Variables)
 	}
@@ -89,6 +98,7 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 		p.close()
 		return nil, err
 	}
+	p.Variables = g.changes.apply(p.Variables)
 	return p, nil
 }
 

@@ -28,6 +28,9 @@ import (
 // groups or namespaces of its own.
 const variableLaunch = "RESIDENT_TEST_LAUNCH"
 
+// variableLower is what that launcher has as Lower.
+const variableLower = "RESIDENT_TEST_LOWER"
+
 // codePlainly is what that launcher ends with when nothing was done.
 const codePlainly = 99
 
@@ -82,9 +85,10 @@ func launch(path string) int {
 	if err != nil {
 		return 98
 	}
-	_ = os.Unsetenv(variableLaunch)
+	lower, _ := strconv.ParseUint(os.Getenv(variableLower), 10, 64) // 0 where there is none
+	_, _ = os.Unsetenv(variableLaunch), os.Unsetenv(variableLower)
 	outcome, err := testlauncher.Launch{
-		Program: path, Args: os.Args[1:], Dir: directory, Files: [3]*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Program: path, Lower: lower, Args: os.Args[1:], Dir: directory, Files: [3]*os.File{os.Stdin, os.Stdout, os.Stderr},
 	}.Run()
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,20 +105,21 @@ func TestTooManyDescriptorsOnTheWay(t *testing.T) {
 	for _, mode := range []string{"pool", "serial"} {
 		t.Run(mode, func(t *testing.T) {
 			path := program(t, mode)
-			limited := func(program string, arguments ...string) *exec.Cmd {
-				return exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", filesMost), program}, arguments...)...)
+			// All have the same power, but the launchers may send before they have as few files.
+			limited := func(files int, arguments ...string) *exec.Cmd {
+				t.Setenv(variableLower, strconv.Itoa(filesMost))
+				return exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", files), "setpriv", "--bounding-set=-sys_resource,-sys_admin", os.Args[0]}, arguments...)...)
 			}
-			first := limited("setpriv", "--bounding-set=-sys_resource,-sys_admin", os.Args[0], "pid")
-			if got, code := launchWith(t, first, path, nil); code != 0 {
+			if got, code := launchWith(t, limited(filesMost, "pid"), path, nil); code != 0 {
 				t.Fatalf("code %d, %q", code, got)
 			}
 			end := crowd(t)
 			time.AfterFunc(wire.ResidentSendMs*time.Millisecond/4, end)
-			if got, code := launchWith(t, limited(os.Args[0], "exit", "7"), path, nil); code != 7 {
+			if got, code := launchWith(t, limited(4*filesMost, "exit", "7"), path, nil); code != 7 {
 				t.Errorf("for a while there are too many: code %d, %q", code, got)
 			}
 			defer crowd(t)()
-			if got, code := launchWith(t, limited(os.Args[0], "exit", "7"), path, nil); code != codePlainly {
+			if got, code := launchWith(t, limited(4*filesMost, "exit", "7"), path, nil); code != codePlainly {
 				t.Errorf("there are too many: code %d, %q", code, got)
 			}
 		})

@@ -60,6 +60,48 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// A launcher that says nothing of what it is restricted by is told so too: the resident looks itself.
+func TestStanding(t *testing.T) {
+	for name, c := range map[string]struct {
+		before  []string
+		because string
+	}{
+		"no_new_privs": {[]string{"setpriv", "--no-new-privs"}, "NoNewPrivs"},
+		"bounding set": {[]string{"setpriv", "--bounding-set=-all"}, "Cap"},
+		"real group":   {[]string{"setpriv", "--rgid=12345", "--keep-groups"}, "Gid"},
+		"nice":         {[]string{"nice", "-n", "2"}, "nice"},
+		"I/O priority": {[]string{"ionice", "-c", "3"}, "I/O priority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachMode(t, func(t *testing.T, _, path string) {
+				startResident(t, path)
+				got, code := launchWith(t, exec.Command(c.before[0], append(c.before[1:], os.Args[0])...), path, nil)
+				if code != codePlainly || !strings.Contains(got, c.because) {
+					t.Errorf("code %d, %q", code, got)
+				}
+				if got, code = launchWith(t, exec.Command(os.Args[0]), path, nil); code != 0 {
+					t.Errorf("code %d, %q", code, got)
+				}
+			})
+		})
+	}
+}
+
+// What started in a sandbox is nobody's resident.
+func TestStartedInSandbox(t *testing.T) {
+	eachMode(t, func(t *testing.T, _, path string) {
+		for range 2 {
+			got, code := launchWith(t, exec.Command("setpriv", "--no-new-privs", os.Args[0]), path, nil)
+			if code != codePlainly || !strings.Contains(got, "no_new_privs") {
+				t.Errorf("code %d, %q", code, got)
+			}
+		}
+		if got, code := launchWith(t, exec.Command(os.Args[0]), path, nil); code != codePlainly {
+			t.Errorf("code %d, %q", code, got)
+		}
+	})
+}
+
 // launchWith runs a launcher that is a process of its own.
 func launchWith(t *testing.T, command *exec.Cmd, path string, attributes *syscall.SysProcAttr) (output string, code int) {
 	t.Helper()

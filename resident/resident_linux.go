@@ -187,6 +187,7 @@ func (r *resident) begin() error {
 			return err
 		}
 	}
+	r.guard.keepChanges()
 	r.ready()
 	r.accepted.Add(1)
 	go r.accept()

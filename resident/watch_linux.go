@@ -3,6 +3,7 @@ package resident
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ func (r *resident) watch() {
 		return
 	}
 	before := make(map[string]place.Stat)
-	for _, path := range append([]string{r.program}, r.options.Watch...) {
+	for _, path := range slices.Concat([]string{r.program}, mapped(r.program), r.options.Watch) {
 		stat, err := watchFile(events, path)
 		if err != nil {
 			r.log.Warn("a file is not watched", "reason", err)

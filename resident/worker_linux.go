@@ -46,6 +46,7 @@ func newWorker(o Options, run runFunc, started start) (*worker, error) {
 			return nil, err
 		}
 	}
+	g.keepChanges()
 	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger(), files: started.files, complaints: complaints{log: o.logger()}}, nil
 }
 

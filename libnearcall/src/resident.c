@@ -134,6 +134,8 @@ NEARCALL_API int nearcall_resident_open(nearcall_resident **ret_resident,
         r = nc_resident_self_init(resident, options->environment);
     if (r == NEARCALL_OK)
         r = nc_resident_watch_begin(resident);
+    if (r == NEARCALL_OK)
+        r = nc_resident_watch_mapped(resident);
     if (r < 0)
         return r;
     if (resident->place.identity && resident->place.identity != nc_resident_identity(resident->program))

@@ -2,6 +2,7 @@
 #ifndef NC_RESIDENT_H
 #define NC_RESIDENT_H
 
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,6 +42,8 @@ struct nc_resident_above {
 uint64_t nc_resident_identity(const char *path);
 int nc_resident_watch_begin(nearcall_resident *resident);
 int nc_resident_watch_file(nearcall_resident *resident, const char *path);
+/* The code that this process has mapped: its libraries. */
+int nc_resident_watch_mapped(nearcall_resident *resident);
 
 /* Takes the events, when no file is other than it was; whether one is. */
 bool nc_resident_watch_changed(nearcall_resident *resident);
@@ -68,26 +71,82 @@ void nc_resident_place_remove(const nearcall_resident *resident);
 
 /* ---- Who may ask (resident_peer.c) ---- */
 
-#define NC_RESIDENT_NAMESPACES 6
+#define NC_RESIDENT_NAMESPACES 10
+#define NC_RESIDENT_NAMESPACE_BYTES 48
+#define NC_RESIDENT_STANDING_BYTES 16384
+#define NC_RESIDENT_KEYRING_UNKNOWN UINT32_MAX
+
+/* What the kernel goes by, as lines of a name, a colon and a value. */
+struct nc_resident_standing {
+    size_t bytes;
+    char text[NC_RESIDENT_STANDING_BYTES];
+};
 
 struct nc_resident_self {
-    struct { dev_t device; ino_t inode; } root, namespaces[NC_RESIDENT_NAMESPACES];
+    struct nc_resident_standing standing;
+    dev_t root_device;
+    ino_t root_inode;
+    char namespaces[NC_RESIDENT_NAMESPACES][NC_RESIDENT_NAMESPACE_BYTES];
     gid_t *groups; /* sorted */
     int groups_count;
     char *names;         /* variables that are read once, each with its NUL */
     size_t names_bytes;
     char *environment;   /* as this process was started with it */
     size_t environment_bytes;
+    size_t changed_at;   /* in names: those of what the program has changed, to their end */
+    char *settings;      /* what it has set, each with its NUL */
+    size_t settings_bytes;
+    size_t settings_count;
+    char **applied;      /* the variables of the last request, with that */
+    char *interpreter;   /* that env finds for the program; NULL: it is none of env's */
+    char interpreter_name[NAME_MAX + 1];
     char refusal[NC_RESIDENT_MESSAGE_BYTES];
 };
 
 int nc_resident_self_init(nearcall_resident *resident, const char *const *names);
 void nc_resident_self_free(struct nc_resident_self *self);
 
-/* NULL, or why the caller must run the program itself. */
-const char *nc_resident_peer_refusal(const struct nc_resident_self *self, int connection, pid_t process_id);
-/* The text is valid until the next one. */
+/* NULL, or why the caller must run the program itself. The text is valid until the next one. */
+const char *nc_resident_peer_refusal(struct nc_resident_self *self, int connection, pid_t process_id, uint32_t keyring);
+
+/* ---- Variables (resident_environment.c) ---- */
+
+/* NULL, or why not, until the next one. */
 const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *const *environment);
+/* What the program has changed since its start; 0, or -1: no memory. Called once. */
+int nc_resident_changes_keep(struct nc_resident_self *self);
+/* The same changes to a request's variables; 0, or -1: no memory. */
+int nc_resident_changes_apply(struct nc_resident_self *self, struct nc_resident_request *request);
+void nc_resident_changes_free(struct nc_resident_self *self);
+
+/* ---- The interpreter of a script (resident_interpreter.c) ---- */
+
+/* Looks what env finds by this process's PATH at its start, for scripts that begin with it. 0,
+ * or -1: no memory. */
+int nc_resident_interpreter_keep(struct nc_resident_self *self, const char *program);
+/* NULL, or why the caller must run the program itself. */
+const char *nc_resident_interpreter_refusal(const struct nc_resident_self *self,
+                                            const struct nc_resident_request *request);
+
+/* ---- What a process is allowed (resident_standing.c) ---- */
+
+/* The whole of a file, with a NUL behind it, which the caller frees; NULL with errno. */
+char *nc_resident_read_at(int directory, const char *name, size_t *ret_bytes);
+/* Of the process that this directory of /proc is of; false: not all of it can be known. ours,
+ * if not NULL, tells what this kernel does not have: that is not asked for again. */
+bool nc_resident_standing_read(struct nc_resident_standing *standing, int directory, pid_t process_id,
+                               const struct nc_resident_standing *ours);
+/* NULL, or why nobody can know what such a process is allowed. */
+const char *nc_resident_standing_restriction(const struct nc_resident_standing *standing);
+/* The length of the name of the first that is not the same; 0: there is none. */
+size_t nc_resident_standing_difference(const struct nc_resident_standing *ours,
+                                       const struct nc_resident_standing *theirs, const char **ret_name);
+/* How much of a control group's path, which ends with a NUL, is compared. */
+size_t nc_resident_group_bytes(const char *path, size_t bytes);
+/* Whether the process that made the connection has not ended: its number is not another's. */
+bool nc_resident_peer_is_there(int connection);
+/* This process's session keyring; 0: it has nothing but its user's own. */
+uint32_t nc_resident_keyring(void);
 
 /* ---- The supervisor ---- */
 

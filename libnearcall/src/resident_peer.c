@@ -11,7 +11,10 @@
 #include "resident.h"
 #include "utf8.h"
 
-static const char *const namespaces[NC_RESIDENT_NAMESPACES] = {"mnt", "net", "user", "pid", "uts", "ipc"};
+static const char *const namespaces[NC_RESIDENT_NAMESPACES] = {
+    "ns/mnt", "ns/net", "ns/user", "ns/pid", "ns/uts", "ns/ipc", "ns/cgroup", "ns/time",
+    "ns/pid_for_children", "ns/time_for_children",
+};
 static const char *const always[] = {"LD_PRELOAD", "LD_LIBRARY_PATH", "TZ", NULL};
 
 #define GROUPS_MAX 65536
@@ -64,52 +67,42 @@ static int keep_names(struct nc_resident_self *self, const char *const *names)
 /* As the kernel has it: the program may have changed its own since. */
 static int keep_environment(struct nc_resident_self *self)
 {
-    int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
-    size_t room = 0;
-    ssize_t got = fd < 0 ? -1 : 1;
-    while (got > 0) {
-        if (self->environment_bytes + 1 >= room) {
-            char *grown = realloc(self->environment, room = room ? room * 2 : 16384);
-            if (!grown) {
-                got = -1;
-                break;
-            }
-            self->environment = grown;
-        }
-        got = read(fd, self->environment + self->environment_bytes, room - self->environment_bytes - 1);
-        if (got > 0)
-            self->environment_bytes += (size_t)got;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (got == 0)
-        self->environment[self->environment_bytes] = 0;
-    return got == 0 ? 0 : -1;
+    self->environment = nc_resident_read_at(AT_FDCWD, "/proc/self/environ", &self->environment_bytes);
+    return self->environment ? 0 : -1;
 }
 
-static int keep_namespaces(struct nc_resident_self *self)
+/* By the name that the kernel gives it, which takes half as long to ask for as its number.
+ * A kernel without namespaces of a kind has no such file: an empty name. */
+static bool name_of(int directory, const char *file, char name[NC_RESIDENT_NAMESPACE_BYTES])
 {
-    struct stat status;
-    char path[64];
-    for (int i = 0; i < NC_RESIDENT_NAMESPACES; i++) {
-        snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces[i]);
-        if (stat(path, &status) < 0)
-            return -1;
-        self->namespaces[i].device = status.st_dev;
-        self->namespaces[i].inode = status.st_ino;
+    ssize_t bytes = readlinkat(directory, file, name, NC_RESIDENT_NAMESPACE_BYTES - 1);
+    if (bytes < 0 && errno != ENOENT)
+        return false;
+    name[bytes < 0 ? 0 : bytes] = 0;
+    return true;
+}
+
+static int keep_surroundings(struct nc_resident_self *self)
+{
+    struct stat root;
+    int directory = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool known = directory >= 0 && nc_resident_standing_read(&self->standing, directory, 0, NULL) &&
+                 fstatat(directory, "root", &root, 0) == 0;
+    for (int i = 0; i < NC_RESIDENT_NAMESPACES && known; i++)
+        known = name_of(directory, namespaces[i], self->namespaces[i]);
+    if (known) {
+        self->root_device = root.st_dev;
+        self->root_inode = root.st_ino;
     }
-    if (stat("/proc/self/root", &status) < 0)
-        return -1;
-    self->root.device = status.st_dev;
-    self->root.inode = status.st_ino;
-    return 0;
+    nc_resident_close_fd(&directory);
+    return known ? 0 : -1;
 }
 
 int nc_resident_self_init(nearcall_resident *resident, const char *const *names)
 {
     struct nc_resident_self *self = &resident->self;
     if (keep_groups(self) < 0 || keep_names(self, names) < 0 || keep_environment(self) < 0 ||
-        keep_namespaces(self) < 0)
+        keep_surroundings(self) < 0 || nc_resident_interpreter_keep(self, resident->program) < 0)
         return nc_resident_fail(resident, NEARCALL_E_FAILED_PRECONDITION,
                                 "this process cannot tell callers from itself: %s; is /proc there?",
                                 strerror(errno));
@@ -118,7 +111,9 @@ int nc_resident_self_init(nearcall_resident *resident, const char *const *names)
 
 void nc_resident_self_free(struct nc_resident_self *self)
 {
+    nc_resident_changes_free(self);
     free(self->names);
+    free(self->interpreter);
     free(self->groups);
     free(self->environment);
     *self = (struct nc_resident_self){0};
@@ -144,89 +139,44 @@ static bool has_groups(const struct nc_resident_self *self, int connection)
     return same;
 }
 
-static bool is_at(pid_t process_id, const char *what, dev_t device, ino_t inode)
+static const char *refuse_other(struct nc_resident_self *self, const char *what, size_t bytes)
 {
-    char path[64];
-    struct stat status;
-    snprintf(path, sizeof(path), "/proc/%ld/%s", (long)process_id, what);
-    return stat(path, &status) == 0 && status.st_dev == device && status.st_ino == inode;
-}
-
-const char *nc_resident_peer_refusal(const struct nc_resident_self *self, int connection, pid_t process_id)
-{
-    char what[16];
-    if (!has_groups(self, connection))
-        return "its groups are not those of the resident";
-    if (!is_at(process_id, "root", self->root.device, self->root.inode))
-        return "its root directory is not that of the resident";
-    for (int i = 0; i < NC_RESIDENT_NAMESPACES; i++) {
-        snprintf(what, sizeof(what), "ns/%s", namespaces[i]);
-        if (!is_at(process_id, what, self->namespaces[i].device, self->namespaces[i].inode))
-            return "a namespace of it is not that of the resident";
-    }
-    return NULL;
-}
-
-/* ---- Variables that are read once ---- */
-
-static bool is_read_once(const struct nc_resident_self *self, const char *variable)
-{
-    size_t length = strcspn(variable, "="), bytes;
-    const char *end = self->names + self->names_bytes;
-    for (const char *name = self->names; name < end; name += bytes + 1) {
-        bytes = strlen(name);
-        if (bytes > 0 && name[bytes - 1] == '*' && strncmp(variable, name, bytes - 1) == 0)
-            return true;
-        if (bytes == length && memcmp(variable, name, bytes) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool has_variable(const struct nc_resident_self *self, const char *variable)
-{
-    const char *end = self->environment + self->environment_bytes;
-    for (const char *own = self->environment; own < end; own += strlen(own) + 1)
-        if (strcmp(own, variable) == 0)
-            return true;
-    return false;
-}
-
-static bool is_among(const char *variable, char *const *environment)
-{
-    for (; *environment; environment++)
-        if (strcmp(*environment, variable) == 0)
-            return true;
-    return false;
-}
-
-static const char *refuse(struct nc_resident_self *self, const char *variable)
-{
-    snprintf(self->refusal, sizeof(self->refusal),
-             "the variable %.*s is read only once and has another value than at the resident's start",
-             (int)strcspn(variable, "="), variable);
+    snprintf(self->refusal, sizeof(self->refusal), "its %.*s is not that of the resident", (int)bytes, what);
     nc_utf8_clean(self->refusal);
     return self->refusal;
 }
 
-const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *const *environment)
+/* By its directory in /proc, which stays its own when its number is another's. */
+static const char *refusal_of(struct nc_resident_self *self, int directory, pid_t process_id)
 {
-    char *const *given = environment;
-    const char *end = self->environment + self->environment_bytes;
-    size_t theirs = 0, ours = 0;
-    for (; *environment; environment++) {
-        if (!is_read_once(self, *environment))
-            continue;
-        theirs++;
-        if (!has_variable(self, *environment))
-            return refuse(self, *environment);
-    }
-    for (const char *own = self->environment; own < end; own += strlen(own) + 1)
-        ours += is_read_once(self, own);
-    if (theirs == ours)
-        return NULL;
-    for (const char *own = self->environment; own < end; own += strlen(own) + 1)
-        if (is_read_once(self, own) && !is_among(own, given))
-            return refuse(self, own);
-    return "a variable that is read only once is set twice";
+    struct nc_resident_standing theirs;
+    char namespace[NC_RESIDENT_NAMESPACE_BYTES];
+    struct stat root;
+    const char *name;
+    if (fstatat(directory, "root", &root, 0) < 0 || root.st_dev != self->root_device || root.st_ino != self->root_inode)
+        return "its root directory is not that of the resident";
+    for (int i = 0; i < NC_RESIDENT_NAMESPACES; i++)
+        if (!name_of(directory, namespaces[i], namespace) || strcmp(namespace, self->namespaces[i]) != 0)
+            return "a namespace of it is not that of the resident";
+    if (!nc_resident_standing_read(&theirs, directory, process_id, &self->standing))
+        return "what it is allowed could not be read";
+    size_t bytes = nc_resident_standing_difference(&self->standing, &theirs, &name);
+    return bytes > 0 ? refuse_other(self, name, bytes) : nc_resident_standing_restriction(&theirs);
+}
+
+const char *nc_resident_peer_refusal(struct nc_resident_self *self, int connection, pid_t process_id, uint32_t keyring)
+{
+    char path[32];
+    uint32_t own = nc_resident_keyring();
+    if (!has_groups(self, connection))
+        return "its groups are not those of the resident";
+    if (keyring != own || own == NC_RESIDENT_KEYRING_UNKNOWN)
+        return "its session keyring is not that of the resident";
+    snprintf(path, sizeof(path), "/proc/%ld", (long)process_id);
+    int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *refusal = "it has ended";
+    if (directory >= 0 && nc_resident_peer_is_there(connection))
+        refusal = refusal_of(self, directory, process_id);
+    nc_resident_close_fd(&directory);
+    return refusal;
 }

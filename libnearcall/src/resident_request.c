@@ -63,6 +63,7 @@ int nc_resident_header_decode(struct nc_resident_request *request, const uint8_t
         .columns = (uint16_t)get(header + 26, 2),
         .arguments_count = get(header + 28, 4),
         .environment_count = get(header + 32, 4),
+        .keyring = get(header + 36, 4),
     };
     const char *fault = header_fault(request, header);
     if (!fault)

@@ -33,6 +33,7 @@ struct nc_resident_request {
     uint16_t columns;
     uint32_t arguments_count;
     uint32_t environment_count;
+    uint32_t keyring; /* the session's; 0: nothing but the user's own */
     /* From the body: */
     const char *directory;
     char **arguments; /* one allocation with environment; both end with NULL */

@@ -1,5 +1,6 @@
 /* The files that a resident was made from: it leaves when one of them changes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -150,6 +151,48 @@ int nc_resident_watch_file(nearcall_resident *resident, const char *path)
     file->next = resident->files;
     resident->files = file;
     return NEARCALL_OK;
+}
+
+static bool is_watched(const nearcall_resident *resident, const char *path)
+{
+    for (const struct nc_resident_file *file = resident->files; file; file = file->next)
+        if (strcmp(file->path, path) == 0)
+            return true;
+    return false;
+}
+
+/* What was replaced since it was mapped has another file at its path; what the program
+ * has removed itself has none, and what it may write to is no code. */
+static int watch_line(nearcall_resident *resident, char *line)
+{
+    static const char deleted[] = " (deleted)";
+    char *permissions = strchr(line, ' '), *path = strchr(line, '/');
+    if (!permissions || !path || strlen(permissions) < 4 || permissions[3] != 'x' || strncmp(path, "/memfd:", 7) == 0 ||
+        strncmp(path, "/dev/", 5) == 0)
+        return NEARCALL_OK;
+    size_t bytes = strlen(path), ending = sizeof(deleted) - 1;
+    bool is_gone = bytes > ending && strcmp(path + bytes - ending, deleted) == 0;
+    if (is_gone)
+        path[bytes - ending] = 0;
+    if (access(path, F_OK) < 0 || is_watched(resident, path))
+        return NEARCALL_OK;
+    resident->outdated |= is_gone;
+    return nc_resident_watch_file(resident, path);
+}
+
+int nc_resident_watch_mapped(nearcall_resident *resident)
+{
+    size_t bytes;
+    int r = NEARCALL_OK;
+    char *text = nc_resident_read_at(AT_FDCWD, "/proc/self/maps", &bytes), *next;
+    for (char *line = text; line && *line && r == NEARCALL_OK; line = next) {
+        size_t length = strcspn(line, "\n");
+        next = line + length + (line[length] != 0);
+        line[length] = 0;
+        r = watch_line(resident, line);
+    }
+    free(text);
+    return r;
 }
 
 static bool is_any_changed(const nearcall_resident *resident)

@@ -43,6 +43,8 @@ static int add(int epoll, int fd, uint32_t events)
 static int begin_waiting(nearcall_resident *resident)
 {
     const struct nc_resident_lease_message ready = {.type = NC_RESIDENT_READY};
+    if (nc_resident_changes_keep(&resident->self) < 0)
+        return nc_resident_fail(resident, NEARCALL_E_RESOURCE_EXHAUSTED, "no memory for the environment");
     resident->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (resident->epoll < 0 || add(resident->epoll, resident->listener, EPOLLIN | EPOLLEXCLUSIVE) < 0 ||
         add(resident->epoll, resident->lease, EPOLLIN) < 0)
@@ -98,14 +100,18 @@ static const char *limits_refusal(const nearcall_resident *resident, pid_t calle
 static const char *run_refusal(nearcall_resident *resident, int connection, pid_t caller,
                                const int fds[NC_RESIDENT_FDS])
 {
-    const char *refusal = nc_resident_peer_refusal(&resident->self, connection, caller);
+    const char *refusal = nc_resident_peer_refusal(&resident->self, connection, caller, resident->request.keyring);
     if (!refusal)
         refusal = nc_resident_variable_refusal(&resident->self, resident->request.environment);
+    if (!refusal)
+        refusal = nc_resident_interpreter_refusal(&resident->self, &resident->request);
     for (int i = 0; i < NC_RESIDENT_FDS && !refusal; i++)
         if (fds[i] < 0)
             refusal = "a descriptor did not arrive";
     if (!refusal && nc_resident_watch_is_outdated(resident))
         refusal = "a file that the resident was made from has changed";
+    if (!refusal && nc_resident_changes_apply(&resident->self, &resident->request) < 0)
+        refusal = "there is no memory for its environment";
     return refusal ? refusal : limits_refusal(resident, caller);
 }
 

@@ -150,8 +150,8 @@ int main(void)
 {
     struct resident resident;
     test_begin();
-    setenv("NCTEST_ONE", "1", 1);
     resident_start(&resident, NULL);
+    setenv("NCTEST_ONE", "1", 1);
     check_codes(&resident);
     check_state(&resident);
     check_argument_zero(&resident);

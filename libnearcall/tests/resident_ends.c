@@ -164,7 +164,8 @@ static void check_drain(void)
 
 static void check_idle(void)
 {
-    nearcall_resident_options options = options_of(0, 100);
+    /* Long enough for a busy machine to come to the launch before it is over. */
+    nearcall_resident_options options = options_of(0, 1000);
     struct resident resident;
     struct launch launch;
     struct frame frame;
@@ -172,7 +173,7 @@ static void check_idle(void)
     launch_start(&launch, &resident, "wait", NULL);
     frame_expect(launch.connection, NC_RESIDENT_RUNNING, &frame);
     struct pollfd end = {.fd = launch.connection, .events = POLLIN};
-    CHECK_INT(poll(&end, 1, 300), 0);
+    CHECK_INT(poll(&end, 1, 1500), 0);
     CHECK(exists(resident.path));
     kill(-(pid_t)frame.value, SIGTERM);
     frame_expect(launch.connection, NC_RESIDENT_KILLED, &frame);
@@ -181,7 +182,6 @@ static void check_idle(void)
     launch_close(&launch);
 }
 
-/* A launcher was stopped while it held the lock. */
 /* Reaps a process that was in a state, and tells whether the idle time began anew. */
 static bool is_renewed_by(enum nc_resident_worker_state state)
 {
@@ -208,6 +208,7 @@ static void check_idle_is_without_runs(void)
     CHECK(!is_renewed_by(NC_RESIDENT_STARTING));
 }
 
+/* A launcher was stopped while it held the lock. */
 static void check_held_lock(void)
 {
     struct resident resident;

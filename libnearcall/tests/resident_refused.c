@@ -1,10 +1,13 @@
 /* Whoever would not get what he has himself runs the program himself; others get nothing. */
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "resident_test.h"
@@ -92,6 +95,37 @@ static void in_other_root(void *argument)
     _exit(0);
 }
 
+/* Who speaks for itself, and not by a launcher, is looked at all the same. */
+static void with_no_new_privileges(void *argument)
+{
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+static void with_smaller_bounding_set(void *argument)
+{
+    CHECK(prctl(PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0) == 0);
+    attempt(argument);
+    _exit(0);
+}
+
+static void with_other_nice(void *argument)
+{
+    CHECK(nice(1) != -1);
+    attempt(argument);
+    _exit(0);
+}
+
+static void with_session_keyring(void *argument)
+{
+    enum { ADD_KEY_TO_SESSION = -3, JOIN_SESSION = 1 };
+    CHECK(syscall(SYS_keyctl, JOIN_SESSION, NULL) > 0);
+    CHECK(syscall(SYS_add_key, "user", "nearcall-test", "1", (size_t)1, ADD_KEY_TO_SESSION) > 0);
+    attempt(argument);
+    _exit(0);
+}
+
 static void in_child(void (*body)(void *), struct attempt *what, const char *refusal)
 {
     what->refusal = refusal;
@@ -152,13 +186,20 @@ static void check_unreadable_limits(void)
     resident_start(&resident, &options);
     unsetenv("NCTEST_LIMIT");
     struct attempt what = {&resident, environment, NC_RESIDENT_FDS, NULL};
-    in_child(with_other_real_group, &what, "its resource limits could not be read");
+    in_child(with_other_real_group, &what, "Gid");
     resident_ask(&resident, NC_RESIDENT_STATUS, &report); /* by the same, or by who came after it */
     resident_stop(&resident);
     int log = open(resident.log, O_RDONLY | O_CLOEXEC);
     CHECK(log >= 0 && read(log, text, sizeof(text) - 1) > 0);
     CHECK(!strstr(text, "while it waited for a run"));
     close(log);
+}
+
+static void with_no_more_limits(void *argument)
+{
+    resident_drop(CAP_SYS_RESOURCE);
+    attempt(argument);
+    _exit(0);
 }
 
 /* Of higher limits there will be a resident when this one has left. */
@@ -173,8 +214,8 @@ static void check_limits(void)
     unsetenv("NCTEST_LIMIT");
     CHECK(getrlimit(RLIMIT_CORE, &ours) == 0);
     CHECK(ours.rlim_max > 0);
-    struct attempt what = {&resident, environment, NC_RESIDENT_FDS, "limits are higher"};
-    attempt(&what);
+    struct attempt what = {&resident, environment, NC_RESIDENT_FDS, NULL};
+    in_child(with_no_more_limits, &what, "limits are higher");
     CHECK_INT(resident_wait(&resident), 0);
 }
 
@@ -193,15 +234,29 @@ static void send_crowd(int socket)
     CHECK(sendmsg(socket, &message, MSG_NOSIGNAL) == 1);
 }
 
-/* A run of which the supervisor would not know is none. */
+/* A run of which the supervisor would not know is none. Its caller has few files too, but not
+ * before it has sent its own. */
 static void with_few_files(void *argument)
 {
+    const struct attempt *what = argument;
     const struct rlimit limit = {RESIDENT_TEST_FILES, RESIDENT_TEST_FILES};
-    int ends[2];
-    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    const char *const arguments[] = {what->resident->program, "exit", "1", NULL};
+    const int fds[] = {0, 1, 2, open("/", O_PATH | O_CLOEXEC)};
+    uint8_t data[4096];
+    struct frame frame;
+    int ends[2], connection = resident_connect(what->resident);
+    size_t bytes = request_make(data, sizeof(data), NC_RESIDENT_RUN, 0, arguments, what->environment);
+    request_send(connection, data, 1, fds, NC_RESIDENT_FDS);
+    resident_drop(CAP_SYS_ADMIN);
+    resident_drop(CAP_SYS_RESOURCE);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     send_crowd(ends[0]);
-    attempt(argument);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(send(connection, data + 1, bytes - 1, MSG_NOSIGNAL) == (ssize_t)bytes - 1);
+    frame_expect(connection, NC_RESIDENT_PLAINLY, &frame);
+    if (!strstr(frame.text, what->refusal))
+        fprintf(stderr, "%s, not %s\n", frame.text, what->refusal);
+    CHECK(strstr(frame.text, what->refusal));
     _exit(0);
 }
 
@@ -233,6 +288,10 @@ int main(void)
     in_child(with_other_group, &what, "groups");
     in_child(in_other_namespace, &what, "namespace");
     in_child(in_other_root, &what, "root directory");
+    in_child(with_no_new_privileges, &what, "NoNewPrivs");
+    in_child(with_smaller_bounding_set, &what, "CapBnd");
+    in_child(with_other_nice, &what, "nice");
+    in_child(with_session_keyring, &what, "session keyring");
     what.fds_count = 3;
     what.refusal = "a descriptor did not arrive";
     attempt(&what);

@@ -115,7 +115,7 @@ static int listen_at(const char *path)
     return fd;
 }
 
-static void drop(int capability)
+void resident_drop(int capability)
 {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2];
@@ -130,15 +130,15 @@ static void lower_limit(void)
 {
     const struct rlimit limit = {0, 0};
     CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
-    drop(CAP_SYS_RESOURCE);
+    resident_drop(CAP_SYS_RESOURCE);
 }
 
 /* May have few descriptors on the way though it is root. */
 static void lower_files(void)
 {
     const struct rlimit limit = {RESIDENT_TEST_FILES, RESIDENT_TEST_FILES};
-    drop(CAP_SYS_ADMIN);
-    drop(CAP_SYS_RESOURCE);
+    resident_drop(CAP_SYS_ADMIN);
+    resident_drop(CAP_SYS_RESOURCE);
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
@@ -259,6 +259,7 @@ size_t request_make(uint8_t *to, size_t room, uint32_t kind, uint32_t umask_valu
     put(to + 26, 80, 2);
     put(to + 28, arguments_count, 4);
     put(to + 32, environment_count, 4);
+    put(to + 36, nc_resident_keyring(), 4);
     return used;
 }
 

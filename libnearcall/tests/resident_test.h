@@ -18,6 +18,10 @@ struct resident {
     char log[108];
 };
 
+/* Capabilities that residents with NCTEST_LIMIT (CAP_SYS_RESOURCE) or NCTEST_FILES (CAP_SYS_ADMIN
+ * as well) do not have, and so their callers. */
+void resident_drop(int capability);
+
 /* Starts one as nearcall-run would. Its runs do what their first argument says:
  *   exit N     end with a code           kill N   by a signal
  *   state      write what the process is to descriptor 1, as lines

@@ -19,6 +19,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if how := os.Getenv(variableRestriction); how != "" {
+		os.Exit(restricted(how))
+	}
 	os.Exit(run(m))
 }
 

@@ -57,6 +57,24 @@ func (p *place) waitGone(pid int) {
 	processes.WaitFor(p.t, "the resident to leave", settleTimeout, func() bool { return len(commandLine(pid)) == 0 })
 }
 
+// The resident leaves when a library is replaced that the program has loaded, and that no module is.
+func TestLibraryIsReplaced(t *testing.T) {
+	p := newPlace(t, kinds()[len(kinds())-1])
+	library, source := p.path("library.so"), filepath.Join(root, "build/lib/libnearcall.so")
+	must(t, processes.Run("cp", "-L", source, library))
+	p.env = append(p.env, "PROGRAM_LIBRARY="+library)
+	old := p.report()
+	if old.Resident == 0 || p.report().Resident != old.Resident {
+		t.Fatal("nothing is resident")
+	}
+	must(t, processes.Run("cp", "-L", source, library+".new"))
+	must(t, os.Rename(library+".new", library))
+	p.waitGone(old.Resident)
+	if fresh := p.report(); fresh.Resident == 0 || fresh.Resident == old.Resident {
+		t.Errorf("the resident is %d, and it was %d", fresh.Resident, old.Resident)
+	}
+}
+
 // The resident leaves when its program's file is touched or removed, without being asked.
 func TestOutdatedResidentLeaves(t *testing.T) {
 	changes := map[string]func(name string) error{

@@ -111,7 +111,6 @@ def _supervise(
             raise ValueError(f"workers is {shown(workers)}: it is out of range")
         handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
         _watch(handle, watch)
-        coerced = _coerced_locale()
         # What was loaded is not looked at any more, and so stays shared with the children.
         gc.unfreeze()
         gc.collect()
@@ -121,7 +120,7 @@ def _supervise(
             _flush(_run.inherited)
             if _fork(handle):
                 continue
-            if _become_run(handle, warm, coerced):
+            if _become_run(handle, warm):
                 return
             break
         code = 0
@@ -173,14 +172,6 @@ def _watch(handle: _core.Resident, more: list[str]) -> None:
     for path in more:
         if not handle.watch(os.fsencode(path)):
             raise FileNotFoundError(f"a file to watch is not there: {path}")
-
-
-def _coerced_locale() -> str | None:
-    """LC_CTYPE, where Python itself has set it: it does so when it starts."""
-    with open("/proc/self/environ", "rb") as environment:
-        given = environment.read().split(b"\0")
-    is_given = any(variable.startswith((b"LC_CTYPE=", b"LC_ALL=")) for variable in given)
-    return None if is_given else os.environ.get("LC_CTYPE")
 
 
 # ---- A run ----
@@ -265,7 +256,7 @@ _run = _Run()
 atexit.register(_run.tell_end)
 
 
-def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerced: str | None) -> bool:
+def _become_run(handle: _core.Resident, warm: Callable[[], object] | None) -> bool:
     handle.child()
     if warm:
         warm()
@@ -277,20 +268,18 @@ def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, coerc
     _run.handle = handle
     sys.argv[:] = [os.fsdecode(argument) for argument in arguments]
     sys.orig_argv[-2:] = sys.argv
-    _set_environment(environment, coerced)
+    _set_environment(environment)
     for number, stream in standard:
         _renew(number, stream)
     return True
 
 
-def _set_environment(variables: list[bytes], coerced: str | None) -> None:
+def _set_environment(variables: list[bytes]) -> None:
     os.environ.clear()
     for variable in variables:
         name, equals, value = variable.partition(b"=")
         if name and equals:
             os.environb[name] = value
-    if coerced is not None:
-        os.environ.setdefault("LC_CTYPE", coerced)
 
 
 def _standard_streams() -> list[tuple[int, io.TextIOWrapper]]:

@@ -19,6 +19,15 @@ const (
 	Files       = "NEARCALL_RESIDENT_FILES"
 )
 
+// IsVariable tells whether a variable is one of these.
+func IsVariable(name string) bool {
+	switch name {
+	case ListenPID, ListenFDs, ListenNames, Lock, Socket, Watched, Files:
+		return true
+	}
+	return false
+}
+
 // What ListenNames has in a resident and in a worker.
 const (
 	NamesResident = "nearcall-resident"

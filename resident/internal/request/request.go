@@ -47,6 +47,7 @@ type Header struct {
 	ProcessID     uint32
 	Umask         uint32
 	Rows, Columns uint16 // of the terminal, 0: none
+	Keyring       uint32 // of the session; 0: it has nothing but its user's own
 	arguments     int
 	variables     int
 }
@@ -81,6 +82,7 @@ func ParseHeader(b []byte) (Header, error) {
 		Umask:     binary.LittleEndian.Uint32(b[20:]),
 		Rows:      binary.LittleEndian.Uint16(b[24:]),
 		Columns:   binary.LittleEndian.Uint16(b[26:]),
+		Keyring:   binary.LittleEndian.Uint32(b[36:]),
 	}
 	return h, h.count(binary.LittleEndian.Uint32(b[28:]), binary.LittleEndian.Uint32(b[32:]))
 }
@@ -150,6 +152,7 @@ func (r Request) Append(b []byte) ([]byte, error) {
 	binary.LittleEndian.PutUint16(header[26:], r.Columns)
 	binary.LittleEndian.PutUint32(header[28:], uint32(len(r.Arguments)))
 	binary.LittleEndian.PutUint32(header[32:], uint32(len(r.Variables)))
+	binary.LittleEndian.PutUint32(header[36:], r.Keyring)
 	return b, nil
 }
 

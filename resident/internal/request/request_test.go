@@ -13,7 +13,7 @@ import (
 
 func example() request.Request {
 	return request.Request{
-		Header:    request.Header{Kind: request.Run, ProcessID: 0x01020304, Umask: 0o27, Rows: 24, Columns: 80},
+		Header:    request.Header{Kind: request.Run, Keyring: 0x11223344, ProcessID: 0x01020304, Umask: 0o27, Rows: 24, Columns: 80},
 		Directory: "/home", Arguments: []string{"page", "", "a b"}, Variables: []string{"A=1", "EMPTY="},
 	}
 }
@@ -34,7 +34,7 @@ func TestBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "\x8bNCR\r\n\x1a\n" + "\x4b\x00\x00\x00" + "\x01\x00" + "\x01\x00" + "\x04\x03\x02\x01" + "\x17\x00\x00\x00" +
-		"\x18\x00" + "\x50\x00" + "\x03\x00\x00\x00" + "\x02\x00\x00\x00" + strings.Repeat("\x00", 12) +
+		"\x18\x00" + "\x50\x00" + "\x03\x00\x00\x00" + "\x02\x00\x00\x00" + "\x44\x33\x22\x11" + strings.Repeat("\x00", 8) +
 		"/home\x00page\x00\x00a b\x00A=1\x00EMPTY=\x00"
 	if string(got) != want {
 		t.Errorf("%q\nand not\n%q", got, want)
@@ -166,7 +166,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		copy(b[36:request.HeaderBytes], make([]byte, 12)) // reserved: what is there is ignored
+		copy(b[40:request.HeaderBytes], make([]byte, 8)) // reserved: what is there is ignored
 		if again, err := r.Append(nil); err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("%q came back as %q, %v", b, again, err)
 		}

@@ -27,6 +27,9 @@ type Launch struct {
 	Umask   int
 	Files   [3]*os.File // nil: /dev/null
 	Unnamed bool        // the directory is told by its descriptor only
+	// Lower is the limit of files that the process gives itself once the descriptors are
+	// sent, and before the rest is; 0: it keeps what it has.
+	Lower uint64
 }
 
 // An Outcome is how a run ended.
@@ -155,7 +158,7 @@ func (l Launch) Send(conn *net.UnixConn) error {
 		l.Dir = "/"
 	}
 	r := request.Request{
-		Header:    request.Header{Kind: request.Run, ProcessID: uint32(os.Getpid()), Umask: uint32(l.Umask)},
+		Header:    request.Header{Kind: request.Run, ProcessID: uint32(os.Getpid()), Umask: uint32(l.Umask), Keyring: channel.Keyring()},
 		Directory: l.Dir, Arguments: append([]string{l.Program}, l.Args...), Variables: l.Env,
 	}
 	if l.Unnamed {
@@ -182,7 +185,17 @@ func (l Launch) Send(conn *net.UnixConn) error {
 		}
 		descriptors = append(descriptors, descriptorOf(file))
 	}
-	return SendWith(conn, b, append(descriptors, directory)...)
+	descriptors = append(descriptors, directory)
+	if l.Lower == 0 {
+		return SendWith(conn, b, descriptors...)
+	}
+	if err := SendWith(conn, b[:request.HeaderBytes], descriptors...); err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: l.Lower, Max: l.Lower}); err != nil {
+		return os.NewSyscallError("setrlimit", err)
+	}
+	return SendWith(conn, b[request.HeaderBytes:])
 }
 
 // descriptorOf leaves the file's mode as it is, which Fd does not.

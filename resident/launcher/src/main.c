@@ -9,6 +9,7 @@
 #include "run.h"
 #include "settings.h"
 #include "signals.h"
+#include "standing.h"
 #include "start.h"
 #include "terminal.h"
 #include "text.h"
@@ -103,7 +104,7 @@ static int may_be_resident(const struct program *program, const struct terminal 
         return nc_because(reason, inherited, 0);
     if (nc_terminal_is_behind(terminal))
         return nc_because(reason, "it is in the background and its standard input is the terminal", 0);
-    return 0;
+    return nc_standing_check(reason);
 }
 
 /* Returns when the program is to be asked for again, or run plainly. */

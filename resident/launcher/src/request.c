@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "limits_gen.h"
+#include "standing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@ extern char **environ;
 /* spec/resident.md, Request. */
 enum { HEADER_BYTES = 48, VERSION = 1, KIND_RUN = 1, DESCRIPTORS = 4 };
 enum { AT_TOTAL = 8, AT_VERSION = 12, AT_KIND = 14, AT_PROCESS = 16, AT_UMASK = 20 };
-enum { AT_ROWS = 24, AT_COLUMNS = 26, AT_ARGUMENTS = 28, AT_VARIABLES = 32 };
+enum { AT_ROWS = 24, AT_COLUMNS = 26, AT_ARGUMENTS = 28, AT_VARIABLES = 32, AT_KEYRING = 36 };
 static const unsigned char magic[8] = {0x8B, 0x4E, 0x43, 0x52, 0x0D, 0x0A, 0x1A, 0x0A};
 
 /* What most requests fit in; larger ones are allocated. */
@@ -65,6 +66,7 @@ static void fill_header(char *header, const struct winsize *size, const struct l
     nc_put16(header + AT_COLUMNS, size->ws_col);
     nc_put32(header + AT_ARGUMENTS, arguments->count);
     nc_put32(header + AT_VARIABLES, variables->count);
+    nc_put32(header + AT_KEYRING, nc_standing_keyring());
 }
 
 static int fill(struct request *request, char **strings, const struct winsize *size, struct reason *reason)

@@ -3,6 +3,7 @@
 #include "lock.h"
 #include "self.h"
 #include "spawn.h"
+#include "standing.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -87,6 +88,8 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
         return NC_REACHED_PLAIN;
     }
     char path[PATH_MAX];
+    if (nc_standing_check_start(reason) != 0)
+        return NC_REACHED_PLAIN;
     int lock = nc_program_path(program, path, reason) == 0 ? nc_lock_take(place, reason) : -1;
     if (lock < 0)
         return NC_REACHED_PLAIN;

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 MAGIC = bytes.fromhex("8b4e43520d0a1a0a")
-HEADER = struct.Struct("<8sIHHIIHHII12x")
+HEADER = struct.Struct("<8sIHHIIHHIII8x")
 FRAME = struct.Struct("<IIII")
 RUNNING, EXITED, KILLED, PLAINLY, ENDING, EXECUTE, REPORT, SIGNAL, EXECUTED = 1, 2, 3, 4, 5, 6, 7, 16, 17
 WAIT_S = 20.0
@@ -54,7 +54,7 @@ class Connection:
         self.first, self.descriptors, _, _ = socket.recv_fds(connection, 1 << 20, DESCRIPTORS + 1)
         data = bytearray(self.first)
         _, self.total, self.version, self.kind, *numbers = HEADER.unpack(data[: HEADER.size])
-        self.process, self.umask, self.rows, self.columns, arguments, variables = numbers
+        self.process, self.umask, self.rows, self.columns, arguments, variables, self.keyring = numbers
         while len(data) < self.total:
             wait_readable(connection)
             data += connection.recv(1 << 20)

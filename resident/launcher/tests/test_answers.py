@@ -343,7 +343,7 @@ def test_who_has_ended_is_not_waited_for(world: World, script: str, code: int) -
 
 def test_who_has_ended_and_may_not_be_looked_into(world: World) -> None:
     """To who has fewer privileges the kernel tells 0 for every status."""
-    process, run = world.asked("--bounding-set=-sys_ptrace", LAUNCHER, world.program, command="setpriv")
+    process, run = world.asked("--bounding-set=-sys_ptrace,-sys_admin", LAUNCHER, world.program, command="setpriv")
     pid = ended(world, "exit 7", reaped=False)
     run.send(RUNNING, pid, pid)
     run.send(ENDING, 5)

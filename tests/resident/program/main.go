@@ -30,6 +30,15 @@ type run struct {
 	arguments []string // after the verb
 }
 
+func init() {
+	if os.Getenv("PROGRAM_CHANGES") == "" {
+		return
+	}
+	_ = os.Setenv("SET", "by the program")
+	_ = os.Setenv("CHANGED", "more than "+os.Getenv("CHANGED"))
+	_ = os.Unsetenv("REMOVED")
+}
+
 func main() {
 	mode := map[string]resident.Mode{"pool": resident.Pool, "serial": resident.Serial, "concurrent": resident.Concurrent}[suffix()]
 	options := resident.Options{Mode: mode}

@@ -16,6 +16,14 @@ if ($is_resident) {
     print STDERR "a resident starts\n";
 }
 
+BEGIN {
+    if ($ENV{PROGRAM_CHANGES}) {
+        $ENV{SET}     = 'by the program';
+        $ENV{CHANGED} = "more than $ENV{CHANGED}";
+        delete $ENV{REMOVED};
+    }
+}
+
 sub state_now {
     my ($input) = @_;
     my $where = '';
@@ -60,6 +68,10 @@ my %verbs = (
     report => sub { tell_state(input(), $_[0]) },
     meet   => sub { tell_state('', $_[0]); tell_state(input(), $_[0]) },
     say    => sub { print "@_\n"; 0 },
+    changed => sub {
+        say_now(join(',', map { $ENV{$_} // 'none' } qw(SET CHANGED REMOVED OTHER)), "\n");
+        return system('sh', '-c', 'echo "$SET,$CHANGED,${REMOVED-none},$OTHER"') >> 8;
+    },
     copy   => sub { while (my $text = <STDIN>) { print $text } 0 },
     take   => sub { sysread STDIN, my $text, $_[0]; print $text; 0 },
     yes    => sub { while (1) { print "y\n" } },

@@ -1,5 +1,6 @@
 """What the tests of tests/resident make resident, in Python."""
 
+import ctypes
 import json
 import os
 import resource
@@ -18,6 +19,15 @@ RESIDENT = "--nearcall-resident" in sys.argv
 
 if RESIDENT:
     print("a resident starts", file=sys.stderr, flush=True)
+
+
+if "PROGRAM_LIBRARY" in os.environ:
+    ctypes.CDLL(os.environ["PROGRAM_LIBRARY"])
+
+if "PROGRAM_CHANGES" in os.environ:
+    os.environ["SET"] = "by the program"
+    os.environ["CHANGED"] = "more than " + os.environ["CHANGED"]
+    del os.environ["REMOVED"]
 
 
 def state(text: str) -> dict[str, object]:
@@ -65,6 +75,12 @@ def meet(code: str, *_: str) -> int:
 
 def say(*words: str) -> None:
     print(*words)
+
+
+def changed() -> None:
+    print([os.environ.get(name, "none") for name in ("SET", "CHANGED", "REMOVED", "OTHER")])
+    sys.stdout.flush()
+    subprocess.run(["sh", "-c", 'echo "$SET,$CHANGED,${REMOVED-none},$OTHER"'], check=True)
 
 
 def copy() -> None:
@@ -208,6 +224,8 @@ VERBS = {
     "report": report,
     "meet": meet,
     "say": say,
+    "interpreter": lambda: print(os.path.dirname(sys.executable)),
+    "changed": changed,
     "copy": copy,
     "take": take,
     "yes": yes,

@@ -24,6 +24,7 @@ func verbs() map[string]verb {
 		"write":   write,
 		"ledger":  ledger,
 		"change":  change,
+		"changed": changed,
 		"limits":  limits,
 		"files":   files,
 		"exit":    exit,
@@ -46,6 +47,20 @@ func verbs() map[string]verb {
 
 // say prints its arguments.
 func say(_ context.Context, r *run) int { return r.printf("%s\n", strings.Join(r.arguments, " ")) }
+
+// changed prints the variables that the program changes before its runs.
+func changed(_ context.Context, r *run) int {
+	for _, name := range []string{"SET", "CHANGED", "REMOVED", "OTHER"} {
+		if code := r.printf("%s,", r.getenv(name)); code != 0 {
+			return code
+		}
+	}
+	command := r.Command(context.Background(), "sh", "-c", `echo "$SET,$CHANGED,${REMOVED-none},$OTHER"`)
+	if err := command.Run(); err != nil {
+		return r.broken(err.Error())
+	}
+	return 0
+}
 
 // copyInput copies the input to the output.
 func copyInput(_ context.Context, r *run) int {

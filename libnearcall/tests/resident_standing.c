@@ -1,0 +1,115 @@
+/* What of a process is compared with its resident, and who it is. */
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "resident.h"
+#include "test.h"
+
+static void check_group(const char *line, const char *compared)
+{
+    size_t bytes = nc_resident_group_bytes(line, strlen(line));
+    CHECK_INT(bytes, strlen(compared));
+    CHECK(strncmp(line, compared, bytes) == 0);
+}
+
+/* Windows and logins of a user are alike; what was started with limits of its own is not. */
+static void check_groups(void)
+{
+    check_group("0::/", "0::/");
+    check_group("0::/user.slice/user-1000.slice/session-3.scope", "0::/user.slice/user-1000.slice");
+    check_group("0::/user.slice/user-1000.slice", "0::/user.slice/user-1000.slice");
+    check_group("4:memory:/user.slice/user-1000.slice/user@1000.service/app.slice/app-org.gnome.Terminal.slice/vte-spawn-1.scope",
+                "4:memory:/user.slice/user-1000.slice");
+    const char *const alone[] = {
+        "0::/system.slice/cron.service",
+        "0::/user.slice/user-.slice/session-3.scope",
+        "0::/user.slice/user-1000.slices/session-3.scope",
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-r1.scope",
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/own.service",
+        "0::/user.slice/user-1000.slice/user@.service/session-1.scope",
+        "0::/user.slice/user-1000.slice/user@1000.services",
+    };
+    for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++)
+        check_group(alone[i], alone[i]);
+}
+
+static void read_own(struct nc_resident_standing *ret_standing)
+{
+    int directory = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK(directory >= 0);
+    CHECK(nc_resident_standing_read(ret_standing, directory, 0, NULL));
+    close(directory);
+}
+
+static void check_difference(void)
+{
+    static struct nc_resident_standing one, other;
+    const char *name;
+    read_own(&one);
+    read_own(&other);
+    CHECK_INT(nc_resident_standing_difference(&one, &other, &name), 0);
+    CHECK(strstr(one.text, "\nNoNewPrivs:\t") && strstr(one.text, "\nSeccomp:\t") && strstr(one.text, "\nlogin user:"));
+    strcat(other.text, "more:1\n");
+    other.bytes = strlen(other.text);
+    CHECK_INT(nc_resident_standing_difference(&one, &other, &name), 4);
+    CHECK(strncmp(name, "more", 4) == 0);
+    CHECK_INT(nc_resident_standing_difference(&other, &one, &name), 4);
+    strstr(other.text, "NoNewPrivs:\t")[strlen("NoNewPrivs:\t")] = '1';
+    CHECK(nc_resident_standing_difference(&one, &other, &name) == strlen("NoNewPrivs") && strncmp(name, "NoNewPrivs", 10) == 0);
+    CHECK(strstr(nc_resident_standing_restriction(&other), "no_new_privs"));
+}
+
+/* More filters than the first process has, and none that nobody can count. */
+static void check_filters(void)
+{
+    static struct nc_resident_standing filtered;
+    filtered.bytes = (size_t)sprintf(filtered.text, "Uid:\t0\nNoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t77\n");
+    CHECK(strstr(nc_resident_standing_restriction(&filtered), "seccomp"));
+    strcpy(strstr(filtered.text, "Seccomp_filters"), "");
+    CHECK(strstr(nc_resident_standing_restriction(&filtered), "seccomp"));
+    strcpy(strstr(filtered.text, "2\n"), "0\n");
+    CHECK(!nc_resident_standing_restriction(&filtered));
+}
+
+/* ---- Who it is ---- */
+
+static void connect_to(void *argument)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = sizeof(address);
+    int *listener = argument, connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(getsockname(*listener, (struct sockaddr *)&address, &bytes) == 0);
+    CHECK(connect(connection, (struct sockaddr *)&address, bytes) == 0);
+}
+
+/* The number of a process that has ended may be another's. */
+static void check_peer(void)
+{
+    const struct sockaddr_un any = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(listener, (const struct sockaddr *)&any, sizeof(any.sun_family)) == 0 && listen(listener, 2) == 0);
+    connect_to(&listener);
+    int own = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(nc_resident_peer_is_there(own));
+    test_join(test_fork(connect_to, &listener));
+    int ended = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(!nc_resident_peer_is_there(ended));
+    int before = test_open_descriptors();
+    CHECK(nc_resident_peer_is_there(own));
+    CHECK_INT(test_open_descriptors(), before);
+    close(own);
+    close(ended);
+    close(listener);
+}
+
+int main(void)
+{
+    test_begin();
+    check_groups();
+    check_difference();
+    check_filters();
+    check_peer();
+    return 0;
+}
