@@ -23,7 +23,8 @@ type Conn struct {
 	meta Meta
 	link *link
 
-	shared    atomic.Bool // somebody may have a copy of the descriptor
+	exchange  atomic.Pointer[exchange] // that an http.Server of Serve has on it
+	shared    atomic.Bool              // somebody may have a copy of the descriptor
 	closeOnce sync.Once
 	closeErr  error
 
@@ -113,6 +114,13 @@ func (c *Conn) RemoteAddr() net.Addr {
 // Read returns bytes of the prefix as long as there are any, and does not wait for
 // more.
 func (c *Conn) Read(p []byte) (int, error) {
+	if x := c.exchange.Load(); x != nil {
+		return x.read(c, p)
+	}
+	return c.read(p)
+}
+
+func (c *Conn) read(p []byte) (int, error) {
 	if n := c.readPrefix(p); n > 0 {
 		return n, nil
 	}
@@ -181,6 +189,19 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 		return errors.ErrUnsupported
 	}
 	return c.tcp.SetNoDelay(noDelay)
+}
+
+// SetReadDeadline is that of net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if x := c.exchange.Load(); x != nil {
+		return x.setDeadline(c, t)
+	}
+	return c.stream.SetReadDeadline(t)
+}
+
+// SetDeadline is that of net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.stream.SetWriteDeadline(t))
 }
 
 // Close ends the connection. Copies that its giver has not closed yet, or that wait in

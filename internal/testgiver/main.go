@@ -151,7 +151,11 @@ func (f *front) give(ctx context.Context, c net.Conn) {
 func answerReturned(c *handoff.Conn) {
 	unread := make([]byte, c.Buffered())
 	_, _ = io.ReadFull(c, unread)
-	answer(c, "200 OK", "handed back with "+string(unread))
+	how := "handed back with "
+	if string(c.Meta().Message) == handoff.MessageIdle {
+		how = "handed back idle with "
+	}
+	answer(c, "200 OK", how+string(unread))
 }
 
 // answer answers, and reads what is left: closing before would reset the connection,

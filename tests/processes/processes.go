@@ -28,6 +28,20 @@ func BuildServer(target string, flags ...string) error {
 	return Run(append(append([]string{"go", "build"}, flags...), "-o", target, Root+"/internal/testserver")...)
 }
 
+// BuildLibrary builds libnearcall.
+func BuildLibrary() error {
+	return Run("make", "-C", Root+"/libnearcall", "--no-print-directory")
+}
+
+// BuildCaller compiles the caller in C with the target's name, from the folder callers of
+// the package, and links it with libnearcall, which is there.
+func BuildCaller(target string) error {
+	return Run(
+		"gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", Root+"/libnearcall/include",
+		"-o", target, filepath.Join("callers", filepath.Base(target)+".c"), Root+"/build/lib/libnearcall.a",
+	)
+}
+
 // Run runs a command to its end. What it said is in the error.
 func Run(command ...string) error {
 	output, err := exec.Command(command[0], command[1:]...).CombinedOutput()
@@ -64,6 +78,9 @@ func Setting(t testing.TB, name string, otherwise int) int {
 	}
 	return value
 }
+
+// Recorded reports whether what was counted is to be kept beside the benchmarks' results.
+func Recorded() bool { return os.Getenv("NEARCALL_RECORD") != "" }
 
 // Seed returns the seed of this run, and says it.
 func Seed(t testing.TB) uint64 {

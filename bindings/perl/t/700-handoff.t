@@ -155,6 +155,12 @@ subtest 'refusing, draining, handing back' => sub {
     ok( !defined fileno($connection), 'and closed here' );
     like( answer_to($client), qr/handed back with GET /, 'its giver answers' );
     $client = $giver->connect;
+    syswrite $client, 'GET /';
+    $connection = $listener->accept($PATIENCE);
+    $connection->take_prefix;
+    ok( $connection->hand_back_idle($PATIENCE), 'handed back between two requests' );
+    like( answer_to($client), qr/handed back idle with \z/, 'its giver knows' );
+    $client = $giver->connect;
     syswrite $client, 'abcde';
     IO::Select->new( $listener->fileno )->can_read($PATIENCE);
     $listener->drain('a new one comes');

@@ -26,7 +26,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from nearcall import _core
@@ -42,6 +42,9 @@ __all__ = ["Address", "Connection", "Listener", "Meta", "Reason", "Server", "sta
 
 Address = tuple[str, int] | str | None
 """Host and port, the path of a Unix socket, or None where there is neither."""
+
+
+_IDLE = b"idle"
 
 
 class Reason(enum.IntEnum):
@@ -192,13 +195,18 @@ class Connection(socket.socket):
     def getsockname(self) -> Any:
         return self.meta.local if self._texts[0] else super().getsockname()
 
-    def hand_back(self, unread: bytes = b"", timeout: float | None = None) -> None:
+    def hand_back(self, unread: bytes = b"", timeout: float | None = None, *, idle: bool = False) -> None:
         """Gives the connection to the process that it came from, with bytes that were read
         and belong to whoever serves it next. It is closed here then. After an error it is
-        as it was; nearcall.Unimplemented: that process takes none back."""
+        as it was; nearcall.Unimplemented: that process takes none back.
+
+        idle says that a client keeps the connection and no byte of a next request was read:
+        a program that stops gives such connections back, and the front waits for the next
+        request and gives it to another process."""
         if self.fileno() < 0:
             raise ValueError("the connection is closed, nothing is left to hand back: do that instead of closing it")
-        self._listener._give(self, self._channel, self.meta, self._texts, unread + bytes(self._prefix), timeout)
+        meta = replace(self.meta, message=_IDLE) if idle else self.meta
+        self._listener._give(self, self._channel, meta, self._texts, unread + bytes(self._prefix), timeout)
         self._prefix = memoryview(b"")
         super().detach()
 

@@ -145,6 +145,15 @@ def test_handing_back(listener: handoff.Listener, where: str, giver_of: StartGiv
         assert answer.endswith(b"handed back with GET /")
 
 
+def test_handing_back_between_two_requests(listener: handoff.Listener, where: str, giver_of: StartGiver) -> None:
+    giver = giver_of(where)
+    with giver.connect() as client:
+        connection, meta = listener.accept(PATIENCE_SECONDS)
+        connection.hand_back(timeout=PATIENCE_SECONDS, idle=True)
+        assert meta.message == b""
+        assert client.makefile("rb").read().endswith(b"handed back idle with ")
+
+
 def _await_given(listener: handoff.Listener, beside: handoff.Listener) -> handoff.Connection:
     """What one that drains was given before its giver heard of that, it gives back when its
     program turns to it."""

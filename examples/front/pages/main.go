@@ -40,9 +40,9 @@ func serve(ctx context.Context, listener *handoff.Listener, host string, certifi
 	served := make(chan error, 1)
 	go func() {
 		if len(certificate) > 0 {
-			served <- server.ServeTLS(listener, certificate[0], certificate[0])
+			served <- handoff.ServeTLS(server, listener, certificate[0], certificate[0])
 		} else {
-			served <- server.Serve(listener)
+			served <- handoff.Serve(server, listener)
 		}
 	}()
 	select {
@@ -52,12 +52,9 @@ func serve(ctx context.Context, listener *handoff.Listener, host string, certifi
 	}
 	draining, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// No more connections, which the front then gives to another process, and the end
-	// of those that were taken. Shutdown of net/http comes last: it drops requests that
-	// have not been read yet.
-	server.SetKeepAlivesEnabled(false)
-	err := listener.Shutdown(draining)
-	return errors.Join(err, server.Shutdown(draining))
+	// What has begun is finished. All other connections go back to the front, which gives
+	// them to another process.
+	return handoff.Shutdown(draining, server)
 }
 
 // pages answers requests for one host.

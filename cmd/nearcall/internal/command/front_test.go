@@ -28,7 +28,7 @@ func TestFrontCheck(t *testing.T) {
 	path := frontFile(t, frontConfiguration)
 	nearcall(t, "front", "--check", path).expectOut(t, path+" is fine: 1 listeners, 1 routes, 1 backends\n")
 	path = frontFile(t, frontConfiguration+"wait = 1\n[limits]\nheld_max = 0\n")
-	nearcall(t, "front", "--check", path).expect(t, 1, path+`:9: "wait" is not known here: sockets, users, wait_ms and otherwise are`)
+	nearcall(t, "front", "--check", path).expect(t, 1, path+`:9: "wait" is not known here: sockets, weights, users, wait_ms and otherwise are`)
 	nearcall(t, "front", "--check", "/no/such/file").expect(t, 1, "/no/such/file: no such file or directory")
 }
 

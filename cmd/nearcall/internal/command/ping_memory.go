@@ -52,6 +52,7 @@ var sleepCauses = map[string]string{
 	"crowded":          "other programs want the CPUs, and have their turn",
 	"one_processor":    "it may use one CPU, and the other side is not known to run on another",
 	"shared_processor": "both sides were on one CPU",
+	"process_turn":     "its process has one CPU, which the rest of it had meanwhile",
 	"no_place":         "other connections of its process look already",
 	"off":              "spin=off",
 }

@@ -58,8 +58,12 @@ func (a answer) bytes(tls bool) []byte {
 	case tls || row.status == 0:
 		return nil
 	}
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
-		row.status, http.StatusText(row.status), len(row.text)+1, row.text)
+	again := ""
+	if row.status == http.StatusServiceUnavailable {
+		again = "Retry-After: 1\r\n"
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n%sContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
+		row.status, http.StatusText(row.status), again, len(row.text)+1, row.text)
 }
 
 // label is the answer in the metrics.
@@ -105,4 +109,6 @@ func (v *visit) turnAway() {
 	})
 }
 
-func (v *visit) speaksTLS() bool { return v.kind == head.TLS || v.protocol == config.ProtocolTLS }
+func (v *visit) speaksTLS() bool {
+	return v.kind == head.TLS || v.listen.Protocol == config.ProtocolTLS
+}

@@ -106,7 +106,7 @@ func (f *Front) GiveUp() { f.giveUp() }
 func (f *Front) start(c *config.Config) {
 	f.metrics = newMetrics()
 	f.backends = backend.NewSet(backend.Options{
-		Health: c.Timeouts.Health, HandBack: c.Timeouts.HandBack, Log: f.log, TakeBack: f.takeBack,
+		Timeouts: backendTimeouts(c), Log: f.log, TakeBack: f.takeBack,
 		Refused: func(backend, socket, reason string) {
 			f.metrics.refused.WithLabelValues(backend, socket, reason).Inc()
 		},
@@ -115,8 +115,14 @@ func (f *Front) start(c *config.Config) {
 	f.use(c)
 }
 
+func backendTimeouts(c *config.Config) backend.Timeouts {
+	return backend.Timeouts{Health: c.Timeouts.Health, HandBack: c.Timeouts.HandBack}
+}
+
 // use makes the state of a configuration.
 func (f *Front) use(c *config.Config) {
+	f.checkDescriptors(c)
+	f.backends.SetTimeouts(backendTimeouts(c))
 	backends, retire := f.backends.Apply(c.Backends)
 	rules := make([]route.Rule[*destination], 0, len(c.Routes))
 	for _, r := range c.Routes {
@@ -155,8 +161,8 @@ func (f *Front) reload(c *config.Config) {
 		return
 	}
 	old := f.state.Load().config
-	if c.Control != old.Control || c.Metrics != old.Metrics || c.Timeouts.Health != old.Timeouts.Health {
-		f.log.Warn("control.address, metrics.address and health_ms stay as they are until the next start")
+	if c.Control != old.Control || c.Metrics != old.Metrics {
+		f.log.Warn("control.address and metrics.address stay as they are until the next start")
 	}
 	f.use(c)
 	f.adopt(added)

@@ -39,6 +39,23 @@ func (g *guard) admit(client netip.Addr) bool {
 	return true
 }
 
+// move counts an admitted connection for another client; it does not refuse.
+func (g *guard) move(from, to netip.Addr) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.perClient[from]--; g.perClient[from] == 0 {
+		delete(g.perClient, from)
+	}
+	g.perClient[to]++
+}
+
+// crowded tells whether a client has more than it may.
+func (g *guard) crowded(client netip.Addr) bool {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	return g.perClient[client] > g.perClientMax
+}
+
 // release is called when an admitted connection is held no longer.
 func (g *guard) release(client netip.Addr) {
 	g.mutex.Lock()

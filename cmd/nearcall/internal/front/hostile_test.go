@@ -47,6 +47,11 @@ func TestAnswers(t *testing.T) {
 		"two hosts":         {head + "Host: b.example\r\n\r\n", false, 400},
 		"no such host":      {"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", false, 421},
 		"no host":           {"GET / HTTP/1.0\r\n\r\n", false, 421},
+		"SSH":               {"SSH-2.0-OpenSSH_9.2\r\n", false, 400},
+		"SMTP":              {"EHLO client.example\r\n", false, 400},
+		"HTTP/1.2":          {"GET / HTTP/1.2\r\nHost: a.example\r\n\r\n", false, 400},
+		"HTTP/2.0":          {"GET / HTTP/2.0\r\nHost: a.example\r\n\r\n", false, 400},
+		"HTTP/3.0":          {"GET / HTTP/3.0\r\nHost: a.example\r\n\r\n", false, 400},
 		"HTTP/2 in the raw": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false, 421},
 		"body not read":     {"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100_000), false, 421},
 	} {
@@ -155,7 +160,8 @@ func TestDescriptorLimit(t *testing.T) {
 		slow[i] = dial(t, port)
 		write(t, slow[i], "GET / HTTP/1.1\r\n")
 	}
-	s.front.says(t, "cannot accept; trying again")
+	s.front.says(t, "held_max is 8192, which takes 8228 descriptors, and the process may have 32")
+	s.front.says(t, "cannot accept; trying again; all descriptors that the process may have are in use")
 	write(t, slow[0], "Host: a.example\r\nConnection: close\r\n\r\n")
 	if text := readAll(t, slow[0]); !strings.Contains(text, "\r\n\r\na pid") {
 		t.Errorf("got %q", text)
@@ -203,7 +209,7 @@ func TestNobodyIsThere(t *testing.T) {
 		write(t, connection, "GET / HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 		return readAll(t, connection)
 	}
-	if text := get("answer"); !strings.HasPrefix(text, "HTTP/1.1 503 ") {
+	if text := get("answer"); !strings.HasPrefix(text, "HTTP/1.1 503 ") || !strings.Contains(text, "\r\nRetry-After: 1\r\n") {
 		t.Errorf("got %q, want 503", text)
 	}
 	if text := get("close"); text != "" {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/handoff"
@@ -32,7 +34,7 @@ func (f *Front) openMissing(c *config.Config, given []handoff.Item) (added []*li
 		socket := takeGiven(given, listen)
 		if socket == nil {
 			if socket, err = open(f.ctx, listen); err != nil {
-				return added, fmt.Errorf("cannot listen on %s: %w; is another program there?", listen.Address, err)
+				return added, fmt.Errorf("cannot listen on %s: %w%s", listen.Address, err, wayOut(err))
 			}
 		}
 		l, err := newListener(socket, listen, f.metrics.accepted.WithLabelValues(listen.Name))
@@ -42,6 +44,20 @@ func (f *Front) openMissing(c *config.Config, given []handoff.Item) (added []*li
 		added = append(added, l)
 	}
 	return added, nil
+}
+
+// wayOut is what to do about an address that cannot be listened on.
+func wayOut(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "; is another program there?"
+	case errors.Is(err, syscall.EACCES):
+		return "; a port below net.ipv4.ip_unprivileged_port_start (1024) needs CAP_NET_BIND_SERVICE," +
+			" as by AmbientCapabilities= or a socket unit of systemd; a path needs a directory that this user may write to"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return descriptorsShort
+	}
+	return ""
 }
 
 // takeGiven takes the listener that was given for an address, by name or by where it
@@ -128,13 +144,21 @@ func (f *Front) adopt(added []*listener) {
 	}
 }
 
+// complaintEach is how often the same trouble is told.
+const complaintEach = 10 * time.Second
+
 func (f *Front) accept(l *listener) {
+	var told time.Time
 	l.accept(func(c *connection) {
-		if v := f.visit(c, l.config.Load().Protocol, nil); v != nil {
+		if v := f.visit(c, *l.config.Load(), nil); v != nil {
 			go v.run()
 		}
 	}, func(err error) {
-		f.log.Error("cannot accept; trying again", "listener", l.config.Load().Name, "error", err)
+		if time.Since(told) < complaintEach {
+			return
+		}
+		told = time.Now()
+		f.log.Error("cannot accept; trying again"+wayOut(err), "listener", l.config.Load().Name, "error", err, "held", f.guard.count())
 	})
 	if err := l.close(); err != nil {
 		f.log.Error("closing a listener", "listener", l.config.Load().Name, "error", err)

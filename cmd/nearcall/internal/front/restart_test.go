@@ -1,9 +1,11 @@
 package front_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -304,19 +306,69 @@ func restartSeconds(t *testing.T) int {
 	return seconds
 }
 
-// Backends are replaced again and again. No request fails.
+// Backends are replaced again and again. No request fails, be it a connection's only one
+// or the next of many.
 func TestBackendsRestartUnderLoad(t *testing.T) {
-	s := newSite(t)
-	a := s.backend("a")
-	port := s.serve(plain)
-	s.up("a")
-	result := load(t, port, "4", "-H", "Host: a.example", "-H", "Connection: close")
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		time.Sleep(250 * time.Millisecond) // The load between two restarts is the point.
-		a.stop(t, syscall.SIGTERM)
-		a = s.backend("a")
+	for name, header := range map[string]string{"one request each": "Connection: close", "kept alive": "X: y"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a := s.backend("a")
+			port := s.serve(plain)
+			s.up("a")
+			result := load(t, port, "4", "-H", "Host: a.example", "-H", header)
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+				time.Sleep(250 * time.Millisecond) // The load between two restarts is the point.
+				a.stop(t, syscall.SIGTERM)
+				a = s.backend("a")
+			}
+			check(t, <-result)
+		})
 	}
-	check(t, <-result)
+}
+
+// A connection that came back between two requests goes on with the next backend. One on
+// which no request follows is closed, as any server closes one that was kept in vain.
+func TestRestingConnection(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeouts string
+		goesOn   bool
+	}{
+		"goes on": {"", true},
+		"ends":    {"\n[timeouts]\npeek_ms = 300\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			a := s.backend("a")
+			connection := dial(t, s.serve(plain+metricsPart+c.timeouts))
+			reader := bufio.NewReader(connection)
+			must(t, ask(connection, reader))
+			a.stop(t, syscall.SIGTERM)
+			s.awaitMetric("nearcall_front_connections_returned_total", 1)
+			if c.goesOn {
+				s.backend("a")
+				if err := ask(connection, reader); err != nil {
+					t.Errorf("the next request: %v", err)
+				}
+				return
+			}
+			must(t, connection.SetReadDeadline(time.Now().Add(patience)))
+			if text, err := io.ReadAll(reader); err != nil || len(text) > 0 {
+				t.Errorf("got %q, %v, want the end", text, err)
+			}
+		})
+	}
+}
+
+// ask makes one request of a connection that is kept, and reads the answer whole.
+func ask(connection net.Conn, reader *bufio.Reader) error {
+	if _, err := io.WriteString(connection, "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(reader, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	return err
 }
 
 // A client that keeps its connection does not hold up the end of its backend.

@@ -25,13 +25,18 @@ type stream interface {
 // A visit is a connection while the front holds it.
 type visit struct {
 	*state
-	front    *Front
-	stream   stream
-	client   netip.Addr
-	protocol config.Protocol
-	// from is the process that handed the connection back; nil for new ones.
-	from  *backend.Socket
-	began time.Time
+	front  *Front
+	stream stream
+	client netip.Addr
+	listen config.Listen
+	// remote and local are set where a load balancer told them.
+	remote, local net.Addr
+	// from is the process that handed the connection back, for a request that is
+	// another's; nil for others.
+	from *backend.Socket
+	// resting: it came back between two requests, and nobody expects an answer yet.
+	resting bool
+	began   time.Time
 	// seen is when its first bytes were understood.
 	seen time.Time
 	// kind and scanner are what was seen of the first bytes.
@@ -40,8 +45,8 @@ type visit struct {
 }
 
 // visit admits a connection, or answers that there are too many.
-func (f *Front) visit(s stream, protocol config.Protocol, from *backend.Socket) *visit {
-	v := &visit{state: f.state.Load(), front: f, stream: s, client: clientOf(s.RemoteAddr()), protocol: protocol, from: from, began: time.Now()}
+func (f *Front) visit(s stream, listen config.Listen, from *backend.Socket) *visit {
+	v := &visit{state: f.state.Load(), front: f, stream: s, client: clientOf(s.RemoteAddr()), listen: listen, from: from, began: time.Now()}
 	if f.guard.admit(v.client) {
 		return v
 	}
@@ -50,10 +55,29 @@ func (f *Front) visit(s stream, protocol config.Protocol, from *backend.Socket) 
 	return nil
 }
 
+// rest admits a connection that came back between two requests.
+func (f *Front) rest(c *handoff.Conn) *visit {
+	v := &visit{state: f.state.Load(), front: f, stream: c, client: clientOf(c.RemoteAddr()), listen: comesBack, resting: true, began: time.Now()}
+	if f.guard.admit(v.client) {
+		return v
+	}
+	c.Close()
+	return nil
+}
+
+// comesBack is the listener of what a process handed back.
+var comesBack = config.Listen{Name: "back", Protocol: config.ProtocolHTTP}
+
 // takeBack is given what a process handed back, in a goroutine of its own.
 func (f *Front) takeBack(c *handoff.Conn, from *backend.Socket) {
 	f.metrics.returned.Inc()
-	if v := f.visit(c, config.ProtocolHTTP, from); v != nil {
+	if string(c.Meta().Message) == handoff.MessageIdle {
+		if v := f.rest(c); v != nil {
+			v.run()
+		}
+		return
+	}
+	if v := f.visit(c, comesBack, from); v != nil {
 		v.run()
 	}
 }
@@ -63,7 +87,13 @@ type wish struct{ host, path string }
 
 // run leads the connection to a process, or to an answer.
 func (v *visit) run() {
-	defer v.front.guard.release(v.client)
+	defer func() { v.front.guard.release(v.client) }()
+	if v.listen.ProxyProtocol {
+		if err := v.proxied(); err != nil {
+			v.answer(v.unseen(err))
+			return
+		}
+	}
 	asked, problem, understood := v.look()
 	if !understood {
 		v.answer(problem)
@@ -83,10 +113,12 @@ func (v *visit) lead(asked wish) (done bool) {
 		v.answer(answerMisdirected)
 		return true
 	}
-	err := to.backend.Send(v.front.ctx, v.stream, handoff.Meta{Name: to.route})
+	client := v.clientAddress()
+	took, err := to.backend.Send(v.front.ctx, v.stream, v.meta(to.route))
 	switch {
 	case err == nil:
 		to.handed.Inc()
+		v.log(to, took, asked, client)
 		v.front.metrics.gave.Observe(time.Since(v.seen).Seconds())
 	case errors.Is(err, backend.ErrRetired) && v.renew():
 		return false
@@ -94,6 +126,15 @@ func (v *visit) lead(asked wish) (done bool) {
 		v.nobody(to, err)
 	}
 	return true
+}
+
+// log writes the line of a connection that was handed over, where it is wanted.
+func (v *visit) log(to *destination, took *backend.Socket, asked wish, client net.Addr) {
+	if !v.config.Log.Handoffs {
+		return
+	}
+	v.front.log.Info("handed over", "client", client, "listener", v.listen.Name, "route", to.route, "backend", to.backend.Config().Name,
+		"socket", took.Address(), "host", asked.host, "path", asked.path, "looked", v.seen.Sub(v.began), "waited", time.Since(v.seen))
 }
 
 // renew takes the state of now, and tells whether it is another.
@@ -118,7 +159,7 @@ func (v *visit) nobody(to *destination, err error) {
 		v.answer(answerMisdirected)
 		return
 	}
-	v.front.log.Debug("no process took a connection", "backend", to.backend.Config().Name, "client", v.stream.RemoteAddr(), "error", err)
+	v.front.log.Debug("no process took a connection", "backend", to.backend.Config().Name, "client", v.clientAddress(), "error", err)
 	if to.backend.Config().Otherwise == config.OtherwiseClose {
 		v.answer(answerNothing)
 		return
@@ -162,27 +203,33 @@ var errOtherProtocol = errors.New("not what this address speaks")
 func (v *visit) enough(text []byte) (bool, error) {
 	if v.kind == head.Unknown {
 		v.kind = head.KindOf(text)
-		if v.kind == head.Neither || v.kind == head.TLS && v.protocol == config.ProtocolHTTP || v.kind == head.HTTP && v.protocol == config.ProtocolTLS {
+		if v.kind == head.Neither || v.kind == head.TLS && v.listen.Protocol == config.ProtocolHTTP || v.kind == head.HTTP && v.listen.Protocol == config.ProtocolTLS {
 			return false, errOtherProtocol
 		}
 	}
-	return v.kind == head.TLS || v.scanner.Complete(text), nil
+	if v.kind == head.TLS {
+		return true, nil
+	}
+	return v.scanner.Complete(text)
 }
 
 // unseen is what is answered when the first bytes did not decide.
 func (v *visit) unseen(err error) answer {
 	var timeout net.Error
 	switch {
+	case v.resting && v.kind == head.Unknown:
+		// As any server closes a connection that was kept in vain.
+		return answerNothing
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return answerNothing
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errCrowded):
 		return answerUnavailable
 	case errors.Is(err, handoff.ErrTooLarge):
 		return answerTooLarge
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return answerTooSlow
 	}
-	v.front.log.Debug("a client was not understood", "client", v.stream.RemoteAddr(), "error", err)
+	v.front.log.Debug("a client was not understood", "client", v.clientAddress(), "error", err)
 	return answerMalformed
 }
 

@@ -63,6 +63,13 @@ sub hand_back {
     return $self->close;
 }
 
+sub hand_back_idle {
+    my ( $self, $timeout ) = @_;
+    my $what = $self->_what;
+    local $what->{message} = 'idle';
+    return $self->hand_back( '', $timeout );
+}
+
 # What the giver says of the addresses, where it does.
 sub _address {
     my ( $self, $side, $part ) = @_;
@@ -161,5 +168,13 @@ Gives the connection to the process that it came from, with the bytes that were 
 belong to whoever serves it next, and what is left of the prefix behind them. It is closed
 here then. Throws a L<Nearcall::Error>, and the connection is as it was:
 C<UNIMPLEMENTED> when that process takes none back.
+
+=head2 hand_back_idle
+
+    $connection->hand_back_idle($timeout);
+
+The same for a connection that a client keeps, and on which no byte of a next request was
+read: a process that stops gives it back, and the front waits for the next request and gives
+it to another process. L<Plack::Handler::Nearcall> does that.
 
 =cut

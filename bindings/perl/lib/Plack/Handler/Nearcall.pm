@@ -7,11 +7,15 @@ use parent 'Plack::Handler::Starlet';
 
 use Nearcall::Handoff ();
 use Socket qw(IPPROTO_TCP TCP_NODELAY);
+use Time::HiRes qw(time);
 
 our $VERSION = 'v0.1.0';
 
 # How long a worker waits for one that is ending to give its address up, in seconds.
 use constant SLOT_PAUSE => 0.05;
+
+# How long a giver may take to take a connection back, in seconds.
+use constant HAND_BACK_TIMEOUT => 5;
 
 sub new {
     my ( $class, %option ) = @_;
@@ -73,12 +77,36 @@ sub handle_connection {
     $env->{SERVER_PORT} = $connection->sockport // 0;
     $env->{'nearcall.connection'} = $connection;
     $buffered = $connection->take_prefix . ( $buffered // '' );
+    $self->{nearcall_between} = $is_keepalive && !length $buffered;
     my ( $keepalive, $pipelined ) =
         $self->SUPER::handle_connection( $env, $connection, $app, $use_keepalive, $is_keepalive, $buffered );
     # Starlet closes it next. A stopped process that was to get it has a copy, perhaps, which
     # would keep the client waiting.
     shutdown $connection, 1 if !$keepalive && defined fileno $connection;
     return ( $keepalive, $pipelined );
+}
+
+# A worker that is told to end while its client is silent between two requests gives the
+# connection back: to close it would lose a request that is on its way.
+sub read_timeout {
+    my ( $self, $connection, $buffer, $length, $offset, $timeout ) = @_;
+    my $between = delete $self->{nearcall_between};
+    if ( $between && $self->_is_left_silent( $connection, $timeout ) ) {
+        return if eval { $connection->hand_back_idle(HAND_BACK_TIMEOUT); 1 };
+    }
+    return $self->SUPER::read_timeout( $connection, $buffer, $length, $offset, $timeout );
+}
+
+# Whether the worker was told to end before the next request has begun.
+sub _is_left_silent {
+    my ( $self, $connection, $timeout ) = @_;
+    my $end = time + $timeout;
+    vec( my $watched = '', fileno $connection, 1 ) = 1;
+    until ( $self->{term_received} ) {
+        my $left = $end - time;
+        return 0 if $left <= 0 || select( my $readable = $watched, undef, undef, $left ) > 0;
+    }
+    return select( my $readable = $watched, undef, undef, 0 ) <= 0;
 }
 
 1;
@@ -124,7 +152,8 @@ Users that may give besides root and this process's own, with commas between the
 =back
 
 A worker that ends, by C<--max-reqs-per-child> or a signal, leaves what it had not
-accepted to the giver, which gives it to another.
+accepted to the giver, which gives it to another. So it does with a connection that its
+client keeps, and on which no next request has begun.
 
 PSGI applications find the L<Nearcall::Handoff::Connection> in C<nearcall.connection> of
 the environment, with the name and message that came with it.

@@ -37,7 +37,7 @@ func newFixture(t *testing.T) *fixture {
 	must(t, err)
 	f := &fixture{t: t, directory: directory}
 	f.set = backend.NewSet(backend.Options{
-		Health: 5 * time.Second, HandBack: time.Minute, Log: slog.New(slog.NewTextHandler(f, nil)),
+		Timeouts: backend.Timeouts{Health: 50 * time.Millisecond, HandBack: time.Minute}, Log: slog.New(slog.NewTextHandler(f, nil)),
 		TakeBack: func(c *handoff.Conn, _ *backend.Socket) { c.Close() },
 		Refused: func(_, _, reason string) {
 			f.mutex.Lock()
@@ -82,6 +82,11 @@ func (f *fixture) backend(up int, wait time.Duration, names ...string) *backend.
 	for _, name := range names {
 		c.Sockets = append(c.Sockets, f.address(name))
 	}
+	return f.apply(up, c)
+}
+
+func (f *fixture) apply(up int, c config.Backend) *backend.Backend {
+	f.t.Helper()
 	backends, retire := f.set.Apply([]config.Backend{c})
 	retire()
 	b := backends["b"]
@@ -132,7 +137,10 @@ func send(t *testing.T, b *backend.Backend) <-chan error {
 	t.Helper()
 	given, _ := pair(t)
 	result := make(chan error, 1)
-	go func() { result <- b.Send(context.Background(), given, handoff.Meta{Name: "route"}) }()
+	go func() {
+		_, err := b.Send(context.Background(), given, handoff.Meta{Name: "route"})
+		result <- err
+	}()
 	return result
 }
 
@@ -195,7 +203,7 @@ func TestNobody(t *testing.T) {
 	f := newFixture(t)
 	b := f.backend(0, 0, "nobody")
 	given, client := pair(t)
-	err := b.Send(context.Background(), given, handoff.Meta{})
+	_, err := b.Send(context.Background(), given, handoff.Meta{})
 	if !errors.Is(err, backend.ErrNobody) || !strings.Contains(err.Error(), "nobody listens on") {
 		t.Fatalf("got %v", err)
 	}

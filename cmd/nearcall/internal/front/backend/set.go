@@ -6,20 +6,26 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/config"
 	"github.com/nearcall/nearcall/handoff"
 )
 
-// Options are those of all backends.
-type Options struct {
-	// Health is how often a process is asked for a sign of life, and how long that
-	// and connecting to it may take.
+// Timeouts may change.
+type Timeouts struct {
+	// Health is how long a process may leave a connection unanswered while another is
+	// free.
 	Health time.Duration
 	// HandBack is how long connections may still come back from a socket that the
 	// configuration has no more.
 	HandBack time.Duration
+}
+
+// Options are those of all backends.
+type Options struct {
+	Timeouts Timeouts
 	Log      *slog.Logger
 	// TakeBack is given a connection that a process handed back; it owns it.
 	TakeBack func(*handoff.Conn, *Socket)
@@ -32,6 +38,7 @@ type Options struct {
 // changes keep their channels.
 type Set struct {
 	options   Options
+	timeouts  atomic.Pointer[Timeouts]
 	ctx       context.Context
 	close     context.CancelFunc
 	came      event
@@ -40,14 +47,23 @@ type Set struct {
 	mutex    sync.Mutex
 	backends []*Backend
 	sockets  map[string]*Socket
+
+	// room guards who has how many connections, and who waits. It is held for moments.
+	room sync.Mutex
 }
 
 // NewSet makes a set without backends.
 func NewSet(options Options) *Set {
 	s := &Set{options: options, sockets: map[string]*Socket{}}
+	s.SetTimeouts(options.Timeouts)
 	s.ctx, s.close = context.WithCancel(context.Background())
 	return s
 }
+
+// SetTimeouts changes them.
+func (s *Set) SetTimeouts(t Timeouts) { s.timeouts.Store(&t) }
+
+func (s *Set) health() time.Duration { return s.timeouts.Load().Health }
 
 // Apply makes the backends of a configuration, by name. retire takes away the
 // sockets that none of them has: it is called when connections can find the new
@@ -60,7 +76,7 @@ func (s *Set) Apply(all []config.Backend) (byName map[string]*Backend, retire fu
 	kept := map[string]*Socket{}
 	s.backends = nil
 	for _, c := range all {
-		b := &Backend{config: c, set: s}
+		b := &Backend{config: c, set: s, credits: make([]int, len(c.Sockets))}
 		for _, address := range c.Sockets {
 			key := fmt.Sprint(address, c.Users)
 			if kept[key] == nil {
@@ -90,7 +106,7 @@ func (s *Set) socket(key, address string, users []uint32) *Socket {
 	if socket := s.sockets[key]; socket != nil {
 		return socket
 	}
-	socket := &Socket{address: address, set: s, kick: make(chan struct{}, 1), ended: make(chan struct{})}
+	socket := &Socket{address: address, set: s, absent: time.Now(), kick: make(chan struct{}, 1), ended: make(chan struct{})}
 	socket.options = []handoff.Option{
 		handoff.WithLogger(socket.log()),
 		handoff.WithTakeBack(func(c *handoff.Conn) { s.options.TakeBack(c, socket) }),
@@ -121,8 +137,8 @@ func (s *Set) States() []State {
 	for _, b := range backends {
 		for _, socket := range b.sockets {
 			state := State{Backend: b.config.Name, Socket: socket.address}
-			if peer := socket.peer.Load(); peer != nil {
-				state.Up, state.Pending = true, peer.Pending()
+			if l := socket.lane.Load(); l != nil {
+				state.Up, state.Pending = true, l.peer.Pending()
 			}
 			states = append(states, state)
 		}

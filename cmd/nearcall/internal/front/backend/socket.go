@@ -1,10 +1,13 @@
 package backend
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nearcall/nearcall/handoff"
@@ -18,8 +21,8 @@ const (
 	redialMost   = time.Second
 	// A channel that lasted so long was a good one: the next attempt is a first one.
 	stable = time.Second
-	// A process that lets connections wait in vain is given one so often.
-	shunnedFor = 5 * time.Second
+	// Where nobody listens an attempt to connect has failed by then.
+	refusedWithin = 50 * time.Millisecond
 )
 
 // A Socket is where one process of a backend listens. It keeps a channel to it.
@@ -28,16 +31,20 @@ type Socket struct {
 	set     *Set
 	options []handoff.Option
 
-	// peer is nil while nobody is there that takes connections.
-	peer   atomic.Pointer[handoff.Peer]
+	// lane is nil while nobody is there that takes connections.
+	lane   atomic.Pointer[lane]
 	wanted atomic.Int32
-	// shunned is until when, in Unix nanoseconds, others are preferred.
-	shunned atomic.Int64
 	// retired is set when no process will come any more.
 	retired atomic.Bool
 	kick    chan struct{}
 	stop    context.CancelFunc
 	ended   chan struct{}
+
+	// The room of the set guards these: who waits, since when nobody is there, and
+	// since when it is being tried.
+	waiting list.List
+	absent  time.Time
+	dialing time.Time
 }
 
 // Address is where the process listens.
@@ -67,57 +74,68 @@ func (s *Socket) keep(ctx context.Context) {
 	}
 }
 
+// dial waits for a process that is busy: it answers when it is done. The kernel refuses
+// for one that is not there.
 func (s *Socket) dial(ctx context.Context) (*handoff.Peer, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.set.options.Health)
-	defer cancel()
-	return handoff.Dial(ctx, s.address, s.options...)
+	s.setDialing(time.Now())
+	peer, err := handoff.Dial(ctx, s.address, s.options...)
+	if busy := isTimeout(err) || errors.Is(err, syscall.EAGAIN); err != nil && !busy {
+		s.setDialing(time.Time{})
+	}
+	return peer, err
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// setDialing notes since when somebody is tried; the zero time: nobody is there.
+func (s *Socket) setDialing(since time.Time) {
+	s.set.room.Lock()
+	defer s.set.room.Unlock()
+	switch {
+	case since.IsZero():
+		if time.Since(s.dialing) > refusedWithin {
+			s.absent = time.Now()
+		}
+		s.dialing = since
+	case s.dialing.IsZero():
+		s.dialing = since
+	}
+}
+
+// setLane offers a channel, or takes it away.
+func (s *Socket) setLane(l *lane) {
+	s.set.room.Lock()
+	defer s.set.room.Unlock()
+	if l == nil {
+		s.absent = time.Now()
+	}
+	s.dialing = time.Time{}
+	s.lane.Store(l)
+	s.offer()
 }
 
 // serve offers the channel until it ends; true tells that it lasted.
 func (s *Socket) serve(ctx context.Context, peer *handoff.Peer) (lasted bool) {
 	since := time.Now()
 	s.log().Info("a process takes connections", "pid", peer.Credentials().ProcessID)
-	s.peer.Store(peer)
-	s.set.came.tell()
-	err, hung := s.watch(ctx, peer)
-	if ctx.Err() != nil {
+	s.setLane(newLane(s, peer))
+	select {
+	case <-ctx.Done():
 		// What is on its way goes on; whoever retires the socket closes it.
 		return false
+	case <-peer.Done():
 	}
-	s.peer.Store(nil)
-	s.log().Info("the process takes no more connections", "reason", err)
+	s.setLane(nil)
+	s.log().Info("the process takes no more connections", "reason", peer.Err())
 	s.set.farewells.Go(func() {
-		if !hung {
-			s.farewell(peer)
-		}
+		s.farewell(peer)
 		// What it was offered and did not take goes to others.
 		peer.Close()
 	})
 	return time.Since(since) > stable
-}
-
-// watch returns when the process takes no more: it ended, drains, or hangs.
-func (s *Socket) watch(ctx context.Context, peer *handoff.Peer) (reason error, hung bool) {
-	ticker := time.NewTicker(s.set.options.Health)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err(), false
-		case <-peer.Done():
-			return peer.Err(), false
-		case <-ticker.C:
-		}
-		if err := s.ping(ctx, peer); err != nil && ctx.Err() == nil {
-			return err, true
-		}
-	}
-}
-
-func (s *Socket) ping(ctx context.Context, peer *handoff.Peer) error {
-	ctx, cancel := context.WithTimeout(ctx, s.set.options.Health)
-	defer cancel()
-	return peer.Ping(ctx)
 }
 
 // farewell keeps the channel of a process that drains open until the process ends
@@ -135,21 +153,22 @@ func (s *Socket) retire() {
 	s.stop()
 	<-s.ended
 	s.retired.Store(true)
+	s.setDialing(time.Time{})
 	defer s.set.came.tell()
-	peer := s.peer.Load()
-	if peer == nil {
+	l := s.lane.Load()
+	if l == nil {
 		return
 	}
 	s.set.farewells.Go(func() {
-		timer := time.NewTimer(s.set.options.HandBack)
+		timer := time.NewTimer(s.set.timeouts.Load().HandBack)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-peer.Ended():
+		case <-l.peer.Ended():
 		case <-s.set.ctx.Done():
 		}
-		s.peer.Store(nil)
-		peer.Close()
+		s.setLane(nil)
+		l.peer.Close()
 		s.set.came.tell()
 	})
 }
@@ -178,23 +197,6 @@ func (s *Socket) want(change int32) {
 		default:
 		}
 	}
-}
-
-// note remembers that the process let a connection wait until it was asked back.
-func (s *Socket) note(err error) {
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.shunned.Store(time.Now().Add(shunnedFor).UnixNano())
-	}
-}
-
-// burden is added to the unanswered connections of a process when the one with the
-// fewest is chosen.
-func (s *Socket) burden() int {
-	const more = 1 << 20 // than any window
-	if until := s.shunned.Load(); until != 0 && time.Now().UnixNano() < until {
-		return more
-	}
-	return 0
 }
 
 func (s *Socket) log() *slog.Logger { return s.set.options.Log.With("socket", s.address) }

@@ -33,6 +33,7 @@ func (c *checker) config(f *file) *Config {
 		Backends: c.backends(f.Backend),
 		Timeouts: c.timeouts(&f.Timeouts),
 		Limits:   c.limits(&f.Limits),
+		Log:      Log{Handoffs: f.Log.Handoffs},
 		Metrics:  c.address("metrics.address", f.Metrics.Address),
 		Control:  c.unixAddress("control.address", f.Control.Address),
 	}
@@ -49,7 +50,7 @@ func (c *checker) listens(all []fileListen) []Listen {
 	named := map[string]Listen{}
 	for i, l := range all {
 		at := fmt.Sprintf("listen[%d]", i)
-		listen := Listen{Name: l.Name, Protocol: c.protocol(at+".protocol", l.Protocol), DeferAccept: l.DeferAccept}
+		listen := Listen{Name: l.Name, Protocol: c.protocol(at+".protocol", l.Protocol), DeferAccept: l.DeferAccept, ProxyProtocol: l.ProxyProtocol}
 		listen.Address = c.needAddress(at+".address", l.Address, `"tcp:0.0.0.0:80" or "unix:/run/front.sock"`)
 		if listen.Name == "" {
 			listen.Name = listen.Address
@@ -89,9 +90,27 @@ func (c *checker) backends(all map[string]fileBackend) []Backend {
 		for _, socket := range b.Sockets {
 			backend.Sockets = append(backend.Sockets, c.unixAddress(at+".sockets", socket))
 		}
+		backend.Weights = c.weights(at+".weights", b.Weights, len(b.Sockets))
 		backends = append(backends, backend)
 	}
 	return backends
+}
+
+// weightMost is far more than one process does of another's work.
+const weightMost = 1000
+
+func (c *checker) weights(key string, given []int64, sockets int) []int {
+	if given != nil && len(given) != sockets {
+		c.fail(key, "there are %d weights for %d sockets: write one for each", len(given), sockets)
+	}
+	var weights []int
+	for _, weight := range given {
+		if weight < 1 || weight > weightMost {
+			c.fail(key, "a weight is %d: write 1 to %d", weight, weightMost)
+		}
+		weights = append(weights, int(weight))
+	}
+	return weights
 }
 
 func (c *checker) otherwise(key, text string) Otherwise {
@@ -161,7 +180,7 @@ func (c *checker) unixAddress(key, text string) string {
 const (
 	waitMsDefault     = 5_000
 	lingerMsDefault   = 1_000
-	healthMsDefault   = 1_000
+	healthMsDefault   = 200
 	drainMsDefault    = 30_000
 	handBackMsDefault = 5_000
 	hourMs            = 3_600_000

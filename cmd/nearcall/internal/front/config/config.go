@@ -15,6 +15,7 @@ type Config struct {
 	Backends []Backend
 	Timeouts Timeouts
 	Limits   Limits
+	Log      Log
 	// Metrics is where Prometheus asks, as tcp:host:port or unix:/path; none
 	// where it is empty.
 	Metrics string
@@ -32,6 +33,9 @@ type Listen struct {
 	// DeferAccept leaves a TCP connection with the kernel until its first bytes
 	// are there.
 	DeferAccept bool
+	// ProxyProtocol: each connection begins with what a load balancer says of its
+	// client.
+	ProxyProtocol bool
 }
 
 // A Protocol is what the clients of a listener speak.
@@ -61,9 +65,19 @@ type Backend struct {
 	Sockets []string
 	// Users may listen on the sockets, besides root and the front's own.
 	Users []uint32
-	// Wait is how long a connection waits for a process that takes it.
+	// Weights are how much each socket gets; nil: as much as the others.
+	Weights []int
+	// Wait is how long a connection waits where no process is there.
 	Wait      time.Duration
 	Otherwise Otherwise
+}
+
+// Weight is that of a socket.
+func (b Backend) Weight(socket int) int {
+	if socket < len(b.Weights) {
+		return b.Weights[socket]
+	}
+	return 1
 }
 
 // An Otherwise is what becomes of a connection that no process took in time.
@@ -82,14 +96,20 @@ type Timeouts struct {
 	// Linger is how long a connection that got an error is still read from, so
 	// that its client reads the answer.
 	Linger time.Duration
-	// Health is from one ping of a backend to the next, and how long an answer
-	// may take.
+	// Health is how long a process may leave a connection unanswered while another
+	// of its backend is free.
 	Health time.Duration
 	// Drain is how long what was accepted may take after SIGTERM.
 	Drain time.Duration
 	// HandBack is how long connections may still come back to a process whose
 	// listeners a successor has, and from a socket that was removed.
 	HandBack time.Duration
+}
+
+// A Log is what is written besides what happens to processes and listeners.
+type Log struct {
+	// Handoffs has a line for each connection that is handed over.
+	Handoffs bool
 }
 
 // Limits bound what clients can make the front hold.

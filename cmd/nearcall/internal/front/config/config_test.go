@@ -72,7 +72,7 @@ func TestWholeFile(t *testing.T) {
 			{Name: "api", Sockets: []string{"unix:/run/a1.sock", "unix:/run/a2.sock"}, Users: []uint32{0, 4242}, Otherwise: config.OtherwiseClose},
 			{Name: "pages", Sockets: []string{"unix:/run/p.sock"}, Wait: 5 * time.Second, Otherwise: config.OtherwiseAnswer},
 		},
-		Timeouts: config.Timeouts{Peek: 100 * time.Millisecond, Linger: time.Second, Health: time.Second, Drain: 30 * time.Second, HandBack: 5 * time.Second},
+		Timeouts: config.Timeouts{Peek: 100 * time.Millisecond, Linger: time.Second, Health: 200 * time.Millisecond, Drain: 30 * time.Second, HandBack: 5 * time.Second},
 		Limits:   config.Limits{HeldMax: 7, HeldPerClientMax: 1024, HeadBytesMax: 65536},
 		Metrics:  "tcp:127.0.0.1:9100", Control: "unix:/run/control.sock",
 	}
@@ -87,13 +87,35 @@ func TestWholeFile(t *testing.T) {
 	}
 }
 
+// What few need.
+func TestFurtherKeys(t *testing.T) {
+	text := strings.NewReplacer(
+		`protocol = "http"`, "protocol = \"http\"\nproxy_protocol = true", `otherwise = "close"`, "otherwise = \"close\"\nweights = [3, 1]",
+		"[timeouts]", "[log]\nhandoffs = true\n[timeouts]").Replace(whole)
+	c, err := config.Parse("front.toml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, _ := c.Backend("api")
+	pages, _ := c.Backend("pages")
+	if !c.Listens[0].ProxyProtocol || c.Listens[1].ProxyProtocol || !c.Log.Handoffs || api.Weight(0) != 3 || api.Weight(1) != 1 || pages.Weight(0) != 1 {
+		t.Errorf("got %+v", c)
+	}
+	for weights, want := range map[string]string{"[1]": "there are 1 weights for 2 sockets", "[0, 1]": "a weight is 0: write 1 to 1000", `"3"`: "a list of whole numbers"} {
+		_, err := config.Parse("front.toml", []byte(strings.Replace(text, "[3, 1]", weights, 1)))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("weights = %s: got %v, want %q", weights, err, want)
+		}
+	}
+}
+
 // Each error names the file, the line and what to write instead.
 func TestErrors(t *testing.T) {
 	for name, row := range map[string]struct {
 		replace, with string
 		want          []string
 	}{
-		"unknown key":        {`otherwise = "close"`, `otherwhere = "close"`, []string{`front.toml:25: "otherwhere" is not known here: sockets, users, wait_ms and otherwise are`}},
+		"unknown key":        {`otherwise = "close"`, `otherwhere = "close"`, []string{`front.toml:25: "otherwhere" is not known here: sockets, weights, users, wait_ms and otherwise are`}},
 		"unknown table":      {`[timeouts]`, `[timeout]`, []string{"front.toml:30:", "is not known here", "[timeouts]"}},
 		"address missing":    {`address = "tcp:127.0.0.1:8080"`, ``, []string{"front.toml:2: the address is missing: write address ="}},
 		"bad address":        {`"tcp:127.0.0.1:8080"`, `"127.0.0.1:8080"`, []string{"front.toml:4: ", "unix and tcp are known"}},

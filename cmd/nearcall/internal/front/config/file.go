@@ -16,6 +16,7 @@ type file struct {
 	Backend  map[string]fileBackend `toml:"backend"`
 	Timeouts fileTimeouts           `toml:"timeouts"`
 	Limits   fileLimits             `toml:"limits"`
+	Log      fileLog                `toml:"log"`
 	Metrics  fileAddress            `toml:"metrics"`
 	Control  fileAddress            `toml:"control"`
 }
@@ -25,6 +26,8 @@ type fileListen struct {
 	Address     string `toml:"address"`
 	Protocol    string `toml:"protocol"`
 	DeferAccept bool   `toml:"defer_accept"`
+
+	ProxyProtocol bool `toml:"proxy_protocol"`
 }
 
 type fileRoute struct {
@@ -37,6 +40,7 @@ type fileRoute struct {
 
 type fileBackend struct {
 	Sockets   []string `toml:"sockets"`
+	Weights   []int64  `toml:"weights"`
 	Users     []string `toml:"users"`
 	WaitMs    *int64   `toml:"wait_ms"`
 	Otherwise string   `toml:"otherwise"`
@@ -54,6 +58,10 @@ type fileLimits struct {
 	HeldMax          *int64 `toml:"held_max"`
 	HeldPerClientMax *int64 `toml:"held_per_client_max"`
 	HeadBytesMax     *int64 `toml:"head_bytes_max"`
+}
+
+type fileLog struct {
+	Handoffs bool `toml:"handoffs"`
 }
 
 type fileAddress struct {

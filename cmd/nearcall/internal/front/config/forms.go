@@ -28,22 +28,24 @@ const (
 	oneText     form = "one text in quotes"
 	someTexts   form = "a list of texts in quotes"
 	wholeNumber form = "one whole number"
+	someNumbers form = "a list of whole numbers"
 	truth       form = "true or false"
 )
 
 // tables is all that a file can have, for whoever wrote something else.
 var tables = []knownTable{
 	{"listen", "[[listen]]", []knownKey{
-		{"name", oneText, `"web"`}, {"address", oneText, `"tcp:0.0.0.0:80"`}, {"protocol", oneText, `"http"`}, {"defer_accept", truth, "true"}}},
+		{"name", oneText, `"web"`}, {"address", oneText, `"tcp:0.0.0.0:80"`}, {"protocol", oneText, `"http"`}, {"defer_accept", truth, "true"}, {"proxy_protocol", truth, "true"}}},
 	{"route", "[[route]]", []knownKey{
 		{"name", oneText, `"pages"`}, {"host", oneText, `"www.example.com"`}, {"path", oneText, `"/api"`},
 		{"server_name", oneText, `"www.example.com"`}, {"backend", oneText, `"pages"`}}},
 	{"backend", "[backend.NAME]", []knownKey{
-		{"sockets", someTexts, `["unix:/run/site/pages.sock"]`}, {"users", someTexts, `["www-data"]`}, {"wait_ms", wholeNumber, fmt.Sprint(waitMsDefault)}, {"otherwise", oneText, `"503"`}}},
+		{"sockets", someTexts, `["unix:/run/site/pages.sock"]`}, {"weights", someNumbers, "[3, 1]"}, {"users", someTexts, `["www-data"]`}, {"wait_ms", wholeNumber, fmt.Sprint(waitMsDefault)}, {"otherwise", oneText, `"503"`}}},
 	{"timeouts", "[timeouts]", []knownKey{
 		{"peek_ms", wholeNumber, fmt.Sprint(handoff.PeekTimeout.Milliseconds())}, {"linger_ms", wholeNumber, fmt.Sprint(lingerMsDefault)}, {"health_ms", wholeNumber, fmt.Sprint(healthMsDefault)}, {"drain_ms", wholeNumber, fmt.Sprint(drainMsDefault)}, {"hand_back_ms", wholeNumber, fmt.Sprint(handBackMsDefault)}}},
 	{"limits", "[limits]", []knownKey{
 		{"held_max", wholeNumber, fmt.Sprint(heldDefault)}, {"held_per_client_max", wholeNumber, fmt.Sprint(heldPerClientDefault)}, {"head_bytes_max", wholeNumber, fmt.Sprint(headBytesDefault)}}},
+	{"log", "[log]", []knownKey{{"handoffs", truth, "true"}}},
 	{"metrics", "[metrics]", []knownKey{{"address", oneText, `"unix:/run/site/metrics.sock"`}}},
 	{"control", "[control]", []knownKey{{"address", oneText, `"unix:/run/site/control.sock"`}}},
 }

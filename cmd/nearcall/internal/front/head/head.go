@@ -42,15 +42,31 @@ type Request struct{ Host, Path string }
 // ErrMalformed is that of a head that is not one of HTTP/1.
 var ErrMalformed = errors.New("the request cannot be understood")
 
-// ErrVersion is that of a request that is not HTTP/1, as HTTP/2 without TLS.
+// ErrVersion is that of HTTP/2 without TLS.
 var ErrVersion = errors.New("the request is not HTTP/1")
 
 // A Scanner finds the end of a head that grows. Its zero value is ready.
-type Scanner struct{ seen int }
+type Scanner struct {
+	seen int
+	// begins: the first line is that of a request.
+	begins bool
+}
 
 // Complete tells whether text, which begins as at the last call, holds the whole
-// head. It looks at each byte once.
-func (s *Scanner) Complete(text []byte) bool {
+// head. It looks at each byte once. ErrMalformed: the first line is no request's, as
+// those of SSH and SMTP, and nothing that follows can mend that.
+func (s *Scanner) Complete(text []byte) (bool, error) {
+	if !s.begins && bytes.IndexByte(text, '\n') >= 0 {
+		line, _ := cutLine(text)
+		if _, _, err := requestLine(line); errors.Is(err, ErrMalformed) {
+			return false, err
+		}
+		s.begins = true
+	}
+	return s.ends(text), nil
+}
+
+func (s *Scanner) ends(text []byte) bool {
 	for s.seen < len(text) {
 		newline := bytes.IndexByte(text[s.seen:], '\n')
 		if newline < 0 {
@@ -117,13 +133,18 @@ func requestLine(line []byte) (method, target string, err error) {
 		return "", "", ErrMalformed
 	case len(version) != len("HTTP/1.1") || !bytes.HasPrefix(version, []byte("HTTP/")):
 		return "", "", ErrMalformed
-	case version[5] != '1' || version[6] != '.' || version[7] < '0' || version[7] > '1':
+	case string(line) == http2Preface:
 		return "", "", ErrVersion
+	case version[5] != '1' || version[6] != '.' || version[7] < '0' || version[7] > '1':
+		return "", "", ErrMalformed
 	case string(first) == http.MethodConnect:
 		return http.MethodConnect, string(second), nil
 	}
 	return "", string(second), nil
 }
+
+// http2Preface is the first line of HTTP/2 without TLS.
+const http2Preface = "PRI * HTTP/2.0"
 
 func isControl(b byte) bool { return b < ' ' || b == 0x7f }
 

@@ -80,7 +80,13 @@ func FuzzScanner(f *testing.F) {
 			if steps>>(n%64)&1 == 0 && n != len(text) {
 				continue
 			}
-			complete := scanner.Complete([]byte(text[:n]))
+			complete, err := scanner.Complete([]byte(text[:n]))
+			if err != nil {
+				if n < bytes.IndexByte([]byte(text), '\n') {
+					t.Fatalf("%q: refused at %d bytes", text, n)
+				}
+				return
+			}
 			if complete != (n >= end) {
 				t.Fatalf("%q: complete %v at %d bytes, the head ends at %d", text, complete, n, end)
 			}
@@ -107,7 +113,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var scanner head.Scanner
-		if !scanner.Complete(text) {
+		if complete, err := scanner.Complete(text); !complete || err != nil {
 			return
 		}
 		request, err := http.ReadRequest(bufio.NewReaderSize(bytes.NewReader(text), len(text)+16))

@@ -75,17 +75,14 @@ func (s *settings) run() error {
 	const drainTimeout = 10 * time.Second
 	draining, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	// Shutdown of net/http drops requests that it has not read yet, so it comes last.
-	server.SetKeepAlivesEnabled(false)
-	err = listener.Shutdown(draining)
-	return errors.Join(err, server.Shutdown(draining))
+	return handoff.Shutdown(draining, server)
 }
 
 func (s *settings) serve(server *http.Server, listener net.Listener) error {
 	if s.certificate != "" {
-		return server.ServeTLS(listener, s.certificate, s.certificate)
+		return handoff.ServeTLS(server, listener, s.certificate, s.certificate)
 	}
-	return server.Serve(listener)
+	return handoff.Serve(server, listener)
 }
 
 func (s *settings) serveDirect(server *http.Server) {

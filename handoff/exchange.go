@@ -1,0 +1,153 @@
+package handoff
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// MessageIdle is the message of a connection that is handed back between two requests,
+// where none has begun: whoever gets it waits for the next one.
+const MessageIdle = "idle"
+
+// An exchange follows the requests and answers of one connection of an http.Server, so
+// as to know when it is between two requests and no byte of the next one was read. Only
+// then it can go back. What is not certain stays.
+type exchange struct {
+	serving *httpServing
+	secure  bool
+
+	mu sync.Mutex
+	// resting: the server waits for the next request. total bytes were read since; head of
+	// them are the request's head, and body is what follows by its own word.
+	resting           bool
+	total, head, body int64
+	// lost: where a request begins is not known any more, or nobody takes it back.
+	lost bool
+	// deadline is the server's own.
+	deadline time.Time
+}
+
+// expect is told how long the request's body is; below 0: it does not say.
+func (x *exchange) expect(body int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.body = body
+}
+
+func (x *exchange) work() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resting = false
+}
+
+// rest compares what was read with what the request was: more is the beginning of the
+// next one, which lies in the server's buffer.
+func (x *exchange) rest() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resting = true
+	x.lost = x.lost || x.head == 0 || x.body < 0 || x.total != x.head+x.body
+	x.total, x.head, x.body = 0, 0, 0
+}
+
+// got notes what the server read.
+func (x *exchange) got(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resting = false
+	if x.total == 0 {
+		const end = "\r\n\r\n"
+		if i := bytes.Index(data, []byte(end)); i >= 0 {
+			x.head = int64(i + len(end))
+		}
+	}
+	x.total += int64(len(data))
+}
+
+// goes tells whether the connection is to go back now.
+func (x *exchange) goes() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.serving.leaving.Load() && x.resting && !x.secure && !x.lost
+}
+
+func (x *exchange) stay() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost = true
+}
+
+// wake ends the server's wait for the next request.
+func (x *exchange) wake(c *Conn) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.resting && !x.secure && !x.lost {
+		_ = c.stream.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// again restores the server's own deadline after wake; false: that is over.
+func (x *exchange) again(c *Conn) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	own := !x.deadline.IsZero() && !x.deadline.After(time.Now())
+	return !own && x.serving.leaving.Load() && c.stream.SetReadDeadline(x.deadline) == nil
+}
+
+func (x *exchange) setDeadline(c *Conn, t time.Time) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deadline = t
+	return c.stream.SetReadDeadline(t)
+}
+
+// turned is told what the server thinks of the connection.
+func (c *Conn) turned(state http.ConnState) {
+	x := c.exchange.Load()
+	switch {
+	case x == nil:
+	case state == http.StateHijacked:
+		c.exchange.Store(nil)
+	case state == http.StateIdle:
+		x.rest()
+	case state == http.StateActive:
+		x.work()
+	}
+}
+
+// read is the server's. Where the connection goes back the server sees its end.
+func (x *exchange) read(c *Conn, p []byte) (int, error) {
+	for {
+		if x.goes() {
+			if c.handBackIdle() == nil {
+				return 0, io.EOF
+			}
+			x.stay()
+		}
+		n, err := c.read(p)
+		x.got(p[:n])
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !x.again(c) {
+			return n, err
+		}
+	}
+}
+
+// handBackTimeout is how long a giver may take to take a connection back.
+const handBackTimeout = 5 * time.Second
+
+func (c *Conn) handBackIdle() error {
+	ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)
+	defer cancel()
+	m := c.meta
+	m.Message = []byte(MessageIdle)
+	return sendConn(ctx, c.link, "hand back", c, m)
+}
