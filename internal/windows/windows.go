@@ -17,6 +17,7 @@ const Length = 250 * time.Millisecond
 // empty; one that ends at the edge of two belongs to the later.
 type Counter struct {
 	counts   []uint64
+	calls    uint64
 	lengthNS int64
 	edgeNS   int64 // where the window that is counted in ends
 	at       int
@@ -28,8 +29,9 @@ func NewCounter(beginNS int64, span, length time.Duration) *Counter {
 	return &Counter{counts: make([]uint64, span/length), lengthNS: int64(length), edgeNS: beginNS + int64(length)}
 }
 
-// Add counts a call that has ended. What ends after the last window is not counted.
+// Add counts a call that has ended. What ends after the last window is in none.
 func (c *Counter) Add(endNS int64) {
+	c.calls++
 	for endNS >= c.edgeNS {
 		c.edgeNS += c.lengthNS
 		c.at++
@@ -41,6 +43,9 @@ func (c *Counter) Add(endNS int64) {
 
 // Counts returns the calls of each window.
 func (c *Counter) Counts() []uint64 { return c.counts }
+
+// Calls returns how many there were, those after the last window included.
+func (c *Counter) Calls() uint64 { return c.calls }
 
 // AddUp adds to the counts of some callers those of another one that called at the same
 // time, and returns them; none are as many as the other has.

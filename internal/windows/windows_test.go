@@ -23,6 +23,9 @@ func TestCallsAreCountedWhereTheyEnd(t *testing.T) {
 	if got, want := c.Counts(), []uint64{3, 2, 0, 0, 3}; !slices.Equal(got, want) {
 		t.Errorf("counted are %v, not %v", got, want)
 	}
+	if c.Calls() != 10 {
+		t.Errorf("of 10 calls %d are counted", c.Calls())
+	}
 }
 
 func TestCallersAreAddedUp(t *testing.T) {

@@ -27,6 +27,7 @@ var injections = map[string][]string{
 	"mmap":       {"ENOMEM", "EAGAIN"},
 	"munmap":     {"ENOMEM"},
 	"madvise":    {"ENOMEM", "EINVAL"},
+	"fstat":      {"ENOMEM", "EACCES"},
 	"newfstatat": {"ENOMEM", "EACCES"},
 	// How much lies unread in a socket that is closed.
 	"ioctl":    {"ENOMEM", "EINVAL"},

@@ -50,20 +50,12 @@ func build(directory string) (programs, error) {
 		refuse:   filepath.Join(directory, "refuse"),
 		phases:   filepath.Join(directory, "phases"),
 	}
-	if err := processes.Run("make", "-C", processes.Root+"/libnearcall", "--no-print-directory"); err != nil {
+	if err := processes.BuildLibrary(); err != nil {
 		return p, err
 	}
 	return p, errors.Join(
 		processes.BuildServer(p.server),
 		processes.Run("go", "build", "-o", p.caller, "./gocaller"),
-		compile(p.ledger), compile(p.once), compile(p.callList), compile(p.refuse), compile(p.phases),
-	)
-}
-
-// compile compiles the caller with the target's name.
-func compile(target string) error {
-	return processes.Run(
-		"gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", processes.Root+"/libnearcall/include",
-		"-o", target, filepath.Join("callers", filepath.Base(target)+".c"), processes.Root+"/build/lib/libnearcall.a",
+		processes.BuildCaller(p.ledger), processes.BuildCaller(p.once), processes.BuildCaller(p.callList), processes.BuildCaller(p.refuse), processes.BuildCaller(p.phases),
 	)
 }

@@ -20,6 +20,7 @@ type ration struct {
 	machine   atomic.Uint64 // CPUs of the machine
 	countedNs atomic.Uint64
 	servers   atomic.Int32 // ends of servers that are open
+	callers   atomic.Int32 // ends of callers
 }
 
 // processRation is the one ration. It is the only state of this package that
@@ -33,6 +34,15 @@ func (r *ration) acquire(nowNs uint64) bool {
 	}
 	r.spinners.Add(-1)
 	return false
+}
+
+// single reports whether no other end of the process can be held up by one that spins: a
+// server's by servers', a caller's by any.
+func (r *ration) single(caller bool) bool {
+	if caller {
+		return r.callers.Load() == 1 && r.servers.Load() == 0
+	}
+	return r.servers.Load() == 1
 }
 
 func (r *ration) release() { r.spinners.Add(-1) }

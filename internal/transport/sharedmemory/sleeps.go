@@ -15,12 +15,13 @@ const (
 	crowded                      // others want the CPUs, and have their turn
 	oneProcessor                 // and the peer is not known to run on another
 	sharedProcessor              // both sides were on one CPU
+	processTurn                  // the rest of its process has the one CPU meanwhile
 	noPlace                      // others of this process look already
 	spinOff
 	causes // how many there are
 )
 
-var causeNames = [causes]string{"nothing_came", "peer_asleep", "in_vain", "crowded", "one_processor", "shared_processor", "no_place", "off"}
+var causeNames = [causes]string{"nothing_came", "peer_asleep", "in_vain", "crowded", "one_processor", "shared_processor", "process_turn", "no_place", "off"}
 
 // Sleeps counts how often sides slept, by cause, and for how long callers did. Its zero
 // value is ready, for any number of waiters.

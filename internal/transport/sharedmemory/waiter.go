@@ -1,6 +1,7 @@
 package sharedmemory
 
 import (
+	"runtime"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/address"
@@ -17,8 +18,8 @@ const (
 	// takenAwayNs: a longer gap between two looks at the clock is time that the CPU
 	// was taken away.
 	takenAwayNs = uint64(50 * time.Microsecond)
-	// loneNs is how long a server with one CPU goes on without a sleep, in which the
-	// runtime looks after all others.
+	// loneNs is how long a side goes on without a sleep in a process with one CPU: in a
+	// sleep the runtime looks after all else.
 	loneNs = uint64(2 * time.Millisecond)
 )
 
@@ -44,10 +45,12 @@ type Waiter struct {
 	governor *governor.Governor
 	begins   bool // a caller
 
+	goroutines goroutines // of a caller's process
+
 	sleeps    *Sleeps
 	cause     cause // of the sleep to come
 	spins     bool  // holds a place of the ration
-	lone      bool  // the only server on the only CPU
+	lone      bool  // its process has one CPU
 	slept     bool
 	together  bool // both sides were on one CPU when this one woke
 	peerWas   bool // awake when this side fell asleep
@@ -63,8 +66,9 @@ type Waiter struct {
 // sleeps: it has to be woken first, and may be woken on the spinner's own CPU.
 // But somebody has to begin, and that is the caller: now and then it tries
 // whether the server stays awake when it is awake itself. limit is what a sleep
-// costs; sleeps counts those of this side.
+// costs; sleeps counts those of this side. It must be closed.
 func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
+	processRation.callers.Add(1)
 	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true, sleeps: sleeps}
 }
 
@@ -136,7 +140,7 @@ func (w *Waiter) sharesCPU(nowNs uint64, moves bool) bool {
 	if w.mode != address.SpinAuto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
 		return false
 	}
-	if !moves || processRation.processors(nowNs) < 2 || !w.governor.Together(nowNs) {
+	if !moves || runtime.NumCPU() < 2 || !w.governor.Together(nowNs) {
 		return true
 	}
 	w.move()
@@ -202,7 +206,9 @@ func (w *Waiter) whyNot() cause {
 		return peerAsleep
 	case w.governor.Spins() && w.together:
 		return sharedProcessor
-	case w.governor.Spins() || w.governor.Reason() == governor.OneProcessor:
+	case w.governor.Spins():
+		return processTurn
+	case w.governor.Reason() == governor.OneProcessor:
 		return oneProcessor
 	case w.governor.Reason() == governor.Crowded:
 		return crowded
@@ -210,14 +216,14 @@ func (w *Waiter) whyNot() cause {
 	return inVain
 }
 
-// look tells the governor of the machine. A server that is alone on the one CPU of
-// its process holds up nobody while it spins; a caller's process may do anything.
+// look tells the governor of the machine. With one CPU for the process a side looks only
+// while it is the only one there, or it would keep the others from taking their frames.
 func (w *Waiter) look() {
 	nowNs := w.clock.Ns()
 	w.publishCPU()
 	facts := governor.Facts{Processors: uint64(processRation.processors(nowNs)), CPU: w.cpu}
 	w.lone = facts.Processors < 2
-	if !w.lone || !w.begins && processRation.servers.Load() == 1 {
+	if !w.lone || processRation.single(w.begins) {
 		facts.PeerCPU = w.end.peerCPU.Load()
 	}
 	if !w.end.PeerSleeps() {
@@ -227,7 +233,18 @@ func (w *Waiter) look() {
 	if w.begins {
 		facts.Thread, facts.WaitedNs = threadWaited()
 	}
+	if w.lone && w.begins {
+		w.addGoroutines(&facts)
+	}
 	w.governor.Look(nowNs, &facts)
+}
+
+// addGoroutines is for a caller, whose process may do anything: on the one CPU that it has
+// goroutines that want to run are others as well, however many CPUs the machine has.
+func (w *Waiter) addGoroutines(facts *governor.Facts) {
+	if n := w.goroutines.runnable(); n > 0 {
+		facts.Machine, facts.Runnable = 2, 1+facts.PeerAwake+n
+	}
 }
 
 // giveWay lets whoever was woken on this CPU run, and reports whether to spin on.
@@ -324,7 +341,9 @@ func (w *Waiter) Rest() { w.stopSpinning() }
 // Close gives back what the waiter holds of the process. It is the last call.
 func (w *Waiter) Close() {
 	w.stopSpinning()
-	if !w.begins {
+	if w.begins {
+		processRation.callers.Add(-1)
+	} else {
 		processRation.servers.Add(-1)
 	}
 }

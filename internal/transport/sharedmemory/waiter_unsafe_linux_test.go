@@ -2,6 +2,7 @@ package sharedmemory_test
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -136,46 +137,53 @@ func TestOneCPUEach(t *testing.T) {
 	await("the other connection is closed", true)
 }
 
-// TestSleepsByCause: why a side sleeps is counted when it does.
-func TestSleepsByCause(t *testing.T) {
+// TestOneCPUForTheCaller: a caller whose process has one CPU spins for a server that has
+// another, while no other end of the process would be held up by it, and by turns with
+// goroutines that want the CPU.
+func TestOneCPUForTheCaller(t *testing.T) {
+	first, second := twoCPUs(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	clock := monotonic.New()
-	count := func(mode address.Spin, callerSleeps bool) map[string]uint64 {
-		callerEnd, serverEnd := pair(t, testGeometry)
-		if callerSleeps && !callerEnd.FallAsleep() {
-			t.Fatal("a frame is there")
-		}
-		sleeps := new(sharedmemory.Sleeps)
-		w := sharedmemory.NewWaiter(serverEnd, clock, mode, time.Microsecond, sleeps)
-		defer w.Close()
-		w.Awake()
-		for w.Await(clock.Ns(), clock.Ns(), func() bool { return false }) != sharedmemory.Sleep {
-		}
-		if !w.FallAsleep() {
-			t.Fatal("a frame is there")
-		}
-		return sleeps.ByCause()
+	callerEnd, serverEnd := pair(t, testGeometry)
+	sleeps := new(sharedmemory.Sleeps)
+	caller := sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond, sleeps)
+	defer caller.Close()
+	serverRuns := func(cpu int) {
+		server := sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+		defer server.Close()
+		runOn(t, cpu)
+		server.Awake()
+		runOn(t, first)
 	}
-	twoCPUs(t)
-	for _, test := range []struct {
-		cause        string
-		mode         address.Spin
-		callerSleeps bool
-		processors   int
-	}{
-		{"peer_asleep", address.SpinAuto, true, 2},
-		{"off", address.SpinOff, false, 2},
-		{"nothing_came", address.SpinAuto, false, 2},
-		{"one_processor", address.SpinAuto, false, 1},
-	} {
-		former := runtime.GOMAXPROCS(test.processors)
-		got := count(test.mode, test.callerSleeps)
-		// The number of CPUs is asked for now and then.
-		for end := time.Now().Add(20 * time.Second); got[test.cause] != 1 && time.Now().Before(end); {
-			got = count(test.mode, test.callerSleeps)
-		}
-		if len(got) != 1 || got[test.cause] != 1 {
-			t.Errorf("%s: waited 20 s for it, got %v", test.cause, got)
-		}
-		runtime.GOMAXPROCS(former)
+	spins := func() (spun bool) {
+		caller.Awake()
+		caller.Await(clock.Ns(), clock.Ns(), func() bool { spun = true; return true })
+		caller.FallAsleep()
+		return spun
 	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !is(); {
+			if time.Now().After(end) {
+				t.Fatalf("waited 20 s: %s; slept %v", what, sleeps.ByCause())
+			}
+		}
+	}
+	rests := func() bool { return !spins() }
+	serverRuns(first)
+	await("the server is on the same CPU", rests)
+	serverRuns(second)
+	await("the server has another CPU", spins)
+	otherEnd, _ := pair(t, testGeometry)
+	other := sharedmemory.NewCallerWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+	await("the process has another connection", rests)
+	other.Close()
+	await("the other connection is closed", spins)
+	var over atomic.Bool
+	defer over.Store(true)
+	go func() {
+		for !over.Load() {
+		}
+	}()
+	await("a goroutine wants the CPU", func() bool { spins(); return sleeps.ByCause()["crowded"] > 0 })
 }

@@ -107,6 +107,14 @@ func burns(w *world) *task {
 	return t
 }
 
+// burnsThere is one that keeps to the caller's CPU, as a goroutine does beside a caller in
+// Go whose process has one.
+func burnsThere(w *world) *task {
+	t := burns(w)
+	t.pinned = w.cpus[0]
+	return t
+}
+
 func all(disturb ...func(*world) *task) func(*world) *task {
 	return func(w *world) (neighbour *task) {
 		for _, d := range disturb {
@@ -168,6 +176,7 @@ var scenarios = []scenario{
 	{name: "function 5 ms", cpus: 2, callers: 1, function: 5_000_000, costs: quick, want: cold},
 	{name: "one CPU", cpus: 1, callers: 1, costs: quick, want: wanted{ofSleeping: 0.99, cpuSleeping: 1.1}},
 	{name: "one CPU each", cpus: 2, callers: 1, costs: quick, pinned: true, want: hot},
+	{name: "one CPU each, neighbour", cpus: 2, callers: 1, costs: quick, pinned: true, disturb: burnsThere, want: crowded},
 	{name: "one CPU each, steal 15%", cpus: 2, callers: 1, costs: quick, pinned: true, disturb: all(sysmon, steal(15)), want: disturbed},
 }
 

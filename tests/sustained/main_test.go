@@ -1,0 +1,36 @@
+package sustained_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nearcall/nearcall/tests/processes"
+)
+
+// built are the programs that the tests start.
+var built struct{ server, caller string }
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "nearcall-sustained")
+	if err == nil {
+		err = build(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+func build(folder string) error {
+	built.server, built.caller = filepath.Join(folder, "testserver"), filepath.Join(folder, "steady")
+	if err := processes.BuildLibrary(); err != nil {
+		return err
+	}
+	return errors.Join(processes.BuildServer(built.server), processes.BuildCaller(built.caller))
+}
