@@ -11,6 +11,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/sample"
+	"github.com/nearcall/nearcall/internal/windows"
 )
 
 // A round is what the callers of one row did in one round, all together.
@@ -26,6 +27,11 @@ type round struct {
 	transports  []protocol.Transport // of each caller that differs, in ascending order
 	kernel      kernelWork
 	samples     []uint64 // ns, in ascending order; nil once they are counted
+	// What a row that is counted by windows has beside: the calls that ended in each, and how
+	// many CPUs who else has the machine had.
+	window  time.Duration
+	windows []uint64
+	beside  float64
 }
 
 // A turn is what callers are told to do once.
@@ -33,6 +39,8 @@ type turn struct {
 	length    time.Duration
 	about     time.Duration // how long it takes where that is not its length; 0: it is
 	perSecond int           // 0: as fast as they can
+	window    time.Duration // how long the windows are by which calls are counted; 0: there are none
+	beside    *process      // who else has the machine; nil: nobody
 }
 
 const (
@@ -53,9 +61,14 @@ const (
 	togetherPerCaller = 50 * time.Microsecond
 )
 
+// windows is how many whole windows the turn has.
+func (t turn) windows() int {
+	return protocol.Command{Length: t.length, Window: t.window}.Windows()
+}
+
 // measure lets callers take their turn, all at once, and reduces their reports.
-// server is the clock of who answers. It and kernel count until the last caller begins
-// its report: to send samples is no call.
+// server is the clock of who answers. It, kernel and the clock of who else has the
+// machine count until the last caller begins its report: to send samples is no call.
 func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (round, error) {
 	before, err := server()
 	if err == nil {
@@ -64,18 +77,16 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (
 	if err != nil {
 		return round{}, err
 	}
+	beside, err := watchBeside(t.beside)
+	if err != nil {
+		return round{}, err
+	}
 	if err := tellCallers(callers, t); err != nil {
 		return round{}, err
 	}
-	heads := make([]protocol.Head, len(callers))
-	deadline := time.Now().Add(t.timeout())
-	for i, caller := range callers {
-		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
-			return round{}, err
-		}
-		if err := binary.Read(caller.out, binary.NativeEndian, &heads[i]); err != nil {
-			return round{}, fmt.Errorf("no report: %w", err)
-		}
+	heads, err := readHeads(callers, time.Now().Add(t.timeout()))
+	if err != nil {
+		return round{}, err
 	}
 	work, err := kernel.end()
 	if err != nil {
@@ -85,21 +96,52 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (
 	if err != nil {
 		return round{}, err
 	}
-	var samples []uint64
-	for i, caller := range callers {
-		samples, err = appendSamples(samples, caller.out, heads[i].Samples)
-		if err != nil {
-			return round{}, err
-		}
-	}
-	slices.Sort(samples)
 	r := together(heads)
 	r.serverCPU, r.kernel = spent(before, after), work
-	r.samples, r.perSample = samples, r.calls/uint64(len(samples))
-	r.p10 = float64(sample.Percentile(samples, 0.10))
-	r.p50 = float64(sample.Percentile(samples, 0.50))
-	r.p99 = float64(sample.Percentile(samples, 0.99))
-	return r, nil
+	if r.beside, err = beside.share(); err != nil {
+		return round{}, err
+	}
+	return r, r.readCounts(callers, heads, t)
+}
+
+// readHeads waits for the reports of all callers and reads how they begin.
+func readHeads(callers []*process, deadline time.Time) ([]protocol.Head, error) {
+	heads := make([]protocol.Head, len(callers))
+	for i, caller := range callers {
+		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
+			return nil, err
+		}
+		if err := binary.Read(caller.out, binary.NativeEndian, &heads[i]); err != nil {
+			return nil, fmt.Errorf("no report: %w", err)
+		}
+	}
+	return heads, nil
+}
+
+// readCounts reads what else is in the reports: windows and samples.
+func (r *round) readCounts(callers []*process, heads []protocol.Head, t turn) error {
+	for i, caller := range callers {
+		if t.window > 0 {
+			counts := make([]uint64, t.windows())
+			if err := binary.Read(caller.out, binary.NativeEndian, counts); err != nil {
+				return fmt.Errorf("the report breaks off: %w", err)
+			}
+			r.windows = windows.AddUp(r.windows, counts)
+		}
+		var err error
+		if r.samples, err = appendSamples(r.samples, caller.out, heads[i].Samples); err != nil {
+			return err
+		}
+	}
+	slices.Sort(r.samples)
+	r.window, r.perSample = t.window, 1
+	if t.window == 0 {
+		r.perSample = r.calls / uint64(len(r.samples))
+	}
+	r.p10 = float64(sample.Percentile(r.samples, 0.10))
+	r.p50 = float64(sample.Percentile(r.samples, 0.50))
+	r.p99 = float64(sample.Percentile(r.samples, 0.99))
+	return nil
 }
 
 // tellCallers lets callers begin: one at once, several at the same time.
@@ -112,8 +154,12 @@ func tellCallers(callers []*process, t turn) error {
 		}
 		begin = now.Nano() + int64(togetherLead) + int64(len(callers))*int64(togetherPerCaller)
 	}
+	line := fmt.Sprintf("run %d %d %d", t.length.Milliseconds(), t.perSecond, begin)
+	if t.window > 0 {
+		line += fmt.Sprintf(" %d", t.window.Milliseconds())
+	}
 	for _, caller := range callers {
-		if _, err := fmt.Fprintf(caller.in, "run %d %d %d\n", t.length.Milliseconds(), t.perSecond, begin); err != nil {
+		if _, err := fmt.Fprintln(caller.in, line); err != nil {
 			return err
 		}
 	}

@@ -49,6 +49,7 @@ func comparisons() []result.Comparison {
 	all = append(all, ofCommands()...)
 	all = append(all, ofSizes()...)
 	all = append(all, ofPeers()...)
+	all = append(all, ofSustained()...)
 	for _, count := range processCounts {
 		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
 	}
@@ -214,7 +215,10 @@ func compared(c result.Comparison, rows []measuredRow) (result.Comparison, error
 }
 
 // figureIn is where a round has its figures.
-var figureIn = map[string]func(round) float64{result.FigureP50: p50, result.FigureP99: p99, result.FigurePerS: perSecond}
+var figureIn = map[string]func(round) float64{
+	result.FigureP50: p50, result.FigureP99: p99, result.FigurePerS: perSecond,
+	result.FigureOfMost: ofMost, result.FigureBelow: shareBelow, result.FigureMeanOfP50: meanOfP50, result.FigureBesideCPUs: besideCPUs,
+}
 
 func find(rows []measuredRow, name string, size int) (measuredRow, error) {
 	for _, row := range rows {

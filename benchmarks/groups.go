@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/internal/windows"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -47,6 +48,10 @@ const (
 	fromPerlRounds = 9
 	// And in this a quota has run out more than once.
 	quotaLength = 700 * time.Millisecond
+	// Rows that are counted by windows, and compared with others, have rounds of this length.
+	windowedLength = 2500 * time.Millisecond
+	windowedRounds = 4
+	windowedCount  = 4 // callers of such rows, at least
 )
 
 func (t tools) groups() []group {
@@ -63,11 +68,15 @@ func (t tools) groups() []group {
 	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
 	groups = append(groups, t.unixAgainstTCP(), t.besideIdle())
 	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups(), t.peerGroups())
+	for _, c := range conditions {
+		groups = append(groups, t.sustained(c))
+	}
 	oneCPU := t.both("one-cpu")
 	oneCPU.confined = onOneCPU{}
 	oneCPU.mayFallBack()
 	quota := t.both("half-cpu")
-	quota.confined, quota.length = &quotaGroup{}, quotaLength
+	quota.confined = &quotaGroup{}
+	quota.countByWindows(quotaLength)
 	quota.mayFallBack()
 	return append(groups, oneCPU, quota)
 }
@@ -75,35 +84,60 @@ func (t tools) groups() []group {
 // small is one call after the other, from every language: all through memory, then
 // all by the socket, each beside its floor.
 func (t tools) small() group {
-	languages := []struct {
-		name       string
-		raw, typed []string
-	}{
-		{"c", t.c("raw"), t.c("typed")},
-		{"perl", t.perlCaller("raw"), t.perlCaller("typed")},
-		{"python", t.pythonCaller("raw"), t.pythonCaller("typed")},
-	}
-	floor := plan("floor-c-spin", smallBytes, spinServer, "", t.c("spin"))
-	floor.pinning = "each side on a CPU of its own"
-	rows := []rowPlan{floor}
-	for _, kind := range []struct {
-		suffix string
-		by     route
-	}{{"shm", byMemory}, {"socket", bySocket}} {
-		for _, language := range languages {
-			name := "nearcall-" + language.name + "-" + kind.suffix
-			rows = append(rows,
-				plan(name, smallBytes, testServer, kind.by, language.raw),
-				plan(name+"-typed", typedBytes, testServer, kind.by, language.typed))
+	rows := []rowPlan{t.spinFloor("")}
+	for _, by := range []route{byMemory, bySocket} {
+		for _, l := range t.languages() {
+			rows = append(rows, l.raw(by, ""))
+			if l.typedProgram != nil {
+				rows = append(rows, l.typed(by, ""))
+			}
 		}
-		rows = append(rows, t.goRow("nearcall-go-"+kind.suffix, testServer, kind.by, "shared", 1))
-		if kind.by == byMemory {
+		if by == byMemory {
 			rows = append(rows,
 				plan("floor-c-socket", smallBytes, cServer, "", t.c("bare")),
 				plan("floor-go-socket", smallBytes, goServer, "", t.c("bare")))
 		}
 	}
 	return group{name: "small", quick: true, rows: rows, slices: smallSlices}
+}
+
+// spinFloor is the floor of shared memory; suffix ends its name.
+func (t tools) spinFloor(suffix string) rowPlan {
+	floor := plan("floor-c-spin"+suffix, smallBytes, spinServer, "", t.c("spin"))
+	floor.pinning = "each side on a CPU of its own"
+	return floor
+}
+
+// A language is one to call from.
+type language struct {
+	name                     string
+	rawProgram, typedProgram []string // typedProgram is nil where there is none
+	arguments                []string
+}
+
+func (t tools) languages() []language {
+	return []language{
+		{"c", t.c("raw"), t.c("typed"), nil},
+		{"perl", t.perlCaller("raw"), t.perlCaller("typed"), nil},
+		{"python", t.pythonCaller("raw"), t.pythonCaller("typed"), nil},
+		{"go", t.golang("shared"), nil, []string{"1"}},
+	}
+}
+
+// raw and typed are rows of a language, one caller each; suffix ends their names.
+func (l language) raw(by route, suffix string) rowPlan {
+	return l.row("", smallBytes, by, l.rawProgram, suffix)
+}
+
+func (l language) typed(by route, suffix string) rowPlan {
+	return l.row("-typed", typedBytes, by, l.typedProgram, suffix)
+}
+
+func (l language) row(kind string, size int, by route, program []string, suffix string) rowPlan {
+	ways := map[route]string{byMemory: "-shm", bySocket: "-socket"}
+	row := plan("nearcall-"+l.name+ways[by]+kind+suffix, size, testServer, by, program)
+	row.arguments = l.arguments
+	return row
 }
 
 // embedded is functions in the process of the caller, or in its parent.
@@ -225,10 +259,22 @@ func (t tools) processes(count int) group {
 		group.rows[i].callers, group.rows[i].processes = count, count
 	}
 	group.quick = true
+	if count >= windowedCount {
+		group.countByWindows(quickPace.length)
+	}
 	if count >= manyProcesses {
-		group.length, group.quickRounds = manyProcessesLength, manyProcessesRounds
+		group.quickLength, group.quickRounds = manyProcessesLength, manyProcessesRounds
 	}
 	return group
+}
+
+// countByWindows lets a full run tell what callers got over time; rounds of a quick one are
+// of the length that is given, and may be too short for that.
+func (g *group) countByWindows(quickLength time.Duration) {
+	g.length, g.rounds, g.quickLength = windowedLength, windowedRounds, quickLength
+	for i := range g.rows {
+		g.rows[i].window = windows.Length
+	}
 }
 
 func (t tools) paced(p period) group {

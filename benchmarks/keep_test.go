@@ -229,11 +229,11 @@ func TestRunThatTookTooLongSaysSo(t *testing.T) {
 		took time.Duration
 		late bool
 	}{
-		{options{quick: true}, 59 * time.Second, false},
-		{options{quick: true, builtIn: time.Hour}, 59 * time.Second, false},
-		{options{quick: true}, 61 * time.Second, true},
-		{options{builtIn: 5 * time.Minute}, 34 * time.Minute, false},
-		{options{builtIn: 5 * time.Minute}, 36 * time.Minute, true},
+		{options{quick: true}, 89 * time.Second, false},
+		{options{quick: true, builtIn: time.Hour}, 89 * time.Second, false},
+		{options{quick: true}, 91 * time.Second, true},
+		{options{builtIn: 5 * time.Minute}, 44 * time.Minute, false},
+		{options{builtIn: 5 * time.Minute}, 46 * time.Minute, true},
 		{options{only: "x"}, time.Hour, false},
 	} {
 		if err := test.o.late(test.took); (err != nil) != test.late {

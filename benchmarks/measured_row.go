@@ -22,7 +22,8 @@ type measuredRow struct {
 	all     sample.Distribution // until it is summarised
 	summary sample.Summary
 	failed  string
-	pace    pace // that of its group
+	pace    pace     // that of its group
+	beside  *company // who else had the machine; nil: nobody
 }
 
 func (m *measuredRow) stop() {
@@ -111,6 +112,7 @@ func (m measuredRow) reduced() result.Row {
 	}
 	m.addRounds(&row)
 	m.addSummary(&row)
+	m.addSustained(&row)
 	m.addKernelWork(&row)
 	return row
 }

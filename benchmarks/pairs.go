@@ -117,7 +117,7 @@ func takePairs(ctx context.Context, pairs int, base, head *side) gate.Row {
 // on does something on the scene of the side, which ends with it.
 func (s *side) on(do func()) {
 	s.row = measuredRow{group: s.group.name, plan: s.group.rows[0]}
-	if err := s.scene.with(s.group.confined, do); err != nil {
+	if err := s.scene.with(s.group, do); err != nil {
 		s.scene.fail(&s.row, fmt.Errorf("%s: %w", s.name, err))
 	}
 }

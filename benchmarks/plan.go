@@ -102,6 +102,9 @@ type rowPlan struct {
 	callers   int     // calls in flight at a time; as reported
 	processes int     // callers that are processes of their own, all at once
 	perSecond int     // 0: as fast as it can
+	// window is how long the windows are by which calls are counted, in turns that last as
+	// long; 0: there are none.
+	window time.Duration
 	// about is how long a turn takes in a full run, where that is not a round's length; 0: it is.
 	about time.Duration
 	// Told by the result, where the row is about them.
@@ -131,7 +134,11 @@ func plan(name string, size int, server serverName, by route, program []string) 
 
 // turn is what the row's callers do in a round of that length.
 func (p rowPlan) turn(length time.Duration) turn {
-	return turn{length: length, about: p.about, perSecond: p.perSecond}
+	t := turn{length: length, about: p.about, perSecond: p.perSecond}
+	if length >= p.window {
+		t.window = p.window
+	}
+	return t
 }
 
 // A group is the rows that take turns. What a comparison needs is in one group.
@@ -143,6 +150,7 @@ type group struct {
 	// What it takes to see what the group is for, where the pace's rounds are not
 	// right for it; 0: they are.
 	length      time.Duration // of a round, at least
+	quickLength time.Duration // and in a quick run; 0: the same
 	rounds      int           // how many, in a full run
 	quickRounds int           // and in a quick one
 	slices      int           // so many times shorter, and more of them
@@ -153,6 +161,8 @@ type group struct {
 	leftOut []result.LeftOut
 	// confined is where the group's processes are held; nil: nowhere.
 	confined confinement
+	// beside is who else has the machine; nil: nobody.
+	beside *company
 }
 
 // mayFallBack lets the rows of a group leave memory for the socket: who waits there for

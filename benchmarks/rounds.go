@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,11 @@ func (p pace) of(g group) pace {
 	if g.onlyFull != nil {
 		return p.ofOnlyFull(*g.onlyFull).withAsked(p.asked)
 	}
-	p.length = max(p.length, g.length)
-	rounds := g.rounds
+	length, rounds := g.length, g.rounds
 	if p.quick {
-		rounds = g.quickRounds
+		length, rounds = cmp.Or(g.quickLength, g.length), g.quickRounds
 	}
+	p.length = max(p.length, length)
 	if rounds > 0 {
 		p.rounds = rounds
 	}
@@ -72,6 +73,8 @@ type scene struct {
 	web      *web // where rows go to one
 	// idle have connections that say nothing, beside those of rows.
 	idle []*process
+	// beside is who else has the machine; nil: nobody.
+	beside *process
 	// resident is where functions of a resident command are called.
 	resident string
 }
@@ -207,26 +210,26 @@ func (s *scene) address(plan rowPlan) string {
 func (t tools) runGroup(ctx context.Context, g group, folder string, p pace, progress *progress) ([]measuredRow, error) {
 	rows := make([]measuredRow, len(g.rows))
 	for i, plan := range g.rows {
-		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g)}
+		rows[i] = measuredRow{group: g.name, plan: plan, pace: p.of(g), beside: g.beside}
 		if g.confined != nil && plan.pinning == "" {
 			rows[i].plan.pinning = g.confined.pinning()
 		}
 	}
 	s := &scene{tools: t, progress: progress, folder: filepath.Join(folder, g.name)}
-	return rows, s.with(g.confined, func() {
+	return rows, s.with(g, func() {
 		s.startServers(rows)
 		s.takeTurns(ctx, rows, p.of(g))
 	})
 }
 
-// with does something on the scene, which is confined and has a folder; what was started
-// there ends with it.
-func (s *scene) with(confined confinement, do func()) (err error) {
+// with does something on the scene, which is confined, has a folder and whoever is beside a
+// group; what was started there ends with it.
+func (s *scene) with(g group, do func()) (err error) {
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return err
 	}
-	if confined != nil {
-		prefix, leave, failed := confined.enter()
+	if g.confined != nil {
+		prefix, leave, failed := g.confined.enter()
 		if failed != nil {
 			return failed
 		}
@@ -235,6 +238,12 @@ func (s *scene) with(confined confinement, do func()) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.stopResidents()) }()
 	defer s.stopServers()
+	if g.beside != nil {
+		if s.beside, err = g.beside.start(s.tools); err != nil {
+			return err
+		}
+		defer s.beside.stop()
+	}
 	do()
 	return nil
 }
@@ -313,5 +322,7 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 		kernel = watchKernel(append([]*process{s.servers[row.plan.server]}, row.callers...))
 		defer kernel.close()
 	}
-	return measure(row.callers, clock, kernel, row.plan.turn(length))
+	turn := row.plan.turn(length)
+	turn.beside = s.beside
+	return measure(row.callers, clock, kernel, turn)
 }

@@ -20,6 +20,9 @@ use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
 
 use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9, ALONE_BATCH => 1000};
 
+# In a run with windows the first of so many calls is a sample.
+use constant CALLS_OF_A_SAMPLE => 16;
+
 # How the calls went, as a report tells it.
 use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2, 'same process' => 3};
 
@@ -117,13 +120,10 @@ sub subject {
     return (sub { $go->call($function, @arguments) }, $expected, $go);
 }
 
-sub run {
-    my ($run_ms, $call, $expected, $go, $count) = @_;
-    my @samples;
-    my $begin_cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
-    my $begin = clock_gettime(CLOCK_MONOTONIC);
-    my $until = $begin + $run_ms * S_PER_MS;
-    my $end = $begin;
+# Calls until then. Returns how many calls, when the last ended, and their times.
+sub call_until {
+    my ($call, $expected, $begin, $until) = @_;
+    my ($end, @samples) = $begin;
     while ($end < $until) {
         my $start = clock_gettime(CLOCK_MONOTONIC);
         my $answer = $call->();
@@ -131,10 +131,42 @@ sub run {
         push @samples, ($end - $start) * NS_PER_S;
         differs($answer, $expected) if $answer ne $expected;
     }
+    return (scalar @samples, $end, \@samples);
+}
+
+# Calls without a pause; each is timed from the end of the one before, so that no time is
+# left out. Returns also how many calls ended in each window, and in what is left of time.
+sub call_sustained {
+    my ($call, $expected, $begin, $until, $window) = @_;
+    my ($calls, $in_window, $last, $edge, @samples, @windows) = (0, 0, $begin, $begin + $window);
+    while ($last < $until) {
+        my $answer = $call->();
+        my $end = clock_gettime(CLOCK_MONOTONIC);
+        while ($end >= $edge) {
+            push @windows, $in_window;
+            $in_window = 0;
+            $edge = $begin + (@windows + 1) * $window;
+        }
+        $in_window++;
+        push @samples, ($end - $last) * NS_PER_S if $calls++ % CALLS_OF_A_SAMPLE == 0;
+        differs($answer, $expected) if $answer ne $expected;
+        $last = $end;
+    }
+    return ($calls, $last, \@samples, [@windows, $in_window]);
+}
+
+sub run {
+    my ($run_ms, $window_ms, $call, $expected, $go, $count) = @_;
+    my $begin_cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID);
+    my $begin = clock_gettime(CLOCK_MONOTONIC);
+    my $until = $begin + $run_ms * S_PER_MS;
+    my ($calls, $end, $samples, $windows) =
+        $window_ms ? call_sustained($call, $expected, $begin, $until, $window_ms * S_PER_MS) : call_until($call, $expected, $begin, $until);
     my $cpu = clock_gettime(CLOCK_PROCESS_CPUTIME_ID) - $begin_cpu;
     my $transport = $go ? TRANSPORTS->{$go->transport} // 0 : 0;
-    print pack 'Q*', @samples * ($count // 1), ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar @samples, $transport,
-        @samples;
+    my @whole = $window_ms ? $windows->@[0 .. int($run_ms / $window_ms) - 1] : ();
+    print pack 'Q*', $calls * ($count // 1), ($end - $begin) * NS_PER_S, $cpu * NS_PER_S, NOT_COUNTED, scalar $samples->@*, $transport,
+        @whole, $samples->@*;
 }
 
 my ($call, $expected, $go, $count) = subject(@ARGV == 3 ? @ARGV : ('', '', 0));
@@ -145,6 +177,8 @@ binmode STDOUT;
 print "ready\n";
 while (my $line = <STDIN>) {
     # Neither a rate nor a time to begin.
-    $line =~ /\Arun ([1-9][0-9]*)(?: 0){0,2}\n\z/ or die "expected \"run MILLISECONDS\", got $line";
-    run($1, $call, $expected, $go, $count);
+    $line =~ /\Arun ([1-9][0-9]*)(?: 0(?: 0(?: ([1-9][0-9]*))?)?)?\n\z/ or die "expected \"run MILLISECONDS [0 0 WINDOW_MS]\", got $line";
+    my ($run_ms, $window_ms) = ($1, $2);
+    die "several calls that are timed together are not counted by windows\n" if $window_ms && ($count // 1) > 1;
+    run($run_ms, $window_ms, $call, $expected, $go, $count);
 }

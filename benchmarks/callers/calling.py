@@ -12,11 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter_ns, process_time_ns, sleep
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 NOT_COUNTED = 2**64 - 1
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+CALLS_OF_A_SAMPLE = 16  # in a run with windows the first of so many calls is a sample
 # A timer wakes a caller a little late, and a call is timed from then. What is later than
 # this, or than the time between two calls, is a stall, and counts.
 TIMER_LATE_NS_MAX = NS_PER_MS
@@ -64,6 +65,42 @@ def differs(answer: object, expected: object) -> NoReturn:
     sys.exit(f"answered {answer!r} instead of {expected!r}")
 
 
+class Made(NamedTuple):
+    """What one caller did in a run."""
+
+    samples: array[int]
+    calls: int
+    windows: array[int]  # how many calls ended in each; none where nobody wants them
+
+
+def of_samples(samples: array[int]) -> Made:
+    return Made(samples, len(samples), array("Q"))
+
+
+def call_sustained(call: Call, expected: object, begin: int, until: int, window: int) -> Made:
+    """Calls without a pause; each is timed from the end of the one before, so that no time is left out."""
+    samples, windows = array("Q"), array("Q")
+    calls = in_window = 0
+    last = begin
+    edge = begin + window
+    while last < until:
+        answer = call()
+        end = perf_counter_ns()
+        while end >= edge:
+            windows.append(in_window)
+            in_window = 0
+            edge += window
+        in_window += 1
+        if calls % CALLS_OF_A_SAMPLE == 0:
+            samples.append(end - last)
+        calls += 1
+        if answer != expected:
+            differs(answer, expected)
+        last = end
+    # The last call may have taken longer than the run.
+    return Made(samples, calls, windows[: (until - begin) // window])
+
+
 def call_until(call: Call, expected: object, until: int) -> array[int]:
     samples = array("Q")
     end = 0
@@ -99,21 +136,42 @@ def call_paced(call: Call, expected: object, begin: int, until: int, pace: int) 
             return samples
 
 
-def measure(calls: list[Call], expected: object, run_ms: int, per_s: int, begin: int) -> tuple[list[array[int]], int]:
-    """Returns the samples of each caller, and for how long they called. Each is a thread, a single one this."""
-    until = begin + run_ms * NS_PER_MS
+class Command(NamedTuple):
+    """What a caller is told."""
 
-    def one(call: Call) -> array[int]:
-        if per_s:
-            return call_paced(call, expected, begin, until, NS_PER_S // per_s)
-        return call_until(call, expected, until)
+    run_ms: int
+    per_s: int
+    begin_ns: int
+    window_ms: int
+
+
+def told(line: str, calls_per_sample: int) -> Command:
+    match = re.fullmatch(r"run ([1-9]\d*)(?: (\d{1,9})(?: (\d+)(?: (\d+))?)?)?\n", line)
+    if match is None:
+        sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS [WINDOW_MS]]]", got {line}')
+    command = Command(*(int(number or 0) for number in match.groups()))
+    if command.window_ms and (command.per_s or calls_per_sample > 1):
+        sys.exit("only calls without a pause, each timed alone, are counted by windows")
+    return command
+
+
+def measure(calls: list[Call], expected: object, command: Command, begin: int) -> tuple[list[Made], int]:
+    """Returns what each caller did, and for how long they called. Each is a thread, a single one this."""
+    until = begin + command.run_ms * NS_PER_MS
+
+    def one(call: Call) -> Made:
+        if command.window_ms:
+            return call_sustained(call, expected, begin, until, command.window_ms * NS_PER_MS)
+        if command.per_s:
+            return of_samples(call_paced(call, expected, begin, until, NS_PER_S // command.per_s))
+        return of_samples(call_until(call, expected, until))
 
     if len(calls) == 1:
-        samples = [one(calls[0])]
+        made = [one(calls[0])]
     else:
         with ThreadPoolExecutor(len(calls)) as threads:
-            samples = list(threads.map(one, calls))
-    return samples, perf_counter_ns() - begin
+            made = list(threads.map(one, calls))
+    return made, perf_counter_ns() - begin
 
 
 def obey(
@@ -126,17 +184,15 @@ def obey(
     """
     print("ready", flush=True)
     for line in sys.stdin:
-        told = re.fullmatch(r"run ([1-9]\d*)(?: (\d{1,9})(?: (\d+))?)?\n", line)
-        if told is None:
-            sys.exit(f'expected "run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]", got {line}')
-        run_ms, per_s, begin_ns = (int(number or 0) for number in told.groups())
+        command = told(line, calls_per_sample)
         # Its clock is perf_counter_ns's on Linux.
-        if begin_ns and (early := begin_ns - perf_counter_ns()) > 0:
+        if command.begin_ns and (early := command.begin_ns - perf_counter_ns()) > 0:
             sleep(early / NS_PER_S)
         begin_cpu = process_time_ns()
-        samples, elapsed = measure(calls, expected, run_ms, per_s, begin_ns or perf_counter_ns())
+        made, elapsed = measure(calls, expected, command, command.begin_ns or perf_counter_ns())
         cpu = process_time_ns() - begin_cpu
-        count = sum(map(len, samples))
-        head = array("Q", [count * calls_per_sample, elapsed, cpu, NOT_COUNTED, count, transport()])
-        sys.stdout.buffer.write(head.tobytes() + b"".join(s.tobytes() for s in samples))
+        count = sum(m.calls for m in made) * calls_per_sample
+        head = array("Q", [count, elapsed, cpu, NOT_COUNTED, sum(len(m.samples) for m in made), transport()])
+        windows = array("Q", map(sum, zip(*(m.windows for m in made), strict=True)))
+        sys.stdout.buffer.write(b"".join(part.tobytes() for part in (head, windows, *(m.samples for m in made))))
         sys.stdout.buffer.flush()

@@ -4,7 +4,7 @@
  *
  *     many ADDRESS PAYLOAD_BYTES FUNCTION CALLERS
  *
- * Commands and reports are those of caller.c, without rate and begin; PAYLOAD_BYTES counts for nothing. A run
+ * Commands and reports are those of caller.c, without rate, begin and windows; PAYLOAD_BYTES counts for nothing. A run
  * forks its callers anew as often as there is time, at least once. A sample is the one
  * call of a process, from just before to just after it; elapsed is from the moment at
  * which all begin to the end of the last call; CPU is that of the calls alone.
@@ -221,8 +221,8 @@ static int run_and_report(struct many *many, const struct command *command, stru
     const uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + command->run_ms * NS_PER_MS;
     struct report totals = {.allocations = NOT_COUNTED, .transport = TRANSPORT_SAME_PROCESS};
 
-    if (command->per_s != 0 || command->begin_ns != 0) {
-        fprintf(stderr, "caller: many callers have neither a rate nor a time to begin\n");
+    if (command->per_s != 0 || command->begin_ns != 0 || command->window_ms != 0) {
+        fprintf(stderr, "caller: many callers have no rate, no time to begin and no windows\n");
         return -1;
     }
     samples->count = 0;

@@ -1,5 +1,5 @@
 // Package calling is what callers of Go do in a run: call as fast as they can, at fixed
-// times, or so often. What is timed is as in ../callers/caller.c.
+// times, so often, or without a pause. What is timed is as in ../callers/caller.c.
 package calling
 
 import (
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/protocol"
+	"github.com/nearcall/nearcall/internal/windows"
 )
 
 // A Call makes one call and checks its answer cheaply. Each caller has its own, and is
@@ -52,7 +53,10 @@ const samplesMin = 1 << 10
 // Measure lets all call: as the command has it or, with count, so often each. The
 // samples of the report are good until the next call of Measure.
 func (all *Callers) Measure(c protocol.Command, count int) (protocol.Report, error) {
-	failures := make([]error, len(all.calls))
+	if c.Window > 0 && count > 0 {
+		return protocol.Report{}, protocol.ErrNoWindows
+	}
+	failures, counters := make([]error, len(all.calls)), make([]*windows.Counter, len(all.calls))
 	for i := range all.samples {
 		all.samples[i] = slices.Grow(all.samples[i][:0], max(count, samplesMin))
 	}
@@ -66,7 +70,10 @@ func (all *Callers) Measure(c protocol.Command, count int) (protocol.Report, err
 	begin := all.clock.now()
 	var callers sync.WaitGroup
 	for i := range all.calls {
-		callers.Go(func() { all.samples[i], failures[i] = all.run(i, begin, c, count) })
+		if c.Window > 0 {
+			counters[i] = windows.NewCounter(begin, c.Length, c.Window)
+		}
+		callers.Go(func() { all.samples[i], failures[i] = all.run(i, begin, c, count, counters[i]) })
 	}
 	callers.Wait()
 	elapsed := time.Duration(all.clock.now() - begin)
@@ -74,15 +81,24 @@ func (all *Callers) Measure(c protocol.Command, count int) (protocol.Report, err
 	if err := errors.Join(append(failures, err)...); err != nil {
 		return protocol.Report{}, err
 	}
-	return protocol.Report{Samples: all.samples, Elapsed: elapsed, CPU: cpuAfter - cpu}, nil
+	report := protocol.Report{Samples: all.samples, Elapsed: elapsed, CPU: cpuAfter - cpu}
+	for _, counter := range counters {
+		if counter != nil {
+			report.Calls += counter.Calls()
+			report.Windows = windows.AddUp(report.Windows, counter.Counts())
+		}
+	}
+	return report, nil
 }
 
 // run lets one caller call in the way that is wanted.
-func (all *Callers) run(caller int, beginNS int64, c protocol.Command, count int) ([]uint64, error) {
+func (all *Callers) run(caller int, beginNS int64, c protocol.Command, count int, counter *windows.Counter) ([]uint64, error) {
 	call, samples, untilNS := all.calls[caller], all.samples[caller], beginNS+int64(c.Length)
 	switch {
 	case count > 0:
 		return call.times(all.clock, samples, count)
+	case counter != nil:
+		return call.sustained(all.clock, samples, beginNS, untilNS, counter)
 	case c.PerSecond > 0:
 		return call.paced(all.clock, samples, beginNS, untilNS, int64(time.Second)/int64(c.PerSecond))
 	}
@@ -112,6 +128,23 @@ func (call Call) until(clock clock, samples []uint64, untilNS int64) ([]uint64, 
 			return samples, nil
 		}
 	}
+}
+
+// sustained calls without a pause and counts by windows. Each call is timed from the end
+// of the one before, so that no time is left out.
+func (call Call) sustained(clock timer, samples []uint64, beginNS, untilNS int64, counter *windows.Counter) ([]uint64, error) {
+	for last := beginNS; last < untilNS; {
+		if err := call(); err != nil {
+			return samples, err
+		}
+		end := clock.now()
+		if counter.Calls()%protocol.CallsOfASample == 0 {
+			samples = append(samples, uint64(end-last))
+		}
+		counter.Add(end)
+		last = end
+	}
+	return samples, nil
 }
 
 // timerLateMax is how late a timer may wake a caller, whose call is timed from then.

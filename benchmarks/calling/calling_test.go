@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -67,6 +68,28 @@ func TestAPacedRunHasACall(t *testing.T) {
 	report, err := calling.New([]calling.Call{func() error { calls++; return nil }}).Measure(command, 0)
 	if err != nil || calls != 1 || len(report.Samples[0]) != 1 || report.Elapsed < time.Millisecond {
 		t.Errorf("%d calls, report %v, %v", calls, report, err)
+	}
+}
+
+// A call that takes long leaves the windows before its end empty, and counts from the end
+// of the call before; what lies between calls is a part of their time.
+func TestSustainedCallsAreCountedByWindows(t *testing.T) {
+	var timer calling.FakeTimer
+	calls := 0
+	samples, counter, err := timer.Sustained(func() error {
+		timer.Now += 3 * time.Millisecond
+		if calls++; calls == 17 {
+			timer.Now += 25 * time.Millisecond
+		}
+		return nil
+	}, 100*time.Millisecond, 10*time.Millisecond)
+	// Ends are at 3, 6, 9 | 12 and so on to 48, then at 76, 79 | and so on.
+	want := []uint64{3, 3, 3, 4, 3, 0, 0, 2, 3, 3}
+	if err != nil || !slices.Equal(counter.Counts(), want) || counter.Calls() != 25 {
+		t.Errorf("%d calls, in windows %v; %v", counter.Calls(), counter.Counts(), err)
+	}
+	if want := []uint64{3e6, 28e6}; !slices.Equal(samples, want) {
+		t.Errorf("the samples are %v", samples)
 	}
 }
 

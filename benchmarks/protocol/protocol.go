@@ -4,6 +4,7 @@ package protocol
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,7 +57,12 @@ func TransportOf(name string) Transport {
 	return Unknown
 }
 
-// A Head is how a report begins; one uint64 of ns for each sample follows.
+// CallsOfASample is, in a run with windows, how many calls one sample is taken of: the
+// first of them.
+const CallsOfASample = 16
+
+// A Head is how a report begins. One uint64 follows for each window of a run that has
+// such, then one of ns for each sample.
 type Head struct {
 	Calls, ElapsedNS, CPUNS, Allocations, Samples uint64
 	Transport                                     Transport
@@ -67,9 +73,13 @@ type Report struct {
 	Samples [][]uint64 // ns, one for each call, by caller
 	// CallsPerSample is how many calls one sample is of, all together; 0: one.
 	CallsPerSample int
-	Elapsed        time.Duration
-	CPU            time.Duration
-	Transport      Transport
+	// Calls are all, and Windows how many of them ended in each window, in a run that has
+	// such; 0 and none in others.
+	Calls     uint64
+	Windows   []uint64
+	Elapsed   time.Duration
+	CPU       time.Duration
+	Transport Transport
 }
 
 // A Command is one run.
@@ -77,6 +87,17 @@ type Command struct {
 	Length    time.Duration
 	PerSecond int   // 0: as fast as callers can
 	BeginNS   int64 // of CLOCK_MONOTONIC; 0: at once
+	// Window is how long the windows are by which calls are counted, that are made without
+	// a pause; 0: there are none.
+	Window time.Duration
+}
+
+// Windows is how many whole windows the run has.
+func (c Command) Windows() int {
+	if c.Window == 0 {
+		return 0
+	}
+	return int(c.Length / c.Window)
 }
 
 // Serve says that the caller is ready and answers every command by a report, until
@@ -93,6 +114,9 @@ func Serve(run func(Command) (Report, error)) error {
 		if err != nil {
 			return err
 		}
+		if len(report.Windows) != command.Windows() {
+			return ErrNoWindows
+		}
 		if err := report.write(); err != nil {
 			return err
 		}
@@ -100,28 +124,34 @@ func Serve(run func(Command) (Report, error)) error {
 	return lines.Err()
 }
 
-// ErrAsFastAsItCan is a command that a caller does not know to follow.
-var ErrAsFastAsItCan = errors.New("this caller has neither a rate nor a time to begin")
+// Commands that a caller does not know to follow.
+var (
+	ErrAsFastAsItCan = errors.New("this caller has neither a rate nor a time to begin")
+	ErrNoWindows     = errors.New("this caller does not count its calls by windows")
+)
 
 // AsFastAsItCan is a run of a caller that calls neither at a rate nor from a given time
-// on: it refuses commands that want it to.
+// on, and counts nothing by windows: it refuses commands that want it to.
 func AsFastAsItCan(run func(Command) (Report, error)) func(Command) (Report, error) {
 	return func(c Command) (Report, error) {
 		if c.PerSecond != 0 || c.BeginNS != 0 {
 			return Report{}, ErrAsFastAsItCan
+		}
+		if c.Window != 0 {
+			return Report{}, ErrNoWindows
 		}
 		return run(c)
 	}
 }
 
 func parse(line string) (Command, error) {
-	var milliseconds, perSecond, beginNS int64
+	var milliseconds, perSecond, beginNS, windowMS int64
 	// What is left out is 0.
-	_, err := fmt.Sscanf(line+" 0 0", "run %d %d %d", &milliseconds, &perSecond, &beginNS)
-	if err != nil || milliseconds <= 0 || perSecond < 0 || perSecond > int64(time.Second) {
-		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS]]\", got %q", line)
+	_, err := fmt.Sscanf(line+" 0 0 0", "run %d %d %d %d", &milliseconds, &perSecond, &beginNS, &windowMS)
+	if err != nil || milliseconds <= 0 || perSecond < 0 || perSecond > int64(time.Second) || windowMS < 0 || windowMS > 0 && perSecond > 0 {
+		return Command{}, fmt.Errorf("expected \"run MILLISECONDS [CALLS_PER_SECOND [BEGIN_NS [WINDOW_MS]]]\", windows only without a rate, got %q", line)
 	}
-	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS}, nil
+	return Command{time.Duration(milliseconds) * time.Millisecond, int(perSecond), beginNS, time.Duration(windowMS) * time.Millisecond}, nil
 }
 
 func (r Report) write() error {
@@ -131,7 +161,7 @@ func (r Report) write() error {
 	}
 	out := bufio.NewWriterSize(os.Stdout, 1<<16)
 	head := Head{
-		Calls: samples * uint64(max(r.CallsPerSample, 1)), ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
+		Calls: cmp.Or(r.Calls, samples*uint64(max(r.CallsPerSample, 1))), ElapsedNS: uint64(r.Elapsed), CPUNS: uint64(r.CPU), Allocations: NotCounted,
 		Samples: samples, Transport: r.Transport,
 	}
 	if err := binary.Write(out, binary.NativeEndian, head); err != nil {
@@ -141,7 +171,7 @@ func (r Report) write() error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
-	for _, s := range r.Samples {
+	for _, s := range append([][]uint64{r.Windows}, r.Samples...) {
 		if err := binary.Write(out, binary.NativeEndian, s); err != nil {
 			return err
 		}

@@ -34,6 +34,13 @@ func TestACallerRefusesWhatItDoesNotDo(t *testing.T) {
 	}
 }
 
+func TestACallerRefusesWindowsThatItDoesNotCount(t *testing.T) {
+	run := protocol.AsFastAsItCan(func(protocol.Command) (protocol.Report, error) { return protocol.Report{}, nil })
+	if _, err := run(protocol.Command{Length: 2, Window: 1}); !errors.Is(err, protocol.ErrNoWindows) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHeadIsSixNumbers(t *testing.T) {
 	if bytes := binary.Size(protocol.Head{}); bytes != 6*8 {
 		t.Errorf("a head has %d bytes", bytes)

@@ -46,6 +46,7 @@ func methodFacts(r *result.Result) []fact {
 		{"Warm-up", "each row runs before anything counts, for " + ranged(r, func(row result.Row) int { return row.WarmUpMS }, m.WarmUpMS, " ms") +
 			", as its group needs; those that start a process or a connection for each call have next to none"},
 		{"Percentiles", "from the time of every single call, taken by the caller; they are of every call of all rounds; calls per second are the median over the rounds"},
+		{"Over time", "rows named sustained, played and neighbour are one caller that calls without a pause, each call timed from the end of the one before, and counted by windows: no time is left out; of each 16 calls the first is in their percentiles"},
 		{"Pacing", "a caller waits for an answer before it calls again, so a stall is one slow call; rows named paced make all calls that are due at fixed times, and time one that was held up from when it was due; that a timer wakes its caller late, by a pace or 1 ms at most, is left out"},
 		{"Affinity", m.Pinning},
 		{"Waiting", fmt.Sprintf("spinning is %s; GOMAXPROCS %d, but where a row sets it", m.SpinSettings, m.GoMaxProcs)},

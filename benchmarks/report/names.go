@@ -21,6 +21,7 @@ func Wants() Wanted {
 	publishedTables(f)
 	callersTables(f)
 	waysTable(f)
+	overTimeTables(f)
 	rows := *f.asked
 	for _, way := range mainDistributions {
 		rows = append(rows, way.row)

@@ -61,6 +61,7 @@ type pageView struct {
 	Gaps      []gap
 	Missing   int
 	Ways      section
+	OverTime  []section
 	Main      []figure
 	Groups    []rowGroup
 	Callers   []figure
@@ -102,6 +103,9 @@ func page(r *result.Result) ([]byte, error) {
 	}
 	if drawn, ok := mainDistribution(r); ok {
 		view.Main = append(view.Main, drawn)
+	}
+	for i, t := range overTimeTables(f) {
+		view.OverTime = append(view.OverTime, section{table: plainText(t), ID: fmt.Sprintf("over-time-%d", i+1), Class: "ways"})
 	}
 	view.Published = publishedSections(r, f)
 	for i, t := range callersTables(f) {

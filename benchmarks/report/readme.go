@@ -79,7 +79,9 @@ func readmeFigures(r *result.Result) string {
 			fmt.Fprintf(&out, "%s\n\n", missing)
 		}
 	}
-	fmt.Fprintf(&out, "%s\n", waysTable(ofSmall(r)).markdown())
+	ways := waysTable(ofSmall(r))
+	fmt.Fprintf(&out, "%s\n%s\n\n", ways.markdown(), strings.Join(ways.Notes, " "))
+	out.WriteString(readmeOverTime(figuresOf(r)))
 	out.WriteString(readmePeers(r))
 	out.WriteString(readmePublished(figuresOf(r)))
 	out.WriteString(readmeNotFastest(r))
@@ -174,10 +176,12 @@ var firstRows = []struct{ name, says string }{
 
 // waysTable is the first rows, of small payloads.
 func waysTable(f figures) table {
-	t := table{Title: "What each way costs", Head: []string{"one call of 64 bytes or less", "p50", "p99", "p99.9", "calls/s", "CPU us, caller + server"}}
+	t := table{Title: "What each way costs", Head: []string{"one call of 64 bytes or less", "p50", "p99", "p99.9", "calls/s over time", "in the slowest 250 ms", "CPU us, caller + server"},
+		Notes: []string{"Calls per second are the mean over all time; where those in the slowest quarter of a second stand beside, of a run without a pause. " + apartNote}}
 	p999 := distributed(func(r result.Row) string { return duration(r.P999NS) })
 	for _, first := range firstRows {
-		t.Lines = append(t.Lines, line{Name: first.says, Cells: f.cells(first.name, medianOf, slowestOf, p999, perSecond, cpuPerCall)})
+		mean, slowest := f.overTime(first.name)
+		t.Lines = append(t.Lines, line{Name: first.says, Cells: f.cells(first.name, medianOf, slowestOf, p999, mean, slowest, cpuPerCall)})
 	}
 	return t
 }

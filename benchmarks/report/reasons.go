@@ -16,7 +16,7 @@ var reasons = []struct {
 	says       string
 	own        *regexp.Regexp // Nearcall's best beside it; nil: whatever that is
 }{
-	{regexp.MustCompile(`^floor-c-spin$`), 0,
+	{regexp.MustCompile(`^floor-c-spin`), 0,
 		"A floor does none of the work of a call: no function is looked up, nothing is framed, counted or timed out, and both sides hold a CPU for ever.", nil},
 	{regexp.MustCompile(`^floor-c-cgo$`), 0,
 		"A floor does none of the work of a call: an empty function is entered and left; no name is looked up, and no bytes go in or out.", nil},

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -33,7 +34,7 @@ func Print(to io.Writer, r *result.Result) error {
 		return err
 	}
 	f := figuresOf(r)
-	for _, published := range append(publishedTables(f), callersTables(f)...) {
+	for _, published := range slices.Concat(overTimeTables(f), publishedTables(f), callersTables(f)) {
 		if text := published.markdown(); text != "" {
 			fmt.Fprintf(to, "\n%s\n\n%s", strings.Join(published.Notes, " "), text)
 		}
@@ -80,7 +81,9 @@ func comparison(c result.Comparison) string {
 // value writes a figure of a comparison, its result or its bound, in its unit.
 func value(c result.Comparison, v float64) string {
 	switch {
-	case c.Kind == result.KindRatio:
+	case c.Of.Figure == result.FigureBelow:
+		return percent(v)
+	case c.Kind == result.KindRatio || c.Of.Figure == result.FigureOfMost || c.Of.Figure == result.FigureMeanOfP50:
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	case c.Of.Figure == result.FigurePerS:
 		return thousands(v) + " calls/s"

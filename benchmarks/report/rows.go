@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -15,13 +16,14 @@ type rowColumn struct {
 
 // rowColumns are all that rows tell. A table has those in which one of its rows has
 // something.
-var rowColumns = []rowColumn{
+var rowColumns = slices.Concat([]rowColumn{
 	{"bytes", func(r result.Row) string { return thousands(float64(r.Size)) }},
 	{"callers", func(r result.Row) string { return thousands(float64(r.Callers)) }},
 	{"p50", medianOf},
 	{"p99", slowestOf},
 	{"p99.9", distributed(func(r result.Row) string { return duration(r.P999NS) })},
 	{"calls/s", perSecond},
+}, windowColumns, besideColumns, []rowColumn{
 	{"CPU us a call, caller + server", cpuPerCall},
 	{"least", distributed(func(r result.Row) string { return duration(r.MinNS) })},
 	{"mean", distributed(func(r result.Row) string { return duration(r.MeanNS) })},
@@ -40,7 +42,7 @@ var rowColumns = []rowColumn{
 	{"GOMAXPROCS", func(r result.Row) string { return whole(int64(r.GoMaxProcs)) }},
 	{"context switches a call", func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) }},
 	{"soft interrupts a call", func(r result.Row) string { return perCall(r.SoftirqsPerCall) }},
-}
+})
 
 // alwaysColumns are how many of them stand in every table and for every row, failed or
 // not.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -214,7 +215,7 @@ func (f figures) find(name string) (result.Row, cell) {
 	row, known := f.rows[name]
 	switch {
 	case !known:
-		return row, cell{Missing: true, Why: f.reasons[name]}
+		return row, cell{Missing: true, Why: cmp.Or(f.reasons[name], f.reasons[conditionOf(name)])}
 	case row.Failed != "":
 		return row, cell{Missing: true, Failed: true, Why: row.Failed}
 	}
@@ -282,11 +283,11 @@ func partOf(measure string) string {
 }
 
 // What columns say of a row.
-func medianOf(r result.Row) string  { return duration(r.P50NS) }
+func medianOf(r result.Row) string  { return duration(r.P50NS) + apart(r) }
 func slowestOf(r result.Row) string { return duration(r.P99NS) }
 
 // The same of each call, where a sample is of several together.
-func medianOfEach(r result.Row) string  { return each(r.P50NS, r) }
+func medianOfEach(r result.Row) string  { return each(r.P50NS, r) + apart(r) }
 func slowestOfEach(r result.Row) string { return each(r.P99NS, r) }
 
 // each writes the time of one call.

@@ -72,6 +72,12 @@ const (
 	FigureP50  = "p50_ns"
 	FigureP99  = "p99_ns"
 	FigurePerS = "per_s"
+
+	// Of rows that are counted by windows.
+	FigureOfMost     = "mean_of_most"     // calls per second in the mean, as a share of the best window's
+	FigureBelow      = "below_slow_share" // the share of windows with fewer than SlowPerS calls per second
+	FigureMeanOfP50  = "mean_of_p50"      // the mean of a call divided by its p50
+	FigureBesideCPUs = "beside_cpus"      // how many CPUs who else had the machine had
 )
 
 // A Comparison is what a goal looks at: per round, then the median over the rounds.

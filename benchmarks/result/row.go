@@ -1,5 +1,7 @@
 package result
 
+import "github.com/nearcall/nearcall/internal/windows"
+
 // A Row is one way to call.
 type Row struct {
 	Name    string `json:"name"`
@@ -42,6 +44,10 @@ type Row struct {
 	RoundMS        int `json:"round_ms"`   // how long each was to be
 	WarmUpMS       int `json:"warm_up_ms"` // before the first
 
+	// Where calls were counted by windows. PerS is of all the time then, and MeanNS that over
+	// the calls.
+	Sustained *Sustained `json:"sustained,omitempty"`
+
 	// CPU seconds per million calls. nil: not counted; 0 where there is no server.
 	CallerCPU *float64 `json:"caller_cpu_s_per_million,omitempty"`
 	ServerCPU *float64 `json:"server_cpu_s_per_million,omitempty"`
@@ -54,6 +60,24 @@ type Row struct {
 	P50NSRounds []float64 `json:"p50_ns_rounds"`
 	P99NSRounds []float64 `json:"p99_ns_rounds"`
 	PerSRounds  []float64 `json:"per_s_rounds"`
+}
+
+// SlowPerS is a rate that calls through memory do not fall below while they are hot.
+const SlowPerS = 200_000
+
+// Sustained is what became of calls over time: how many ended in each window, as calls per
+// second. Nothing of the rounds' time is left out.
+type Sustained struct {
+	WindowMS int `json:"window_ms"`
+	windows.Rates
+	BelowSlowShare  float64 `json:"below_slow_share"`  // of the windows, with fewer than SlowPerS
+	BelowFifthShare float64 `json:"below_fifth_share"` // with less than a fifth of the best
+	MeanOfP50       float64 `json:"mean_of_p50"`       // the mean of a call divided by its p50
+	// Who else had the machine, and how many CPUs of it; "" and 0 where nobody had.
+	Beside     string  `json:"beside,omitempty"`
+	BesideCPUs float64 `json:"beside_cpus,omitempty"`
+	// In the order in which they were.
+	PerSWindows []float64 `json:"per_s_windows"`
 }
 
 // Percentiles are those of the calls of a round, or a median of such.

@@ -1,0 +1,135 @@
+package report_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/report"
+	"github.com/nearcall/nearcall/benchmarks/result"
+	"github.com/nearcall/nearcall/internal/windows"
+)
+
+// overTime is a result with a row that spins, in short rounds and without a pause.
+func overTime() *result.Result {
+	short := result.Row{Name: "nearcall-c-shm", Group: "small", Size: 64, Callers: 1, P50NS: 400, P99NS: 900, MeanNS: 500,
+		PerS: 2_000_000, PerSRounds: []float64{2_000_000, 2_100_000}, Histogram: &result.Histogram{}}
+	socket := result.Row{Name: "nearcall-go-socket", Group: "small", Size: 64, Callers: 1, P50NS: 10_000, P99NS: 20_000, MeanNS: 16_000,
+		PerS: 90_000, PerSRounds: []float64{90_000, 90_000, 30_000}, Histogram: &result.Histogram{}}
+	long := func(name, condition string, perS float64, s result.Sustained) result.Row {
+		return result.Row{Name: name + "-" + condition, Group: condition, Size: 64, Callers: 1, P50NS: 500, MeanNS: int64(1e9 / perS), PerS: perS, RoundMS: 15_000, Sustained: &s}
+	}
+	rates := windows.Rates{LeastPerS: 12_000, P10PerS: 130_000, MedianPerS: 450_000, MostPerS: 2_500_000}
+	return &result.Result{Schema: result.Schema, Rows: []result.Row{short, socket,
+		long("nearcall-c-shm", report.Sustained, 400_000, result.Sustained{Rates: rates, BelowSlowShare: 0.25, BelowFifthShare: 0.6, MeanOfP50: 5}),
+		long("floor-c-spin", report.Sustained, 8_000_000, result.Sustained{Rates: windows.Rates{LeastPerS: 7_000_000}, MeanOfP50: 1.01}),
+		long("nearcall-c-shm", report.Neighbour, 300_000, result.Sustained{Rates: rates, Beside: "a program", BesideCPUs: 0.654}),
+	}}
+}
+
+// The first table shows what rows that spin give over time, and not in short rounds.
+func TestReadmeShowsCallsOverTime(t *testing.T) {
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, overTime()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| C, shared memory | 0.40 us | 0.90 us | 0.00 us | 400,000 | 12,000 | not counted |",
+		"| Go, socket | 10.0 us (mean 16.0 us) | 20.0 us | 0.00 us | 70,000 |  | not counted |",
+		"| C, shared memory | 400,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 25.0 % | 60.0 % | 0.16 | 5.00 | 0.05 |",
+		"| C, shared memory | 300,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 0.0 % | 0.0 % | 0.12 | 0.00 |  | 0.65 |",
+		"| Perl, typed, shared memory | not measured |",
+		"the mean of a call is the time over the calls. Each row is of 15 s.",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "0.2 to 5 ms") {
+		t.Error("there is a table of a condition that nothing was measured in")
+	}
+}
+
+// Where the first table has no row of so long it says so, and does not pass short rounds
+// off as that.
+func TestReadmeSaysThatNothingWasSustained(t *testing.T) {
+	r := overTime()
+	r.Rows = r.Rows[:2]
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "| C, shared memory | 0.40 us | 0.90 us | 0.00 us | 2,050,000 | not measured | not counted |"; !strings.Contains(string(text), want) {
+		t.Errorf("%q is not in:\n%s", want, text)
+	}
+}
+
+// What cannot be had has a reason, once, and not for every row.
+func TestConditionThatIsLeftOutHasOneReason(t *testing.T) {
+	r := overTime()
+	r.LeftOut = []result.LeftOut{{Group: report.Played, Why: "real-time priority is not permitted"}}
+	path := writeReadme(t, readme)
+	if err := report.UpdateReadme(path, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "Not measured: played, real-time priority is not permitted.") || strings.Contains(string(text), "shm-played") {
+		t.Errorf("the README says\n%s", text)
+	}
+}
+
+// Rows whose mean and median are far apart are marked wherever their median stands.
+func TestMeansFarFromMediansAreMarked(t *testing.T) {
+	for _, test := range []struct {
+		meanNS int64
+		says   string
+		marked bool
+	}{{1500, "", false}, {1501, "1.00 us (mean 1.50 us)", true}, {667, "", false}, {666, "1.00 us (mean 0.67 us)", true}, {0, "", false}} {
+		r := &result.Result{Schema: result.Schema, Rows: []result.Row{{Name: "a", P50NS: 1000, MeanNS: test.meanNS, Histogram: &result.Histogram{}}}}
+		var out strings.Builder
+		if err := report.Print(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		_, page := written(t, r)
+		for _, text := range []string{out.String(), page} {
+			if strings.Contains(text, "(mean ") != test.marked || !strings.Contains(text, test.says) {
+				t.Errorf("a mean of %d ns and a median of 1000 ns are shown in\n%s", test.meanNS, out.String())
+			}
+		}
+	}
+}
+
+// Goals that are shares or factors are not written as times.
+func TestGoalsOverTimeAreWrittenAsWhatTheyAre(t *testing.T) {
+	figure := func(name string) result.Figure {
+		return result.Figure{Row: "nearcall-c-shm-sustained", Size: 64, Figure: name}
+	}
+	r := &result.Result{Schema: result.Schema, Comparisons: []result.Comparison{
+		compared(result.KindAlone, figure(result.FigureOfMost), nil, 0.5, result.AtLeast(0.75)),
+		compared(result.KindAlone, figure(result.FigureBelow), nil, 0.015, result.AtMost(0.02)),
+		compared(result.KindAlone, figure(result.FigureMeanOfP50), nil, 1.25, result.AtMost(1.5)),
+	}}
+	var out strings.Builder
+	if err := report.Print(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"mean_of_most 64 0.50 goal >= 0.75 NOT met", "below_slow_share 64 1.5 % goal <= 2.0 % met", "mean_of_p50 64 1.25 goal <= 1.50 met",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+}
