@@ -21,8 +21,8 @@ SOAK ?= 1
 # measure time run after all others, with nothing beside them.
 TEST_PARTS := test-faults test-go test-command test-peers test-c test-python test-forks fuzz-c test-windows \
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
-TEST_ALONE := test-cost
-CHECK_PARTS := check-packages check-c check-perl check-python check-command check-sizes
+TEST_ALONE := test-cost test-sustained
+CHECK_PARTS := check-packages check-python check-c check-command check-perl check-sizes
 LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
 
 # The command, one of its manual pages, which are made together, and what both are made of.
@@ -88,10 +88,10 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (6)
 
-bench: deps deps-bench build build-perl build-python ## all measurements, 40 minutes at most after the bindings' build; README and report show them
+bench: deps deps-bench build build-perl build-python ## all measurements, 50 minutes at most after the bindings' build; README and report show them
 	@benchmarks/run
 
-bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute; a report in build/benchmarks/results
+bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute and a half; a report in build/benchmarks/results
 	@benchmarks/run -quick
 
 bench-compare: deps ## fails when calls are over 5 % slower than in the revision BASE
@@ -149,7 +149,7 @@ check-packages: check-go
 	@tools/check-packages
 
 check-c:
-	@$(MAKE) -C libnearcall test
+	@$(MAKE) -C libnearcall test-native
 
 check-perl:
 	@tools/test-perl --quick
@@ -176,6 +176,9 @@ test-launcher: ## nearcall-run, by processes that play the resident: plain, with
 
 test-cost: $(call needs,build-launcher) ## what nearcall-run costs
 	@$(MAKE) -C resident/launcher test TESTS=tests/test_cost.py
+
+test-sustained: check-go ## calls without a pause stay hot
+	@go test -count=1 -vet=off -v ./tests/sustained
 
 test-model: ## the model of shared memory holds, and each mutant of it fails
 	@spec/model/check
