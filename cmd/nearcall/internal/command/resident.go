@@ -50,7 +50,12 @@ or a path, for the version that is there. Without it all are meant.
 
 A resident that is stopped finishes what runs, and the next run starts another.`,
 	}
-	cmd.AddCommand(p.residentListCommand(), p.residentStatusCommand(), p.residentStopCommand(), p.residentLogCommand())
+	cmd.AddCommand(
+		p.residentListCommand(),
+		p.residentStatusCommand(),
+		p.residentStopCommand(),
+		p.residentLogCommand(),
+	)
 	return cmd
 }
 
