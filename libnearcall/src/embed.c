@@ -166,8 +166,13 @@ static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply
     if (__builtin_expect(call->reply_bytes > call->reply_capacity, 0))
         return reply_lost(client);
     if (__builtin_expect(call->code != 0, 0)) {
-        struct nc_call failed = {.code = call->code, .outcome = call->outcome,
-                                 .data = call->reply, .data_bytes = (size_t)call->reply_bytes};
+        struct nc_call failed = {
+            .code = call->code,
+            .outcome = call->outcome,
+            .data = call->reply,
+            .data_bytes = (size_t)call->reply_bytes,
+            .deadline_ns = call->deadline_ns ? (int64_t)call->deadline_ns : NC_NEVER,
+        };
         return nc_fail_as_call(client, &failed);
     }
     if (ret_reply) {
