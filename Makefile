@@ -134,7 +134,8 @@ build-perl: ## the Perl binding, in build/perl
 build-python: ## the Python binding's wheel, installed in build/venv
 	@tools/build-python
 
-built: build-go build-c build-launcher build-perl build-python ## all of these, and the programs of C that tests run
+built: ## all of these side by side, and the programs of C that tests run
+	@$(MAKE) --jobs=$$(nproc) --output-sync=target build-go build-c build-launcher build-perl build-python
 	@$(MAKE) -C libnearcall test-programs
 
 wheel: ## the same in build/python-wheel/dist, with what building it needs alone
