@@ -1,13 +1,14 @@
-// Command worker runs a command for each request of a build by Bazel's JSON worker
-// protocol. The command is started by nearcall-run, so that what a build runs a
-// thousand times is started once, whatever language it is in:
+// Command worker runs a command for each request of a build by Bazel's protocol for
+// persistent workers. The command is started by nearcall-run, so that what a build runs
+// a thousand times is started once, whatever language it is in:
 //
 //	worker nearcall-run ./page html --persistent_worker
 //
-// Standard output carries responses and nothing else; what the command prints is in
-// them. Without --persistent_worker it runs the command once, with arguments of the
-// form @FILE replaced by the lines of the file, as Bazel wants it where it uses no
-// workers.
+// It speaks protobuf, which is what Bazel uses by itself, and JSON, and knows by the
+// first bytes which of the two it is spoken to in. Standard output carries responses
+// and nothing else; what the command prints is in them. Without --persistent_worker it
+// runs the command once, with arguments of the form @FILE replaced by the lines of the
+// file, as Bazel wants it where it uses no workers.
 package main
 
 import (
@@ -18,7 +19,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -49,6 +49,11 @@ func run(args []string) int {
 	if len(command) == len(args) {
 		return runOnce(ctx, command)
 	}
+	command, err := anchored(command)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		return exitFailed
+	}
 	w := newWorker(command, os.Stdout)
 	if err := w.serve(ctx, os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
@@ -58,19 +63,10 @@ func run(args []string) int {
 }
 
 func runOnce(ctx context.Context, args []string) int {
-	var command []string
-	for _, arg := range args {
-		file, found := strings.CutPrefix(arg, "@")
-		if !found {
-			command = append(command, arg)
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "worker:", err)
-			return exitFailed
-		}
-		command = append(command, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
+	command, err := expand(args)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		return exitFailed
 	}
 	process := prepare(ctx, command)
 	process.Stdin, process.Stdout, process.Stderr = os.Stdin, os.Stdout, os.Stderr

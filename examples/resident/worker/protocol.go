@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,45 +11,19 @@ import (
 	"sync"
 )
 
-// A workRequest is a line on standard input. What a request says of its inputs and
-// their digests is for workers that keep results; this one keeps none.
-type workRequest struct {
-	Arguments  []string `json:"arguments"`
-	Inputs     []input  `json:"inputs"`
-	RequestID  int      `json:"requestId"` // 0: no other request is sent meanwhile
-	Cancel     bool     `json:"cancel"`
-	Verbosity  int      `json:"verbosity"`
-	SandboxDir string   `json:"sandboxDir"` // where paths are relative to
-}
-
-type input struct {
-	Path   string `json:"path"`
-	Digest string `json:"digest"`
-}
-
-// A workResponse is a line on standard output, one for each request that is no
-// cancellation.
-type workResponse struct {
-	ExitCode     int    `json:"exitCode"`
-	Output       string `json:"output"`
-	RequestID    int    `json:"requestId"`
-	WasCancelled bool   `json:"wasCancelled"`
-}
-
 // A worker runs requests, any number at a time.
 type worker struct {
-	command []string
-	running sync.WaitGroup
+	command  []string
+	protocol protocol
+	running  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows, and the order of responses
-	cancels map[int]context.CancelFunc
-	out     *json.Encoder
+	cancels map[int32]context.CancelFunc
+	out     io.Writer
 }
 
 func newWorker(command []string, out io.Writer) *worker {
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	return &worker{command: command, cancels: map[int]context.CancelFunc{}, out: encoder}
+	return &worker{command: command, cancels: map[int32]context.CancelFunc{}, out: out}
 }
 
 // serve reads requests until the input ends, and returns when all are answered. When
@@ -58,7 +32,7 @@ func (w *worker) serve(ctx context.Context, in io.Reader) error {
 	defer w.running.Wait()
 	requests := make(chan workRequest)
 	failed := make(chan error, 1)
-	go func() { failed <- read(ctx, in, requests) }()
+	go func() { failed <- w.read(ctx, bufio.NewReader(in), requests) }()
 	for {
 		select {
 		case request := <-requests:
@@ -71,14 +45,13 @@ func (w *worker) serve(ctx context.Context, in io.Reader) error {
 	}
 }
 
-func read(ctx context.Context, in io.Reader, requests chan<- workRequest) error {
-	decoder := json.NewDecoder(in)
-	for {
+func (w *worker) read(ctx context.Context, in *bufio.Reader, requests chan<- workRequest) error {
+	spoken, err := protocolOf(in)
+	w.protocol = spoken // before the first request, and so before all responses
+	for err == nil {
 		var request workRequest
-		if err := decoder.Decode(&request); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("the request cannot be read: %w", err)
+		if request, err = spoken.receive(in); err != nil {
+			break
 		}
 		select {
 		case requests <- request:
@@ -86,6 +59,10 @@ func read(ctx context.Context, in io.Reader, requests chan<- workRequest) error 
 			return nil
 		}
 	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 func (w *worker) take(ctx context.Context, request workRequest) {
@@ -107,7 +84,7 @@ func (w *worker) take(ctx context.Context, request workRequest) {
 }
 
 func (w *worker) run(ctx context.Context, request workRequest) {
-	process := prepare(ctx, slices.Concat(w.command, request.Arguments))
+	process := prepare(ctx, slices.Concat(w.command, unescapeAll(request.Arguments)))
 	process.Dir = request.SandboxDir
 	var output bytes.Buffer
 	process.Stdout, process.Stderr = &output, &output
@@ -117,11 +94,11 @@ func (w *worker) run(ctx context.Context, request workRequest) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	response := workResponse{ExitCode: code, Output: output.String(), RequestID: request.RequestID, WasCancelled: ctx.Err() != nil}
+	response := workResponse{ExitCode: int32(code), Output: output.String(), RequestID: request.RequestID, WasCancelled: ctx.Err() != nil}
 	w.cancels[request.RequestID]()
 	delete(w.cancels, request.RequestID)
 	w.respond(response)
 }
 
 // respond is called with the lock held. Where nobody reads, the input ends too.
-func (w *worker) respond(response workResponse) { _ = w.out.Encode(response) }
+func (w *worker) respond(response workResponse) { _ = w.protocol.send(w.out, response) }
