@@ -80,6 +80,7 @@ void nc_resident_place_remove(const nearcall_resident *resident);
 struct nc_resident_standing {
     size_t bytes;
     char text[NC_RESIDENT_STANDING_BYTES];
+    uint64_t ignored; /* signals; not compared */
 };
 
 struct nc_resident_self {
@@ -97,6 +98,7 @@ struct nc_resident_self {
     char *settings;      /* what it has set, each with its NUL */
     size_t settings_bytes;
     size_t settings_count;
+    uint64_t ignored;    /* signals that the last caller ignores */
     char **applied;      /* the variables of the last request, with that */
     char *interpreter;   /* that env finds for the program; NULL: it is none of env's */
     char interpreter_name[NAME_MAX + 1];
@@ -280,6 +282,9 @@ const char *nc_resident_raise_limits(pid_t caller, bool *ret_outgrown);
 /* Makes this process the launcher's (resident_apply.c): NULL, or what failed. Closes fds. */
 const char *nc_resident_apply(const struct nc_resident_request *request, pid_t caller,
                               int fds[NC_RESIDENT_FDS]);
+/* Ignores what its caller does, a bit for each signal, but for what the program handles
+ * itself. */
+void nc_resident_ignore(uint64_t signals);
 /* Own copies of files that are open for reading. */
 void nc_resident_reopen_files(void);
 

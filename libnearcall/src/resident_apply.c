@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,19 @@ const char *nc_resident_apply(const struct nc_resident_request *request, pid_t c
     for (int i = 0; i < NC_RESIDENT_FDS; i++)
         nc_resident_close_fd(&fds[i]);
     return fault;
+}
+
+/* Who starts commands and ignores SIGCHLD does not learn how they end: that is left out. */
+void nc_resident_ignore(uint64_t signals)
+{
+    for (int number = 1; number <= 64; number++) {
+        struct sigaction action;
+        if ((signals >> (number - 1) & 1) == 0 || number == SIGCHLD || sigaction(number, NULL, &action) < 0 ||
+            action.sa_flags & SA_SIGINFO || action.sa_handler != SIG_DFL)
+            continue;
+        action.sa_handler = SIG_IGN;
+        (void)sigaction(number, &action, NULL);
+    }
 }
 
 /* ---- Files that the program has opened for reading ---- */

@@ -160,6 +160,7 @@ static const char *refusal_of(struct nc_resident_self *self, int directory, pid_
             return "a namespace of it is not that of the resident";
     if (!nc_resident_standing_read(&theirs, directory, process_id, &self->standing))
         return "what it is allowed could not be read";
+    self->ignored = theirs.ignored;
     size_t bytes = nc_resident_standing_difference(&self->standing, &theirs, &name);
     return bytes > 0 ? refuse_other(self, name, bytes) : nc_resident_standing_restriction(&theirs);
 }

@@ -94,6 +94,8 @@ static bool add_status(struct nc_resident_standing *standing, int directory)
         size_t length = strcspn(line, "\n"), name = strcspn(line, ":\n");
         next = line + length + (line[length] != 0);
         line[length] = 0;
+        if (name < length && strncmp(line, "SigIgn", name) == 0)
+            standing->ignored = strtoull(line + name + 1, NULL, 16);
         if (name < length && is_among(fields, line, name)) {
             line[name] = 0;
             fits = add(standing, line, line + name + 1, length - name - 1);

@@ -179,6 +179,7 @@ static int hand_out(nearcall_resident *resident, int connection, nearcall_reside
     nc_resident_close_fd(&resident->epoll);
     nc_resident_close_fd(&resident->listener);
     nc_resident_watch_end(resident);
+    nc_resident_ignore(resident->self.ignored);
     request->arguments[0] = argument_zero(resident);
     run->arguments_count = (int)request->arguments_count;
     run->arguments = request->arguments;

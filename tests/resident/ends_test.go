@@ -3,6 +3,7 @@ package resident_test
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -216,6 +217,27 @@ func TestSupervisorIsStopped(t *testing.T) {
 			if r.signal != number || r.code != want && number == 0 {
 				t.Errorf("%s, not signal %d or code %d", r, number, want)
 			}
+		}
+	})
+}
+
+// A resident that is stopped is not waited for, and holds nothing of its callers, who read the
+// output of a command to its end.
+func TestResidentIsStopped(t *testing.T) {
+	eachKind(t, all, func(t *testing.T, p *place) {
+		p.run("say")
+		resident := p.waitIdle().PID
+		must(t, syscall.Kill(resident, syscall.SIGSTOP))
+		processes.WaitFor(t, "the resident to be stopped", settleTimeout, func() bool { return stateOf(t, resident) == "T" })
+		r := p.shell(`for i in 1 2 3 4 5; do echo "[$($run say plainly)]"; done; NEARCALL_RUN_DEBUG=1 $run leave 3 2>&1; echo $?`)
+		must(t, syscall.Kill(resident, syscall.SIGCONT))
+		want := strings.Repeat("[plainly]\n", 5) + fmt.Sprintf("nearcall-run: %s runs plainly: its resident is stopped; kill -CONT %d lets it go on\n3\n", p.program, resident)
+		if r.output != want || r.took > answerTimeout {
+			t.Errorf("after %s: %s, not %s", r.took, r, want)
+		}
+		p.expect(p.run("say", "again"), "again\n", 0)
+		if after := p.waitRuns(2); after.Runs != 2 {
+			t.Errorf("the resident has had %d runs, not 2", after.Runs)
 		}
 	})
 }

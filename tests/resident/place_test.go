@@ -57,6 +57,7 @@ func isGo(k kind) bool       { return k.isGo() }
 func atOnce(k kind) bool     { return k.concurrent }
 func supervised(k kind) bool { return k.name != "concurrent" }
 func concurrent(k kind) bool { return !supervised(k) }
+func isForked(k kind) bool   { return !k.isGo() }
 func ownGo(k kind) bool      { return k.own && k.isGo() }
 
 // A place is a directory with a program in it, and nobody else's residents.

@@ -2,8 +2,11 @@
 #include "core.h"
 
 #include <nearcall_resident.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LAST_SIGNAL 64
 
 typedef struct core_resident {
     PyObject_HEAD
@@ -152,6 +155,25 @@ static PyObject *make_list(char *const *strings)
     return list;
 }
 
+/* Those that the process ignores, whoever decided that. */
+static PyObject *ignored_signals(void)
+{
+    PyObject *list = PyList_New(0);
+
+    for (int number = 1; list != NULL && number <= LAST_SIGNAL; number++) {
+        struct sigaction action;
+        PyObject *item;
+
+        if (sigaction(number, NULL, &action) < 0 || (action.sa_flags & SA_SIGINFO) || action.sa_handler != SIG_IGN)
+            continue;
+        item = PyLong_FromLong(number);
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 static PyObject *resident_accept(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     core_resident *self = (core_resident *)object;
@@ -171,7 +193,7 @@ static PyObject *resident_accept(PyObject *object, PyObject *Py_UNUSED(unused))
         return raise_failure(self, r);
     if (r != NEARCALL_RESIDENT_RUN)
         Py_RETURN_NONE;
-    return Py_BuildValue("(NN)", make_list(run.arguments), make_list(run.environment));
+    return Py_BuildValue("(NNN)", make_list(run.arguments), make_list(run.environment), ignored_signals());
 }
 
 static PyObject *resident_ending(PyObject *object, PyObject *args)

@@ -31,7 +31,9 @@ but for files that are read; data bases are for ``warm``. Threads that were star
 not exist in a run. Hashes of text are the same in all runs of a resident, and with them the
 order of sets; the functions of ``random`` are seeded anew, but other generators that were
 seeded there give all runs the same numbers: seed them in ``warm`` or in the run.
-``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal.
+``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal. It leads
+its process group and its session: os.setpgrp(), os.setpgid() and os.setsid() are content
+with that.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ import contextlib
 import gc
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -264,14 +267,47 @@ def _become_run(handle: _core.Resident, warm: Callable[[], object] | None) -> bo
     run = handle.accept()
     if run is None:
         return False
-    arguments, environment = run
+    arguments, environment, ignored = run
     _run.handle = handle
     sys.argv[:] = [os.fsdecode(argument) for argument in arguments]
     sys.orig_argv[-2:] = sys.argv
     _set_environment(environment)
     for number, stream in standard:
         _renew(number, stream)
+    _ignore(ignored)
+    _lead()
     return True
+
+
+def _ignore(ignored: list[int]) -> None:
+    """Tells Python what it sees when it starts; what is ignored anyway it knows."""
+    for number in ignored:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _lead() -> None:
+    """Leads its process group and its session, as others ask to. The kernel refuses that to
+    who does already, where a program that was started would be granted it."""
+    own = os.getpid()
+    setpgrp, setpgid, setsid = os.setpgrp, os.setpgid, os.setsid
+
+    def leads() -> bool:
+        return os.getpid() == own == os.getsid(0)
+
+    def setpgrp_again() -> None:
+        if not leads():
+            setpgrp()
+
+    def setpgid_again(pid: int, pgrp: int, /) -> None:
+        if not (leads() and pid in (0, own) and pgrp in (0, own)):
+            setpgid(pid, pgrp)
+
+    def setsid_again() -> None:
+        if not leads():
+            setsid()
+
+    os.setpgrp, os.setpgid, os.setsid = setpgrp_again, setpgid_again, setsid_again
 
 
 def _set_environment(variables: list[bytes]) -> None:

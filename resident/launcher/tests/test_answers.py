@@ -9,11 +9,12 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
-from conftest import LAUNCHER, PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome, until
+from conftest import LAUNCHER, PLAIN_CODE, SANITIZER_CODE, World, asleep, outcome, stopped, until
 from peer import (
     ENDING,
     EXECUTE,
@@ -26,6 +27,7 @@ from peer import (
     RUNNING,
     WAIT_S,
     Connection,
+    identity,
 )
 
 PLAIN = (PLAIN_CODE, "plain\n")
@@ -361,6 +363,36 @@ def test_who_has_ended_and_is_no_more(world: World) -> None:
     code, out, err = outcome(process)
     assert (code, out) == (125, "")
     assert "nobody said how it ended" in err
+
+
+# Says that it listens, and then nothing more.
+LISTENING = """
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("listens", flush=True)
+listener.accept()
+input()
+"""
+
+
+def test_a_resident_that_is_stopped(world: World) -> None:
+    """It gets nothing: who reads the output of a command sees its end."""
+    world.place.mkdir(mode=0o700)
+    listener = world.start(
+        "-c",
+        LISTENING,
+        str(world.place / f"{identity(world.program)}.sock"),
+        command=sys.executable,
+    )
+    assert listener.stdout is not None
+    listener.stdout.readline()
+    listener.send_signal(signal.SIGSTOP)
+    stopped(listener.pid)
+    code, out, err = world.run()
+    assert (code, out) == PLAIN
+    assert f"its resident is stopped; kill -CONT {listener.pid} lets it go on" in err
 
 
 def watches(launcher: subprocess.Popen[bytes]) -> bool:

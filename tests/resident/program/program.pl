@@ -72,6 +72,23 @@ my %verbs = (
         say_now(join(',', map { $ENV{$_} // 'none' } qw(SET CHANGED REMOVED OTHER)), "\n");
         return system('sh', '-c', 'echo "$SET,$CHANGED,${REMOVED-none},$OTHER"') >> 8;
     },
+    lead => sub {
+        setpgrp or die "setpgrp: $!";
+        setpgrp 0, 0 or die "setpgrp: $!";
+        getpgrp == $$ or die "it leads no group\n";
+        my $pid = fork // die "fork: $!";
+        if (!$pid) {
+            setpgrp or die "setpgrp: $!";
+            POSIX::_exit(getpgrp == $$ ? 0 : 1);
+        }
+        waitpid $pid, 0;
+        print "leads $?\n";
+        return 0;
+    },
+    ignored => sub {
+        say_now(join(',', map { $SIG{$_} // '' } qw(HUP INT PIPE USR1 TERM)), "\n");
+        return system('grep', 'SigIgn', '/proc/self/status') >> 8;
+    },
     copy   => sub { while (my $text = <STDIN>) { print $text } 0 },
     take   => sub { sysread STDIN, my $text, $_[0]; print $text; 0 },
     yes    => sub { while (1) { print "y\n" } },

@@ -83,6 +83,24 @@ def changed() -> None:
     subprocess.run(["sh", "-c", 'echo "$SET,$CHANGED,${REMOVED-none},$OTHER"'], check=True)
 
 
+def lead() -> None:
+    os.setpgrp()
+    os.setpgid(0, 0)
+    if os.getpgrp() != os.getpid():
+        raise RuntimeError("it leads no group")
+    child = os.fork()
+    if child == 0:
+        os.setpgrp()
+        os._exit(0 if os.getpgrp() == os.getpid() else 1)
+    print("leads", os.waitpid(child, 0)[1])
+
+
+def ignored() -> None:
+    names = ("SIGHUP", "SIGINT", "SIGPIPE", "SIGUSR1", "SIGTERM")
+    print([name for name in names if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN], flush=True)
+    os.system("grep SigIgn /proc/self/status")
+
+
 def copy() -> None:
     for text in sys.stdin:
         sys.stdout.write(text)
@@ -228,6 +246,8 @@ VERBS = {
     "changed": changed,
     "copy": copy,
     "take": take,
+    "lead": lead,
+    "ignored": ignored,
     "yes": yes,
     "write": write,
     "ledger": ledger,

@@ -20,6 +20,22 @@ my @READ_ONCE = qw(PERL* LANG LC_*);
 
 # The handle, in a child that runs; zero in all other processes.
 my $running = 0;
+my $leader  = 0;
+
+# In programs, and modules, that are compiled behind this one.
+BEGIN {
+    no warnings 'once';    ## no critic (ProhibitNoWarnings)
+    *CORE::GLOBAL::setpgrp = \&_setpgrp;
+}
+
+# A run leads its process group and its session. The kernel refuses it to lead its group
+# again, where a program that was started would be granted it.
+sub _setpgrp (;$$) {
+    my ( $pid, $group ) = @_;
+    my $again = $running && $leader == $$ && grep { $_ == 0 || $_ == $$ } $pid // 0;
+    return 1 if $again && grep { $_ == 0 || $_ == $$ } $group // 0;
+    return CORE::setpgrp( $pid // 0, $group // 0 );
+}
 
 sub resident (&@) {
     my ( $run, @pairs ) = @_;
@@ -33,6 +49,12 @@ sub resident (&@) {
     }
     $run->();
     exit 0;
+}
+
+# For Nearcall::Resident::Installed.
+sub _begin_program {
+    _supervise( {} ) if _started( $ARGV[0] // '' );
+    return;
 }
 
 # Returns in children that have a run, and nowhere else.
@@ -77,6 +99,7 @@ sub _work {
     _give_up() unless defined $what;
     _leave(0)  unless $what;
     $running = $handle;
+    $leader  = $$;
     my ( $name, @arguments ) = @{ $what->{arguments} };
     ## no critic (RequireLocalizedPunctuationVars)
     $0    = $name;
@@ -218,6 +241,8 @@ wrong: use L<warm|/resident>.
 =item *
 
 The process is a session leader without a controlling terminal: F</dev/tty> cannot be opened.
+It leads its process group as well, and C<setpgrp>, where it is compiled behind C<use Nearcall::Resident>,
+is content with that; C<POSIX::setsid> and C<POSIX::setpgid> fail.
 The streams are the terminal, where they are one. Signals that the launcher gets it gets too, and SIGHUP
 when the launcher is gone.
 
