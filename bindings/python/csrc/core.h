@@ -222,6 +222,8 @@ int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_i
 int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
                     int64_t *ret_timeout_ms);
 int64_t core_monotonic_ms(void);
+/* The same, by up to a tick of the kernel's earlier, for a third of the price. */
+int64_t core_coarse_ms(void);
 int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);
 
 /* ---- Functions ---- */

@@ -152,12 +152,23 @@ static int encode_string(core_encoder *e, const core_node *node, PyObject *value
     return 0;
 }
 
-/* Bytes and bytearrays are; of other buffers, those that hold bytes. */
+/* What bytes have cannot change, so that whoever has the bytes need not hold it. */
+static int view_bytes(PyObject *value, Py_buffer *ret_view)
+{
+    ret_view->obj = NULL; /* there is nothing to release */
+    ret_view->buf = PyBytes_AsString(value);
+    ret_view->len = PyBytes_Size(value);
+    return 0;
+}
+
+/* Bytes and bytearrays are; of other buffers, those that hold bytes. The value outlives the view. */
 int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
 {
     PyObject *view;
     int r;
 
+    if (PyBytes_CheckExact(value))
+        return view_bytes(value, ret_view);
     if (PyBytes_Check(value) || PyByteArray_Check(value))
         return PyObject_GetBuffer(value, ret_view, PyBUF_SIMPLE);
     view = PyObject_CallFunctionObjArgs(state->buffer_of, value, NULL);
@@ -172,6 +183,8 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
 static int bytes_of(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
                     Py_buffer *ret_view)
 {
+    if (PyBytes_CheckExact(value))
+        return view_bytes(value, ret_view);
     if (!PyObject_CheckBuffer(value))
         return core_refuse(e, node, value, at, PyUnicode_Check(value) ? "encode the text first" : NULL);
     if (!PyBytes_Check(value) && !PyByteArray_Check(value) && core_encoder_look(e) < 0)

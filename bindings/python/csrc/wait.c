@@ -12,13 +12,23 @@
 #define MILLISECONDS_PER_SECOND 1000
 #define NANOSECONDS_PER_MILLISECOND 1000000
 
-int64_t core_monotonic_ms(void)
+static int64_t clock_ms(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * MILLISECONDS_PER_SECOND
            + now.tv_nsec / NANOSECONDS_PER_MILLISECOND;
+}
+
+int64_t core_monotonic_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
+int64_t core_coarse_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC_COARSE);
 }
 
 int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms)
