@@ -213,6 +213,14 @@ NEARCALL_API int nearcall_handoff_drain(nearcall_handoff *handoff, const char *t
 NEARCALL_API int nearcall_handoff_give(nearcall_handoff *handoff, uint64_t channel,
                                        const nearcall_handoff_item *item, int64_t timeout_ms);
 
+/* ---- What is asked for ---- */
+
+/* Whether a request for this host, as in its Host header, fits a pattern as `nearcall front`
+ * compares them: "www.example.com", "*.example.com" for every name below example.com, or "*".
+ * A port, a final dot and the case of letters make no difference. 1 or 0; NULL fits nothing.
+ * A program that gets a request for another host hands it back. */
+NEARCALL_API int nearcall_handoff_host_matches(const char *host, const char *pattern);
+
 /* ---- Event loops ---- */
 
 /* The descriptor to watch for reading, in this process. When it is readable, or after

@@ -177,6 +177,8 @@ static void handing_off_nothing(void)
     CHECK_INT(nearcall_handoff_timeout_ms(NULL), -1);
     CHECK(nearcall_handoff_error_message(NULL)[0] != '\0');
     CHECK_INT(nearcall_handoff_error_reason(NULL), 0);
+    CHECK_INT(nearcall_handoff_host_matches(NULL, "*"), 0);
+    CHECK_INT(nearcall_handoff_host_matches("*", NULL), 0);
     nearcall_handoff_close(NULL);
     snprintf(address, sizeof(address), "unix:%s/handoff.sock", test_directory());
     CHECK_INT(nearcall_handoff_listen(&handoff, address, NULL), NEARCALL_OK);

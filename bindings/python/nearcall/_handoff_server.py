@@ -18,13 +18,11 @@ Callback = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Meta], Awaitabl
 _ACCEPTS_AT_ONCE = 16
 
 
-class Server:
-    """Takes connections on the running loop until close(). start_server() makes it."""
+class Taking:
+    """Takes connections on the running loop until close()."""
 
-    def __init__(self, callback: Callback, listener: Listener, limit: int) -> None:
+    def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self._callback = callback
-        self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -48,21 +46,8 @@ class Server:
             self._timer = self._loop.call_later(after, self._accept)
 
     async def _serve(self, connection: Connection, meta: Meta) -> None:
-        reader = asyncio.StreamReader(limit=self._limit, loop=self._loop)
-        prefix = connection.take_prefix()
-        if prefix:
-            reader.feed_data(prefix)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
-        try:
-            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection)
-        except BaseException:
-            connection.close()
-            raise
-        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
-        try:
-            await self._callback(reader, writer, meta)
-        finally:
-            writer.close()
+        """Owns the connection."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Takes no more: what was not accepted goes back to its givers. Connections that
@@ -70,12 +55,15 @@ class Server:
         if self._closed.is_set():
             return
         self._closed.set()
+        self._stop_taking()
+        self.listener.close()
+
+    def _stop_taking(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._loop.remove_reader(self._descriptor)
         with contextlib.suppress(NearcallError):
             self.listener.drain("the server was closed")
-        self.listener.close()
 
     async def wait_closed(self) -> None:
         """Waits for close(), and until every connection has been served."""
@@ -96,6 +84,32 @@ class Server:
     async def __aexit__(self, *unused: object) -> None:
         self.close()
         await self.wait_closed()
+
+
+class Server(Taking):
+    """Calls a coroutine with each connection. start_server() makes it."""
+
+    def __init__(self, callback: Callback, listener: Listener, limit: int) -> None:
+        super().__init__(listener)
+        self._callback = callback
+        self._limit = limit
+
+    async def _serve(self, connection: Connection, meta: Meta) -> None:
+        reader = asyncio.StreamReader(limit=self._limit, loop=self._loop)
+        prefix = connection.take_prefix()
+        if prefix:
+            reader.feed_data(prefix)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=self._loop)
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, connection)
+        except BaseException:
+            connection.close()
+            raise
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
+        try:
+            await self._callback(reader, writer, meta)
+        finally:
+            writer.close()
 
 
 async def start_server(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from nearcall._handoff_server import Server, start_server
 
-__all__ = ["Address", "Connection", "Listener", "Meta", "Reason", "Server", "start_server"]
+__all__ = ["Address", "Connection", "Listener", "Meta", "Reason", "Server", "host_matches", "start_server"]
 
 Address = tuple[str, int] | str | None
 """Host and port, the path of a Unix socket, or None where there is neither."""
@@ -88,6 +88,24 @@ def _parse_address(text: str) -> Address:
         return rest or None
     host, _, port = rest.rpartition(":")
     return (host.removeprefix("[").removesuffix("]"), int(port)) if port.isdecimal() else rest
+
+
+def _plain_host(host: str) -> str:
+    return host.lower().removesuffix(".")
+
+
+def host_matches(host: str | bytes, pattern: str) -> bool:
+    """Whether a request for this host, as in its Host header, fits a pattern as the front
+    compares them: ``www.example.com``, ``*.example.com`` for every name below example.com,
+    or ``*``. A port, a final dot and the case of letters make no difference."""
+    text = host.decode("latin-1") if isinstance(host, bytes) else host
+    before, colon, port = text.rpartition(":")
+    # Within brackets the colons are those of an IPv6 address.
+    name = _plain_host(before if colon and "]" not in port else text)
+    wanted = _plain_host(pattern)
+    if not wanted.startswith("*"):
+        return name == wanted
+    return name.endswith(wanted[1:]) and (wanted == "*" or len(name) > len(wanted) - 1)
 
 
 class Connection(socket.socket):
@@ -194,6 +212,15 @@ class Connection(socket.socket):
 
     def getsockname(self) -> Any:
         return self.meta.local if self._texts[0] else super().getsockname()
+
+    def _copy(self) -> Connection:
+        """The same connection by another descriptor, to be handed back while something
+        else still has this one: after the prefix was taken."""
+        self._refuse_unread("a copy")
+        copy = Connection(self._listener)
+        copy.meta, copy._channel, copy._texts = self.meta, self._channel, self._texts
+        _socket.socket.__init__(copy, fileno=_socket.dup(self.fileno()))
+        return copy
 
     def hand_back(self, unread: bytes = b"", timeout: float | None = None, *, idle: bool = False) -> None:
         """Gives the connection to the process that it came from, with bytes that were read

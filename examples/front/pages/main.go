@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -61,7 +60,7 @@ func serve(ctx context.Context, listener *handoff.Listener, host string, certifi
 type pages struct{ host string }
 
 func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if hostname(r.Host) != p.host {
+	if !handoff.HostMatches(r.Host, p.host) {
 		// The client kept its connection and now asks for another site: the front
 		// gives the connection to that one.
 		err := handoff.HandBackRequest(r.Context(), w, r)
@@ -71,11 +70,4 @@ func (p pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintf(w, "Go, process %d: %s %s for %s\n", os.Getpid(), r.Proto, r.URL.Path, r.RemoteAddr)
-}
-
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return host
 }

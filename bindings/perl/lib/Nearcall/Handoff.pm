@@ -54,6 +54,21 @@ sub refuse {
     return $self->_refuse( $number, $text // '' );
 }
 
+sub _plain_host {
+    my ($name) = @_;
+    return lc( $name =~ s/\.\z//r );
+}
+
+# The colons of an IPv6 address are within brackets.
+sub host_matches {
+    my ( $host, $pattern ) = @_;
+    my $name = _plain_host( ( $host // '' ) =~ s/:[^:\]]*\z//r );
+    my $wanted = _plain_host($pattern);
+    return $name eq $wanted unless $wanted =~ s/\A\*//;
+    return 1 if $wanted eq '';
+    return length $name > length $wanted && substr( $name, -length $wanted ) eq $wanted;
+}
+
 # A handle belongs to the thread that opened it.
 sub CLONE_SKIP { 1 }
 
@@ -159,6 +174,15 @@ until L</close>.
 =head2 close
 
 Ends all channels to givers, as does the end of the object. What was accepted lives on.
+
+=head2 host_matches
+
+    if ( !Nearcall::Handoff::host_matches( $env->{HTTP_HOST}, 'shop.example' ) ) { ... }
+
+A function: whether a request for this host, as in its Host header, fits a pattern as
+C<nearcall front> compares them: C<www.example.com>, C<*.example.com> for every name below
+example.com, or C<*>. A port, a final dot and the case of letters make no difference. A
+program that gets a request for another host hands its connection back.
 
 =head2 fileno
 

@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,27 @@ func path(random *rand.Rand) string {
 		text.WriteString([]string{"/", "/a", "/b", "/ab", "?"}[random.IntN(5)])
 	}
 	return text.String()
+}
+
+// What backends compare hosts by, the table does too.
+func TestHostsAsBackendsCompareThem(t *testing.T) {
+	text, err := os.ReadFile("../../../../../conformance/hosts.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(row) != 3 {
+			continue
+		}
+		rows++
+		_, found := route.New([]rule{{Name: row[1], Target: 1}}).Request(row[0], "/")
+		if found != (row[2] == "yes") {
+			t.Errorf("host %q, pattern %q: %v", row[0], row[1], found)
+		}
+	}
+	if rows < 15 {
+		t.Errorf("%d rows", rows)
+	}
 }
