@@ -15,11 +15,16 @@ func startEnvironment() []string {
 	if err != nil {
 		return os.Environ()
 	}
-	variables := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	variables := textLines(text)
 	return slices.DeleteFunc(variables, func(variable string) bool {
 		name, _, found := strings.Cut(variable, "=")
 		return !found || inheritance.IsVariable(name)
 	})
+}
+
+// textLines are those of a file of the kernel's whose lines end with NUL.
+func textLines(text []byte) []string {
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
 // changes are what the program has made of its environment before its runs, which it

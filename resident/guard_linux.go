@@ -25,6 +25,7 @@ type guard struct {
 	changes      changes         // that the program has made to it since
 	limits       *resourceLimits // that runs share; nil: each has its own
 	watched      watched
+	reads        reads
 }
 
 func newGuard(o Options, w watched) (*guard, error) {
@@ -36,7 +37,11 @@ func newGuard(o Options, w watched) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: startEnvironment(), watched: w}, nil
+	looked, err := newReads(o)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{reads: looked, limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: startEnvironment(), watched: w}, nil
 }
 
 // keepChanges is called before the first run, when the program has prepared all of them. From
@@ -86,6 +91,9 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 	var directory unix.Stat_t
 	if unix.Fstat(p.directory(), &directory) != nil || directory.Mode&unix.S_IFMT != unix.S_IFDIR {
 		why = "the caller's directory is none"
+	}
+	if why == "" {
+		why = g.reads.refusal(p)
 	}
 	if path := g.watched.changed(); path != "" {
 		why = path + " has changed since the resident's start"

@@ -29,7 +29,7 @@ func argumentsWereTaken() bool { return inheritance.Resident() }
 func inherited() (start, error) {
 	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), socket: os.Getenv(inheritance.Socket), watched: os.Getenv(inheritance.Watched), files: os.Getenv(inheritance.Files)}
 	isResident, count := inheritance.Resident() && s.lock != "", os.Getenv(inheritance.ListenFDs)
-	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Socket, inheritance.Watched, inheritance.Files} {
+	for _, name := range []string{inheritance.ListenPID, inheritance.ListenFDs, inheritance.ListenNames, inheritance.Lock, inheritance.Socket, inheritance.Directory, inheritance.Watched, inheritance.Files} {
 		_ = os.Unsetenv(name)
 	}
 	if !(s.worker && count == "3" || isResident && count == "1") {

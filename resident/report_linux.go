@@ -21,6 +21,7 @@ func (r *resident) report(leaving bool) (string, error) {
 	s := request.State{
 		Program: r.program, ProcessID: os.Getpid(), Mode: r.options.Mode.String(), StartedMS: r.started.UnixMilli(),
 		IdleMS: idleMS(r.options.idle()), Leaving: leaving,
+		Reads: append([]string{}, r.options.Environment...), ReadsDirectory: r.guard.reads.directory, ReadsInput: r.guard.reads.input,
 	}
 	s.Running, s.Runs = r.activity.counts()
 	if r.pool != nil {

@@ -65,6 +65,15 @@ type Options struct {
 	// A name that ends in a star is the beginning of names: MYAPP_*.
 	Environment []string
 
+	// SameDirectory is for a program that looks at its directory before Main, also by
+	// relative paths: it is started there as a resident too, and callers in another one run
+	// it plainly.
+	SameDirectory bool
+
+	// EarlyInput is for a program that asks before Main what its standard input is. There
+	// it is /dev/null, and callers with another one run it plainly.
+	EarlyInput bool
+
 	// Watch are the paths of more files whose change ends the resident, as that of
 	// the program's own file does. Relative ones are relative to /, where residents
 	// start.

@@ -26,8 +26,12 @@ import (
 
 // reside is a process that was started as a resident, or as a worker of one.
 func reside(o Options, run runFunc) int {
-	o.Watch = absolute(o.Watch)
-	started, err := inherited()
+	var started start
+	err := startInDirectory(o)
+	if err == nil {
+		o.Watch = absolute(o.Watch)
+		started, err = inherited()
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
 		return exitNotStarted

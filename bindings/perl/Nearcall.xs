@@ -492,8 +492,46 @@ _leave(int code)
   CODE:
     ncp_resident_leave(aTHX_ code);
 
+bool
+_reads(nearcall_resident *handle, int what, const char *name)
+  CODE:
+    RETVAL = nearcall_resident_reads(handle, what, name) == NEARCALL_OK;
+  OUTPUT:
+    RETVAL
+
+MODULE = Nearcall    PACKAGE = Nearcall::Resident::Reads
+
+void
+_files()
+  CODE:
+    ncp_reads_files(aTHX);
+
+void
+_notice_files(bool notice)
+  CODE:
+    ncp_reads_notice(notice);
+
+bool
+_files_directory()
+  CODE:
+    RETVAL = ncp_reads_directory();
+  OUTPUT:
+    RETVAL
+
+bool
+_files_input()
+  CODE:
+    RETVAL = ncp_reads_input();
+  OUTPUT:
+    RETVAL
+
 BOOT:
 {
+    HV *resident = gv_stashpvs("Nearcall::Resident", GV_ADD);
+
+    newCONSTSUB(resident, "_VARIABLE", newSViv(NEARCALL_RESIDENT_VARIABLE));
+    newCONSTSUB(resident, "_DIRECTORY", newSViv(NEARCALL_RESIDENT_DIRECTORY));
+    newCONSTSUB(resident, "_INPUT", newSViv(NEARCALL_RESIDENT_INPUT));
     newCONSTSUB(gv_stashpvs("Nearcall::Resident", GV_ADD), "_FORK", newSViv(NEARCALL_RESIDENT_FORK));
     HV *stash = gv_stashpvs("Nearcall", GV_ADD);
     newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));

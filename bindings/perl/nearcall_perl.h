@@ -450,6 +450,11 @@ void ncp_resident_child(pTHX_ nearcall_resident *handle);
 /* Waits for a run and makes perl's streams those of its caller; NULL: leave. */
 HV *ncp_resident_accept(pTHX_ nearcall_resident *handle);
 void ncp_resident_name(const char *path);
+/* Of Nearcall::Resident::Reads (reads.c). */
+void ncp_reads_files(pTHX);
+void ncp_reads_notice(bool notice);
+bool ncp_reads_directory(void);
+bool ncp_reads_input(void);
 void ncp_resident_leave(pTHX_ int code) __attribute__((noreturn));
 
 #endif

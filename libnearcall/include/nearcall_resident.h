@@ -107,6 +107,25 @@ NEARCALL_API int nearcall_resident_open(nearcall_resident **ret_resident,
  * process started may have been read before the change: the resident leaves then too. */
 NEARCALL_API int nearcall_resident_watch(nearcall_resident *resident, const char *path);
 
+/* What a program can have read before its runs, of which a caller has its own. */
+enum {
+    NEARCALL_RESIDENT_VARIABLE = 1,  /* one of the environment, by its name; "*": all */
+    NEARCALL_RESIDENT_DIRECTORY = 2, /* the current one, also by relative paths; no name */
+    NEARCALL_RESIDENT_INPUT = 3      /* whether standard input is a terminal, a pipe, or empty; no name */
+};
+
+/*
+ * Says that the program has read something before its runs: a launcher where it is other than
+ * it was there runs the program plainly. Variables are compared with those at this process's
+ * start. The directory is that of the launcher that started this process, which is in the
+ * variable NEARCALL_RESIDENT_DIRECTORY (not there: "/"): a program that reads its directory
+ * goes there first, and to "/" before it waits. Standard input was /dev/null.
+ *
+ * To be called before nearcall_resident_next() or, in a child, nearcall_resident_accept().
+ * The name is copied. Errors: NEARCALL_E_INVALID_ARGUMENT, NEARCALL_E_RESOURCE_EXHAUSTED.
+ */
+NEARCALL_API int nearcall_resident_reads(nearcall_resident *resident, int what, const char *name);
+
 /* What the last failed function on the handle left, in words: UTF-8, never NULL, valid
  * until the next function on it. */
 NEARCALL_API const char *nearcall_resident_error_message(const nearcall_resident *resident);

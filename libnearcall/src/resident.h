@@ -94,6 +94,7 @@ struct nc_resident_self {
     size_t names_bytes;
     char *environment;   /* as this process was started with it */
     size_t environment_bytes;
+    size_t noticed_at;   /* in names: those that the program was seen to read */
     size_t changed_at;   /* in names: those of what the program has changed, to their end */
     char *settings;      /* what it has set, each with its NUL */
     size_t settings_bytes;
@@ -102,6 +103,11 @@ struct nc_resident_self {
     char **applied;      /* the variables of the last request, with that */
     char *interpreter;   /* that env finds for the program; NULL: it is none of env's */
     char interpreter_name[NAME_MAX + 1];
+    const char *directory; /* that callers must be in; NULL: in any */
+    dev_t directory_device;
+    ino_t directory_inode; /* 0: it is not there */
+    bool reads_input;
+    bool reads_all; /* of the environment */
     char refusal[NC_RESIDENT_MESSAGE_BYTES];
 };
 
@@ -115,11 +121,20 @@ const char *nc_resident_peer_refusal(struct nc_resident_self *self, int connecti
 
 /* NULL, or why not, until the next one. */
 const char *nc_resident_variable_refusal(struct nc_resident_self *self, char *const *environment);
+/* From here on a caller must have of it what the resident was started with; 0, or -1: no memory. */
+int nc_resident_add_name(struct nc_resident_self *self, const char *variable);
 /* What the program has changed since its start; 0, or -1: no memory. Called once. */
 int nc_resident_changes_keep(struct nc_resident_self *self);
 /* The same changes to a request's variables; 0, or -1: no memory. */
 int nc_resident_changes_apply(struct nc_resident_self *self, struct nc_resident_request *request);
 void nc_resident_changes_free(struct nc_resident_self *self);
+
+/* ---- What the program has read (resident_reads.c) ---- */
+
+/* NULL, or why the caller must run the program itself. */
+const char *nc_resident_reads_refusal(const struct nc_resident_self *self,
+                                      const struct nc_resident_request *request,
+                                      const int fds[NC_RESIDENT_FDS]);
 
 /* ---- The interpreter of a script (resident_interpreter.c) ---- */
 

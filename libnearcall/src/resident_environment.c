@@ -11,15 +11,25 @@ extern char **environ;
 
 /* A launcher adds these to the environment of a resident; they are nothing of a run's. */
 static const char *const launchers[] = {
-    "LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK=", "NEARCALL_RESIDENT_SOCKET=", NULL,
+    "LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK=", "NEARCALL_RESIDENT_SOCKET=",
+    "NEARCALL_RESIDENT_DIRECTORY=", NULL,
 };
+
+/* What shells and launchers set for each command anew: who reads all variables does not
+ * mean them. */
+static const char *const of_commands[] = {"_=", "SHLVL=", "OLDPWD=", "NEARCALL_RUN_", "NEARCALL_NO_RESIDENT=", NULL};
+
+static bool begins_as_one_of(const char *const *names, const char *variable)
+{
+    for (; *names; names++)
+        if (strncmp(variable, *names, strlen(*names)) == 0)
+            return true;
+    return false;
+}
 
 static bool is_launchers(const char *variable)
 {
-    for (const char *const *name = launchers; *name; name++)
-        if (strncmp(variable, *name, strlen(*name)) == 0)
-            return true;
-    return false;
+    return begins_as_one_of(launchers, variable);
 }
 
 /* ---- Variables that are read once ---- */
@@ -39,8 +49,12 @@ static bool is_in(const char *names, const char *end, const char *variable)
 
 static bool is_read_once(const struct nc_resident_self *self, const char *variable)
 {
-    return is_in(self->names, self->names + self->names_bytes, variable);
+    if (is_launchers(variable))
+        return false;
+    return is_in(self->names, self->names + self->names_bytes, variable) ||
+           (self->reads_all && !begins_as_one_of(of_commands, variable));
 }
+
 static bool has_variable(const struct nc_resident_self *self, const char *variable)
 {
     const char *end = self->environment + self->environment_bytes;
@@ -112,9 +126,8 @@ static int append(char **texts, size_t *bytes, const char *text, size_t length)
     return 0;
 }
 
-/* From here on a caller must have of it what the resident was started with: what the program
- * makes of it may come from that. */
-static int add_name(struct nc_resident_self *self, const char *variable)
+/* Of what the program has changed: what it makes of it may come from that. */
+int nc_resident_add_name(struct nc_resident_self *self, const char *variable)
 {
     return append(&self->names, &self->names_bytes, variable, strcspn(variable, "="));
 }
@@ -132,11 +145,11 @@ int nc_resident_changes_keep(struct nc_resident_self *self)
     for (char **now = environ; now && *now; now++) {
         if (!strchr(*now, '=') || is_launchers(*now) || has_variable(self, *now))
             continue;
-        if (add_name(self, *now) < 0 || add_setting(self, *now) < 0)
+        if (nc_resident_add_name(self, *now) < 0 || add_setting(self, *now) < 0)
             return -1;
     }
     for (const char *own = self->environment; own < end; own += strlen(own) + 1)
-        if (strchr(own, '=') && !is_launchers(own) && !(environ && is_set(own, environ)) && add_name(self, own) < 0)
+        if (strchr(own, '=') && !is_launchers(own) && !(environ && is_set(own, environ)) && nc_resident_add_name(self, own) < 0)
             return -1;
     return 0;
 }

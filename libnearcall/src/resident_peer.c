@@ -61,6 +61,7 @@ static int keep_names(struct nc_resident_self *self, const char *const *names)
         return -1;
     append_names(self->names, names);
     append_names(self->names + first, always);
+    self->noticed_at = self->names_bytes;
     return 0;
 }
 

@@ -108,6 +108,8 @@ static const char *run_refusal(nearcall_resident *resident, int connection, pid_
     for (int i = 0; i < NC_RESIDENT_FDS && !refusal; i++)
         if (fds[i] < 0)
             refusal = "a descriptor did not arrive";
+    if (!refusal)
+        refusal = nc_resident_reads_refusal(&resident->self, &resident->request, fds);
     if (!refusal && nc_resident_watch_is_outdated(resident))
         refusal = "a file that the resident was made from has changed";
     if (!refusal && nc_resident_changes_apply(&resident->self, &resident->request) < 0)

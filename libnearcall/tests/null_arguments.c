@@ -197,6 +197,7 @@ static void being_resident_with_nothing(void)
     CHECK_INT(nearcall_resident_started(NULL), 0);
     CHECK(nearcall_resident_open(NULL, NULL) < 0);
     CHECK(nearcall_resident_watch(NULL, "/x") < 0);
+    CHECK(nearcall_resident_reads(NULL, NEARCALL_RESIDENT_DIRECTORY, NULL) < 0);
     CHECK(nearcall_resident_interruptible_check(NULL, NULL, NULL) < 0);
     CHECK(nearcall_resident_next(NULL) < 0);
     CHECK(nearcall_resident_forked(NULL, 1) < 0);

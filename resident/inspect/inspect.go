@@ -44,6 +44,11 @@ type Report struct {
 	Running   int           // now
 	Waiting   int           // processes of a pool that wait for a run
 	Leaving   bool          // it takes no more
+	// What the program was seen to read before its runs, or says that it reads: names of variables,
+	// "*" for all, the directory it was in, or "", and whether standard input.
+	Reads          []string
+	ReadsDirectory string
+	ReadsInput     bool
 	// Text is the report as it came, a JSON object with what is not known here too.
 	Text json.RawMessage
 }
@@ -151,5 +156,6 @@ func parseReport(text string) (*Report, error) {
 	}
 	return &Report{Program: s.Program, ProcessID: s.ProcessID, Mode: s.Mode, Started: time.UnixMilli(s.StartedMS),
 		Idle: time.Duration(s.IdleMS) * time.Millisecond, Runs: s.Runs, Running: s.Running, Waiting: s.Waiting, Leaving: s.Leaving,
+		Reads: s.Reads, ReadsDirectory: s.ReadsDirectory, ReadsInput: s.ReadsInput,
 		Text: json.RawMessage(text)}, nil
 }

@@ -87,6 +87,20 @@ static PyObject *resident_watch(PyObject *object, PyObject *args)
     return PyBool_FromLong(nearcall_resident_watch(self->handle, path) == NEARCALL_OK);
 }
 
+static PyObject *resident_reads(PyObject *object, PyObject *args)
+{
+    core_resident *self = (core_resident *)object;
+    const char *name;
+    int what, r;
+
+    if (!is_open(self) || !PyArg_ParseTuple(args, "iy", &what, &name))
+        return NULL;
+    r = nearcall_resident_reads(self->handle, what, name);
+    if (r != NEARCALL_OK)
+        return raise_failure(self, r);
+    Py_RETURN_NONE;
+}
+
 /* ---- The supervisor ---- */
 
 /* Whether a wait that a signal interrupted goes on: its handler has run, and raised nothing. */
@@ -239,6 +253,7 @@ static void resident_dealloc(PyObject *object)
 static PyMethodDef resident_methods[] = {
     {"started", resident_started, METH_VARARGS | METH_STATIC, "started(first_argument, /)\n--\n\n"},
     {"watch", resident_watch, METH_VARARGS, "watch($self, path, /)\n--\n\n"},
+    {"reads", resident_reads, METH_VARARGS, "reads($self, what, name, /)\n--\n\n"},
     {"next", resident_next, METH_NOARGS, "next($self, /)\n--\n\n"},
     {"forked", resident_forked, METH_VARARGS, "forked($self, process_id, /)\n--\n\n"},
     {"child", resident_child, METH_NOARGS, "child($self, /)\n--\n\n"},

@@ -25,12 +25,16 @@ ends as that ended. The first run starts the resident; after ten minutes without
 leaves, and as soon as the program or a module that was imported changes. Started in any
 other way the program runs plainly.
 
-What stands before main() sees the arguments, environment, directory (``/``) and streams (a
-log) of the resident, not those of a run. What was opened there is shared by the runs,
-but for files that are read; data bases are for ``warm``. Threads that were started there do
-not exist in a run. Hashes of text are the same in all runs of a resident, and with them the
-order of sets; the functions of ``random`` are seeded anew, but other generators that were
-seeded there give all runs the same numbers: seed them in ``warm`` or in the run.
+What stands before main() sees the arguments, environment, directory and streams (``/dev/null``
+and a log) of the resident, not those of a run. Variables of the environment that are read
+there, and the directory where it is asked for or a relative path is looked at, are noticed from the
+import of this module on, so that it is to be the first: a caller with another value runs the
+program plainly. What extensions read by C's getenv() is not noticed: name it in
+``environment``. What was opened there is shared by the runs, but for files that are read; data
+bases are for ``warm``. Threads that were started there do not exist in a run. Hashes of text
+are the same in all runs of a resident, and with them the order of sets; the functions of
+``random`` are seeded anew, but other generators that were seeded there give all runs the same
+numbers: seed them in ``warm`` or in the run.
 ``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal. It leads
 its process group and its session: os.setpgrp(), os.setpgid() and os.setsid() are content
 with that.
@@ -50,12 +54,16 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from nearcall import _core
+from nearcall._resident_reads import reads
 from nearcall._values import shown
 
 __all__ = ["main"]
 
 # What Python itself reads when it starts, and never again.
 _READ_ONCE = ("PYTHON*", "LANG", "LC_*")
+
+# As nearcall_resident.h has them.
+_VARIABLE, _DIRECTORY, _INPUT = 1, 2, 3
 
 
 def main(
@@ -66,6 +74,9 @@ def main(
     workers: int = 0,
     environment: Iterable[str] = (),
     watch: Iterable[str | os.PathLike[str]] = (),
+    reread: Iterable[str] = (),
+    same_directory: bool | None = None,
+    early_input: bool = False,
 ) -> NoReturn:
     """Run a function as the program, and end with the number it returns as sys.exit() does.
 
@@ -80,17 +91,25 @@ def main(
     idle: after how many seconds without a run the resident leaves; 0 or None: 600,
       negative: never.
     workers: how many children wait; 0: two. There is no limit to how many run.
-    environment: names of variables that the program reads before main(), or their
-      beginnings, as ``MYAPP_*``. A run where they have another value than at the
+    environment: names of variables that the program reads before main() where nobody sees
+      it, or their beginnings, as ``MYAPP_*``. A run where they have another value than at the
       resident's start is a plain one. For ``PYTHON*``, ``LANG`` and ``LC_*``, the dynamic
-      linker and the time zone that holds already.
+      linker and the time zone that holds already, and for what is read by ``os.environ``.
+    reread: names of variables that are read before main(), and again in each run: callers
+      may have others. Or their beginnings; ``*``: all.
+    same_directory: True: only callers in the directory where the resident was started have
+      it; the others run plainly. False: callers in any, though the program has looked at its
+      directory. None: as it was seen to do.
+    early_input: whether the program asks before main() what its standard input is. It was
+      ``/dev/null``, and callers with another one run plainly.
     watch: files that the program reads before main(), as its configuration: the resident
       leaves when one of them changes.
     """
     if _core.Resident.started(os.fsencode(sys.argv[1]) if len(sys.argv) > 1 else b""):
         idle_ms = 0 if not idle else -1 if idle < 0 else max(1, round(idle * 1000))
         names = tuple(os.fsencode(name) for name in (*_READ_ONCE, *environment))
-        _supervise(workers, idle_ms, names, [os.fspath(path) for path in watch], warm)
+        handed = _Handed(reread, same_directory, early_input)
+        _supervise(workers, idle_ms, names, [os.fspath(path) for path in watch], warm, handed)
     else:
         if sys.argv[1:2] == ["--no-resident"]:
             del sys.argv[1]
@@ -104,8 +123,39 @@ def main(
 # ---- The supervisor ----
 
 
+class _Handed:
+    """Tells the handle what the program has read, without what its options except."""
+
+    def __init__(self, reread: Iterable[str], same_directory: bool | None, early_input: bool) -> None:
+        self._reread = [os.fsencode(name) for name in reread]
+        self._known: set[bytes] = set()
+        self._same_directory = same_directory
+        self._early_input = early_input
+
+    def to(self, handle: _core.Resident) -> None:
+        """What is new since the last time."""
+        everything = {b"*"} & reads.variables
+        new = {name for name in everything or reads.variables if not self._is_read_again(name)} - self._known
+        self._known |= new
+        for name in sorted(new):
+            handle.reads(_VARIABLE, name)
+        if self._same_directory or (self._same_directory is None and reads.directory):
+            handle.reads(_DIRECTORY, b"")
+            self._same_directory = False
+        if self._early_input:
+            handle.reads(_INPUT, b"")
+
+    def _is_read_again(self, name: bytes) -> bool:
+        return any(name.startswith(again[:-1]) if again.endswith(b"*") else name == again for again in self._reread)
+
+
 def _supervise(
-    workers: int, idle_ms: int, names: tuple[bytes, ...], watch: list[str], warm: Callable[[], object] | None
+    workers: int,
+    idle_ms: int,
+    names: tuple[bytes, ...],
+    watch: list[str],
+    warm: Callable[[], object] | None,
+    handed: _Handed,
 ) -> None:
     """Returns in children that have a run, and nowhere else."""
     code = 1
@@ -113,6 +163,8 @@ def _supervise(
         if not 0 <= workers < 1 << 32:
             raise ValueError(f"workers is {shown(workers)}: it is out of range")
         handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
+        reads.leave()
+        handed.to(handle)
         _watch(handle, watch)
         # What was loaded is not looked at any more, and so stays shared with the children.
         gc.unfreeze()
@@ -123,7 +175,7 @@ def _supervise(
             _flush(_run.inherited)
             if _fork(handle):
                 continue
-            if _become_run(handle, warm):
+            if _become_run(handle, warm, handed):
                 return
             break
         code = 0
@@ -259,10 +311,14 @@ _run = _Run()
 atexit.register(_run.tell_end)
 
 
-def _become_run(handle: _core.Resident, warm: Callable[[], object] | None) -> bool:
+def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, handed: _Handed) -> bool:
     handle.child()
     if warm:
+        reads.enter()
         warm()
+        reads.leave()
+        handed.to(handle)
+    reads.end()
     standard = _standard_streams()
     run = handle.accept()
     if run is None:

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// The variables. Lock and Socket are those of residents, Watched and
+// The variables. Lock, Socket and Directory are those of residents, Watched and
 // Files those of workers.
 const (
 	ListenPID   = "LISTEN_PID"
@@ -15,6 +15,7 @@ const (
 	ListenNames = "LISTEN_FDNAMES"
 	Lock        = "NEARCALL_RESIDENT_LOCK"
 	Socket      = "NEARCALL_RESIDENT_SOCKET"
+	Directory   = "NEARCALL_RESIDENT_DIRECTORY"
 	Watched     = "NEARCALL_RESIDENT_WATCHED"
 	Files       = "NEARCALL_RESIDENT_FILES"
 )
@@ -22,7 +23,7 @@ const (
 // IsVariable tells whether a variable is one of these.
 func IsVariable(name string) bool {
 	switch name {
-	case ListenPID, ListenFDs, ListenNames, Lock, Socket, Watched, Files:
+	case ListenPID, ListenFDs, ListenNames, Lock, Socket, Directory, Watched, Files:
 		return true
 	}
 	return false

@@ -11,4 +11,9 @@ type State struct {
 	Running   int    `json:"running"`
 	Waiting   int    `json:"waiting"`
 	Leaving   bool   `json:"leaving"`
+
+	// What the program reads before its runs, so far as it is known.
+	Reads          []string `json:"reads"` // variables
+	ReadsDirectory string   `json:"reads_directory"`
+	ReadsInput     bool     `json:"reads_input"`
 }

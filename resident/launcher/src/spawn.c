@@ -24,10 +24,11 @@ struct additions {
     char process[sizeof("LISTEN_PID=") + NC_NUMBER_BYTES];
     char lock[sizeof("NEARCALL_RESIDENT_LOCK=") + PATH_MAX];
     char socket[sizeof("NEARCALL_RESIDENT_SOCKET=:") + 2 * NC_NUMBER_BYTES];
+    char directory[sizeof("NEARCALL_RESIDENT_DIRECTORY=") + PATH_MAX]; /* "": it has no path */
 };
 
 static const char *const names[] = {"LISTEN_FDS=", "LISTEN_PID=", "LISTEN_FDNAMES=", "NEARCALL_RESIDENT_LOCK=",
-                                    "NEARCALL_RESIDENT_SOCKET="};
+                                    "NEARCALL_RESIDENT_SOCKET=", "NEARCALL_RESIDENT_DIRECTORY="};
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
 static int is_added(const char *variable)
@@ -46,6 +47,9 @@ static void fill_additions(struct additions *additions, const struct place *plac
     nc_join(additions->lock, sizeof(additions->lock), "NEARCALL_RESIDENT_LOCK=", path);
     nc_join(additions->socket, sizeof(additions->socket), "NEARCALL_RESIDENT_SOCKET=",
             nc_number(number, bound->st_dev), ":", nc_number(inode, bound->st_ino));
+    additions->directory[0] = 0;
+    if (getcwd(path, sizeof(path)) != NULL && path[0] == '/')
+        nc_join(additions->directory, sizeof(additions->directory), "NEARCALL_RESIDENT_DIRECTORY=", path);
 }
 
 static char **environment_of(struct additions *additions)
@@ -64,6 +68,8 @@ static char **environment_of(struct additions *additions)
     variables[at++] = additions->process;
     variables[at++] = additions->lock;
     variables[at++] = additions->socket;
+    if (additions->directory[0] != 0)
+        variables[at++] = additions->directory;
     return variables;
 }
 

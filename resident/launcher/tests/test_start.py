@@ -80,7 +80,7 @@ print("said", file=sys.stderr)
     )
     world.programs.append(finder)
     world.environment |= {"LISTEN_FDS": "3", "LISTEN_PID": "1", "LISTEN_FDNAMES": "a:b:c", "WORD": "word"}
-    world.environment |= {"NEARCALL_RESIDENT_SOCKET": "9:9"}
+    world.environment |= {"NEARCALL_RESIDENT_SOCKET": "9:9", "NEARCALL_RESIDENT_DIRECTORY": "/elsewhere"}
 
     def prepare() -> None:
         os.umask(0o007)
@@ -92,7 +92,8 @@ print("said", file=sys.stderr)
         fcntl.fcntl(inherited, fcntl.F_DUPFD, 57)
         process = world.start("./finder", "word", preexec_fn=prepare, close_fds=False)
     assert outcome(process)[0] == 9
-    return {**json.loads(result.read_text()), "place": world.place / identity(finder), "finder": finder}
+    place = world.place / identity(finder)
+    return {**json.loads(result.read_text()), "place": place, "finder": finder, "started": world.directory}
 
 
 def test_a_resident_finds_what_it_was_promised(found: dict[str, object]) -> None:
@@ -107,6 +108,7 @@ def test_a_resident_finds_what_it_was_promised(found: dict[str, object]) -> None
     added = {"LISTEN_FDS": "1", "LISTEN_PID": str(process), "LISTEN_FDNAMES": "nearcall-resident"}
     socket = os.stat(f"{place}.sock")
     added["NEARCALL_RESIDENT_SOCKET"] = f"{socket.st_dev}:{socket.st_ino}"
+    added["NEARCALL_RESIDENT_DIRECTORY"] = str(found["started"])
     assert environment.items() >= {**added, "NEARCALL_RESIDENT_LOCK": f"{place}.lock", "WORD": "word"}.items()
     descriptors = found["descriptors"]
     assert isinstance(descriptors, dict)

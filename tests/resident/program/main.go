@@ -39,11 +39,39 @@ func init() {
 	_ = os.Unsetenv("REMOVED")
 }
 
+// early is what the program has looked at before its runs.
+var early = lookEarly()
+
+func lookEarly() string {
+	switch os.Getenv("PROGRAM_EARLY") {
+	case "variable":
+		return os.Getenv("EARLY")
+	case "directory":
+		directory, _ := os.Getwd()
+		return directory
+	case "file":
+		_, err := os.Stat("where")
+		return fmt.Sprint(err == nil)
+	case "input":
+		info, err := os.Stdin.Stat()
+		return fmt.Sprint(err == nil && info.Mode()&os.ModeNamedPipe != 0)
+	}
+	return ""
+}
+
 func main() {
 	mode := map[string]resident.Mode{"pool": resident.Pool, "serial": resident.Serial, "concurrent": resident.Concurrent}[suffix()]
 	options := resident.Options{Mode: mode}
 	if idle, err := time.ParseDuration(os.Getenv("PROGRAM_IDLE")); err == nil {
 		options.Idle = idle
+	}
+	switch os.Getenv("PROGRAM_EARLY") {
+	case "variable":
+		options.Environment = []string{"EARLY"}
+	case "directory", "file":
+		options.SameDirectory = true
+	case "input":
+		options.EarlyInput = true
 	}
 	startedResident()
 	resident.Main(options, func(ctx context.Context, inv *resident.Invocation) int {

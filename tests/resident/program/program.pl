@@ -2,11 +2,11 @@
 use strict;
 use warnings;
 
+use Nearcall::Resident;    # the first, so that what the others read is noticed
 use Cwd qw(getcwd);
 use IO::Handle ();
 use JSON::PP ();
 use POSIX ();
-use Nearcall::Resident;
 
 use constant { VERSION => '1', EXIT_BROKEN => 99, SIGWINCH => 28 };
 
@@ -23,6 +23,23 @@ BEGIN {
         delete $ENV{REMOVED};
     }
 }
+
+# What a program can have looked at before its runs.
+sub look_early {
+    my ($what) = @_;
+    return $ENV{EARLY} // 'none' if $what eq 'variable';
+    return join ',', map { $ENV{$_} } grep { /^EARLY/ } sort keys %ENV if $what eq 'variables';
+    return getcwd() if $what eq 'directory';
+    return -e 'where' ? 'there' : 'not there' if $what eq 'file';
+    return -p STDIN ? 'pipe' : 'other' if $what eq 'input';
+    if ($what eq 'module') {
+        push @INC, '.';
+        return eval { require early } ? 'there' : 'not there';
+    }
+    return '';
+}
+
+my $early = look_early($ENV{PROGRAM_EARLY} // '');
 
 sub state_now {
     my ($input) = @_;
@@ -68,6 +85,7 @@ my %verbs = (
     report => sub { tell_state(input(), $_[0]) },
     meet   => sub { tell_state('', $_[0]); tell_state(input(), $_[0]) },
     say    => sub { print "@_\n"; 0 },
+    early   => sub { print "$early\n"; 0 },
     changed => sub {
         say_now(join(',', map { $ENV{$_} // 'none' } qw(SET CHANGED REMOVED OTHER)), "\n");
         return system('sh', '-c', 'echo "$SET,$CHANGED,${REMOVED-none},$OTHER"') >> 8;

@@ -1,10 +1,12 @@
 """What the tests of tests/resident make resident, in Python."""
 
 import ctypes
+import importlib.util
 import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -28,6 +30,27 @@ if "PROGRAM_CHANGES" in os.environ:
     os.environ["SET"] = "by the program"
     os.environ["CHANGED"] = "more than " + os.environ["CHANGED"]
     del os.environ["REMOVED"]
+
+
+def look_early(what: str) -> str:
+    """What a program can have looked at before its runs."""
+    if what == "variable":
+        return os.getenv("EARLY", "none")
+    if what == "variables":
+        return str(sorted(value for name, value in os.environ.items() if name.startswith("EARLY")))
+    if what == "directory":
+        return os.getcwd()
+    if what == "file":
+        return str(os.path.exists("where"))
+    if what == "module":
+        sys.path.append("")
+        return str(importlib.util.find_spec("early") is not None)
+    if what == "input":
+        return str(stat.S_IFMT(os.fstat(0).st_mode))
+    return ""
+
+
+EARLY = look_early(os.environ.get("PROGRAM_EARLY", ""))
 
 
 def state(text: str) -> dict[str, object]:
@@ -244,6 +267,7 @@ VERBS = {
     "say": say,
     "interpreter": lambda: print(os.path.dirname(sys.executable)),
     "changed": changed,
+    "early": lambda: print(EARLY),
     "copy": copy,
     "take": take,
     "lead": lead,
@@ -275,4 +299,4 @@ def main() -> int | None:
     return VERBS[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]
 
 
-resident.main(main)
+resident.main(main, early_input=os.environ.get("PROGRAM_EARLY") == "input")

@@ -25,6 +25,7 @@ func verbs() map[string]verb {
 		"ledger":  ledger,
 		"change":  change,
 		"changed": changed,
+		"early":   func(_ context.Context, r *run) int { return r.printf("%s\n", early) },
 		"limits":  limits,
 		"files":   files,
 		"exit":    exit,

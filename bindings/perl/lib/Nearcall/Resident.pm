@@ -6,6 +6,7 @@ use warnings;
 use Carp ();
 use Exporter 'import';
 use Nearcall ();
+use Nearcall::Resident::Reads ();
 
 our $VERSION = 'v0.1.0';
 our @EXPORT  = qw(resident);
@@ -13,10 +14,14 @@ our @EXPORT  = qw(resident);
 # What it croaks of is the program's.
 our @CARP_NOT = ('Nearcall');
 
-my %OPTIONS = map { $_ => 1 } qw(idle workers environment watch warm);
+my %OPTIONS = map { $_ => 1 } qw(idle workers environment watch warm reread same_directory early_input);
 
 # What perl itself reads when it starts, and never again.
 my @READ_ONCE = qw(PERL* LANG LC_*);
+
+# At once: what the program loads next may read them.
+Nearcall::Resident::Reads::begin()
+    if @ARGV && $ARGV[0] eq '--nearcall-resident' && ( $ENV{LISTEN_PID} // '' ) eq $$;
 
 # The handle, in a child that runs; zero in all other processes.
 my $running = 0;
@@ -63,7 +68,7 @@ sub _supervise {
     my $handle = eval { _begin($option) } or _give_up();
     while ( ( eval { _next($handle) } // _give_up() ) == _FORK() ) {
         my $pid = fork;
-        return _work( $handle, $option->{warm} ) if defined $pid && $pid == 0;
+        return _work( $handle, $option ) if defined $pid && $pid == 0;
         _forked( $handle, $pid // -1 );
     }
     return _leave(0);
@@ -76,6 +81,7 @@ sub _give_up {
 
 sub _begin {
     my ($option) = @_;
+    Nearcall::Resident::Reads::leave();
     my $idle     = $option->{idle};
     my $idle_ms  = !defined $idle ? 0 : $idle == 0 ? 0 : $idle < 0 ? -1 : Nearcall::_timeout_ms($idle);
     my @names    = ( @READ_ONCE, @{ $option->{environment} // [] } );
@@ -86,14 +92,38 @@ sub _begin {
     for my $path ( @{ $option->{watch} // [] } ) {
         _watch( $handle, $path ) or die "a file to watch is not there: $path\n";
     }
+    _tell_reads( $handle, $option );
     return $handle;
 }
 
+# What the program has read, without what its options except.
+sub _tell_reads {
+    my ( $handle, $option ) = @_;
+    my @reread = map { /\A(.*)[*]\z/s ? qr/\A\Q$1\E/ : qr/\A\Q$_\E\z/ } @{ $option->{reread} // [] };
+    for my $name ( Nearcall::Resident::Reads::variables() ) {
+        _reads( $handle, _VARIABLE(), $name ) if !grep { $name =~ $_ } @reread;
+    }
+    _reads( $handle, _DIRECTORY(), '' ) if $option->{same_directory} // Nearcall::Resident::Reads::directory();
+    _reads( $handle, _INPUT(),     '' ) if $option->{early_input}    // Nearcall::Resident::Reads::input();
+    return;
+}
+
+sub _prepare {
+    my ( $handle, $option ) = @_;
+    if ( $option->{warm} ) {
+        Nearcall::Resident::Reads::enter();
+        $option->{warm}->();
+        Nearcall::Resident::Reads::leave();
+        _tell_reads( $handle, $option );
+    }
+    return Nearcall::Resident::Reads::end();
+}
+
 sub _work {
-    my ( $handle, $warm ) = @_;
+    my ( $handle, $option ) = @_;
     my $what = eval {
         _child($handle);
-        $warm->() if $warm;
+        _prepare( $handle, $option );
         _accept($handle) // 0;
     };
     _give_up() unless defined $what;
@@ -201,10 +231,27 @@ How many children wait; 2 unless given. There is no limit to how many run.
 
 =item environment
 
-Reference to an array of names of variables that the program reads before C<resident>, as
-C<MY_CONFIG>, or their beginnings, as C<MYAPP_*>. A run where they have another value than
-at the resident's start is a plain one. For what perl reads itself (C<PERL*>, C<LANG> and
-C<LC_*>), the dynamic linker and the time zone that holds already.
+Reference to an array of names of variables that the program reads before C<resident> where
+nobody sees it, as C<MY_CONFIG>, or their beginnings, as C<MYAPP_*>. A run where they have another
+value than at the resident's start is a plain one. For what perl reads itself (C<PERL*>, C<LANG> and
+C<LC_*>), the dynamic linker and the time zone that holds already, and for what is read by
+C<%ENV>, but not under C<-T>.
+
+=item reread
+
+Reference to an array of names of variables that are read before C<resident>, and again in each
+run: callers may have others. Or their beginnings; C<*>: all.
+
+=item same_directory
+
+True: only callers in the directory where the resident was started have it; the others
+run plainly. False: callers in any, though the program has looked at its directory. Not given: as it
+was seen to do.
+
+=item early_input
+
+True: the program asks before C<resident> what its standard input is, as C<-t STDIN>. It was
+F</dev/null>, and callers with another one run plainly. False: it asks again in the run. Not given: as it was seen to do.
 
 =item watch
 
@@ -219,9 +266,11 @@ configuration. The resident leaves when one of them changes, as it does for modu
 
 =item *
 
-What stands before C<resident> sees the arguments, environment, directory (C</>) and
-streams (a log) of the resident, not those of a run. So whatever looks at them belongs into the
-block or what it calls, also what modules do at load.
+What stands before C<resident> sees the arguments, environment, directory and streams (F</dev/null>
+and a log) of the resident, not those of a run. So whatever looks at them belongs into the
+block or what it calls, also what modules do at load. Variables that are read by C<%ENV>, the directory
+where L<Cwd> or a relative path asks for it, and tests of STDIN are noticed from C<use Nearcall::Resident> on, so that it is to
+be the first: a caller with others runs the program plainly. What is read by C's getenv() is not noticed.
 
 =item *
 

@@ -24,10 +24,11 @@ func residentHome(t *testing.T) (home string, environment []string) {
 	runtime := filepath.Dir(residentDirectory(t))
 	home = t.TempDir()
 	buildResident(t, repository, home)
-	for _, script := range []string{"greet.pl", "greet.py"} {
+	for _, script := range []string{"greet.pl", "greet.py", "settings.py"} {
 		must(t, os.Rename(guideFile(t, residentGuide, script), filepath.Join(home, script)))
 		must(t, os.Chmod(filepath.Join(home, script), 0o700))
 	}
+	must(t, os.WriteFile(filepath.Join(home, "settings.ini"), nil, 0o600))
 	blib := filepath.Join(repository, "build/perl/blib")
 	path := strings.Join([]string{home + "/links", home, filepath.Dir(binary), repository + "/build/bin", repository + "/build/venv/bin", os.Getenv("PATH")}, ":")
 	return home, append(os.Environ(), "XDG_RUNTIME_DIR="+runtime, "PERL5LIB="+blib+"/lib:"+blib+"/arch", "PATH="+path)

@@ -84,6 +84,20 @@ func printReport(out io.Writer, report *inspect.Report) {
 	fmt.Fprintf(out, "  leaves\t%s\n", idle)
 	fmt.Fprintf(out, "  runs\t%d ended, %d running\n", report.Runs, report.Running)
 	fmt.Fprintf(out, "  waiting\t%d processes\n", report.Waiting)
+	printReads(out, report)
+}
+
+// printReads tells for whom it is.
+func printReads(out io.Writer, report *inspect.Report) {
+	if len(report.Reads) > 0 {
+		fmt.Fprintf(out, "  has read\t%s\n", printable(strings.Join(report.Reads, " ")))
+	}
+	if report.ReadsDirectory != "" {
+		fmt.Fprintf(out, "  runs in\t%s\n", printable(report.ReadsDirectory))
+	}
+	if report.ReadsInput {
+		fmt.Fprintf(out, "  input\t/dev/null alone\n")
+	}
 }
 
 // printResidencies prints them with the reports as they came.

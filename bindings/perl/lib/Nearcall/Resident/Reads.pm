@@ -1,0 +1,124 @@
+package Nearcall::Resident::Reads;
+
+# What a program reads before its runs, and of which each caller has its own: variables of
+# %ENV, which is tied meanwhile, the directory, by Cwd and by paths that are relative, and what
+# standard input is. Noticed from "use Nearcall::Resident" on, in residents alone. Files are
+# looked at by perl's own operations, which reads.c stands before.
+
+use strict;
+use warnings;
+
+our $VERSION = 'v0.1.0';
+
+# Shells set these for each command. They are compared only where the program names them.
+my %OF_COMMANDS = map { $_ => 1 } qw(_ SHLVL OLDPWD);
+
+my $is_noticing = 0;
+my ( %names, $asks, $start );
+
+sub begin {
+    $start = $ENV{NEARCALL_RESIDENT_DIRECTORY};
+    require Cwd;
+    _stand_before($_) for qw(getcwd cwd fastcwd fastgetcwd abs_path realpath fast_abs_path);
+    _files();
+    # Perl trusts a tied hash to be trusted: under -T it would no longer refuse programs by a
+    # PATH that comes from outside.
+    tie %ENV, __PACKAGE__ if !${^TAINT};    ## no critic (ProhibitTies)
+    enter();
+    return;
+}
+
+# The program is to find there what it would find in a plain run.
+sub enter {
+    $asks = 1 if defined $start && !chdir $start;
+    _notice_files(1);
+    return $is_noticing = 1;
+}
+
+# When everything is loaded. Modules may still be found by a path that is relative.
+sub leave {
+    $is_noticing = 0;
+    _notice_files(0);
+    $asks = 1 if grep { !ref && !m{\A/} } @INC;
+    chdir '/' if defined $start;
+    return;
+}
+
+# From here on nothing is noticed.
+sub end {
+    my $table = tied %ENV or return;
+    my %now = %{$table};
+    undef $table;
+    untie %ENV;
+    %ENV = %now;    ## no critic (RequireLocalizedPunctuationVars)
+    return;
+}
+
+sub variables { return $names{q{*}} ? q{*} : sort keys %names }
+
+sub directory { return $asks || _files_directory() }
+
+sub input { return _files_input() }
+
+# ---- The directory ----
+
+# Whoever has imported it has what stands before it.
+sub _stand_before {
+    my ($name) = @_;
+    no strict 'refs';                    ## no critic (ProhibitNoStrict)
+    no warnings 'redefine';              ## no critic (ProhibitNoWarnings)
+    my $original = *{"Cwd::$name"}{CODE} or return;
+    *{"Cwd::$name"} = sub {
+        $asks = 1 if $is_noticing && !( defined $_[0] && $_[0] =~ m{\A/} );
+        goto &{$original};
+    };
+    return;
+}
+
+# ---- Variables: what tie needs ----
+
+sub _notice {
+    my ($name) = @_;
+    $names{$name} = 1 if $is_noticing && !$OF_COMMANDS{$name};
+    return;
+}
+
+sub TIEHASH { my ($class) = @_; return bless {%ENV}, $class }
+
+sub FETCH { my ( $self, $name ) = @_; _notice($name); return $self->{$name} }
+
+sub EXISTS { my ( $self, $name ) = @_; _notice($name); return exists $self->{$name} }
+
+# Perl itself has given it to the process's own environment, as text.
+sub STORE { my ( $self, $name, $value ) = @_; $self->{$name} = defined $value ? "$value" : ''; return }
+
+sub DELETE { my ( $self, $name ) = @_; _notice($name); return delete $self->{$name} }
+
+sub CLEAR { my ($self) = @_; %{$self} = (); return }
+
+sub SCALAR { my ($self) = @_; _notice('*'); return scalar %{$self} }
+
+sub FIRSTKEY { my ($self) = @_; _notice('*'); keys %{$self}; return each %{$self} }
+
+sub NEXTKEY { my ($self) = @_; return each %{$self} }
+
+1;
+
+__END__
+
+=encoding utf-8
+
+=head1 NAME
+
+Nearcall::Resident::Reads - notices what a program reads before its runs
+
+=head1 DESCRIPTION
+
+A part of L<Nearcall::Resident>, which says what is noticed and what comes of it. It has nothing for
+programs to use, and does nothing where a program runs plainly.
+
+=head1 SEE ALSO
+
+L<Nearcall::Resident>
+
+=cut

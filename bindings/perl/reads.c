@@ -1,0 +1,134 @@
+/* Nearcall::Resident::Reads: operations on files that a program does while it is loaded, and
+ * that depend on the directory or the standard input that it is started with. */
+#include "nearcall_perl.h"
+
+#include <string.h>
+
+static Perl_ppaddr_t originals[MAXO];
+static bool is_noticing;
+static bool reads_directory;
+static bool reads_input;
+
+static bool is_relative(const char *text)
+{
+    return *text != 0 && *text != '/';
+}
+
+static void notice_path(pTHX_ SV *path)
+{
+    if (SvPOK(path) && is_relative(SvPVX_const(path)))
+        reads_directory = true;
+}
+
+static void notice_handle(pTHX_ GV *handle)
+{
+    IO *io = handle ? GvIO(handle) : NULL;
+
+    if (io && IoIFP(io) && PerlIO_fileno(IoIFP(io)) == 0)
+        reads_input = true;
+}
+
+/* What is on the stack is a path, a handle, or a reference to one. */
+static void notice_file(pTHX_ SV *file)
+{
+    if (SvROK(file))
+        file = SvRV(file);
+    if (isGV_with_GP(file))
+        notice_handle(aTHX_ (GV *)file);
+    else
+        notice_path(aTHX_ file);
+}
+
+/* stat, -e and their like: the handle is the operation's own, or the file is on the stack. */
+static OP *look(pTHX)
+{
+    if (is_noticing && (PL_op->op_flags & OPf_REF))
+        notice_handle(aTHX_ cGVOP_gv == PL_defgv ? NULL : cGVOP_gv);
+    else if (is_noticing && PL_op->op_flags & OPf_KIDS)
+        notice_file(aTHX_ *PL_stack_sp);
+    return originals[PL_op->op_type](aTHX);
+}
+
+/* "<name", "+>>name": a command has a bar at either end, and what it does is not seen. */
+static void notice_name_with_mode(pTHX_ SV *name)
+{
+    STRLEN bytes;
+    const char *text = SvPOK(name) ? SvPV_nomg_const(name, bytes) : "";
+
+    text += strspn(text, " \t\n<>+");
+    bytes = strlen(text);
+    if (strcmp(text, "-") == 0)
+        reads_input = true;
+    else if (bytes > 0 && *text != '|' && text[bytes - 1] != '|' && is_relative(text))
+        reads_directory = true;
+}
+
+static OP *look_open(pTHX)
+{
+    SV **first = PL_stack_base + *PL_markstack_ptr + 1;
+    SSize_t count = PL_stack_sp - first + 1;
+
+    if (is_noticing && count == 2)
+        notice_name_with_mode(aTHX_ first[1]);
+    else if (is_noticing && count > 2 && SvPOK(first[1]) && !strchr(SvPVX_const(first[1]), '|'))
+        notice_path(aTHX_ first[2]);
+    return originals[PL_op->op_type](aTHX);
+}
+
+static OP *look_sysopen(pTHX)
+{
+    SV **first = PL_stack_base + *PL_markstack_ptr + 1;
+
+    if (is_noticing && PL_stack_sp - first >= 1)
+        notice_path(aTHX_ first[1]);
+    return originals[PL_op->op_type](aTHX);
+}
+
+/* Other names are looked for in @INC. */
+static OP *look_require(pTHX)
+{
+    SV *name = *PL_stack_sp;
+
+    if (is_noticing && SvPOK(name)
+        && (strncmp(SvPVX_const(name), "./", 2) == 0 || strncmp(SvPVX_const(name), "../", 3) == 0))
+        reads_directory = true;
+    return originals[PL_op->op_type](aTHX);
+}
+
+static void stand_before(pTHX_ int type, Perl_ppaddr_t replacement)
+{
+    originals[type] = PL_ppaddr[type];
+    PL_ppaddr[type] = replacement;
+}
+
+/* For what is compiled from here on, for as long as the process lives. */
+void ncp_reads_files(pTHX)
+{
+    static const int looks[] = {OP_STAT, OP_LSTAT, OP_READLINK, OP_OPEN_DIR, OP_CHDIR};
+
+    if (originals[OP_STAT])
+        return;
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
+        stand_before(aTHX_ looks[i], look);
+    for (int type = OP_FTRREAD; type <= OP_FTBINARY; type++)
+        stand_before(aTHX_ type, look);
+    stand_before(aTHX_ OP_OPEN, look_open);
+    stand_before(aTHX_ OP_SYSOPEN, look_sysopen);
+    stand_before(aTHX_ OP_REQUIRE, look_require);
+    stand_before(aTHX_ OP_DOFILE, look_require);
+}
+
+void ncp_reads_notice(bool notice)
+{
+    is_noticing = notice;
+}
+
+bool ncp_reads_directory(void)
+{
+    return reads_directory;
+}
+
+bool ncp_reads_input(void)
+{
+    return reads_input;
+}

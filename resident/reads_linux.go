@@ -1,0 +1,72 @@
+package resident
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/resident/internal/inheritance"
+)
+
+// reads are what a program reads before its runs, of which each caller has its own. What
+// is read of the environment is in the guard's names.
+type reads struct {
+	directory string // that callers must be in; "": in any
+	is        unix.Stat_t
+	input     bool
+}
+
+func newReads(o Options) (reads, error) {
+	r := reads{input: o.EarlyInput}
+	if !o.SameDirectory {
+		return r, nil
+	}
+	var err error
+	if r.directory, err = os.Getwd(); err != nil {
+		return r, err
+	}
+	if err := unix.Stat(r.directory, &r.is); err != nil {
+		return r, &os.PathError{Op: "stat", Path: r.directory, Err: err}
+	}
+	return r, nil
+}
+
+// refusal is why a caller must run the program itself, or "".
+func (r reads) refusal(p *passed) string {
+	var directory, input unix.Stat_t
+	if r.directory != "" && (p.Directory != r.directory || unix.Fstat(p.directory(), &directory) != nil ||
+		directory.Dev != r.is.Dev || directory.Ino != r.is.Ino) {
+		return "the program reads its directory before the run, and the resident was started in another one"
+	}
+	if r.input && (unix.Fstat(p.descriptors[0], &input) != nil || input.Mode&unix.S_IFMT != unix.S_IFCHR || input.Rdev != unix.Mkdev(1, 3)) {
+		return "the program looks at its standard input before the run, and there it was /dev/null"
+	}
+	return ""
+}
+
+// startInDirectory starts this program once more where its launcher was, if that is
+// another directory: packages have looked at this one by now. It returns when there is
+// nothing to do, or with what keeps it from it.
+func startInDirectory(o Options) error {
+	directory := os.Getenv(inheritance.Directory)
+	if !o.SameDirectory || directory == "" {
+		return nil
+	}
+	if here, err := os.Getwd(); err == nil && here == directory {
+		return nil
+	}
+	if err := os.Chdir(directory); err != nil {
+		return err
+	}
+	text, err := os.ReadFile("/proc/self/environ")
+	if err != nil {
+		return err
+	}
+	if now, err := os.Getwd(); err != nil || now != directory {
+		return &os.PathError{Op: "chdir", Path: directory, Err: unix.ENOENT}
+	}
+	if _, err := unix.FcntlInt(inheritance.Listener, unix.F_SETFD, 0); err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	return &os.PathError{Op: "execve", Path: os.Args[0], Err: unix.Exec(os.Args[0], os.Args, textLines(text))}
+}

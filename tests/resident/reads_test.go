@@ -1,0 +1,72 @@
+package resident_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A looker is a caller of a program that looks at something before its runs.
+type looker struct {
+	with   []string // variables
+	in     string   // directory; "": that of the place
+	piped  bool
+	reason string // why it runs plainly, "": it does not
+}
+
+// lookers are those of what there is to look at, with a first one that starts the resident.
+func lookers() map[string][]looker {
+	variable := []looker{{with: []string{"EARLY=a"}}, {with: []string{"EARLY=b"}, reason: "variable EARLY"}, {reason: "variable EARLY"}, {in: "two", with: []string{"EARLY=a", "OTHER=1"}}}
+	directory := []looker{{}, {in: "two", reason: "directory"}, {with: []string{"EARLY=a"}}, {piped: true}}
+	return map[string][]looker{
+		"variable":  variable,
+		"variables": {{with: []string{"EARLY=a", "_=x", "SHLVL=1"}}, {with: []string{"EARLY=a", "_=y", "SHLVL=2"}}, {with: []string{"EARLY=a", "EARLY2=b"}, reason: "variable EARLY2"}, {in: "two", with: []string{"EARLY=a"}}},
+		"directory": directory,
+		"file":      directory,
+		"module":    directory,
+		"input":     {{}, {piped: true, reason: "standard input"}, {in: "two"}, {}},
+	}
+}
+
+// A program that has read something before its runs is not run for callers of whom it
+// would have read something else. Each has what it has in a plain run.
+func TestWhatIsReadBefore(t *testing.T) {
+	for what, callers := range lookers() {
+		t.Run(what, func(t *testing.T) {
+			eachKind(t, func(k kind) bool { return !k.isGo() || what != "variables" && what != "module" }, func(t *testing.T, p *place) {
+				p.env = append(p.env, "PROGRAM_EARLY="+what, "NEARCALL_RUN_DEBUG=1")
+				must(t, os.Mkdir(p.path("two"), 0o755))
+				for _, name := range []string{"where", "early.py", "early.pm"} {
+					must(t, os.WriteFile(filepath.Join(p.path("two"), name), []byte("1;"), 0o644))
+				}
+				for i, c := range callers {
+					p.look(i, c)
+				}
+			})
+		})
+	}
+}
+
+// look compares a run with a plain one.
+func (p *place) look(number int, c looker) {
+	p.t.Helper()
+	run, plain := p.command("early"), p.command("early")
+	plain.Path, plain.Args = p.program, []string{p.program, "early"}
+	for _, command := range []*exec.Cmd{run, plain} {
+		command.Dir = p.path(c.in)
+		command.Env = slices.Concat(command.Env, c.with)
+		if c.piped {
+			command.Stdin = strings.NewReader("something")
+		}
+	}
+	got, want := finish(p.t, run), finish(p.t, plain)
+	if got.output != want.output || got.code != 0 || want.code != 0 {
+		p.t.Errorf("caller %d has %s, and plainly %s", number, got, want)
+	}
+	if (got.errors == "") != (c.reason == "") || !strings.Contains(got.errors, c.reason) {
+		p.t.Errorf("caller %d ran plainly because of %q, and not of %q", number, got.errors, c.reason)
+	}
+}
