@@ -29,9 +29,11 @@ const (
 // connection.memory; all else belongs to whoever has the role, who alone sets
 // connection.memory and may read it without the lock.
 //
-// This side looks at the ring while a caller or the standby waits for replies.
-// When nobody has the role it sleeps, so that what the server sends then lies in
-// the socket, where the watch finds it.
+// This side looks at the ring while a caller or the standby waits for replies. When
+// nobody has the role a caller that spins has left it awake: a server that found it
+// asleep between two calls would sleep as well, and have to be woken for the next. What
+// the server puts there meanwhile the next call finds, or the standby, which the watch
+// recalls, and which sleeps.
 type memory struct {
 	regions *sharedmemory.Regions
 	end     *sharedmemory.End
@@ -211,6 +213,11 @@ func (c *connection) readIdle() error {
 	c.memory.end.Awake()
 	return err
 }
+
+// leave is for a caller whose reply has come: another call may follow at once. It reports
+// false where there is something to read. What comes later the next call finds, or the
+// standby once the watch has recalled it.
+func (m *memory) leave() bool { return m == nil || m.waiter.Leave() }
 
 // settle falls asleep, before nobody reads for a while. It reports false where
 // there is something to read.

@@ -146,6 +146,29 @@ func TestWhoWillSleepSaysSoBeforeSending(t *testing.T) {
 	}
 }
 
+// TestWhoSpinsStaysAwakeBetweenCalls: a server that found it asleep there would sleep as well,
+// and have to be woken for each call. It sleeps once no call has come for some ticks.
+func TestWhoSpinsStaysAwakeBetweenCalls(t *testing.T) {
+	const rounds = 200
+	_, c, m := memoryCallers(t, client.WithSpin(client.SpinDedicated))
+	m.end.Awake()
+	slept := 0
+	for range rounds {
+		done := begin(context.Background(), c, "echo", nil)
+		m.put(replyTo(m.take(), nil))
+		expectReply(t, wait(t, done), "")
+		if m.end.PeerSleeps() {
+			slept++
+		}
+	}
+	// The standby sleeps before callers that are alone read for themselves, and where none
+	// called for a tick because the machine stood still.
+	if slept > rounds/4 {
+		t.Errorf("the caller slept after %d of %d calls", slept, rounds)
+	}
+	eventually(t, m.end.PeerSleeps, func() string { return "the caller that has nothing to call does not sleep" })
+}
+
 // More requests than slots: the others go by the socket, and so does CANCEL when
 // the server sleeps.
 func TestRingIsFull(t *testing.T) {

@@ -162,7 +162,7 @@ func (c *connection) handOver(err error) {
 	if c.memory != nil {
 		c.memory.context, c.memory.idleNs = nil, 0
 	}
-	if err != nil || !c.quiet() || !c.memory.settle() {
+	if err != nil || !c.quiet() || !c.memory.leave() {
 		c.recallStandby()
 		return
 	}

@@ -16,6 +16,8 @@
 #define REST_FACTOR 7
 #define TURNS_LEAST 2
 #define REST_MAX_NS (1024 * MS)
+#define REST_LOOK_NS MS
+#define ABSENT_MAX 2
 #define DISTANCE_FACTOR 10
 #define DISTANCE_MIN_NS (MS / 2)
 #define DISTANCE_MID_NS (8 * MS)
@@ -139,13 +141,39 @@ static void weigh(struct nc_governor *governor, int64_t now_ns, const struct nc_
     rest(governor, now_ns);
     int64_t hot_ns = least(governor->unweighed_ns, LOOK_MAX_NS);
     governor->unweighed_ns = 0;
-    if (is_wanted(facts) || has_waited(governor, now_ns, facts))
+    if (is_wanted(facts)) {
+        governor->debt_ns += governor->wanted ? hot_ns : 0;
+    } else if (has_waited(governor, now_ns, facts)) {
         governor->debt_ns += hot_ns;
-    else
+        governor->waited = governor->waited || hot_ns > 0;
+    } else {
         governor->debt_ns -= least(PAY_FACTOR * hot_ns, governor->debt_ns);
+    }
     governor->hot_ns = least(governor->hot_ns + hot_ns, 2 * DEBT_MAX_NS);
-    if (governor->debt_ns == 0)
+    if (governor->debt_ns == 0) {
         governor->hot_ns = 0;
+        governor->waited = false;
+    }
+}
+
+/* Whether a rest goes on. */
+static bool rests(struct nc_governor *governor, int64_t now_ns)
+{
+    if (governor->spins || governor->reason != NC_GOVERNOR_CROWDED ||
+        now_ns >= governor->rest_end_ns)
+        return false;
+    if (!governor->wanted && !governor->waited)
+        governor->absent++;
+    return governor->absent < ABSENT_MAX;
+}
+
+static void stop_for_others(struct nc_governor *governor, int64_t now_ns,
+                            const struct nc_facts *facts)
+{
+    governor->rest_end_ns = now_ns + least(rest_factor(facts) * governor->hot_ns, REST_MAX_NS);
+    stop(governor, NC_GOVERNOR_CROWDED, least(now_ns + REST_LOOK_NS, governor->rest_end_ns));
+    governor->debt_ns = DEBT_MAX_NS / 2;
+    governor->hot_ns = governor->absent = 0;
 }
 
 static bool are_apart(const struct nc_facts *facts)
@@ -173,11 +201,10 @@ void nc_governor_look(struct nc_governor *governor, int64_t now_ns, const struct
     governor->looked_ns = now_ns;
     if (facts->processors < 2 && !are_apart(facts)) {
         stop(governor, NC_GOVERNOR_ONE_PROCESSOR, now_ns + DISTANCE_MID_NS);
+    } else if (rests(governor, now_ns)) {
+        governor->due_ns = least(now_ns + REST_LOOK_NS, governor->rest_end_ns);
     } else if (governor->debt_ns > DEBT_MAX_NS) {
-        int64_t rest_ns = least(rest_factor(facts) * governor->hot_ns, REST_MAX_NS);
-        stop(governor, NC_GOVERNOR_CROWDED, now_ns + rest_ns);
-        governor->debt_ns = DEBT_MAX_NS / 2;
-        governor->hot_ns = 0;
+        stop_for_others(governor, now_ns, facts);
     } else if (governor->spins) {
         governor->look_ns = most(LOOK_MIN_NS, least(2 * governor->look_ns, LOOK_MAX_NS));
         governor->due_ns = now_ns + governor->look_ns + now_ns % LOOK_MIN_NS;

@@ -52,6 +52,9 @@ struct nc_governor {
     int64_t unweighed_ns; /* spent hot, and not weighed yet */
     int64_t debt_ns;
     int64_t hot_ns; /* since the debt began */
+    int64_t rest_end_ns;
+    int64_t absent; /* looks of a rest that found nobody */
+    bool waited; /* some of the debt is for what a side waited, of which no look tells the end */
 
     int64_t move_due_ns;
     int64_t turns; /* in a row */

@@ -111,6 +111,17 @@ func (w *Waiter) Prepare(nowNs uint64) {
 	}
 }
 
+// Leave is for a caller that has its reply. One that spins says on that it looks at its ring,
+// though nobody does until its next call: the server decides meanwhile whether to wait for
+// that. It reports false when there is a frame to take.
+func (w *Waiter) Leave() bool {
+	w.stopSpinning()
+	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && w.governor.Spins() {
+		return !w.end.Ready()
+	}
+	return w.end.FallAsleep()
+}
+
 // ReadNs is when a spinner read the clock last: about now, if Await has just
 // waited for longer than a glance at the ring.
 func (w *Waiter) ReadNs() uint64 { return w.readNs }

@@ -57,6 +57,12 @@ const (
 	restFactor = 7
 	turnsLeast = 2
 	restMaxNs  = 1024 * millisecond
+	// Who rests looks at the machine this often, and goes on when so many looks found
+	// nobody: what wanted the CPUs was a burst, and it is over. A neighbour that always wants
+	// a CPU is always found; others keep what they leave. Looks that found somebody do not
+	// count against those, for they find who answers, and threads of the runtimes, as well.
+	restLookNs = millisecond
+	absentMax  = 2
 
 	// A probe in vain costs regretMax sleeps; so many times that lie between the
 	// first two.
@@ -154,6 +160,9 @@ type Governor struct {
 	hotSinceNs  uint64
 	unweighedNs uint64
 	hotNs       uint64 // since the debt began
+	restEndNs   uint64
+	absent      uint64 // looks of a rest that found nobody
+	waited      bool   // some of the debt is for what a side waited, of which no look tells the end
 
 	moveDueNs uint64
 	turns     uint64 // in a row
@@ -215,9 +224,13 @@ func (g *Governor) Look(nowNs uint64, f *Facts) {
 	case f.Processors < 2 && !f.apart():
 		g.stop(OneProcessor, nowNs+distanceMidNs)
 		return
+	case g.rests(nowNs):
+		g.dueNs = min(nowNs+restLookNs, g.restEndNs)
+		return
 	case g.debtNs > debtMaxNs:
-		g.stop(Crowded, nowNs+min(f.restFactor()*g.hotNs, restMaxNs))
-		g.debtNs, g.hotNs = debtMaxNs/2, 0
+		g.restEndNs = nowNs + min(f.restFactor()*g.hotNs, restMaxNs)
+		g.stop(Crowded, min(nowNs+restLookNs, g.restEndNs))
+		g.debtNs, g.hotNs, g.absent = debtMaxNs/2, 0, 0
 		return
 	case g.spins:
 		g.lookNs = max(lookMinNs, min(2*g.lookNs, lookMaxNs))
@@ -229,19 +242,35 @@ func (g *Governor) Look(nowNs uint64, f *Facts) {
 	g.dueNs = nowNs + lookMinNs
 }
 
+// rests reports whether a rest goes on.
+func (g *Governor) rests(nowNs uint64) bool {
+	if g.spins || g.reason != Crowded || nowNs >= g.restEndNs {
+		return false
+	}
+	if !g.wanted && !g.waited {
+		g.absent++
+	}
+	return g.absent < absentMax
+}
+
 // weigh reckons the time spent hot since the last look.
 func (g *Governor) weigh(nowNs uint64, f *Facts) {
 	g.rest(nowNs)
 	hot := min(g.unweighedNs, lookMaxNs)
 	g.unweighedNs = 0
-	if f.wanted() || g.waits(nowNs, f) {
+	switch {
+	case f.wanted() && g.wanted:
 		g.debtNs += hot
-	} else {
+	case f.wanted():
+	case g.waits(nowNs, f):
+		g.debtNs += hot
+		g.waited = g.waited || hot > 0
+	default:
 		g.debtNs -= min(payFactor*hot, g.debtNs)
 	}
 	g.hotNs = min(g.hotNs+hot, 2*debtMaxNs)
 	if g.debtNs == 0 {
-		g.hotNs = 0
+		g.hotNs, g.waited = 0, false
 	}
 }
 

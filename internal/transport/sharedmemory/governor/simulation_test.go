@@ -107,6 +107,21 @@ func burns(w *world) *task {
 	return t
 }
 
+// bursts: somebody computes for a while, now and then, as a program that is started does.
+func bursts(w *world) *task {
+	const busyNs, everyNs = 80 * ms, 500 * ms
+	t := new(task)
+	var again func()
+	again = func() {
+		w.after(everyNs, func() { w.wakeUp(t, nil) })
+		t.run(busyNs, func() { w.block(t, again) })
+	}
+	t.blocked, t.former = true, w.cpus[0]
+	t.run(0, again)
+	w.after(20*ms, func() { w.wakeUp(t, nil) })
+	return t
+}
+
 // burnsThere is one that keeps to the caller's CPU, as a goroutine does beside a caller in
 // Go whose process has one.
 func burnsThere(w *world) *task {
@@ -161,6 +176,8 @@ var scenarios = []scenario{
 	{name: "neighbour", cpus: 2, callers: 1, costs: quick, disturb: burns, want: crowded},
 	{name: "neighbour, stacked", cpus: 2, callers: 1, costs: stacked, disturb: burns, want: crowded},
 	{name: "neighbour, steal, stacked", cpus: 2, callers: 1, costs: stacked, disturb: all(sysmon, steal(5), burns), want: wanted{ofSleeping: 1, neighbour: 0.9}},
+	{name: "bursts", cpus: 2, callers: 1, costs: quick, disturb: bursts, want: wanted{ofBest: 0.9, least: 0.5}},
+	{name: "bursts, stacked", cpus: 2, callers: 1, costs: stacked, disturb: bursts, want: wanted{ofBest: 0.9, least: 0.5}},
 	{name: "half a quota", cpus: 2, callers: 1, costs: quick, disturb: throttled, want: wanted{ofBest: 0.9}},
 	{name: "4 callers", cpus: 2, callers: 4, costs: quick, want: many},
 	{name: "4 callers, stacked", cpus: 2, callers: 4, costs: stacked, want: many},

@@ -117,7 +117,7 @@ var update = flag.Bool("update", false, "write "+tracesPath+" anew")
 // says, to which libnearcall's is held as well.
 func TestTraces(t *testing.T) {
 	var out bytes.Buffer
-	for _, name := range []string{"steal 15%, stacked", "steal 15%, slow wakes", "neighbour, stacked", "16 callers", "paced 100 us", "function 100 us", "one CPU each, steal 15%"} {
+	for _, name := range []string{"steal 15%, stacked", "steal 15%, slow wakes", "neighbour, stacked", "bursts", "16 callers", "paced 100 us", "function 100 us", "one CPU each, steal 15%"} {
 		for i := range scenarios {
 			if scenarios[i].name == name {
 				trace(&out, &scenarios[i])
