@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -148,9 +149,19 @@ func TestFrontWithIdleClients(t *testing.T) {
 func TestFrontWithRestartingWorkers(t *testing.T) {
 	const workers = 4
 	s := openShop(t, workers, "--max-keepalive-reqs", "1000000", "--max-reqs-per-child", "1000000")
+	wanted, _ := strconv.Atoi(os.Getenv("NEARCALL_SHUTDOWN_REQUESTS"))
+	requests, reloads := 0, 0
+	for first := true; first || requests < wanted && !t.Failed(); first = false {
+		more, times := reloadUnderLoad(t, s)
+		requests, reloads = requests+more, reloads+times
+	}
+	t.Logf("%d requests, %d reloads", requests, reloads)
+}
+
+func reloadUnderLoad(t *testing.T, s *shop) (requests, reloads int) {
+	t.Helper()
 	report := make(chan string, 1)
 	go func() { report <- output(t, nil, "wrk", "-t1", "-c4", "-d5s", s.frontURL) }()
-	reloads := 0
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); reloads++ {
 		time.Sleep(500 * time.Millisecond) // The load between two reloads is the point.
 		if err := syscall.Kill(s.behind.pid(), syscall.SIGHUP); err != nil {
@@ -158,9 +169,11 @@ func TestFrontWithRestartingWorkers(t *testing.T) {
 		}
 	}
 	text := <-report
-	found := regexp.MustCompile(`\d+ requests in`).FindString(text)
-	if strings.Contains(text, "Socket errors") || strings.Contains(text, "Non-2xx") || found == "" {
+	found := regexp.MustCompile(`(\d+) requests in`).FindStringSubmatch(text)
+	if strings.Contains(text, "Socket errors") || strings.Contains(text, "Non-2xx") || found == nil {
 		t.Errorf("wrk says\n%s", text)
+		return 0, reloads
 	}
-	t.Logf("%s, %d reloads", found, reloads)
+	requests, _ = strconv.Atoi(found[1])
+	return requests, reloads
 }

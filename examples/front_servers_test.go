@@ -25,6 +25,7 @@ type serverSite struct {
 const serverFront = `
 [[listen]]
 address = "tcp:127.0.0.1:PORT"
+defer_accept = true
 [[route]]
 host = "*"
 backend = "site"

@@ -28,6 +28,10 @@ func (l *link) give(ctx context.Context, op string, g *gift) error {
 	if err == nil {
 		return nil
 	}
+	return l.failed(op, id, err)
+}
+
+func (l *link) failed(op string, id uint64, err error) *Error {
 	failure := &Error{Op: op, Address: l.address, ID: id, Err: err}
 	var refused *refusedError
 	if errors.As(err, &refused) {
@@ -107,7 +111,7 @@ func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id u
 		return 0, err
 	}
 	defer l.leaveSending()
-	id, err = l.register(question{frame.Taken, waiting})
+	id, err = l.register(asks(frame.Taken, waiting))
 	if err != nil {
 		return 0, err
 	}
@@ -136,10 +140,13 @@ func (l *link) register(q question) (uint64, error) {
 	return l.lastID, nil
 }
 
-func (l *link) forget(id uint64) {
+// forget tells whether the question was known: if not, it was settled.
+func (l *link) forget(id uint64) (known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, known = l.questions[id]
 	delete(l.questions, id)
+	return known
 }
 
 // await waits for the answer to a gift. When the context ends it asks for the gift
@@ -172,7 +179,7 @@ func (l *link) await(ctx context.Context, id uint64, waiting chan answer) error 
 // ask sends a frame that another type answers, and waits for that.
 func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, error) {
 	waiting := make(chan answer, 1)
-	id, err := l.sendQuestion(ctx, f, question{by, waiting})
+	id, err := l.sendQuestion(ctx, f, asks(by, waiting))
 	if err != nil {
 		return answer{}, err
 	}

@@ -61,8 +61,13 @@ const repliesMax = 2 * wire.HandoffWindowCeiling
 
 // A question is what an id of this side stands for.
 type question struct {
-	answer  frame.Type  // that it may have; a gift can also be refused
-	waiting chan answer // holds one
+	answer frame.Type   // that it may have; a gift can also be refused
+	settle func(answer) // called once, by the reader: it must not wait
+}
+
+// asks is a question whose answer somebody waits for; the channel holds one.
+func asks(by frame.Type, waiting chan answer) question {
+	return question{by, func(a answer) { waiting <- a }}
 }
 
 // An answer is what came back for an id.
@@ -125,7 +130,7 @@ func (l *link) finish(err error) {
 	l.questions, l.arrivals = nil, nil
 	l.mu.Unlock()
 	for _, q := range questions {
-		q.waiting <- answer{err: fmt.Errorf("%w: %w", errChannelEnded, err)}
+		q.settle(answer{err: fmt.Errorf("%w: %w", errChannelEnded, err)})
 	}
 	for _, a := range arrivals {
 		a.drop()
@@ -287,7 +292,7 @@ func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	if !fits {
 		return fmt.Errorf("%w: a frame of type %d for %d, which does not wait for one", frame.ErrProtocol, f.Type, f.ID)
 	}
-	q.waiting <- answer{reason: f.Reason, message: string(f.Message)}
+	q.settle(answer{reason: f.Reason, message: string(f.Message)})
 	select {
 	case l.answered <- struct{}{}:
 	default:

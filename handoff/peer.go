@@ -102,12 +102,16 @@ func sendConn(ctx context.Context, l *link, op string, c net.Conn, m Meta) error
 	if err := l.give(ctx, op, &gift{frame: m.frame(frame.Connection), what: what}); err != nil {
 		return err
 	}
-	// Only the descriptor: a shutdown would act on the peer's too.
+	closeGiven(c)
+	return nil
+}
+
+// closeGiven closes only the descriptor: a shutdown would act on the peer's too.
+func closeGiven(c net.Conn) {
 	if own, ok := c.(*Conn); ok {
 		own.shared.Store(true)
 	}
 	_ = c.Close()
-	return nil
 }
 
 // bare returns what has the connection's descriptor, and what it has read ahead.

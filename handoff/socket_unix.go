@@ -33,13 +33,19 @@ func openConn(a *arrival) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeFile(file)
 	c, err := net.FileConn(file)
+	if err != nil {
+		closeFile(file)
+		return nil, err
+	}
+	listening := c.RemoteAddr() == nil && isListening(a.descriptor)
+	// The copy keeps the socket open, so that this does not wait.
+	_ = file.Close()
 	// Without a peer it is a listener, or its client has gone.
-	if err == nil && c.RemoteAddr() == nil && isListening(a.descriptor) {
+	if listening {
 		return nil, errors.Join(errors.New("handoff: a listener was given as a connection"), c.Close())
 	}
-	return c, err
+	return c, nil
 }
 
 func openListener(a *arrival) (net.Listener, error) {

@@ -130,6 +130,15 @@ func receiveNow(fd uintptr) []byte {
 	return buffer[:n]
 }
 
+// peek returns what has arrived, as far as there is room, and consumes nothing.
+func (c *connection) peek(into []byte) []byte {
+	n, _, err := syscall.Recvfrom(c.fd, into, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	if err != nil {
+		return nil
+	}
+	return into[:n]
+}
+
 // sendNow sends what the socket takes at once, and tells the client that nothing
 // follows.
 func sendNow(fd uintptr, data []byte) {

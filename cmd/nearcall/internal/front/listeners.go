@@ -149,8 +149,9 @@ const complaintEach = 10 * time.Second
 
 func (f *Front) accept(l *listener) {
 	var told time.Time
+	var first [firstBytes]byte
 	l.accept(func(c *connection) {
-		if v := f.visit(c, *l.config.Load(), nil); v != nil {
+		if v := f.visit(c, *l.config.Load(), nil); v != nil && !v.passOn(c, first[:]) {
 			go v.run()
 		}
 	}, func(err error) {

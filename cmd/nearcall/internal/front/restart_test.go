@@ -70,10 +70,18 @@ func (s *site) hangUp() {
 // Each reload changes the routes and takes the other backend. No request fails, and
 // channels that no configuration has are not kept.
 func TestReloadUnderLoad(t *testing.T) {
+	t.Run("waited for", func(t *testing.T) { reloadUnderLoad(t, plain) })
+	// Whose request is there as they are accepted are passed on without a goroutine.
+	t.Run("deferred", func(t *testing.T) {
+		reloadUnderLoad(t, strings.Replace(plain, `name = "web"`, "name = \"web\"\ndefer_accept = true", 1))
+	})
+}
+
+func reloadUnderLoad(t *testing.T, configuration string) {
 	s := newSite(t)
 	s.backend("a")
 	s.backend("b")
-	one := plain + "\n[timeouts]\nhand_back_ms = 100\n"
+	one := configuration + "\n[timeouts]\nhand_back_ms = 100\n"
 	port := s.serve(one)
 	s.up("a", "b")
 	before := s.front.descriptors(t)
