@@ -405,6 +405,11 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
 PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds);
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds);
 
+/* ---- Work that is not left half done: functions of the module ---- */
+
+PyObject *core_carry_out(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *core_carry_out_and_tell(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* ---- Types and helpers ---- */
 
 extern PyType_Spec core_client_spec;

@@ -109,24 +109,35 @@ static PyObject *engine_revision(PyObject *self, PyObject *name)
     return PyLong_FromUnsignedLong(slot == NULL ? 0 : nearcall_function_revision(slot->function));
 }
 
+/* Tells by a list which call was begun: what a function returns is lost where a signal's handler
+ * raises just then. */
+static PyObject *tell_begun(core_engine *engine, PyObject *begun, PyObject *number)
+{
+    if (number == NULL || PyList_Append(begun, number) == 0)
+        return number;
+    nearcall_cancel(engine->pool->channels[0]->handle, PyLong_AsUnsignedLongLong(number));
+    Py_DECREF(number);
+    return NULL;
+}
+
 static PyObject *engine_find(PyObject *self, PyObject *args)
 {
     core_engine *engine = (core_engine *)self;
     nearcall_call_id id;
     nearcall_client *handle;
-    PyObject *timeout, *result = NULL;
+    PyObject *begun, *timeout, *result = NULL;
     int64_t timeout_ms;
     Py_ssize_t bytes;
     const char *name;
     int r;
 
-    if (!PyArg_ParseTuple(args, "s#O", &name, &bytes, &timeout)
+    if (!PyArg_ParseTuple(args, "O!s#O", &PyList_Type, &begun, &name, &bytes, &timeout)
         || core_timeout_ms(engine->state, timeout, engine->timeout_ms, &timeout_ms) < 0
         || (handle = enter(engine)) == NULL)
         return NULL;
     r = nearcall_find_begin(handle, name, (size_t)bytes, timeout_ms, &id);
     if (r == NEARCALL_OK)
-        result = PyLong_FromUnsignedLongLong(id);
+        result = tell_begun(engine, begun, PyLong_FromUnsignedLongLong(id));
     return leave(engine, handle, r, result);
 }
 
@@ -270,16 +281,17 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
     core_scratch scratch;
     PyObject *result = NULL;
 
-    if (count < 3 || !PyUnicode_Check(args[0]) || !PyDict_Check(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "a function's name, a dict and a number of seconds come before the arguments");
+    if (count < 4 || !PyList_Check(args[0]) || !PyUnicode_Check(args[1]) || !PyDict_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "a list, a function's name, a dict and a number of seconds come before the arguments");
         return NULL;
     }
     if (enter(engine) == NULL)
         return NULL;
-    if (core_arguments_set(engine->state, &arguments, args + 3, count - 3, names, &scratch) == 0)
-        result = begin(engine, args[0], args[1], args[2], &arguments);
+    if (core_arguments_set(engine->state, &arguments, args + 4, count - 4, names, &scratch) == 0)
+        result = begin(engine, args[1], args[2], args[3], &arguments);
     core_scratch_clear(&scratch);
-    return result;
+    return tell_begun(engine, args[0], result);
 }
 
 static PyObject *engine_cancel(PyObject *self, PyObject *number)
@@ -478,10 +490,10 @@ static PyObject *engine_close(PyObject *self, PyObject *Py_UNUSED(unused))
 static PyMethodDef engine_methods[] = {
     {"revision", engine_revision, METH_O,
      "revision($self, name, /)\n--\n\nWhich description of a found function begin() encodes by; 0 if it was not found."},
-    {"find", engine_find, METH_VARARGS, "find($self, name, timeout, /)\n--\n\nAsk for a function; return the call's id."},
+    {"find", engine_find, METH_VARARGS, "find($self, begun, name, timeout, /)\n--\n\nAsk for a function; return the call's id, which the list gets too."},
     {"found", engine_found, METH_O, "found($self, name, /)\n--\n\nTake over what a find() that finished has learned."},
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
-     "begin($self, name, asked, seconds, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id. LookupError: find it first. The dict keeps what iterables gave for when it is begun again. A timeout that is given is refused where a parameter could be meant."},
+     "begin($self, begun, name, asked, seconds, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id, which the list gets too. LookupError: find it first. The dict keeps what iterables gave for when it is begun again. A timeout that is given is refused where a parameter could be meant."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return the list of calls that finished, (id, error or None, result) each, to be emptied; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},

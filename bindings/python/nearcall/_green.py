@@ -69,7 +69,14 @@ class GreenFuture:
 
 
 def _drive(coroutine: Coroutine[GreenFuture, None, Any]) -> Any:
-    """Runs a coroutine to its end; the greenlet waits for what it awaits."""
+    """Runs a coroutine to its end; the greenlet waits for what it awaits. Whatever is raised ends it too."""
+    try:
+        return _run(coroutine)
+    finally:
+        coroutine.close()
+
+
+def _run(coroutine: Coroutine[GreenFuture, None, Any]) -> Any:
     try:
         future = coroutine.send(None)
         while True:

@@ -5,7 +5,8 @@ lane by a weak reference only, so that a client which nobody has any more goes, 
 that was inherited by a fork leaves the loop alone, because its kernel side is the parent's too.
 
 Whoever waits is told what became of its call however the lane ends, and nothing that a use
-of the engine meets keeps the loop from watching.
+of the engine meets keeps the loop from watching. A signal's handler may raise between any two steps
+here. What must not end with that is carried out, and so it is written to be done again.
 """
 
 from __future__ import annotations
@@ -19,10 +20,7 @@ from typing import Any, TypeAlias
 from nearcall import _core
 from nearcall._codes import Code, Outcome
 from nearcall._errors import Cancelled, NearcallError, Unavailable
-from nearcall._runtime import Future, Runtime, Timer
-
-_NOT_WATCHED = -1
-
+from nearcall._runtime import Future, Runtime, Timer, call_weakly, carried
 
 Why: TypeAlias = Callable[[Outcome], NearcallError]
 """What a call ends with that the loop can no longer wait for."""
@@ -41,6 +39,68 @@ def inherited(outcome: Outcome) -> NearcallError:
     return Unavailable(message, Code.UNAVAILABLE, outcome)
 
 
+class Watch:
+    """A loop's watch on an engine: of its descriptor, and of the time. It ends before the engine closes, whose
+    descriptor's number may be another's afterwards."""
+
+    def __init__(self, engine: _core.Engine, runtime: Runtime) -> None:
+        self._engine = engine
+        self._runtime = runtime
+        self._descriptor = engine.fileno()
+        self._generation = _core.fork_generation()
+        self.is_on = False
+        """Perhaps, while it is begun or ended."""
+        self.is_begun = False
+        self.timer: Timer | None = None
+        self.timer_at = math.inf
+
+    def begin(self, callback: Callable[[], None]) -> None:
+        """May be asked again."""
+        if not self.is_begun:
+            self.is_on = True
+            self._runtime.watch(self._descriptor, callback)
+            self.is_begun = True
+
+    def end(self) -> None:
+        """May be asked again."""
+        if self.is_on and self._may_touch_loop():
+            self._runtime.unwatch(self._descriptor)
+            self.expect_nothing()
+        self.is_on = False
+
+    def lose(self, _: object) -> None:
+        """Ends it for who was dropped, wherever the collector has come to, and in whatever thread: the loop stops
+        watching when it is its turn, and the descriptor stays until then."""
+        if self.is_on and self._may_touch_loop():
+            self._runtime.call_soon_anywhere(carried(self.end))
+
+    def is_ours(self) -> bool:
+        """Whether the loop is this process's, and may be touched."""
+        return self._generation == _core.fork_generation() and self._runtime.is_alive()
+
+    def is_inherited(self) -> bool:
+        return self._generation != _core.fork_generation()
+
+    def expect(self, due: float, callback: Callable[[], None]) -> None:
+        """Calls back by then, or earlier, which does no harm: the callback looks, and says it again."""
+        timer = self._runtime.call_later(max(due - time.monotonic(), 0), callback)
+        former = self.timer
+        self.timer = timer
+        self.timer_at = due
+        if former is not None:
+            former.cancel()
+
+    def expect_nothing(self) -> None:
+        # Also where it is this one that has rung: it may be a former one, whose cancelling a signal's handler ended.
+        timer, self.timer = self.timer, None
+        self.timer_at = math.inf
+        if timer is not None:
+            timer.cancel()
+
+    def _may_touch_loop(self) -> bool:
+        return self.is_ours() or (self._runtime.survives_fork and self._runtime.is_alive())
+
+
 class Lane:
     """The calls in flight of one engine, each with the future that waits for it."""
 
@@ -52,23 +112,24 @@ class Lane:
         """Those of them whose request the engine has."""
         self.is_idle = False
         """Kept by who closes lanes that have no calls."""
+        self.is_asked = False
+        """Whether ask() has come to its end."""
         self._has_progressed = has_progressed
         self._runtime = runtime
         self._new_future = runtime.future
-        self._generation = _core.fork_generation()
         self._waiters: dict[int, Future | _Told] = {}
         self._left: Why | None = None
-        self._timer: Timer | None = None
-        self._timer_at = math.inf
-        self._watched = engine.fileno()
-        self._process_weakly = _weakly(self, Lane._process)
-        runtime.watch(self._watched, self._process_weakly)
+        self._watch = Watch(engine, runtime)
+        reference = weakref.ref(self, carried(self._watch.lose))
+        self._process_weakly = carried(call_weakly, reference, Lane._process)
+        self._expire_weakly = carried(call_weakly, reference, Lane._expire)
 
-    def __del__(self) -> None:
-        # Wherever the collector has come to, and in whatever thread: the loop stops watching when it
-        # is its turn, and the descriptor stays until then.
-        if getattr(self, "_watched", _NOT_WATCHED) != _NOT_WATCHED and self._may_touch_loop():
-            self._runtime.call_soon_anywhere(_Release(self._runtime, self._watched, self._timer, self.engine))
+    def begin(self) -> None:
+        """Has the loop watch. May be asked again. Before it is, the lane is where leave() finds it."""
+        self._watch.begin(self._process_weakly)
+
+    def is_begun(self) -> bool:
+        return self._watch.is_begun
 
     async def call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Calls a function that was found."""
@@ -79,82 +140,83 @@ class Lane:
             self.sent -= 1
 
     def ask(self, name: str, seconds: float, answered: Callable[[], None]) -> None:
-        """Looks a function up for the sake of being answered, in whatever way."""
-        self._waiters[self.engine.find(name, seconds)] = _Told(answered)
-        self._watch_time()
+        """Looks a function up for the sake of being answered, in whatever way. May be asked again."""
+        if not self.is_asked:
+            told = _Told(answered)
+            self._waiters[self.engine.find([], name, seconds)] = told
+            self._watch_time()
+            self.is_asked = True
 
     async def result(self, begin: Callable[..., int], name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Begins a call, and returns or raises what became of it."""
         if self._left is not None:
             raise self._left(Outcome.NOT_EXECUTED)
+        future = self._new_future()
+        begun: list[int] = []
         try:
-            number = begin(name, *args, **named)
-        except BaseException:
-            # It may have found the connection gone, and other calls ended with that.
+            begin(begun, name, *args, **named)
+            self._waiters[begun[0]] = future
+            if self._left is not None:
+                # That was while an argument's own code ran. Nobody would tell of the reply.
+                raise self._left(Outcome.UNKNOWN)
             self._watch_time()
-            raise
-        if self._left is not None:
-            # That was while an argument's own code ran. Nobody would tell of the reply.
-            self.engine.cancel(number)
-            raise self._left(Outcome.UNKNOWN)
-        self._waiters[number] = future = self._new_future()
-        self._watch_time()
-        try:
             return await future
         except BaseException:
-            # Still there: the task was cancelled, and the call is with it.
-            if self._waiters.pop(number, None) is not None:
-                self.engine.cancel(number)
-                self._watch_time()
-            elif future.done() and not future.cancelled():
-                future.exception()  # looked at, so that the loop does not report it
+            _core.carry_out(self._give_up, begun, future)
             raise
 
     def look(self) -> None:
         """Notices what the loop has not come to yet: that the connection has ended."""
-        self._process()
+        _core.carry_out(self._process)
 
     def leave(self, why: Why) -> None:
-        """Ends the loop's use of the connection; those who wait are told why."""
+        """Ends the loop's use of the connection; those who wait are told why. May be asked again."""
         self._left = why
-        self._stop_watching()
-        waiters, self._waiters = self._waiters, {}
-        for number, future in waiters.items():
+        self._watch.end()
+        for number, future in [*self._waiters.items()]:
             self.engine.cancel(number)
-            fail(future, why(Outcome.UNKNOWN), self._runtime)
+            if not isinstance(future, _Told):
+                fail(future, why(Outcome.UNKNOWN), self._runtime)
+            self._waiters.pop(number, None)
 
     def is_ours(self) -> bool:
         """Whether the loop is this process's, and may be touched."""
-        return self._generation == _core.fork_generation() and self._runtime.is_alive()
+        return self._watch.is_ours()
+
+    def _give_up(self, begun: list[int], future: Future) -> None:
+        """Forgets a call that nobody waits for, wherever beginning it or waiting for it has ended."""
+        for number in begun:
+            # One that has an end is forgotten by the engine too.
+            if self._waiters.get(number) is not None or not (future.done() or self._left):
+                self.engine.cancel(number)
+                self._waiters.pop(number, None)
+        if future.done() and not future.cancelled():
+            future.exception()  # looked at, so that the loop does not report it
+        # It may have found the connection gone, and other calls ended with that.
+        self._watch_time()
 
     # ---- What the loop calls ----
 
     def _process(self) -> None:
-        if self._watched == _NOT_WATCHED:
+        watch = self._watch
+        if not watch.is_on:
             return
-        if self._generation != _core.fork_generation():
+        if watch.is_inherited():
             self.leave(inherited)  # a hub that goes on after a fork
             return
-        others = None
-        finished = None
-        try:
-            finished = self.engine.process()
-            while finished:
-                item = finished[0]
-                number, error, result = item
-                if not number:
-                    others = error
+        # The engine keeps them: each is taken from it once it was dealt with.
+        finished = self.engine.process()
+        while finished:
+            item = finished[0]
+            number, error, result = item
+            if number:
                 self._settle(number, error, result)
-                # Only now: what a signal's handler raises in between loses nothing.
-                if finished and finished[0] is item:
-                    del finished[0]
-        finally:
-            if finished:
-                self._runtime.call_later(0, self._process_weakly)
-            self._watch_time()
-            self._has_progressed()
-        if others is not None:
-            raise others  # of a signal's handler, which the loop deals with
+            if finished and finished[0] is item:
+                del finished[0]
+            if not number and error is not None:
+                raise error  # of a signal's handler, which the loop deals with
+        self._watch_time()
+        self._has_progressed()
 
     def _settle(self, number: int, error: BaseException | None, result: Any) -> None:
         future = self._waiters.get(number)
@@ -166,33 +228,17 @@ class Lane:
         self._waiters.pop(number, None)
 
     def _expire(self) -> None:
-        self._timer = None
-        self._timer_at = math.inf
+        self._watch.expect_nothing()
         self._process()
-
-    # ---- What the loop watches ----
 
     def _watch_time(self) -> None:
         """Follows what the engine waits for; asked again after each use of it."""
-        if self._watched == _NOT_WATCHED:
+        watch = self._watch
+        if not watch.is_on:
             return
         due = self.engine.due()
-        # An early timer does no harm: it looks, and is set again.
-        if due < self._timer_at and self.is_ours():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._runtime.call_later(max(due - time.monotonic(), 0), _weakly(self, Lane._expire))
-            self._timer_at = due
-
-    def _may_touch_loop(self) -> bool:
-        return self.is_ours() or (self._runtime.survives_fork and self._runtime.is_alive())
-
-    def _stop_watching(self) -> None:
-        if self._watched != _NOT_WATCHED and self._may_touch_loop():
-            _Release(self._runtime, self._watched, self._timer, self.engine)()
-        self._watched = _NOT_WATCHED
-        self._timer = None
-        self._timer_at = math.inf
+        if due < watch.timer_at and watch.is_ours():
+            watch.expect(due, self._expire_weakly)
 
 
 class _Told:
@@ -211,35 +257,7 @@ class _Told:
         self._callback()
 
 
-class _Release:
-    """Has a loop let go of a descriptor, which the engine keeps open until then."""
-
-    def __init__(self, runtime: Runtime, descriptor: int, timer: Timer | None, engine: _core.Engine) -> None:
-        self._runtime = runtime
-        self._descriptor = descriptor
-        self._timer = timer
-        self._engine: _core.Engine | None = engine
-
-    def __call__(self) -> None:
-        self._runtime.unwatch(self._descriptor)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._engine = None
-
-
-def _weakly(lane: Lane, method: Callable[[Lane], None]) -> Callable[[], None]:
-    """The method as a callback that holds no lane."""
-    reference = weakref.ref(lane)
-
-    def call() -> None:
-        lane = reference()
-        if lane is not None:
-            method(lane)
-
-    return call
-
-
-def fail(future: Future | _Told, error: BaseException, runtime: Runtime) -> None:
+def fail(future: Future, error: BaseException, runtime: Runtime) -> None:
     """Ends a wait, where there still is a loop to notice."""
     if not future.done() and runtime.is_alive():
         future.set_exception(error)

@@ -24,8 +24,8 @@ from nearcall._errors import (
     Unimplemented,
 )
 from nearcall._lane import Lane, Why, closed, fail, inherited, moved
-from nearcall._places import Places, late, settle, wait
-from nearcall._runtime import Future, Runtime
+from nearcall._places import Place, Places, late, settle, wait
+from nearcall._runtime import Future, Runtime, carried
 
 _CHANGES = "nearcall.changes"
 _COMPARISONS_MAX = 3
@@ -85,12 +85,13 @@ class LoopEngine:
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
         self._bind()
-        lane = self._places.take() or await self._places.take_in_turn(deadline)
         comparisons = 0
+        place = Place()
         try:
+            lane = self._places.take(place) or await self._places.take_in_turn(place, deadline)
             while True:
                 if lane.engine.room() < 0:
-                    lane = await self._connected(lane, name, deadline)
+                    lane = await self._connected(place, lane, name, deadline)
                 revision = lane.engine.revision(name)
                 if not revision:
                     await self._find(lane, name, deadline)
@@ -114,26 +115,28 @@ class LoopEngine:
                             raise
                         if not await self._has_changed(lane, name, revision, deadline) or not is_left:
                             raise
-                lane = await self._places.keep_or_change(lane, deadline)
+                lane = await self._places.keep_or_change(place, lane, deadline)
         finally:
-            self._places.give(lane)
+            _core.carry_out(self._places.give, place)
 
     async def find(self, name: str, deadline: float) -> dict[str, Any]:
         """Learns a function's description."""
         self._bind()
-        lane = self._places.take() or await self._places.take_in_turn(deadline)
+        place = Place()
         try:
-            lane = await self._connected(lane, name, deadline)
+            lane = self._places.take(place) or await self._places.take_in_turn(place, deadline)
+            lane = await self._connected(place, lane, name, deadline)
             await self._find(lane, name, deadline)
-            return lane.engine.description(name)
+            description = lane.engine.description(name)
         finally:
-            self._places.give(lane)
+            _core.carry_out(self._places.give, place)
+        return description
 
     async def sleep(self, seconds: float) -> None:
         """Lets others run for a time."""
         runtime = self._bind()
         over = runtime.future()
-        timer = runtime.call_later(seconds, lambda: settle(over, None))
+        timer = runtime.call_later(seconds, carried(settle, over, None))
         try:
             await over
         finally:
@@ -145,24 +148,22 @@ class LoopEngine:
 
     def close(self) -> None:
         """Ends every call and closes the connections for good."""
-        self.closed = True
-        self._leave(closed)
-        self._places.first.close()
+        _core.carry_out(self._close)
 
     # ---- One call on one connection ----
 
-    async def _connected(self, lane: Lane, name: str, deadline: float) -> Lane:
+    async def _connected(self, place: Place, lane: Lane, name: str, deadline: float) -> Lane:
         """The place of a call, or another, once its connection stands: the code of arguments may last, and
         others wait for that connection. So it is made for a question that has none."""
         while lane.engine.room() < 0:
             try:
                 await self._find(lane, name, deadline)
             except NearcallError as error:
-                self._places.failed(lane, error)
+                _core.carry_out(self._places.failed, lane, error)
                 raise
             finally:
-                self._places.connected()
-            lane = await self._places.keep_or_change(lane, deadline)
+                _core.carry_out(self._places.connected)
+            lane = await self._places.keep_or_change(place, lane, deadline)
         return lane
 
     async def _has_changed(self, lane: Lane, name: str, revision: int, deadline: float) -> bool:
@@ -196,10 +197,14 @@ class LoopEngine:
             raise
         finally:
             # After another end each asks itself: that was of the one call, or of its deadline.
-            self._comparing.pop((lane, origin), None)
-            for turn in waiting:
-                settle(turn, refusal)
+            _core.carry_out(self._compared, (lane, origin), waiting, refusal)
         return True
+
+    def _compared(self, key: tuple[Lane, Any], waiting: list[Future], refusal: str) -> None:
+        for turn in waiting:
+            settle(turn, refusal)
+        if self._comparing.get(key) is waiting:
+            del self._comparing[key]
 
     async def _compare(self, lane: Lane, origin: Any, revision: int, deadline: float) -> None:
         """Learns whether generated code fits the function as it is known here, or the function anew."""
@@ -241,20 +246,27 @@ class LoopEngine:
         lanes = self._places.lanes
         if self._runtime is not None and lanes and lanes[0].is_ours() and self._runtime.is_running():
             raise RuntimeError("this AsyncClient is in use on another running event loop; make one for each loop")
-        self._leave(moved if self._generation == generation else inherited)
+        _core.carry_out(self._leave, moved if self._generation == generation else inherited)
+        self._runtime = None  # until all is bound the next call begins anew, on whatever loop
+        runtime = self._kind(token)
+        self._places.bind(runtime)
         self._token = token
         self._generation = generation
-        self._runtime = self._kind(token)
-        self._places.bind(self._runtime)
-        return self._runtime
+        self._runtime = runtime
+        return runtime
+
+    def _close(self) -> None:
+        self.closed = True
+        self._leave(closed)
+        self._places.first.close()
 
     def _leave(self, why: Why) -> None:
-        """Ends all calls on the loop that watches."""
+        """Ends all calls on the loop that watches. May be asked again."""
         self._places.leave(why)
-        comparing, self._comparing = self._comparing, {}
-        for turn in itertools.chain(*comparing.values()):
+        for turn in itertools.chain(*self._comparing.values()):
             if self._runtime is not None:
                 fail(turn, why(Outcome.NOT_EXECUTED), self._runtime)
+        self._comparing = {}
 
     def leave_after_fork(self) -> None:
         """In a child, whose hub goes on: the calls are the parent's."""
@@ -272,7 +284,7 @@ def _after_fork_in_child() -> None:
         engine.leave_after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(after_in_child=carried(_after_fork_in_child))
 
 
 def _seconds_left(deadline: float) -> float:

@@ -4,6 +4,9 @@ A call takes a place where its server takes the request at once, and waits in on
 others where there is none: bound to a connection it would wait for whatever runs there. A further
 connection is one that stands, never one that is hoped for: it is opened beside the calls, and
 where it cannot be had they wait for those there are.
+
+A signal's handler may raise between any two steps. What a call takes is written down first with its Place,
+and given back from there. What concerns others too is carried out, and so written to be done again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from nearcall import _core
 from nearcall._codes import Code, Outcome
 from nearcall._errors import DeadlineExceeded, NearcallError, PermissionDenied, ResourceExhausted, Unavailable
 from nearcall._lane import Lane, Why, closed, fail
-from nearcall._runtime import Future, Runtime
+from nearcall._runtime import Future, Runtime, call_weakly, carried
 
 _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
@@ -34,6 +37,15 @@ _ASKED = "nearcall.changes"
 """A function of every server: that it is answered, in whatever way, shows that a connection stands."""
 
 
+class Place:
+    """What one call has of the connections, made before it has anything. Who makes one gives it back, once
+    its call has ended, wherever that was: give() is carried out."""
+
+    lane: Lane | None = None
+    turn: Future | None = None
+    """What it waits for in the line; None: it does not, or no more."""
+
+
 class Places:
     """The connections of one client, each with its engine. The first stays for good."""
 
@@ -46,7 +58,7 @@ class Places:
         self._is_pausing = False
         self._is_swept = False
         self._is_connecting = False
-        self._queue: deque[Future] = deque()
+        self._queue: deque[Place] = deque()
         self._runtime: Runtime | None = None
 
     def bind(self, runtime: Runtime) -> None:
@@ -54,83 +66,75 @@ class Places:
         self._runtime = runtime
 
     def leave(self, why: Why) -> None:
-        """Ends all calls on the loop. The first connection remains, for the next one."""
-        lanes, self.lanes = [*self.lanes, *self._opening], []
-        queue, self._queue = self._queue, deque()
-        self._opening = set()
-        self._is_pausing = self._is_swept = self._is_connecting = False
-        for lane in lanes:
+        """Ends all calls on the loop. The first connection remains, for the next one. May be asked again."""
+        for lane in [*self.lanes, *self._opening]:
             lane.leave(why)
             if lane.engine is not self.first:
                 lane.engine.close()
-        self._fail(queue, lambda: why(Outcome.NOT_EXECUTED))
+        self.lanes = []
+        self._opening = set()
+        self._is_pausing = self._is_swept = self._is_connecting = False
+        self._fail_all(lambda: why(Outcome.NOT_EXECUTED))
 
     # ---- One call ----
 
-    def take(self) -> Lane | None:
+    def take(self, place: Place) -> Lane | None:
         """A place on a connection; None where all are taken, or others wait for one."""
         lane = None if self._queue else self._free_lane()
         if lane is not None:
+            # Between these no handler runs: nothing is called.
+            place.lane = lane
             lane.places += 1
         return lane
 
-    async def take_in_turn(self, deadline: float) -> Lane:
+    async def take_in_turn(self, place: Place, deadline: float) -> Lane:
         """The place that comes after those of all who wait already."""
-        lane = await self._turn(deadline)
+        lane = await self._turn(place, deadline)
         while _drains(lane):
-            self.give(lane)
-            lane = await self._turn(deadline)
+            _core.carry_out(self.give, place)
+            lane = await self._turn(place, deadline)
         return lane
 
-    async def keep_or_change(self, lane: Lane, deadline: float) -> Lane:
+    async def keep_or_change(self, place: Place, lane: Lane, deadline: float) -> Lane:
         """A place for what is about to be begun by who has had one for a while. Where its server stops
-        that is one elsewhere: on its connection it would wait for all calls there. Who has it gives it
-        back, also where no other one was to be had."""
+        that is one elsewhere: on its connection it would wait for all calls there."""
         if not _drains(lane):
             return lane
-        self.give(lane)
-        try:
-            return self.take() or await self.take_in_turn(deadline)
-        except BaseException:
-            lane.places += 1
-            raise
+        _core.carry_out(self.give, place)
+        return self.take(place) or await self.take_in_turn(place, deadline)
 
-    async def _turn(self, deadline: float) -> Lane:
+    async def _turn(self, place: Place, deadline: float) -> Lane:
         assert self._runtime is not None
-        turn = self._runtime.future()
-        self._queue.append(turn)
-        self._pass_on()
-        try:
-            place: Lane | None = await wait(turn, deadline, self._runtime)
-        except BaseException:
-            if not turn.done():
-                self._give_up(turn)  # a greenlet was killed, or a task forgotten with its loop
-            elif not turn.cancelled() and turn.exception() is None and turn.result() is not None:
-                self.give(turn.result())
-            raise
-        if place is None:
+        place.turn = turn = self._runtime.future()
+        self._queue.append(place)
+        _core.carry_out(self._pass_on)
+        lane: Lane | None = await wait(turn, deadline, self._runtime)
+        if lane is None:
             raise late("earlier ones of this client" if self._stands() else "a connection")
-        return place
+        return lane
 
     def failed(self, lane: Lane, error: NearcallError) -> None:
         """Tells what came of connecting. Where no connection can be had, all who wait for one have failed
-        with that."""
+        with that. May be asked again."""
         is_of_connection = isinstance(error, (Unavailable, ResourceExhausted, PermissionDenied))
         if not self._queue or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
             return
         if lane in self.lanes and not self._stands():
-            queue, self._queue = self._queue, deque()
-            self._fail(queue, lambda: type(error)(error.message, error.code, error.outcome, error.details))
+            self._fail_all(lambda: type(error)(error.message, error.code, error.outcome, error.details))
 
-    def give(self, lane: Lane) -> None:
-        """Gives a place back: to who waits longest, if anybody waits."""
-        lane.places -= 1
+    def give(self, place: Place) -> None:
+        """Gives back whatever a place has: to who waits longest, if anybody waits. May be asked again."""
+        lane, place.lane = place.lane, None
+        if lane is not None:
+            lane.places -= 1
+        place.turn = None
         self.connected()  # it may have been for that
 
     def connected(self) -> None:
-        """Tells that who had a place to connect has done so, or will not."""
+        """Tells that who had a place to connect has done so, or will not. May be asked again."""
         self._is_connecting = False
-        self._pass_on()
+        if self._queue:
+            self._pass_on()
 
     def transport(self) -> str:
         """Of a connection that stands."""
@@ -139,25 +143,26 @@ class Places:
 
     # ---- All that wait ----
 
-    def _give_up(self, turn: Future) -> None:
-        if self._is_alive():
-            turn.set_result(None)
-
     def _is_alive(self) -> bool:
         return self._runtime is not None and self._runtime.is_alive()
 
     def _pass_on(self) -> None:
-        """Gives those who wait longest the places that are free now."""
+        """Gives those who wait longest the places that are free now. May be asked again."""
         while self._queue and self._is_alive():
-            # Who has its turn already was cancelled, or its deadline has passed.
-            lane = None if self._queue[0].done() else self._free_lane()
-            if lane is None and not self._queue[0].done():
-                self._open_further()
-                return
-            turn = self._queue.popleft()
-            if lane is not None:
+            place = self._queue[0]
+            turn = place.turn
+            if turn is None or turn.done():
+                # It has its turn, or was cancelled, or its deadline has passed.
+                self._queue.popleft()
+                continue
+            if place.lane is None:
+                lane = self._free_lane()
+                if lane is None:
+                    self._open_further()
+                    return
+                place.lane = lane
                 lane.places += 1
-                turn.set_result(lane)
+            turn.set_result(place.lane)
 
     def _free_lane(self) -> Lane | None:
         """One whose server takes a call at once. Calls on it that were not yet sent will need their room."""
@@ -175,19 +180,40 @@ class Places:
         comes of it."""
         if not self.lanes:
             assert self._runtime is not None
-            self.lanes.append(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
+            self._begin_with(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
         if self._is_connecting:
             return None
         self._is_connecting = True
         return self.lanes[0]
 
+    def _begin_with(self, lane: Lane) -> None:
+        try:
+            _core.carry_out(self._add, lane)
+        except BaseException:
+            if not lane.is_begun():  # the loop has refused
+                _core.carry_out(self._remove, lane)
+            raise
+
+    def _add(self, lane: Lane) -> None:
+        if lane not in self.lanes:
+            self.lanes.append(lane)
+        lane.begin()
+
+    def _remove(self, lane: Lane) -> None:
+        lane.leave(closed)
+        if lane in self.lanes:
+            self.lanes.remove(lane)
+
     def _stands(self) -> bool:
         return any(lane.engine.room() >= 0 for lane in self.lanes)
 
-    def _fail(self, queue: deque[Future], make_error: Callable[[], NearcallError]) -> None:
-        for turn in queue:
-            if self._runtime is not None:
+    def _fail_all(self, make_error: Callable[[], NearcallError]) -> None:
+        """Fails those who wait for a place."""
+        while self._queue:
+            turn = self._queue[0].turn
+            if turn is not None and self._runtime is not None:
                 fail(turn, make_error(), self._runtime)
+            self._queue.popleft()
 
     # ---- Further connections ----
 
@@ -195,6 +221,8 @@ class Places:
         if self._is_pausing or not self._stands():
             return
         self._close([lane for lane in self.lanes if not lane.places and lane.engine.room() < 0])
+        for lane in [lane for lane in self._opening if not lane.is_asked]:
+            self._ask(lane)  # that was ended before
         while len(self._queue) > len(self._opening) * _PLACES_MAX:
             if len(self.lanes) + len(self._opening) >= _LANES_MAX or not self._open():
                 return
@@ -202,7 +230,15 @@ class Places:
     def _open(self) -> bool:
         """Begins to open one; it gets calls once it stands."""
         assert self._runtime is not None
-        engine = self._make_engine()
+        try:
+            lane = Lane(self._make_engine(), self._runtime, _weakly(self, Places._pass_on))
+        except (NearcallError, OSError):
+            self._pause()
+            return False
+        self._opening.add(lane)
+        return self._ask(lane)
+
+    def _ask(self, lane: Lane) -> bool:
         reference = weakref.ref(self)
 
         def answered() -> None:
@@ -211,33 +247,36 @@ class Places:
                 places._opened(lane)
 
         try:
-            lane = Lane(engine, self._runtime, _weakly(self, Places._pass_on))
-            self._opening.add(lane)
+            lane.begin()
             lane.ask(_ASKED, _OPENING_SECONDS, answered)
         except (NearcallError, OSError):
-            self._cannot_open(engine)
+            self._cannot_open(lane)
             return False
         return True
 
     def _opened(self, lane: Lane) -> None:
         if lane not in self._opening:
-            return  # the loop was left meanwhile
+            return  # the loop was left meanwhile, or this was done
         if lane.engine.room() < 0:
-            self._cannot_open(lane.engine)
+            self._cannot_open(lane)
         else:
-            self._opening.discard(lane)
-            self.lanes.append(lane)
             self._sweep_later()
+            if lane not in self.lanes:
+                self.lanes.append(lane)
+            self._opening.discard(lane)
         self._pass_on()
 
-    def _cannot_open(self, engine: _core.Engine) -> None:
+    def _cannot_open(self, lane: Lane) -> None:
+        self._pause()
+        self._opening.discard(lane)
+        lane.leave(closed)
+        lane.engine.close()
+
+    def _pause(self) -> None:
         assert self._runtime is not None
-        for lane in [lane for lane in self._opening if lane.engine is engine]:
-            self._opening.discard(lane)
-            lane.leave(closed)
-        engine.close()
-        self._is_pausing = True
-        self._runtime.call_later(_PAUSE_SECONDS, _weakly(self, Places._pause_is_over))
+        if not self._is_pausing:
+            self._runtime.call_later(_PAUSE_SECONDS, _weakly(self, Places._pause_is_over))
+            self._is_pausing = True
 
     def _pause_is_over(self) -> None:
         self._is_pausing = False
@@ -246,14 +285,13 @@ class Places:
     def _close(self, lanes: list[Lane]) -> None:
         for lane in lanes:
             if lane.engine is not self.first:
-                self.lanes.remove(lane)
-                lane.leave(closed)
+                self._remove(lane)
                 lane.engine.close()
 
     def _sweep_later(self) -> None:
         if not self._is_swept and self._runtime is not None:
-            self._is_swept = True
             self._runtime.call_later(_IDLE_SECONDS, _weakly(self, Places._sweep))
+            self._is_swept = True
 
     def _sweep(self) -> None:
         """Closes what has had no call since it came by last."""
@@ -272,21 +310,14 @@ def _drains(lane: Lane) -> bool:
 
 def _weakly(places: Places, method: Callable[[Places], None]) -> Callable[[], None]:
     """The method as a callback that holds no client."""
-    reference = weakref.ref(places)
-
-    def call() -> None:
-        places = reference()
-        if places is not None:
-            method(places)
-
-    return call
+    return carried(call_weakly, weakref.ref(places), method)
 
 
 async def wait(turn: Future, deadline: float, runtime: Runtime) -> Any:
     """What a call is told that waits for another one; None where its deadline passes first."""
     timer = None
     if deadline != math.inf:
-        timer = runtime.call_later(max(deadline - time.monotonic(), 0), lambda: settle(turn, None))
+        timer = runtime.call_later(max(deadline - time.monotonic(), 0), carried(settle, turn, None))
     try:
         return await turn
     finally:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import weakref
 from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from nearcall import _core
+
+_Owner = TypeVar("_Owner")
 
 
 class Future(Protocol):
@@ -44,12 +50,29 @@ class Runtime(Protocol):
     def is_running(self) -> bool: ...
     def future(self) -> Future: ...
     def watch(self, descriptor: int, callback: Callable[[], None], /) -> Any:
-        """Calls back for as long as there is something to read."""
+        """Calls back for as long as there is something to read. May be asked again."""
 
-    def unwatch(self, descriptor: int, /) -> Any: ...
+    def unwatch(self, descriptor: int, /) -> Any:
+        """The end of that, while the descriptor is open. May be asked again."""
+
     def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer: ...
     def call_soon_anywhere(self, callback: Callable[[], None], /) -> None:
         """Calls back on the loop, asked from any thread and at any moment; no more once it has ended."""
+
+
+def carried(function: Callable[..., None], /, *args: Any) -> Callable[..., None]:
+    """A callback for a loop, in which a signal's handler raises without ending the work.
+
+    All that loops call is one: handlers run between any two steps of Python code, and a loop calls
+    back only once. What a callback does may so be done again, from its beginning."""
+    return functools.partial(_core.carry_out, function, *args)
+
+
+def call_weakly(reference: weakref.ref[_Owner], method: Callable[[_Owner], None]) -> None:
+    """A method of what may have gone: callbacks hold nothing that a program can drop."""
+    owner = reference()
+    if owner is not None:
+        method(owner)
 
 
 class AsyncioRuntime:

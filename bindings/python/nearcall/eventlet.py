@@ -10,12 +10,14 @@ nearcall.Client works under eventlet too, but blocks the whole hub while it wait
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from eventlet import hubs  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from eventlet.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from nearcall import _core
 from nearcall._green import GreenClient, GreenFuture, kind_for
 
 __all__ = ["Client"]
@@ -39,7 +41,6 @@ class _Hub:
 
     def __init__(self, token: Any) -> None:
         self._hub = token
-        self._listeners: dict[int, Any] = {}
 
     @staticmethod
     def token() -> Any:
@@ -55,29 +56,33 @@ class _Hub:
         return GreenFuture(_Event())
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        def ready(_: Any) -> None:
-            try:
-                callback()
-            except BaseException:
-                # The hub forgets a descriptor whose callback has raised.
-                self._hub.schedule_call_global(0, resume)
-                raise
-
-        def resume() -> None:
-            if self._listeners.get(descriptor) is listener:
-                self._hub.remove(listener)
-                self.watch(descriptor, callback)
-
-        listener = self._listeners[descriptor] = self._hub.add(self._hub.READ, descriptor, ready, ready, callback)
+        self.unwatch(descriptor)
+        # The hub forgets a descriptor whose callback has raised.
+        ready = functools.partial(_core.carry_out_and_tell, self._raise_later, _call, callback)
+        self._hub.add(self._hub.READ, descriptor, ready, ready, callback)
 
     def unwatch(self, descriptor: int) -> None:
-        self._hub.remove(self._listeners.pop(descriptor))
+        # It is an engine's own and open: whoever listens does so for that.
+        listener = self._hub.listeners[self._hub.READ].get(descriptor)
+        if listener is not None:
+            self._hub.remove(listener)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any:
         return self._hub.schedule_call_global(seconds, callback)
 
     def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
         self._hub.schedule_call_global(0, callback)
+
+    def _raise_later(self, error: BaseException) -> None:
+        self._hub.schedule_call_global(0, _raise, error)
+
+
+def _call(callback: Callable[[], None], _: int) -> None:
+    callback()
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 class Client(GreenClient):

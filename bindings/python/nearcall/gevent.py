@@ -10,13 +10,16 @@ nearcall.Client works under gevent too, but blocks the whole hub while it waits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import gevent  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from gevent.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from nearcall import _core
 from nearcall._green import GreenClient, GreenFuture, kind_for
+from nearcall._runtime import carried
 
 __all__ = ["Client"]
 
@@ -26,8 +29,8 @@ _READ = 1
 class _Timer:
     def __init__(self, timer: Any, callback: Callable[[], None]) -> None:
         self._timer = timer
-        timer.start(self._ring)
         self._callback = callback
+        timer.start(carried(self._ring))
 
     def _ring(self) -> None:
         self.cancel()
@@ -62,28 +65,18 @@ class _Hub:
         return GreenFuture(Event())
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        self.unwatch(descriptor)
         watcher: Any = self._hub.loop.io(descriptor, _READ)
         self._watchers[descriptor] = watcher
-
-        def ready() -> None:
-            try:
-                callback()
-            except BaseException:
-                # The loop stops a watcher whose callback has raised.
-                self._hub.loop.run_callback(resume)
-                raise
-
-        def resume() -> None:
-            is_watched = self._watchers.get(descriptor) is watcher
-            if is_watched:
-                watcher.start(ready)
-
-        watcher.start(ready)
+        # The loop stops a watcher whose callback has raised.
+        watcher.start(functools.partial(_core.carry_out_and_tell, self._raise_later, callback))
 
     def unwatch(self, descriptor: int) -> None:
-        watcher = self._watchers.pop(descriptor)
-        watcher.stop()
-        watcher.close()
+        watcher = self._watchers.get(descriptor)
+        if watcher is not None:
+            watcher.stop()
+            watcher.close()
+            self._watchers.pop(descriptor, None)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> _Timer:
         return _Timer(self._hub.loop.timer(seconds), callback)
@@ -91,6 +84,13 @@ class _Hub:
     def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
         if self.is_alive():
             self._hub.loop.run_callback_threadsafe(callback)
+
+    def _raise_later(self, error: BaseException) -> None:
+        self._hub.loop.run_callback(_raise, error)
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 class Client(GreenClient):

@@ -331,7 +331,7 @@ def test_looking_up_never_waits_for_a_server(folder: Path) -> None:
     engine = AsyncClient(f"unix:{path}", timeout=1)._engine._places.first
     for name in ("f", "g"):
         with ScriptedServer(path, function([], [])):
-            finish(engine, engine.find(name, 5))
+            finish(engine, engine.find([], name, 5))
         engine.disconnect()
         path.unlink()
     with socket.socket(socket.AF_UNIX) as silent:
