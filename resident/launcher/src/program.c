@@ -55,6 +55,8 @@ static int is_launcher(struct program *program, const char *entry)
 {
     enum nc_kind kind = nc_kind_of(program->found, &program->file);
     program->unreadable = program->by_link && kind == NC_KIND_UNREADABLE;
+    if (kind == NC_KIND_LAUNCHER && program->by_link && program->link[0] == '\0')
+        nc_join(program->link, sizeof(program->link), program->found);
     return kind == NC_KIND_LAUNCHER || (program->unreadable && is_this_in(entry, nc_last_part(program->name)));
 }
 
@@ -84,6 +86,8 @@ static int search(struct program *program)
 enum nc_found nc_program_find(struct program *program, struct reason *reason)
 {
     program->path = program->name;
+    if (program->by_link && strchr(program->name, '/') != NULL)
+        nc_join(program->link, sizeof(program->link), program->name);
     if (program->searched) {
         if (*nc_last_part(program->name) == '\0') {
             errno = ENOENT;
@@ -108,6 +112,19 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason)
         return NC_FOUND_PLAIN;
     }
     return NC_FOUND;
+}
+
+int nc_program_installed(const struct program *program, char path[PATH_MAX])
+{
+    const char *name = nc_last_part(program->link);
+    size_t length = (size_t)(name - program->link);
+    /* Residents start in another directory. */
+    if (*program->link != '/' || join_entry(path, program->link, length - 1, ".nearcall-resident/") != 0)
+        return -1;
+    size_t used = strlen(path);
+    if (nc_join(path + used, PATH_MAX - used, name) != 0)
+        return -1;
+    return access(path, X_OK);
 }
 
 int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason)

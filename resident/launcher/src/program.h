@@ -16,6 +16,7 @@ struct program {
     int by_link;       /* the launcher was started by the program's name */
     int unreadable;    /* it may be a launcher */
     char found[PATH_MAX];
+    char link[PATH_MAX]; /* the launcher that was passed over, or called by its path; empty: none */
 };
 
 enum nc_found { NC_FOUND, NC_FOUND_PLAIN, NC_FOUND_NONE };
@@ -28,6 +29,11 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason);
 
 /* The program's absolute path, as it was said. 0, or -1 with the reason. */
 int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason);
+
+/* What 'nearcall resident install' has put beside the link by which the launcher was
+ * called: it starts the program as a resident that knows nothing of residents. 0, or -1:
+ * there is none. */
+int nc_program_installed(const struct program *program, char path[PATH_MAX]);
 
 /* The part of a path after its last slash. */
 const char *nc_last_part(const char *path);

@@ -125,22 +125,25 @@ static void set_signals(void)
 }
 
 /* Never returns. The log tells of a program that cannot be run. */
-static void become_resident(const struct place *place, const char *path, int listener, const struct stat *bound)
+static void become_resident(const struct place *place, const char *path, const char *installed, int listener,
+                            const struct stat *bound)
 {
-    char *arguments[] = {(char *)(size_t)path, (char *)(size_t)"--nearcall-resident", NULL};
+    const char *executed = installed != NULL ? installed : path;
+    char *arguments[] = {(char *)(size_t)executed, (char *)(size_t)"--nearcall-resident",
+                         installed != NULL ? (char *)(size_t)path : NULL, NULL};
     struct additions additions;
     fill_additions(&additions, place, bound);
     char **variables = environment_of(&additions);
     umask(S_IRWXG | S_IRWXO); /* also for the log */
     if (variables != NULL && set_descriptors(place, listener) == 0 && chdir("/") == 0) {
         set_signals();
-        execve(path, arguments, variables);
-        nc_say(path, ": ", strerror(errno));
+        execve(executed, arguments, variables);
+        nc_say(executed, ": ", strerror(errno));
     }
     _exit(126);
 }
 
-int nc_spawn(const struct place *place, const char *path, int listener, struct reason *reason)
+int nc_spawn(const struct place *place, const char *path, const char *installed, int listener, struct reason *reason)
 {
     char socket_path[PATH_MAX];
     struct stat bound;
@@ -157,7 +160,7 @@ int nc_spawn(const struct place *place, const char *path, int listener, struct r
         pid_t resident = fork();
         if (resident == 0) {
             setsid();
-            become_resident(place, path, listener, &bound);
+            become_resident(place, path, installed, listener, &bound);
         }
         _exit(resident < 0 ? 126 : 0);
     }

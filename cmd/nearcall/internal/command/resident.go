@@ -55,6 +55,10 @@ A resident that is stopped finishes what runs, and the next run starts another.`
 		p.residentStatusCommand(),
 		p.residentStopCommand(),
 		p.residentLogCommand(),
+		p.residentInstallCommand(),
+		p.residentInstalledCommand(),
+		p.residentRemoveCommand(),
+		p.residentBeginCommand(),
 	)
 	return cmd
 }

@@ -1,0 +1,118 @@
+"""Keeps a program ready that knows nothing of it: what 'nearcall resident install' starts.
+
+Of the program's file everything up to its first statement that does more than import,
+define or name is run once, and the rest by each run; for what pip makes of an entry
+point that is the import. With an entry the module is imported once, and the function
+called by each run, as pip's programs do it.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NoReturn
+
+from nearcall import resident
+
+
+def begin() -> NoReturn:
+    """sys.argv: -c, settings as JSON, the program's path."""
+    settings: dict[str, Any] = json.loads(sys.argv[1])
+    program = sys.argv[2]
+    sys.argv[:] = [program, "--nearcall-resident"]
+    # What the run's own arguments are put in the place of, at its end.
+    sys.orig_argv[:] = [settings["interpreter"], *sys.argv]
+    if sys.path[:1] == [""]:  # not with -P and -I
+        sys.path[0] = os.path.dirname(os.path.realpath(program))
+    run = _entry(settings["entry"]) if settings["entry"] else _file(program)
+    for name in settings["preload"]:
+        importlib.import_module(name)
+    resident.main(run, watch=[program])
+
+
+def check() -> None:
+    """Whether that will do, for who installs it: an exception says what is missing."""
+    settings: dict[str, Any] = json.loads(sys.argv[1])
+    if settings["entry"]:
+        _function(settings["entry"])
+    for name in settings["preload"]:
+        importlib.import_module(name)
+
+
+def _function(entry: str) -> Callable[[], Any]:
+    module, _, path = entry.partition(":")
+    function = importlib.import_module(module)
+    for name in path.split("."):
+        function = getattr(function, name)
+    return function  # type: ignore[return-value]
+
+
+def _entry(entry: str) -> Callable[[], Any]:
+    return _plainly(_function(entry))
+
+
+def _file(program: str) -> Callable[[], Any]:
+    with open(program, "rb") as file:
+        source = file.read()
+    once, each = _split(source, program)
+    main = sys.modules["__main__"]
+    for name in [name for name in vars(main) if not name.startswith("__")]:
+        delattr(main, name)
+    main.__file__ = program
+    exec(once, vars(main))
+    return _plainly(lambda: exec(each, vars(main)))
+
+
+def _split(source: bytes, program: str) -> tuple[CodeType, CodeType]:
+    """What is run once, and what each run does."""
+    body = ast.parse(source, program).body
+    count = next((i for i, statement in enumerate(body) if not _is_harmless(statement)), len(body))
+    flags = 0
+    for statement in body[:count]:
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            for name in statement.names:
+                flags |= getattr(__future__, name.name).compiler_flag
+
+    def part(statements: list[ast.stmt]) -> CodeType:
+        code: CodeType = compile(ast.Module(statements, []), program, "exec", flags=flags, dont_inherit=True)
+        return code
+
+    return part(body[:count]), part(body[count:])
+
+
+def _is_harmless(statement: ast.stmt) -> bool:
+    """Whether it is the same for all runs: what it says stands in the file, or in modules."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)):
+        return True
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return not (statement.decorator_list or statement.args.defaults or any(statement.args.kw_defaults))
+    if isinstance(statement, (ast.Assign, ast.Expr)):
+        return isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.Try):
+        parts = [*statement.body, *statement.orelse, *statement.finalbody]
+        for handler in statement.handlers:
+            parts += handler.body
+        return all(map(_is_harmless, parts))
+    return False
+
+
+def _plainly(function: Callable[[], Any]) -> Callable[[], Any]:
+    """What goes wrong is shown as without the statements that led here."""
+
+    def run() -> Any:
+        try:
+            return function()
+        except Exception as error:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+                trace = trace.tb_next
+            sys.excepthook(type(error), error.with_traceback(trace), trace)
+            return 1
+
+    return run

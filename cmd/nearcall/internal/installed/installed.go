@@ -1,0 +1,219 @@
+// Package installed is about launchers for programs that know nothing of residents, as
+// 'nearcall resident install' makes them: a link to nearcall-run with the program's
+// name, and beside it, in Folder, what starts the program as a resident. The program
+// itself is not touched. What is started looks at the program's first line anew each
+// time, so that nothing has to be made again when the program is installed anew.
+package installed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Folder is beside the links; nearcall-run looks for a program's name in it.
+const Folder = ".nearcall-resident"
+
+// Settings are how a program is made resident.
+type Settings struct {
+	Program  string   `json:"program"` // where it was found
+	Language Language `json:"language,omitempty"`
+	Entry    string   `json:"entry"`   // MODULE:FUNCTION of Python, in place of the file
+	Preload  []string `json:"preload"` // modules that each run would load
+	Path     []string `json:"path"`    // where else modules are found
+}
+
+// A Launcher is what is installed of one program.
+type Launcher struct {
+	Link string `json:"link"`
+	Settings
+}
+
+// Name is that of the program.
+func (l Launcher) Name() string { return filepath.Base(l.Link) }
+
+func (l Launcher) starter() string { return filepath.Join(filepath.Dir(l.Link), Folder, l.Name()) }
+
+// settingsMark is before the settings in the file that starts the program.
+const settingsMark = "# settings: "
+
+// Install makes the launcher; tools are the paths of nearcall-run and nearcall.
+func (l Launcher) Install(launcher, nearcall string) error {
+	if err := l.isFree(); err != nil {
+		return err
+	}
+	settings, err := json.Marshal(l.Settings)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("#!/bin/sh\n# Made by 'nearcall resident install'; 'nearcall resident remove %s' removes it.\n%s%s\nexec %s resident begin \"$0\" \"$2\"\n",
+		l.Name(), settingsMark, settings, quoted(nearcall))
+	if err := os.MkdirAll(filepath.Dir(l.starter()), 0o755); err != nil {
+		return err
+	}
+	fresh := l.starter() + ".new"
+	if err := errors.Join(os.WriteFile(fresh, []byte(text), 0o755), os.Rename(fresh, l.starter())); err != nil {
+		return err
+	}
+	fresh = l.starter() + ".link"
+	return errors.Join(os.Symlink(launcher, fresh), os.Rename(fresh, l.Link))
+}
+
+// isFree is an error where something else lies than what Install made.
+func (l Launcher) isFree() error {
+	info, err := os.Lstat(l.Link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(l.starter()); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return fmt.Errorf("%s is there already and stays: another directory is needed (--into)", l.Link)
+	}
+	return nil
+}
+
+// Remove removes the launcher; the program stays as it is.
+func (l Launcher) Remove() error {
+	err := errors.Join(os.Remove(l.Link), os.Remove(l.starter()))
+	_ = os.Remove(filepath.Dir(l.starter())) // where it was the last one
+	return err
+}
+
+func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
+
+// Launchers returns what is installed in these directories.
+func Launchers(directories []string) ([]Launcher, error) {
+	var all []Launcher
+	var seen []string
+	for _, directory := range directories {
+		if !filepath.IsAbs(directory) || slices.Contains(seen, filepath.Clean(directory)) {
+			continue
+		}
+		seen = append(seen, filepath.Clean(directory))
+		entries, err := os.ReadDir(filepath.Join(directory, Folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+		for _, entry := range entries {
+			l := Launcher{Link: filepath.Join(directory, entry.Name())}
+			if l.Settings, err = read(l.starter()); err == nil {
+				all = append(all, l)
+			}
+		}
+	}
+	return all, nil
+}
+
+// read returns the settings in the file that starts a program.
+func read(starter string) (Settings, error) {
+	var settings Settings
+	text, err := os.ReadFile(starter)
+	if err != nil {
+		return settings, err
+	}
+	for line := range bytes.Lines(text) {
+		if found, is := bytes.CutPrefix(line, []byte(settingsMark)); is {
+			return settings, json.Unmarshal(found, &settings)
+		}
+	}
+	return settings, fmt.Errorf("%s has no settings: 'nearcall resident install' makes it anew", starter)
+}
+
+// Begin returns the command that is the resident of the program.
+func Begin(starter, program string) ([]string, error) {
+	settings, err := read(starter)
+	if err != nil {
+		return nil, err
+	}
+	return settings.command(program, false)
+}
+
+// Check tries what the resident will do first, up to the program itself.
+func (s Settings) Check() error {
+	command, err := s.command(s.Program, true)
+	if err != nil {
+		return err
+	}
+	said, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s cannot be made resident: %s\n%s", s.Program, reasonIn(said, err), s.advice(command[0]))
+}
+
+// reasonIn is the last line of what an interpreter said, which has it.
+func reasonIn(said []byte, err error) string {
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	for _, line := range lines {
+		if strings.Contains(line, "@INC") { // Perl begins with it
+			return line
+		}
+	}
+	if last := lines[len(lines)-1]; last != "" {
+		return last
+	}
+	return err.Error()
+}
+
+func (s Settings) advice(interpreter string) string {
+	if s.Language == Perl {
+		return fmt.Sprintf("%s has to find Nearcall::Resident and what --preload names; --path names a directory that has them", interpreter)
+	}
+	return fmt.Sprintf("%s has to find nearcall ('%s -m pip install nearcall'), and what --entry and --preload name; --path names a directory that has them", interpreter, interpreter)
+}
+
+const (
+	pythonBegin = "import sys, json; sys.path += json.loads(sys.argv[1])['path']; from nearcall import _installed; _installed.begin()"
+	pythonCheck = "import sys, json; sys.path += json.loads(sys.argv[1])['path']; from nearcall import _installed; _installed.check()"
+)
+
+// command is the interpreter that the program's first line names now, and what it is to do.
+func (s Settings) command(program string, checks bool) ([]string, error) {
+	interpreter, err := interpreterOf(program)
+	if err != nil {
+		return nil, err
+	}
+	language := s.Language
+	if language == "" {
+		if language, err = languageOf(interpreter); err != nil {
+			return nil, fmt.Errorf("%s: %w", program, err)
+		}
+	}
+	if language == Perl {
+		return s.perl(interpreter, program, checks)
+	}
+	settings, err := json.Marshal(struct {
+		Settings
+		Interpreter string `json:"interpreter"`
+	}{s, interpreter[0]})
+	if checks {
+		return append(interpreter, "-c", pythonCheck, string(settings), program), err
+	}
+	return append(interpreter, "-c", pythonBegin, string(settings), program), err
+}
+
+func (s Settings) perl(interpreter []string, program string, checks bool) ([]string, error) {
+	if s.Entry != "" {
+		return nil, fmt.Errorf("%s: --entry is for programs in Python", program)
+	}
+	for _, path := range s.Path {
+		interpreter = append(interpreter, "-I"+path)
+	}
+	module := "-MNearcall::Resident::Installed"
+	if len(s.Preload) > 0 {
+		module += "=" + strings.Join(s.Preload, ",")
+	}
+	if checks {
+		return append(interpreter, module, "-e", "1"), nil
+	}
+	return append(interpreter, module, program, "--nearcall-resident"), nil
+}
