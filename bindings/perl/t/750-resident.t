@@ -148,7 +148,7 @@ BEFORE
     is_deeply( [ $resident->run_anyhow('PROGRAM one') ], [ '', "work: one\n", 3 << 8 ], 'who takes arguments away before runs plainly' );
     is( $resident->log, "nearcall: arguments were read before resident { } (main(), Main): read them inside\n", 'and does no work as a resident' );
     $resident = TestResident->new( '', '', options => 'colour => 1' );
-    like( ( $resident->plain )[1], qr/resident has no option colour; it has environment /, 'an unknown option' );
+    like( ( $resident->plain )[1], qr/resident has no option colour; it has early_input environment /, 'an unknown option' );
 }
 
 {

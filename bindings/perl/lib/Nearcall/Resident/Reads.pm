@@ -17,7 +17,8 @@ my $is_noticing = 0;
 my ( %names, $asks, $start );
 
 sub begin {
-    $start = $ENV{NEARCALL_RESIDENT_DIRECTORY};
+    # The launcher is trusted under -T too.
+    ($start) = ( $ENV{NEARCALL_RESIDENT_DIRECTORY} // '' ) =~ m{\A(/.*)\z}s;
     require Cwd;
     _stand_before($_) for qw(getcwd cwd fastcwd fastgetcwd abs_path realpath fast_abs_path);
     _files();
