@@ -38,8 +38,8 @@ point is loaded once. --entry names the function instead, where that is not enou
 Perl is compiled once, with all that it uses, and each run begins with its first
 statement. --preload names modules that runs would load.
 
-What is loaded must not read what belongs to a run; 'nearcall resident check PROGRAM'
-compares. An administrator may forbid it: see nearcall-run(1).`,
+What is loaded must not read what belongs to a run. An administrator may forbid it: see
+nearcall-run(1).`,
 		Example: `  nearcall resident install black
   nearcall resident install black --entry black:patched_main --preload black.linegen,blib2to3.pgen2.driver
   nearcall resident install exiftool --preload Image::ExifTool`,
