@@ -36,6 +36,7 @@ var arrows = []layer{
 	{"internal/machine", nil},
 	{"internal/decades", nil},
 	{"internal/windows", nil},
+	{"internal/hostname", nil},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -58,7 +59,7 @@ var arrows = []layer{
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
 	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
-	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
+	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/hostname", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
@@ -72,7 +73,7 @@ var arrows = []layer{
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
-	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/rights", "internal/transport", "internal/schema",
+	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},

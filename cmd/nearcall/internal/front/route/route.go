@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/nearcall/nearcall/internal/hostname"
 )
 
 // A Rule sends what fits it to a target. A name is exact, "*.domain" for all names
@@ -37,7 +39,7 @@ type names[Target any] struct {
 func New[Target any](rules []Rule[Target]) *Table[Target] {
 	t := &Table[Target]{requests: newNames[Target](), tls: newNames[Target]()}
 	for _, rule := range rules {
-		rule.Name = Normalize(rule.Name)
+		rule.Name = hostname.Normalize(rule.Name)
 		if rule.TLS {
 			rule.Path = ""
 			t.tls.add(rule)
@@ -53,29 +55,13 @@ func New[Target any](rules []Rule[Target]) *Table[Target] {
 // Request returns the target of a request by its host, as in the Host header, and
 // its path.
 func (t *Table[Target]) Request(host, path string) (target Target, found bool) {
-	return t.requests.find(Normalize(hostname(host)), path)
+	return t.requests.find(hostname.Normalize(hostname.WithoutPort(host)), path)
 }
 
 // TLS returns the target of a TLS connection by its server name, which is empty
 // when the client sent none.
 func (t *Table[Target]) TLS(serverName string) (target Target, found bool) {
-	return t.tls.find(Normalize(serverName), "")
-}
-
-// Normalize returns a name as names are compared: in lower case, without the final
-// dot.
-func Normalize(name string) string {
-	return strings.TrimSuffix(strings.ToLower(name), ".")
-}
-
-// hostname removes the port of a host.
-func hostname(host string) string {
-	colon := strings.LastIndexByte(host, ':')
-	// Within brackets the colons are those of an IPv6 address.
-	if colon < 0 || strings.IndexByte(host[colon:], ']') >= 0 {
-		return host
-	}
-	return host[:colon]
+	return t.tls.find(hostname.Normalize(serverName), "")
 }
 
 func newNames[Target any]() names[Target] {
