@@ -208,12 +208,12 @@ func reason(err error) string {
 		return "draining"
 	case errors.Is(err, handoff.ErrNoDescriptor):
 		return "no_descriptor"
-	case errors.Is(err, handoff.ErrRefused):
-		return "refused"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled): // refused, too, where the process said that it came back
 		return "cancelled"
+	case errors.Is(err, handoff.ErrRefused):
+		return "refused"
 	}
 	return "ended"
 }

@@ -1,0 +1,137 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/front/backend"
+	"github.com/nearcall/nearcall/handoff"
+)
+
+// An offerAnswer is what Offer says in the end.
+type offerAnswer struct {
+	took *backend.Socket
+	err  error
+}
+
+// offer offers a connection without waiting; what becomes of it comes through the channel.
+func offer(t *testing.T, b *backend.Backend, c net.Conn) <-chan offerAnswer {
+	t.Helper()
+	answers := make(chan offerAnswer, 2)
+	if !b.Offer(c, handoff.Meta{Name: "route"}, func(took *backend.Socket, err error) { answers <- offerAnswer{took, err} }) {
+		t.Fatal("it was not offered")
+	}
+	return answers
+}
+
+func (f *fixture) settled(answers <-chan offerAnswer) offerAnswer {
+	f.t.Helper()
+	select {
+	case answer := <-answers:
+		return answer
+	case <-time.After(patience):
+		f.t.Fatalf("after %v nobody says what became of the offer", patience)
+		return offerAnswer{}
+	}
+}
+
+// What is offered to a process that lets it wait comes back when another is free, to be sent to
+// that one.
+func TestOfferIsRecalled(t *testing.T) {
+	f := newFixture(t)
+	f.listen("hanging") // and accepts nothing
+	b := f.backend(1, time.Minute, "hanging", "free")
+	given, client := pair(t)
+	answers := offer(t, b, given)
+	accepted := acceptAll(f.listen("free"))
+	if answer := f.settled(answers); !errors.Is(answer.err, context.Canceled) || !errors.Is(answer.err, handoff.ErrRefused) {
+		t.Fatalf("it was settled with %v, want that it was recalled", answer.err)
+	}
+	await(t, "the refusal is counted", func() bool {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		return fmt.Sprint(f.refused) == "[cancelled]"
+	})
+	took, err := b.Send(t.Context(), given, handoff.Meta{Name: "route"})
+	must(t, err)
+	if took.Address() != f.address("free") {
+		t.Errorf("%s took it", took.Address())
+	}
+	c := <-accepted
+	_, err = c.Write([]byte("x"))
+	must(t, err)
+	if n, err := client.Read(make([]byte, 1)); n != 1 {
+		t.Errorf("the client reads nothing: %v", err)
+	}
+	if f.said("takes no more connections") != 0 {
+		t.Error("the one that let it wait lost its channel")
+	}
+	select {
+	case again := <-answers:
+		t.Errorf("it was settled twice, with %v", again.err)
+	default:
+	}
+}
+
+func first(c, _ net.Conn) net.Conn { return c }
+
+// The other may be free before the offer is sent, or while it is: it is recalled all the same.
+func TestOfferIsRecalledAtOnce(t *testing.T) {
+	const tries = 50
+	for range tries {
+		f := newFixture(t)
+		f.set.SetTimeouts(backend.Timeouts{Health: 1, HandBack: time.Minute})
+		f.listen("one")
+		f.listen("two") // Neither accepts: whoever gets it has to give it back.
+		b := f.backend(2, time.Minute, "one", "two")
+		given, _ := pair(t)
+		if answer := f.settled(offer(t, b, given)); !errors.Is(answer.err, context.Canceled) {
+			t.Fatalf("it was settled with %v, want that it was recalled", answer.err)
+		}
+		await(t, "no place is taken", func() bool { return f.pending() == 0 })
+		f.set.Close()
+	}
+}
+
+// Where no other is free it is left where it is, however long that takes.
+func TestOfferWaitsForTheOnlyOne(t *testing.T) {
+	f := newFixture(t)
+	l := f.listen("one")
+	b := f.backend(1, time.Minute, "one")
+	answers := offer(t, b, first(pair(t)))
+	select {
+	case answer := <-answers:
+		t.Fatalf("it was settled with %v before anybody took it", answer.err)
+	case <-time.After(4 * 50 * time.Millisecond): // Several times as long as it may be left where another is free.
+	}
+	accepted := acceptAll(l)
+	if answer := f.settled(answers); answer.err != nil {
+		t.Errorf("got %v", answer.err)
+	}
+	<-accepted
+}
+
+// A process that ends gives back what it was offered.
+func TestOfferToOneThatEnds(t *testing.T) {
+	f := newFixture(t)
+	old := f.listen("one")
+	b := f.backend(1, time.Minute, "one")
+	given, _ := pair(t)
+	answers := offer(t, b, given)
+	await(t, "it is offered", func() bool { return f.pending() == 1 })
+	must(t, old.Close())
+	if answer := f.settled(answers); answer.err == nil {
+		t.Fatal("it was taken")
+	}
+	if b.Offer(given, handoff.Meta{}, func(*backend.Socket, error) { t.Error("it was settled") }) {
+		t.Error("it was offered to nobody")
+	}
+	accepted := acceptAll(f.listen("one"))
+	_, err := b.Send(t.Context(), given, handoff.Meta{Name: "route"})
+	must(t, err)
+	<-accepted
+}
