@@ -86,13 +86,26 @@ func Places(program string) ([]Place, error) {
 	}
 	var places []Place
 	for _, p := range found {
-		made := Place{Name: p.Program, Identity: p.Identity, Socket: p.Socket(), Lock: p.Lock(), Log: p.Log()}
+		made := placeOf(p)
 		if !place.IsFirst(p.Directory) {
 			made.Directory = p.Directory
 		}
 		places = append(places, made)
 	}
 	return places, nil
+}
+
+// PlacesIn returns the places of one directory, which may be that of another environment.
+func PlacesIn(directory string) (places []Place, err error) {
+	found, err := place.Traces(directory)
+	for _, p := range found {
+		places = append(places, placeOf(p))
+	}
+	return places, err
+}
+
+func placeOf(p place.Place) Place {
+	return Place{Name: p.Program, Identity: p.Identity, Socket: p.Socket(), Lock: p.Lock(), Log: p.Log()}
 }
 
 // FailedStarts returns how many starts in a row came to nothing, and until when the

@@ -14,6 +14,7 @@ const (
 	exitOK        = 0
 	exitFailed    = 1 // a file that cannot be read, an incompatible schema
 	exitUsage     = 2
+	exitUnchecked = 3  // of 'resident check'
 	exitCallsFrom = 64 // 64 + the code of a call's error
 	codesLast     = status.Unauthenticated
 )
@@ -33,7 +34,7 @@ func (p *program) report(err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errIncompatible):
+	case errors.Is(err, errIncompatible), errors.Is(err, errDiffers):
 		return exitFailed
 	case errors.As(err, &failure):
 		p.reportCall(failure)
@@ -43,6 +44,9 @@ func (p *program) report(err error) int {
 		return exitUsage
 	}
 	fmt.Fprintf(p.err, "nearcall: %s\n", bare(err))
+	if errors.Is(err, errUnchecked) {
+		return exitUnchecked
+	}
 	return exitFailed
 }
 
@@ -97,8 +101,9 @@ func exitCodesText() string {
 	fmt.Fprintf(&text, "Exit codes:\n")
 	fmt.Fprintf(&text, "  %3d  success\n", exitOK)
 	fmt.Fprintf(&text, "  %3d  a file cannot be read or written; 'schema diff' found an incompatible change;\n", exitFailed)
-	fmt.Fprintf(&text, "       'bench' could not measure one of several settings\n")
+	fmt.Fprintf(&text, "       'bench' could not measure one of several settings; 'resident check' found a difference\n")
 	fmt.Fprintf(&text, "  %3d  the command line cannot be understood\n", exitUsage)
+	fmt.Fprintf(&text, "  %3d  'resident check' could compare nothing\n", exitUnchecked)
 	for code := status.Cancelled; code <= codesLast; code++ {
 		fmt.Fprintf(&text, "  %3d  %s\n", exitCallsFrom+int(code), code)
 	}

@@ -56,7 +56,7 @@ func buildResident(t *testing.T, repository, home string) {
 	}
 }
 
-var changing = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|-[0-9a-f]{16}\.|\b\d{3,}\b`)
+var changing = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|-[0-9a-f]{16}\.|\b\d+ ms|\b\d{3,}\b`)
 
 // The guide shows what is printed, but for numbers of processes, times, and the space
 // between columns.

@@ -39,7 +39,7 @@ type residency struct {
 func (p *program) residentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resident",
-		Short: "Show and stop programs that stay ready between their runs",
+		Short: "Show, stop, install and check programs that stay ready between their runs",
 		Long: `Programs that were started by nearcall-run and made for it stay ready for their
 next run. These commands show them, and stop them.
 
@@ -58,6 +58,7 @@ A resident that is stopped finishes what runs, and the next run starts another.`
 		p.residentInstallCommand(),
 		p.residentInstalledCommand(),
 		p.residentRemoveCommand(),
+		p.residentCheckCommand(),
 		p.residentBeginCommand(),
 	)
 	return cmd

@@ -21,9 +21,9 @@ import (
 const launcherName = "nearcall-run"
 
 func (p *program) residentInstallCommand() *cobra.Command {
-	settings := installed.Settings{Preload: []string{}, Path: []string{}}
+	var settings installed.Settings
 	var into string
-	var perl, python bool
+	var chosen languages
 	cmd := &cobra.Command{
 		Use:   "install PROGRAM",
 		Short: "Keep a program of others ready, without changing it",
@@ -45,24 +45,38 @@ nearcall-run(1).`,
   nearcall resident install exiftool --preload Image::ExifTool`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if perl {
-				settings.Language = installed.Perl
-			}
-			if python {
-				settings.Language = installed.Python
-			}
+			settings.Language = chosen.chosen()
 			return p.install(args[0], into, settings)
 		},
 	}
+	settingsFlags(cmd, &settings, &chosen)
+	cmd.Flags().StringVar(&into, "into", "", "the `directory` of the launcher (default "+installedDefault+")")
+	return cmd
+}
+
+// settingsFlags are those about how a program is kept.
+func settingsFlags(cmd *cobra.Command, settings *installed.Settings, chosen *languages) {
+	settings.Preload, settings.Path = []string{}, []string{}
 	flags := cmd.Flags()
 	flags.StringVar(&settings.Entry, "entry", "", "call this `MODULE:FUNCTION` of Python instead of what the file does")
 	flags.StringSliceVar(&settings.Preload, "preload", settings.Preload, "load these `modules` once, too")
 	flags.StringSliceVar(&settings.Path, "path", settings.Path, "find modules in these `directories`, too")
-	flags.StringVar(&into, "into", "", "the `directory` of the launcher (default "+installedDefault+")")
-	flags.BoolVar(&perl, "perl", false, "the program is in Perl, whatever its first line says")
-	flags.BoolVar(&python, "python", false, "the program is in Python, whatever its first line says")
+	flags.BoolVar(&chosen.perl, "perl", false, "the program is in Perl, whatever its first line says")
+	flags.BoolVar(&chosen.python, "python", false, "the program is in Python, whatever its first line says")
 	cmd.MarkFlagsMutuallyExclusive("perl", "python")
-	return cmd
+}
+
+// languages are the flags of which one may be set.
+type languages struct{ perl, python bool }
+
+func (l languages) chosen() installed.Language {
+	switch {
+	case l.perl:
+		return installed.Perl
+	case l.python:
+		return installed.Python
+	}
+	return ""
 }
 
 const installedDefault = "~/.local/share/nearcall/bin"
@@ -90,10 +104,8 @@ func (p *program) install(program, into string, settings installed.Settings) err
 	if settings.Program, err = findProgram(program); err != nil {
 		return err
 	}
-	for i, path := range settings.Path {
-		if settings.Path[i], err = filepath.Abs(path); err != nil {
-			return err
-		}
+	if settings.Path, err = absolute(settings.Path); err != nil {
+		return err
 	}
 	launcher, nearcall, err := ownTools()
 	if err != nil {
@@ -111,6 +123,17 @@ func (p *program) install(program, into string, settings installed.Settings) err
 		fmt.Fprintf(p.out, "It is used when this directory stands first in PATH:\n    export PATH=%s:\"$PATH\"\n", directory)
 	}
 	return nil
+}
+
+func absolute(paths []string) (all []string, err error) {
+	all = []string{}
+	for _, path := range paths {
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		all = append(all, path)
+	}
+	return all, nil
 }
 
 // findProgram returns the absolute path of a program that is no launcher.

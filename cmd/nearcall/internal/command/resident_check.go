@@ -1,0 +1,246 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/installed"
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/residentcheck"
+)
+
+// checkRunTimeout is for each run unless --timeout says otherwise: some programs are worth
+// keeping ready because they take so long.
+const checkRunTimeout = 2 * time.Minute
+
+// errDiffers ends `resident check`, which has said everything already.
+var errDiffers = errors.New("the resident's runs differ from plain ones")
+
+// errUnchecked is one of what could not be compared.
+var errUnchecked = errors.New("nothing could be compared")
+
+// A checking is one run of `nearcall resident check`.
+type checking struct {
+	*program
+	settings  installed.Settings
+	languages languages
+	directory string
+	home      string
+	input     string
+	pipe      string
+	ignore    []string
+	asJSON    bool
+}
+
+func (p *program) residentCheckCommand() *cobra.Command {
+	c := &checking{program: p}
+	cmd := &cobra.Command{
+		Use:   "check [FLAGS] PROGRAM [ARGUMENTS...]",
+		Short: "Compare a program's runs by a resident with plain ones",
+		Long: `Runs a program plainly and by a resident, and compares what it writes, how it ends
+and which files it leaves behind. A program in Perl or Python that is not made for it is
+tried as 'nearcall resident install' would keep it, with the same flags, and nothing is installed.
+
+The program runs six times: twice plainly, for what differs by itself; twice by a resident that
+it has started; and once by one that a run from an empty directory has started, with
+an empty HOME, without input, and with none but the most needed variables, so that what
+was read too early is seen. Each begins with a copy of the current directory as it was; what it
+does elsewhere, also below HOME, is really done, and done six times. Its standard input is
+/dev/null unless --input or --pipe names a file, and it has no terminal.
+
+Lines that differ between plain runs are not compared, nor is what Python keeps of compiled
+modules. Exit code 1 when something differs, 3 when nothing could be compared.`,
+		Example: `  nearcall resident check ./report --since yesterday
+  nearcall resident check --preload black.linegen black --check src
+  nearcall resident check --pipe access.log --ignore '^took ' ack error`,
+		Args: arguments(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			timeout := checkRunTimeout
+			if cmd.Flags().Changed("timeout") {
+				timeout = p.timeout
+			}
+			return unchecked(c.run(cmd.Context(), args, timeout))
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // the others are the program's
+	settingsFlags(cmd, &c.settings, &c.languages)
+	flags.StringVar(&c.directory, "directory", ".", "copy this `directory`, which the current one is or is in")
+	flags.StringVar(&c.home, "home", "", "give runs a copy of this `directory` as their HOME")
+	flags.StringVar(&c.input, "input", "", "standard input is this `file`")
+	flags.StringVar(&c.pipe, "pipe", "", "standard input is a pipe with what this `file` holds")
+	flags.StringArrayVar(&c.ignore, "ignore", nil, "do not compare lines in which this `expression` is found")
+	flags.BoolVar(&c.asJSON, "json", false, "print a JSON object")
+	cmd.MarkFlagsMutuallyExclusive("input", "pipe")
+	return cmd
+}
+
+// unchecked is an error with the code of its own that it has, unless the command line is wrong.
+func unchecked(err error) error {
+	var usage usageError
+	if err == nil || errors.Is(err, errDiffers) || errors.As(err, &usage) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUnchecked, err)
+}
+
+func (c *checking) run(ctx context.Context, args []string, timeout time.Duration) error {
+	setting, err := c.setting(args, timeout)
+	if err != nil {
+		return err
+	}
+	temporary, err := os.MkdirTemp("", "nearcall-launcher-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temporary)
+	if setting.Resident, err = c.launcher(temporary, setting.Plain[0]); err != nil {
+		return err
+	}
+	setting.Resident = append(setting.Resident, args[1:]...)
+	report, err := residentcheck.Check(ctx, setting)
+	if err != nil {
+		return err
+	}
+	if c.asJSON {
+		err = c.printIndented(report)
+	} else {
+		err = c.printCheck(report)
+	}
+	if err == nil && !report.Same {
+		err = errDiffers
+	}
+	return err
+}
+
+// setting is what is known without a launcher.
+func (c *checking) setting(args []string, timeout time.Duration) (s residentcheck.Setting, err error) {
+	program, err := findProgram(args[0])
+	if err != nil {
+		return s, err
+	}
+	s.Plain, s.RunTimeout, s.Environment = append([]string{program}, args[1:]...), timeout, checkEnvironment(program)
+	for _, expression := range c.ignore {
+		r, err := regexp.Compile(expression)
+		if err != nil {
+			return s, usageError{fmt.Errorf("--ignore: %w", err)}
+		}
+		s.Ignore = append(s.Ignore, r)
+	}
+	if s.Input, err = c.inputOf(); err != nil {
+		return s, err
+	}
+	if s.Directory, s.Within, err = within(c.directory); err != nil || c.home == "" {
+		return s, err
+	}
+	s.Home, err = filepath.Abs(c.home)
+	return s, err
+}
+
+func (c *checking) inputOf() (residentcheck.Input, error) {
+	path := c.input + c.pipe // one of them is empty
+	if path == "" {
+		return residentcheck.Input{}, nil
+	}
+	path, err := filepath.Abs(path)
+	return residentcheck.Input{Path: path, Pipe: c.pipe != ""}, err
+}
+
+// within returns the directory, and the current one below it.
+func within(directory string) (whole, below string, err error) {
+	current, err := os.Getwd()
+	if err != nil {
+		return "", "", err
+	}
+	if whole, err = filepath.Abs(directory); err != nil {
+		return "", "", err
+	}
+	if below, err = filepath.Rel(whole, current); err != nil || strings.HasPrefix(below, "..") {
+		return "", "", usageError{fmt.Errorf("--directory %s: the current directory is not in it; go there first", directory)}
+	}
+	return whole, below, nil
+}
+
+// checkEnvironment is that of this process, without what is about launchers. A launcher
+// finds the program in PATH.
+func checkEnvironment(program string) []string {
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains([]string{"NEARCALL_NO_RESIDENT", "NEARCALL_RUN_DEBUG", "NEARCALL_RUN_ANSWER_MS", "OLDPWD"}, name)
+	})
+	if found, err := findProgram(filepath.Base(program)); err != nil || found != program {
+		environment = append(environment, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	}
+	return environment
+}
+
+// launcher returns the command that runs the program by its resident: the one that it is
+// made for, or one that is made of it for this check alone.
+func (c *checking) launcher(temporary, program string) ([]string, error) {
+	run, nearcall, err := ownTools()
+	if err != nil {
+		return nil, err
+	}
+	settings, foreign, err := c.foreign(program)
+	if err != nil {
+		return nil, err
+	}
+	if !foreign {
+		return []string{run, program}, nil
+	}
+	if err := settings.Check(); err != nil {
+		return nil, err
+	}
+	l := installed.Launcher{Link: filepath.Join(temporary, filepath.Base(program)), Settings: settings}
+	return []string{l.Link}, l.Install(run, nearcall)
+}
+
+// foreign tells whether a program knows nothing of residents, and how it is to be kept: as
+// the flags say, or as it is installed.
+func (c *checking) foreign(program string) (settings installed.Settings, is bool, err error) {
+	settings = c.settings
+	settings.Program, settings.Language = program, c.languages.chosen()
+	if settings.Path, err = absolute(settings.Path); err != nil {
+		return settings, false, err
+	}
+	if settings.Entry != "" || settings.Language != "" || len(settings.Preload)+len(settings.Path) > 0 {
+		return settings, true, nil
+	}
+	all, err := launchers(filepath.Base(program))
+	if err != nil {
+		return settings, false, err
+	}
+	for _, l := range all {
+		if l.Program == program {
+			return l.Settings, true, nil
+		}
+	}
+	made, err := isMadeForIt(program)
+	return settings, !made, err
+}
+
+// isMadeForIt looks for what programs with the line have. Any other one would be run with
+// an argument that it does not know.
+func isMadeForIt(program string) (bool, error) {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return false, err
+	}
+	if !bytes.HasPrefix(text, []byte("#!")) {
+		if bytes.Contains(text, []byte("--nearcall-resident")) {
+			return true, nil
+		}
+		return false, fmt.Errorf("%s is no script, and is not made for it: programs in Go become resident by one line in them (resident.Main), others cannot", program)
+	}
+	return bytes.Contains(text, []byte("nearcall.resident")) || bytes.Contains(text, []byte("nearcall import resident")) ||
+		bytes.Contains(text, []byte("Nearcall::Resident")), nil
+}

@@ -1,0 +1,190 @@
+package residentcheck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Run is one of those that are compared.
+type Run struct {
+	Name         string `json:"name"`
+	ExitCode     int    `json:"exit_code"` // -1: a signal ended it
+	Signal       string `json:"signal,omitempty"`
+	Milliseconds int64  `json:"milliseconds"`
+	// Plainly is why a run that was to be a resident's was none, as its launcher said.
+	Plainly string `json:"plainly,omitempty"`
+
+	output, errors string
+	files          map[string]string // what it has left other than it was
+}
+
+// The names of runs.
+const (
+	runPlain    = "plain"
+	runAgain    = "plain, again"
+	runStart    = "resident, at its start"
+	runResident = "resident"
+	runOther    = "resident that another caller has started"
+)
+
+// inputTimeout bounds how long a pipe that nobody reads any more is written to.
+const inputTimeout = 5 * time.Second
+
+// A runner runs one command after the other in the same place.
+type runner struct {
+	setting   Setting
+	work      *copied
+	home      *copied // nil: the user's own
+	temporary string
+}
+
+// run puts the directory back to what it was, and runs a command in it.
+func (r *runner) run(ctx context.Context, name string, command, environment []string) (*Run, error) {
+	for _, c := range r.copies() {
+		if err := c.putBack(); err != nil {
+			return nil, err
+		}
+	}
+	directory := filepath.Join(r.work.path, r.setting.Within)
+	result, err := r.runIn(ctx, name, command, directory, append(environment, "PWD="+directory), r.setting.Input)
+	if err != nil {
+		return nil, err
+	}
+	result.files = map[string]string{}
+	for prefix, c := range r.copies() {
+		changed, err := c.changes()
+		if err != nil {
+			return nil, err
+		}
+		for path, now := range maps.All(changed) {
+			result.files[filepath.Join(prefix, path)] = now
+		}
+	}
+	return result, nil
+}
+
+// copies are by what the names of files in them begin with.
+func (r *runner) copies() map[string]*copied {
+	copies := map[string]*copied{"": r.work}
+	if r.home != nil {
+		copies["~"] = r.home
+	}
+	return copies
+}
+
+func (r *runner) runIn(ctx context.Context, name string, command []string, directory string, environment []string, input Input) (*Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.setting.RunTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = directory, environment, inItsOwnSession()
+	cmd.Cancel = func() error { killGroup(cmd.Process.Pid); return nil }
+	cmd.WaitDelay = inputTimeout
+	output, err := r.file("output")
+	if err != nil {
+		return nil, err
+	}
+	defer output.Close()
+	errors, err := r.file("errors")
+	if err != nil {
+		return nil, err
+	}
+	defer errors.Close()
+	cmd.Stdout, cmd.Stderr = output, errors
+	done, err := input.give(cmd)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	err = cmd.Run()
+	took := time.Since(began)
+	done()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the run %q did not end in %v, with %q: --timeout is how long it may take", name, r.setting.RunTimeout, tail(errors))
+	}
+	return result(name, cmd, err, took, output, errors)
+}
+
+// file is where a run writes to: a file, as what it starts and leaves behind may go on to.
+func (r *runner) file(name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(r.temporary, name), os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
+}
+
+func tail(file *os.File) string {
+	text, _ := readAll(file)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+func result(name string, cmd *exec.Cmd, err error, took time.Duration, output, failures *os.File) (*Run, error) {
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		return nil, err
+	}
+	r := &Run{Name: name, ExitCode: cmd.ProcessState.ExitCode(), Milliseconds: took.Milliseconds()}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		r.Signal = status.Signal().String()
+	}
+	if r.output, err = readAll(output); err != nil {
+		return nil, err
+	}
+	if r.errors, err = readAll(failures); err != nil {
+		return nil, err
+	}
+	r.errors, r.Plainly = withoutReason(r.errors)
+	return r, nil
+}
+
+func readAll(file *os.File) (string, error) {
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<40))
+	return string(text), err
+}
+
+// withoutReason takes away what the launcher said itself.
+func withoutReason(text string) (rest, reason string) {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if said, is := strings.CutPrefix(line, "nearcall-run: "); is && reason == "" {
+			if _, why, found := strings.Cut(said, " runs plainly: "); found {
+				reason = strings.TrimSpace(why)
+				continue
+			}
+		}
+		kept.WriteString(line)
+	}
+	return kept.String(), reason
+}
+
+// An Input is what runs have as their standard input: nothing, a file, or a pipe.
+type Input struct {
+	Path string // "": /dev/null
+	Pipe bool   // what the file holds comes through a pipe
+}
+
+// give lets a command have it; done is called when the command has ended.
+func (i Input) give(cmd *exec.Cmd) (done func(), err error) {
+	done = func() {}
+	if i.Path == "" {
+		return done, nil
+	}
+	if i.Pipe {
+		text, err := os.ReadFile(i.Path)
+		cmd.Stdin = bytes.NewReader(text)
+		return done, err
+	}
+	file, err := os.Open(i.Path)
+	if err != nil {
+		return done, err
+	}
+	cmd.Stdin = file
+	return func() { _ = file.Close() }, nil
+}
