@@ -77,6 +77,7 @@ static void client_dealloc(PyObject *self)
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
     core_pool_drop(client->pool);
+    core_entry_drop(client->recent);
     Py_XDECREF(client->entries);
     Py_XDECREF(client->proxies);
     release(self);
@@ -85,16 +86,27 @@ static void client_dealloc(PyObject *self)
 
 /* ---- Calling by name ---- */
 
+static void remember(core_client *client, core_entry *entry)
+{
+    core_entry *former = client->recent;
+
+    client->recent = core_entry_keep(entry);
+    core_entry_drop(former);
+}
+
 core_entry *core_client_entry(core_client *client, PyObject *name)
 {
     core_entry *entry;
 
     if (core_client_check(client) < 0)
         return NULL;
+    if (client->recent != NULL && client->recent->name == name)
+        return core_entry_keep(client->recent);
     entry = core_entry_lookup(client->entries, name);
-    if (entry != NULL)
-        return core_entry_keep(entry);
-    return PyErr_Occurred() ? NULL : core_entry_new(name);
+    if (entry == NULL)
+        return PyErr_Occurred() ? NULL : core_entry_new(name);
+    remember(client, entry);
+    return core_entry_keep(entry);
 }
 
 static int check_has_name(Py_ssize_t count)
@@ -287,10 +299,18 @@ static PyObject *make_proxy(core_client *client, PyObject *name)
     return function;
 }
 
+/* The function that was asked for by that attribute before. NULL, perhaps with an exception. */
+static core_entry *find_proxy(const core_client *client, PyObject *name)
+{
+    if (client->proxies == NULL || PyDict_Size(client->proxies) == 0)
+        return NULL;
+    return core_entry_lookup(client->proxies, name);
+}
+
 static PyObject *client_getattro(PyObject *self, PyObject *name)
 {
     core_client *client = (core_client *)self;
-    core_entry *entry = client->proxies == NULL ? NULL : core_entry_lookup(client->proxies, name);
+    core_entry *entry = find_proxy(client, name);
     PyObject *value;
 
     if (entry != NULL)

@@ -257,6 +257,7 @@ typedef struct core_client {
     int64_t timeout_ms;
     PyObject *entries;    /* name to capsule of core_entry: functions that exist; shared likewise */
     PyObject *proxies;    /* the part of entries that was asked for as an attribute; likewise */
+    core_entry *recent;   /* of entries: what was called last, for programs call by the same constant again */
 } core_client;
 
 /* The arguments of one call, as they came. Nothing is owned. */
