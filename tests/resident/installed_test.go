@@ -265,6 +265,32 @@ func TestInstalledWithEntry(t *testing.T) {
 	})
 }
 
+// What is read while a program is loaded that knows nothing of residents is noticed, as in
+// those that hold the line.
+func TestInstalledNoticesWhatIsRead(t *testing.T) {
+	early := map[string]string{
+		"perl":   "our $EARLY; BEGIN { $EARLY = $ENV{EARLY} // 'none' }\n",
+		"python": "import os\nEARLY = os.environ.get('EARLY')\n",
+	}
+	show := map[string]string{"perl": `$ENV{PWD} $data`, "python": `os.getcwd())`}
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		with := map[string]string{"perl": "$ENV{PWD} $ForeignModule::EARLY $data", "python": "os.getcwd(), EARLY)"}[f.kind.name]
+		f.text = strings.Replace(f.text, show[f.kind.name], with, 1)
+		f.module = strings.Replace(early[f.kind.name]+f.module, show[f.kind.name], with, 1)
+		if f.kind.name == "perl" {
+			f.module = "package ForeignModule;\n" + f.module
+		}
+		f.write(p)
+		p.installLauncher(f)
+		p.expectAsPlain("0", "3")
+		p.env = append(p.env, "EARLY=another")
+		plain, got := p.tool(p.program, "0"), p.tool("tool", "0")
+		if !strings.Contains(plain.output, "another") || got.output != plain.output || !strings.Contains(got.errors, "the variable EARLY") {
+			t.Errorf("another caller has %s, and plainly %s", got, plain)
+		}
+	})
+}
+
 // What cannot be made resident is said at once, and nothing is made.
 func TestInstallRefuses(t *testing.T) {
 	eachForeign(t, func(t *testing.T, p *place, f foreign) {

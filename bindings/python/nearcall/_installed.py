@@ -18,14 +18,15 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn
 
-from nearcall import resident
-
 
 def begin() -> NoReturn:
     """sys.argv: -c, settings as JSON, the program's path."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
     program = sys.argv[2]
     sys.argv[:] = [program, "--nearcall-resident"]
+    # By what stands there it sees that it is to notice what is read from here on.
+    from nearcall import resident
+
     # What the run's own arguments are put in the place of, at its end.
     sys.orig_argv[:] = [settings["interpreter"], *sys.argv]
     if sys.path[:1] == [""]:  # not with -P and -I
