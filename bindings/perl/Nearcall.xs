@@ -525,6 +525,36 @@ _files_input()
   OUTPUT:
     RETVAL
 
+MODULE = Nearcall    PACKAGE = Nearcall::Resident::Notes
+
+void
+_begin()
+  CODE:
+    ncp_notes_begin(aTHX);
+
+void
+_enter(bool is_entered)
+  CODE:
+    ncp_notes_enter(is_entered);
+
+void
+_run()
+  CODE:
+    ncp_notes_run(aTHX);
+
+void
+_note(const char *kind, const char *by, const char *name)
+  CODE:
+    ncp_note(aTHX_ kind, by, name);
+
+void
+_found()
+  PREINIT:
+    AV *found = ncp_notes();
+  PPCODE:
+    for (SSize_t i = 0; found && i <= av_len(found); i++)
+        XPUSHs(*av_fetch(found, i, 0));
+
 BOOT:
 {
     HV *resident = gv_stashpvs("Nearcall::Resident", GV_ADD);

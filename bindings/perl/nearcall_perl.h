@@ -455,6 +455,13 @@ void ncp_reads_files(pTHX);
 void ncp_reads_notice(bool notice);
 bool ncp_reads_directory(void);
 bool ncp_reads_input(void);
+/* Of Nearcall::Resident::Notes (notes.c). Without ncp_notes_begin nothing is noted. */
+void ncp_notes_begin(pTHX);
+void ncp_notes_enter(bool is_entered);
+void ncp_notes_run(pTHX);
+void ncp_note(pTHX_ const char *kind, const char *by, const char *name);
+void ncp_note_here(pTHX_ const char *kind, const char *name);
+AV *ncp_notes(void);
 void ncp_resident_leave(pTHX_ int code) __attribute__((noreturn));
 
 #endif

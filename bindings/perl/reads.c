@@ -14,10 +14,25 @@ static bool is_relative(const char *text)
     return *text != 0 && *text != '/';
 }
 
+static void notice_text(pTHX_ const char *path)
+{
+    ncp_note_here(aTHX_ "file", path);
+    if (!is_relative(path))
+        return;
+    ncp_note_here(aTHX_ "directory", path);
+    reads_directory = true;
+}
+
 static void notice_path(pTHX_ SV *path)
 {
-    if (SvPOK(path) && is_relative(SvPVX_const(path)))
-        reads_directory = true;
+    if (SvPOK(path))
+        notice_text(aTHX_ SvPVX_const(path));
+}
+
+static void notice_input(pTHX)
+{
+    ncp_note_here(aTHX_ "input", "");
+    reads_input = true;
 }
 
 static void notice_handle(pTHX_ GV *handle)
@@ -25,7 +40,7 @@ static void notice_handle(pTHX_ GV *handle)
     IO *io = handle ? GvIO(handle) : NULL;
 
     if (io && IoIFP(io) && PerlIO_fileno(IoIFP(io)) == 0)
-        reads_input = true;
+        notice_input(aTHX);
 }
 
 /* What is on the stack is a path, a handle, or a reference to one. */
@@ -58,9 +73,9 @@ static void notice_name_with_mode(pTHX_ SV *name)
     text += strspn(text, " \t\n<>+");
     bytes = strlen(text);
     if (strcmp(text, "-") == 0)
-        reads_input = true;
-    else if (bytes > 0 && *text != '|' && text[bytes - 1] != '|' && is_relative(text))
-        reads_directory = true;
+        notice_input(aTHX);
+    else if (bytes > 0 && *text != '|' && text[bytes - 1] != '|')
+        notice_text(aTHX_ text);
 }
 
 static OP *look_open(pTHX)

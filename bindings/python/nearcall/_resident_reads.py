@@ -8,13 +8,14 @@ and where a relative path is looked at.
 from __future__ import annotations
 
 import builtins
-import functools
 import io
 import os
 import site
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from nearcall._resident_notes import Noticing, notes
 
 # Shells set these for each command. They are compared only where the program names them.
 _OF_COMMANDS = frozenset((b"_", b"SHLVL", b"OLDPWD"))
@@ -40,6 +41,7 @@ class Reads:
         self._restore: list[Callable[[], None]] = []
 
     def begin(self) -> None:
+        notes.begin()
         self.enter()
         if site.ENABLE_USER_SITE:
             self.variables.add(b"HOME")
@@ -58,6 +60,7 @@ class Reads:
         for restore in self._restore:
             restore()
         self._restore.clear()
+        notes.end()
 
     def enter(self) -> None:
         """Goes to the directory of the launcher, so that the program finds there what it
@@ -68,10 +71,12 @@ class Reads:
             except OSError:
                 self.directory = True  # what the program reads is of none that a caller has
         self._is_noticing = True
+        notes.enter()
 
     def leave(self) -> None:
         """When everything is loaded. Modules may still be found by a path that is relative."""
         self._is_noticing = False
+        notes.leave()
         if not all(os.path.isabs(path) for path in sys.path if isinstance(path, str)):
             self.directory = True
         if self._start:
@@ -96,13 +101,14 @@ class Reads:
             return
         if _reader() not in _PASSED_ON:
             self.variables.add(name)
+            notes.add("variable", os.fsdecode(name))
 
     # ---- The directory ----
 
     def _replace(self, module: Any, name: str, notice: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
         """Whoever keeps the replacement has the function all the same."""
         original = getattr(module, name)
-        replacement = _Noticing(original, notice)
+        replacement = Noticing(original, notice)
         # Some ask in this way what a function can do.
         for known in (getattr(os, of) for of in _SETS):
             if original in known:
@@ -129,22 +135,9 @@ class Reads:
             self._notice_directory()
 
     def _notice_directory(self) -> None:
-        if self._is_noticing:
+        if self._is_noticing and not self.directory:
             self.directory = True
-
-
-class _Noticing:
-    """A function that tells of its calls first. It is no function itself: as a member of a
-    class it is not to become a method, as those that it replaces do not."""
-
-    def __init__(self, original: Any, notice: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
-        functools.update_wrapper(self, original)
-        self._original = original
-        self._notice = notice
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        self._notice(arguments, options)
-        return self._original(*arguments, **options)
+            notes.add("directory", "")
 
 
 class _Table(dict[bytes, bytes]):

@@ -54,6 +54,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from nearcall import _core
+from nearcall._resident_notes import notes
 from nearcall._resident_reads import reads
 from nearcall._values import shown
 
@@ -262,6 +263,7 @@ class _Run:
     def tell_end(self) -> None:
         """For the launcher, in case that the supervisor is no more."""
         if self.handle:
+            notes.tell_run()
             _flush(self.inherited)
             self.handle.ending(self.code)
 

@@ -58,7 +58,8 @@ sub resident (&@) {
 
 # For Nearcall::Resident::Installed.
 sub _begin_program {
-    _supervise( {} ) if _started( $ARGV[0] // '' );
+    my ($option) = @_;
+    _supervise($option) if _started( $ARGV[0] // '' );
     return;
 }
 
@@ -159,6 +160,7 @@ sub _decodes_arguments {
 }
 
 END {
+    Nearcall::Resident::Notes::tell_run() if $running;
     _ending( $running, $? ) if $running;
 }
 

@@ -8,6 +8,8 @@ package Nearcall::Resident::Reads;
 use strict;
 use warnings;
 
+use Nearcall::Resident::Notes ();
+
 our $VERSION = 'v0.1.0';
 
 # Shells set these for each command. They are compared only where the program names them.
@@ -20,6 +22,7 @@ sub begin {
     # The launcher is trusted under -T too.
     ($start) = ( $ENV{NEARCALL_RESIDENT_DIRECTORY} // '' ) =~ m{\A(/.*)\z}s;
     require Cwd;
+    Nearcall::Resident::Notes::begin();
     _stand_before($_) for qw(getcwd cwd fastcwd fastgetcwd abs_path realpath fast_abs_path);
     _files();
     # Perl trusts a tied hash to be trusted: under -T it would no longer refuse programs by a
@@ -33,6 +36,7 @@ sub begin {
 sub enter {
     $asks = 1 if defined $start && !chdir $start;
     _notice_files(1);
+    Nearcall::Resident::Notes::enter();
     return $is_noticing = 1;
 }
 
@@ -40,6 +44,7 @@ sub enter {
 sub leave {
     $is_noticing = 0;
     _notice_files(0);
+    Nearcall::Resident::Notes::leave();
     $asks = 1 if grep { !ref && !m{\A/} } @INC;
     chdir '/' if defined $start;
     return;
@@ -47,6 +52,7 @@ sub leave {
 
 # From here on nothing is noticed.
 sub end {
+    Nearcall::Resident::Notes::run();
     my $table = tied %ENV or return;
     my %now = %{$table};
     undef $table;
@@ -70,18 +76,24 @@ sub _stand_before {
     no warnings 'redefine';              ## no critic (ProhibitNoWarnings)
     my $original = *{"Cwd::$name"}{CODE} or return;
     *{"Cwd::$name"} = sub {
-        $asks = 1 if $is_noticing && !( defined $_[0] && $_[0] =~ m{\A/} );
+        _asks() if $is_noticing && !( defined $_[0] && $_[0] =~ m{\A/} );
         goto &{$original};
     };
     return;
+}
+
+sub _asks {
+    Nearcall::Resident::Notes::directory() if !$asks;
+    return $asks = 1;
 }
 
 # ---- Variables: what tie needs ----
 
 sub _notice {
     my ($name) = @_;
-    $names{$name} = 1 if $is_noticing && !$OF_COMMANDS{$name};
-    return;
+    return if !$is_noticing || $OF_COMMANDS{$name} || $names{$name};
+    Nearcall::Resident::Notes::variable($name);
+    return $names{$name} = 1;
 }
 
 sub TIEHASH { my ($class) = @_; return bless {%ENV}, $class }
