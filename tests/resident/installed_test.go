@@ -132,9 +132,13 @@ func (p *place) installLauncher(f foreign, options ...string) {
 // tool runs the program as its users do, or by its path.
 func (p *place) tool(path string, arguments ...string) result {
 	p.t.Helper()
+	return finish(p.t, p.toolCommand(path, arguments...))
+}
+
+func (p *place) toolCommand(path string, arguments ...string) *exec.Cmd {
 	command := exec.Command("/usr/bin/env", append([]string{path}, arguments...)...)
 	command.Dir, command.Env = p.dir, append(p.env, "PWD="+p.dir)
-	return finish(p.t, command)
+	return command
 }
 
 // loads is how often the module was loaded since the last time that this was asked.
@@ -288,6 +292,48 @@ func TestInstalledNoticesWhatIsRead(t *testing.T) {
 		if !strings.Contains(plain.output, "another") || got.output != plain.output || !strings.Contains(got.errors, "the variable EARLY") {
 			t.Errorf("another caller has %s, and plainly %s", got, plain)
 		}
+	})
+}
+
+// What a program reads before its runs where nobody sees it is said when it is installed, with the
+// options that programs have which hold the line themselves.
+func TestInstalledWithOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []string
+		other   func(p *place, tool *exec.Cmd)
+		reason  string
+	}{
+		"same directory": {[]string{"--same-directory"}, func(p *place, tool *exec.Cmd) { tool.Dir = "/" }, "the program reads its directory"},
+		"early input":    {[]string{"--early-input"}, func(p *place, tool *exec.Cmd) { tool.Stdin = strings.NewReader("something") }, "standard input"},
+		"environment":    {[]string{"--environment", "OWN_*,OTHER"}, func(p *place, tool *exec.Cmd) { tool.Env = append(tool.Env, "OWN_NAME=1") }, "the variable OWN_NAME"},
+		"none": {nil, func(p *place, tool *exec.Cmd) {
+			tool.Dir, tool.Stdin, tool.Env = "/", strings.NewReader("something"), append(tool.Env, "OWN_NAME=1")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachForeign(t, func(t *testing.T, p *place, f foreign) {
+				p.installLauncher(f, c.options...)
+				p.expectAsPlain("0", "3")
+				tool := p.toolCommand("tool", "0")
+				c.other(p, tool)
+				r := finish(t, tool)
+				if (r.errors == "") != (c.reason == "") || !strings.Contains(r.errors, c.reason) || r.code != 0 {
+					t.Errorf("another caller has %s; expected to be plain because of %q", r, c.reason)
+				}
+			})
+		})
+	}
+}
+
+// A file that is read before the runs, and named, lets the resident leave when it changes.
+func TestInstalledWithAFileToWatch(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		must(t, os.WriteFile(p.path("settings"), nil, 0o644))
+		p.installLauncher(f, "--watch", p.path("settings"))
+		p.expectAsPlain("0")
+		p.waitRuns(1)
+		must(t, os.WriteFile(p.path("settings"), []byte("changed"), 0o644))
+		processes.WaitFor(t, "the resident to leave", settleTimeout, func() bool { return len(p.sockets()) == 0 })
 	})
 }
 

@@ -34,7 +34,14 @@ def begin() -> NoReturn:
     run = _entry(settings["entry"]) if settings["entry"] else _file(program)
     for name in settings["preload"]:
         importlib.import_module(name)
-    resident.main(run, watch=[program])
+    resident.main(
+        run,
+        watch=[program, *settings.get("watch", ())],
+        environment=settings.get("environment", ()),
+        reread=settings.get("reread", ()),
+        same_directory=settings.get("same_directory"),
+        early_input=bool(settings.get("early_input")),
+    )
 
 
 def check() -> None:

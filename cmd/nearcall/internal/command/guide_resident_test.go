@@ -24,7 +24,7 @@ func residentHome(t *testing.T) (home string, environment []string) {
 	runtime := filepath.Dir(residentDirectory(t))
 	home = t.TempDir()
 	buildResident(t, repository, home)
-	for _, script := range []string{"greet.pl", "greet.py", "settings.py", "hello"} {
+	for _, script := range []string{"greet.pl", "greet.py", "settings.py", "report.py", "hello"} {
 		must(t, os.Rename(guideFile(t, residentGuide, script), filepath.Join(home, script)))
 		must(t, os.Chmod(filepath.Join(home, script), 0o700))
 	}

@@ -103,7 +103,11 @@ func (c *checking) run(ctx context.Context, args []string, timeout time.Duration
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	if setting.Resident, err = c.launcher(temporary, setting.Plain[0]); err != nil {
+	kept, err := c.kept(setting.Plain[0])
+	if err != nil {
+		return err
+	}
+	if setting.Resident, err = launcherOf(temporary, kept); err != nil {
 		return err
 	}
 	setting.Resident = append(setting.Resident, args[1:]...)
@@ -114,7 +118,7 @@ func (c *checking) run(ctx context.Context, args []string, timeout time.Duration
 	if c.asJSON {
 		err = c.printIndented(report)
 	} else {
-		err = c.printCheck(report)
+		err = c.printCheck(report, kept)
 	}
 	if err == nil && !report.Same {
 		err = errDiffers
@@ -183,49 +187,49 @@ func checkEnvironment(program string) []string {
 	return environment
 }
 
-// launcher returns the command that runs the program by its resident: the one that it is
+// launcherOf returns the command that runs the program by its resident: the one that it is
 // made for, or one that is made of it for this check alone.
-func (c *checking) launcher(temporary, program string) ([]string, error) {
+func launcherOf(temporary string, k kept) ([]string, error) {
 	run, nearcall, err := ownTools()
 	if err != nil {
 		return nil, err
 	}
-	settings, foreign, err := c.foreign(program)
-	if err != nil {
+	if !k.foreign {
+		return []string{run, k.Program}, nil
+	}
+	if err := k.Check(); err != nil {
 		return nil, err
 	}
-	if !foreign {
-		return []string{run, program}, nil
-	}
-	if err := settings.Check(); err != nil {
-		return nil, err
-	}
-	l := installed.Launcher{Link: filepath.Join(temporary, filepath.Base(program)), Settings: settings}
+	l := installed.Launcher{Link: filepath.Join(temporary, filepath.Base(k.Program)), Settings: k.Settings}
 	return []string{l.Link}, l.Install(run, nearcall)
 }
 
-// foreign tells whether a program knows nothing of residents, and how it is to be kept: as
-// the flags say, or as it is installed.
-func (c *checking) foreign(program string) (settings installed.Settings, is bool, err error) {
-	settings = c.settings
-	settings.Program, settings.Language = program, c.languages.chosen()
-	if settings.Path, err = absolute(settings.Path); err != nil {
-		return settings, false, err
-	}
-	if settings.Entry != "" || settings.Language != "" || len(settings.Preload)+len(settings.Path) > 0 {
-		return settings, true, nil
+// A kept is how a program is kept ready: one that knows nothing of residents by settings,
+// any other by a line of its own.
+type kept struct {
+	installed.Settings
+	foreign bool
+}
+
+// kept is as the flags say, or as the program is installed.
+func (c *checking) kept(program string) (k kept, err error) {
+	k.Settings = c.settings
+	k.Program, k.Language = program, c.languages.chosen()
+	if k.foreign = k.SaysHow(); k.foreign {
+		return k, k.Absolute()
 	}
 	all, err := launchers(filepath.Base(program))
 	if err != nil {
-		return settings, false, err
+		return k, err
 	}
 	for _, l := range all {
 		if l.Program == program {
-			return l.Settings, true, nil
+			return kept{l.Settings, true}, nil
 		}
 	}
 	made, err := isMadeForIt(program)
-	return settings, !made, err
+	k.foreign = !made
+	return k, err
 }
 
 // isMadeForIt looks for what programs with the line have. Any other one would be run with

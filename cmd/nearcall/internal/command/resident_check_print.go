@@ -10,7 +10,7 @@ import (
 )
 
 // printCheck says first whether it is the same, and then for whom and why.
-func (p *program) printCheck(report *residentcheck.Report) error {
+func (p *program) printCheck(report *residentcheck.Report, k kept) error {
 	mark := styleFor(p.out)
 	var text strings.Builder
 	fmt.Fprintln(&text, mark.bold(strings.Join(append([]string{report.Program}, report.Arguments...), " ")))
@@ -31,6 +31,7 @@ func (p *program) printCheck(report *residentcheck.Report) error {
 		fmt.Fprintf(&text, "Not compared: %s\n", report.Unchecked)
 	}
 	printList(&text, "Read before the run, so that only callers with the same have this resident", readBefore(report.Reads))
+	printTouched(&text, report, k)
 	_, err := io.WriteString(p.out, text.String())
 	return err
 }

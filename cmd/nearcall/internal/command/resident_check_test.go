@@ -135,6 +135,21 @@ func TestResidentCheckOfOthers(t *testing.T) {
 	}
 }
 
+// It tells what is touched before the run, and what is loaded in it, with the line to add.
+func TestResidentCheckTellsWhatIsTouched(t *testing.T) {
+	p := newChecked(t)
+	configuration := p.write("configuration", "x")
+	python := p.write("a.py", p.python()+"import nearcall.resident\nimport os, time\nSTART = time.time()\nopen('"+configuration+"').close()\n"+
+		"def main():\n    import wave, json.tool\nnearcall.resident.main(main)\n")
+	p.check(python).expect(t, 0, "time        time.time  (__main__:4)", "file        "+configuration+"  (__main__:5)",
+		`    resident.main(..., watch=["`+configuration+`"])`, "Loaded in each run: wave json.tool", "    import wave, json.tool\n", "Not seen: ")
+	perl := p.write("a.pl", "#!/usr/bin/perl\nuse Nearcall::Resident;\nBEGIN { open my $f, '<', '"+configuration+"'; my $t = time; }\nresident { require Text::Wrap; };\n")
+	p.check(perl).expect(t, 0, "time        time  ("+perl+":3)", `    resident { ... } watch => ["`+configuration+`"];`, "    use Text::Wrap ();\n", "Not seen: ")
+	other := p.write("other", p.python()+"import os\nopen('"+configuration+"').close()\nif 1:\n    import wave\n")
+	p.check("--environment", "A,B", other, "x").expect(t, 0, "Loaded in each run: wave", "    nearcall resident check --preload wave --environment A,B "+other+" x\n")
+	p.check("--preload", "wave", other, "x").expect(t, 0, "Touched")
+}
+
 // What cannot be compared is said, with another code.
 func TestResidentCheckComparesNothing(t *testing.T) {
 	p := newChecked(t)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -38,8 +39,9 @@ point is loaded once. --entry names the function instead, where that is not enou
 Perl is compiled once, with all that it uses, and each run begins with its first
 statement. --preload names modules that runs would load.
 
-What is loaded must not read what belongs to a run. An administrator may forbid it: see
-nearcall-run(1).`,
+What is loaded must not read what belongs to a run: variables, the directory and standard
+input that are read before it are compared where they are noticed, and where a flag says so;
+'nearcall resident check' shows the rest. An administrator may forbid it: see nearcall-run(1).`,
 		Example: `  nearcall resident install black
   nearcall resident install black --entry black:patched_main --preload black.linegen,blib2to3.pgen2.driver
   nearcall resident install exiftool --preload Image::ExifTool`,
@@ -61,9 +63,23 @@ func settingsFlags(cmd *cobra.Command, settings *installed.Settings, chosen *lan
 	flags.StringVar(&settings.Entry, "entry", "", "call this `MODULE:FUNCTION` of Python instead of what the file does")
 	flags.StringSliceVar(&settings.Preload, "preload", settings.Preload, "load these `modules` once, too")
 	flags.StringSliceVar(&settings.Path, "path", settings.Path, "find modules in these `directories`, too")
+	flags.StringSliceVar(&settings.Watch, "watch", nil, "leave when one of these `files` changes, which are read before the run")
+	flags.StringSliceVar(&settings.Environment, "environment", nil, "callers must have the same of these `variables`, which are read before the run where nobody sees it")
+	flags.StringSliceVar(&settings.Reread, "reread", nil, "callers may have others of these `variables`, as runs read them again")
+	choice(cmd, &settings.SameDirectory, "same-directory", "callers must be in the same directory, at which the program looks before the run; =false: need not, as runs look again")
+	choice(cmd, &settings.EarlyInput, "early-input", "the program asks before the run what its standard input is; =false: as runs ask again")
 	flags.BoolVar(&chosen.perl, "perl", false, "the program is in Perl, whatever its first line says")
 	flags.BoolVar(&chosen.python, "python", false, "the program is in Python, whatever its first line says")
 	cmd.MarkFlagsMutuallyExclusive("perl", "python")
+}
+
+// choice is a flag that need not be given.
+func choice(cmd *cobra.Command, value **bool, name, usage string) {
+	cmd.Flags().BoolFunc(name, usage, func(text string) error {
+		chosen, err := strconv.ParseBool(text)
+		*value = &chosen
+		return err
+	})
 }
 
 // languages are the flags of which one may be set.
@@ -104,7 +120,7 @@ func (p *program) install(program, into string, settings installed.Settings) err
 	if settings.Program, err = findProgram(program); err != nil {
 		return err
 	}
-	if settings.Path, err = absolute(settings.Path); err != nil {
+	if err := settings.Absolute(); err != nil {
 		return err
 	}
 	launcher, nearcall, err := ownTools()
@@ -123,17 +139,6 @@ func (p *program) install(program, into string, settings installed.Settings) err
 		fmt.Fprintf(p.out, "It is used when this directory stands first in PATH:\n    export PATH=%s:\"$PATH\"\n", directory)
 	}
 	return nil
-}
-
-func absolute(paths []string) (all []string, err error) {
-	all = []string{}
-	for _, path := range paths {
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, err
-		}
-		all = append(all, path)
-	}
-	return all, nil
 }
 
 // findProgram returns the absolute path of a program that is no launcher.

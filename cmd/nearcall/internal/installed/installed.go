@@ -28,6 +28,33 @@ type Settings struct {
 	Entry    string   `json:"entry"`   // MODULE:FUNCTION of Python, in place of the file
 	Preload  []string `json:"preload"` // modules that each run would load
 	Path     []string `json:"path"`    // where else modules are found
+	// What the program reads before its runs where nobody sees it, as in the options of
+	// programs that hold the line themselves.
+	Watch         []string `json:"watch,omitempty"`       // files
+	Environment   []string `json:"environment,omitempty"` // variables, or their beginnings
+	Reread        []string `json:"reread,omitempty"`      // that runs read again
+	SameDirectory *bool    `json:"same_directory,omitempty"`
+	EarlyInput    *bool    `json:"early_input,omitempty"`
+}
+
+// SaysHow tells whether anything but the program is given.
+func (s Settings) SaysHow() bool {
+	return s.Language != "" || s.Entry != "" || s.SameDirectory != nil || s.EarlyInput != nil ||
+		len(s.Preload)+len(s.Path)+len(s.Watch)+len(s.Environment)+len(s.Reread) > 0
+}
+
+// Absolute makes paths absolute, as residents are started elsewhere.
+func (s *Settings) Absolute() error {
+	for _, paths := range [][]string{s.Path, s.Watch} {
+		for i, path := range paths {
+			absolute, err := filepath.Abs(path)
+			if err != nil {
+				return err
+			}
+			paths[i] = absolute
+		}
+	}
+	return nil
 }
 
 // A Launcher is what is installed of one program.
@@ -209,11 +236,30 @@ func (s Settings) perl(interpreter []string, program string, checks bool) ([]str
 		interpreter = append(interpreter, "-I"+path)
 	}
 	module := "-MNearcall::Resident::Installed"
-	if len(s.Preload) > 0 {
-		module += "=" + strings.Join(s.Preload, ",")
+	words := append(slices.Clone(s.Preload), s.perlOptions()...)
+	if len(words) > 0 {
+		module += "=" + strings.Join(words, ",")
 	}
 	if checks {
 		return append(interpreter, module, "-e", "1"), nil
 	}
 	return append(interpreter, module, program, "--nearcall-resident"), nil
+}
+
+// perlOptions are words of a list in which commas stand between.
+func (s Settings) perlOptions() (words []string) {
+	for name, values := range map[string][]string{"watch": s.Watch, "environment": s.Environment, "reread": s.Reread} {
+		for _, value := range values {
+			words = append(words, "-"+name+"="+value)
+		}
+	}
+	for name, value := range map[string]*bool{"same_directory": s.SameDirectory, "early_input": s.EarlyInput} {
+		if value != nil && *value {
+			words = append(words, "-"+name+"=1")
+		} else if value != nil {
+			words = append(words, "-"+name+"=0")
+		}
+	}
+	slices.Sort(words)
+	return words
 }

@@ -75,6 +75,16 @@ func interpreterOfEnv(program, argument string) ([]string, error) {
 
 var errLanguage = errors.New("it is in neither Perl nor Python by its first line; --perl or --python says which it is")
 
+// LanguageOf returns that of a program by its first line; "" where it is in neither.
+func LanguageOf(program string) Language {
+	interpreter, err := interpreterOf(program)
+	if err != nil {
+		return ""
+	}
+	language, _ := languageOf(interpreter)
+	return language
+}
+
 // languageOf tells by the interpreter's name, as python3.12.
 func languageOf(interpreter []string) (Language, error) {
 	name := filepath.Base(interpreter[0])

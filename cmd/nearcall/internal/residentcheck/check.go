@@ -42,6 +42,8 @@ type Report struct {
 	Varies      []string     `json:"varies"` // between plain runs
 	Files       []string     `json:"files"`  // that plain runs have left other than they were
 	Reads       Reads        `json:"reads"`
+	Before      []Note       `json:"before"`              // what it has touched before its runs
+	Loaded      []string     `json:"loaded"`              // modules that its runs have loaded
 	Unchecked   string       `json:"unchecked,omitempty"` // what could not be compared, and why
 }
 
@@ -107,7 +109,7 @@ func (r *runner) compare(ctx context.Context, report *Report) error {
 				return err
 			}
 			if started.Plainly != "" {
-				report.Unchecked = "what callers have for whom another has started it, as for that one it runs plainly: " + started.Plainly
+				report.Unchecked = "what callers have for whom another has started it, as for that one it runs plainly: " + started.Plainly + others.said()
 				break
 			}
 		}
@@ -117,13 +119,25 @@ func (r *runner) compare(ctx context.Context, report *Report) error {
 		}
 		report.Runs = append(report.Runs, run)
 		if step.name == runResident {
-			if report.Reads, err = own.reads(ctx); err != nil || run.Plainly != "" {
+			if err = own.look(ctx, report); err != nil || run.Plainly != "" {
 				return notResident(run, own, err)
 			}
+			r.nameOriginals(report.Before)
 		}
 	}
 	r.judge(report)
 	return nil
+}
+
+// nameOriginals names files as they are called outside of the copies.
+func (r *runner) nameOriginals(notes []Note) {
+	for i := range notes {
+		for _, c := range r.copies() {
+			if below, is := strings.CutPrefix(notes[i].Name, c.path); is && notes[i].Kind != "socket" {
+				notes[i].Name = c.source + below
+			}
+		}
+	}
 }
 
 func notResident(run *Run, of residents, err error) error {
@@ -131,10 +145,7 @@ func notResident(run *Run, of residents, err error) error {
 	if why == "" {
 		why = fmt.Sprint(err)
 	}
-	if said := of.lastLine(); said != "" {
-		why += "; its resident said: " + said
-	}
-	return fmt.Errorf("%w: %s", ErrNotResident, why)
+	return fmt.Errorf("%w: %s%s", ErrNotResident, why, of.said())
 }
 
 // startAsAnother starts the resident from an empty directory, with an empty home, without

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,13 +21,16 @@ func newResidents(runtime string) (residents, error) {
 // environment is what lets launchers use them, say why they do not, and wait for one that
 // takes long to start.
 func (r residents) environment() []string {
-	return []string{"XDG_RUNTIME_DIR=" + r.runtime, "NEARCALL_RUN_DEBUG=1", "NEARCALL_RUN_ANSWER_MS=60000"}
+	return []string{"XDG_RUNTIME_DIR=" + r.runtime, "NEARCALL_RUN_DEBUG=1", "NEARCALL_RUN_ANSWER_MS=60000", "NEARCALL_RESIDENT_NOTES=" + r.notes()}
 }
+
+func (r residents) notes() string { return filepath.Join(r.runtime, "notes") }
 
 // answerTimeout bounds what a resident that hangs keeps waiting.
 const answerTimeout = 10 * time.Second
 
-func (r residents) reads(ctx context.Context) (Reads, error) {
+// look asks the resident, reads what its language's part has noted, and sees what it has open.
+func (r residents) look(ctx context.Context, report *Report) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	places, err := inspect.PlacesIn(r.directory)
@@ -34,13 +38,21 @@ func (r residents) reads(ctx context.Context) (Reads, error) {
 		err = inspect.ErrNotRunning
 	}
 	if err != nil {
-		return Reads{}, err
+		return err
 	}
-	report, err := places[0].Status(ctx)
+	status, err := places[0].Status(ctx)
 	if err != nil {
-		return Reads{}, err
+		return err
 	}
-	return Reads{append([]string{}, report.Reads...), report.ReadsDirectory != "", report.ReadsInput}, nil
+	report.Reads = Reads{append([]string{}, status.Reads...), status.ReadsDirectory != "", status.ReadsInput}
+	before, loaded, err := readNotes(r.notes())
+	for _, name := range openOf(status.ProcessID, r.runtime) {
+		before = append(before, Note{Kind: noteOpen, Name: name})
+	}
+	// The program's own file is what a resident is of.
+	before = slices.DeleteFunc(before, func(note Note) bool { return note.Name == report.Program })
+	report.Before, report.Loaded = append([]Note{}, before...), append([]string{}, loaded...)
+	return err
 }
 
 // stop ends them, as nobody else has any, and waits for their end.
@@ -63,14 +75,14 @@ func (r residents) stop() {
 	}
 }
 
-// lastLine is what a resident said last.
-func (r residents) lastLine() string {
+// said is what a resident said last, to stand behind something.
+func (r residents) said() string {
 	places, _ := inspect.PlacesIn(r.directory)
 	for _, place := range places {
 		text, _ := os.ReadFile(place.Log)
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 		if last := lines[len(lines)-1]; last != "" {
-			return last
+			return "; its resident said: " + last
 		}
 	}
 	return ""

@@ -1,0 +1,115 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/installed"
+	"github.com/nearcall/nearcall/cmd/nearcall/internal/residentcheck"
+)
+
+// printTouched shows what was done before the run and what is left to do in it, with the line
+// to add.
+func printTouched(out io.Writer, report *residentcheck.Report, k kept) {
+	language := k.Language
+	if language == "" {
+		language = installed.LanguageOf(k.Program)
+	}
+	if len(report.Before) > 0 {
+		fmt.Fprintln(out, "Touched before the run:")
+	}
+	var files []string
+	for _, note := range report.Before {
+		if isConfiguration(note) {
+			files = append(files, note.Name)
+		}
+		name := printable(note.Name)
+		if note.By != "" {
+			name = strings.TrimSpace(name + "  (" + printable(note.By) + ")")
+		}
+		fmt.Fprintf(out, "  %-11s %s\n", note.Kind, name)
+	}
+	if len(files) > 0 {
+		fmt.Fprintf(out, "Files that were read before the run are not read again. To have the resident leave when they change:\n    %s\n", watchLine(files, language, k))
+	}
+	if len(report.Loaded) > 0 {
+		fmt.Fprintf(out, "Loaded in each run: %s\n", printable(strings.Join(report.Loaded, " ")))
+		fmt.Fprintf(out, "To load it once:\n    %s\n", loadLine(report, language, k))
+	}
+	fmt.Fprintf(out, "Not seen: %s.\n", unseen(language))
+}
+
+// isConfiguration tells of files that somebody may change.
+func isConfiguration(note residentcheck.Note) bool {
+	if note.Kind != "file" || !filepath.IsAbs(note.Name) || strings.HasPrefix(note.Name, "/proc/") || strings.HasPrefix(note.Name, "/sys/") {
+		return false
+	}
+	info, err := os.Stat(note.Name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func watchLine(files []string, language installed.Language, k kept) string {
+	switch {
+	case k.foreign:
+		return "nearcall resident install" + flagsOf(k, nil, files) + " " + k.Program
+	case language == installed.Python:
+		return "resident.main(..., watch=[" + quotedAll(files) + "])"
+	case language == installed.Perl:
+		return "resident { ... } watch => [" + quotedAll(files) + "];"
+	}
+	return "resident.Options{Watch: []string{" + quotedAll(files) + "}}"
+}
+
+func quotedAll(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = strconv.Quote(text)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func loadLine(report *residentcheck.Report, language installed.Language, k kept) string {
+	switch {
+	case k.foreign:
+		return strings.Join(append([]string{"nearcall resident check" + flagsOf(k, report.Loaded, nil), report.Program}, report.Arguments...), " ")
+	case language == installed.Perl:
+		return "use " + strings.Join(report.Loaded, " (); use ") + " ();"
+	}
+	return "import " + strings.Join(report.Loaded, ", ")
+}
+
+// flagsOf are those of a program that is kept like this, with more to load and to watch.
+func flagsOf(k kept, load, watch []string) string {
+	var flags strings.Builder
+	add := func(name string, values ...string) {
+		if len(values) > 0 && values[0] != "" {
+			fmt.Fprintf(&flags, " --%s %s", name, strings.Join(values, ","))
+		}
+	}
+	add("entry", k.Entry)
+	add("path", k.Path...)
+	add("preload", append(k.Preload[:len(k.Preload):len(k.Preload)], load...)...)
+	add("environment", k.Environment...)
+	add("reread", k.Reread...)
+	for name, value := range map[string]*bool{"same-directory": k.SameDirectory, "early-input": k.EarlyInput} {
+		if value != nil {
+			fmt.Fprintf(&flags, " --%s=%t", name, *value)
+		}
+	}
+	add("watch", append(k.Watch[:len(k.Watch):len(k.Watch)], watch...)...)
+	return flags.String()
+}
+
+func unseen(language installed.Language) string {
+	switch language {
+	case installed.Python:
+		return "what extensions in C do before the run, os.stat of absolute paths, datetime.now(), what a run loads that ends by os._exit or a signal"
+	case installed.Perl:
+		return "what modules in C do before the run, as Time::HiRes::time, variables under -T, what a run loads that ends by POSIX::_exit or a signal"
+	}
+	return "what the program does before its run, but for what it has open; the run of another caller shows what is left of it"
+}
