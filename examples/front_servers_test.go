@@ -15,7 +15,7 @@ import (
 // A serverSite is a server in two processes, or with two workers, behind a front.
 type serverSite struct {
 	front     *process
-	url       string
+	port, url string
 	arguments func(number int) []string
 	processes []*process
 	// appeared is how many times a process has begun to take connections.
@@ -35,14 +35,25 @@ sockets = ["unix:FOLDER/worker-1.sock", "unix:FOLDER/worker-2.sock"]
 
 const serverWorkers = 2
 
-func openServerSite(t *testing.T, folder string, arguments func(number int) []string, processes int) *serverSite {
+// serverFolder is where its sockets are: t.TempDir() may be too long for one.
+func serverFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "nearcall-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	return folder
+}
+
+func openServerSite(t *testing.T, folder, front string, arguments func(number int) []string, processes int) *serverSite {
 	t.Helper()
 	port := freePort(t)
 	configuration := filepath.Join(folder, "front.toml")
-	if err := os.WriteFile(configuration, []byte(strings.NewReplacer("PORT", port, "FOLDER", folder).Replace(serverFront)), 0o600); err != nil {
+	if err := os.WriteFile(configuration, []byte(strings.NewReplacer("PORT", port, "FOLDER", folder).Replace(front)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &serverSite{url: "http://127.0.0.1:" + port + "/", arguments: arguments}
+	s := &serverSite{port: port, url: "http://127.0.0.1:" + port + "/", arguments: arguments}
 	s.front = start(t, nil, built(t, "bin/nearcall"), "front", configuration)
 	for number := range processes {
 		s.processes = append(s.processes, s.start(t, number+1))
@@ -134,6 +145,11 @@ func TestFrontWithServers(t *testing.T) {
 		arguments func(folder string) func(int) []string
 		processes int
 	}{
+		{"Go", func(folder string) func(int) []string {
+			return func(number int) []string {
+				return []string{built(t, "examples/pages"), fmt.Sprintf("unix:%s/worker-%d.sock", folder, number), "python.example"}
+			}
+		}, serverWorkers},
 		{"C with epoll", func(folder string) func(int) []string {
 			site := guideProgram(t, "site")
 			return func(number int) []string {
@@ -147,19 +163,15 @@ func TestFrontWithServers(t *testing.T) {
 		{"gunicorn", workers("Worker"), 1},
 	} {
 		t.Run(server.name, func(t *testing.T) {
-			folder, err := os.MkdirTemp("", "nearcall-") // t.TempDir() may be too long for a socket
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { os.RemoveAll(folder) })
-			replaceServers(t, openServerSite(t, folder, server.arguments(folder), server.processes))
+			folder := serverFolder(t)
+			replaceServers(t, openServerSite(t, folder, serverFront, server.arguments(folder), server.processes))
 		})
 	}
 }
 
 func replaceServers(t *testing.T, s *serverSite) {
 	answer := output(t, nil, "curl", "-sS", "-H", "Host: python.example:80", s.url+"where")
-	if !regexp.MustCompile(`^(hello|process \d+: /where for 127\.0\.0\.1)\n$`).MatchString(answer) {
+	if !regexp.MustCompile(`^(hello|process \d+: /where for 127\.0\.0\.1|Go, process \d+: HTTP/1.1 /where for 127\.0\.0\.1:\d+)\n$`).MatchString(answer) {
 		t.Fatalf("curl printed %q", answer)
 	}
 	wanted, _ := strconv.Atoi(os.Getenv("NEARCALL_SHUTDOWN_REQUESTS"))

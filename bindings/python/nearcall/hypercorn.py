@@ -7,7 +7,8 @@
     asyncio.run(serve(app, Config(), "unix:/run/site/hypercorn-1.sock"))
 
 Each process has a socket of its own, and the front is told all of them. When it stops no
-request is lost: connections between two requests go back to the front.
+request is lost: connections between two requests go back to the front, and clients of HTTP/2
+are told to open no more streams before the last ones are answered.
 """
 
 from __future__ import annotations
@@ -25,12 +26,45 @@ from hypercorn.asyncio.worker_context import (  # type: ignore[import-untyped, i
     WorkerContext,
 )
 from hypercorn.config import Config  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from hypercorn.events import RawData  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from hypercorn.protocol.h2 import H2Protocol  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from hypercorn.utils import wrap_app  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall._handoff_http import HttpServer, current, listener_of
 from nearcall.handoff import Listener
 
 __all__ = ["serve"]
+
+# GOAWAY without an error, whose last stream is the last there can be (RFC 9113, 6.8): the client
+# opens no more, and all that it has opened are served. hypercorn itself resets those that cross
+# its word on their way.
+_GOAWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00"
+# How long a client of HTTP/2 that was told so may have nothing to ask before it is left.
+_REST_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.01
+
+
+class _Streams:
+    """A client of HTTP/2 that is told to open no more streams."""
+
+    def __init__(self, server: TCPServer) -> None:
+        self._server = server
+        self._told = False
+        self._busy_until = 0.0
+
+    async def part(self) -> bool:
+        """Returns whether it is to be waited for."""
+        wrapper: Any = getattr(self._server, "protocol", None)  # there is none until it runs
+        protocol: Any = getattr(wrapper, "protocol", None)
+        if not isinstance(protocol, H2Protocol) or protocol.closed:
+            return False
+        now = asyncio.get_running_loop().time()
+        if not self._told or not protocol.idle:
+            self._busy_until = now
+        if not self._told:
+            self._told = True
+            await self._server.protocol_send(RawData(_GOAWAY))
+        return now < self._busy_until + _REST_SECONDS
 
 
 class _Application:
@@ -68,6 +102,7 @@ class _Run:
         self._state: dict[str, Any] = {}
         self._context = WorkerContext(config.max_requests)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._streams: set[_Streams] = set()
 
     def _make(self) -> asyncio.Protocol:
         loop = asyncio.get_running_loop()
@@ -79,7 +114,13 @@ class _Run:
         task.add_done_callback(self._tasks.discard)
         loop = asyncio.get_running_loop()
         application: Any = self._application
-        await TCPServer(application, loop, self._config, self._context, self._state, reader, writer)
+        server = TCPServer(application, loop, self._config, self._context, self._state, reader, writer)
+        streams = _Streams(server)
+        self._streams.add(streams)
+        try:
+            await server
+        finally:
+            self._streams.discard(streams)
 
     async def until(self, told: Callable[[], Awaitable[object]]) -> None:
         loop = asyncio.get_running_loop()
@@ -110,11 +151,24 @@ class _Run:
 
     async def _end(self, taking: HttpServer) -> None:
         end = asyncio.get_running_loop().time() + self._config.graceful_timeout
-        await taking.drain(lambda: asyncio.get_running_loop().time() >= end)
+        draining = asyncio.ensure_future(taking.drain(lambda: asyncio.get_running_loop().time() >= end))
+        await self._part(draining, end)
+        await draining
         await self._context.terminated.set()
         taking.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=max(0, end - asyncio.get_running_loop().time()))
+
+    async def _part(self, draining: asyncio.Future[None], end: float) -> None:
+        """Waits until no client of HTTP/2 has anything to ask. Others may become such until all
+        is drained."""
+        loop = asyncio.get_running_loop()
+        while loop.time() < end:
+            drained = draining.done()
+            waited = [await streams.part() for streams in list(self._streams)]
+            if drained and not any(waited):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
 async def _signalled() -> None:
