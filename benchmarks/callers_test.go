@@ -64,6 +64,8 @@ func TestCallers(t *testing.T) {
 	in := func(name string) string { return filepath.Join(folder, name) }
 	t.Run("report what they did", func(t *testing.T) { theyReport(t, in) })
 	t.Run("refuse what they cannot", func(t *testing.T) { theyRefuse(t, in) })
+	t.Run("visit web servers", func(t *testing.T) { theyVisit(t, in) })
+	t.Run("have floors to visit", func(t *testing.T) { floorsAnswer(t, in) })
 }
 
 // theyReport tests that each way to call says how many calls it has made, and by what.

@@ -114,13 +114,23 @@ func ofLibraries() []result.Comparison {
 	}
 }
 
+// ofHandoffs are what a connection costs with its first request, and what each further
+// request costs: a front is there for the first alone, and a proxy for all.
 func ofHandoffs() []result.Comparison {
-	handed := figureOf("web-handed-over", 0, result.FigureP50)
-	return []result.Comparison{
-		ratio(handed, figureOf("web-direct", 0, result.FigureP50), result.AtMost(1.3)),
-		ratio(figureOf("web-nginx-proxy", 0, result.FigureP50), handed, result.AtLeast(1.5)),
-		ratio(figureOf("web-nginx-proxy-plain", 0, result.FigureP50), handed, nil),
+	of := func(row string) result.Figure { return figureOf(row, 0, result.FigureP50) }
+	handed := of("web-handed-over")
+	all := []result.Comparison{
+		ratio(handed, of("web-direct"), result.AtMost(1.4)),
+		ratio(of("floor-web-handed-over"), of("floor-web-direct"), nil),
+		ratio(of("web-nginx-proxy"), handed, nil),
+		ratio(of("web-nginx-proxy-plain"), handed, nil),
 	}
+	for _, further := range []string{"-second", "-kept"} {
+		all = append(all,
+			ratio(of("web-handed-over"+further), of("web-direct"+further), nil),
+			ratio(of("web-nginx-proxy"+further), of("web-handed-over"+further), result.AtLeast(1)))
+	}
+	return all
 }
 
 func ofCommands() []result.Comparison {

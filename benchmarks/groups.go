@@ -65,7 +65,7 @@ func (t tools) groups() []group {
 	for _, period := range periods {
 		groups = append(groups, t.paced(period))
 	}
-	groups = append(groups, t.shortConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
+	groups = append(groups, t.shortConnections(), t.keptConnections(), t.commands(), t.pacedCommands(), t.heavyCommands(), t.residentCalls())
 	groups = append(groups, t.unixAgainstTCP(), t.besideIdle())
 	groups = slices.Concat(groups, t.manyGroups(), t.cgoCosts(), t.oneShotGroups(), t.peerGroups())
 	for _, c := range conditions {
@@ -226,11 +226,28 @@ const pipelinedInFlight = 64
 // hands the connection to it, and to a proxy.
 func (t tools) shortConnections() group {
 	return group{name: "short-connections", quick: true, slices: smallSlices, rows: []rowPlan{
+		plan("floor-web-direct", 0, floorDirect, byWeb, t.c("http")),
+		plan("floor-web-handed-over", 0, floorHanded, byWeb, t.c("http")),
 		plan("web-direct", 0, webServer, byWeb, t.c("http")),
 		plan("web-handed-over", 0, frontServer, byWeb, t.c("http")),
 		plan("web-nginx-proxy", 0, proxyServer, byWeb, t.c("http")),
 		plan("web-nginx-proxy-plain", 0, plainProxy, byWeb, t.c("http")),
 	}}
+}
+
+// keptConnections are the requests that follow the first of a connection: its second, on a
+// new one each time, and all further ones.
+func (t tools) keptConnections() group {
+	g := group{name: "kept-connections", quick: true, slices: smallSlices}
+	for _, way := range []struct {
+		name string
+		by   serverName
+	}{{"web-direct", webServer}, {"web-handed-over", frontServer}, {"web-nginx-proxy", proxyServer}} {
+		second := plan(way.name+"-second", 0, way.by, byWeb, t.c("http-second"))
+		second.serverNotCounted = true // it is that of the first requests too
+		g.rows = append(g.rows, second, plan(way.name+"-kept", 0, way.by, byWeb, t.c("http-kept")))
+	}
+	return g
 }
 
 func (t tools) large(size int) group {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ const (
 )
 
 // measureHandoffs measures what connections cost that are not short: downloads, and
-// many that do nothing.
+// many that do nothing; and what is lost when the server is replaced.
 func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Measure, error) {
 	s := &scene{tools: t, folder: filepath.Join(folder, "handoffs"), servers: map[serverName]*process{}}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
@@ -46,7 +47,11 @@ func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Mea
 		return nil, err
 	}
 	idle, err := s.measureIdleHanded(ctx)
-	return append(downloads, idle...), err
+	if err != nil {
+		return nil, err
+	}
+	replaced, err := s.measureReplaced(ctx)
+	return slices.Concat(downloads, idle, replaced), err
 }
 
 // measureDownloads takes turns between a connection that was accepted by the server
@@ -111,13 +116,16 @@ func (s *scene) download(from serverName) (took, frontCPU time.Duration, err err
 	return took, after - before, errors.Join(err, cpuErr)
 }
 
+// webRequestOf takes a path.
+const webRequestOf = "GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n"
+
 // get sends a request on a connection of its own and reads the answer's head.
 func (s *scene) get(from serverName, path string) (net.Conn, *http.Response, error) {
 	c, err := net.Dial("tcp", s.web.hostPort(from))
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n", path); err != nil {
+	if _, err := fmt.Fprintf(c, webRequestOf, path); err != nil {
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)

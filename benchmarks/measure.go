@@ -44,7 +44,8 @@ func (t tools) parts(folder string) []part {
 		}},
 		{"idle_memory", false, idleMemoryLength + 4*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleMemory(ctx, folder) }},
 		{"idle_engines", false, idleEnginesLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleEngines(ctx, folder) }},
-		{"handoffs", false, 25 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureHandoffs(ctx, folder) }},
+		{"busy_workers", false, busyLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureBusyWorkers(ctx, folder) }},
+		{"handoffs", false, 30 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureHandoffs(ctx, folder) }},
 		{"residents", false, wayTurns * 65 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureResidents(ctx, folder) }},
 		{"linked", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return t.measureLinked() }},
 	}

@@ -70,7 +70,7 @@ type scene struct {
 	folder   string   // of the sockets
 	prefix   []string // what commands are started with
 	servers  map[serverName]*process
-	web      *web // where rows go to one
+	web      *web // where rows go to one, or a part does
 	// idle have connections that say nothing, beside those of rows.
 	idle []*process
 	// beside is who else has the machine; nil: nobody.

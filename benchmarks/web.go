@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Servers of short connections. All answers come from one webserver; they differ
-// in how a connection comes to it.
+// Servers that clients of the web connect to. All answers but those of the floors come from
+// one webserver; they differ in how a connection comes to it.
 const (
 	webServer   serverName = "web"   // serves its own port
 	frontServer serverName = "front" // nearcall front, which hands connections to web
@@ -18,36 +18,53 @@ const (
 	metricsServer serverName = "front metrics"
 	proxyServer   serverName = "nginx"       // a proxy to web's port, with kept-alive connections to it
 	plainProxy    serverName = "nginx-plain" // the same with a connection to web for each of its own
+	// Programs in C that do nothing else: one that answers, and two of which one accepts.
+	floorDirect serverName = "web floor"
+	floorHanded serverName = "web floor, handed"
 )
 
 // downloadBytes is what there is to download.
 const downloadBytes = 1 << 30
 
-// A web is the programs of one group that short connections go to.
+// A web is the programs of one group that clients of the web connect to.
 type web struct {
 	t      tools
 	folder string
 	ports  map[serverName]int
 }
 
-// newWeb reserves ports by asking for free ones. Somebody else may take one before
-// it is listened on; then that program says so, and the rows that call it fail.
+// newWeb reserves ports.
 func newWeb(t tools, folder string) (*web, error) {
+	names := []serverName{webServer, frontServer, metricsServer, proxyServer, plainProxy, floorDirect, floorHanded}
+	free, err := freePorts(len(names))
+	if err != nil {
+		return nil, err
+	}
 	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
-	for _, name := range []serverName{webServer, frontServer, metricsServer, proxyServer, plainProxy} {
+	for i, name := range names {
+		w.ports[name] = free[i]
+	}
+	return w, nil
+}
+
+// freePorts returns ports that are free. Somebody else may take one before it is listened
+// on; then that program says so, and what calls it fails.
+func freePorts(count int) ([]int, error) {
+	var ports []int
+	for range count {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		defer l.Close()
-		w.ports[name] = l.Addr().(*net.TCPAddr).Port
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
-	return w, nil
+	return ports, nil
 }
 
-func (w *web) hostPort(name serverName) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.ports[name]))
-}
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func (w *web) hostPort(name serverName) string { return local(w.ports[name]) }
 
 func (w *web) handed() string { return "unix:" + filepath.Join(w.folder, "web.sock") }
 
@@ -64,12 +81,16 @@ func (w *web) command(name serverName) ([]string, error) {
 	case frontServer:
 		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed(), w.hostPort(metricsServer)),
 			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
+	case floorDirect:
+		return []string{w.t.built("web_floor"), w.hostPort(name), "direct"}, nil
+	case floorHanded:
+		return []string{w.t.built("web_floor"), w.hostPort(name), "handed"}, nil
 	case proxyServer:
 		return w.proxy(name, keptUpstream)
 	case plainProxy:
 		return w.proxy(name, "")
 	}
-	return nil, fmt.Errorf("%s is no server of short connections", name)
+	return nil, fmt.Errorf("%s is no server of the web", name)
 }
 
 // proxy is an nginx that keeps connections to its upstream, or does not.
@@ -95,16 +116,15 @@ func (w *web) configured(name, text string, command ...string) ([]string, error)
 // All servers listen with the same options: a connection comes to them with its first
 // bytes (TCP_DEFER_ACCEPT), and as many wait as the kernel allows.
 
-// frontConfig takes the front's address, the backend's socket, and where metrics are.
+// frontConfig takes the front's address, the backend's socket, and where metrics are. It is
+// what docs/guides/handoff.md shows.
 const frontConfig = `
 [[listen]]
-name = "web"
 address = "tcp:%s"
-protocol = "http"
 defer_accept = true
 
 [[route]]
-host = "*"
+host = "bench.example"
 backend = "web"
 
 [backend.web]
@@ -115,9 +135,10 @@ address = "tcp:%s"
 `
 
 // What nginx's documentation gives for a proxy that keeps connections to its
-// upstream; without both it makes a new one for each request.
+// upstream; without both it makes a new one for each request. It would also end each
+// connection after a thousand requests.
 const (
-	keptUpstream = "keepalive 64;"
+	keptUpstream = "keepalive 64; keepalive_requests 100000000;"
 	keptLocation = `proxy_http_version 1.1; proxy_set_header Connection "";`
 )
 
@@ -142,23 +163,26 @@ http {
     }
     server {
         listen %[3]s deferred backlog=65535;
+        keepalive_requests 100000000;
         location / {
             proxy_pass http://web;
             %[5]s
+            proxy_set_header Host $host;
             proxy_buffering off;
         }
     }
 }
 `
 
-// startWeb starts a server of short connections, after the webserver that it needs.
+// startWeb starts a server of the web, after the webserver that it needs.
 func (s *scene) startWeb(name serverName) (err error) {
 	if s.web == nil {
 		if s.web, err = newWeb(s.tools, s.folder); err != nil {
 			return err
 		}
 	}
-	if name != webServer && s.servers[webServer] == nil {
+	alone := name == webServer || name == floorDirect || name == floorHanded
+	if !alone && s.servers[webServer] == nil {
 		if err := s.startWeb(webServer); err != nil {
 			return err
 		}
@@ -175,7 +199,9 @@ func (s *scene) startWeb(name serverName) (err error) {
 		server.stop()
 		return err
 	}
-	server.behind = s.servers[webServer] // none, for the webserver itself
+	if !alone {
+		server.behind = s.servers[webServer]
+	}
 	s.servers[name] = server
 	return nil
 }

@@ -91,6 +91,8 @@ static int call_until(const struct subject *subject, void *state, uint64_t until
     uint64_t end_ns;
 
     do {
+        if (subject->prepare != NULL && subject->prepare(state) != 0)
+            return -1;
         end_ns = call_from(subject, state, clock_ns(CLOCK_MONOTONIC), samples);
         if (end_ns == 0)
             return -1;
@@ -145,6 +147,15 @@ static uint64_t cpu_ns(void)
            ((uint64_t)children.ru_utime.tv_usec + (uint64_t)children.ru_stime.tv_usec) * NS_PER_US;
 }
 
+/* Leaves what was prepared out of what the calls took. */
+static void tell_calls_alone(const struct samples *samples, struct report *report)
+{
+    report->elapsed_ns = 0;
+    for (size_t i = 0; i < samples->count; i++)
+        report->elapsed_ns += samples->ns[i];
+    report->cpu_ns = NOT_COUNTED;
+}
+
 /* Calls as the command has it, and fills in what that took. */
 static int run(const struct subject *subject, void *state, const struct command *command, struct windows *windows,
                struct samples *samples, struct report *ret_report)
@@ -170,6 +181,8 @@ static int run(const struct subject *subject, void *state, const struct command 
     ret_report->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
     ret_report->cpu_ns = cpu_ns() - begin_cpu_ns;
     ret_report->allocations = allocations_count() - begin_allocations;
+    if (subject->prepare != NULL)
+        tell_calls_alone(samples, ret_report);
     return result;
 }
 
@@ -178,6 +191,10 @@ static int reserve(const struct subject *subject, const struct command *command,
 {
     const uint64_t samples_max = command->run_ms * SAMPLES_PER_MS_MAX;
 
+    if (subject->prepare != NULL && (command->window_ms > 0 || command->per_s > 0)) {
+        fprintf(stderr, "caller: %s is neither paced nor counted by windows\n", subject->name);
+        return -1;
+    }
     if (command->window_ms == 0)
         return samples_reserve(samples, samples_max);
     if (subject->calls_per_sample > 1) {

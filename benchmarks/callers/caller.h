@@ -16,6 +16,10 @@ struct subject {
      * state, which lives as long as the process, or NULL after a message on
      * stderr. */
     void *(*open)(const char *address, size_t payload_bytes);
+    /* Before each call of a run without windows, and not timed; NULL where there is nothing
+     * to do. Calls per second are over the time of the calls alone then, and CPU is not
+     * told. -1 after a message on stderr. */
+    int (*prepare)(void *state);
     /* What is timed: one call, or calls_per_sample of them, the answers checked
      * cheaply; -1 after a message on stderr. */
     int (*call)(void *state);
@@ -36,6 +40,8 @@ extern const struct subject subject_raw;            /* libnearcall, raw bytes to
 extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
 extern const struct subject subject_cgo;            /* an empty Go function in this process */
 extern const struct subject subject_http;           /* connect, GET, 200, close */
+extern const struct subject subject_http_second;    /* GET, 200, as a connection's second request */
+extern const struct subject subject_http_kept;      /* GET, 200, on one connection */
 extern const struct subject subject_run;            /* a program: spawn, output, exit */
 extern const struct subject subject_goroutine;      /* libnearcall, a function that waits for a goroutine */
 extern const struct subject subject_child_raw;      /* as raw, from a child of who opened the handle */

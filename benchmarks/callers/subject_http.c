@@ -1,6 +1,11 @@
 /*
- * A short connection: connect, GET, 200, close. The server closes first, as the
- * request asks it to; the answer is read to its end.
+ * Requests to a web server, in the two ways that clients make them:
+ *
+ * A short connection: connect, GET, 200, close. The server closes first, as the request asks
+ * it to; the answer is read to its end.
+ *
+ * A connection that is kept: it was made, and has had its first answer, before anything is
+ * timed. Timed is the second request (a connection for each), or each further one.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,17 +17,27 @@
 
 #include "caller.h"
 
-static const char request[] = "GET / HTTP/1.1\r\nHost: bench.example\r\nConnection: close\r\n\r\n";
+static const char request_once[] = "GET / HTTP/1.1\r\nHost: bench.example\r\nConnection: close\r\n\r\n";
+static const char request_kept[] = "GET / HTTP/1.1\r\nHost: bench.example\r\n\r\n";
 static const char good[] = "HTTP/1.1 200 ";
+static const char length_field[] = "\r\nContent-Length: ";
+
+enum { ANSWER_BYTES_MAX = 4096 };
 
 struct http {
     struct sockaddr_in server;
+    int fd; /* the one that is kept; -1: none is */
 };
+
+static int begins_good(const char *answer, size_t bytes)
+{
+    return bytes >= sizeof good - 1 && memcmp(answer, good, sizeof good - 1) == 0;
+}
 
 /* Reads to the end; returns whether the answer begins as a good one does. */
 static int is_good(int fd)
 {
-    char answer[4096];
+    char answer[ANSWER_BYTES_MAX];
     size_t have = 0;
     ssize_t bytes;
 
@@ -31,19 +46,55 @@ static int is_good(int fd)
             return 0;
         have += (size_t)bytes;
     }
-    return have >= sizeof good - 1 && memcmp(answer, good, sizeof good - 1) == 0;
+    return begins_good(answer, have);
 }
 
-static int exchange(int fd, const struct http *http)
+/* How long an answer is by its own word; 0: its head is not whole, or does not say. */
+static size_t answer_bytes(const char *answer)
 {
-    return connect(fd, (const struct sockaddr *)&http->server, sizeof http->server) == 0 &&
-           write(fd, request, sizeof request - 1) == (ssize_t)(sizeof request - 1) && is_good(fd);
+    const char *end = strstr(answer, "\r\n\r\n");
+    const char *length = end == NULL ? NULL : strcasestr(answer, length_field);
+
+    if (length == NULL || length > end)
+        return 0;
+    return (size_t)(end + 4 - answer) + strtoul(length + sizeof length_field - 1, NULL, 10);
+}
+
+/* Reads one answer and no more; returns whether it is a good one. */
+static int is_good_kept(int fd)
+{
+    char answer[ANSWER_BYTES_MAX];
+    size_t have = 0;
+
+    for (;;) {
+        ssize_t bytes = read(fd, answer + have, sizeof answer - 1 - have);
+        size_t whole;
+
+        if (bytes <= 0)
+            return 0;
+        have += (size_t)bytes;
+        answer[have] = '\0';
+        whole = answer_bytes(answer);
+        if (whole > 0 && have >= whole)
+            return have == whole && begins_good(answer, have);
+    }
+}
+
+static int dial(const struct http *http)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&http->server, sizeof http->server) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 static int call(void *state)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int ok = fd >= 0 && exchange(fd, state);
+    int fd = dial(state);
+    int ok = fd >= 0 && write(fd, request_once, sizeof request_once - 1) == (ssize_t)(sizeof request_once - 1) && is_good(fd);
 
     if (!ok)
         perror("caller: connect, GET, 200, close");
@@ -52,25 +103,70 @@ static int call(void *state)
     return ok ? 0 : -1;
 }
 
-static void *open_http(const char *address, size_t payload_bytes)
+static int call_kept(void *state)
+{
+    struct http *http = state;
+
+    if (write(http->fd, request_kept, sizeof request_kept - 1) == (ssize_t)(sizeof request_kept - 1) && is_good_kept(http->fd))
+        return 0;
+    perror("caller: GET, 200 on a connection that is kept");
+    return -1;
+}
+
+/* Makes a connection in place of the one before, and its first request. */
+static int renew(void *state)
+{
+    struct http *http = state;
+
+    if (http->fd >= 0)
+        close(http->fd);
+    http->fd = dial(http);
+    if (http->fd >= 0)
+        return call_kept(http);
+    perror("caller: connect");
+    return -1;
+}
+
+static struct http *parse(const char *address)
 {
     struct http *http = calloc(1, sizeof *http);
     unsigned port;
 
-    (void)payload_bytes;
     if (http == NULL || sscanf(address, "tcp:127.0.0.1:%u", &port) != 1 || port > UINT16_MAX) {
         fprintf(stderr, "caller: %s: expected tcp:127.0.0.1:PORT\n", address);
         free(http);
         return NULL;
     }
+    http->fd = -1;
     http->server.sin_family = AF_INET;
     http->server.sin_port = htons((uint16_t)port);
     http->server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (call(http) != 0) {
+    return http;
+}
+
+static void *open_by(const char *address, int (*first)(void *))
+{
+    struct http *http = parse(address);
+
+    if (http != NULL && first(http) != 0) {
         free(http);
         return NULL;
     }
     return http;
 }
 
+static void *open_http(const char *address, size_t payload_bytes)
+{
+    (void)payload_bytes;
+    return open_by(address, call);
+}
+
+static void *open_kept(const char *address, size_t payload_bytes)
+{
+    (void)payload_bytes;
+    return open_by(address, renew);
+}
+
 const struct subject subject_http = {.name = "http", .open = open_http, .call = call};
+const struct subject subject_http_second = {.name = "http-second", .open = open_kept, .prepare = renew, .call = call_kept};
+const struct subject subject_http_kept = {.name = "http-kept", .open = open_kept, .call = call_kept};

@@ -13,7 +13,7 @@ import (
 // ownRows are Nearcall's among all; otherRows those of others, floors among them. The
 // names of a run's rows are of one kind or the other.
 var (
-	ownRows = regexp.MustCompile(`^(nearcall-|peer-nearcall-|(perl|python|c)-(embed|shm|socket|simple|reconnect)-|web-handed-over$|run-.*-resident|resident-|` +
+	ownRows = regexp.MustCompile(`^(nearcall-|peer-nearcall-|(perl|python|c)-(embed|shm|socket|simple|reconnect)-|web-handed-over(-second|-kept)?$|run-.*-resident|resident-|` +
 		`shm-call-|transport-nearcall-|many-|oneshot-|persistent-|simple-json|beside-idle-)`)
 	otherRows = regexp.MustCompile(`^(floor-|memcpy$|peer-|web-|run-|(perl|python)-alone-|go-itself-|cgo-|transport-)`)
 )
@@ -33,6 +33,7 @@ var works = []*regexp.Regexp{
 	regexp.MustCompile(`^transport-(?:nearcall-)?(unix|tcp)-`),
 	regexp.MustCompile(`^peer-.+-(cold-caller|cold-server)$`),
 	regexp.MustCompile(`^run-(cobra|perl|python)`),
+	regexp.MustCompile(`^web-.+-(second|kept)$`),
 }
 
 // workOf names what a row does, so that rows of a group are compared that do the same.

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A busyScene is one server twice, by itself and behind a front.
+type busyScene struct {
+	tools
+	folder               string
+	plain, site, metrics string // HOST:PORT of the server, of the front, and of its metrics
+	processes            []*process
+}
+
+const busyFrontConfig = `
+[[listen]]
+address = "tcp:%s"
+defer_accept = true
+[[route]]
+host = "*"
+backend = "site"
+[backend.site]
+sockets = [%s]
+[metrics]
+address = "tcp:%s"
+`
+
+func (b *busyScene) start(server busyServer) error {
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	b.plain, b.site, b.metrics = local(ports[0]), local(ports[1]), local(ports[2])
+	var sockets []string
+	for n := range busyWorkers {
+		sockets = append(sockets, fmt.Sprintf("%q", fmt.Sprintf("unix:%s/worker-%d.sock", b.folder, n+1)))
+	}
+	configuration := filepath.Join(b.folder, "front.toml")
+	if err := os.WriteFile(configuration, fmt.Appendf(nil, busyFrontConfig, b.site, strings.Join(sockets, ", "), b.metrics), 0o600); err != nil {
+		return err
+	}
+	front, err := b.add(filepath.Join(b.root, "build/bin/nearcall"), "front", configuration)
+	if err != nil {
+		return err
+	}
+	for _, command := range server.behind(b.tools, b.folder) {
+		if _, err := b.add(command...); err != nil {
+			return err
+		}
+	}
+	plain, err := b.add(server.byTCP(b.tools, b.plain)...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plain.awaitPort(b.plain), front.awaitPort(b.metrics), b.awaitWorkers())
+}
+
+func (b *busyScene) add(command ...string) (*process, error) {
+	p, err := startUnready(command[0], command[1:]...)
+	if err == nil {
+		b.processes = append(b.processes, p)
+	}
+	return p, err
+}
+
+// awaitWorkers waits until the front has all of them.
+func (b *busyScene) awaitWorkers() error {
+	var says string
+	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(portPeriod) {
+		response, err := http.Get("http://" + b.metrics + "/healthz")
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			return err
+		}
+		if says = string(text); strings.Count(says, " up\n") == busyWorkers {
+			return nil
+		}
+	}
+	why := []string{fmt.Sprintf("after %v the front has not all workers: %s", readyTimeout, says)}
+	for _, p := range b.processes {
+		why = append(why, p.complaints.suffix())
+	}
+	return errors.New(strings.Join(why, ""))
+}
+
+func (b *busyScene) stop() {
+	for _, p := range b.processes {
+		p.stop()
+	}
+}
+
+// takeTurns returns how long each turn took, in milliseconds, and how many requests had
+// another answer than 200.
+func (b *busyScene) takeTurns(ctx context.Context) (byTCP, behind []float64, unanswered int, err error) {
+	for n := range 2*busyRounds + 2 {
+		if ctx.Err() != nil {
+			return nil, nil, 0, context.Cause(ctx)
+		}
+		hostPort, times, path := b.plain, &byTCP, busyRequest
+		if n%4 == 1 || n%4 == 2 { // neither always follows the other
+			hostPort, times = b.site, &behind
+		}
+		if n < 2 { // what a worker does first takes longer
+			path = 0
+		}
+		took, without := askAtOnce("http://"+hostPort, path)
+		unanswered += without
+		if n >= 2 {
+			*times = append(*times, float64(took)/float64(time.Millisecond))
+		}
+	}
+	return byTCP, behind, unanswered, nil
+}
+
+// askAtOnce makes as many requests at once as all rounds do, each on a connection of its own.
+func askAtOnce(url string, takes time.Duration) (took time.Duration, unanswered int) {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: readyTimeout}
+	var without atomic.Int32
+	var asking sync.WaitGroup
+	began := time.Now()
+	for range busyRequests {
+		asking.Go(func() {
+			response, err := client.Get(fmt.Sprintf("%s/%d", url, takes.Milliseconds()))
+			if err != nil {
+				without.Add(1)
+				return
+			}
+			defer response.Body.Close()
+			if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+				without.Add(1)
+			}
+		})
+	}
+	asking.Wait()
+	return time.Since(began), int(without.Load())
+}
