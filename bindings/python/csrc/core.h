@@ -206,6 +206,8 @@ void core_channel_abandon(core_pool *pool, core_channel *channel, nearcall_call_
 #define CORE_RAISED 1
 /* Makes the channel's waits notice signals that come just before them. */
 int core_notice_signals(core_channel *channel);
+/* Runs the handlers of the signals that have come, in the thread that they run in. -1 with what one has raised. */
+int core_run_handlers(core_channel *channel);
 int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
                    int64_t timeout_ms, nearcall_function **ret_function);
 int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
@@ -352,10 +354,12 @@ PyObject *core_call_new(core_client *client, core_entry *entry, core_channel *ch
 /* One request as it is being encoded. */
 typedef struct core_encoder {
     core_state *state;
-    nearcall_client *handle;
+    core_channel *channel;
+    nearcall_client *handle; /* the channel's */
     int64_t timeout_ms;    /* of the whole call */
     int64_t started_ms;    /* when code of a value's own ran first, or much had been encoded; 0: not yet */
-    unsigned long values;  /* encoded in lists and maps */
+    size_t work;           /* since the last look, in the units of core_encoder_charge() */
+    size_t checked;        /* of that, what was done when the time was looked at */
     PyObject **asked;      /* see core_encode_request() */
     PyTypeObject *plain_type; /* NULL, or a subclass of dict without code of its own, as far as is known; held */
     int has_refused;          /* the exception that is set is of Nearcall's, and of no code of an argument's */

@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <math.h>
 
-/* How many values without code of their own are encoded between two looks. */
-#define VALUES_BETWEEN_LOOKS 1024
 #define WHOLE_NUMBERS_END 0x1p53 /* from there on a float64 has not every whole number */
 
 /* ---- Scalars ---- */
@@ -145,9 +143,13 @@ static int encode_string(core_encoder *e, const core_node *node, PyObject *value
 
     if (!PyUnicode_Check(value))
         return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
+    /* It never has fewer bytes, and those are kept with it. */
+    if (PyUnicode_GetLength(value) > NC_FRAME_BYTES_MAX_CEILING)
+        return core_refuse_size(e, at, PyUnicode_GetLength(value), "characters");
     text = PyUnicode_AsUTF8AndSize(value, &bytes);
     if (text == NULL)
         return core_refuse_because(e, node, value, at, PyExc_UnicodeEncodeError, "the text has no UTF-8 form");
+    core_encoder_charge(e, bytes / CORE_TEXT_BYTES_PER_UNIT);
     nearcall_put_string(e->handle, text, (size_t)bytes);
     return 0;
 }
@@ -167,9 +169,9 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
     PyObject *view;
     int r;
 
-    if (PyBytes_CheckExact(value))
+    if (PyBytes_Check(value))
         return view_bytes(value, ret_view);
-    if (PyBytes_Check(value) || PyByteArray_Check(value))
+    if (PyByteArray_Check(value))
         return PyObject_GetBuffer(value, ret_view, PyBUF_SIMPLE);
     view = PyObject_CallFunctionObjArgs(state->buffer_of, value, NULL);
     if (view == NULL)
@@ -183,13 +185,22 @@ int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view)
 static int bytes_of(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
                     Py_buffer *ret_view)
 {
-    if (PyBytes_CheckExact(value))
-        return view_bytes(value, ret_view);
-    if (!PyObject_CheckBuffer(value))
+    if (PyBytes_CheckExact(value)) {
+        view_bytes(value, ret_view);
+    } else if (!PyObject_CheckBuffer(value)) {
         return core_refuse(e, node, value, at, PyUnicode_Check(value) ? "encode the text first" : NULL);
-    if (!PyBytes_Check(value) && !PyByteArray_Check(value) && core_encoder_look(e) < 0)
-        return -1;
-    return core_bytes_of(e->state, value, ret_view) == 0 ? 0 : core_refuse(e, node, value, at, NULL);
+    } else {
+        if (!PyBytes_Check(value) && !PyByteArray_CheckExact(value) && core_encoder_look(e) < 0)
+            return -1;
+        if (core_bytes_of(e->state, value, ret_view) < 0)
+            return core_refuse(e, node, value, at, NULL);
+    }
+    core_encoder_charge(e, ret_view->len / CORE_TEXT_BYTES_PER_UNIT);
+    if (ret_view->len <= NC_FRAME_BYTES_MAX_CEILING)
+        return 0;
+    core_refuse_size(e, at, ret_view->len, "bytes");
+    PyBuffer_Release(ret_view);
+    return -1;
 }
 
 static int encode_bytes(core_encoder *e, const core_node *node, PyObject *value,
@@ -253,11 +264,6 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
 
 /* ---- Lists and maps ---- */
 
-static int look_now_and_then(core_encoder *e)
-{
-    return ++e->values % VALUES_BETWEEN_LOOKS == 0 ? core_encoder_look(e) : 0;
-}
-
 /* Encoding one runs no code but the encoder's. */
 static int is_inert(PyObject *item)
 {
@@ -270,30 +276,33 @@ static PyObject *item_of(PyObject *list, Py_ssize_t index)
     return PyList_Check(list) ? PyList_GetItem(list, index) : PyTuple_GetItem(list, index);
 }
 
-/* A list is walked where it lies until code of its elements' own may run: that may
+static Py_ssize_t count_of(PyObject *list)
+{
+    return PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
+}
+
+/* A list is walked where it lies until code of its elements' own may run, or of a signal's handler: that may
  * change it, and what it has then is what is sent. */
 static int encode_elements(core_encoder *e, const core_node *element, PyObject *list,
                            PyObject *container, const core_place *at)
 {
-    int is_borrowed = PyList_Check(list);
-    Py_ssize_t count = is_borrowed ? PyList_Size(list) : PyTuple_Size(list);
+    int is_borrowed = PyList_Check(list), r = 0;
+    Py_ssize_t count = count_of(list);
     core_place here = {.outer = at, .kind = ELEMENT, .container = container, .depth = at->depth + 1};
     PyObject *own = NULL;
-    int r = count < 0 ? -1 : 0;
 
-    if (r == 0)
-        nearcall_put_array(e->handle, (uint32_t)count);
+    if (count > NC_FRAME_BYTES_MAX_CEILING)
+        return core_refuse_size(e, at, count, "elements");
+    nearcall_put_array(e->handle, (uint32_t)count);
     for (here.index = 0; here.index < count && r == 0; here.index++) {
         PyObject *item = Py_XNewRef(item_of(list, here.index));
 
-        if (item != NULL && is_borrowed && !is_inert(item)) {
+        if (item != NULL && is_borrowed && (!is_inert(item) || core_encoder_is_due(e))) {
             list = own = PyList_GetSlice(list, 0, count);
             is_borrowed = 0;
         }
-        r = item == NULL || list == NULL ? -1 : core_encode_value(e, element, item, &here);
+        r = item == NULL || list == NULL || core_encoder_next(e) < 0 ? -1 : core_encode_value(e, element, item, &here);
         Py_XDECREF(item);
-        if (r == 0)
-            r = look_now_and_then(e);
     }
     Py_XDECREF(own);
     return r;
@@ -330,17 +339,20 @@ static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, P
     core_place here = {.outer = at, .kind = KEY, .container = container, .depth = at->depth + 1};
     core_pairs pairs;
     Py_ssize_t i;
-    int r = core_pairs_take(&pairs, dict);
+    int r;
 
+    if (PyDict_Size(dict) > NC_FRAME_BYTES_MAX_CEILING / 2)
+        return core_refuse_size(e, at, PyDict_Size(dict), "pairs");
+    r = core_pairs_take(e, &pairs, dict);
     if (r == 0)
         nearcall_put_map(e->handle, (uint32_t)pairs.count);
     for (i = 0; i < pairs.count && r == 0; i++) {
         here.name = pairs.items[2 * i];
-        r = core_encode_value(e, node->key, pairs.items[2 * i], &here);
+        r = core_encoder_next(e);
+        if (r == 0)
+            r = core_encode_value(e, node->key, pairs.items[2 * i], &here);
         if (r == 0)
             r = core_encode_value(e, node->element, pairs.items[2 * i + 1], &here);
-        if (r == 0)
-            r = look_now_and_then(e);
     }
     core_pairs_drop(&pairs);
     return r;

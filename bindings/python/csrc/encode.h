@@ -40,9 +40,50 @@ int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
                       const core_place *at);
 int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at);
 
+/* Of what is larger than any frame, and so is not even looked at: it has so many of these things. */
+int core_refuse_size(core_encoder *e, const core_place *at, Py_ssize_t count, const char *things);
+
 /* Called before code runs that is the value's own, and now and then in what is large: fails when the deadline
- * has passed, or when what was written does not fit a request in any case. */
+ * has passed, or when what was written does not fit a request in any case. Handlers of signals run here, and so
+ * any code of the program's: what it may change is held before. */
 int core_encoder_look(core_encoder *e);
+
+/* The same where nothing may change: handlers wait for the next look. */
+int core_encoder_check(core_encoder *e);
+
+/* Whether the deadline has passed, for a fraction of that price. */
+int core_encoder_is_late(core_encoder *e);
+
+/* Values cost time whether or not they take bytes. So all that is done for them is counted, in units of some
+ * nanoseconds: a value that is visited, a slot of a dict, a class that is asked, a few bytes of text; and after so
+ * much of it comes a look. Every loop over what a program gave counts. */
+#define CORE_WORK_BETWEEN_LOOKS 16384
+#define CORE_TEXT_BYTES_PER_UNIT 16
+
+static inline void core_encoder_charge(core_encoder *e, Py_ssize_t units)
+{
+    e->work += (size_t)units;
+}
+
+static inline int core_encoder_is_due(const core_encoder *e)
+{
+    return e->work >= CORE_WORK_BETWEEN_LOOKS;
+}
+
+/* Within a walk of what may not change. */
+static inline int core_encoder_keep_on(core_encoder *e)
+{
+    return e->work - e->checked >= CORE_WORK_BETWEEN_LOOKS ? core_encoder_check(e) : 0;
+}
+
+/* Before one value of those that are walked; what they are in is held. */
+static inline int core_encoder_next(core_encoder *e)
+{
+    int r = core_encoder_is_due(e) ? core_encoder_look(e) : 0;
+
+    core_encoder_charge(e, 1);
+    return r;
+}
 
 /* Whether the class was made in Python, so that what its methods raise may be code's of the program. */
 int core_encoder_is_of_python(PyObject *value);
@@ -78,6 +119,30 @@ static inline int core_encoder_is_list(PyObject *value)
            || ((PyList_Check(value) || PyTuple_Check(value)) && core_encoder_lies_in_list(value));
 }
 
+/* A walk over a dict, which ends when all was seen that it had: the table of one that was larger keeps its size.
+ * Each slot is charged. What is given is borrowed. */
+typedef struct core_walk {
+    PyObject *dict;
+    Py_ssize_t position;
+    Py_ssize_t left;
+} core_walk;
+
+static inline core_walk core_walk_of(PyObject *dict)
+{
+    return (core_walk){.dict = dict, .left = PyDict_Size(dict)};
+}
+
+static inline int core_walk_next(core_encoder *e, core_walk *walk, PyObject **key, PyObject **value)
+{
+    Py_ssize_t former = walk->position;
+
+    if (walk->left <= 0 || !PyDict_Next(walk->dict, &walk->position, key, value))
+        return 0;
+    walk->left--;
+    core_encoder_charge(e, walk->position - former);
+    return 1;
+}
+
 /* What a dict has now, taken in one go: code that runs later may change the dict. Each key is
  * followed by its value. */
 typedef struct core_pairs {
@@ -85,7 +150,7 @@ typedef struct core_pairs {
     Py_ssize_t count;
 } core_pairs;
 
-int core_pairs_take(core_pairs *pairs, PyObject *dict);
+int core_pairs_take(core_encoder *e, core_pairs *pairs, PyObject *dict); /* failing, it has taken nothing */
 void core_pairs_drop(core_pairs *pairs);
 
 /* The list that an iterable gives, and the dict of a mapping that is none, for a parameter of the
@@ -99,6 +164,6 @@ PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyO
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes);
 
 /* NULL: the struct has none of that name. */
-const core_field *core_struct_field(const core_struct *structure, PyObject *name);
+const core_field *core_struct_field(core_encoder *e, const core_struct *structure, PyObject *name);
 
 #endif

@@ -2,15 +2,24 @@
  * call's deadline, what fits a request, and what a container had when it was come to. */
 #include "encode.h"
 
-int core_encoder_look(core_encoder *e)
+static int is_late(core_encoder *e, int64_t now_ms)
 {
-    int64_t now_ms = core_monotonic_ms();
+    if (e->started_ms == 0)
+        e->started_ms = core_monotonic_ms();
+    return e->timeout_ms > 0 && now_ms - e->started_ms >= e->timeout_ms;
+}
+
+int core_encoder_is_late(core_encoder *e)
+{
+    return is_late(e, core_coarse_ms());
+}
+
+int core_encoder_check(core_encoder *e)
+{
     int r;
 
-    e->is_plain_type_known = 0;
-    if (e->started_ms == 0)
-        e->started_ms = now_ms;
-    if (e->timeout_ms > 0 && now_ms - e->started_ms >= e->timeout_ms) {
+    e->checked = e->work;
+    if (is_late(e, core_monotonic_ms())) {
         e->has_refused = 1;
         core_raise_format(e->state, NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "the deadline passed while the arguments were encoded");
@@ -24,25 +33,41 @@ int core_encoder_look(core_encoder *e)
     return r < 0 ? -1 : 0;
 }
 
+int core_encoder_look(core_encoder *e)
+{
+    e->is_plain_type_known = 0;
+    e->work = 0;
+    if (core_encoder_check(e) < 0)
+        return -1;
+    if (core_run_handlers(e->channel) == 0)
+        return 0;
+    e->has_refused = 0;
+    return -1;
+}
+
 /* ---- What gives values ---- */
 
-int core_pairs_take(core_pairs *pairs, PyObject *dict)
+int core_pairs_take(core_encoder *e, core_pairs *pairs, PyObject *dict)
 {
-    Py_ssize_t position = 0, size = PyDict_Size(dict);
+    core_walk walk = core_walk_of(dict);
     PyObject *key, *value;
 
     *pairs = (core_pairs){NULL, 0};
-    if (size < 0)
+    if (walk.left < 0)
         return -1;
-    pairs->items = PyMem_Malloc(((size_t)size * 2 + 1) * sizeof(*pairs->items));
+    pairs->items = PyMem_Malloc(((size_t)walk.left * 2 + 1) * sizeof(*pairs->items));
     if (pairs->items == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    while (PyDict_Next(dict, &position, &key, &value)) {
+    while (core_walk_next(e, &walk, &key, &value)) {
         pairs->items[2 * pairs->count] = Py_NewRef(key);
         pairs->items[2 * pairs->count + 1] = Py_NewRef(value);
         pairs->count++;
+        if (core_encoder_keep_on(e) < 0) {
+            core_pairs_drop(pairs);
+            return -1;
+        }
     }
     return 0;
 }
@@ -54,6 +79,7 @@ void core_pairs_drop(core_pairs *pairs)
     for (i = 0; i < 2 * pairs->count; i++)
         Py_DECREF(pairs->items[i]);
     PyMem_Free(pairs->items);
+    *pairs = (core_pairs){NULL, 0};
 }
 
 int core_encoder_is_of_python(PyObject *value)
@@ -72,17 +98,24 @@ static PyObject *iterator_of(core_encoder *e, PyObject *iterable)
     return iterator;
 }
 
+/* How many it has, where it can say so itself: sets that were larger are walked to the end of their table. */
+static Py_ssize_t most_of(PyObject *iterable)
+{
+    return PyAnySet_CheckExact(iterable) ? PySet_Size(iterable) : PY_SSIZE_T_MAX;
+}
+
 /* The element's node is NULL for any; *bytes is what was measured before, and grows. */
 static PyObject *gather(core_encoder *e, const core_node *element, PyObject *iterable, int64_t *bytes)
 {
     PyObject *iterator, *item, *list = PyList_New(0);
+    Py_ssize_t left = most_of(iterable);
 
     if (list == NULL || core_encoder_look(e) < 0
         || (iterator = iterator_of(e, iterable)) == NULL) {
         Py_XDECREF(list);
         return NULL;
     }
-    while (list != NULL && (item = PyIter_Next(iterator)) != NULL) {
+    while (list != NULL && left-- > 0 && (item = PyIter_Next(iterator)) != NULL) {
         if (PyList_Append(list, item) < 0 || core_encoder_measure(e, element, item, bytes) < 0
             || core_encoder_look(e) < 0)
             Py_CLEAR(list);
@@ -102,13 +135,13 @@ static PyObject *collect(core_encoder *e, const core_node *node, PyObject *itera
 }
 
 /* The type of what a map or struct has under a key; NULL for any. */
-static const core_node *type_under(const core_node *node, PyObject *key)
+static const core_node *type_under(core_encoder *e, const core_node *node, PyObject *key)
 {
     const core_field *field;
 
     if (node->kind == CORE_MAP)
         return node->element;
-    field = core_struct_field(node->structure, key);
+    field = core_struct_field(e, node->structure, key);
     return field == NULL ? NULL : field->type;
 }
 
@@ -147,7 +180,7 @@ static PyObject *value_under(core_encoder *e, const core_node *type, PyObject *m
 static int collect_pair(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *key,
                         PyObject *dict, int64_t *bytes)
 {
-    const core_node *type = type_under(node, key);
+    const core_node *type = type_under(e, node, key);
     PyObject *value;
     int r;
 
@@ -162,11 +195,22 @@ static int collect_pair(core_encoder *e, const core_node *node, PyObject *mappin
     return r;
 }
 
+static PyObject *keys_in(core_encoder *e, PyObject *dict)
+{
+    core_walk walk = core_walk_of(dict);
+    PyObject *keys = PyList_New(0), *key, *value;
+
+    while (keys != NULL && core_walk_next(e, &walk, &key, &value))
+        if (PyList_Append(keys, key) < 0 || core_encoder_keep_on(e) < 0)
+            Py_CLEAR(keys);
+    return keys;
+}
+
 /* As dict() asks: by keys(), whatever the mapping gives where it is iterated over. New reference. */
 static PyObject *keys_of(core_encoder *e, PyObject *mapping)
 {
     if (PyDict_Check(mapping) && !core_encoder_has_own_keys(e, mapping))
-        return PyDict_Keys(mapping);
+        return keys_in(e, mapping);
     return PyObject_CallMethod(mapping, "keys", NULL);
 }
 

@@ -15,9 +15,15 @@ typedef struct measure {
     int64_t bytes;
     int64_t bytes_max; /* beyond it nothing more is looked at */
     int depth;
+    int has_failed;    /* the exception that is set ends the call */
 } measure;
 
 static void measure_value(measure *m, const core_node *node, PyObject *value);
+
+static int goes_on(const measure *m)
+{
+    return !m->has_failed && m->bytes <= m->bytes_max;
+}
 
 static void measure_integer(measure *m, PyObject *value)
 {
@@ -55,7 +61,7 @@ static void measure_list(measure *m, const core_node *element, PyObject *list)
     PyObject *item;
     Py_ssize_t i;
 
-    for (i = 0; m->bytes <= m->bytes_max && i < (is_list ? PyList_Size(list) : PyTuple_Size(list)); i++) {
+    for (i = 0; goes_on(m) && i < (is_list ? PyList_Size(list) : PyTuple_Size(list)); i++) {
         item = Py_NewRef(is_list ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i));
         measure_value(m, element, item);
         Py_DECREF(item);
@@ -76,22 +82,22 @@ static void measure_pair(measure *m, const core_node *key_node, PyObject *key, c
 static void measure_dict(measure *m, const core_node *key_node, const core_node *element,
                          PyObject *dict)
 {
-    Py_ssize_t position = 0;
+    core_walk walk = core_walk_of(dict);
     PyObject *key, *value;
 
-    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value))
+    while (goes_on(m) && core_walk_next(m->e, &walk, &key, &value))
         measure_pair(m, key_node, key, element, value);
 }
 
 /* What is no field is not sent: such a struct is refused, or the name begins with an underscore. */
 static void measure_fields(measure *m, const core_struct *structure, PyObject *dict)
 {
-    Py_ssize_t position = 0;
+    core_walk walk = core_walk_of(dict);
     const core_field *field;
     PyObject *key, *value;
 
-    while (m->bytes <= m->bytes_max && PyDict_Next(dict, &position, &key, &value)) {
-        field = core_struct_field(structure, key);
+    while (goes_on(m) && core_walk_next(m->e, &walk, &key, &value)) {
+        field = core_struct_field(m->e, structure, key);
         if (field == NULL)
             continue;
         m->bytes += field->text_bytes;
@@ -108,7 +114,7 @@ static void measure_held(measure *m, const core_struct *structure, PyObject *val
     PyObject *held;
     Py_ssize_t i;
 
-    for (i = 0; i < structure->field_count && m->bytes <= m->bytes_max; i++) {
+    for (i = 0; i < structure->field_count && goes_on(m); i++) {
         field = &structure->fields[i];
         held = core_encoder_held(m->e, value, field->name);
         if (held == NULL)
@@ -140,7 +146,8 @@ static void measure_object(measure *m, const core_struct *structure, PyObject *v
     }
     PyErr_Clear();
     measure_held(m, structure, value);
-    measure_row(m, value);
+    if (goes_on(m))
+        measure_row(m, value);
 }
 
 static void measure_struct(measure *m, const core_struct *structure, PyObject *value)
@@ -198,7 +205,8 @@ static void measure_value(measure *m, const core_node *node, PyObject *value)
         return;
     }
     m->bytes += HEAD_BYTES;
-    if (m->depth >= NC_NESTING_DEPTH_MAX)
+    m->has_failed = m->has_failed || core_encoder_next(m->e) < 0;
+    if (m->has_failed || m->depth >= NC_NESTING_DEPTH_MAX)
         return;
     m->depth++;
     if (node == NULL || node->kind == CORE_ANY)
@@ -216,8 +224,8 @@ int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value
 
     measure_value(&m, node, value);
     *bytes = m.bytes;
-    if (m.bytes <= m.bytes_max)
-        return 0;
+    if (m.has_failed || m.bytes <= m.bytes_max)
+        return m.has_failed ? -1 : 0;
     e->has_refused = 1;
     core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                       "an iterable or mapping gives more than the %d bytes that any frame may have "

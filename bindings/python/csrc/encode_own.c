@@ -23,17 +23,18 @@ static PyObject *in_class(core_state *state, PyObject *class, PyObject *name)
 
 /* What a class inherits from those before the end; NULL for the end is all. New reference, or NULL
  * without an exception. */
-static PyObject *in_classes(core_state *state, PyTypeObject *type, PyTypeObject *end, PyObject *name)
+static PyObject *in_classes(core_encoder *e, PyTypeObject *type, PyTypeObject *end, PyObject *name)
 {
-    PyObject *classes = core_described(state->order_of, (PyObject *)type), *found = NULL, *class;
+    PyObject *classes = core_described(e->state->order_of, (PyObject *)type), *found = NULL, *class;
     Py_ssize_t i, count = classes == NULL ? 0 : PyTuple_Size(classes);
 
+    core_encoder_charge(e, count);
     for (i = 0; i < count && found == NULL; i++) {
         class = PyTuple_GetItem(classes, i);
         if (class == (PyObject *)end)
             break;
         if (end == NULL || (PyType_GetFlags((PyTypeObject *)class) & Py_TPFLAGS_HEAPTYPE) != 0)
-            found = in_class(state, class, name);
+            found = in_class(e->state, class, name);
     }
     Py_XDECREF(classes);
     PyErr_Clear();
@@ -41,9 +42,9 @@ static PyObject *in_classes(core_state *state, PyTypeObject *type, PyTypeObject 
 }
 
 /* Whether a subclass of dict has another method of that name. What cannot be called is none. */
-static int has_own_method(core_state *state, PyObject *dict, PyObject *name, PyObject *common)
+static int has_own_method(core_encoder *e, PyObject *dict, PyObject *name, PyObject *common)
 {
-    PyObject *found = in_classes(state, Py_TYPE(dict), &PyDict_Type, name);
+    PyObject *found = in_classes(e, Py_TYPE(dict), &PyDict_Type, name);
     int r = found != NULL && found != common && PyCallable_Check(found);
 
     Py_XDECREF(found);
@@ -52,7 +53,7 @@ static int has_own_method(core_state *state, PyObject *dict, PyObject *name, PyO
 
 int core_encoder_has_own_keys(core_encoder *e, PyObject *dict)
 {
-    return has_own_method(e->state, dict, e->state->text_keys, e->state->dict_keys);
+    return has_own_method(e, dict, e->state->text_keys, e->state->dict_keys);
 }
 
 /* Most often many of one class come together, so the last class is known until code may run that changes it. It is
@@ -64,7 +65,7 @@ int core_encoder_lies_in_dict(core_encoder *e, PyObject *dict)
     if (!core_encoder_is_of_python(dict) || (e->is_plain_type_known && former == type))
         return 1;
     if (core_encoder_has_own_keys(e, dict)
-        || has_own_method(e->state, dict, e->state->text_getitem, e->state->dict_getitem))
+        || has_own_method(e, dict, e->state->text_getitem, e->state->dict_getitem))
         return 0;
     e->plain_type = (PyTypeObject *)Py_NewRef((PyObject *)type);
     e->is_plain_type_known = 1;
@@ -81,7 +82,7 @@ int core_encoder_lies_in_list(PyObject *list)
 
 PyObject *core_encoder_held(core_encoder *e, PyObject *value, PyObject *name)
 {
-    PyObject *found = in_classes(e->state, Py_TYPE(value), NULL, name), *held = NULL;
+    PyObject *found = in_classes(e, Py_TYPE(value), NULL, name), *held = NULL;
 
     if (found != NULL
         && (Py_IS_TYPE(found, e->state->slot_type) || Py_IS_TYPE(found, e->state->place_type)))
@@ -93,7 +94,7 @@ PyObject *core_encoder_held(core_encoder *e, PyObject *value, PyObject *name)
 
 PyObject *core_encoder_row(core_encoder *e, PyObject *value)
 {
-    PyObject *found = in_classes(e->state, Py_TYPE(value), NULL, e->state->text_data), *row = NULL;
+    PyObject *found = in_classes(e, Py_TYPE(value), NULL, e->state->text_data), *row = NULL;
 
     if (found != NULL && Py_IS_TYPE(found, e->state->getset_type))
         row = core_described(found, value);

@@ -2,10 +2,11 @@
  * attributes are the fields, all of them and no others (spec/schema.md). */
 #include "encode.h"
 
-const core_field *core_struct_field(const core_struct *structure, PyObject *name)
+const core_field *core_struct_field(core_encoder *e, const core_struct *structure, PyObject *name)
 {
     Py_ssize_t i;
 
+    core_encoder_charge(e, structure->field_count);
     /* Most often the very string: names of attributes are interned, as those of fields are. */
     for (i = 0; i < structure->field_count; i++)
         if (structure->fields[i].name == name)
@@ -16,9 +17,9 @@ const core_field *core_struct_field(const core_struct *structure, PyObject *name
     return NULL;
 }
 
-static int is_field(const core_struct *structure, PyObject *name)
+static int is_field(core_encoder *e, const core_struct *structure, PyObject *name)
 {
-    return core_struct_field(structure, name) != NULL;
+    return core_struct_field(e, structure, name) != NULL;
 }
 
 static int is_public(PyObject *name)
@@ -67,22 +68,22 @@ static int refuse_name(core_encoder *e, const core_struct *structure, PyObject *
 static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *dict,
                       const core_place *at)
 {
+    core_walk walk = core_walk_of(dict);
     PyObject *key = NULL, *value;
-    Py_ssize_t position = 0;
 
-    while (PyDict_Next(dict, &position, &key, &value))
-        if (!is_field(structure, key))
+    while (core_walk_next(e, &walk, &key, &value))
+        if (!is_field(e, structure, key))
             break;
     return refuse_name(e, structure, key, at, NO_FIELD);
 }
 
 /* Looking such keys up runs no code of theirs, which might change the dict meanwhile. */
-static int has_plain_keys(PyObject *dict)
+static int has_plain_keys(core_encoder *e, PyObject *dict)
 {
-    Py_ssize_t position = 0;
+    core_walk walk = core_walk_of(dict);
     PyObject *key, *value;
 
-    while (PyDict_Next(dict, &position, &key, &value))
+    while (core_walk_next(e, &walk, &key, &value))
         if (!PyUnicode_CheckExact(key))
             return 0;
     return 1;
@@ -109,7 +110,7 @@ static PyObject *plain_dict(core_encoder *e, const core_struct *structure, PyObj
     PyObject *plain = PyDict_New();
     core_pairs pairs;
     Py_ssize_t i;
-    int r = plain == NULL ? -1 : core_pairs_take(&pairs, dict);
+    int r = plain == NULL ? -1 : core_pairs_take(e, &pairs, dict);
 
     if (r == 0) {
         for (i = 0; i < pairs.count && r == 0; i++)
@@ -145,18 +146,23 @@ static PyObject *dict_of(core_encoder *e, const core_node *node, PyObject *value
         dict = core_encoder_collect_pairs(e, node, value);
     else
         return NULL;
-    if (dict == NULL || has_plain_keys(dict))
+    if (dict == NULL)
+        return NULL;
+    if (PyDict_Size(dict) > node->structure->field_count)
+        refuse_key(e, node->structure, dict, at); /* whatever all of them are */
+    else if (has_plain_keys(e, dict))
         return dict;
-    plain = plain_dict(e, node->structure, dict, at);
+    plain = PyErr_Occurred() ? NULL : plain_dict(e, node->structure, dict, at);
     Py_DECREF(dict);
     return plain;
 }
 
-static int collect_keys(const core_struct *structure, PyObject *dict, PyObject **fields,
+static int collect_keys(core_encoder *e, const core_struct *structure, PyObject *dict, PyObject **fields,
                         Py_ssize_t *ret_count)
 {
     Py_ssize_t i;
 
+    core_encoder_charge(e, structure->field_count);
     for (i = 0; i < structure->field_count; i++) {
         fields[i] = Py_XNewRef(PyDict_GetItemWithError(dict, structure->fields[i].name));
         if (fields[i] == NULL && PyErr_Occurred())
@@ -169,31 +175,37 @@ static int collect_keys(const core_struct *structure, PyObject *dict, PyObject *
 /* ---- Objects ---- */
 
 /* The first public name that is no field; NULL: there is none, or an exception is set. New reference. */
-static PyObject *strange_name(const core_struct *structure, PyObject *names)
+static PyObject *strange_name(core_encoder *e, const core_struct *structure, PyObject *names)
 {
     PyObject *iterator = PyObject_GetIter(names), *name = NULL;
 
     while (iterator != NULL && (name = PyIter_Next(iterator)) != NULL) {
-        if (is_public(name) && !is_field(structure, name))
+        if (is_public(name) && !is_field(e, structure, name))
             break;
-        Py_DECREF(name);
+        Py_CLEAR(name);
+        if (core_encoder_next(e) < 0)
+            break;
     }
     Py_XDECREF(iterator);
     return name;
 }
 
-static PyObject *strange_attribute(const core_struct *structure, PyObject *value)
+static PyObject *strange_attribute(core_encoder *e, const core_struct *structure, PyObject *value)
 {
-    PyObject *dict = PyObject_GenericGetDict(value, NULL), *keys, *name = NULL;
+    PyObject *dict = PyObject_GenericGetDict(value, NULL), *key, *held, *name = NULL;
+    core_walk walk;
 
     if (dict == NULL) {
         PyErr_Clear(); /* one with slots only */
         return NULL;
     }
-    keys = PyDict_Keys(dict);
-    if (keys != NULL)
-        name = strange_name(structure, keys);
-    Py_XDECREF(keys);
+    walk = core_walk_of(dict);
+    while (name == NULL && core_walk_next(e, &walk, &key, &held)) {
+        if (is_public(key) && !is_field(e, structure, key))
+            name = Py_NewRef(key);
+        else if (core_encoder_keep_on(e) < 0)
+            break;
+    }
     Py_DECREF(dict);
     return name;
 }
@@ -211,7 +223,7 @@ static PyObject *strange_declaration(core_encoder *e, const core_struct *structu
         return NULL;
     names = PyObject_CallFunctionObjArgs(e->state->declared_names, value, NULL);
     if (names != NULL)
-        name = strange_name(structure, names);
+        name = strange_name(e, structure, names);
     Py_XDECREF(names);
     return name;
 }
@@ -219,7 +231,7 @@ static PyObject *strange_declaration(core_encoder *e, const core_struct *structu
 static int refuse_strange(core_encoder *e, const core_struct *structure, PyObject *value,
                           const core_place *at)
 {
-    PyObject *name = strange_attribute(structure, value);
+    PyObject *name = strange_attribute(e, structure, value);
 
     if (name == NULL && !PyErr_Occurred())
         name = strange_declaration(e, structure, value);
@@ -272,6 +284,8 @@ static int collect_attributes(core_encoder *e, const core_node *node, PyObject *
     if (core_encoder_look(e) < 0)
         return -1;
     for (i = 0; i < structure->field_count; i++) {
+        if (core_encoder_is_late(e) && core_encoder_check(e) < 0)
+            return -1;
         fields[i] = PyObject_GetAttr(value, structure->fields[i].name);
         if (fields[i] == NULL) {
             if (!is_absent(e, value, structure->fields[i].name))
@@ -301,7 +315,7 @@ static int collect(core_encoder *e, const core_node *node, PyObject *value, PyOb
         return core_refuse(e, node, value, at, NULL);
     if (dict == NULL)
         return collect_attributes(e, node, value, fields, ret_count, at);
-    r = collect_keys(node->structure, dict, fields, ret_count);
+    r = collect_keys(e, node->structure, dict, fields, ret_count);
     if (r == 0 && *ret_count != PyDict_Size(dict))
         r = refuse_key(e, node->structure, dict, at);
     Py_DECREF(dict);
@@ -322,7 +336,7 @@ static int put_fields(core_encoder *e, const core_struct *structure, PyObject *v
             continue;
         here.name = field->name;
         nearcall_put_string(e->handle, field->text, (size_t)field->text_bytes);
-        if (core_encode_value(e, field->type, fields[i], &here) < 0)
+        if (core_encoder_next(e) < 0 || core_encode_value(e, field->type, fields[i], &here) < 0)
             return -1;
     }
     return 0;

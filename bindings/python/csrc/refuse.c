@@ -124,6 +124,19 @@ int core_refuse_because(core_encoder *e, const core_node *node, PyObject *value,
     return -1;
 }
 
+int core_refuse_size(core_encoder *e, const core_place *at, Py_ssize_t count, const char *things)
+{
+    PyObject *where = core_place_describe(e->state, at);
+
+    e->has_refused = 1;
+    if (where != NULL)
+        core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "%U: %zd %s are more than any frame may have, which is %d bytes (limit frame_bytes_max)",
+                          where, count, things, NC_FRAME_BYTES_MAX_CEILING);
+    Py_XDECREF(where);
+    return -1;
+}
+
 int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at)
 {
     PyObject *where = core_place_describe(e->state, at);

@@ -44,7 +44,7 @@ static int encode_positional(core_encoder *e, const core_plan *plan, PyObject *c
     e->has_refused = 0; /* code of arguments runs from here on */
     nearcall_put_array(e->handle, (uint32_t)count);
     for (i = 0; i < count; i++)
-        if (core_encode_argument(e, param_of(plan, i), i, values[i]) < 0)
+        if (core_encoder_next(e) < 0 || core_encode_argument(e, param_of(plan, i), i, values[i]) < 0)
             return -1;
     return 0;
 }
@@ -162,7 +162,7 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
                         const core_plan *plan, const core_arguments *arguments, PyObject **asked,
                         int64_t *timeout_ms)
 {
-    core_encoder e = {.state = state, .handle = channel->handle, .timeout_ms = *timeout_ms,
+    core_encoder e = {.state = state, .channel = channel, .handle = channel->handle, .timeout_ms = *timeout_ms,
                       .asked = asked, .has_refused = 1};
     int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
               && arguments->names == NULL;
@@ -181,7 +181,7 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
     if (e.started_ms == 0)
         return 0;
     if (core_encoder_look(&e) < 0)
-        return -1;
+        return e.has_refused ? -1 : CORE_RAISED;
     *timeout_ms = core_milliseconds_left(*timeout_ms, e.started_ms);
     return 0;
 }

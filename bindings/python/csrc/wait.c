@@ -88,8 +88,7 @@ int core_notice_signals(core_channel *channel)
     return nearcall_interruptible_check(channel->handle, is_time_to_look, channel);
 }
 
-/* Runs the handlers of the signals that arrived. */
-static int run_handlers(core_channel *channel)
+int core_run_handlers(core_channel *channel)
 {
     if (PyErr_CheckSignals() == 0)
         return 0;
@@ -103,7 +102,7 @@ static int resume(core_channel *channel, int r, nearcall_reply *ret_reply)
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(channel->handle);
 
-        if (run_handlers(channel) < 0)
+        if (core_run_handlers(channel) < 0)
             return CORE_RAISED;
         Py_BEGIN_ALLOW_THREADS
         r = nearcall_resume(channel->handle, interrupted, ret_reply);
@@ -140,7 +139,7 @@ static int compare(core_channel *channel, nearcall_function *function, const cha
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (run_handlers(channel) < 0)
+        if (core_run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }
@@ -190,7 +189,7 @@ int core_wait_connect(core_channel *channel, int64_t timeout_ms)
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (run_handlers(channel) < 0)
+        if (core_run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }
@@ -229,7 +228,7 @@ int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_i
         Py_END_ALLOW_THREADS
         if (r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (run_handlers(channel) < 0)
+        if (core_run_handlers(channel) < 0)
             return CORE_RAISED;
     }
 }
