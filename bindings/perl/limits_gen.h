@@ -9,6 +9,9 @@
 #define NC_FRAME_BYTES_MAX 4194304
 #define NC_FRAME_BYTES_MAX_CEILING 16777215
 
+/* bytes: a function's name. */
+#define NC_FUNCTION_NAME_BYTES_MAX 255
+
 /* levels: lists, maps and structs inside each other in one value. */
 #define NC_NESTING_DEPTH_MAX 32
 

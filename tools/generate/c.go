@@ -22,7 +22,7 @@ func launcherLimits(limits []limit) []limit {
 // its other limits it learns from there.
 func bindingLimits(limits []limit) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
-		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "frame_bytes_max", "nesting_depth_max", "signal_look_ms"}, l.Name)
+		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "frame_bytes_max", "function_name_bytes_max", "nesting_depth_max", "signal_look_ms"}, l.Name)
 	})
 }
 

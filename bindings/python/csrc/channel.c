@@ -24,33 +24,6 @@ static char *copy_text(const char *text)
 
 /* ---- Pools ---- */
 
-static int copy_users(core_pool *pool, PyObject *users)
-{
-    Py_ssize_t i, count = PyTuple_Size(users);
-
-    if (count < 0)
-        return -1;
-    pool->users = PyMem_Calloc((size_t)count + 1, sizeof(*pool->users));
-    if (pool->users == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (i = 0; i < count; i++) {
-        unsigned long user = PyLong_AsUnsignedLong(PyTuple_GetItem(users, i));
-
-        if (PyErr_Occurred())
-            return -1;
-        if (user > UINT32_MAX) {
-            PyErr_SetString(PyExc_OverflowError, "a user id has 32 bits");
-            return -1;
-        }
-        pool->users[i] = (uint32_t)user;
-    }
-    pool->options.server_user_ids = pool->users;
-    pool->options.server_user_ids_count = (uint32_t)count;
-    return 0;
-}
-
 static core_channel *add_channel(core_pool *pool);
 
 core_pool *core_pool_new(core_state *state, const char *address, const char *name,
@@ -70,7 +43,12 @@ core_pool *core_pool_new(core_state *state, const char *address, const char *nam
     pool->name = pool->address == NULL ? NULL : copy_text(name);
     pool->options.name = pool->name;
     /* The first channel is made now, to refuse a bad address where it is written. */
-    if (pool->name == NULL || copy_users(pool, users) < 0 || add_channel(pool) == NULL) {
+    if (pool->name == NULL || core_users_from(state, users, &pool->users, &pool->options.server_user_ids_count) < 0) {
+        core_pool_drop(pool);
+        return NULL;
+    }
+    pool->options.server_user_ids = pool->users;
+    if (add_channel(pool) == NULL) {
         core_pool_drop(pool);
         return NULL;
     }

@@ -1,8 +1,6 @@
 /* Client: the base of nearcall.Client. */
 #include "core.h"
 
-#include <string.h>
-
 #define NANOSECONDS_PER_SECOND 1e9
 #define MILLISECONDS_PER_SECOND 1e3
 
@@ -12,45 +10,6 @@ int core_client_check(core_client *client)
         return 0;
     PyErr_SetString(PyExc_RuntimeError, "Client.__init__() was not called");
     return -1;
-}
-
-static int spin_flag(const char *spin, uint32_t *ret_flag)
-{
-    static const struct {
-        const char *name;
-        uint32_t flag;
-    } spins[] = {{"auto", 0}, {"off", NEARCALL_SPIN_OFF}, {"dedicated", NEARCALL_SPIN_DEDICATED}};
-
-    for (size_t i = 0; i < sizeof(spins) / sizeof(spins[0]); i++)
-        if (strcmp(spin, spins[i].name) == 0) {
-            *ret_flag = spins[i].flag;
-            return 0;
-        }
-    PyErr_Format(PyExc_ValueError, "spin is 'auto', 'off' or 'dedicated', not '%s'", spin);
-    return -1;
-}
-
-core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t flags,
-                                    int64_t *ret_timeout_ms)
-{
-    nearcall_options options = NEARCALL_OPTIONS_INIT;
-    int any_server_user, allow_abstract, shared_memory, block_signals;
-    uint32_t spin;
-    const char *address, *name, *spin_name;
-    PyObject *timeout, *users;
-
-    if (!PyArg_ParseTuple(args, "ssOIIO!pppsp", &address, &name, &timeout, &options.attempts_max,
-                          &options.frame_bytes_max, &PyTuple_Type, &users, &any_server_user,
-                          &allow_abstract, &shared_memory, &spin_name, &block_signals)
-        || spin_flag(spin_name, &spin) < 0)
-        return NULL;
-    if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0)
-        return NULL;
-    options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
-                    | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
-                    | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY)
-                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | spin;
-    return core_pool_new(state, address, name, &options, users);
 }
 
 static int client_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
@@ -94,17 +53,32 @@ static void remember(core_client *client, core_entry *entry)
     core_entry_drop(former);
 }
 
+/* The entry of a name that none is known by, or that is of a subclass. */
+static core_entry *entry_by_exact(core_client *client, PyObject *name)
+{
+    PyObject *exact = core_exact_name(client->state, name);
+    core_entry *entry = exact == NULL ? NULL : core_entry_lookup(client->entries, exact);
+
+    if (entry != NULL)
+        core_entry_keep(entry);
+    else if (!PyErr_Occurred())
+        entry = core_entry_new(exact);
+    Py_XDECREF(exact);
+    return entry;
+}
+
 core_entry *core_client_entry(core_client *client, PyObject *name)
 {
-    core_entry *entry;
+    core_entry *entry = NULL;
 
     if (core_client_check(client) < 0)
         return NULL;
     if (client->recent != NULL && client->recent->name == name)
         return core_entry_keep(client->recent);
-    entry = core_entry_lookup(client->entries, name);
+    if (PyUnicode_CheckExact(name))
+        entry = core_entry_lookup(client->entries, name);
     if (entry == NULL)
-        return PyErr_Occurred() ? NULL : core_entry_new(name);
+        return entry_by_exact(client, name);
     remember(client, entry);
     return core_entry_keep(entry);
 }
@@ -195,6 +169,7 @@ static PyObject *client_call_raw(PyObject *self, PyObject *const *args, Py_ssize
     PyObject *result = NULL;
     core_arguments arguments;
     core_scratch scratch;
+    PyObject *exact;
     const char *name;
     Py_buffer data;
     int64_t timeout_ms;
@@ -207,17 +182,15 @@ static PyObject *client_call_raw(PyObject *self, PyObject *const *args, Py_ssize
         PyErr_SetString(PyExc_TypeError, "call_raw(name, data, /, *, timeout=None)");
         return NULL;
     }
-    name = PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8AndSize(args[0], NULL) : NULL;
-    if (name == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a function's name is a str");
-        return NULL;
+    exact = core_exact_name(client->state, args[0]);
+    name = exact == NULL ? NULL : core_text_from(exact, "a function's name");
+    if (name != NULL
+        && core_timeout_ms(client->state, arguments.timeout, client->timeout_ms, &timeout_ms) == 0
+        && core_bytes_of(client->state, args[1], &data) == 0) {
+        result = call_raw(client, name, &data, timeout_ms);
+        PyBuffer_Release(&data);
     }
-    if (core_timeout_ms(client->state, arguments.timeout, client->timeout_ms, &timeout_ms) < 0
-        || core_bytes_of(client->state, args[1], &data) < 0)
-        return NULL;
-    result = call_raw(client, name, &data, timeout_ms);
-    PyBuffer_Release(&data);
+    Py_XDECREF(exact);
     return result;
 }
 
@@ -244,14 +217,17 @@ static PyObject *client_function(PyObject *self, PyObject *name)
 }
 
 /* Of generated code: the function has an entry of its own. */
-static core_entry *entry_of_description(PyObject *name, PyObject *hash, PyObject *description,
-                                        int warns)
+static core_entry *entry_of_description(core_state *state, PyObject *name, PyObject *hash,
+                                        PyObject *description, int warns)
 {
-    core_entry *entry;
+    PyObject *exact = core_exact_name(state, name);
+    core_entry *entry = NULL;
 
-    if (PyUnicode_AsUTF8AndSize(hash, NULL) == NULL
-        || PyUnicode_AsUTF8AndSize(description, NULL) == NULL
-        || (entry = core_entry_new(name)) == NULL)
+    if (exact != NULL && core_text_from(hash, "a description's hash") != NULL
+        && core_text_from(description, "a description") != NULL)
+        entry = core_entry_new(exact);
+    Py_XDECREF(exact);
+    if (entry == NULL)
         return NULL;
     entry->hash = Py_NewRef(hash);
     entry->description = Py_NewRef(description);
@@ -272,7 +248,7 @@ static PyObject *client_unasked_function(PyObject *self, PyObject *args)
     if (description == NULL || PyUnicode_GetLength(description) == 0)
         entry = core_client_entry(client, name);
     else
-        entry = entry_of_description(name, hash, description, warns);
+        entry = entry_of_description(client->state, name, hash, description, warns);
     function = entry == NULL ? NULL : core_function_new(client, entry);
     core_entry_drop(entry);
     return function;
@@ -287,13 +263,14 @@ static int may_be_function(PyObject *name)
 
 static PyObject *make_proxy(core_client *client, PyObject *name)
 {
-    core_entry *known = core_entry_lookup(client->entries, name);
-    core_entry *entry = known == NULL ? core_entry_new(name) : core_entry_keep(known);
+    core_entry *entry = core_client_entry(client, name);
     PyObject *function = NULL;
+    int exists;
 
     if (entry == NULL)
         return NULL;
-    if (known == NULL || core_entry_store(client->proxies, entry) == 0)
+    exists = core_entry_lookup(client->entries, name) == entry;
+    if (!exists || core_entry_store(client->proxies, entry) == 0)
         function = core_function_new(client, entry);
     core_entry_drop(entry);
     return function;
@@ -307,9 +284,8 @@ static core_entry *find_proxy(const core_client *client, PyObject *name)
     return core_entry_lookup(client->proxies, name);
 }
 
-static PyObject *client_getattro(PyObject *self, PyObject *name)
+static PyObject *attribute(core_client *client, PyObject *name)
 {
-    core_client *client = (core_client *)self;
     core_entry *entry = find_proxy(client, name);
     PyObject *value;
 
@@ -317,7 +293,7 @@ static PyObject *client_getattro(PyObject *self, PyObject *name)
         return core_function_new(client, entry);
     if (PyErr_Occurred())
         return NULL;
-    value = PyObject_GenericGetAttr(self, name);
+    value = PyObject_GenericGetAttr((PyObject *)client, name);
     if (value != NULL || client->pool == NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)
         || !may_be_function(name))
         return value;
@@ -325,14 +301,25 @@ static PyObject *client_getattro(PyObject *self, PyObject *name)
     return make_proxy(client, name);
 }
 
+/* Names are looked up by exact ones: those of a subclass may say that they are others. */
+static PyObject *client_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *exact = PyUnicode_FromObject(name);
+    PyObject *value = exact == NULL ? NULL : attribute((core_client *)self, exact);
+
+    Py_XDECREF(exact);
+    return value;
+}
+
 /* What a program sets itself hides a function of that name. */
 static int client_setattro(PyObject *self, PyObject *name, PyObject *value)
 {
-    PyObject *proxies = ((core_client *)self)->proxies;
-    int r = PyObject_GenericSetAttr(self, name, value);
+    PyObject *proxies = ((core_client *)self)->proxies, *exact = PyUnicode_FromObject(name);
+    int r = exact == NULL ? -1 : PyObject_GenericSetAttr(self, exact, value);
 
-    if (r == 0 && proxies != NULL && PyDict_Contains(proxies, name) == 1)
-        r = PyDict_DelItem(proxies, name);
+    if (r == 0 && proxies != NULL && PyDict_Contains(proxies, exact) == 1)
+        r = PyDict_DelItem(proxies, exact);
+    Py_XDECREF(exact);
     return r;
 }
 

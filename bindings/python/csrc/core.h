@@ -219,14 +219,51 @@ int core_wait_connect(core_channel *channel, int64_t timeout_ms);
 int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns);
 int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_id *ret_id);
 
-/* Seconds as Python gives them to milliseconds: None is default_ms, infinity
- * is NEARCALL_NO_TIMEOUT. -1 with an exception set for anything else. */
-int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
-                    int64_t *ret_timeout_ms);
 int64_t core_monotonic_ms(void);
 /* The same, by up to a tick of the kernel's earlier, for a third of the price. */
 int64_t core_coarse_ms(void);
 int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);
+
+/* ---- Options ---- */
+
+/* A whole number that is to be within bounds; -1 with an exception that names it. The second form is a converter
+ * of PyArg_Parse..., for "O&". */
+typedef struct core_number {
+    core_state *state;
+    const char *name;
+    uint32_t least;
+    uint32_t most;
+    uint32_t value;
+} core_number;
+
+int core_number_from(core_number *number, PyObject *value);
+int core_number_parse(PyObject *value, void *number);
+
+/* A text for C, inside of the value: one with a NUL is refused. Likewise. */
+typedef struct core_text {
+    const char *name;
+    const char *text;
+} core_text;
+
+const char *core_text_from(PyObject *value, const char *name);
+int core_text_parse(PyObject *value, void *text);
+
+/* Numbers of users; the caller frees them, by PyMem_Free(). */
+int core_users_from(core_state *state, PyObject *users, uint32_t **ret_users, uint32_t *ret_count);
+
+/* A function's name, as what it is in the library: of a subclass of str the text alone, so that no code of its own
+ * tells which function it is. New reference. */
+PyObject *core_exact_name(core_state *state, PyObject *name);
+
+/* Seconds as Python gives them to milliseconds: None is default_ms, infinity
+ * is NEARCALL_NO_TIMEOUT. -1 with an exception set for anything else. */
+int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
+                    int64_t *ret_timeout_ms);
+
+/* The same for Python: functions of the module. */
+PyObject *core_whole_number(PyObject *module, PyObject *args);
+PyObject *core_function_name(PyObject *module, PyObject *name);
+PyObject *core_seconds(PyObject *module, PyObject *seconds);
 
 /* ---- Functions ---- */
 
@@ -272,7 +309,7 @@ typedef struct core_arguments {
     int is_timeout_named; /* by who may have meant a parameter of that name */
 } core_arguments;
 
-core_entry *core_entry_new(PyObject *name);
+core_entry *core_entry_new(PyObject *name); /* an exact one */
 core_entry *core_entry_keep(core_entry *entry);
 void core_entry_drop(core_entry *entry);
 

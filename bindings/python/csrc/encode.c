@@ -104,7 +104,8 @@ static int real_of(core_encoder *e, const core_node *node, PyObject *value, cons
     PyObject *number;
 
     if (PyFloat_Check(value) || PyLong_Check(value)) {
-        *ret_real = PyFloat_AsDouble(value);
+        /* Without the code that a subclass of int may have for it. */
+        *ret_real = PyFloat_Check(value) ? PyFloat_AsDouble(value) : PyLong_AsDouble(value);
         if (*ret_real == -1.0 && PyErr_Occurred())
             return core_refuse_because(e, node, value, at, PyExc_OverflowError, hint_of_range(node));
         if (PyFloat_Check(value) || fabs(*ret_real) < WHOLE_NUMBERS_END)

@@ -93,8 +93,10 @@ static PyObject *leave(core_engine *engine, nearcall_client *handle, int r, PyOb
 /* What is known of a function that was found; NULL with or without an exception: it was not. */
 static core_slot *slot_of(core_engine *engine, PyObject *name)
 {
-    core_entry *entry = core_entry_lookup(engine->entries, name);
+    PyObject *exact = core_exact_name(engine->state, name);
+    core_entry *entry = exact == NULL ? NULL : core_entry_lookup(engine->entries, exact);
 
+    Py_XDECREF(exact);
     return entry == NULL ? NULL : entry->slots[0];
 }
 
@@ -170,14 +172,16 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
 {
     core_engine *engine = (core_engine *)self;
     nearcall_client *handle = enter(engine);
-    core_entry *entry = handle == NULL ? NULL : core_entry_lookup(engine->entries, name);
+    PyObject *exact = handle == NULL ? NULL : core_exact_name(engine->state, name);
+    core_entry *entry = exact == NULL ? NULL : core_entry_lookup(engine->entries, exact);
     nearcall_function *function;
     int r = -1;
 
-    if (handle == NULL)
-        return NULL;
-    if (entry != NULL || !PyErr_Occurred())
-        entry = entry == NULL ? core_entry_new(name) : core_entry_keep(entry);
+    if (entry != NULL)
+        core_entry_keep(entry);
+    else if (exact != NULL && !PyErr_Occurred())
+        entry = core_entry_new(exact);
+    Py_XDECREF(exact);
     if (entry != NULL)
         r = look_up(engine, handle, entry, &function);
     if (r == 0 && core_entry_set_slot(engine->state, entry, engine->pool->channels[0], function) == 0)

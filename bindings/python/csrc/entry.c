@@ -11,10 +11,6 @@ core_entry *core_entry_new(PyObject *name)
     Py_ssize_t bytes;
     const char *text;
 
-    if (!PyUnicode_Check(name)) {
-        PyErr_SetString(PyExc_TypeError, "a function's name is a str");
-        return NULL;
-    }
     text = PyUnicode_AsUTF8AndSize(name, &bytes);
     if (text == NULL)
         return NULL;

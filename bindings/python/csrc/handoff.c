@@ -2,6 +2,7 @@
  * sees to it that one thread uses it at a time. */
 #include "core.h"
 
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,43 +28,17 @@ static int check_open(core_handoff *self)
 
 /* ---- Opening and closing ---- */
 
-static int read_users(PyObject *users, uint32_t **ret_users, uint32_t *ret_count)
-{
-    Py_ssize_t count = PyTuple_Size(users);
-    uint32_t *numbers = PyMem_Calloc((size_t)count + 1, sizeof(*numbers));
-
-    if (numbers == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned long user = PyLong_AsUnsignedLong(PyTuple_GetItem(users, i));
-
-        if (PyErr_Occurred() || user > UINT32_MAX) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_OverflowError, "there is no such user id");
-            PyMem_Free(numbers);
-            return -1;
-        }
-        numbers[i] = (uint32_t)user;
-    }
-    *ret_users = numbers;
-    *ret_count = (uint32_t)count;
-    return 0;
-}
-
 static int open_handle(core_handoff *self, PyObject *address, const nearcall_handoff_options *options)
 {
+    core_number fd = {.state = self->state, .name = "address, as a descriptor,", .most = INT_MAX};
     const char *text;
-    int fd;
 
     if (PyLong_Check(address)) {
-        fd = (int)PyLong_AsLong(address);
-        if (PyErr_Occurred())
+        if (core_number_from(&fd, address) < 0)
             return -1;
-        return nearcall_handoff_listen_fd(&self->handle, fd, options);
+        return nearcall_handoff_listen_fd(&self->handle, (int)fd.value, options);
     }
-    text = PyUnicode_AsUTF8AndSize(address, NULL);
+    text = core_text_from(address, "address");
     return text == NULL ? -1 : nearcall_handoff_listen(&self->handle, text, options);
 }
 
@@ -71,17 +46,26 @@ static int handoff_init(PyObject *object, PyObject *args, PyObject *Py_UNUSED(kw
 {
     core_handoff *self = (core_handoff *)object;
     nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
+    core_state *state = self->state = core_state_of(Py_TYPE(object));
+    core_number mode = {state, "mode", 0, UINT32_MAX, 0}, window = {state, "window", 0, UINT32_MAX, 0};
+    core_number prefix = {state, "prefix_bytes_max", 0, UINT32_MAX, 0};
+    core_number message = {state, "message_bytes_max", 0, UINT32_MAX, 0};
+    core_number channels = {state, "channels_max", 0, UINT32_MAX, 0};
     PyObject *address, *users;
     uint32_t *numbers = NULL;
     int r;
 
-    self->state = core_state_of(Py_TYPE(object));
-    if (self->state == NULL || self->handle != NULL
-        || !PyArg_ParseTuple(args, "OO!IIIII", &address, &PyTuple_Type, &users, &options.mode,
-                             &options.window, &options.prefix_bytes_max,
-                             &options.message_bytes_max, &options.channels_max)
-        || read_users(users, &numbers, &options.peer_user_ids_count) < 0)
+    if (state == NULL || self->handle != NULL
+        || !PyArg_ParseTuple(args, "OO!O&O&O&O&O&", &address, &PyTuple_Type, &users, core_number_parse, &mode,
+                             core_number_parse, &window, core_number_parse, &prefix, core_number_parse, &message,
+                             core_number_parse, &channels)
+        || core_users_from(state, users, &numbers, &options.peer_user_ids_count) < 0)
         return -1;
+    options.mode = mode.value;
+    options.window = window.value;
+    options.prefix_bytes_max = prefix.value;
+    options.message_bytes_max = message.value;
+    options.channels_max = channels.value;
     options.peer_user_ids = numbers;
     r = open_handle(self, address, &options);
     PyMem_Free(numbers);

@@ -81,11 +81,15 @@ static int place_named(core_state *state, const core_plan *plan, PyObject *name,
                        PyObject **values)
 {
     Py_ssize_t i = param_named(plan, name);
+    PyObject *shown;
 
-    if (i == plan->param_count)
-        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "there is no parameter %R; help(client.NAME) shows those there are", name);
-    else if (values[i] != NULL)
+    if (i == plan->param_count) {
+        shown = core_shown(state, name);
+        if (shown != NULL)
+            core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                              "there is no parameter %U; help(client.NAME) shows those there are", shown);
+        Py_XDECREF(shown);
+    } else if (values[i] != NULL)
         core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "argument %zd (%U) is given twice", i + 1, name);
     else

@@ -42,11 +42,13 @@ static const char **read_names(PyObject *names)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        list[i] = PyBytes_AsString(PyTuple_GetItem(names, i));
-        if (list[i] == NULL) {
+        char *name;
+
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(names, i), &name, NULL) < 0) {
             PyMem_Free(list);
             return NULL;
         }
+        list[i] = name;
     }
     return list;
 }
@@ -55,14 +57,17 @@ static int resident_init(PyObject *object, PyObject *args, PyObject *Py_UNUSED(k
 {
     core_resident *self = (core_resident *)object;
     nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
+    core_state *state = self->state = core_state_of(Py_TYPE(object));
+    core_number workers = {state, "workers", 0, UINT32_MAX, 0};
     PyObject *names;
     long long idle_ms;
     int r;
 
-    self->state = core_state_of(Py_TYPE(object));
-    if (self->state == NULL || self->handle != NULL
-        || !PyArg_ParseTuple(args, "yILO!", &options.program, &options.workers, &idle_ms, &PyTuple_Type, &names))
+    if (state == NULL || self->handle != NULL
+        || !PyArg_ParseTuple(args, "yO&LO!", &options.program, core_number_parse, &workers, &idle_ms, &PyTuple_Type,
+                             &names))
         return -1;
+    options.workers = workers.value;
     options.idle_ms = idle_ms;
     options.environment = read_names(names);
     if (options.environment == NULL)

@@ -194,7 +194,7 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
         return duration_from_proxy(state, value, ret_nanoseconds);
     if (!PyFloat_Check(value) && !PyLong_Check(value))
         return duration_from_number(state, value, ret_nanoseconds);
-    seconds = PyFloat_AsDouble(value);
+    seconds = PyFloat_Check(value) ? PyFloat_AsDouble(value) : PyLong_AsDouble(value);
     if (seconds == -1.0 && PyErr_Occurred())
         PyErr_SetNone(state->refusal); /* an integer that no float64 is */
     else

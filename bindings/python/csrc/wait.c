@@ -4,7 +4,6 @@
 
 #include "limits_gen.h"
 
-#include <math.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,35 +38,6 @@ int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms)
         return timeout_ms;
     left = timeout_ms - (core_monotonic_ms() - started_ms);
     return left > 1 ? left : 1;
-}
-
-int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
-                    int64_t *ret_timeout_ms)
-{
-    double value;
-
-    if (seconds == NULL || seconds == Py_None) {
-        *ret_timeout_ms = default_ms;
-        return 0;
-    }
-    value = PyFloat_AsDouble(seconds);
-    if (value == -1.0 && PyErr_Occurred()) {
-        if (!PyNumber_Check(seconds))
-            PyErr_Format(PyExc_TypeError, "timeout is a number of seconds, or None, not %R", seconds);
-        return -1;
-    }
-    if (!(value > 0)) {
-        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "a timeout is a positive number of seconds, got %R; "
-                          "math.inf waits without a limit",
-                          seconds);
-        return -1;
-    }
-    value = ceil(value * MILLISECONDS_PER_SECOND);
-    /* Beyond this no clock of the library can count: that is no limit at all. */
-    *ret_timeout_ms = value < (double)INT32_MAX * MILLISECONDS_PER_SECOND
-                          ? (int64_t)value : NEARCALL_NO_TIMEOUT;
-    return 0;
 }
 
 /* The interpreter does not say, without its lock, whether a signal has come. So now and

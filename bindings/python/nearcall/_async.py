@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import os
 import random
 import time
@@ -12,8 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearcall import _core, _schema
-from nearcall._codes import Code, Outcome
-from nearcall._errors import InvalidArgument, Unavailable
+from nearcall._errors import Unavailable
 from nearcall._loop import Attempts, LoopEngine
 from nearcall._options import Options, Spin, User, core_arguments
 from nearcall._runtime import AsyncioRuntime, Runtime
@@ -88,10 +88,10 @@ class AsyncClient:
             block_signals=False,  # it enters no Go
         )
         self._address = os.fspath(address)
-        self._timeout = timeout
-        self._attempts = attempts
+        self._timeout = _core.seconds(timeout)
         arguments = core_arguments(address, self._options)
         self._engine = LoopEngine(lambda: _core.Engine(*arguments), self._runtime)
+        self._attempts = operator.index(attempts)
 
     async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         """Calls a function and returns its result.
@@ -110,6 +110,7 @@ class AsyncClient:
     async def _call(
         self, name: str, args: tuple[Any, ...], named: dict[str, Any], timeout: float | None, origin: Any
     ) -> Any:
+        name = _core.function_name(name)
         deadline = self._deadline(timeout)
         attempts = Attempts(self._attempts, deadline)
         while True:
@@ -125,6 +126,7 @@ class AsyncClient:
 
     async def function(self, name: str, /) -> AsyncFunction:
         """A function of the server with its signature and documentation."""
+        name = _core.function_name(name)
         description = await self._engine.find(name, self._deadline(None))
         function = AsyncFunction(self, name)
         function.__doc__ = _schema.doc(description)
@@ -135,7 +137,7 @@ class AsyncClient:
         """The same client, its connections shared, with another default timeout."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._timeout = timeout
+        view._timeout = _core.seconds(timeout)
         view._options = Options(**{**self._options, "timeout": timeout})
         return view
 
@@ -175,6 +177,7 @@ class AsyncClient:
         self.close()
 
     def __getattr__(self, name: str) -> AsyncFunction:
+        name = str.__str__(name)
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return AsyncFunction(self, name)
@@ -189,16 +192,8 @@ class AsyncClient:
         return (_reopen, (type(self), self._address, options))
 
     def _deadline(self, timeout: float | None) -> float:
-        seconds = self._timeout if timeout is None else timeout
-        if seconds is None:
-            return math.inf
-        if not seconds > 0:
-            raise InvalidArgument(
-                f"a timeout is a positive number of seconds, got {seconds!r}; math.inf waits without a limit",
-                Code.INVALID_ARGUMENT,
-                Outcome.NOT_EXECUTED,
-            )
-        return time.monotonic() + float(seconds)  # a Decimal does not add, a float32 rounds the sum
+        seconds = self._timeout if timeout is None else _core.seconds(timeout)
+        return math.inf if seconds is None else time.monotonic() + seconds
 
 
 def _reopen(kind: type[AsyncClient], address: str, options: dict[str, Any]) -> AsyncClient:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from nearcall import _schema, generated
+from nearcall import generated
 from nearcall._async import AsyncClient
 from nearcall._options import Options
 from nearcall._runtime import Runtime
@@ -124,10 +124,10 @@ class GreenClient:
 
     def function(self, name: str, /) -> GreenFunction:
         """A function of the server with its signature and documentation."""
-        description = _drive(self._client._engine.find(name, self._client._deadline(None)))
-        function = GreenFunction(self.call, name)
-        function.__doc__ = _schema.doc(description)
-        function.__signature__ = _schema.signature(description)  # type: ignore[attr-defined]
+        found = _drive(self._client.function(name))
+        function = GreenFunction(self.call, found.__name__)
+        function.__doc__ = found.__doc__
+        function.__signature__ = found.__signature__  # type: ignore[attr-defined]
         return function
 
     def _function(self, name: str, hash: str, description: str, warns: bool, /) -> Callable[..., Any]:
@@ -177,6 +177,7 @@ class GreenClient:
         self.close()
 
     def __getattr__(self, name: str) -> GreenFunction:
+        name = str.__str__(name)
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return GreenFunction(self.call, name)

@@ -29,14 +29,17 @@ class Options(TypedDict):
     block_signals: bool
 
 
-def user_id(user: User) -> int:
-    if isinstance(user, int):
-        return user
+_USER_ID_MAX = (1 << 32) - 1
+
+
+def user_id(user: User, option: str) -> int:
+    if not isinstance(user, str):
+        return _core.whole_number(f"a user's id in {option}", user, 0, _USER_ID_MAX)
     try:
         return pwd.getpwnam(user).pw_uid
-    except KeyError:
+    except (KeyError, ValueError):  # the latter of what cannot be a name, as one with a NUL
         raise ValueError(
-            f"this machine has no user {shown(user)}; name one it has, or give the number"
+            f"{option}: this machine has no user {shown(user)}; name one it has, or give the number"
         ) from None
 
 
@@ -44,17 +47,13 @@ def core_arguments(
     address: str | os.PathLike[str], options: Options
 ) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
     """The arguments of _core.Client and _core.Engine."""
-    if options["attempts"] < 1:
-        raise ValueError(f"attempts is {shown(options['attempts'])}; a call is sent once at least")
-    if options["frame_bytes_max"] < 0:
-        raise ValueError(f"frame_bytes_max is {shown(options['frame_bytes_max'])}; it is a number of bytes, or 0")
     return (
         os.fspath(address),
         options["name"] or f"nearcall-python/{_core.library_version()}",
         options["timeout"],
         options["attempts"],
         options["frame_bytes_max"],
-        tuple(user_id(user) for user in options["server_users"]),
+        tuple(user_id(user, "server_users") for user in options["server_users"]),
         options["any_server_user"],
         options["allow_abstract"],
         options["shared_memory"],

@@ -40,8 +40,8 @@ class Refusal(TypeError):
 
 def shown(value: object) -> str:
     """What the program gave, in a message: shortened, where it is large."""
-    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS_MAX:
-        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, int) and (bits := int.bit_length(value)) > _SHOWN_BITS_MAX:
+        return f"an integer of {bits} bits"
     return _SHORT.repr(value)
 
 
@@ -175,7 +175,7 @@ def _checked(view: memoryview) -> memoryview:
     if view.ndim != 1 or view.format.lstrip("@=<>!") not in _BYTE_FORMATS or not view.c_contiguous:
         raise Refusal(
             f"a buffer is bytes only where it is one-dimensional bytes without gaps, and this one has {view.ndim} "
-            f"dimensions of format {view.format!r}; use value.tolist(), or bytes(value) if its memory is meant"
+            f"dimensions of format {shown(view.format)}; use value.tolist(), or bytes(value) if its memory is meant"
         )
     return view
 

@@ -20,6 +20,7 @@ import _socket
 import contextlib
 import enum
 import errno
+import math
 import os
 import select
 import socket
@@ -31,7 +32,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nearcall import _core
 from nearcall._options import User, user_id
-from nearcall._values import shown
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -45,6 +45,8 @@ Address = tuple[str, int] | str | None
 
 
 _IDLE = b"idle"
+_WAIT_SECONDS_MAX = 86_400
+"""poll() counts no more than some weeks."""
 
 
 class Reason(enum.IntEnum):
@@ -88,6 +90,12 @@ def _parse_address(text: str) -> Address:
         return rest or None
     host, _, port = rest.rpartition(":")
     return (host.removeprefix("[").removesuffix("]"), int(port)) if port.isdecimal() else rest
+
+
+def _seconds(timeout: float | None) -> float:
+    """0: at once; infinity: without a limit."""
+    seconds = _core.seconds(timeout) if timeout != 0 or isinstance(timeout, bool) else 0.0
+    return math.inf if seconds is None else seconds
 
 
 def _plain_host(host: str) -> str:
@@ -262,19 +270,9 @@ class Listener:
         if isinstance(address, socket.socket):
             address = address.fileno()
         where = address if isinstance(address, int) else os.fspath(address)
-        users = tuple(user_id(user) for user in peer_users)
+        users = tuple(user_id(user, "peer_users") for user in peer_users)
         self.address = where
-        numbers = {
-            "mode": mode,
-            "window": window,
-            "prefix_bytes_max": prefix_bytes_max,
-            "message_bytes_max": message_bytes_max,
-            "channels_max": channels_max,
-        }
-        for name, value in numbers.items():
-            if not 0 <= value < 1 << 32:
-                raise ValueError(f"{name} is {shown(value)}: it is out of range")
-        self._core = _core.Handoff(where, users, *numbers.values())
+        self._core = _core.Handoff(where, users, mode, window, prefix_bytes_max, message_bytes_max, channels_max)
         self._generation = _core.fork_generation()
         # Reentrant: a handler of a signal that arrives in accept() may drain() or close().
         self._lock = threading.RLock()
@@ -300,7 +298,7 @@ class Listener:
 
     def _take(self, connection: Connection, timeout: float | None) -> _core._Taken:
         """Fills the connection in and returns what came with it."""
-        deadline = None if timeout is None else time.monotonic() + float(timeout)
+        deadline = time.monotonic() + _seconds(timeout)
         while True:
             with self._locked() as core:
                 item = core.accept(connection, _socket.socket.__init__)
@@ -308,10 +306,10 @@ class Listener:
                 descriptor = core.fileno()
             if item is not None:
                 return item
-            if deadline is not None:
+            if deadline < math.inf:
                 if timeout == 0:
                     raise BlockingIOError(errno.EAGAIN, "no connection was given")
-                left_ms = max(0, int((deadline - time.monotonic()) * 1000) + 1)
+                left_ms = max(0, int(min(deadline - time.monotonic(), _WAIT_SECONDS_MAX) * 1000) + 1)
                 if time.monotonic() >= deadline:
                     raise TimeoutError(f"no connection was given within {timeout} s")
                 wait_ms = left_ms if wait_ms < 0 else min(wait_ms, left_ms)

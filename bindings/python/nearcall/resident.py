@@ -63,6 +63,8 @@ __all__ = ["main"]
 # What Python itself reads when it starts, and never again.
 _READ_ONCE = ("PYTHON*", "LANG", "LC_*")
 
+_IDLE_SECONDS_MAX = 1 << 31  # longer than that is never
+
 # As nearcall_resident.h has them.
 _VARIABLE, _DIRECTORY, _INPUT = 1, 2, 3
 
@@ -107,10 +109,9 @@ def main(
       leaves when one of them changes.
     """
     if _core.Resident.started(os.fsencode(sys.argv[1]) if len(sys.argv) > 1 else b""):
-        idle_ms = 0 if not idle else -1 if idle < 0 else max(1, round(idle * 1000))
         names = tuple(os.fsencode(name) for name in (*_READ_ONCE, *environment))
         handed = _Handed(reread, same_directory, early_input)
-        _supervise(workers, idle_ms, names, [os.fspath(path) for path in watch], warm, handed)
+        _supervise(workers, idle, names, [os.fspath(path) for path in watch], warm, handed)
     else:
         if sys.argv[1:2] == ["--no-resident"]:
             del sys.argv[1]
@@ -152,7 +153,7 @@ class _Handed:
 
 def _supervise(
     workers: int,
-    idle_ms: int,
+    idle: float | None,
     names: tuple[bytes, ...],
     watch: list[str],
     warm: Callable[[], object] | None,
@@ -161,9 +162,7 @@ def _supervise(
     """Returns in children that have a run, and nowhere else."""
     code = 1
     try:
-        if not 0 <= workers < 1 << 32:
-            raise ValueError(f"workers is {shown(workers)}: it is out of range")
-        handle = _core.Resident(os.fsencode(sys.argv[0]), workers, idle_ms, names)
+        handle = _core.Resident(os.fsencode(sys.argv[0]), workers, _idle_ms(idle), names)
         reads.leave()
         handed.to(handle)
         _watch(handle, watch)
@@ -183,6 +182,16 @@ def _supervise(
     except BaseException:
         traceback.print_exc()
     _leave(code)
+
+
+def _idle_ms(idle: float | None) -> int:
+    """As nearcall_resident.h has it: 0: its own, negative: never."""
+    if idle is None or idle == 0:
+        return 0
+    if isinstance(idle, bool) or idle != idle:
+        raise ValueError(f"idle is {shown(idle)}; it is a number of seconds, negative for never, or None")
+    seconds = float(idle)
+    return -1 if seconds < 0 or seconds > _IDLE_SECONDS_MAX else max(1, round(seconds * 1000))
 
 
 def _fork(handle: _core.Resident) -> int:
