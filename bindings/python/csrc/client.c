@@ -304,9 +304,12 @@ static PyObject *attribute(core_client *client, PyObject *name)
 /* Names are looked up by exact ones: those of a subclass may say that they are others. */
 static PyObject *client_getattro(PyObject *self, PyObject *name)
 {
-    PyObject *exact = PyUnicode_FromObject(name);
-    PyObject *value = exact == NULL ? NULL : attribute((core_client *)self, exact);
+    PyObject *exact, *value;
 
+    if (PyUnicode_CheckExact(name))
+        return attribute((core_client *)self, name);
+    exact = PyUnicode_FromObject(name);
+    value = exact == NULL ? NULL : attribute((core_client *)self, exact);
     Py_XDECREF(exact);
     return value;
 }

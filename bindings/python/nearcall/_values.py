@@ -16,6 +16,7 @@ from collections.abc import KeysView
 from typing import Any
 
 _SHOWN_BITS_MAX = 256
+_SHOWN_BYTES_MAX = 256
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
@@ -40,8 +41,12 @@ class Refusal(TypeError):
 
 def shown(value: object) -> str:
     """What the program gave, in a message: shortened, where it is large."""
-    if isinstance(value, int) and (bits := int.bit_length(value)) > _SHOWN_BITS_MAX:
+    kind = type(value)  # isinstance() believes what a value says that it is
+    if issubclass(kind, int) and (bits := int.bit_length(value)) > _SHOWN_BITS_MAX:  # type: ignore[arg-type]
         return f"an integer of {bits} bits"
+    if issubclass(kind, bytes) and bytes.__len__(value) > 2 * _SHOWN_BYTES_MAX:  # type: ignore[arg-type]
+        ends = slice(_SHOWN_BYTES_MAX), slice(-_SHOWN_BYTES_MAX, None)
+        value = b"".join(bytes.__getitem__(value, end) for end in ends)  # type: ignore[arg-type]
     return _SHORT.repr(value)
 
 

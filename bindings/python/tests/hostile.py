@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import gc
 import itertools
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -394,11 +395,99 @@ def values_of_a_call_that_is_dropped(client: Client) -> None:
     gc.collect()
 
 
+def handlers_that_change_what_is_sent(client: Client) -> None:
+    """Handlers of signals run between any two values: nothing is used that they have dropped."""
+
+    class Thing:
+        pass
+
+    def large() -> list[Any]:
+        thing, table = Thing(), {str(n): [n] for n in range(6000)}
+        thing.__dict__.update(name="Ann", age=5, tags=[str(n) for n in range(20_000)])
+        return [[*range(40_000)], [[n] for n in range(6000)], table, {"a": table, "b": [table] * 3}, thing]
+
+    values: list[Any] = []
+
+    def act(*_: Any) -> None:
+        for value in values:
+            (vars(value) if isinstance(value, Thing) else value).clear()
+        with contextlib.suppress(nearcall.NearcallError):
+            client.one()
+
+    former = signal.signal(signal.SIGALRM, act)
+    try:
+        for number in range(10):
+            values[:] = large()
+            value = values[number % len(values)]
+            signal.setitimer(signal.ITIMER_REAL, 0.002 * (number + 1), 0.05)
+            for given in (value, [value, value], iter([value] * 5), {"name": "Ann", "tags": value}):
+                with contextlib.suppress(InvalidArgument, nearcall.ResourceExhausted, RuntimeError):
+                    client.call("identity" if isinstance(given, list) else "greet", given)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert client.one() == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def handlers_that_close_the_client(client: Client) -> None:
+    for number in range(8):
+        own = Client(client.address)
+        own.connect()
+        former = signal.signal(signal.SIGALRM, lambda *_, own=own: own.close())
+        signal.setitimer(signal.ITIMER_REAL, 0.0005 * (number + 1))
+        with contextlib.suppress(nearcall.NearcallError):
+            while not own.closed:
+                own.identity([*range(30_000)])
+        signal.signal(signal.SIGALRM, former)
+        refused(own.one, nearcall.FailedPrecondition)
+
+
+def dicts_that_were_larger(client: Client) -> None:
+    for left in ((), ("name",), ("name", "age")):
+        table: dict[Any, Any] = dict.fromkeys([*range(5000), *left])
+        for number in range(5000):
+            del table[number]
+        table.update(zip(left, ("Ann", 5), strict=False))
+        assert client.identity([table] * 300) == [table] * 300
+        assert client.greet(table).startswith("Hello, ")
+        assert client.greet({"name": "Ann", "tags": table.keys()}).startswith("Hello, Ann")
+        assert client.greet({"name": "Ann", "tags": set(table)}).startswith("Hello, Ann")
+
+        class Changing:
+            def __index__(self, table: Any = table) -> int:
+                table.update(dict.fromkeys(range(50)))
+                table.clear()
+                return 1
+
+        client.identity([table, Changing(), table, {"a": table}])
+
+
+def names_that_lie(client: Client) -> None:
+    class Liar(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            gc.collect()
+            return hash("one")
+
+        def __eq__(self, other: object) -> bool:
+            client.close()
+            return True
+
+    assert client.one() == 1
+    assert client.call("one") == 1
+    for call in (client.call, client.begin, client.function, lambda name: getattr(client, name)()):
+        refused(lambda call=call: call(Liar("nope")), nearcall.Unimplemented)
+    assert client.call(Liar("add"), 1, 2) == 3
+
+
 ATTACKS: list[Attack] = [
     list_that_changes, dict_that_changes, keys_that_change_a_struct, keys_that_lie, attributes_that_change_the_object,
     attributes_without_end, value_of_ever_more_parts, iterable_without_end, code_that_takes_its_time,
     time_of_arguments_counts, arguments_that_call_the_same_client, arguments_that_close_the_client, buffer_that_changes,
     errors_that_are_raised, texts_of_errors_that_act, times_that_lie, numbers_that_lie, iterables_that_act,
+    handlers_that_change_what_is_sent, handlers_that_close_the_client, dicts_that_were_larger, names_that_lie,
     mapping_without_end, collections_during_decoding, values_of_a_call_that_is_dropped,
 ]  # fmt: skip
 

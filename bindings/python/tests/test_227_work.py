@@ -267,9 +267,10 @@ with nearcall.Client(sys.argv[1], timeout=60) as client:
     client.connect()
     text = "\\u20ac" * 200_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for value in (text, [text], {"a": text}, {text: 1}, iter([text])):
+    for name, value in (("identity", text), ("identity", [text]), ("identity", {"a": text}), ("identity", {text: 1}),
+                        ("greet", {"name": "A", "tags": iter([text])})):
         try:
-            client.greet({"name": "A", "tags": value}) if not isinstance(value, (str, list, dict)) else client.identity(value)
+            client.call(name, value)
         except nearcall.ResourceExhausted as error:
             assert error.outcome is nearcall.Outcome.NOT_EXECUTED
         else:
