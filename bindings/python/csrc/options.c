@@ -150,7 +150,8 @@ static int seconds_from(core_state *state, PyObject *seconds, double *ret_value)
         PyObject *shown = core_shown(state, seconds);
 
         if (shown != NULL)
-            PyErr_Format(PyExc_TypeError, "timeout is a number of seconds, or None, not %U", shown);
+            PyErr_Format(PyExc_TypeError, "timeout is a number of seconds, or None, not %U%s", shown,
+                         PyBool_Check(seconds) ? "; a function's own parameter of that name is given as timeout_=" : "");
         Py_XDECREF(shown);
         return -1;
     }

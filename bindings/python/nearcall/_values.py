@@ -46,7 +46,7 @@ def shown(value: object) -> str:
         return f"an integer of {bits} bits"
     if issubclass(kind, bytes) and bytes.__len__(value) > 2 * _SHOWN_BYTES_MAX:  # type: ignore[arg-type]
         ends = slice(_SHOWN_BYTES_MAX), slice(-_SHOWN_BYTES_MAX, None)
-        value = b"".join(bytes.__getitem__(value, end) for end in ends)  # type: ignore[arg-type]
+        value = b"".join(bytes.__getitem__(value, end) for end in ends)  # type: ignore[call-overload]
     return _SHORT.repr(value)
 
 

@@ -99,7 +99,7 @@ def test_a_parameter_given_by_both_its_names(call: Call) -> None:
         call("oddly_named", 1, **{"from": 2, "from_": 2, "max_size": 3})
 
 
-@pytest.mark.parametrize("seconds", [4, 4.0, True])
+@pytest.mark.parametrize("seconds", [4, 4.0])
 def test_a_timeout_that_may_be_a_parameter_is_refused(call: Call, seconds: float) -> None:
     with pytest.raises(nearcall.InvalidArgument, match=r"timeout_=.*with_timeout\(\)") as caught:
         call("oddly_named", 1, 2, 3, timeout=seconds)
@@ -107,6 +107,11 @@ def test_a_timeout_that_may_be_a_parameter_is_refused(call: Call, seconds: float
     assert call("oddly_named", 1, 2, 3, timeout=None) == [1, 2, 3, 0]
     assert call("oddly_named", 1, 2, 3, 4) == [1, 2, 3, 4]
     assert call("ack", 2, 3, timeout=20) == 9
+
+
+def test_what_is_no_time_is_told_as_well(call: Call) -> None:
+    with pytest.raises(TypeError, match="timeout_="):
+        call("oddly_named", 1, 2, 3, timeout=True)
 
 
 def test_a_server_that_gains_such_a_parameter(form: str, start_server: Callable[..., Server]) -> None:

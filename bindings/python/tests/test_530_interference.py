@@ -274,8 +274,8 @@ def test_timeouts_are_numbers_of_any_kind(address: str) -> None:
     async def main() -> None:
         async with AsyncClient(address) as go:
             assert await go.one(timeout=Decimal("2")) == 1
-            assert await go.one(timeout=True) == 1
-            with pytest.raises(TypeError):
-                await go.one(timeout="2")
+            for timeout in ("2", True):
+                with pytest.raises(TypeError):
+                    await go.one(timeout=timeout)
 
     asyncio.run(main())

@@ -44,7 +44,7 @@ def curl(*arguments: str) -> str:
 @pytest.mark.parametrize("number", [-1, 1 << 31, (1 << 32) + 8])
 def test_numbers_out_of_range_are_refused(tmp_path: Path, name: str, number: int) -> None:
     options: dict[str, Any] = {name: number}
-    with pytest.raises((ValueError, nearcall.InvalidArgument), match=f"{name} is {number}: it is out of range"):
+    with pytest.raises((ValueError, nearcall.InvalidArgument), match=f"{name} is {number}[:;] it is "):
         handoff.Listener(f"unix:{tmp_path}/s", **options)
 
 
