@@ -97,7 +97,10 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     options.calls_in_flight_max = calls_in_flight_max;
     options.server_user_ids = (const uint32_t *)SvPV_nolen(server_users);
     options.server_user_ids_count = (uint32_t)(SvCUR(server_users) / sizeof(uint32_t));
-    options.name = SvOK(name) ? SvPVutf8_nolen(name) : NULL;
+    if (SvOK(name)) {
+        (void)ncp_c_text(aTHX_ name, "name");
+        options.name = SvPVutf8_nolen(name);
+    }
     handle = ncp_handle_new(aTHX);
     RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
     sv_2mortal(RETVAL);
@@ -150,7 +153,7 @@ with(ncp_view *self, ...)
     stash = SvSTASH(SvRV(ST(0)));
     keep_self(aTHX_ ST(0));
     timeout = items > 2 ? sv_2mortal(ncp_copy_of(aTHX_ ST(2))) : NULL;
-    if (items != 3 || strNE(SvPV_nolen(ST(1)), "timeout"))
+    if (items != 3 || strNE(ncp_c_text(aTHX_ ST(1), "an option's name"), "timeout"))
         croak("Nearcall: with takes timeout => SECONDS, and nothing else");
     timeout_ms = ncp_timeout_ms(aTHX_ timeout);
     RETVAL = ncp_view_new(aTHX_ stash, self->handle, timeout_ms);
@@ -180,6 +183,8 @@ _generated(ncp_view *self, SV *name, SV *hash, SV *description, const char *chan
         ncp_callable_compares(aTHX_ RETVAL, hash, description, strEQ(changes, "warn"));
   OUTPUT:
     RETVAL
+    (void)ncp_c_text(aTHX_ hash, "hash");
+    (void)ncp_c_text(aTHX_ description, "description");
 
 NV
 ping(ncp_view *self)
@@ -361,7 +366,7 @@ _open(SV *class, SV *address, IV fd, U32 mode, U32 window, U32 prefix_bytes_max,
     RETVAL = sv_2mortal(ncp_handoff_new(aTHX_ gv_stashsv(class, GV_ADD), &handoff));
     ncp_handoff_opened(aTHX_ handoff,
                        SvOK(address)
-                           ? nearcall_handoff_listen(&handoff->handle, SvPV_nolen(address), &options)
+                           ? nearcall_handoff_listen(&handoff->handle, ncp_c_text(aTHX_ address, "address"), &options)
                            : nearcall_handoff_listen_fd(&handoff->handle, (int)fd, &options));
     SvREFCNT_inc_simple_void_NN(RETVAL);
   OUTPUT:
@@ -402,7 +407,7 @@ drain(ncp_handoff *self, SV *text = NULL)
     const char *said;
   CODE:
     keep_self(aTHX_ ST(0));
-    said = text ? SvPV_nolen(text) : "";
+    said = text ? ncp_c_text(aTHX_ text, "text") : "";
     ncp_handoff_check(aTHX_ self, nearcall_handoff_drain(ncp_handoff_handle(aTHX_ self), said));
 
 IV

@@ -103,7 +103,7 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
     nearcall_client *client = call->handle->client;
     nearcall_function *function = NULL;
     STRLEN bytes;
-    const char *name = SvPVutf8(call->name, bytes);
+    const char *name = ncp_name_text(aTHX_ call->name, &bytes);
     int64_t began_ms = ncp_now_ms();
     int r;
 
@@ -120,16 +120,6 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
         ncp_throw_client(aTHX_ call);
     ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
     return function;
-}
-
-SV *ncp_plain_text(pTHX_ SV *value)
-{
-    SV *text = sv_2mortal(newSVpvs(""));
-
-    (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
-    SvGETMAGIC(value);
-    sv_catsv_nomg(text, value);
-    return text;
 }
 
 /* A name's code runs here, before anything else is done. */
@@ -304,9 +294,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     if (!client)
         croak("Nearcall: the handle was closed by the argument's own code");
     call->name = ncp_mortal_copy(aTHX_ call->name);
-    name = SvPVutf8(call->name, name_bytes);
-    if (strlen(name) != name_bytes)
-        croak("Nearcall: a function's name holds no NUL");
+    name = ncp_name_text(aTHX_ call->name, &name_bytes);
     handle->requests++;
     ncp_protect_stack(aTHX_ handle);
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);

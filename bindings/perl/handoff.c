@@ -130,7 +130,7 @@ static const char *text_in(pTHX_ HV *what, const char *key)
 {
     SV **value = hv_fetch(what, key, (I32)strlen(key), 0);
 
-    return value && SvOK(*value) ? SvPV_nolen(*value) : "";
+    return value && SvOK(*value) ? ncp_c_text(aTHX_ *value, key) : "";
 }
 
 void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms)

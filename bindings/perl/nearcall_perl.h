@@ -74,6 +74,17 @@ static inline bool ncp_is_unicode(const U8 *text, STRLEN bytes)
     return bytes == 0 || is_c9strict_utf8_string(text, bytes);
 }
 
+/* ---- Texts that the library takes (text.c) ---- */
+
+/* The value as text, in a temporary without code of its own; its code runs here. */
+SV *ncp_plain_text(pTHX_ SV *value);
+
+/* As C has it, for as long as perl has the value; throws for a NUL, with what it is. */
+const char *ncp_c_text(pTHX_ SV *value, const char *what);
+
+/* A function's name in UTF-8. */
+const char *ncp_name_text(pTHX_ SV *name, STRLEN *ret_bytes);
+
 /* ---- Plans: a function's description, compiled once (plan.c) ---- */
 
 typedef enum {
@@ -258,8 +269,7 @@ typedef struct ncp_invocation {
 
 SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
 
-/* The value as text, in a temporary without code of its own; its code runs here. */
-SV *ncp_plain_text(pTHX_ SV *value);
+SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
 
 /* Makes plain text of the name, if it is tied or overloaded. */
 void ncp_settle_name(pTHX_ ncp_invocation *call);

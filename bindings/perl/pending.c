@@ -190,7 +190,7 @@ static void begin_find(pTHX_ ncp_call *call, ncp_invocation *from)
 
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by an argument's own code");
-    name = SvPVutf8(call->name, bytes);
+    name = ncp_name_text(aTHX_ call->name, &bytes);
     call->handle->requests++;
     if (nearcall_find_begin(call->handle->client, name, bytes, call->timeout_ms, &call->id)
         != NEARCALL_OK)
@@ -250,7 +250,7 @@ static void require_described(pTHX_ const ncp_invocation *invocation)
     nearcall_client *client = invocation->handle->client;
     nearcall_call_id id;
     STRLEN bytes;
-    const char *name = SvPVutf8(invocation->name, bytes);
+    const char *name = ncp_name_text(aTHX_ invocation->name, &bytes);
     int r;
 
     invocation->handle->requests++;

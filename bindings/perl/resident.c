@@ -27,7 +27,7 @@ nearcall_resident *ncp_resident_open(pTHX_ const char *program, U32 workers, IV 
     int r;
 
     for (SSize_t i = 0; i < count; i++)
-        list[i] = SvPV_nolen(*av_fetch(names, i, 1));
+        list[i] = ncp_c_text(aTHX_ *av_fetch(names, i, 1), "a name in environment");
     list[count] = NULL;
     options.program = program;
     options.workers = workers;

@@ -29,15 +29,13 @@ sub new {
     my %option = _options( 'Nearcall->new', \%OPTIONS, @pairs );
     # By goto, so that an error has the place of the call to new.
     @_ = (
-        $class, $address,
+        $class, "$address",
         _milliseconds( timeout         => $option{timeout} ),
         _milliseconds( connect_timeout => $option{connect_timeout} ),
         _flags( \%option ),
-        $option{frame_bytes_max} // 0,
-        $option{attempts}        // 0,
-        $option{calls_in_flight_max} // 0,
+        ( map { _number32( "Nearcall->new: $_", $option{$_} // 0 ) } qw(frame_bytes_max attempts calls_in_flight_max) ),
         _user_ids( $option{server_users} ),
-        $option{name},
+        defined $option{name} ? "$option{name}" : undef,
         _json_booleans( $option{booleans} // 'json' ),
     );
     goto &_open;
@@ -94,9 +92,10 @@ sub _json_booleans {
 # A number as C's uint32_t, into which others would be cut.
 sub _number32 {
     my ( $name, $number ) = @_;
-    Carp::croak("$name is $number: it is out of range")
-        unless $number =~ /\A[0-9]+\z/ && $number <= 0xFFFF_FFFF;
-    return $number;
+    my $digits = "$number";    # once, should it have code
+    Carp::croak("$name is $digits: it is out of range")
+        unless $digits =~ /\A[0-9]+\z/ && $digits <= 0xFFFF_FFFF;
+    return $digits;
 }
 
 # The ids as an array of C's uint32_t, which is how they are handed over.
@@ -110,9 +109,11 @@ sub _user_ids {
 
 sub _user_id {
     my ($user) = @_;
-    return $user if defined $user && $user =~ /\A[0-9]+\z/;
-    my $id = defined $user ? getpwnam $user : undef;
-    Carp::croak( 'Nearcall->new: there is no user ' . ( $user // 'undef' ) ) unless defined $id;
+    my $name = defined $user ? "$user" : 'undef';
+    return _number32( 'Nearcall->new: a user of server_users', $name ) if $name =~ /\A[0-9]+\z/;
+    # Behind a NUL getpwnam would see nothing.
+    my $id = defined $user && $name !~ /\0/ ? getpwnam $name : undef;
+    Carp::croak("Nearcall->new: there is no user $name") unless defined $id;
     return $id;
 }
 

@@ -51,7 +51,8 @@ sub refuse {
     my ( $self, $reason, $text ) = @_;
     my $number = $REASONS{ $reason // 'busy' }
         or Carp::croak("Nearcall::Handoff: the reasons to refuse are @{[ sort keys %REASONS ]}");
-    return $self->_refuse( $number, $text // '' );
+    @_ = ( $self, $number, $text // '' );
+    goto &_refuse;
 }
 
 sub _plain_host {

@@ -101,7 +101,7 @@ sub _begin {
 sub _tell_reads {
     my ( $handle, $option ) = @_;
     my @reread = map { /\A(.*)[*]\z/s ? qr/\A\Q$1\E/ : qr/\A\Q$_\E\z/ } @{ $option->{reread} // [] };
-    for my $name ( Nearcall::Resident::Reads::variables() ) {
+    for my $name ( grep { !/\0/ } Nearcall::Resident::Reads::variables() ) {    # no variable of a process has one
         _reads( $handle, _VARIABLE(), $name ) if !grep { $name =~ $_ } @reread;
     }
     _reads( $handle, _DIRECTORY(), '' ) if $option->{same_directory} // Nearcall::Resident::Reads::directory();
