@@ -110,6 +110,12 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
   OUTPUT:
     RETVAL
 
+void
+_load(const char *file)
+  CODE:
+    if (!ncp_is_loaded(aTHX_ file))
+        ncp_load(aTHX_ file);
+
 IV
 _timeout_ms(SV *seconds)
   CODE:

@@ -99,14 +99,10 @@ SV *ncp_new_file(pTHX_ int fd, const char *class_name)
 /* Results of type connection are objects of this class. */
 bool ncp_load_sockets(pTHX_ ncp_encoder *e)
 {
-    dSP;
-
-    if (LIKELY(gv_stashpvs(NCP_SOCKET_CLASS, 0)))
+    if (LIKELY(ncp_is_loaded(aTHX_ NCP_SOCKET_FILE)))
         return false;
     ncp_own(aTHX_ e);
-    PUSHSTACKi(PERLSI_REQUIRE);
-    load_module(PERL_LOADMOD_NOIMPORT, newSVpvs(NCP_SOCKET_CLASS), NULL);
-    POPSTACK;
+    ncp_load(aTHX_ NCP_SOCKET_FILE);
     ncp_user_code_ran(aTHX_ e);
     return true;
 }

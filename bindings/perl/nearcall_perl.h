@@ -361,11 +361,20 @@ SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
 
 /* A handle for a descriptor, which it takes over: of that class, if it is loaded; with
  * NULL one as open() makes. */
+#define NCP_SOCKET_FILE "IO/Socket/IP.pm"
 SV *ncp_new_file(pTHX_ int fd, const char *class_name);
 
 /* ---- Errors (error.c) ---- */
 
 /* A new Nearcall::Error; takes over message and details (NULL for none). */
+/* ---- Modules that are loaded when they are needed (load.c) ---- */
+
+/* Whether the file of a module was loaded, or is being loaded; one that died has not been. */
+bool ncp_is_loaded(pTHX_ const char *file);
+
+/* Loads it while no signal's handler can end that halfway. Hooks of @INC are user code. */
+void ncp_load(pTHX_ const char *file);
+
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
 

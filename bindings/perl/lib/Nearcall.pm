@@ -85,8 +85,25 @@ sub _json_booleans {
     my ($booleans) = @_;
     return 0 if $booleans eq 'perl';
     Carp::croak("Nearcall->new: booleans is json or perl, not $booleans") if $booleans ne 'json';
-    require JSON::PP::Boolean;
+    _load('JSON/PP/Boolean.pm');
     return 1;
+}
+
+# Perl would not try again what has died halfway, as of a hook in @INC, nor what that needs.
+sub _require {
+    my ($file) = @_;
+    my %failed = map { $_ => 1 } grep { $_ ne $file && !defined $INC{$_} } keys %INC;
+    delete $INC{$file} unless defined $INC{$file};    ## no critic (RequireLocalizedPunctuationVars)
+    my $error = _failure_of($file) // return;
+    delete @INC{ grep { !defined $INC{$_} && !$failed{$_} } keys %INC };
+    die $error;
+}
+
+# No block around it, which a hook could leave by last.
+sub _failure_of {
+    my ($file) = @_;
+    local ( $@, $SIG{__DIE__} );
+    return eval { require $file; 1 } ? undef : $@;
 }
 
 # A number as C's uint32_t, into which others would be cut.

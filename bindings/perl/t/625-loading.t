@@ -1,0 +1,62 @@
+use strict;
+use warnings;
+
+# What is loaded when it is first needed is whole afterwards, whatever a program's signals and the
+# hooks of its @INC do meanwhile.
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(in_child);
+
+use POSIX ();
+use Socket qw(INADDR_LOOPBACK SOMAXCONN pack_sockaddr_in unpack_sockaddr_in);
+
+use Nearcall;
+
+my $server = TestServer->start( arguments => ['-files'] );
+socket my $listener, Socket::AF_INET(), Socket::SOCK_STREAM(), 0 or die "socket: $!";
+bind $listener, pack_sockaddr_in( 0, INADDR_LOOPBACK ) or die "bind: $!";
+listen $listener, SOMAXCONN or die "listen: $!";
+my ($port) = unpack_sockaddr_in( getsockname $listener );
+
+ok( !$INC{'IO/Socket/IP.pm'}, 'nobody has loaded it yet' );
+ok( !$INC{'JSON/PP/Boolean.pm'}, 'nor the class of booleans' );
+
+sub kind_of {
+    my ($go) = @_;
+    my $connection = eval { $go->connection_dial("127.0.0.1:$port") } // return $@ =~ s/ at .*//sr;
+    my $said = eval { ref($connection) . ' to port ' . ( $connection->peerport == $port ? 'ours' : 'another' ) };
+    return $said // ref($connection) . " that is not whole: $@";
+}
+
+my %during = (
+    'a signal whose handler dies' => sub { kill ALRM => $$ },
+    'a hook that dies'            => sub { die "died once\n" },
+    'a hook that leaves'          => sub { no warnings 'exiting'; last },
+);
+
+for my $file ( 'IO/Socket/IP.pm', 'IO/Socket.pm', 'JSON/PP/Boolean.pm' ) {
+    for my $what ( sort keys %during ) {
+        next if $what eq 'a hook that leaves' && $file eq 'IO/Socket.pm';    # perl itself crashes of that
+        my $said = in_child {
+            my ( $is_over, @said );
+            local $SIG{ALRM} = sub { die "alarm\n" };
+            local $SIG{__WARN__} = sub { };
+            my $former = POSIX::SigSet->new;
+            my $hook = sub { $during{$what}->() if $_[1] eq $file && !$is_over++; return };
+            local @INC = ( $hook, @INC );
+            for ( 1 .. 3 ) {
+                my $kind = eval { my $go = Nearcall->new( $server->address ); kind_of($go) } // $@;
+                push @said, $kind =~ s/ at .*|\t\.\.\.propagated.*//sr;
+            }
+            POSIX::sigprocmask( POSIX::SIG_BLOCK(), POSIX::SigSet->new, $former );
+            push @said, 'signals are blocked' if grep { $former->ismember($_) } 1 .. 31;
+            return join '|', map { s/\n\z//r } @said;
+        };
+        like( $said, qr/\A(?:alarm|died once|Can't "last" outside a loop block|IO::Socket::IP to port ours)(?:\|IO::Socket::IP to port ours){2}\z/, "$what, in $file" );
+    }
+}
+
+done_testing;
