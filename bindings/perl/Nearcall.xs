@@ -183,14 +183,14 @@ _generated(ncp_view *self, SV *name, SV *hash, SV *description, const char *chan
     ignores = strEQ(changes, "ignore");
     if (!ignores && strNE(changes, "warn") && strNE(changes, "error"))
         croak("changes is error, warn or ignore, not \"%s\"", changes);
+    (void)ncp_c_text(aTHX_ hash, "hash");
+    (void)ncp_c_text(aTHX_ description, "description");
     (void)ncp_view_client(aTHX_ self);
     RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
     if (!ignores)
         ncp_callable_compares(aTHX_ RETVAL, hash, description, strEQ(changes, "warn"));
   OUTPUT:
     RETVAL
-    (void)ncp_c_text(aTHX_ hash, "hash");
-    (void)ncp_c_text(aTHX_ description, "description");
 
 NV
 ping(ncp_view *self)

@@ -1,4 +1,5 @@
 /* One call from its arguments to its results. */
+#include "limits_gen.h"
 #include "nearcall_perl.h"
 
 #include <time.h>
@@ -13,8 +14,24 @@ SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index)
     return element ? *element : &PL_sv_undef;
 }
 
+bool ncp_fits_copied(size_t *copied_bytes, const SV *value)
+{
+    *copied_bytes += 1 + (SvPOK(value) ? SvCUR(value) : 0);
+    return *copied_bytes <= NC_FRAME_BYTES_MAX_CEILING;
+}
+
+void ncp_throw_too_large(pTHX_ const ncp_invocation *call)
+{
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED,
+        NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
+        newSVpvs("what the arguments hold is larger than the "
+                 STRINGIFY(NC_FRAME_BYTES_MAX_CEILING)
+                 " bytes that any frame may have (limit frame_bytes_max)"), NULL));
+}
+
 /* Those on perl's stack are counted by nobody, and are the program's own variables: from
- * here on they are what they are now. One that is being written goes on being read. */
+ * here on they are what they are now. One that is being written goes on being read. What
+ * fits no frame is not copied: the encoder refuses it, unless the call has been sent. */
 static void keep_arguments(pTHX_ ncp_invocation *call)
 {
     AV *list = newAV();
@@ -23,7 +40,8 @@ static void keep_arguments(pTHX_ ncp_invocation *call)
     for (i = 0; i < call->arguments_count; i++) {
         SV *argument = ncp_argument(aTHX_ call, i);
         (void)sv_2mortal(SvREFCNT_inc_simple_NN(argument));
-        av_push(list, ncp_copy_of(aTHX_ argument));
+        av_push(list, ncp_fits_copied(&call->copied_bytes, argument) ? ncp_copy_of(aTHX_ argument)
+                                                      : SvREFCNT_inc_simple_NN(argument));
     }
     call->list = list;
 }
@@ -267,6 +285,8 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
         ncp_keep(aTHX_ call);
         SvGETMAGIC(argument);
     }
+    if (SvPOK(argument) && SvCUR(argument) / 2 > NC_FRAME_BYTES_MAX_CEILING)
+        return argument; /* is refused for its length, however it is converted */
     bytes = ncp_mortal_copy(aTHX_ argument);
     if (!SvOK(bytes) || SvROK(bytes))
         croak("Nearcall: call_raw takes a function's name and a string of bytes");

@@ -42,7 +42,7 @@ static int look_again(const ncp_invocation *call, const char *name, STRLEN bytes
 /* What the library has learned since it was encoded by is a new revision. */
 static int look_for_newer(pTHX_ ncp_invocation *call)
 {
-    int64_t began_ms = call->code_began_ms ? call->code_began_ms : ncp_now_ms();
+    int64_t began_ms = call->work_began_ms ? call->work_began_ms : ncp_now_ms();
     STRLEN bytes;
     const char *name = SvPVutf8(call->function->name, bytes);
     int r;
@@ -95,7 +95,7 @@ SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error)
 static int compare(pTHX_ ncp_invocation *call)
 {
     const ncp_origin *origin = call->origin;
-    int64_t began_ms = call->code_began_ms ? call->code_began_ms : ncp_now_ms();
+    int64_t began_ms = call->work_began_ms ? call->work_began_ms : ncp_now_ms();
     int r;
 
     call->handle->requests++;
@@ -103,7 +103,7 @@ static int compare(pTHX_ ncp_invocation *call)
                                  SvPV_nolen(origin->hash), SvPV_nolen(origin->description),
                                  ncp_remaining_ms(aTHX_ call, began_ms))) == NEARCALL_E_INTERRUPTED)
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_NOT_EXECUTED);
-    if (!call->code_began_ms) /* else it is part of the time that arguments' code takes */
+    if (!call->work_began_ms) /* else it is part of the time that arguments' code takes */
         ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
     return r;
 }

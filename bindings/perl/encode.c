@@ -12,8 +12,6 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
 
 /* ---- Lists and maps ---- */
 
-#define VALUES_BETWEEN_CHECKS 1024 /* whether there is still room */
-
 static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
 {
     ncp_node node = { 0 };
@@ -27,8 +25,6 @@ static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
         SV *element = ncp_list_value(aTHX_ e, &node);
         ncp_encode_value(aTHX_ e, type, element ? element : &PL_sv_undef);
         ncp_free_temporaries(aTHX_ e, &runs);
-        if (node.index % VALUES_BETWEEN_CHECKS == VALUES_BETWEEN_CHECKS - 1)
-            ncp_check_room(aTHX_ e);
     }
     ncp_leave(e, &node);
 }
@@ -50,8 +46,8 @@ static void begin_pairs(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *ke
         ncp_require_distinct(aTHX_ e, key_type, node);
         nearcall_put_map(e->client, (uint32_t)(node->count / 2));
     } else {
-        ncp_hash_begin(node, hash);
-        if (key_type->kind == NCP_INTEGER && ncp_has_number_otherwise(node))
+        ncp_hash_begin(aTHX_ e, node, hash);
+        if (key_type->kind == NCP_INTEGER && ncp_has_number_otherwise(aTHX_ e, node))
             ncp_require_distinct(aTHX_ e, key_type, node);
         nearcall_put_map(e->client, (uint32_t)HvUSEDKEYS(hash));
     }
@@ -62,20 +58,17 @@ static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_
                       HV *hash)
 {
     ncp_node node = { 0 };
-    U32 pairs = 0;
     SV *value;
     U32 runs;
 
     begin_pairs(aTHX_ e, &node, key_type, hash);
     runs = e->runs;
-    while (ncp_hash_next(aTHX_ &node, &value)) {
+    while (ncp_hash_next(aTHX_ e, &node, &value)) {
         if (UNLIKELY(!value))
             value = ncp_tied_value(aTHX_ e, &node, node.name);
         encode_fetched(aTHX_ e, key_type, node.name);
         ncp_encode_value(aTHX_ e, type, value);
         ncp_free_temporaries(aTHX_ e, &runs);
-        if (++pairs % VALUES_BETWEEN_CHECKS == 0)
-            ncp_check_room(aTHX_ e);
     }
     ncp_leave(e, &node);
 }
@@ -148,6 +141,7 @@ static void encode_any_scalar(pTHX_ ncp_encoder *e, SV *target)
 
     (void)sv_2mortal(SvREFCNT_inc_simple_NN(target));
     target = ncp_fetched(aTHX_ e, target);
+    ncp_spend(aTHX_ e, SvPOK(target) ? SvCUR(target) : 0);
     if (is_bool(aTHX_ target))
         nearcall_put_bool(e->client, SvTRUE_nomg(target));
     else if (ncp_whole_of(aTHX_ target, &truth) && !truth.negative && truth.magnitude <= 1)
@@ -214,6 +208,7 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
 
 void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
+    ncp_pause(aTHX_ e);
     encode_fetched(aTHX_ e, type, ncp_fetched(aTHX_ e, value));
 }
 
@@ -266,6 +261,7 @@ static void encode_arguments(pTHX_ ncp_encoder *e)
 
     nearcall_put_array(e->client, (uint32_t)e->call->arguments_count);
     for (; e->argument < e->call->arguments_count; e->argument++) {
+        ncp_pause(aTHX_ e);
         e->param = param_at(e->plan, e->argument);
         encode_fetched(aTHX_ e, e->param->type, ncp_argument(aTHX_ e->call, e->argument));
         ncp_free_temporaries(aTHX_ e, &runs);
@@ -296,11 +292,11 @@ static void choose_plan(pTHX_ ncp_encoder *e)
 static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
 {
     ncp_handle *handle = call->handle;
-    ncp_encoder e = { .call = call, .client = handle->client };
+    ncp_encoder e = { .call = call, .client = handle->client, .work_left = NCP_WORK_BETWEEN_LOOKS };
     int codec;
 
     call->attempts_left--;
-    call->code_began_ms = 0;
+    call->work_began_ms = 0;
     fetch_arguments(aTHX_ &e);
     choose_plan(aTHX_ &e);
     codec = e.plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
@@ -314,6 +310,7 @@ static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
         encode_arguments(aTHX_ &e);
     }
     ncp_disown(aTHX_ &e);
+    ncp_settle(aTHX_ &e);
 }
 
 /* Coming back takes what plain arguments never need.

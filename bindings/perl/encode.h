@@ -38,6 +38,9 @@ typedef struct ncp_encoder {
     ncp_node *node;         /* NULL: the argument itself */
     AV *owned;              /* what is held to the end; NULL until user code runs */
     U32 runs;               /* of user code, so far */
+    size_t copied_bytes;    /* of values that were copied, but for arguments */
+    bool is_interrupted;    /* by a signal, which is no reason to refuse what is not copied */
+    size_t work_left;       /* until the time is looked at: ncp_spend() */
 } ncp_encoder;
 
 /* ---- Refusing (encoder.c) ---- */
@@ -54,15 +57,62 @@ void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
     __attribute__((noreturn));
 void ncp_refuse_because(pTHX_ const ncp_encoder *e, const char *reason) __attribute__((noreturn));
 
+/* ---- What encoding takes of the call's time (encode_meter.c) ---- */
+
+#define NCP_WORK_BETWEEN_LOOKS 4096
+
+/* Throws when the call's time is over, or the request fits no frame any more. */
+void ncp_look_up(pTHX_ ncp_encoder *e);
+
+/* Counts work: values and buckets of hashes that are looked at, bytes of text that are read.
+ * Every loop over what a caller gave does, as what costs time need not be bytes of the request. */
+static inline void ncp_spend(pTHX_ ncp_encoder *e, size_t work)
+{
+    if (UNLIKELY(work >= e->work_left))
+        ncp_look_up(aTHX_ e);
+    else
+        e->work_left -= work;
+}
+
+/* Runs the handlers of signals that have come, which is user code. */
+void ncp_run_handlers(pTHX_ ncp_encoder *e);
+
+/* Before a value that the encoder can own. */
+static inline void ncp_pause(pTHX_ ncp_encoder *e)
+{
+    ncp_spend(aTHX_ e, 1);
+    if (UNLIKELY(PL_sig_pending))
+        ncp_run_handlers(aTHX_ e);
+}
+
+/* Throws when the time that encoding may take is over. */
+void ncp_check_time(pTHX_ const ncp_encoder *e);
+
+/* Takes from the call's timeout what encoding took. */
+void ncp_settle(pTHX_ const ncp_encoder *e);
+
 /* ---- What is walked, and who owns it (encode_own.c) ---- */
 
 /* Called before every run of user code: from then on all that the encoder still needs
  * is its own. */
 void ncp_own(pTHX_ ncp_encoder *e);
 
+/* Before a value is copied: throws where all that was fits no frame. */
+void ncp_count_copy(pTHX_ ncp_encoder *e, const SV *value);
+/* What a value is now, which the caller owns. */
+SV *ncp_own_copy(pTHX_ ncp_encoder *e, SV *value);
+
 /* Keeps a value to the end of the encoding; only after ncp_own(). Temporaries of perl do
  * not outlive the element that they came with. */
 void ncp_hold(pTHX_ ncp_encoder *e, SV *value);
+
+/* Asks the values of an owned node, from a place on, that have magic: by their turn they would say
+ * what other code has made of them. Their own code may run, to which all is owned already. */
+void ncp_ask_from(pTHX_ ncp_encoder *e, ncp_node *node, SSize_t place);
+
+/* The two halves of ncp_own(), for a value that is itself asked: it comes before those behind it. */
+ncp_node *ncp_own_unasked(pTHX_ ncp_encoder *e);
+void ncp_ask_ahead(pTHX_ ncp_encoder *e, const ncp_node *end);
 
 /* Called after every run of user code: throws when it used the handle, or the time is up. */
 void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
@@ -70,7 +120,7 @@ void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
 /* Frees the temporaries of an element, when code has run since runs was taken. */
 void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs);
 
-/* Gives all that is held back, and takes from the call's timeout what user code took. */
+/* Gives all that is held back. */
 void ncp_disown(pTHX_ ncp_encoder *e);
 
 /* Throws when a frame cannot hold that many values. */
@@ -85,10 +135,10 @@ void ncp_leave(ncp_encoder *e, const ncp_node *node);
 /* Values are NULL where there is none. */
 void ncp_list_begin(pTHX_ ncp_encoder *e, ncp_node *node, AV *array);
 SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node);
-void ncp_hash_begin(ncp_node *node, HV *hash);
-bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value); /* NULL: the hash is tied */
-void ncp_hash_skip(ncp_node *node); /* of a hash that is not owned */
-SV *ncp_field_value(pTHX_ const ncp_node *node);
+void ncp_hash_begin(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash);
+bool ncp_hash_next(pTHX_ ncp_encoder *e, ncp_node *node, SV **ret_value); /* NULL: the hash is tied */
+void ncp_hash_skip(pTHX_ ncp_encoder *e, ncp_node *node); /* of a hash that is not owned */
+SV *ncp_field_value(pTHX_ ncp_encoder *e, const ncp_node *node);
 
 /* A list of values that are held with it, whose places are empty. */
 SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count);
@@ -111,23 +161,30 @@ void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash
 
 /* Whether a key of a hash at its beginning is written as perl does not print whole numbers.
  * If not, no two are the same number, as no two are the same text. */
-bool ncp_has_number_otherwise(const ncp_node *node);
+bool ncp_has_number_otherwise(pTHX_ ncp_encoder *e, const ncp_node *node);
 
 /* Throws where two keys of a map at its beginning are one. */
-void ncp_require_distinct(pTHX_ const ncp_encoder *e, const ncp_type *key_type,
+void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type,
                           const ncp_node *node);
 
 /* ---- User code that values carry along (encoder.c) ---- */
 
-/* The value, or where it has magic what that says, as a temporary without. */
-SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value);
+/* What a value with magic says, as a temporary without. */
+SV *ncp_fetched_magical(pTHX_ ncp_encoder *e, SV *value);
+
+/* The same of any value: others are returned themselves. */
+static inline SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value)
+{
+    return LIKELY(!SvGMAGICAL(value)) ? value : ncp_fetched_magical(aTHX_ e, value);
+}
 /* With an argument, or NULL. What it returns is a temporary without magic. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
 bool ncp_object_can(pTHX_ SV *value, const char *method);
 /* Whether perl dies of converting an object that overloads, to string_amg or bool__amg. */
 bool ncp_cannot_be(pTHX_ SV *object, int conversion);
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value);
-SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype wanted);
+SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int conversion, svtype wanted);
+bool ncp_is_true(pTHX_ ncp_encoder *e, SV *value);
 
 /* What the method TO_JSON of an object returns; the value itself where it has none. */
 SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value);
@@ -142,7 +199,7 @@ void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV
     __attribute__((noreturn));
 /* Whether the key of a hash may stay unsent: what an object keeps for itself. */
 bool ncp_is_private(const ncp_node *node, SV *key);
-void ncp_refuse_unknown_field(pTHX_ const ncp_encoder *e, const ncp_node *node)
+void ncp_refuse_unknown_field(pTHX_ ncp_encoder *e, const ncp_node *node)
     __attribute__((noreturn));
 
 /* Writes a value whose magic was not looked at yet (encode.c). */

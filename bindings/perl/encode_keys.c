@@ -16,13 +16,15 @@ static bool is_printed_whole(const char *text, I32 bytes)
     return text == end;
 }
 
-bool ncp_has_number_otherwise(const ncp_node *node)
+bool ncp_has_number_otherwise(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
     ncp_node walk = *node;
 
-    for (; walk.next; ncp_hash_skip(&walk))
+    for (; walk.next; ncp_hash_skip(aTHX_ e, &walk)) {
+        ncp_spend(aTHX_ e, (size_t)HeKLEN(walk.next));
         if (!is_printed_whole(HeKEY(walk.next), HeKLEN(walk.next)))
             return true;
+    }
     return false;
 }
 
@@ -51,17 +53,23 @@ static void refuse_same(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *ke
     ncp_throw_invalid(aTHX_ e->call, message);
 }
 
-void ncp_require_distinct(pTHX_ const ncp_encoder *e, const ncp_type *key_type,
+void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type,
                           const ncp_node *node)
 {
-    HV *seen = (HV *)sv_2mortal((SV *)newHV());
     ncp_node walk = *node;
     SV *ignored;
+    HV *seen;
 
-    while (ncp_hash_next(aTHX_ &walk, &ignored)) {
+    ENTER;
+    SAVETMPS;
+    seen = (HV *)sv_2mortal((SV *)newHV());
+    while (ncp_hash_next(aTHX_ e, &walk, &ignored)) {
         SV *key = encoded_key(aTHX_ key_type, walk.name);
+        ncp_spend(aTHX_ e, SvCUR(walk.name));
         if (hv_exists_ent(seen, key, 0))
             refuse_same(aTHX_ e, key_type, key);
         (void)hv_store_ent(seen, key, &PL_sv_yes, 0);
     }
+    FREETMPS;
+    LEAVE;
 }

@@ -3,7 +3,7 @@
 #include "encode.h"
 
 /* An object whose code sends the object again does so for ever. */
-#define NESTED_ENCODINGS_MAX 50
+#define ENCODINGS_MAX 50
 
 void ncp_hold(pTHX_ ncp_encoder *e, SV *value)
 {
@@ -11,6 +11,22 @@ void ncp_hold(pTHX_ ncp_encoder *e, SV *value)
 }
 
 /* ---- Taking over ---- */
+
+void ncp_count_copy(pTHX_ ncp_encoder *e, const SV *value)
+{
+    if (UNLIKELY(!ncp_fits_copied(&e->copied_bytes, value)))
+        ncp_throw_too_large(aTHX_ e->call);
+}
+
+SV *ncp_own_copy(pTHX_ ncp_encoder *e, SV *value)
+{
+    if (UNLIKELY(!ncp_fits_copied(&e->copied_bytes, value))) {
+        if (!e->is_interrupted)
+            ncp_throw_too_large(aTHX_ e->call);
+        return SvREFCNT_inc_simple_NN(value);
+    }
+    return ncp_copy_of(aTHX_ value);
+}
 
 SV **ncp_new_values(pTHX_ ncp_encoder *e, SSize_t count)
 {
@@ -33,36 +49,39 @@ static void own_list(pTHX_ ncp_encoder *e, ncp_node *node)
     if (node->index < node->count && node->values[node->index])
         ncp_hold(aTHX_ e, node->values[node->index]);
     values = ncp_new_values(aTHX_ e, node->count);
-    for (i = node->index + 1; i < node->count; i++)
-        values[i] = node->values[i] ? ncp_copy_of(aTHX_ node->values[i]) : NULL;
+    for (i = node->index + 1; i < node->count; i++) {
+        ncp_spend(aTHX_ e, 1);
+        values[i] = node->values[i] ? ncp_own_copy(aTHX_ e, node->values[i]) : NULL;
+    }
     node->values = values;
 }
 
 /* The entry from here on that holds a value: those of restricted hashes need not. */
-static HE *entry_from(ncp_node *node, HE *entry)
+static HE *entry_from(pTHX_ ncp_encoder *e, ncp_node *node, HE *entry)
 {
     HE **buckets = HvARRAY(node->hash);
 
-    for (;;) {
-        while (entry && HeVAL(entry) == &PL_sv_placeholder)
+    for (;; ncp_spend(aTHX_ e, 1)) {
+        if (entry && HeVAL(entry) == &PL_sv_placeholder)
             entry = HeNEXT(entry);
-        if (entry || !buckets || node->bucket > HvMAX(node->hash))
+        else if (entry || !buckets || node->bucket > HvMAX(node->hash))
             return entry;
-        entry = buckets[node->bucket++];
+        else
+            entry = buckets[node->bucket++];
     }
 }
 
-void ncp_hash_skip(ncp_node *node)
+void ncp_hash_skip(pTHX_ ncp_encoder *e, ncp_node *node)
 {
-    node->next = entry_from(node, HeNEXT(node->next));
+    node->next = entry_from(aTHX_ e, node, HeNEXT(node->next));
 }
 
-static SSize_t hash_left(const ncp_node *node)
+static SSize_t hash_left(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
     ncp_node ahead = *node;
     SSize_t left = 0;
 
-    for (; ahead.next; ncp_hash_skip(&ahead))
+    for (; ahead.next; ncp_hash_skip(aTHX_ e, &ahead))
         left++;
     return left;
 }
@@ -73,11 +92,11 @@ static void own_hash(pTHX_ ncp_encoder *e, ncp_node *node)
 
     ncp_hold(aTHX_ e, node->name);
     ncp_hold(aTHX_ e, node->value);
-    node->count = 2 * hash_left(node);
+    node->count = 2 * hash_left(aTHX_ e, node);
     node->values = ncp_new_values(aTHX_ e, node->count);
-    for (values = node->values; node->next; ncp_hash_skip(node)) {
+    for (values = node->values; node->next; ncp_hash_skip(aTHX_ e, node)) {
         *values++ = newSVhek(HeKEY_hek(node->next));
-        *values++ = ncp_copy_of(aTHX_ HeVAL(node->next));
+        *values++ = ncp_own_copy(aTHX_ e, HeVAL(node->next));
     }
     node->index = 0;
 }
@@ -90,17 +109,46 @@ static void own_struct(pTHX_ ncp_encoder *e, ncp_node *node)
     SSize_t left = 0;
 
     for (; ahead.index < (SSize_t)node->structure->fields_count; ahead.index++) {
-        SV *value = ncp_field_value(aTHX_ &ahead);
+        SV *value = ncp_field_value(aTHX_ e, &ahead);
         if (!value)
             continue;
         if (ahead.index == node->index)
             ncp_hold(aTHX_ e, value);
-        values[ahead.index] = ncp_copy_of(aTHX_ value);
+        values[ahead.index] = ncp_own_copy(aTHX_ e, value);
         left++;
     }
     if (left != node->count)
         ncp_refuse_unknown_field(aTHX_ e, node);
     node->values = values;
+}
+
+static SV *name_at(const ncp_node *node, SSize_t place)
+{
+    if (node->structure)
+        return node->structure->fields[place].name;
+    return node->hash ? node->values[place - 1] : NULL;
+}
+
+/* The node is where errors say that they are. What was there is freed with the element that
+ * is being written. */
+void ncp_ask_from(pTHX_ ncp_encoder *e, ncp_node *node, SSize_t place)
+{
+    ncp_node asked = *node, *inside = e->node;
+    SSize_t count = node->structure ? (SSize_t)node->structure->fields_count : node->count;
+
+    if (!node->values || node->tied || node->magical)
+        return;
+    e->node = &asked;
+    for (asked.index = place; asked.index < count; asked.index++) {
+        SV *said, *value = node->values[asked.index];
+        if (!value || LIKELY(!SvGMAGICAL(value)))
+            continue;
+        asked.name = name_at(node, asked.index);
+        said = ncp_fetched(aTHX_ e, value);
+        node->values[asked.index] = SvREFCNT_inc_simple_NN(said);
+        (void)sv_2mortal(value);
+    }
+    e->node = inside;
 }
 
 static void own_node(pTHX_ ncp_encoder *e, ncp_node *node)
@@ -114,25 +162,44 @@ static void own_node(pTHX_ ncp_encoder *e, ncp_node *node)
     node->is_owned = true;
 }
 
+static void end_encoding(pTHX_ void *handle)
+{
+    ((ncp_handle *)handle)->encodings--;
+    ncp_handle_release(aTHX_ handle);
+}
+
+/* Counted down, not set back to what it was: with coroutines it is not the last that ends first. */
+static void begin_encoding(pTHX_ const ncp_encoder *e)
+{
+    ncp_handle *handle = e->call->handle;
+
+    handle->references++;
+    handle->encodings++;
+    SAVEDESTRUCTOR_X(end_encoding, handle);
+    if (handle->encodings > ENCODINGS_MAX)
+        ncp_refuse_because(aTHX_ e, "its own code runs within, or beside, that of "
+                           STRINGIFY(ENCODINGS_MAX) " other calls by the same handle");
+}
+
 /* Closing the handle frees the plan. What is kept for after the encoding is made before
  * SAVETMPS. */
 static void own_call(pTHX_ ncp_encoder *e)
 {
-    ncp_handle *handle = e->call->handle;
-
-    e->call->code_began_ms = ncp_now_ms();
+    if (!e->call->work_began_ms)
+        e->call->work_began_ms = ncp_now_ms();
     ncp_keep(aTHX_ e->call);
     e->owned = (AV *)sv_2mortal((SV *)newAV());
     ENTER;
     SAVETMPS;
-    SAVEI32(handle->encodings);
+    begin_encoding(aTHX_ e);
+    if (e->call->copied_bytes > NC_FRAME_BYTES_MAX_CEILING && !e->is_interrupted)
+        ncp_throw_too_large(aTHX_ e->call);
     if (e->plan)
         ncp_hold(aTHX_ e, (SV *)e->plan->memory);
-    if (++handle->encodings > NESTED_ENCODINGS_MAX)
-        ncp_refuse_because(aTHX_ e, "its own code calls the same handle with it, again and again");
 }
 
-void ncp_own(pTHX_ ncp_encoder *e)
+/* Returns the first node that was owned before; NULL. */
+ncp_node *ncp_own_unasked(pTHX_ ncp_encoder *e)
 {
     ncp_node *node;
 
@@ -143,20 +210,23 @@ void ncp_own(pTHX_ ncp_encoder *e)
     /* What is around an owned node is owned as well. */
     for (node = e->node; node && !node->is_owned; node = node->parent)
         own_node(aTHX_ e, node);
+    return node;
+}
+
+void ncp_ask_ahead(pTHX_ ncp_encoder *e, const ncp_node *end)
+{
+    ncp_node *node;
+
+    for (node = e->node; node != end; node = node->parent)
+        ncp_ask_from(aTHX_ e, node, node->hash && !node->structure ? 0 : node->index + 1);
+}
+
+void ncp_own(pTHX_ ncp_encoder *e)
+{
+    ncp_ask_ahead(aTHX_ e, ncp_own_unasked(aTHX_ e));
 }
 
 /* ---- After user code ---- */
-
-static void check_time(pTHX_ const ncp_encoder *e)
-{
-    const ncp_invocation *call = e->call;
-
-    if (call->timeout_ms <= 0 || ncp_now_ms() - call->code_began_ms < call->timeout_ms)
-        return;
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
-        NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
-        newSVpvs("code that belongs to the arguments took all of the call's time"), NULL));
-}
 
 /* Code that made a call on this handle has overwritten the request, and may have closed
  * the handle: nothing may be written any more. Before there is a request it may call. */
@@ -169,7 +239,7 @@ void ncp_user_code_ran(pTHX_ const ncp_encoder *e)
     if (e->plan && (!handle->client || handle->requests != e->call->requests))
         ncp_refuse_because(aTHX_ e, "its own code used the handle that it is an argument for; "
                                 "compute the value before the call");
-    check_time(aTHX_ e);
+    ncp_check_time(aTHX_ e);
 }
 
 void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs)
@@ -183,13 +253,8 @@ void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs)
 
 void ncp_disown(pTHX_ ncp_encoder *e)
 {
-    ncp_invocation *call = e->call;
-
-    if (LIKELY(!e->owned))
-        return;
-    LEAVE;
-    check_time(aTHX_ e);
-    ncp_shorten_timeout(call, ncp_now_ms() - call->code_began_ms);
+    if (UNLIKELY(e->owned))
+        LEAVE;
 }
 
 void ncp_check_room(pTHX_ const ncp_encoder *e)
@@ -245,14 +310,14 @@ SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node)
                                         : ncp_tied_element(aTHX_ e, node);
 }
 
-void ncp_hash_begin(ncp_node *node, HV *hash)
+void ncp_hash_begin(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
     node->hash = hash;
-    node->next = entry_from(node, NULL);
+    node->next = entry_from(aTHX_ e, node, NULL);
 }
 
 /* Never by the hash's own iterator: that is the program's. */
-bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value)
+bool ncp_hash_next(pTHX_ ncp_encoder *e, ncp_node *node, SV **ret_value)
 {
     if (node->is_owned) {
         if (node->index == node->count)
@@ -265,33 +330,34 @@ bool ncp_hash_next(pTHX_ ncp_node *node, SV **ret_value)
         return false;
     node->name = sv_2mortal(newSVhek(HeKEY_hek(node->next)));
     *ret_value = node->value = HeVAL(node->next);
-    ncp_hash_skip(node);
+    ncp_hash_skip(aTHX_ e, node);
     return true;
 }
 
 /* Perl itself would run the code of a hash with magic. As where all pairs are taken, what lies in
  * it is what it holds. */
-static SV *value_in_magical(pTHX_ HV *hash, SV *name)
+static SV *value_in_magical(pTHX_ ncp_encoder *e, HV *hash, SV *name)
 {
     ncp_node walk = { 0 };
 
-    ncp_hash_begin(&walk, hash);
-    for (; walk.next; ncp_hash_skip(&walk))
+    ncp_hash_begin(aTHX_ e, &walk, hash);
+    for (; walk.next; ncp_hash_skip(aTHX_ e, &walk))
         if (sv_eq(name, sv_2mortal(newSVhek(HeKEY_hek(walk.next)))))
             return HeVAL(walk.next);
     return NULL;
 }
 
 /* A restricted hash dies of being asked for a key that it does not allow. */
-SV *ncp_field_value(pTHX_ const ncp_node *node)
+SV *ncp_field_value(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
     const ncp_field *field = &node->structure->fields[node->index];
     HE *entry;
 
+    ncp_spend(aTHX_ e, 1);
     if (node->is_owned)
         return node->values[node->index];
     if (UNLIKELY(SvMAGICAL(node->hash)))
-        return value_in_magical(aTHX_ node->hash, field->name);
+        return value_in_magical(aTHX_ e, node->hash, field->name);
     if (UNLIKELY(SvREADONLY(node->hash))
         && !hv_exists_ent(node->hash, field->name, SvSHARED_HASH(field->name)))
         return NULL;

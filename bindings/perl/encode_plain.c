@@ -111,7 +111,7 @@ bool ncp_encode_plain(pTHX_ ncp_invocation *call)
                        call->list ? AvARRAY(call->list) : PL_stack_base + call->first_argument))
         return false;
     call->attempts_left--;
-    call->code_began_ms = 0;
+    call->work_began_ms = 0;
     call->revision = plan->revision;
     return true;
 }

@@ -18,11 +18,17 @@ static bool whole_of_number(NV number, ncp_whole *ret_whole)
     return true;
 }
 
+/* Text of more digits than a frame has bytes is not read as a number. */
+static bool is_readable(STRLEN bytes)
+{
+    return bytes <= NC_FRAME_BYTES_MAX_CEILING;
+}
+
 static bool whole_of_text(pTHX_ const char *text, STRLEN bytes, ncp_whole *ret_whole)
 {
     static const int inexact = IS_NUMBER_NOT_INT | IS_NUMBER_GREATER_THAN_UV_MAX;
     UV magnitude = 0;
-    int found = grok_number(text, bytes, &magnitude);
+    int found = is_readable(bytes) ? grok_number(text, bytes, &magnitude) : 0;
 
     if (!found || (found & (IS_NUMBER_INFINITY | IS_NUMBER_NAN)))
         return false;
@@ -41,7 +47,8 @@ static bool is_text(pTHX_ SV *value)
 {
     if (LIKELY(!SvPOK(value)) || !SvNIOK(value))
         return cBOOL(SvPOK(value));
-    return SvNOK(value) && looks_like_number(value) && my_atof(SvPVX(value)) == SvNVX(value);
+    return SvNOK(value) && is_readable(SvCUR(value)) && looks_like_number(value)
+        && my_atof(SvPVX(value)) == SvNVX(value);
 }
 
 bool ncp_whole_of(pTHX_ SV *value, ncp_whole *ret_whole)
@@ -92,7 +99,8 @@ static bool is_overflow(pTHX_ SV *value, NV number)
     UV ignored;
 
     return Perl_isinf(number) && SvPOK(value)
-        && !(grok_number(SvPVX(value), SvCUR(value), &ignored) & IS_NUMBER_INFINITY);
+        && (!is_readable(SvCUR(value))
+            || !(grok_number(SvPVX(value), SvCUR(value), &ignored) & IS_NUMBER_INFINITY));
 }
 
 /* A whole number that lies between two of floating point has lost digits in one of them. */
@@ -111,7 +119,7 @@ static bool number_of(pTHX_ SV *value, NV *ret_number)
         *ret_number = SvNVX(value);
     else if (SvIOK(value))
         *ret_number = SvIsUV(value) ? (NV)SvUVX(value) : (NV)SvIVX(value);
-    else if (SvPOK(value) && looks_like_number(value))
+    else if (SvPOK(value) && is_readable(SvCUR(value)) && looks_like_number(value))
         *ret_number = my_atof(SvPVX(value));
     else
         return false;
@@ -159,19 +167,13 @@ void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 /* Truth that the value's own code may tell. */
 static bool truth_of_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    bool truth;
-
     if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, bool__amg))
         value = ncp_as_data(aTHX_ e, value);
     if (!SvROK(value) || !SvAMAGIC(value))
         return cBOOL(SvTRUE_nomg(value));
     if (ncp_cannot_be(aTHX_ value, bool__amg))
         ncp_refuse(aTHX_ e, type, value);
-    ncp_own(aTHX_ e);
-    (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(value)));
-    truth = cBOOL(SvTRUE_nomg(value));
-    ncp_user_code_ran(aTHX_ e);
-    return truth;
+    return ncp_is_true(aTHX_ e, value);
 }
 
 void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
@@ -270,11 +272,12 @@ bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
     const char *start = SvPVX_const(text);
     STRLEN bytes = SvCUR(text);
     bool wide = cBOOL(SvUTF8(text));
+    bool fits = bytes <= NC_FRAME_BYTES_MAX_CEILING; /* else it is refused for that, unread */
     U8 *widened;
 
-    if (wide && !ncp_is_unicode((const U8 *)start, bytes))
+    if (fits && wide && !ncp_is_unicode((const U8 *)start, bytes))
         return false;
-    if (wide || ncp_is_ascii((const U8 *)start, bytes)) {
+    if (!fits || wide || ncp_is_ascii((const U8 *)start, bytes)) {
         nearcall_put_string(client, start, bytes);
         return true;
     }
@@ -298,7 +301,8 @@ void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_p
     const U8 *narrowed;
     bool wide = true;
 
-    if (LIKELY(!SvUTF8(text))) {
+    /* As bytes it has half of its length at least: what is refused for that is not read. */
+    if (LIKELY(!SvUTF8(text)) || bytes / 2 > NC_FRAME_BYTES_MAX_CEILING) {
         put(e->client, SvPVX(text), bytes);
         return;
     }

@@ -48,13 +48,13 @@ void ncp_refuse_unknown_key(pTHX_ const ncp_encoder *e, const ncp_node *node, SV
     ncp_throw_invalid(aTHX_ e->call, message);
 }
 
-void ncp_refuse_unknown_field(pTHX_ const ncp_encoder *e, const ncp_node *node)
+void ncp_refuse_unknown_field(pTHX_ ncp_encoder *e, const ncp_node *node)
 {
     ncp_node walk = { 0 };
     SV *value;
 
-    ncp_hash_begin(&walk, node->hash);
-    while (ncp_hash_next(aTHX_ &walk, &value) && is_field(aTHX_ node->structure, walk.name))
+    ncp_hash_begin(aTHX_ e, &walk, node->hash);
+    while (ncp_hash_next(aTHX_ e, &walk, &value) && is_field(aTHX_ node->structure, walk.name))
         continue;
     ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
 }
@@ -80,13 +80,13 @@ bool ncp_is_private(const ncp_node *node, SV *key)
     return node->is_object && *SvPVX(key) == '_';
 }
 
-static void require_known_attributes(pTHX_ const ncp_encoder *e, ncp_node *node)
+static void require_known_attributes(pTHX_ ncp_encoder *e, ncp_node *node)
 {
     ncp_node walk = { 0 };
     SV *value;
 
-    ncp_hash_begin(&walk, node->hash);
-    while (ncp_hash_next(aTHX_ &walk, &value))
+    ncp_hash_begin(aTHX_ e, &walk, node->hash);
+    while (ncp_hash_next(aTHX_ e, &walk, &value))
         if (!ncp_is_private(node, walk.name) && !is_field(aTHX_ node->structure, walk.name))
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
 }
@@ -104,15 +104,15 @@ static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
 }
 
 /* The values under the fields' keys. */
-static void read_keys(pTHX_ ncp_node *node, SV **values)
+static void read_keys(pTHX_ ncp_encoder *e, ncp_node *node, SV **values)
 {
     ncp_node walk = *node;
 
     for (; walk.index < (SSize_t)walk.structure->fields_count; walk.index++) {
-        SV *value = ncp_field_value(aTHX_ &walk);
+        SV *value = ncp_field_value(aTHX_ e, &walk);
         if (!value)
             continue;
-        values[walk.index] = ncp_copy_of(aTHX_ value);
+        values[walk.index] = ncp_own_copy(aTHX_ e, value);
         node->count++;
     }
 }
@@ -135,13 +135,17 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
     } else if (hash) {
         node->hash = hash;
         require_known_attributes(aTHX_ e, node);
-        read_keys(aTHX_ node, values);
+        read_keys(aTHX_ e, node, values);
+        node->values = values;
+        node->parent = e->node;
+        node->is_owned = true;
+        ncp_ask_from(aTHX_ e, node, 0);
     }
     for (; node->index < (SSize_t)node->structure->fields_count; node->index++) {
         SV *returned = values[node->index] ? NULL : attribute(aTHX_ e, node, object);
         if (!returned)
             continue;
-        values[node->index] = ncp_copy_of(aTHX_ returned);
+        values[node->index] = ncp_own_copy(aTHX_ e, returned);
         node->count++;
     }
     node->index = 0;
@@ -187,7 +191,7 @@ void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     runs = e->runs;
     for (; node.index < (SSize_t)node.structure->fields_count; node.index++) {
         const ncp_field *field = &node.structure->fields[node.index];
-        SV *content = ncp_field_value(aTHX_ &node);
+        SV *content = ncp_field_value(aTHX_ e, &node);
         if (!content)
             continue;
         node.name = field->name;

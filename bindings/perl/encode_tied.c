@@ -124,7 +124,7 @@ void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
         if (place == structure->fields_count || values[place])
             continue;
-        values[place] = ncp_copy_of(aTHX_ ncp_tied_value(aTHX_ e, node, walk.name));
+        values[place] = ncp_own_copy(aTHX_ e, ncp_tied_value(aTHX_ e, node, walk.name));
         node->count++;
     }
 }

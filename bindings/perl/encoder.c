@@ -134,13 +134,15 @@ static void keep(pTHX_ SV *value)
     (void)sv_2mortal(SvREFCNT_inc_simple_NN(value));
 }
 
-SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value)
+SV *ncp_fetched_magical(pTHX_ ncp_encoder *e, SV *value)
 {
-    if (LIKELY(!SvGMAGICAL(value)))
-        return value;
-    ncp_own(aTHX_ e);
-    value = ncp_asked(aTHX_ value);
+    const ncp_node *owned = ncp_own_unasked(aTHX_ e);
+
+    mg_get(value);
+    ncp_count_copy(aTHX_ e, value);
+    value = ncp_mortal_copy(aTHX_ value);
     ncp_user_code_ran(aTHX_ e);
+    ncp_ask_ahead(aTHX_ e, owned);
     return value;
 }
 
@@ -207,38 +209,74 @@ bool ncp_cannot_be(pTHX_ SV *object, int conversion)
             && !gv_handler(stash, numer_amg) && !gv_handler(stash, bool__amg));
 }
 
+/* What its overloading makes of an object; NULL where that leaves it to perl. An object may
+ * give another that overloads as well, for ever. */
+static SV *overloaded(pTHX_ ncp_encoder *e, SV *object, int conversion, U32 step)
+{
+    SV *made;
+
+    if (step == NC_NESTING_DEPTH_MAX)
+        ncp_refuse_because(aTHX_ e, "its overloading gave an object that overloads as well, "
+                           STRINGIFY(NC_NESTING_DEPTH_MAX) " times in a row, which is the end");
+    ncp_own(aTHX_ e);
+    keep(aTHX_ SvRV(object));
+    made = AMG_CALLunary(object, conversion);
+    if (made) {
+        keep(aTHX_ made);
+        made = ncp_asked(aTHX_ made);
+    }
+    ncp_user_code_ran(aTHX_ e);
+    return made;
+}
+
 /* An object that overloads strings is what it says it is; other references are
  * returned as they came, to be refused. Never changes the caller's scalar. */
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
 {
     SV *text;
 
-    if (LIKELY(!SvROK(value)))
+    if (LIKELY(!SvROK(value))) {
+        ncp_spend(aTHX_ e, SvPOK(value) ? SvCUR(value) : 0);
         return value;
+    }
     if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, string_amg))
         return ncp_as_data(aTHX_ e, value);
-    ncp_own(aTHX_ e);
-    keep(aTHX_ SvRV(value));
-    text = AMG_CALLunary(value, string_amg);
-    if (text) {
-        keep(aTHX_ text);
-        text = ncp_asked(aTHX_ text);
-    }
-    ncp_user_code_ran(aTHX_ e);
+    text = overloaded(aTHX_ e, value, string_amg, 0);
     if (!text)
         return ncp_as_data(aTHX_ e, value);
     return SvROK(text) ? value : text;
 }
 
-SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int overloaded, svtype wanted)
+static bool is_same(const SV *object, const SV *made)
 {
-    if (SvROK(value) && SvAMAGIC(value)) {
-        ncp_own(aTHX_ e);
-        keep(aTHX_ SvRV(value));
-        value = ncp_asked(aTHX_ amagic_deref_call(value, overloaded));
-        if (SvROK(value))
-            ncp_hold(aTHX_ e, SvRV(value));
-        ncp_user_code_ran(aTHX_ e);
+    return SvROK(made) && SvRV(made) == SvRV(object);
+}
+
+SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int conversion, svtype wanted)
+{
+    U32 step;
+
+    for (step = 0; SvROK(value) && SvAMAGIC(value); step++) {
+        SV *made = overloaded(aTHX_ e, value, conversion, step);
+        if (!made || is_same(value, made))
+            break;
+        if (!SvROK(made))
+            croak("Overloaded dereference did not return a reference"); /* as perl has it */
+        ncp_hold(aTHX_ e, SvRV(made));
+        value = made;
     }
     return SvROK(value) && SvTYPE(SvRV(value)) == wanted ? SvRV(value) : NULL;
+}
+
+bool ncp_is_true(pTHX_ ncp_encoder *e, SV *value)
+{
+    U32 step;
+
+    for (step = 0; SvROK(value) && SvAMAGIC(value); step++) {
+        SV *made = overloaded(aTHX_ e, value, bool__amg, step);
+        if (!made || is_same(value, made))
+            return true;
+        value = made;
+    }
+    return cBOOL(SvTRUE_nomg(value));
 }

@@ -167,7 +167,7 @@ typedef struct ncp_handle {
     ncp_calls in_flight;     /* in the order in which they began */
     ncp_calls finished;      /* that ncp_process() has not returned yet */
     U32 references;          /* views, function objects and call objects */
-    I32 encodings;           /* that are under way with user code, inside each other */
+    I32 encodings;           /* that are under way with user code, inside or beside each other */
     U32 requests;            /* grows whenever the library's request changes hands */
     U32 attempts_max;        /* how often a call is sent in all */
     SV *booleans[2];         /* false and true as JSON::PP has them; NULL until one comes */
@@ -259,15 +259,18 @@ typedef struct ncp_invocation {
     U32 requests;           /* handle->requests when the request was begun */
     U32 attempts_left;      /* how often its arguments may still be encoded */
     uint32_t revision;      /* of the description that they are encoded by */
-    int64_t code_began_ms;  /* when the first code of theirs ran; 0: none has */
+    int64_t work_began_ms;  /* since when encoding counts: the first code of theirs, or much work; 0: it has not */
     ncp_way_back *way_back; /* NULL: they are not being encoded */
     SV *refusal;            /* of ncp_encode_request() */
     bool has_asked;         /* code within the arguments has run: they are not encoded again */
     bool is_begun;          /* it is not waited for, if the handle is nonblocking */
     bool is_kept;           /* see ncp_keep() */
+    size_t copied_bytes;    /* of arguments that were copied: ncp_fits_copied() */
 } ncp_invocation;
 
-SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
+/* Counts a value that is to be copied; whether all that was fits a frame, as the request shall. */
+bool ncp_fits_copied(size_t *copied_bytes, const SV *value);
+void ncp_throw_too_large(pTHX_ const ncp_invocation *call) __attribute__((noreturn));
 
 SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);
 
@@ -358,15 +361,12 @@ SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
 
 /* What connections are where it could be loaded. */
 #define NCP_SOCKET_CLASS "IO::Socket::IP"
+#define NCP_SOCKET_FILE "IO/Socket/IP.pm"
 
 /* A handle for a descriptor, which it takes over: of that class, if it is loaded; with
  * NULL one as open() makes. */
-#define NCP_SOCKET_FILE "IO/Socket/IP.pm"
 SV *ncp_new_file(pTHX_ int fd, const char *class_name);
 
-/* ---- Errors (error.c) ---- */
-
-/* A new Nearcall::Error; takes over message and details (NULL for none). */
 /* ---- Modules that are loaded when they are needed (load.c) ---- */
 
 /* Whether the file of a module was loaded, or is being loaded; one that died has not been. */
@@ -375,6 +375,9 @@ bool ncp_is_loaded(pTHX_ const char *file);
 /* Loads it while no signal's handler can end that halfway. Hooks of @INC are user code. */
 void ncp_load(pTHX_ const char *file);
 
+/* ---- Errors (error.c) ---- */
+
+/* A new Nearcall::Error; takes over message and details (NULL for none). */
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
 

@@ -298,11 +298,17 @@ static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
 
     if (has_magic(aTHX_ from))
         ncp_keep(aTHX_ from);
+    from->copied_bytes = 0;
     call->arguments = newAV();
     call->is_constant = true;
     for (i = 0; i < from->arguments_count; i++) {
-        SV *copy = newSVsv(ncp_argument(aTHX_ from, i));
+        SV *argument = ncp_argument(aTHX_ from, i);
+        SV *copy = newSV(0);
         av_push(call->arguments, copy);
+        SvGETMAGIC(argument);
+        if (!ncp_fits_copied(&from->copied_bytes, argument))
+            ncp_throw_too_large(aTHX_ from);
+        sv_setsv_flags(copy, argument, SV_DO_COW_SVSETSV | SV_NOSTEAL);
         call->is_constant = call->is_constant && !SvROK(copy) && !isGV(copy);
     }
 }

@@ -198,7 +198,7 @@ croaks for an option that does not exist. The options:
 
 =item timeout => $seconds
 
-How long a call may take in all: connecting, sending, waiting. Fractions are
+How long a call may take in all: encoding its arguments, connecting, sending, waiting. Fractions are
 fine, C<'inf'> means no limit. Default: 30.
 
 =item connect_timeout => $seconds
@@ -540,7 +540,7 @@ a plain string.
 =head1 SIGNALS
 
 Perl runs the program's signal handlers while a call waits, also for a signal that came just
-before (20 ms later at most), and the call goes on with the deadline it had. A handler may die, as in the usual
+before (20 ms later at most), and between the values of its arguments. The call goes on with the deadline it had. A handler may die, as in the usual
 
     my $result = eval {
         local $SIG{ALRM} = sub { die "too late\n" };

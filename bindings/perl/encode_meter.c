@@ -1,0 +1,55 @@
+/* What encoding takes of the call's time. It may be much and yet no bytes of the request: a
+ * hash that was large and has been emptied, text that is read as a number, a container that
+ * a list holds a thousand times. */
+#include "encode.h"
+
+void ncp_check_time(pTHX_ const ncp_encoder *e)
+{
+    const ncp_invocation *call = e->call;
+
+    if (call->timeout_ms <= 0 || ncp_now_ms() - call->work_began_ms < call->timeout_ms)
+        return;
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
+        NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
+        e->runs ? newSVpvs("code that belongs to the arguments took all of the call's time")
+                : newSVpvs("encoding the arguments took all of the call's time; send less in one "
+                           "call, or give it more time"), NULL));
+}
+
+/* Work that never comes to this is too short to count. */
+void ncp_look_up(pTHX_ ncp_encoder *e)
+{
+    e->work_left = NCP_WORK_BETWEEN_LOOKS;
+    if (!e->call->work_began_ms)
+        e->call->work_began_ms = ncp_now_ms();
+    ncp_check_time(aTHX_ e);
+    if (e->plan)
+        ncp_check_room(aTHX_ e);
+}
+
+/* They are not the arguments' own code, for which these may not be encoded again. */
+void ncp_run_handlers(pTHX_ ncp_encoder *e)
+{
+    bool has_asked = e->call->has_asked;
+    U32 runs = e->runs;
+
+    e->is_interrupted = true;
+    ncp_own(aTHX_ e);
+    e->is_interrupted = false;
+    if (e->runs == runs + 1) { /* no value with magic was asked */
+        e->call->has_asked = has_asked;
+        e->runs = runs;
+    }
+    ncp_run_signal_handlers(aTHX_ e->call, NEARCALL_OUTCOME_NOT_EXECUTED);
+    ncp_check_time(aTHX_ e);
+}
+
+void ncp_settle(pTHX_ const ncp_encoder *e)
+{
+    ncp_invocation *call = e->call;
+
+    if (LIKELY(!call->work_began_ms))
+        return;
+    ncp_check_time(aTHX_ e);
+    ncp_shorten_timeout(call, ncp_now_ms() - call->work_began_ms);
+}

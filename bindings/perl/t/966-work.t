@@ -1,0 +1,224 @@
+use strict;
+use warnings;
+
+# Arguments that cost time and hardly any bytes, or memory and no bytes at all: what encoding them
+# takes is the call's time, and signals' handlers run meanwhile.
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of in_child rss_kib);
+use Hostile qw(text truth list_of hash_of tied_value tied_hash litter);
+
+use Hash::Util ();
+use Time::HiRes qw(setitimer ITIMER_REAL);
+
+use Nearcall;
+
+my $server = TestServer->start( arguments => [ '-generation', 1 ] );
+my $go;
+
+# What a block returns in a child with a handle of its own, behind the seconds of this child's
+# processor that it took, which a busy machine does not add to.
+sub outcome(&) {
+    my ($block) = @_;
+    my $said = in_child {
+        alarm 120;
+        $go = Nearcall->new( $server->address, timeout => 60 );
+        $go->one;
+        return $block->();
+    };
+    return $said;
+}
+
+sub name_of(&) {
+    my ($block) = @_;
+    my ( $user, $system ) = times;
+    my $said = eval { $block->(); 'sent' } // ( ref $@ ? $@->name . ' ' . $@->outcome_text : $@ );
+    my ( $user_after, $system_after ) = times;
+    my $took = $user_after + $system_after - $user - $system;
+    return $took < 4 ? $said : "$said, after $took seconds of the processor";
+}
+
+sub emptied {
+    my %hash = map { $_ => 1 } 1 .. 300_000;
+    %hash = ();
+    return \%hash;
+}
+
+sub restricted {
+    my %hash = map { $_ => 1 } 1 .. 100_000;
+    Hash::Util::lock_keys(%hash);
+    delete @hash{ keys %hash };
+    return \%hash;
+}
+
+# Elements that are one and the same variable.
+sub aliases { return \@_ }
+
+my $zeros = '0' x 2e6 . '1';
+
+# Several seconds of work each.
+my %costs = (
+    'a hash that was large'            => sub { my $hash = emptied(); return $_[0]->identity( [ ($hash) x 20_000 ] ) },
+    'a map that was large'             => sub { my $hash = emptied(); return $_[0]->identity( { map { $_ => $hash } 1 .. 20_000 } ) },
+    'keys that a hash may have'        => sub { my $hash = restricted(); return $_[0]->identity( [ ($hash) x 20_000 ] ) },
+    'arguments that are long numbers'  => sub { return $_[0]->sum( ($zeros) x 4000 ) },
+    'a list of long numbers'           => sub { return $_[0]->total( aliases( ($zeros) x 4000 ) ) },
+    'long numbers with a point'        => sub { return $_[0]->sum( ("$zeros.0") x 1500 ) },
+    'truths behind references'         => sub { my $truth = $zeros; return $_[0]->identity( [ ( \$truth ) x 4000 ] ) },
+);
+
+subtest 'the deadline' => sub {
+    for my $what ( sort keys %costs ) {
+        is( outcome {
+            my $quick = $go->with( timeout => 0.3 );
+            return name_of { $costs{$what}->($quick) };
+        }, 'DEADLINE_EXCEEDED not executed', $what );
+    }
+};
+
+subtest 'signals' => sub {
+    for my $what ( sort keys %costs ) {
+        is( outcome {
+            local $SIG{ALRM} = sub { die "alarm\n" };
+            my $said = name_of { setitimer( ITIMER_REAL, 0.3 ); $costs{$what}->($go) };
+            return $said . $go->one;
+        }, "alarm\n1", $what );
+    }
+    is( outcome {
+        my ( $handled, $hash ) = ( 0, emptied() );
+        local $SIG{ALRM} = sub { $handled++ };
+        setitimer( ITIMER_REAL, 0.02, 0.02 );
+        my $back = $go->identity( [ ($hash) x 1000 ] );
+        setitimer( ITIMER_REAL, 0 );
+        return @$back . ( $handled > 3 ? ' with handlers' : " with $handled handlers" );
+    }, '1000 with handlers', 'a handler that returns lets the call go on' );
+    is( outcome {
+        my $hash = emptied();
+        local $SIG{ALRM} = sub { $go->one };
+        setitimer( ITIMER_REAL, 0.1 );
+        return name_of { $go->identity( [ ($hash) x 20_000 ] ) };
+    }, 'CANCELLED not executed', 'one that calls by the handle gives the call up' );
+    # Where the signal comes before the call, what is sent is empty.
+    is( outcome {
+        my ( $hash, @list ) = emptied();
+        local $SIG{ALRM} = sub { $_ = 'changed' for @list; @list = (); litter() };
+        my $back = [];
+        until (@$back) {
+            @list = ( ($hash) x 1000, 'end' );
+            setitimer( ITIMER_REAL, 0.05 );
+            $back = $go->identity( { list => \@list, other => 'x' } )->{list};
+        }
+        return @$back . $back->[-1] . @list;
+    }, '1001end0', 'what a handler changes is sent as it was' );
+    is( outcome {
+        my ( $said, %person ) = 'Hello, ';
+        local $SIG{ALRM} = sub { %person = (); litter() };
+        while ( $said eq 'Hello, ' ) {
+            %person = ( name => 'Ada', age => '0' x 16e6 . '7', tags => [ 'x', 'y' ] );
+            setitimer( ITIMER_REAL, 0.005 );
+            $said = $go->greet( \%person );
+        }
+        return $said . keys %person;
+    }, 'Hello, Ada, 7 [x,y]0', 'of a struct, too' );
+};
+
+# Code of its own that does the same, as an object is code that was blessed.
+sub another { my ($code) = @_; my $own = 1; return sub { $own++; $code->() } }
+
+subtest 'objects that give another for ever' => sub {
+    my %gives = (
+        '@{}' => sub { my $next; $next = sub { list_of( another($next) ) }; $go->bag( $next->(), {} ) },
+        '%{}' => sub { my $next; $next = sub { hash_of( another($next) ) }; $go->bag( [], $next->() ) },
+        'of a struct' => sub { my $next; $next = sub { hash_of( another($next) ) }; $go->greet( $next->() ) },
+        'bool' => sub { my $next; $next = sub { truth($next) }; $go->kinds( $next->(), 0, 0, 0, 0, 0, 0, '', '' ) },
+        'bool behind a reference' => sub { my $next; $next = sub { truth($next) }; my $truth = $next->(); $go->kinds( \$truth, 0, 0, 0, 0, 0, 0, '', '' ) },
+    );
+    for my $what ( sort keys %gives ) {
+        like( outcome { eval { $gives{$what}->() } // $@ },
+            qr/: its overloading gave an object that overloads as well, 32 times in a row/, $what );
+    }
+    my $text; $text = sub { text($text) };
+    my $again = qr/the text of an object is an object again and again, 32 times at most/;
+    like( outcome { eval { $go->call( $text->(), 1 ) } // $@ }, $again, '"" of a name' );
+    like( outcome { eval { $go->identity( tied_hash( next => $text, fetch => sub { 1 } ) ) } // $@ }, $again, 'and of a key' );
+    my $itself; $itself = text( sub { $itself } );
+    like( outcome { eval { $go->call( $itself, 1 ) } // $@ }, $again, 'one that gives itself' );
+    my ( $list, $hash, $truth );
+    my $steps = 0;
+    $list = sub { $steps++ < 10 ? list_of( another($list) ) : [ 'a', 'b' ] };
+    $hash = sub { $steps++ < 20 ? hash_of( another($hash) ) : { c => 1 } };
+    is( outcome { $go->bag( $list->(), $hash->() ) }, '[a b] map[c:1]', 'some are what they lead to' );
+    $truth = sub { $steps++ < 30 ? truth($truth) : 0 };
+    is( outcome { $go->kinds( $truth->(), 0, 0, 0, 0, 0, 0, '', '' )->[0] ? 'true' : 'false' }, 'false', 'truth as well' );
+};
+
+subtest 'copies for code fit a frame' => sub {
+    my $megabyte = 'x' x 2**20;
+    my $large = qr/\ARESOURCE_EXHAUSTED not executed grew by \d{1,5} KiB\z/;
+    my $grown = sub {
+        my ($block) = @_;
+        my $before = rss_kib();
+        my $said = name_of { $block->() };
+        return sprintf '%s grew by %d KiB', $said, rss_kib() - $before;
+    };
+    like( outcome { $grown->( sub { $go->sum( text( sub { 1 } ), ($megabyte) x 3000 ) } ) }, $large, 'arguments' );
+    like( outcome { $grown->( sub { $go->begin( sum => ($megabyte) x 3000 ) } ) }, $large, 'of begin' );
+    like( outcome {
+        my $loop = Nearcall->new( $server->address, nonblocking => 1 );
+        $grown->( sub { $loop->begin( sum => ($megabyte) x 3000 ) } );
+    }, $large, 'of begin, by an event loop' );
+    like( outcome { $grown->( sub { $go->identity( aliases( text( sub { 1 } ), ($megabyte) x 3000 ) ) } ) }, $large, 'elements' );
+    like( outcome { $grown->( sub { $go->call( text( sub { 'sum' } ), ($megabyte) x 3000 ) } ) }, qr/\AINVALID_ARGUMENT not executed grew by \d{1,5} KiB\z/, 'beside a name' );
+    like( outcome {
+        my @tied = map { tied_value( my $value, sub { my $own = $megabyte; $own .= 'y'; $own } ); \$value } 1 .. 100;
+        $grown->( sub { $go->sum( map { $$_ } @tied ) } );
+    }, qr/\A(?:RESOURCE_EXHAUSTED|INVALID_ARGUMENT) not executed/, 'what tied ones give' );
+    is( outcome {
+        my $error = error_of { $go->sum( text( sub { 1 } ), ($megabyte) x 3000 ) };
+        return $error->message;
+    }, 'what the arguments hold is larger than the 16777215 bytes that any frame may have (limit frame_bytes_max)', 'it says why' );
+    my $numbers = '0' x 2**20 . '1';
+    is( outcome { $go->sum( text( sub { 5 } ), ($numbers) x 12 ) }, 17, 'what fits is sent' );
+    is( outcome {
+        my $begun = $go->begin( sum => text( sub { 5 } ), ($numbers) x 12 );
+        return $begun->wait;
+    }, 17, 'by begin, too' );
+};
+
+subtest 'what fits no frame is refused unread' => sub {
+    my $latin = "\xe9" x 150e6;
+    my $wide = "\xe9" x 75e6;
+    utf8::upgrade($wide);
+    my %sent = (
+        'characters to be widened' => sub { $go->upper($latin) },
+        'in a list'                => sub { $go->bag( [$latin], {} ) },
+        'as any'                   => sub { $go->identity( [$latin] ) },
+        'characters that are wide' => sub { $go->upper($wide) },
+        'bytes to be narrowed'     => sub { $go->echo($wide) },
+        'call_raw'                 => sub { $go->call_raw( echo => $wide ) },
+        'call_raw, an alias'       => sub { $go->call_raw( echo => $latin ) },
+    );
+    for my $what ( sort keys %sent ) {
+        like( outcome {
+            my $before = rss_kib();
+            my $said = name_of { $sent{$what}->() };
+            return sprintf '%s grew by %d KiB', $said, rss_kib() - $before;
+        }, qr/\ARESOURCE_EXHAUSTED not executed grew by \d{1,4} KiB\z/, $what );
+    }
+    like( outcome { my $before = rss_kib(); my $said = name_of { $go->call($latin) }; $said .= name_of { $go->function($latin)->() };
+            return sprintf '%s grew by %d KiB', $said, rss_kib() - $before },
+        qr/\A(?:INVALID_ARGUMENT not executed){2} grew by \d{1,6} KiB\z/, 'a name' );
+    my $digits = '1' x 150e6;
+    like( outcome { name_of { $go->sum($digits) } }, qr/\AINVALID_ARGUMENT not executed\z/, 'a number' );
+    like( outcome {
+        my $used = $digits;
+        { no warnings; my $number = $used + 0 }
+        return name_of { $go->kinds( 0, 0, 0, 0, 0, 0, $used, '', '' ) };
+    }, qr/\AINVALID_ARGUMENT not executed\z/, 'one that was used as a number' );
+    like( outcome { name_of { $go->later( $digits, 1 ) } }, qr/\AINVALID_ARGUMENT not executed\z/, 'a time' );
+};
+
+done_testing;
