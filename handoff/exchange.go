@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // MessageIdle is the message of a connection that is handed back between two requests,
@@ -142,7 +144,7 @@ func (x *exchange) read(c *Conn, p []byte) (int, error) {
 }
 
 // handBackTimeout is how long a giver may take to take a connection back.
-const handBackTimeout = 5 * time.Second
+const handBackTimeout = wire.HandoffBackMs * time.Millisecond
 
 func (c *Conn) handBackIdle() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // drainName is the name of the file that a successor gives when it serves: the end of a
@@ -17,7 +19,7 @@ import (
 const drainName = "drain"
 
 // successionTimeout is how long a predecessor may take for each of its steps.
-const successionTimeout = 5 * time.Second
+const successionTimeout = wire.HandoffSuccessionMs * time.Millisecond
 
 // successionPause is between two attempts to find a predecessor that breaks off.
 const successionPause = 20 * time.Millisecond

@@ -145,7 +145,7 @@ func newResident(o Options, run runFunc, started start) (*resident, error) {
 	}
 	r.listener.SetUnlinkOnClose(false)
 	// So that SO_PEERCRED names this process to launchers, and not the one that bound it.
-	if err := unix.Listen(inheritance.Listener, backlog); err != nil {
+	if err := unix.Listen(inheritance.Listener, wire.ListenBacklog); err != nil {
 		return nil, os.NewSyscallError("listen", err)
 	}
 	r.activity = newActivity(o.idle(), r.idle)
@@ -173,10 +173,6 @@ func (r *resident) live() error {
 	r.leaving.Store(true)
 	return errors.Join(l.err, r.withdraw(l), r.finish())
 }
-
-// backlog is as the launcher has it: the kernel takes the lower one of this and
-// net.core.somaxconn.
-const backlog = 4096
 
 func (r *resident) begin() error {
 	if r.options.Mode != Concurrent {

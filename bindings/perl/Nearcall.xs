@@ -574,6 +574,7 @@ BOOT:
     newCONSTSUB(resident, "_DIRECTORY", newSViv(NEARCALL_RESIDENT_DIRECTORY));
     newCONSTSUB(resident, "_INPUT", newSViv(NEARCALL_RESIDENT_INPUT));
     newCONSTSUB(gv_stashpvs("Nearcall::Resident", GV_ADD), "_FORK", newSViv(NEARCALL_RESIDENT_FORK));
+    newCONSTSUB(gv_stashpvs("Nearcall::Handoff", GV_ADD), "_BACK_MS", newSViv(NC_HANDOFF_BACK_MS));
     HV *stash = gv_stashpvs("Nearcall", GV_ADD);
     newCONSTSUB(stash, "_ALLOW_ABSTRACT", newSViv(NEARCALL_ALLOW_ABSTRACT));
     newCONSTSUB(stash, "_ANY_SERVER_USER", newSViv(NEARCALL_ANY_SERVER_USER));

@@ -25,4 +25,10 @@
 /* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
 #define NC_SIGNAL_LOOK_MS 20
 
+/* ms: how long a server that stops waits until a giver has taken back a connection between two requests; after that it stays with the server. */
+#define NC_HANDOFF_BACK_MS 5000
+
+/* ms: how long a server that stops leaves open what rests between two requests and cannot be given back. */
+#define NC_HANDOFF_REST_MS 1000
+
 #endif

@@ -252,6 +252,24 @@ const (
 	// that others could serve.
 	HandoffRecallMs = 1000
 
+	// HandoffBackMs (ms): how long a server that stops waits until a giver has
+	// taken back a connection between two requests; after that it stays with the
+	// server. Why: a giver that is slow is worth waiting for, and one that hangs
+	// must not hold up the end of a server.
+	HandoffBackMs = 5000
+
+	// HandoffRestMs (ms): how long a server that stops leaves open what rests
+	// between two requests and cannot be given back. Why: a request that is on its
+	// way arrives meanwhile; who sends none for a second must expect the end at
+	// any time.
+	HandoffRestMs = 1000
+
+	// HandoffSuccessionMs (ms): how long a process that is replaced may take for
+	// each of its steps: to give its listeners, and to free its addresses. Why: it
+	// goes on serving meanwhile; a successor that gets no answer reports it
+	// instead of hanging.
+	HandoffSuccessionMs = 5000
+
 	// PeekBytesMax (bytes): a request head or a ClientHello that is looked at
 	// before its connection is given away. Why: as much as a socket holds by
 	// default, and more than servers accept.

@@ -173,6 +173,15 @@
 /* ms: how long a giver waits for the answer to RECALL before it ends the channel. */
 #define NC_HANDOFF_RECALL_MS 1000
 
+/* ms: how long a server that stops waits until a giver has taken back a connection between two requests; after that it stays with the server. */
+#define NC_HANDOFF_BACK_MS 5000
+
+/* ms: how long a server that stops leaves open what rests between two requests and cannot be given back. */
+#define NC_HANDOFF_REST_MS 1000
+
+/* ms: how long a process that is replaced may take for each of its steps: to give its listeners, and to free its addresses. */
+#define NC_HANDOFF_SUCCESSION_MS 5000
+
 /* bytes: a request head or a ClientHello that is looked at before its connection is given away. */
 #define NC_PEEK_BYTES_MAX 65536
 

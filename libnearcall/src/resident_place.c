@@ -15,8 +15,6 @@
 #include "resident.h"
 
 #define LISTENER_FD 3
-/* As the launcher has it: the kernel takes the lower one of this and net.core.somaxconn. */
-#define BACKLOG 4096
 #define LISTENER_NAME "nearcall-resident"
 #define FIRST_ARGUMENT "--nearcall-resident"
 /* What launchers end with when they could not start a program. */
@@ -117,7 +115,7 @@ int nc_resident_place_open(nearcall_resident *resident)
                                 "descriptor 3 is no listening socket: nearcall-run starts residents, "
                                 "and the program leaves that descriptor alone");
     /* So that SO_PEERCRED names this process to launchers, and not the one that bound it. */
-    if (listen(LISTENER_FD, BACKLOG) < 0)
+    if (listen(LISTENER_FD, NC_LISTEN_BACKLOG) < 0)
         return nc_resident_fail(resident, NEARCALL_E_FAILED_PRECONDITION, "listen: %s", strerror(errno));
     name_files(place, getenv("NEARCALL_RESIDENT_LOCK"), &address, bytes - offsetof(struct sockaddr_un, sun_path));
     place->identity = identity_of(place->socket);

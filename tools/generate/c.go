@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// launcherLimits are those of resident commands: the launcher is built without
+// launcherLimits are those of resident commands and of listening: the launcher is built without
 // libnearcall.
 func launcherLimits(limits []limit) []limit {
 	var chosen []limit
 	for _, l := range limits {
-		if strings.HasPrefix(l.Name, "resident_") {
+		if strings.HasPrefix(l.Name, "resident_") || l.Name == "listen_backlog" {
 			chosen = append(chosen, l)
 		}
 	}
 	return chosen
 }
 
-// bindingLimits are those that a binding keeps to before libnearcall sees a value;
-// its other limits it learns from there.
+// bindingLimits are those that a binding keeps to where libnearcall has no part: before that
+// sees a value, and in adapters of servers. Its other limits it learns from there.
 func bindingLimits(limits []limit) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
-		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "frame_bytes_max", "function_name_bytes_max", "nesting_depth_max", "signal_look_ms"}, l.Name)
+		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "frame_bytes_max", "function_name_bytes_max", "handoff_back_ms", "handoff_rest_ms", "nesting_depth_max", "signal_look_ms"}, l.Name)
 	})
 }
 

@@ -1,5 +1,6 @@
 /* The module nearcall._core: its state, its types, its place in a fork. */
 #include "core.h"
+#include "limits_gen.h"
 
 static PyModuleDef core_module;
 
@@ -159,6 +160,13 @@ static int add_types(PyObject *module, core_state *state)
     return 0;
 }
 
+static int add_limits(PyObject *module)
+{
+    if (PyModule_AddIntConstant(module, "HANDOFF_BACK_MS", NC_HANDOFF_BACK_MS) < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "HANDOFF_REST_MS", NC_HANDOFF_REST_MS);
+}
+
 /* libnearcall notices a fork by itself. What it cannot know is which threads of
  * the parent held a channel: the child lacks them. */
 static int watch_forks(PyObject *module)
@@ -183,7 +191,7 @@ static int module_exec(PyObject *module)
 {
     core_state *state = PyModule_GetState(module);
 
-    if (import_objects(state) < 0 || add_types(module, state) < 0)
+    if (import_objects(state) < 0 || add_types(module, state) < 0 || add_limits(module) < 0)
         return -1;
     return watch_forks(module);
 }

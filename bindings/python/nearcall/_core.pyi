@@ -7,6 +7,9 @@ from typing_extensions import disjoint_base
 
 _Result = TypeVar("_Result")
 
+HANDOFF_BACK_MS: int
+HANDOFF_REST_MS: int
+
 def carry_out(function: Callable[..., _Result], /, *args: Any) -> _Result: ...
 def carry_out_and_tell(
     report: Callable[[BaseException], object], function: Callable[..., _Result], /, *args: Any

@@ -22,6 +22,7 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped, import-no
 )
 from gunicorn.workers.sync import SyncWorker  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from nearcall import _core
 from nearcall._errors import AlreadyExists, NearcallError
 from nearcall.handoff import Connection, Listener
 
@@ -30,7 +31,7 @@ __all__ = ["ThreadWorker", "Worker"]
 # How long a worker waits for one that is ending to give its address up.
 _SLOT_PAUSE_SECONDS = 0.05
 # How long a giver may take to take a connection back.
-_HAND_BACK_SECONDS = 5.0
+_HAND_BACK_SECONDS = _core.HANDOFF_BACK_MS / 1000
 
 
 class _Socket:

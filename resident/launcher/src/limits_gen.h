@@ -5,6 +5,9 @@
 /* The limits of spec/limits.md. A name that ends in _CEILING is the most that an
  * option may raise the limit to; a limit without one is fixed. */
 
+/* connections: connections the kernel queues before they are accepted; it caps this at net.core.somaxconn. */
+#define NC_LISTEN_BACKLOG 4096
+
 /* bytes: a request to a resident: arguments and environment. */
 #define NC_RESIDENT_REQUEST_BYTES_MAX 8388608
 

@@ -1,5 +1,6 @@
 #include "start.h"
 
+#include "limits_gen.h"
 #include "lock.h"
 #include "policy.h"
 #include "self.h"
@@ -10,9 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The kernel takes the lower one of this and net.core.somaxconn. */
-enum { BACKLOG = 4096 };
 
 /* What is no socket is nobody's mistake but the user's, and stays. */
 static void unlink_socket(const struct place *place)
@@ -35,7 +33,7 @@ static int listen_at(const struct place *place, struct reason *reason)
     mode_t before = umask(S_IRWXG | S_IRWXO);
     int result = bind(fd, (const struct sockaddr *)&place->address, sizeof(place->address));
     umask(before);
-    if (result != 0 || listen(fd, BACKLOG) != 0) {
+    if (result != 0 || listen(fd, NC_LISTEN_BACKLOG) != 0) {
         int error = errno;
         nc_place_path(place, ".sock", path);
         nc_because(reason, path, error);

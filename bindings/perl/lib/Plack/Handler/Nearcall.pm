@@ -15,7 +15,7 @@ our $VERSION = 'v0.1.0';
 use constant SLOT_PAUSE => 0.05;
 
 # How long a giver may take to take a connection back, in seconds.
-use constant HAND_BACK_TIMEOUT => 5;
+use constant HAND_BACK_TIMEOUT => Nearcall::Handoff::_BACK_MS() / 1000;
 
 sub new {
     my ( $class, %option ) = @_;
