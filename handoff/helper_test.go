@@ -1,6 +1,12 @@
 package handoff_test
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
+
+// patience bounds waits for what comes.
+const patience = 30 * time.Second
 
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // Serve is server.Serve for a server that Shutdown can stop without losing a request. Its
@@ -16,39 +18,44 @@ import (
 // back where they came from. It wraps server.Handler, server.ConnState and
 // server.ConnContext: set those before. After Shutdown it returns http.ErrServerClosed.
 func Serve(server *http.Server, l net.Listener) error {
-	s := servingOf(server, l)
-	return s.ended(server.Serve(l))
+	return servingOf(server).serve(l, server.Serve)
 }
 
 // ServeTLS is Serve for connections that begin with TLS, as server.ServeTLS is.
 func ServeTLS(server *http.Server, l net.Listener, certificateFile, keyFile string) error {
-	s := servingOf(server, l)
-	return s.ended(server.ServeTLS(l, certificateFile, keyFile))
+	return servingOf(server).serve(l, func(l net.Listener) error {
+		return server.ServeTLS(l, certificateFile, keyFile)
+	})
 }
 
 // Shutdown stops a server of Serve or ServeTLS in the order that loses no request:
 //
 //   - The listeners are closed. What a Listener was offered and did not take goes back to
 //     its givers, who are told that it takes no more.
-//   - Every answer says that it is the connection's last one: by Connection: close, or in
-//     HTTP/2 by GOAWAY.
+//   - Every answer that begins since, however long its request is there, says that it is the
+//     connection's last one: by Connection: close, or in HTTP/2 by GOAWAY.
 //   - Connections that were handed over and are between two requests go back to their
 //     giver, which waits for the next request and gives it to another process. Others, and
 //     those that cannot go back, for they speak TLS or their giver takes none, stay until
-//     their next request is answered, for a second at most.
+//     their next request is answered: for a second at most, from now on or from the end of
+//     an answer that had begun before.
 //   - Then the server's own Shutdown follows.
 //
 // The server's own Shutdown alone closes connections on which a request may be on its way.
 func Shutdown(ctx context.Context, server *http.Server) error {
-	known, found := servings.LoadAndDelete(server)
+	s, found := knownServing(server)
 	if !found {
 		return server.Shutdown(ctx)
 	}
-	s := known.(*httpServing)
-	closing := s.leave()
+	listeners := s.leave()
+	var closing []error
+	for _, l := range listeners {
+		closing = append(closing, unlessClosed(l.Close()))
+	}
+	s.wakeResting()
 	s.wait(ctx)
-	closing = append(closing, server.Shutdown(ctx))
-	for _, l := range s.listeners {
+	closing = append(closing, unlessClosed(server.Shutdown(ctx)))
+	for _, l := range listeners {
 		if own, ok := l.(*Listener); ok {
 			closing = append(closing, own.Shutdown(ctx))
 		}
@@ -56,46 +63,54 @@ func Shutdown(ctx context.Context, server *http.Server) error {
 	return errors.Join(closing...)
 }
 
-// servings has the *httpServing of each *http.Server, from its first Serve to Shutdown.
-var servings sync.Map
-
-func servingOf(server *http.Server, l net.Listener) *httpServing {
-	fresh := &httpServing{resting: make(map[net.Conn]bool), changed: make(chan struct{}, 1)}
-	known, found := servings.LoadOrStore(server, fresh)
-	s := known.(*httpServing)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listeners = append(s.listeners, l)
-	if !found {
-		s.wrap(server)
+// unlessClosed is for listeners: the server closes once more what was closed before.
+func unlessClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
 	}
-	return s
+	return err
 }
 
-// restMax is how long a connection that cannot go back is left open for its next request.
-const restMax = time.Second
-
-// An httpServing is what is known of the connections that an http.Server serves.
+// An httpServing is what is known of the connections that an http.Server serves. It is the
+// server's handler as well: so it lives as long as the server.
 type httpServing struct {
+	handler http.Handler
 	leaving atomic.Bool
 	changed chan struct{} // holds one
 
 	mu        sync.Mutex
 	listeners []net.Listener
-	resting   map[net.Conn]bool // whether it is between requests
+	left      time.Time              // when the server began to leave
+	resting   map[net.Conn]time.Time // since when it is between requests; zero: it is not
 }
 
-type exchangeKey struct{}
+// wrapping is held by who wraps a server, for two Serve may begin at the same time.
+var wrapping sync.Mutex
+
+func knownServing(server *http.Server) (s *httpServing, found bool) {
+	wrapping.Lock()
+	defer wrapping.Unlock()
+	s, found = server.Handler.(*httpServing)
+	return s, found
+}
+
+func servingOf(server *http.Server) *httpServing {
+	wrapping.Lock()
+	defer wrapping.Unlock()
+	if s, found := server.Handler.(*httpServing); found {
+		return s
+	}
+	s := &httpServing{handler: server.Handler, resting: make(map[net.Conn]time.Time), changed: make(chan struct{}, 1)}
+	if s.handler == nil {
+		s.handler = http.DefaultServeMux
+	}
+	s.wrap(server)
+	return s
+}
 
 func (s *httpServing) wrap(server *http.Server) {
-	handler, connContext, connState := server.Handler, server.ConnContext, server.ConnState
-	if handler == nil {
-		handler = http.DefaultServeMux
-	}
-	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.began(w, r)
-		handler.ServeHTTP(w, r)
-	})
+	connContext, connState := server.ConnContext, server.ConnState
+	server.Handler = s
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if connContext != nil {
 			ctx = connContext(ctx, c)
@@ -109,6 +124,31 @@ func (s *httpServing) wrap(server *http.Server) {
 		}
 	}
 }
+
+// serve runs a Serve of the server.
+func (s *httpServing) serve(l net.Listener, serve func(net.Listener) error) error {
+	if !s.enter(l) {
+		_ = l.Close()
+		return http.ErrServerClosed
+	}
+	err := serve(l)
+	if s.leaving.Load() && errors.Is(err, net.ErrClosed) {
+		return http.ErrServerClosed // the listener was closed before the server
+	}
+	return err
+}
+
+func (s *httpServing) enter(l net.Listener) (entered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving.Load() {
+		return false
+	}
+	s.listeners = append(s.listeners, l)
+	return true
+}
+
+type exchangeKey struct{}
 
 // handed is the connection that was handed over; secure: it lies below TLS.
 func handed(c net.Conn) (conn *Conn, secure bool) {
@@ -130,14 +170,14 @@ func (s *httpServing) meet(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// began is told of each request before its handler.
-func (s *httpServing) began(w http.ResponseWriter, r *http.Request) {
-	if s.leaving.Load() {
-		w.Header().Set("Connection", "close")
-	}
+// ServeHTTP is the server's handler.
+func (s *httpServing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x, ok := r.Context().Value(exchangeKey{}).(*exchange); ok {
 		x.expect(r.ContentLength)
 	}
+	answer, end := s.answerOver(w, r)
+	s.handler.ServeHTTP(answer, r)
+	end()
 }
 
 // turned is told what the server thinks of a connection.
@@ -146,10 +186,13 @@ func (s *httpServing) turned(c net.Conn, state http.ConnState) {
 		conn.turned(state)
 	}
 	s.mu.Lock()
-	if state == http.StateClosed || state == http.StateHijacked {
+	switch state {
+	case http.StateClosed, http.StateHijacked:
 		delete(s.resting, c)
-	} else {
-		s.resting[c] = state != http.StateActive
+	case http.StateActive:
+		s.resting[c] = time.Time{}
+	default:
+		s.resting[c] = time.Now()
 	}
 	s.mu.Unlock()
 	if s.leaving.Load() {
@@ -160,16 +203,18 @@ func (s *httpServing) turned(c net.Conn, state http.ConnState) {
 	}
 }
 
-// leave closes the listeners, and wakes the connections between two requests, which go
-// back then.
-func (s *httpServing) leave() (closing []error) {
-	s.leaving.Store(true)
+// leave returns the listeners that are to be closed.
+func (s *httpServing) leave() []net.Listener {
 	s.mu.Lock()
-	listeners := s.listeners
-	s.mu.Unlock()
-	for _, l := range listeners {
-		closing = append(closing, l.Close())
+	defer s.mu.Unlock()
+	if !s.leaving.Swap(true) {
+		s.left = time.Now()
 	}
+	return s.listeners
+}
+
+// wakeResting wakes the connections between two requests: they go back then.
+func (s *httpServing) wakeResting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.resting {
@@ -179,40 +224,45 @@ func (s *httpServing) leave() (closing []error) {
 			}
 		}
 	}
-	return closing
 }
 
-// wait returns when no connection is left, or none but such as rest and cannot go back.
+// wait returns when no connection is left, or none but such as have rested long enough.
 func (s *httpServing) wait(ctx context.Context) {
-	timer := time.NewTimer(restMax)
-	defer timer.Stop()
-	for over := false; !s.left(over); {
+	for {
+		var rested <-chan time.Time
+		if busy, end := s.restEnd(); !busy {
+			pause := time.Until(end)
+			if pause <= 0 {
+				return
+			}
+			rested = time.After(pause)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
-			over = true
+		case <-rested:
 		case <-s.changed:
 		}
 	}
 }
 
-// left tells whether all have left; over: those that rest are not waited for.
-func (s *httpServing) left(over bool) bool {
+// restMax is how long a connection that cannot go back is left open for its next request.
+const restMax = wire.HandoffRestMs * time.Millisecond
+
+// restEnd is when all connections have rested long enough, where none is busy.
+func (s *httpServing) restEnd() (busy bool, end time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, resting := range s.resting {
-		if !resting || !over {
-			return false
+	for _, since := range s.resting {
+		switch {
+		case since.IsZero():
+			return true, end
+		case since.Before(s.left):
+			since = s.left
+		}
+		if own := since.Add(restMax); own.After(end) {
+			end = own
 		}
 	}
-	return true
-}
-
-// ended is what Serve returns: the listener was closed before the server was.
-func (s *httpServing) ended(err error) error {
-	if s.leaving.Load() && errors.Is(err, net.ErrClosed) {
-		return http.ErrServerClosed
-	}
-	return err
+	return false, end
 }

@@ -23,8 +23,6 @@ import (
 	"github.com/nearcall/nearcall/handoff"
 )
 
-const patience = 30 * time.Second
-
 // A relay gives what it accepts, and what comes back, to one backend after the other.
 type relay struct {
 	t        *testing.T

@@ -17,6 +17,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
+from nearcall import _core
 from nearcall._errors import NearcallError
 from nearcall._handoff_server import Taking
 from nearcall.handoff import Connection, Listener, Meta
@@ -26,10 +27,10 @@ current: contextvars.ContextVar[Kept] = contextvars.ContextVar("nearcall_kept")
 
 _HEAD_BYTES_MAX = 1 << 20
 # How long a connection that cannot go back is left open for its next request.
-_REST_SECONDS = 1.0
+_REST_SECONDS = _core.HANDOFF_REST_MS / 1000
 _LOOK_AGAIN_SECONDS = 0.01
 # How long a giver may take to take a connection back.
-_HAND_BACK_SECONDS = 5.0
+_HAND_BACK_SECONDS = _core.HANDOFF_BACK_MS / 1000
 
 _FIELD = re.compile(rb"\n(content-length|transfer-encoding|upgrade)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 
@@ -85,6 +86,7 @@ class Kept(asyncio.Protocol):
         self._prefix = prefix
         self._requests = Requests()
         self._stays = server.ssl is not None
+        self._rests_since: float | None = None
 
     # ---- What the loop tells ----
 
@@ -120,11 +122,17 @@ class Kept(asyncio.Protocol):
 
     # ---- What the server asks ----
 
-    def is_waited_for(self, over: bool) -> bool:
-        """over: those that rest are not waited for."""
+    def is_waited_for(self, now: float) -> bool:
+        """Asked again and again by a server that leaves: what rests is waited for no longer
+        than _REST_SECONDS."""
         if self.transport.is_closing() or self.transport.get_protocol() is not self or self._requests.upgrades:
             return False
-        return not (over and self._server.rests(self))
+        if not self._server.rests(self):
+            self._rests_since = None
+            return True
+        if self._rests_since is None:
+            self._rests_since = now
+        return now < self._rests_since + _REST_SECONDS
 
     def goes(self) -> bool:
         """Whether nothing of it is in this process, so that it can go back."""
@@ -188,19 +196,19 @@ class HttpServer(Taking):
 
     async def drain(self, hurry: Callable[[], bool] = lambda: False) -> None:
         """Takes no more, hands back what rests, and waits until what has begun is served, or
-        hurry says so. Connections that cannot go back stay for their next request, for a
-        second. Meanwhile the server answers each request as the connection's last one."""
+        hurry says so. Connections that cannot go back stay for their next request, for
+        _REST_SECONDS. Meanwhile the server answers each request as the connection's last one."""
         if self.leaving:
             return
         self.leaving = True
         self._stop_taking()
-        end = self._loop.time() + _REST_SECONDS
         while not hurry():
             for kept in list(self.kept):
                 if kept.goes():
                     await kept.hand_back()
-            over = self._loop.time() >= end
-            if not self._tasks and not any(kept.is_waited_for(over) for kept in self.kept):
+            now = self._loop.time()
+            waited_for = [kept for kept in self.kept if kept.is_waited_for(now)]
+            if not self._tasks and not waited_for:
                 return
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 

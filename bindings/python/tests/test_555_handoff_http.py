@@ -137,3 +137,30 @@ def test_what_rests_goes_back_and_what_does_not_stays(where: str, folder: Path, 
         server.close()
 
     asyncio.run(run())
+
+
+def test_what_rests_late_is_left_its_time_as_well(where: str, giver_of: StartGiver) -> None:
+    """An answer that had begun when the server was told to end says nothing of it: a next
+    request may follow it."""
+    rests = False
+
+    def use(server: HttpServer) -> None:
+        server.rests = lambda kept: rests
+        with giver_of(where).connect() as client:
+            client.sendall(GET)
+            assert client.recv(len(GET), socket.MSG_WAITALL) == GET
+            (kept,) = server.kept
+            nonlocal rests
+            for now, resting, waits in (
+                (100.0, False, True),
+                (105.0, True, True),
+                (105.9, True, True),
+                (105.95, False, True),
+                (106.5, True, True),
+                (107.4, True, True),
+                (107.5, True, False),
+            ):
+                rests = resting
+                assert kept.is_waited_for(now) == waits, now
+
+    run_server(where, use)
