@@ -111,11 +111,10 @@ func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id u
 		return 0, err
 	}
 	defer l.leaveSending()
-	id, err = l.register(asks(frame.Taken, waiting))
-	if err != nil {
+	if err := l.register(&g.frame, asks(frame.Taken, waiting)); err != nil {
 		return 0, err
 	}
-	g.frame.ID = id
+	id = g.frame.ID
 	err = withDescriptor(g, l.credentials, func(descriptor int) error {
 		l.encoded = g.frame.Append(l.encoded[:0])
 		return l.sendEncoded(ctx, descriptor)
@@ -128,16 +127,18 @@ func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id u
 	return 0, err
 }
 
-// register draws an id for a question, for who has the turn to send.
-func (l *link) register(q question) (uint64, error) {
+// register draws an id for a question, for who has the turn to send. The frame has it before
+// the question may be settled, which reads it.
+func (l *link) register(f *frame.Frame, q question) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended != nil {
-		return 0, l.ended
+		return l.ended
 	}
 	l.lastID++
-	l.questions[l.lastID] = q
-	return l.lastID, nil
+	f.ID = l.lastID
+	l.questions[f.ID] = q
+	return nil
 }
 
 // forget tells whether the question was known: if not, it was settled.
@@ -207,11 +208,10 @@ func (l *link) sendQuestion(ctx context.Context, f frame.Frame, q question) (id 
 		return 0, err
 	}
 	defer l.leaveSending()
-	id, err = l.register(q)
-	if err != nil {
+	if err := l.register(&f, q); err != nil {
 		return 0, err
 	}
-	f.ID = id
+	id = f.ID
 	l.encoded = f.Append(l.encoded[:0])
 	if err := l.sendEncoded(ctx, channel.NoDescriptor); err != nil {
 		l.forget(id)

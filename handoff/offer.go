@@ -64,15 +64,13 @@ func (o *offer) send() bool {
 // sendInTurn has a place in the window and the turn to send.
 func (o *offer) sendInTurn() bool {
 	l := o.link
-	id, err := l.register(question{frame.Taken, o.settle})
-	if err != nil {
+	if err := l.register(&o.gift.frame, question{frame.Taken, o.settle}); err != nil {
 		l.leaveSending()
 		<-l.window
 		return false
 	}
-	o.gift.frame.ID = id
 	whole := false
-	err = withDescriptor(&o.gift, l.credentials, func(descriptor int) (err error) {
+	err := withDescriptor(&o.gift, l.credentials, func(descriptor int) (err error) {
 		l.encoded = o.gift.frame.Append(l.encoded[:0])
 		whole, err = l.channel.TrySend(l.encoded, descriptor)
 		return err
@@ -86,7 +84,7 @@ func (o *offer) sendInTurn() bool {
 		return true
 	}
 	_ = l.endIfPartial(err)
-	known := l.forget(id)
+	known := l.forget(o.gift.frame.ID)
 	l.leaveSending()
 	if !known {
 		return true // the channel has ended, and who settles that has it

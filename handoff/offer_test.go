@@ -109,3 +109,27 @@ func TestOfferWithoutRoom(t *testing.T) {
 		t.Errorf("the client reads %q, %v", text, err)
 	}
 }
+
+// A channel may end at the moment in which something is offered.
+func TestOfferWhileTheChannelEnds(t *testing.T) {
+	_, address := listen(t)
+	for range 200 {
+		_, served := tcpPair(t)
+		peer := dial(t, address)
+		begin, closed := make(chan struct{}), make(chan struct{})
+		go func() {
+			<-begin
+			_ = peer.Close()
+			close(closed)
+		}()
+		done := make(chan error, 1)
+		close(begin)
+		if _, offered := peer.OfferConn(served, handoff.Meta{}, func(err error) { done <- err }); offered {
+			if err := awaitOffer(t, done); err == nil {
+				t.Error("it was taken")
+			}
+		}
+		<-closed
+		must(t, served.Close())
+	}
+}
