@@ -1,7 +1,11 @@
 package examples_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/handoff"
 )
 
 // A serverSite is a server in two processes, or with two workers, behind a front.
@@ -191,4 +197,73 @@ func replaceServers(t *testing.T, s *serverSite) {
 		}
 	}
 	t.Logf("%d requests, replaced %d times", requests, replaced)
+}
+
+// The C program of the guide answers a request that another process has read: it is in the
+// prefix, whole or in part, and nothing or the rest follows.
+func TestGuideServesAPrefix(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: c.example\r\n\r\n"
+	folder, err := os.MkdirTemp("", "nearcall-") // t.TempDir() may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	address := "unix:" + folder + "/site.sock"
+	start(t, nil, guideProgram(t, "site"), address, "c.example")
+	peer := dialSite(t, address)
+	for name, prefix := range map[string]string{"none": "", "a part": request[:20], "all": request} {
+		t.Run(name, func(t *testing.T) {
+			client, served := connected(t)
+			if _, err := io.WriteString(client, request[len(prefix):]); err != nil {
+				t.Fatal(err)
+			}
+			if err := peer.SendConn(t.Context(), served, handoff.Meta{Prefix: []byte(prefix)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil {
+				t.Fatalf("it is not answered: %v", err)
+			}
+			if text, err := io.ReadAll(response.Body); err != nil || string(text) != "hello\n" {
+				t.Errorf("got %q, %v", text, err)
+			}
+		})
+	}
+}
+
+func dialSite(t *testing.T, address string) *handoff.Peer {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		peer, err := handoff.Dial(t.Context(), address)
+		if err == nil {
+			t.Cleanup(func() { peer.Close() })
+			return peer
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the site does not listen: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func connected(t *testing.T) (client, served net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err = net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if served, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { served.Close() })
+	return client, served
 }
