@@ -1,7 +1,6 @@
 /* Hosts, as a front compares them. */
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
 #include "handoff.h"
 
@@ -19,6 +18,20 @@ static size_t name_bytes(const char *host)
     return plain_bytes(host, bytes);
 }
 
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* Names have no locale: in that of a Turkish program strncasecmp() tells I from i. */
+static bool same_name(const char *a, const char *b, size_t bytes)
+{
+    size_t same = 0;
+    while (same < bytes && lower(a[same]) == lower(b[same]))
+        same++;
+    return same == bytes;
+}
+
 NEARCALL_API int nearcall_handoff_host_matches(const char *host, const char *pattern)
 {
     if (host == NULL || pattern == NULL)
@@ -31,5 +44,5 @@ NEARCALL_API int nearcall_handoff_host_matches(const char *host, const char *pat
         return 0;
     if (domain_bytes == 0)
         return 1;
-    return strncasecmp(host + (bytes - domain_bytes), domain, domain_bytes) == 0;
+    return same_name(host + (bytes - domain_bytes), domain, domain_bytes);
 }

@@ -1,5 +1,4 @@
 /* The interpreter that env(1) finds for a script by the PATH of whoever calls it. */
-#include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,8 @@
 
 /* Without a PATH, as the C library has it. */
 #define USUAL_PATH "/bin:/usr/bin"
+/* Of names that are looked up: in no locale more than these. */
+#define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-"
 
 static const char *after_blanks(const char *text)
 {
@@ -41,9 +42,8 @@ static bool name_in(const char *line, char name[NAME_MAX + 1])
     if (strncmp(line, "-S", 2) == 0)
         line = after_blanks(line + 2);
     length = strcspn(line, " \t\r\n");
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)line[i]) && !strchr("._+-", line[i]))
-            return true;
+    if (strspn(line, NAME_LETTERS) < length)
+        return true;
     if (length > 0 && length <= NAME_MAX && line[0] != '-')
         snprintf(name, NAME_MAX + 1, "%.*s", (int)length, line);
     return true;
