@@ -108,8 +108,8 @@ clean: ## remove all that was built
 
 ##@ Parts of build
 
-build-go: check-go ## every Go module but the benchmarks' peers, build/bin/nearcall, what tests start
-	@modules="$$(tools/go-modules benchmarks/peers)"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
+build-go: check-go ## every Go module but those of others (benchmarks, tests/resident/real), build/bin/nearcall, what tests start
+	@modules="$$(tools/go-modules benchmarks/peers tests/resident/real)"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
 	@go build -o build/testserver ./internal/testserver
 	@go build -C server/eventloop -o ../../build/eventserver ./eventserver
 	@go build -o build/testgiver ./internal/testgiver

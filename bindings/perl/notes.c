@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* More tells nobody more. */
-enum { NOTES_MAX = 300 };
+enum { NOTES_MAX = 2000 };
 
 static Perl_ppaddr_t originals[MAXO];
 static AV *found; /* NULL: nobody asks; the process's own, as perl is */
@@ -73,7 +73,8 @@ static OP *note_require(pTHX)
 {
     SV *name = *PL_stack_sp;
 
-    if (found && is_run && SvPOK(name) && strstr(SvPVX_const(name), ".pm") && !is_within_require(aTHX))
+    if (found && is_run && SvPOK(name) && strstr(SvPVX_const(name), ".pm") &&
+        !hv_exists_ent(GvHVn(PL_incgv), name, 0) && !is_within_require(aTHX))
         ncp_note(aTHX_ "module", "", SvPVX_const(name));
     return originals[PL_op->op_type](aTHX);
 }

@@ -77,7 +77,7 @@ var arrows = []layer{
 		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
-	{"tests", []string{"status", "server", "client", "handoff", "resident", "internal/wire", "internal/rights",
+	{"tests", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/demo",
 		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},

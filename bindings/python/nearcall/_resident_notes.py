@@ -217,6 +217,9 @@ def _is_of_programs(path: str) -> bool:
 _HEARD: dict[str, Callable[[tuple[Any, ...]], tuple[str, str]]] = {
     "open": _path,
     "os.listdir": _path,
+    "os.mkdir": _path,
+    "os.rename": _path,
+    "os.remove": _path,
     "os.scandir": _path,
     "sqlite3.connect": _path,
     "socket.connect": lambda arguments: ("socket", f"connects to {arguments[1]!r}"),

@@ -62,6 +62,11 @@ def test_what_is_touched_before_runs_is_noted(notes: Notes, before: str, kind: s
     assert found[0][2] == ("__main__:4" if name != "random" else "")
 
 
+def test_what_is_made_before_runs_is_noted(notes: Notes, folder: Path) -> None:
+    made = str(folder / "made")
+    assert ["before", "file", "__main__:4", made] in notes(f"os.mkdir({made!r})")
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -3,8 +3,10 @@ package command
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,15 +25,24 @@ func printTouched(out io.Writer, report *residentcheck.Report, k kept) {
 		fmt.Fprintln(out, "Touched before the run:")
 	}
 	var files []string
+	shown := map[string]int{}
 	for _, note := range report.Before {
 		if isConfiguration(note) {
 			files = append(files, note.Name)
+		}
+		if shown[note.Kind]++; shown[note.Kind] > notesShown {
+			continue
 		}
 		name := printable(note.Name)
 		if note.By != "" {
 			name = strings.TrimSpace(name + "  (" + printable(note.By) + ")")
 		}
 		fmt.Fprintf(out, "  %-11s %s\n", note.Kind, name)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(shown)) {
+		if more := shown[kind] - notesShown; more > 0 {
+			fmt.Fprintf(out, "  %-11s and %d more: --json has them\n", kind, more)
+		}
 	}
 	if len(files) > 0 {
 		fmt.Fprintf(out, "Files that were read before the run are not read again. To have the resident leave when they change:\n    %s\n", watchLine(files, language, k))
@@ -42,6 +53,9 @@ func printTouched(out io.Writer, report *residentcheck.Report, k kept) {
 	}
 	fmt.Fprintf(out, "Not seen: %s.\n", unseen(language))
 }
+
+// notesShown of a kind are enough to see what it is about.
+const notesShown = 12
 
 // isConfiguration tells of files that somebody may change.
 func isConfiguration(note residentcheck.Note) bool {

@@ -35,7 +35,7 @@ func openOf(process int, own string) (names []string) {
 
 func isOpenFile(name, own string) bool {
 	isElse := func(beginning string) bool { return strings.HasPrefix(name, beginning) }
-	return strings.HasPrefix(name, "/") && !slices.ContainsFunc([]string{"/dev/", "/proc/", "/memfd:", own}, isElse)
+	return strings.HasPrefix(name, "/") && !slices.ContainsFunc([]string{"/dev/", "/proc/", "/sys/", "/memfd:", own}, isElse)
 }
 
 // The columns of /proc/PID/net/tcp.

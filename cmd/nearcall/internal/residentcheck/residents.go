@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nearcall/nearcall/resident/inspect"
@@ -80,8 +79,7 @@ func (r residents) said() string {
 	places, _ := inspect.PlacesIn(r.directory)
 	for _, place := range places {
 		text, _ := os.ReadFile(place.Log)
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if last := lines[len(lines)-1]; last != "" {
+		if last := lastLine(string(text)); last != "" {
 			return "; its resident said: " + last
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -37,8 +36,8 @@ const (
 	runOther    = "resident that another caller has started"
 )
 
-// inputTimeout bounds how long a pipe that nobody reads any more is written to.
-const inputTimeout = 5 * time.Second
+// pipeTimeout bounds how long a pipe is waited for that what a run has left behind holds.
+const pipeTimeout = 5 * time.Second
 
 // A runner runs one command after the other in the same place.
 type runner struct {
@@ -88,18 +87,10 @@ func (r *runner) runIn(ctx context.Context, name string, command []string, direc
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = directory, environment, inItsOwnSession()
 	cmd.Cancel = func() error { killGroup(cmd.Process.Pid); return nil }
-	cmd.WaitDelay = inputTimeout
-	output, err := r.file("output")
-	if err != nil {
-		return nil, err
-	}
-	defer output.Close()
-	errors, err := r.file("errors")
-	if err != nil {
-		return nil, err
-	}
-	defer errors.Close()
-	cmd.Stdout, cmd.Stderr = output, errors
+	cmd.WaitDelay = pipeTimeout
+	// Pipes, which a resident has not before its runs.
+	var output, failures bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &failures
 	done, err := input.give(cmd)
 	if err != nil {
 		return nil, err
@@ -109,44 +100,27 @@ func (r *runner) runIn(ctx context.Context, name string, command []string, direc
 	took := time.Since(began)
 	done()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("the run %q did not end in %v, with %q: --timeout is how long it may take", name, r.setting.RunTimeout, tail(errors))
+		return nil, fmt.Errorf("the run %q did not end in %v, with %q: --timeout is how long it may take", name, r.setting.RunTimeout, lastLine(failures.String()))
 	}
-	return result(name, cmd, err, took, output, errors)
+	return result(name, cmd, err, took, output.String(), failures.String())
 }
 
-// file is where a run writes to: a file, as what it starts and leaves behind may go on to.
-func (r *runner) file(name string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(r.temporary, name), os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
-}
-
-func tail(file *os.File) string {
-	text, _ := readAll(file)
+func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
 }
 
-func result(name string, cmd *exec.Cmd, err error, took time.Duration, output, failures *os.File) (*Run, error) {
+func result(name string, cmd *exec.Cmd, err error, took time.Duration, output, failures string) (*Run, error) {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		return nil, err
 	}
-	r := &Run{Name: name, ExitCode: cmd.ProcessState.ExitCode(), Milliseconds: took.Milliseconds()}
+	r := &Run{Name: name, ExitCode: cmd.ProcessState.ExitCode(), Milliseconds: took.Milliseconds(), output: output}
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		r.Signal = status.Signal().String()
 	}
-	if r.output, err = readAll(output); err != nil {
-		return nil, err
-	}
-	if r.errors, err = readAll(failures); err != nil {
-		return nil, err
-	}
-	r.errors, r.Plainly = withoutReason(r.errors)
+	r.errors, r.Plainly = withoutReason(failures)
 	return r, nil
-}
-
-func readAll(file *os.File) (string, error) {
-	text, err := io.ReadAll(io.NewSectionReader(file, 0, 1<<40))
-	return string(text), err
 }
 
 // withoutReason takes away what the launcher said itself.

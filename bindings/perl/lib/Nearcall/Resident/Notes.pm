@@ -23,7 +23,13 @@ sub enter { return _enter(1) }
 # When everything is loaded.
 sub leave {
     _enter(0);
-    return _write( 'before', _found() );
+    return _write( 'before', grep { !_is_of_programs($_) } _found() );
+}
+
+# What lies beside modules changes when they do.
+sub _is_of_programs {
+    my ( $kind, undef, $name ) = split /\t/, $_[0], 3;
+    return $kind eq 'file' && grep { !ref && m{\A/.} && index( $name, "$_/" ) == 0 } @INC;
 }
 
 sub variable { my ($name) = @_; return _note( 'variable', _who(), $name ) }
