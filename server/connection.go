@@ -289,7 +289,7 @@ func (c *connection) readerEnds(err error) {
 	case c.draining.Load() && isTimeout(err):
 		// end closes after the last answer.
 	case isTimeout(err):
-		c.violation(&wire.ProtocolError{Text: fmt.Sprintf("a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms; the server's options WithFrameSilence and WithFrameTimeout raise these limits to at most %d and %d ms", wire.FrameSilenceMsCeiling, wire.FrameTimeoutMsCeiling)})
+		c.tooSlow()
 	default:
 		c.close(err)
 	}
@@ -299,9 +299,19 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // violation tells the peer what it did wrong, logs it and closes.
 func (c *connection) violation(err *wire.ProtocolError) {
+	c.closeWith(violationCode(err), "protocol error", err)
+}
+
+// tooSlow ends the connection of a peer that was held up within a frame: it has
+// broken no rule, and may send the same again.
+func (c *connection) tooSlow() {
+	c.closeWith(status.Unavailable, "peer too slow", &wire.ProtocolError{Text: fmt.Sprintf("a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms; the server's options WithFrameSilence and WithFrameTimeout raise these limits to at most %d and %d ms", wire.FrameSilenceMsCeiling, wire.FrameTimeoutMsCeiling)})
+}
+
+func (c *connection) closeWith(code status.Code, what string, err *wire.ProtocolError) {
 	c.server.counters.violations.Add(1)
-	c.server.config.logger.Warn("protocol error; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
-	c.sendFailure(0, &status.Error{Code: violationCode(err), Outcome: status.OutcomeNotExecuted, Message: "protocol error: " + err.Text})
+	c.server.config.logger.Warn(what+"; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
+	c.sendFailure(0, &status.Error{Code: code, Outcome: status.OutcomeNotExecuted, Message: what + ": " + err.Text})
 	c.out.finish()
 	c.close(err)
 }

@@ -149,6 +149,9 @@ func TestAFrameThatStopsNamesTheOptions(t *testing.T) {
 	c := connect(t, start(t, newServer(t, server.WithFrameSilence(time.Millisecond))))
 	c.send(ping("payload")[:wire.HeaderBytes])
 	_, _, failure := c.result()
+	if failure != nil && failure.Code != status.Unavailable {
+		t.Errorf("%v: who is slow has broken no rule", failure.Code)
+	}
 	for _, want := range []string{"WithFrameSilence", "WithFrameTimeout", strconv.Itoa(wire.FrameTimeoutMsCeiling)} {
 		if failure == nil || !strings.Contains(failure.Message, want) {
 			t.Errorf("%v: want it to say %s", failure, want)

@@ -157,9 +157,10 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
     return 0;
 }
 
-static void connection_error(nearcall_client *client, int code, const uint8_t *payload, size_t bytes)
+/* Its code is about the connection, and says nothing about any one call of it. */
+static void connection_error(nearcall_client *client, const uint8_t *payload, size_t bytes)
 {
-    struct nc_loss loss = {code, false, NC_ENDED_HERE};
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
     nearcall_reader reader = {payload, payload + bytes};
     nearcall_value message;
     (void)nearcall_read(&reader, &message); /* the array's head; it was checked */
@@ -184,7 +185,7 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
         return refuse(fault, "ERROR", "payload's first byte", payload[0],
                       "MessagePack of [message, [[type, value], ...]]");
     if (frame->call_id == 0) {
-        connection_error(client, code, payload, bytes);
+        connection_error(client, payload, bytes);
         return 0;
     }
     if (find_call(client, frame, "ERROR", &call, fault) < 0)

@@ -60,6 +60,22 @@ static void never_reads_on(struct script *script)
     close(first);
 }
 
+/* As the server of a caller that was held up in the middle of a request. */
+static void complains_and_serves(struct script *script)
+{
+    struct nc_frame slow, large;
+    begin_slow(script, &slow);
+    script_await(script);
+    script_error(script, 0, 3, NEARCALL_OUTCOME_NOT_EXECUTED, "a frame stopped");
+    int first = script->fd;
+    script->fd = -1; /* it stays open: the error alone is what ends it */
+    script_greet(script);
+    script_expect_filled(script, &large, 'L');
+    script_reply(script, &large, "large", 5);
+    script_await(script);
+    close(first);
+}
+
 static void drains(struct script *script)
 {
     struct nc_frame slow;
@@ -210,6 +226,35 @@ static void nothing_is_taken(end_half_sent *end, uint32_t flags)
     script_end(&script);
 }
 
+/* None of its calls has done anything wrong: each ends as with any other end of the
+ * connection, and what certainly did not run is sent again. */
+static void a_held_up_connection_is_the_fault_of_no_call(void)
+{
+    struct script script;
+    nearcall_reply reply;
+    script_start(&script, complains_and_serves, NULL);
+    nearcall_client *client = test_open(script.address, NEARCALL_NONBLOCKING);
+    nearcall_function *function = test_find(client, "f");
+    nearcall_call_id slow = begin_beside(client, function);
+    nearcall_call_id half = begin_large(client, function, 20000);
+    nearcall_call_id behind = begin_beside(client, function);
+    uint8_t *data = large_data();
+    script_signal(&script);
+    CHECK_CALL(client, nearcall_call(client, "f", data, LARGE_BYTES, 20000, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == 5 && memcmp(reply.data, "large", 5) == 0);
+    free(data);
+    CHECK_CALL(client, nearcall_wait(client, slow, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK(strstr(nearcall_error_message(client), "a frame stopped") != NULL);
+    CHECK_CALL(client, nearcall_wait(client, half, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, nearcall_wait(client, behind, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    script_signal(&script);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* A server that is stopping takes no rest, and is given its time to answer. */
 static void the_rest_ends_with_drain(void)
 {
@@ -247,6 +292,7 @@ int main(void)
     nothing_is_taken(times_out_in_the_call, 0);
     nothing_is_taken(times_out_in_flight, NEARCALL_NONBLOCKING);
     nothing_is_taken(is_cancelled, NEARCALL_NONBLOCKING);
+    a_held_up_connection_is_the_fault_of_no_call();
     the_rest_ends_with_drain();
     return 0;
 }

@@ -224,7 +224,7 @@ static const struct row rows[] = {
     ROW(speaks_http, 5000, NEARCALL_E_INTERNAL, NOT_EXECUTED, "is this a Nearcall server?"),
     ROW(says_it_is_too_large, 5000, NEARCALL_E_RESOURCE_EXHAUSTED, LOST, "too large"),
     ROW(replies_beyond_the_limit, 5000, NEARCALL_E_RESOURCE_EXHAUSTED, LOST, "frame_bytes_max"),
-    ROW(complains_about_the_connection, 5000, NEARCALL_E_INVALID_ARGUMENT, UNKNOWN, "flags is 9"),
+    ROW(complains_about_the_connection, 5000, NEARCALL_E_UNAVAILABLE, UNKNOWN, "flags is 9"),
 };
 
 static bool ends_as_told(const struct row *row)

@@ -30,10 +30,12 @@ func Main(options ...server.Option) {
 	verbose := flag.Bool("verbose", false, "log at debug level")
 	helloTimeout := flag.Duration("hello-timeout", 2*time.Second, "see server.WithHelloTimeout")
 	frameTimeout := flag.Duration("frame-timeout", 10*time.Second, "see server.WithFrameTimeout")
+	frameSilence := flag.Duration("frame-silence", wire.FrameSilenceMs*time.Millisecond, "see server.WithFrameSilence")
 	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
 	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
 	callsInFlight := flag.Int("calls-in-flight", wire.CallsInFlightMax, "see server.WithCallsInFlight: those of one connection")
+	callsInFlightPerUser := flag.Int("calls-in-flight-per-user", wire.CallsInFlightPerUserMax, "see server.WithCallsInFlight: those of one user")
 	connectionsPerUser := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections: those of one user")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
@@ -46,10 +48,10 @@ func Main(options ...server.Option) {
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	options = append(options,
-		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout),
+		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout), server.WithFrameSilence(*frameSilence),
 		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
 		server.WithSharedMemoryAfter(*memoryAfter),
-		server.WithCallsInFlight(*callsInFlight, wire.CallsInFlightPerUserMax),
+		server.WithCallsInFlight(*callsInFlight, *callsInFlightPerUser),
 		server.WithConnections(wire.ConnectionsMax, *connectionsPerUser),
 	)
 	if *memoryPerUser >= 0 {
