@@ -63,13 +63,17 @@ func newListener(socket net.Listener, c *config) *Listener {
 }
 
 func (l *Listener) acceptChannels() {
+	var told time.Time
 	for {
 		socket, err := l.socket.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			l.config.logger.Warn("handoff: cannot accept a channel", "error", err)
+			if now := time.Now(); now.Sub(told) > acceptComplaintEach {
+				told = now
+				l.config.logger.Warn("handoff: cannot accept a channel; trying again", "error", err)
+			}
 			// What is short comes back; nothing tells when.
 			time.Sleep(acceptPause)
 			continue
@@ -80,6 +84,9 @@ func (l *Listener) acceptChannels() {
 
 // acceptPause is how long a listener that lacks descriptors leaves its backlog alone.
 const acceptPause = 10 * time.Millisecond
+
+// acceptComplaintEach is how often it says so.
+const acceptComplaintEach = 10 * time.Second
 
 // serve runs a channel from its hello to its end.
 func (l *Listener) serve(socket net.Conn) {
