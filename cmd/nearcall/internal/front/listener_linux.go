@@ -77,10 +77,8 @@ func (l *listener) use(c config.Listen) error {
 		seconds = deferSeconds
 	}
 	var failed error
-	if err := l.raw.Control(func(fd uintptr) { failed = deferAccept(fd, seconds) }); err != nil {
-		return err
-	}
-	return failed
+	err := l.raw.Control(func(fd uintptr) { failed = errors.Join(sendAtOnce(fd), deferAccept(fd, seconds)) })
+	return errors.Join(err, failed)
 }
 
 // open listens on an address of the configuration.
