@@ -56,3 +56,33 @@ func TestListenerThatCannotAccept(t *testing.T) {
 	must(t, err)
 	must(t, peer.Close())
 }
+
+// Listeners of Go speak Multipath TCP where the kernel does. Each that is given is taken.
+func TestListenersOfMultipathTCP(t *testing.T) {
+	l, address := listen(t)
+	var config net.ListenConfig
+	config.SetMultipathTCP(true)
+	given, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer given.Close()
+	peer := dial(t, address)
+	taken := make(chan net.Listener, 1)
+	go func() {
+		for {
+			one, _, err := l.AcceptListener(t.Context())
+			if err != nil {
+				return
+			}
+			taken <- one
+		}
+	}()
+	const times = 500
+	for range times {
+		must(t, peer.SendListener(testContext(t), given, handoff.Meta{}))
+		one := <-taken
+		if one.Addr().String() != given.Addr().String() {
+			t.Errorf("it listens at %s, want %s", one.Addr(), given.Addr())
+		}
+		must(t, one.Close())
+	}
+}

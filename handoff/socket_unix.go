@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -38,7 +39,7 @@ func openConn(a *arrival) (net.Conn, error) {
 		closeFile(file)
 		return nil, err
 	}
-	listening := c.RemoteAddr() == nil && isListening(a.descriptor)
+	listening := c.RemoteAddr() == nil && listens(c)
 	// The copy keeps the socket open, so that this does not wait.
 	_ = file.Close()
 	// Without a peer it is a listener, or its client has gone.
@@ -49,20 +50,31 @@ func openConn(a *arrival) (net.Conn, error) {
 }
 
 func openListener(a *arrival) (net.Listener, error) {
+	// Before newFile, which may give it another number.
+	if !isListening(a.descriptor) {
+		closeArrival(a)
+		return nil, errors.New("handoff: what was given as a listener does not listen")
+	}
 	file, err := newFile(a.descriptor, a.meta.Name)
 	if err != nil {
 		return nil, err
 	}
 	defer closeFile(file)
-	if !isListening(a.descriptor) {
-		return nil, errors.New("handoff: what was given as a listener does not listen")
-	}
 	return net.FileListener(file)
 }
 
 // openFile takes whatever it is: pipes, devices and sockets are files too.
 func openFile(a *arrival) (*os.File, error) {
 	return newFile(a.descriptor, a.meta.Name)
+}
+
+func listens(c net.Conn) (listening bool) {
+	if has, ok := c.(syscall.Conn); ok {
+		if raw, err := has.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { listening = isListening(int(fd)) })
+		}
+	}
+	return listening
 }
 
 func isListening(fd int) bool {
