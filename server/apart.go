@@ -10,6 +10,9 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
+// limitDetail is the type of a detail that names the limit which refused a call.
+const limitDetail = "nearcall.limit"
+
 // runApart runs the request's function in a goroutine of its own; held: when there is room
 // for its reply. Others of the connection go on meanwhile.
 func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
@@ -38,16 +41,24 @@ func (c *connection) remember(e *execution) *status.Error {
 		return refusedf(status.Cancelled, "the connection is closed")
 	}
 	if len(c.calls) >= c.server.config.callsInFlightMax {
-		return refusedf(status.ResourceExhausted, "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", len(c.calls), wire.CallsInFlightMaxCeiling)
+		return crowdedf("calls_in_flight_max", "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", len(c.calls), wire.CallsInFlightMaxCeiling)
 	}
 	if calls := c.user.calls.Add(1); calls > int64(c.server.config.callsInFlightPerUserMax) {
 		c.user.calls.Add(-1)
-		return refusedf(status.ResourceExhausted, "%d calls of this user are in flight (limit calls_in_flight_per_user_max); the server's option WithCallsInFlight raises it to at most %d", calls-1, wire.CallsInFlightPerUserMaxCeiling)
+		return crowdedf("calls_in_flight_per_user_max", "%d calls of this user are in flight (limit calls_in_flight_per_user_max); the server's option WithCallsInFlight raises it to at most %d", calls-1, wire.CallsInFlightPerUserMaxCeiling)
 	}
 	c.calls[e.id] = e
 	c.running.Add(1)
 	e.marks.Set(e.id, sharedmemory.StageReceived)
 	return nil
+}
+
+// crowdedf refuses a call that there will be room for once others have ended. The
+// detail tells callers' libraries that can wait so.
+func crowdedf(limit, format string, args ...any) *status.Error {
+	refusal := refusedf(status.ResourceExhausted, format, args...)
+	refusal.Details = []status.Detail{{Type: limitDetail, Value: limit}}
+	return refusal
 }
 
 // adopt counts a call that began in the reader and is no longer the reader's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"reflect"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -93,10 +94,14 @@ func TestTakenOverCallsCountForTheirUser(t *testing.T) {
 	slow, other := connect(t, path), connect(t, path)
 	slow.begin("wait", 0)
 	<-g.started
+	var refusal *status.Error
 	waitFor(t, "the call to be counted", func() bool {
-		_, failure := other.call("apart")
-		return failure != nil && failure.Code == status.ResourceExhausted
+		_, refusal = other.call("apart")
+		return refusal != nil && refusal.Code == status.ResourceExhausted
 	})
+	if want := []status.Detail{{Type: "nearcall.limit", Value: "calls_in_flight_per_user_max"}}; !reflect.DeepEqual(refusal.Details, want) {
+		t.Errorf("details %v, want %v", refusal.Details, want)
+	}
 	close(g.release)
 	slow.result()
 	if _, failure := other.call("apart"); failure != nil {

@@ -16,11 +16,13 @@ from typing import Any
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
+from nearcall._crowd import is_of_crowd
 from nearcall._errors import (
     Aborted,
     FailedPrecondition,
     InvalidArgument,
     NearcallError,
+    ResourceExhausted,
     Unimplemented,
 )
 from nearcall._lane import Lane, Why, closed, fail, inherited, moved
@@ -85,39 +87,60 @@ class LoopEngine:
     ) -> Any:
         """Calls a function and waits for its result, finding it first if needed."""
         self._bind()
-        comparisons = 0
         place = Place()
         try:
             lane = self._places.take(place) or await self._places.take_in_turn(place, deadline)
             while True:
-                if lane.engine.room() < 0:
-                    lane = await self._connected(place, lane, name, deadline)
-                revision = lane.engine.revision(name)
-                if not revision:
-                    await self._find(lane, name, deadline)
-                elif origin is not None and not origin.fits(lane.engine, revision):
-                    if comparisons == _COMPARISONS_MAX:
-                        raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
-                    comparisons += await self._compare_once(lane, origin, revision, deadline)
-                else:
-                    try:
-                        return await lane.call(name, (attempts.asked, _seconds_left(deadline), *args), named)
-                    except (Aborted, InvalidArgument) as error:
-                        # Refused, here or by a server that came in the place of the one that
-                        # had described the function: once more, by its own description.
-                        if attempts.is_over:
-                            raise
-                        is_left = attempts.another_after(error)
-                        if error.outcome is not Outcome.NOT_EXECUTED:
-                            raise
-                        # What a server has refused the next call finds anyway.
-                        if not is_left and lane.engine.revision(name) != revision:
-                            raise
-                        if not await self._has_changed(lane, name, revision, deadline) or not is_left:
-                            raise
-                lane = await self._places.keep_or_change(place, lane, deadline)
+                try:
+                    return await self._call_on(place, lane, name, args, named, deadline, attempts, origin)
+                except ResourceExhausted as error:
+                    if attempts.is_over or not is_of_crowd(error):
+                        raise
+                    refusal = error.message
+                lane = await self._places.take_again(place, deadline, refusal)
         finally:
             _core.carry_out(self._places.give, place)
+
+    async def _call_on(
+        self,
+        place: Place,
+        lane: Lane,
+        name: str,
+        args: tuple[Any, ...],
+        named: dict[str, Any],
+        deadline: float,
+        attempts: Attempts,
+        origin: Any,
+    ) -> Any:
+        """Calls on the connection of a place, or where that changes on its next."""
+        comparisons = 0
+        while True:
+            if lane.engine.room() < 0:
+                lane = await self._connected(place, lane, name, deadline)
+            revision = lane.engine.revision(name)
+            if not revision:
+                await self._find(lane, name, deadline)
+            elif origin is not None and not origin.fits(lane.engine, revision):
+                if comparisons == _COMPARISONS_MAX:
+                    raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
+                comparisons += await self._compare_once(lane, origin, revision, deadline)
+            else:
+                try:
+                    return await lane.call(name, (attempts.asked, _seconds_left(deadline), *args), named)
+                except (Aborted, InvalidArgument) as error:
+                    # Refused, here or by a server that came in the place of the one that
+                    # had described the function: once more, by its own description.
+                    if attempts.is_over:
+                        raise
+                    is_left = attempts.another_after(error)
+                    if error.outcome is not Outcome.NOT_EXECUTED:
+                        raise
+                    # What a server has refused the next call finds anyway.
+                    if not is_left and lane.engine.revision(name) != revision:
+                        raise
+                    if not await self._has_changed(lane, name, revision, deadline) or not is_left:
+                        raise
+            lane = await self._places.keep_or_change(place, lane, deadline)
 
     async def find(self, name: str, deadline: float) -> dict[str, Any]:
         """Learns a function's description."""
@@ -147,8 +170,13 @@ class LoopEngine:
         return self._places.transport()
 
     def close(self) -> None:
-        """Ends every call and closes the connections for good."""
-        _core.carry_out(self._close)
+        """Ends every call and closes the connections for good. What waits on a loop that runs in another thread
+        is ended there."""
+        self.closed = True
+        if self._runtime is not None and self._runtime.is_elsewhere():
+            self._runtime.call_soon_anywhere(carried(self._close))
+        else:
+            _core.carry_out(self._close)
 
     # ---- One call on one connection ----
 

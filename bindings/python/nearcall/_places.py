@@ -20,6 +20,7 @@ from typing import Any
 
 from nearcall import _core
 from nearcall._codes import Code, Outcome
+from nearcall._crowd import Crowd
 from nearcall._errors import DeadlineExceeded, NearcallError, PermissionDenied, ResourceExhausted, Unavailable
 from nearcall._lane import Lane, Why, closed, fail
 from nearcall._runtime import Future, Runtime, call_weakly, carried
@@ -33,6 +34,8 @@ _PAUSE_SECONDS = 1.0
 """For how long none is opened after one could not be had."""
 _IDLE_SECONDS = 2.0
 """How long a further connection without calls is kept at least; at most twice that."""
+_ENDED_MAX = 256
+"""Calls that have ended without a turn, and are left in the line, beside half of those there."""
 _ASKED = "nearcall.changes"
 """A function of every server: that it is answered, in whatever way, shows that a connection stands."""
 
@@ -59,6 +62,12 @@ class Places:
         self._is_swept = False
         self._is_connecting = False
         self._queue: deque[Place] = deque()
+        self._returned: deque[Place] = deque()
+        """Those who had a place once, and go before the queue."""
+        self._ended = 0
+        """At most so many in both have ended since those were looked for."""
+        self._crowd: Crowd | None = None
+        self._is_crowd_timed = False
         self._runtime: Runtime | None = None
 
     def bind(self, runtime: Runtime) -> None:
@@ -73,14 +82,18 @@ class Places:
                 lane.engine.close()
         self.lanes = []
         self._opening = set()
-        self._is_pausing = self._is_swept = self._is_connecting = False
+        self._is_pausing = self._is_swept = self._is_connecting = self._is_crowd_timed = False
+        self._crowd = None
         self._fail_all(lambda: why(Outcome.NOT_EXECUTED))
 
     # ---- One call ----
 
     def take(self, place: Place) -> Lane | None:
         """A place on a connection; None where all are taken, or others wait for one."""
-        lane = None if self._queue else self._free_lane()
+        return None if self._line() else self._take_first(place)
+
+    def _take_first(self, place: Place) -> Lane | None:
+        lane = None if self._is_crowded() else self._free_lane()
         if lane is not None:
             # Between these no handler runs: nothing is called.
             place.lane = lane
@@ -92,8 +105,14 @@ class Places:
         lane = await self._turn(place, deadline)
         while _drains(lane):
             _core.carry_out(self.give, place)
-            lane = await self._turn(place, deadline)
+            lane = await self._turn(place, deadline, goes_first=True)
         return lane
+
+    async def take_again(self, place: Place, deadline: float, refusal: str) -> Lane:
+        """A place for a call that its server has refused as one too many: before those that have had none."""
+        _core.carry_out(self._refused, place, refusal)
+        lane = await self._turn(place, deadline, goes_first=True)
+        return await self.keep_or_change(place, lane, deadline)
 
     async def keep_or_change(self, place: Place, lane: Lane, deadline: float) -> Lane:
         """A place for what is about to be begun by who has had one for a while. Where its server stops
@@ -103,37 +122,48 @@ class Places:
         _core.carry_out(self.give, place)
         return self.take(place) or await self.take_in_turn(place, deadline)
 
-    async def _turn(self, place: Place, deadline: float) -> Lane:
+    async def _turn(self, place: Place, deadline: float, *, goes_first: bool = False) -> Lane:
         assert self._runtime is not None
         place.turn = turn = self._runtime.future()
-        self._queue.append(place)
+        (self._returned if goes_first else self._queue).append(place)
         _core.carry_out(self._pass_on)
         lane: Lane | None = await wait(turn, deadline, self._runtime)
         if lane is None:
-            raise late("earlier ones of this client" if self._stands() else "a connection")
+            raise late(self._held_up_by())
         return lane
+
+    def _held_up_by(self) -> str:
+        if self._crowd is not None:
+            return f"room on the server: {self._crowd.reason}"
+        return "earlier ones of this client" if self._stands() else "a connection"
 
     def failed(self, lane: Lane, error: NearcallError) -> None:
         """Tells what came of connecting. Where no connection can be had, all who wait for one have failed
         with that. May be asked again."""
         is_of_connection = isinstance(error, (Unavailable, ResourceExhausted, PermissionDenied))
-        if not self._queue or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
+        if not self._line() or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
             return
         if lane in self.lanes and not self._stands():
             self._fail_all(lambda: type(error)(error.message, error.code, error.outcome, error.details))
 
     def give(self, place: Place) -> None:
         """Gives back whatever a place has: to who waits longest, if anybody waits. May be asked again."""
+        if place.turn is not None and place.lane is None:
+            self._ended += 1
+        self._release(place)
+        place.turn = None
+        self._forget_ended()
+        self.connected()  # it may have been for that
+
+    def _release(self, place: Place) -> None:
         lane, place.lane = place.lane, None
         if lane is not None:
             lane.places -= 1
-        place.turn = None
-        self.connected()  # it may have been for that
 
     def connected(self) -> None:
         """Tells that who had a place to connect has done so, or will not. May be asked again."""
         self._is_connecting = False
-        if self._queue:
+        if self._line():
             self._pass_on()
 
     def transport(self) -> str:
@@ -146,16 +176,22 @@ class Places:
     def _is_alive(self) -> bool:
         return self._runtime is not None and self._runtime.is_alive()
 
+    def _line(self) -> deque[Place]:
+        """Those whose turn is next, whether or not any call waits."""
+        return self._returned or self._queue
+
     def _pass_on(self) -> None:
         """Gives those who wait longest the places that are free now. May be asked again."""
-        while self._queue and self._is_alive():
-            place = self._queue[0]
+        while (line := self._line()) and self._is_alive():
+            place = line[0]
             turn = place.turn
             if turn is None or turn.done():
                 # It has its turn, or was cancelled, or its deadline has passed.
-                self._queue.popleft()
+                line.popleft()
                 continue
             if place.lane is None:
+                if self._is_crowded():
+                    return
                 lane = self._free_lane()
                 if lane is None:
                     self._open_further()
@@ -209,11 +245,50 @@ class Places:
 
     def _fail_all(self, make_error: Callable[[], NearcallError]) -> None:
         """Fails those who wait for a place."""
-        while self._queue:
-            turn = self._queue[0].turn
+        while line := self._line():
+            turn = line[0].turn
             if turn is not None and self._runtime is not None:
                 fail(turn, make_error(), self._runtime)
-            self._queue.popleft()
+            line.popleft()
+
+    def _forget_ended(self) -> None:
+        """Takes those out of the line who have ended behind others. May be asked again."""
+        if self._ended > _ENDED_MAX + (len(self._queue) + len(self._returned)) // 2:
+            self._returned = deque(filter(_waits, self._returned))
+            self._queue = deque(filter(_waits, self._queue))
+            self._ended = 0
+
+    # ---- A server that has no room for further calls ----
+
+    def _refused(self, place: Place, refusal: str) -> None:
+        self._release(place)
+        if self._crowd is None:
+            self._crowd = Crowd()
+        self._crowd.refuse(self._places_taken(), refusal)
+        self._let_further_later()
+
+    def _is_crowded(self) -> bool:
+        return self._crowd is not None and self._places_taken() >= self._crowd.calls_max
+
+    def _places_taken(self) -> int:
+        return sum(lane.places for lane in self.lanes)
+
+    def _let_further_later(self) -> None:
+        assert self._runtime is not None
+        if self._crowd is not None and not self._is_crowd_timed:
+            self._runtime.call_later(self._crowd.pause_seconds, _weakly(self, Places._let_further))
+            self._is_crowd_timed = True
+
+    def _let_further(self) -> None:
+        self._is_crowd_timed = False
+        if self._crowd is None:
+            return
+        if self._crowd.calls_max >= _LANES_MAX * _PLACES_MAX or not self._line():
+            self._crowd = None
+        else:
+            self._crowd.let_further()
+        self._pass_on()
+        self._let_further_later()
 
     # ---- Further connections ----
 
@@ -223,7 +298,7 @@ class Places:
         self._close([lane for lane in self.lanes if not lane.places and lane.engine.room() < 0])
         for lane in [lane for lane in self._opening if not lane.is_asked]:
             self._ask(lane)  # that was ended before
-        while len(self._queue) > len(self._opening) * _PLACES_MAX:
+        while len(self._queue) + len(self._returned) > len(self._opening) * _PLACES_MAX:
             if len(self.lanes) + len(self._opening) >= _LANES_MAX or not self._open():
                 return
 
@@ -306,6 +381,10 @@ class Places:
 def _drains(lane: Lane) -> bool:
     """Whether the connection of a place takes no further call, though the place is held for one."""
     return lane.engine.room() == 0
+
+
+def _waits(place: Place) -> bool:
+    return place.turn is not None and not place.turn.done()
 
 
 def _weakly(places: Places, method: Callable[[Places], None]) -> Callable[[], None]:

@@ -48,6 +48,9 @@ class Runtime(Protocol):
         """Whether it was not closed."""
 
     def is_running(self) -> bool: ...
+    def is_elsewhere(self) -> bool:
+        """Whether it runs now in another thread, and what waits on it is to be ended there."""
+
     def future(self) -> Future: ...
     def watch(self, descriptor: int, callback: Callable[[], None], /) -> Any:
         """Calls back for as long as there is something to read. May be asked again."""
@@ -101,6 +104,9 @@ class AsyncioRuntime:
 
     def is_alive(self) -> bool:
         return not self._loop.is_closed()
+
+    def is_elsewhere(self) -> bool:
+        return self._loop.is_running() and asyncio._get_running_loop() is not self._loop
 
     def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it was closed meanwhile

@@ -61,6 +61,9 @@ class _Hub:
     def is_running(self) -> bool:
         return True
 
+    def is_elsewhere(self) -> bool:
+        return False  # events are set from any thread
+
     def future(self) -> GreenFuture:
         return GreenFuture(Event())
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
+import os
+import socket
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from nearcall import AsyncClient, Outcome, Unavailable
+from nearcall import AsyncClient, Cancelled, DeadlineExceeded, Outcome, Unavailable, _places
+from scripted import ERROR, MSGPACK, NOT_EXECUTED, RESOURCE_EXHAUSTED, ScriptedServer, function, pack, send
 from support import Server, wait_until
 
 
@@ -33,5 +40,110 @@ def test_loop_that_is_held_up_within_an_upload(start_server: Callable[..., Serve
             with pytest.raises(Unavailable) as caught:
                 await slow
             assert caught.value.outcome in (Outcome.UNKNOWN, Outcome.EXECUTED_RESULT_LOST)
+
+    asyncio.run(main())
+
+
+def test_more_calls_than_a_user_may_have(start_server: Callable[..., Server]) -> None:
+    """What the server refuses for that waits in turn, as what this client has no place for."""
+    server = start_server("-calls-in-flight-per-user", "64")
+
+    async def main() -> None:
+        async with AsyncClient(server.address, timeout=60) as go:
+            await go.sleep(20)
+            assert await asyncio.gather(*(go.sleep(20) for _ in range(500))) == [20] * 500
+            assert await asyncio.gather(*(go.sleep(20) for _ in range(500))) == [20] * 500
+
+    asyncio.run(main())
+
+
+def test_calls_after_others_were_given_up(start_server: Callable[..., Server], folder: Path) -> None:
+    """Their functions run on, and count for the user on the server alone."""
+    server = start_server("-calls-in-flight-per-user", "16", "-ledger", str(folder / "ledger"))
+
+    async def main() -> None:
+        async with AsyncClient(server.address, timeout=60) as go:
+            await go.ledger_slow(0, 50)
+            slow = (go.call("ledger_slow", key, 1_000, timeout=0.2) for key in range(40))
+            assert {type(end) for end in await asyncio.gather(*slow, return_exceptions=True)} == {DeadlineExceeded}
+            assert await asyncio.gather(*(go.ledger_slow(key, 1) for key in range(100, 150))) == list(range(100, 150))
+
+    asyncio.run(main())
+
+
+class FullServer(ScriptedServer):
+    """One that has no room for any call, as long as it says so."""
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        self.requests.append(payload)
+        details = [["nearcall.limit", "calls_in_flight_per_user_max"]]
+        refusal = pack(["1 calls of this user are in flight", details])
+        send(connection, ERROR, call, MSGPACK, refusal, status=RESOURCE_EXHAUSTED | NOT_EXECUTED)
+
+
+def test_waiting_for_room_on_the_server(folder: Path) -> None:
+    """It ends with the deadline, says what it was for, and asks the server now and then."""
+
+    async def main(server: FullServer) -> None:
+        async with AsyncClient(server.address) as go:
+            ends = await asyncio.gather(*(go.call("f", timeout=1) for _ in range(5)), return_exceptions=True)
+        for end in ends:
+            assert isinstance(end, DeadlineExceeded)
+            assert end.outcome is Outcome.NOT_EXECUTED
+            assert "1 calls of this user are in flight" in end.message
+        assert 5 < len(server.requests) < 200
+
+    with FullServer(folder / "full.sock", function([], [])) as server:
+        asyncio.run(main(server))
+
+
+def close_when_asleep(go: AsyncClient, thread_id: int) -> None:
+    def is_asleep() -> bool:
+        fields = Path(f"/proc/self/task/{thread_id}/syscall").read_text().split()
+        with contextlib.suppress(OSError, IndexError):
+            return "eventpoll" in os.readlink(f"/proc/self/fd/{int(fields[1], 16)}")
+        return False
+
+    wait_until(is_asleep, "the loop waits")
+    go.close()
+
+
+def test_closing_from_another_thread(address: str) -> None:
+    """What waits hears of it at once, whatever else the loop waits for."""
+
+    async def main() -> None:
+        go = AsyncClient(address, timeout=math.inf)
+        await go.one()
+        waiting = asyncio.ensure_future(go.sleep(600_000))
+        closer = threading.Thread(target=close_when_asleep, args=(go, threading.get_native_id()))
+        closer.start()
+        start = time.monotonic()
+        with pytest.raises(Cancelled):
+            await asyncio.wait_for(waiting, 30)
+        assert time.monotonic() - start < 30
+        closer.join()
+        assert go.closed
+
+    asyncio.run(main())
+
+
+def test_calls_that_ended_leave_the_line(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also behind one that waits on."""
+    monkeypatch.setattr(_places, "_LANES_MAX", 1)
+    monkeypatch.setattr(_places, "_PLACES_MAX", 1)
+
+    async def main() -> None:
+        async with AsyncClient(address, timeout=math.inf) as go:
+            await go.one()
+            first = [asyncio.ensure_future(go.sleep(600_000)) for _ in range(2)]
+            await asyncio.sleep(0)
+            for _ in range(20):
+                calls = (go.call("one", timeout=0.001) for _ in range(200))
+                ends = await asyncio.gather(*calls, return_exceptions=True)
+                assert {type(end) for end in ends} == {DeadlineExceeded}
+            assert len(go._engine._places._queue) < 1_000
+            for call in first:
+                call.cancel()
+            await asyncio.gather(*(go.one() for _ in range(10)))
 
     asyncio.run(main())
