@@ -22,6 +22,9 @@
 #define NC_ATTEMPTS_MAX 3
 #define NC_ATTEMPTS_MAX_CEILING 16
 
+/* bytes: bytes of requests that wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, go over another. */
+#define NC_CLIENT_UNSENT_BYTES_MAX 262144
+
 /* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
 #define NC_SIGNAL_LOOK_MS 20
 

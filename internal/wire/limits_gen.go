@@ -159,6 +159,13 @@ const (
 	ClientCallsInFlightMax        = 1024
 	ClientCallsInFlightMaxCeiling = 16384
 
+	// ClientUnsentBytesMax (bytes): bytes of requests that wait to be sent on one
+	// connection before further calls of AsyncClient, or of a client for
+	// greenlets, go over another. Why: as much as a socket takes at once: a small
+	// request behind it waits less than a millisecond, behind all large ones as
+	// long as those take.
+	ClientUnsentBytesMax = 262144
+
 	// DrainTimeoutMs (ms): from the drain frame to closing what has not finished.
 	// Why: a restart must end.
 	DrainTimeoutMs        = 30000

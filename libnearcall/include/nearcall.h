@@ -478,6 +478,10 @@ NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_
  * or no connection yet that would know it. */
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client);
 
+/* How many bytes of requests the kernel has not taken yet: a further request that goes by the
+ * socket waits for those. For who has several handles, too. */
+NEARCALL_API size_t nearcall_unsent_bytes(const nearcall_client *client);
+
 /* Waits for one call, whatever order replies arrive in. The call is finished
  * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned: then wait
  * for it again. ret_reply may be NULL. The reply to a nearcall_find_begin() is

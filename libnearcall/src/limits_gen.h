@@ -109,6 +109,9 @@
 #define NC_CLIENT_CALLS_IN_FLIGHT_MAX 1024
 #define NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING 16384
 
+/* bytes: bytes of requests that wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, go over another. */
+#define NC_CLIENT_UNSENT_BYTES_MAX 262144
+
 /* ms: from the drain frame to closing what has not finished. */
 #define NC_DRAIN_TIMEOUT_MS 30000
 #define NC_DRAIN_TIMEOUT_MS_CEILING 600000

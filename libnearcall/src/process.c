@@ -181,6 +181,13 @@ NEARCALL_API uint32_t nearcall_room(const nearcall_client *client)
     return allowed - client->connection.unanswered;
 }
 
+NEARCALL_API size_t nearcall_unsent_bytes(const nearcall_client *client)
+{
+    if (!is_usable(client) || nc_forked(&client->guard) || client->connection.state != NC_READY)
+        return 0;
+    return nc_output_bytes(&client->connection);
+}
+
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)
 {
     const struct nc_call *first = is_usable(client) ? client->calls.finished.first : NULL;

@@ -87,6 +87,7 @@ static void questions_without_a_handle(void)
     CHECK_INT(nearcall_function_revision(NULL), 0);
     CHECK_INT(nearcall_function_hash(NULL)[0], 0);
     CHECK_INT(nearcall_room(NULL), UINT32_MAX);
+    CHECK_INT(nearcall_unsent_bytes(NULL), 0);
 }
 
 static void reading_nothing(void)

@@ -451,6 +451,17 @@ static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
     return PyLong_FromUnsignedLong(nearcall_room(channel->handle));
 }
 
+static PyObject *engine_unsent_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    core_engine *engine = (core_engine *)self;
+    const core_channel *channel;
+
+    if (check(engine) < 0)
+        return NULL;
+    channel = engine->pool->channels[0];
+    return PyLong_FromSize_t(channel->is_read ? 0 : nearcall_unsent_bytes(channel->handle));
+}
+
 static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
@@ -503,6 +514,7 @@ static PyMethodDef engine_methods[] = {
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
+    {"unsent_bytes", engine_unsent_bytes, METH_NOARGS, "unsent_bytes($self, /)\n--\n\nHow many bytes of requests wait to be sent on the connection."},
     {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once; -1: there is no connection."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},

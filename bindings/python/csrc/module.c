@@ -164,6 +164,8 @@ static int add_limits(PyObject *module)
 {
     if (PyModule_AddIntConstant(module, "HANDOFF_BACK_MS", NC_HANDOFF_BACK_MS) < 0)
         return -1;
+    if (PyModule_AddIntConstant(module, "CLIENT_UNSENT_BYTES_MAX", NC_CLIENT_UNSENT_BYTES_MAX) < 0)
+        return -1;
     return PyModule_AddIntConstant(module, "HANDOFF_REST_MS", NC_HANDOFF_REST_MS);
 }
 

@@ -103,10 +103,7 @@ class Places:
     async def take_in_turn(self, place: Place, deadline: float) -> Lane:
         """The place that comes after those of all who wait already."""
         lane = await self._turn(place, deadline)
-        while _drains(lane):
-            _core.carry_out(self.give, place)
-            lane = await self._turn(place, deadline, goes_first=True)
-        return lane
+        return await self.keep_or_change(place, lane, deadline)
 
     async def take_again(self, place: Place, deadline: float, refusal: str) -> Lane:
         """A place for a call that its server has refused as one too many: before those that have had none."""
@@ -115,12 +112,15 @@ class Places:
         return await self.keep_or_change(place, lane, deadline)
 
     async def keep_or_change(self, place: Place, lane: Lane, deadline: float) -> Lane:
-        """A place for what is about to be begun by who has had one for a while. Where its server stops
-        that is one elsewhere: on its connection it would wait for all calls there."""
-        if not _drains(lane):
-            return lane
-        _core.carry_out(self.give, place)
-        return self.take(place) or await self.take_in_turn(place, deadline)
+        """A place for what is about to be begun by who has had one for a while. Where its server stops, or requests
+        wait to be sent, that is one elsewhere if there is any: on its connection it would wait for those."""
+        while _holds_up(lane):
+            _core.carry_out(self._release, place)
+            first = self._take_first(place)
+            if first is not None:
+                return first
+            lane = await self._turn(place, deadline, goes_first=True)
+        return lane
 
     async def _turn(self, place: Place, deadline: float, *, goes_first: bool = False) -> Lane:
         assert self._runtime is not None
@@ -194,22 +194,39 @@ class Places:
                     return
                 lane = self._free_lane()
                 if lane is None:
+                    was_pausing = self._is_pausing
                     self._open_further()
-                    return
+                    if was_pausing or not self._is_pausing:
+                        return
+                    continue  # it goes where it has to wait, as none can be opened
                 place.lane = lane
                 lane.places += 1
             turn.set_result(place.lane)
 
     def _free_lane(self) -> Lane | None:
-        """One whose server takes a call at once. Calls on it that were not yet sent will need their room."""
+        """One whose server takes a call at once, and that sends it at once, or soonest where no further one can be had.
+        Calls on it that were not yet sent will need their room."""
         stands = False
+        found, found_bytes = None, 0
         for lane in self.lanes:
             room = lane.engine.room()
             stands = stands or room >= 0
             if lane.places < _PLACES_MAX and room > lane.places - lane.sent:
-                lane.is_idle = False
-                return lane
-        return None if stands else self._lane_to_connect()
+                unsent_bytes = lane.engine.unsent_bytes()
+                if found is None or unsent_bytes < found_bytes:
+                    found, found_bytes = lane, unsent_bytes
+                if unsent_bytes <= _core.CLIENT_UNSENT_BYTES_MAX:
+                    break
+        if found is None:
+            return None if stands else self._lane_to_connect()
+        if found_bytes > _core.CLIENT_UNSENT_BYTES_MAX and self._may_open():
+            return None
+        found.is_idle = False
+        return found
+
+    def _may_open(self) -> bool:
+        """Whether a further connection is being opened, or would be."""
+        return bool(self._opening) or (not self._is_pausing and len(self.lanes) < _LANES_MAX)
 
     def _lane_to_connect(self) -> Lane | None:
         """Where no connection stands one call makes one before anything else, and the others wait for what
@@ -378,9 +395,10 @@ class Places:
             self._sweep_later()
 
 
-def _drains(lane: Lane) -> bool:
-    """Whether the connection of a place takes no further call, though the place is held for one."""
-    return lane.engine.room() == 0
+def _holds_up(lane: Lane) -> bool:
+    """Whether a call would wait on the connection, though it has a place there."""
+    engine = lane.engine
+    return engine.room() == 0 or engine.unsent_bytes() > _core.CLIENT_UNSENT_BYTES_MAX
 
 
 def _waits(place: Place) -> bool:

@@ -15,13 +15,18 @@ from pathlib import Path
 import pytest
 
 from nearcall import AsyncClient, Cancelled, DeadlineExceeded, Outcome, Unavailable, _places
-from scripted import ERROR, MSGPACK, NOT_EXECUTED, RESOURCE_EXHAUSTED, ScriptedServer, function, pack, send
+from scripted import ERROR, HEADER, MSGPACK, NOT_EXECUTED, RESOURCE_EXHAUSTED, ScriptedServer, function, pack, send
 from support import Server, wait_until
+
+LARGE_BYTES = 3_000_000
 
 
 @pytest.mark.parametrize("shared_memory", [False, True])
-def test_loop_that_is_held_up_within_an_upload(start_server: Callable[..., Server], shared_memory: bool) -> None:
+def test_loop_that_is_held_up_within_an_upload(
+    start_server: Callable[..., Server], shared_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server ends the connection for it. No call has done anything wrong, and what did not run is sent again."""
+    monkeypatch.setattr(_places, "_LANES_MAX", 1)
     server = start_server("-frame-silence", "100ms")
     data = bytes(4_000_000)
 
@@ -147,3 +152,72 @@ def test_calls_that_ended_leave_the_line(address: str, monkeypatch: pytest.Monke
             await asyncio.gather(*(go.one() for _ in range(10)))
 
     asyncio.run(main())
+
+
+class HoldingServer(ScriptedServer):
+    """One that reads no large request before it may; each connection has a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.may_read = threading.Event()
+        self._threads: list[threading.Thread] = []
+        super().__init__(path, function(["bytes"], []))
+
+    def close(self) -> None:
+        self.may_read.set()
+        super().close()
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._connections.append(connection)
+                self._threads.append(threading.Thread(target=self._talk_until_end, args=(connection,)))
+                self._threads[-1].start()
+
+    def _talk_until_end(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(EOFError, OSError):
+            self._talk(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        header = connection.recv(HEADER.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+        if len(header) == HEADER.size and HEADER.unpack(header)[0] > LARGE_BYTES:
+            self.may_read.wait()
+        super()._answer(connection)
+
+
+@pytest.mark.parametrize("uploads", [1, 10])
+def test_quick_calls_beside_uploads(folder: Path, uploads: int) -> None:
+    """They are not sent behind what waits to be sent."""
+    data = bytes(LARGE_BYTES + 1)
+
+    async def main(server: HoldingServer) -> None:
+        async with AsyncClient(server.address, timeout=30) as go:
+            await go.f(b"")
+            large = [asyncio.ensure_future(go.f(data)) for _ in range(uploads)]
+            await asyncio.gather(*(go.f(b"quick") for _ in range(10)))
+            assert not any(call.done() for call in large)
+            server.may_read.set()
+            await asyncio.gather(*large)
+
+    with HoldingServer(folder / "holding.sock") as server:
+        asyncio.run(main(server))
+
+
+def test_quick_calls_where_no_further_connection_can_be_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the connections there are."""
+    monkeypatch.setattr(_places, "_LANES_MAX", 2)
+    data = bytes(LARGE_BYTES + 1)
+
+    async def main(server: HoldingServer) -> None:
+        async with AsyncClient(server.address, timeout=60) as go:
+            await go.f(b"")
+            large = [asyncio.ensure_future(go.f(data)) for _ in range(10)]
+            quick = [asyncio.ensure_future(go.f(b"quick")) for _ in range(10)]
+            server.may_read.set()
+            await asyncio.gather(*large, *quick)
+            assert len(go._engine._places.lanes) == 2
+
+    with HoldingServer(folder / "holding.sock") as server:
+        asyncio.run(main(server))
