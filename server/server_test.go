@@ -493,7 +493,7 @@ func TestSilentConnections(t *testing.T) {
 	frame := wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: []byte("x")}
 	half.send(frame.Append(nil)[:wire.HeaderBytes])
 	_, _, failure := half.result()
-	wantFailure(t, failure, status.InvalidArgument, status.OutcomeNotExecuted)
+	wantFailure(t, failure, status.Unavailable, status.OutcomeNotExecuted)
 	half.wantEnd()
 }
 
