@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,5 +101,55 @@ func TestProxyProtocolLimits(t *testing.T) {
 		if got := readAll(t, connection); !strings.HasPrefix(got, want) {
 			t.Errorf("client %d got %q, want %q", host, got, want)
 		}
+	}
+}
+
+// A real balancer that speaks both versions, and asks whether the front is well meanwhile.
+const balancer = `
+defaults
+    mode tcp
+    timeout connect 10s
+    timeout client 30s
+    timeout server 30s
+listen one
+    bind 127.0.0.1:ONE
+    server front 127.0.0.1:FRONT send-proxy check check-send-proxy inter 50ms
+listen two
+    bind 127.0.0.1:TWO
+    server front 127.0.0.1:FRONT send-proxy-v2 check check-send-proxy inter 50ms
+`
+
+func TestBehindHAProxy(t *testing.T) {
+	s := newSite(t)
+	s.backend("a")
+	front := s.serve(behindBalancer + metricsPart)
+	one, two := freePort(t), freePort(t)
+	configuration := s.path("haproxy.cfg")
+	text := strings.NewReplacer("ONE", one, "TWO", two, "FRONT", front).Replace(balancer)
+	must(t, os.WriteFile(configuration, []byte(text), 0o600))
+	start(t, nil, "haproxy", "-db", "-f", configuration)
+	for name, port := range map[string]string{"version 1": one, "version 2": two} {
+		await(t, name+": haproxy listens", func() bool {
+			connection, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				return false
+			}
+			connection.Close()
+			return true
+		})
+		url := "http://127.0.0.1:" + port + "/"
+		out := output(t, "curl", "-sS", "-H", "Host: h", "-w", "by %{local_port}\n", url, url)
+		asked := regexp.MustCompile(`from 127\.0\.0\.1:(\d+) `).FindAllStringSubmatch(out, -1)
+		by := regexp.MustCompile(`by (\d+)`).FindStringSubmatch(out)
+		if len(asked) != 2 || len(by) != 2 || asked[0][1] != by[1] || asked[1][1] != by[1] {
+			t.Errorf("%s: curl printed %q, want its own address twice", name, out)
+		}
+	}
+	await(t, "the front was asked whether it is well", func() bool {
+		answered, found := s.metric(`nearcall_front_connections_answered_total{status="none"}`)
+		return found && answered > 0
+	})
+	if malformed, _ := s.metric(`nearcall_front_connections_answered_total{status="400"}`); malformed > 0 {
+		t.Errorf("%v connections were not understood", malformed)
 	}
 }
