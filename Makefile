@@ -22,7 +22,7 @@ SOAK ?= 1
 TEST_PARTS := test-faults test-go test-command test-peers test-c test-python test-forks fuzz-c test-windows \
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
 TEST_ALONE := test-cost test-sustained
-CHECK_PARTS := check-packages check-python check-c check-command check-perl check-sizes
+CHECK_PARTS := check-packages check-command check-python check-c check-vet check-perl check-sizes
 LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
 
 # The command, one of its manual pages, which are made together, and what both are made of.
@@ -34,6 +34,13 @@ command_sources = go.mod $(shell find client cmd embed handoff internal resident
 
 # Makes the parts that are given, as tools/runparts says. A signal reaches it itself.
 parts = go build -C tools -o ../build/tools/runparts ./runparts && exec build/tools/runparts
+
+# Modules with programs of others.
+modules_of_others := benchmarks/peers tests/resident/real
+
+# What tests start, of every language, and how that is made.
+what_tests_start := build-programs build-python build-perl build-tests build-launcher
+side_by_side := --jobs=$$(nproc) --output-sync=target
 
 # What parts need, for those who make one alone. Where all of them are made it has been
 # made before, once, and none makes it while another uses it.
@@ -75,7 +82,7 @@ deps-bench: ## the same for the benchmarks' peers; what is missing is told, and 
 	@tools/install-debian-packages tools/debian-packages-benchmarks.txt || true
 
 check: deps ## the inner loop: build, vet and the quick tests of all languages, in some minutes
-	@$(parts) -name check -first built -beside '$(CHECK_PARTS)' -bound 10m
+	@$(parts) -name check -first check-built -beside '$(CHECK_PARTS)' -lanes 3 -bound 10m
 
 test: deps ## every test there is, some twenty minutes on two processors
 	@$(parts) -name test -first built -beside '$(TEST_PARTS)' -alone '$(TEST_ALONE)'
@@ -108,8 +115,10 @@ clean: ## remove all that was built
 
 ##@ Parts of build
 
-build-go: check-go ## every Go module but those of others (benchmarks, tests/resident/real), build/bin/nearcall, what tests start
-	@modules="$$(tools/go-modules benchmarks/peers tests/resident/real)"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
+build-go: check-go build-programs ## every Go module but those of others (benchmarks, tests/resident/real), build/bin/nearcall, what tests start
+	@modules="$$(tools/go-modules $(modules_of_others))"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
+
+build-programs: check-go ## build/bin/nearcall, and the other programs and the library of Go that tests start
 	@go build -o build/testserver ./internal/testserver
 	@go build -C server/eventloop -o ../../build/eventserver ./eventserver
 	@go build -o build/testgiver ./internal/testgiver
@@ -134,9 +143,11 @@ build-perl: ## the Perl binding, in build/perl
 build-python: ## the Python binding's wheel, installed in build/venv
 	@tools/build-python
 
-built: ## all of these side by side, and the programs of C that tests run
-	@$(MAKE) --jobs=$$(nproc) --output-sync=target build-go build-c build-launcher build-perl build-python
+build-tests: build-c ## the programs of C that tests run
 	@$(MAKE) -C libnearcall test-programs
+
+built: ## all of these side by side
+	@$(MAKE) $(side_by_side) build-go $(what_tests_start)
 
 wheel: ## the same in build/python-wheel/dist, with what building it needs alone
 	@tools/build-python tools/python-requirements-build.txt wheel
@@ -146,8 +157,19 @@ demo-go: check-go
 
 ##@ Parts of check: what is quick of each
 
+# Programs of Go that no test starts are left to check-vet.
+check-built:
+	@$(MAKE) $(side_by_side) $(what_tests_start)
+
+# What debuggers alone read is not linked.
+check-packages check-command: export GOFLAGS += -ldflags=-w
+
 check-packages: check-go
 	@tools/check-packages
+
+# What it says of the benchmarks and the programs is all that is asked of them here.
+check-vet: check-go
+	@modules="$$(tools/go-modules $(modules_of_others))"; failed=0; for module in $$modules; do go vet -C "$$module" ./... || failed=1; done; exit $$failed
 
 check-c:
 	@$(MAKE) -C libnearcall test-native
@@ -159,7 +181,7 @@ check-python:
 	@tools/test-python --quick
 
 check-command: check-go
-	@cd cmd/nearcall && go test -short ./...
+	@cd cmd/nearcall && go test -short -vet=off ./...
 
 check-sizes: lint-layers lint-size lint-generated
 
@@ -252,5 +274,5 @@ check-go:
 	@tools/check-go
 
 .PHONY: help demo wheel demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
-	build-go build-c build-launcher build-perl build-python built check $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
+	build-go build-programs build-c build-launcher build-perl build-python build-tests built check check-built $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
 	$(LINT_PARTS) check-go

@@ -16,22 +16,32 @@ import (
 
 type programs struct{ runner, server, testee string }
 
-func build(t *testing.T) programs {
-	t.Helper()
-	folder := t.TempDir()
-	p := programs{
+// built are the programs of all tests, which TestMain makes and removes.
+var built programs
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "nc")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	built = programs{
 		runner: filepath.Join(folder, "runner"),
 		server: filepath.Join(folder, "testserver"),
 		testee: filepath.Join(folder, "testee"),
 	}
 	for path, source := range map[string]string{
-		p.runner: ".", p.server: "../../internal/testserver", p.testee: "../testees/go",
+		built.runner: ".", built.server: "../../internal/testserver", built.testee: "../testees/go",
 	} {
 		if out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", source, err, out)
+			fmt.Fprintf(os.Stderr, "%s: %v\n%s", source, err, out)
+			return 1
 		}
 	}
-	return p
+	return m.Run()
 }
 
 // run returns what the runner printed and whether it ended with success.
@@ -55,16 +65,14 @@ func names(t *testing.T, folder string) []string {
 }
 
 func TestRightVectorsPass(t *testing.T) {
-	p := build(t)
-	out, ok := p.run(t, "-vectors", "testdata/right", "-known-failures", t.TempDir())
+	out, ok := built.run(t, "-vectors", "testdata/right", "-known-failures", t.TempDir())
 	if !ok || !strings.Contains(out, "2 passed, 0 failed") {
 		t.Errorf("ended with success: %v\n%s", ok, out)
 	}
 }
 
 func TestEveryWrongVectorFails(t *testing.T) {
-	p := build(t)
-	out, ok := p.run(t, "-vectors", "testdata/wrong", "-known-failures", t.TempDir())
+	out, ok := built.run(t, "-vectors", "testdata/wrong", "-known-failures", t.TempDir())
 	wrong := names(t, "testdata/wrong")
 	if last := fmt.Sprintf("0 passed, %d failed", len(wrong)); ok || !strings.Contains(out, last) {
 		t.Errorf("ended with success: %v; want %q in\n%s", ok, last, out)
@@ -77,20 +85,18 @@ func TestEveryWrongVectorFails(t *testing.T) {
 }
 
 func TestMisspeltVectorsAreRefused(t *testing.T) {
-	p := build(t)
 	folders, err := filepath.Glob("testdata/malformed/*")
 	if err != nil || len(folders) == 0 {
 		t.Fatal(err, folders)
 	}
 	for _, folder := range folders {
-		if out, ok := p.run(t, "-vectors", folder, "-known-failures", t.TempDir()); ok {
+		if out, ok := built.run(t, "-vectors", folder, "-known-failures", t.TempDir()); ok {
 			t.Errorf("%s is taken:\n%s", folder, out)
 		}
 	}
 }
 
 func TestKnownFailuresAreCheckedBothWays(t *testing.T) {
-	p := build(t)
 	tests := []struct{ name, vectors, list, want string }{
 		{"a failure that is listed", "testdata/wrong", "accept_server_other_value # 1 + 2 is 3\n", "1 passed, 0 failed"},
 		{"a success that is listed", "testdata/right", "accept_server_ping\n", "0 passed, 1 failed"},
@@ -102,7 +108,7 @@ func TestKnownFailuresAreCheckedBothWays(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(known, "go-server.txt"), []byte(test.list), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			out, ok := p.run(t, "-vectors", test.vectors, "-known-failures", known, "-run", "^accept_server_(other_value|ping)$")
+			out, ok := built.run(t, "-vectors", test.vectors, "-known-failures", known, "-run", "^accept_server_(other_value|ping)$")
 			if !strings.Contains(out, test.want) || ok != strings.HasSuffix(test.want, "0 failed") {
 				t.Errorf("ended with success: %v; want %q in\n%s", ok, test.want, out)
 			}
@@ -111,8 +117,7 @@ func TestKnownFailuresAreCheckedBothWays(t *testing.T) {
 }
 
 func TestARunThatTriesNothingFails(t *testing.T) {
-	p := build(t)
-	if out, ok := p.run(t, "-vectors", "testdata/right", "-known-failures", t.TempDir(), "-run", "no such vector"); ok {
+	if out, ok := built.run(t, "-vectors", "testdata/right", "-known-failures", t.TempDir(), "-run", "no such vector"); ok {
 		t.Errorf("taken for a success:\n%s", out)
 	}
 }
