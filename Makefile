@@ -157,12 +157,14 @@ demo-go: check-go
 
 ##@ Parts of check: what is quick of each
 
+# Programs are compiled as the library is that tests load, so that nothing is compiled twice,
+# and without what debuggers alone read.
+quick_flags := -buildmode=pie -ldflags=-w
+check check-built $(CHECK_PARTS): export GOFLAGS := $(filter-out $(quick_flags),$(GOFLAGS)) $(quick_flags)
+
 # Programs of Go that no test starts are left to check-vet.
 check-built:
 	@$(MAKE) $(side_by_side) $(what_tests_start)
-
-# What debuggers alone read is not linked.
-check-packages check-command: export GOFLAGS += -ldflags=-w
 
 check-packages: check-go
 	@tools/check-packages

@@ -270,7 +270,7 @@ func TestGo(t *testing.T) {
 			"require github.com/nearcall/nearcall v0.0.0\n\nreplace github.com/nearcall/nearcall => "+root(t)+"\n"), 0o600))
 		copyFile(t, "testdata/"+module+".go.txt", filepath.Join(directory, "main.go"))
 		copyFile(t, filepath.Join(root(t), "go.sum"), filepath.Join(directory, "go.sum"))
-		environment := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
+		environment := []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod", "GOWORK=off"}
 		output(t, environment, "go", "vet", "-C", directory, "./...")
 		program(t, environment, "go", "run", "-C", directory, ".", address)
 	}
