@@ -74,19 +74,25 @@ func Connect(program string, environment []string) (*net.UnixConn, error) {
 	if conn, err := net.DialUnix("unix", nil, address); err == nil {
 		return conn, nil
 	}
-	if err := start(p, program, environment); err != nil {
+	_ = os.Remove(p.Socket())
+	listener, err := net.ListenUnix("unix", address)
+	if err != nil {
 		return nil, err
 	}
-	return net.DialUnix("unix", nil, address)
+	defer func() { _ = listener.Close() }()
+	// It waits in the backlog before the resident can have ended.
+	conn, err := net.DialUnix("unix", nil, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := start(p, program, environment, listener); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // start starts a resident. A shell knows the process id that it will have.
-func start(p place.Place, program string, environment []string) error {
-	_ = os.Remove(p.Socket())
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: p.Socket()})
-	if err != nil {
-		return err
-	}
+func start(p place.Place, program string, environment []string, listener *net.UnixListener) error {
 	listener.SetUnlinkOnClose(false)
 	socket, err := listener.File()
 	if err != nil {
@@ -96,7 +102,7 @@ func start(p place.Place, program string, environment []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _, _, _ = socket.Close(), log.Close(), listener.Close() }()
+	defer func() { _, _ = socket.Close(), log.Close() }()
 	// No descriptors but those below are open in a resident.
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return os.NewSyscallError("close_range", err)
@@ -133,7 +139,7 @@ func (l Launch) startOnce() (*Run, *Outcome, error) {
 		return nil, nil, err
 	}
 	if err := l.Send(conn); err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
+		return nil, nil, errors.Join(ErrNothingDone, err, conn.Close())
 	}
 	r := &Run{Conn: conn}
 	frame, err := r.Read()
