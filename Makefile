@@ -235,7 +235,7 @@ test-forks: $(call needs,built) ## forks from every language, by the ten thousan
 
 test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
 	@benchmarks/run -build peers
-	@go test -C benchmarks/peers -count 1 -timeout 12m . ./program
+	@go test -C benchmarks/peers -count 1 -vet=off -timeout 12m . ./program
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
