@@ -114,31 +114,44 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason)
     return NC_FOUND;
 }
 
-int nc_program_installed(const struct program *program, char path[PATH_MAX])
+/* Residents start in another directory than the caller's. */
+static int join_directory(char path[PATH_MAX], const char *relative, struct reason *reason)
 {
-    const char *name = nc_last_part(program->link);
-    size_t length = (size_t)(name - program->link);
-    /* Residents start in another directory. */
-    if (*program->link != '/' || join_entry(path, program->link, length - 1, ".nearcall-resident/") != 0)
-        return -1;
-    size_t used = strlen(path);
-    if (nc_join(path + used, PATH_MAX - used, name) != 0)
-        return -1;
-    return access(path, X_OK);
-}
-
-int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
-{
-    char directory[PATH_MAX];
-    const char *relative = program->path;
-    /* For those who read it in a list of processes. */
-    while (relative[0] == '.' && relative[1] == '/')
-        relative += 2 + strspn(relative + 2, "/");
-    if (*program->path == '/')
-        directory[0] = '\0';
-    else if (getcwd(directory, sizeof(directory)) == NULL)
+    char directory[PATH_MAX] = "";
+    if (*relative != '/' && getcwd(directory, sizeof(directory)) == NULL)
         return nc_because(reason, "the current directory has no name", errno);
     if (nc_join(path, PATH_MAX, directory, directory[0] != '\0' ? "/" : "", relative) != 0)
         return nc_because(reason, "the program's path is too long", 0);
     return 0;
+}
+
+/* One that is there and cannot be started says all the same that the program itself
+ * knows nothing of residents. */
+int nc_program_starter(const struct program *program, char path[PATH_MAX], struct reason *reason)
+{
+    char link[PATH_MAX];
+    *path = '\0';
+    if (*program->link == '\0')
+        return 0;
+    if (join_directory(link, program->link, reason) != 0)
+        return -1;
+    size_t name = (size_t)(nc_last_part(link) - link);
+    memcpy(path, link, name);
+    if (nc_join(path + name, PATH_MAX - name, ".nearcall-resident/", link + name) != 0)
+        return nc_because(reason, "the path of what is installed for it is too long", 0);
+    if (access(path, X_OK) == 0)
+        return 0;
+    if (errno != ENOENT && errno != ENOTDIR)
+        return nc_because(reason, path, errno);
+    *path = '\0';
+    return 0;
+}
+
+int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason)
+{
+    const char *relative = program->path;
+    /* For those who read it in a list of processes. */
+    while (relative[0] == '.' && relative[1] == '/')
+        relative += 2 + strspn(relative + 2, "/");
+    return join_directory(path, relative, reason);
 }

@@ -31,9 +31,9 @@ enum nc_found nc_program_find(struct program *program, struct reason *reason);
 int nc_program_path(const struct program *program, char path[PATH_MAX], struct reason *reason);
 
 /* What 'nearcall resident install' has put beside the link by which the launcher was
- * called: it starts the program as a resident that knows nothing of residents. 0, or -1:
- * there is none. */
-int nc_program_installed(const struct program *program, char path[PATH_MAX]);
+ * called: it starts the program as a resident that knows nothing of residents. The path is
+ * empty where there is none. 0, or -1 with the reason: nobody may start it. */
+int nc_program_starter(const struct program *program, char path[PATH_MAX], struct reason *reason);
 
 /* The part of a path after its last slash. */
 const char *nc_last_part(const char *path);

@@ -125,12 +125,12 @@ static void set_signals(void)
 }
 
 /* Never returns. The log tells of a program that cannot be run. */
-static void become_resident(const struct place *place, const char *path, const char *installed, int listener,
+static void become_resident(const struct place *place, const char *path, const char *starter, int listener,
                             const struct stat *bound)
 {
-    const char *executed = installed != NULL ? installed : path;
+    const char *executed = *starter != '\0' ? starter : path;
     char *arguments[] = {(char *)(size_t)executed, (char *)(size_t)"--nearcall-resident",
-                         installed != NULL ? (char *)(size_t)path : NULL, NULL};
+                         executed == starter ? (char *)(size_t)path : NULL, NULL};
     struct additions additions;
     fill_additions(&additions, place, bound);
     char **variables = environment_of(&additions);
@@ -143,7 +143,7 @@ static void become_resident(const struct place *place, const char *path, const c
     _exit(126);
 }
 
-int nc_spawn(const struct place *place, const char *path, const char *installed, int listener, struct reason *reason)
+int nc_spawn(const struct place *place, const char *path, const char *starter, int listener, struct reason *reason)
 {
     char socket_path[PATH_MAX];
     struct stat bound;
@@ -160,7 +160,7 @@ int nc_spawn(const struct place *place, const char *path, const char *installed,
         pid_t resident = fork();
         if (resident == 0) {
             setsid();
-            become_resident(place, path, installed, listener, &bound);
+            become_resident(place, path, starter, listener, &bound);
         }
         _exit(resident < 0 ? 126 : 0);
     }

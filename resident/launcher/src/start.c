@@ -45,15 +45,14 @@ static int listen_at(const struct place *place, struct reason *reason)
 
 /* Counted before it begins, so that it is when the launcher is killed; not counted
  * where there was no process: that is the launcher's own failure. */
-static int spawn_counted(int lock, unsigned starts, const struct place *place, const struct program *program,
-                         const char *path, int listener, struct reason *reason)
+static int spawn_counted(int lock, unsigned starts, const struct place *place, const char *path,
+                         const char *starter, int listener, struct reason *reason)
 {
-    static char installed[PATH_MAX];
     struct reason unused;
     struct stat before;
     if (fstat(lock, &before) != 0 || nc_lock_write(lock, starts + 1, path, reason) != 0)
         return -1;
-    if (nc_spawn(place, path, nc_program_installed(program, installed) == 0 ? installed : NULL, listener, reason) == 0)
+    if (nc_spawn(place, path, starter, listener, reason) == 0)
         return 0;
     const struct timespec times[] = {before.st_atim, before.st_mtim};
     if (nc_lock_write(lock, starts, path, &unused) == 0)
@@ -63,8 +62,8 @@ static int spawn_counted(int lock, unsigned starts, const struct place *place, c
 
 /* The connection waits in the backlog before the resident can have ended and
  * taken the socket with it. */
-static enum nc_reached spawn_and_reach(int lock, const struct place *place, const struct program *program,
-                                       const char *path, unsigned starts_max, int *connection,
+static enum nc_reached spawn_and_reach(int lock, const struct place *place, const char *path,
+                                       const char *starter, unsigned starts_max, int *connection,
                                        struct reason *reason)
 {
     int starts = nc_lock_starts(lock, place, starts_max, reason);
@@ -72,7 +71,7 @@ static enum nc_reached spawn_and_reach(int lock, const struct place *place, cons
     if (listener < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = NC_REACHED_PLAIN;
-    if (spawn_counted(lock, (unsigned)starts, place, program, path, listener, reason) == 0)
+    if (spawn_counted(lock, (unsigned)starts, place, path, starter, listener, reason) == 0)
         reached = nc_reach(place, connection, reason);
     else
         unlink_socket(place);
@@ -88,17 +87,18 @@ enum nc_reached nc_start(const struct place *place, const struct program *progra
         nc_because(reason, "it is a launcher itself", 0);
         return NC_REACHED_PLAIN;
     }
-    char path[PATH_MAX];
+    char path[PATH_MAX], starter[PATH_MAX];
     if (nc_standing_check_start(reason) != 0)
         return NC_REACHED_PLAIN;
-    if (nc_program_path(program, path, reason) != 0 || nc_policy_check(place, path, reason) != 0)
+    if (nc_program_path(program, path, reason) != 0 || nc_program_starter(program, starter, reason) != 0 ||
+        nc_policy_check(place, path, reason) != 0)
         return NC_REACHED_PLAIN;
     int lock = nc_lock_take(place, reason);
     if (lock < 0)
         return NC_REACHED_PLAIN;
     enum nc_reached reached = nc_reach(place, connection, reason);
     if (reached == NC_REACHED_NOBODY)
-        reached = spawn_and_reach(lock, place, program, path, starts_max, connection, reason);
+        reached = spawn_and_reach(lock, place, path, starter, starts_max, connection, reason);
     nc_lock_release(lock);
     return reached;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import stat
 import subprocess
@@ -159,7 +160,7 @@ def test_who_runs_already_is_not_asked(world: World) -> None:
 # ---- What is installed ----
 
 STARTER = """#!/bin/sh
-echo "$@" >>"$NOTE.starter"
+echo "$0" "$@" >>"$NOTE.starter"
 exit 3
 """
 
@@ -171,22 +172,60 @@ def links(world: World) -> Path:
     return link
 
 
-@pytest.mark.parametrize("called", ["program", "by its path"])
-def test_what_is_installed_beside_the_link(world: World, called: str) -> None:
+def installed(world: World) -> tuple[Path, Path]:
+    """A link, and what is installed beside it."""
     link = links(world)
     (link.parent / ".nearcall-resident").mkdir()
     starter = world.script("links/.nearcall-resident/program", STARTER)
-    world.environment["PATH"] = f"{link.parent}:{world.directory}:{world.environment['PATH']}"
-    command = "program" if called == "program" else str(link)
-    code, out, _ = outcome(world.start(command, "word", command="/usr/bin/env"))
-    assert (code, out) == (PLAIN_CODE, "plain word\n")
-    assert world.starts() == 0
-    lines = (world.directory / "note.starter").read_text().splitlines()
-    assert set(lines) == {f"--nearcall-resident {world.program}"}
-    assert (world.place / f"{identity(world.program)}.lock").exists()
-    # Without a link, or when it was removed, the program itself is asked.
-    starter.chmod(stat.S_IRUSR)
     world.environment["PATH"] = f"{link.parent}:{world.directory}:/usr/bin:/bin"
-    world.program.write_text(world.program.read_text() + "\n")
-    outcome(world.start(command, command="/usr/bin/env"))
+    return link, starter
+
+
+# How the launcher is called, the entry of PATH that has the link, and in which directory.
+CALLS = [
+    ("program", "{links}", "."),
+    ("{links}/program", "{links}", "."),
+    ("links/program", "{links}", "."),
+    ("./program", "{links}", "links"),
+    ("../links/program", "{links}", "links"),
+    ("program", "links", "."),
+    ("program", "", "links"),
+]
+
+
+@pytest.mark.parametrize(("called", "entry", "directory"), CALLS)
+def test_what_is_installed_beside_the_link(world: World, called: str, entry: str, directory: str) -> None:
+    link, starter = installed(world)
+    entry = entry.replace("{links}", str(link.parent))
+    world.environment["PATH"] = f"{entry}:{world.directory}:/usr/bin:/bin"
+    command = called.replace("{links}", str(link.parent))
+    for _ in range(2):
+        process = world.start(command, "word", command="/usr/bin/env", cwd=world.directory / directory)
+        code, out, _ = outcome(process)
+        assert (code, out) == (PLAIN_CODE, "plain word\n")
+    assert world.starts() == 0  # the program itself knows nothing of residents
+    lines = (world.directory / "note.starter").read_text().splitlines()
+    paths, arguments = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    assert {os.path.normpath(path) for path in paths} == {str(starter)}
+    assert set(arguments) == {f"--nearcall-resident {world.program}"}
+    assert (world.place / f"{identity(world.program)}.lock").exists()
+
+
+@pytest.mark.parametrize("called", ["program", "links/program"])
+def test_what_is_installed_and_cannot_be_started(world: World, called: str) -> None:
+    _, starter = installed(world)
+    starter.chmod(stat.S_IRUSR)
+    code, out, err = outcome(world.start(called, command="/usr/bin/env"))
+    assert (code, out) == (PLAIN_CODE, "plain\n")
+    assert "links/.nearcall-resident/program: Permission denied" in err
+    assert world.starts() == 0
+
+
+@pytest.mark.parametrize("called", ["program", "links/program"])
+def test_what_is_not_installed_is_asked_itself(world: World, called: str) -> None:
+    """As a link of one's own, beside those that are installed."""
+    _, starter = installed(world)
+    starter.unlink()
+    code, _, _ = outcome(world.start(called, command="/usr/bin/env"))
+    assert code == PLAIN_CODE
     assert world.starts() > 0
