@@ -2,6 +2,7 @@ package resident
 
 import (
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -12,6 +13,7 @@ import (
 // is read of the environment is in the guard's names.
 type reads struct {
 	directory string // that callers must be in; "": in any
+	named     string // as os.Getwd says it
 	is        unix.Stat_t
 	input     bool
 }
@@ -22,20 +24,39 @@ func newReads(o Options) (reads, error) {
 		return r, nil
 	}
 	var err error
-	if r.directory, err = os.Getwd(); err != nil {
+	if r.directory, err = here(); err != nil {
 		return r, err
 	}
 	if err := unix.Stat(r.directory, &r.is); err != nil {
 		return r, &os.PathError{Op: "stat", Path: r.directory, Err: err}
 	}
-	return r, nil
+	r.named, err = os.Getwd()
+	return r, err
+}
+
+// here is this process's directory as launchers tell theirs: by the kernel's name. That of
+// os.Getwd is the one by which a shell came there.
+func here() (string, error) {
+	directory, err := unix.Getwd()
+	return directory, os.NewSyscallError("getcwd", err)
+}
+
+// isNamed tells whether os.Getwd says in a caller's directory, which is this one, what it
+// has said here.
+func (r reads) isNamed(variables []string) bool {
+	var is unix.Stat_t
+	name, _ := lookup(variables, "PWD")
+	if !strings.HasPrefix(name, "/") || unix.Stat(name, &is) != nil || is.Dev != r.is.Dev || is.Ino != r.is.Ino {
+		name = r.directory
+	}
+	return name == r.named
 }
 
 // refusal is why a caller must run the program itself, or "".
 func (r reads) refusal(p *passed) string {
 	var directory, input unix.Stat_t
 	if r.directory != "" && (p.Directory != r.directory || unix.Fstat(p.directory(), &directory) != nil ||
-		directory.Dev != r.is.Dev || directory.Ino != r.is.Ino) {
+		directory.Dev != r.is.Dev || directory.Ino != r.is.Ino || !r.isNamed(p.Variables)) {
 		return "the program reads its directory before the run, and the resident was started in another one"
 	}
 	if r.input && (unix.Fstat(p.descriptors[0], &input) != nil || input.Mode&unix.S_IFMT != unix.S_IFCHR || input.Rdev != unix.Mkdev(1, 3)) {
@@ -52,7 +73,7 @@ func startInDirectory(o Options) error {
 	if !o.SameDirectory || directory == "" {
 		return nil
 	}
-	if here, err := os.Getwd(); err == nil && here == directory {
+	if now, err := here(); err == nil && now == directory {
 		return nil
 	}
 	if err := os.Chdir(directory); err != nil {
@@ -62,7 +83,7 @@ func startInDirectory(o Options) error {
 	if err != nil {
 		return err
 	}
-	if now, err := os.Getwd(); err != nil || now != directory {
+	if now, err := here(); err != nil || now != directory {
 		return &os.PathError{Op: "chdir", Path: directory, Err: unix.ENOENT}
 	}
 	if _, err := unix.FcntlInt(inheritance.Listener, unix.F_SETFD, 0); err != nil {

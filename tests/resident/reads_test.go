@@ -1,6 +1,7 @@
 package resident_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,23 +51,47 @@ func TestWhatIsReadBefore(t *testing.T) {
 	}
 }
 
+// A directory is that which the kernel names, also where a shell came there by a link; in
+// Go the program sees which way it came.
+func TestDirectoryByALink(t *testing.T) {
+	eachKind(t, all, func(t *testing.T, p *place) {
+		p.env = append(p.env, "PROGRAM_EARLY=directory", "NEARCALL_RUN_DEBUG=1")
+		must(t, errors.Join(os.Mkdir(p.path("two"), 0o755), os.Symlink("two", p.path("link"))))
+		byLink := looker{in: "link", with: []string{"PWD=" + p.path("link")}}
+		byName, byNone := looker{in: "two", with: []string{"PWD=" + p.path("two")}}, looker{in: "link", with: []string{"PWD=/"}}
+		if p.kind.isGo() {
+			byName.reason, byNone.reason = "directory", "directory"
+		}
+		for i, c := range []looker{byLink, byLink, byName, byNone, byLink} {
+			p.look(i, c)
+		}
+	})
+}
+
 // look compares a run with a plain one.
 func (p *place) look(number int, c looker) {
 	p.t.Helper()
-	run, plain := p.command("early"), p.command("early")
-	plain.Path, plain.Args = p.program, []string{p.program, "early"}
-	for _, command := range []*exec.Cmd{run, plain} {
-		command.Dir = p.path(c.in)
-		command.Env = slices.Concat(command.Env, c.with)
-		if c.piped {
-			command.Stdin = strings.NewReader("something")
-		}
-	}
-	got, want := finish(p.t, run), finish(p.t, plain)
+	p.lookBy(number, c, p.command("early").Args, []string{p.program, "early"})
+}
+
+// lookBy compares what two commands do, of which the second runs plainly.
+func (p *place) lookBy(number int, c looker, command, plain []string) {
+	p.t.Helper()
+	got, want := p.lookWith(c, command), p.lookWith(c, plain)
 	if got.output != want.output || got.code != 0 || want.code != 0 {
 		p.t.Errorf("caller %d has %s, and plainly %s", number, got, want)
 	}
 	if (got.errors == "") != (c.reason == "") || !strings.Contains(got.errors, c.reason) {
 		p.t.Errorf("caller %d ran plainly because of %q, and not of %q", number, got.errors, c.reason)
 	}
+}
+
+func (p *place) lookWith(c looker, arguments []string) result {
+	p.t.Helper()
+	command := exec.Command("/usr/bin/env", arguments...)
+	command.Dir, command.Env = p.path(c.in), slices.Concat(p.env, c.with)
+	if c.piped {
+		command.Stdin = strings.NewReader("something")
+	}
+	return finish(p.t, command)
 }
