@@ -1,6 +1,7 @@
 package resident_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -243,6 +244,37 @@ func TestInstalledIsRemoved(t *testing.T) {
 		if r := p.nearcall("remove", "tool"); r.code != 1 || !strings.Contains(r.errors, "there is no launcher of it") {
 			t.Error(r)
 		}
+	})
+}
+
+// What somebody else has put in the launcher's place since is theirs.
+func TestInstalledIsReplaced(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		link := p.path("launchers/tool")
+		for _, replace := range []func() error{
+			func() error { return os.WriteFile(link, []byte("#!/bin/sh\necho another\n"), 0o755) },
+			func() error { return os.Symlink("/bin/true", link) },
+		} {
+			p.installLauncher(f)
+			must(t, errors.Join(os.Remove(link), replace()))
+			there, err := os.Lstat(link)
+			must(t, err)
+			r := p.nearcall(append([]string{"install", p.program, "--into", p.path("launchers")}, f.options...)...)
+			if r.code != 1 || !strings.Contains(r.errors, "is there already and stays") {
+				t.Error(r)
+			}
+			p.expect(p.nearcall("remove", "tool"), fmt.Sprintf("tool: %s stays, as it is no link to nearcall-run; what starts its resident is removed\n", link), 0)
+			if now, err := os.Lstat(link); err != nil || !os.SameFile(there, now) {
+				t.Errorf("it is gone: %v", err)
+			}
+			if list := p.nearcall("installed"); list.output != "" {
+				t.Error(list)
+			}
+			must(t, os.Remove(link))
+		}
+		p.installLauncher(f)
+		must(t, os.Remove(link))
+		p.expect(p.nearcall("remove", "tool"), fmt.Sprintf("tool: %s is removed\n", link), 0)
 	})
 }
 

@@ -19,8 +19,6 @@ import (
 	"github.com/nearcall/nearcall/resident/inspect"
 )
 
-const launcherName = "nearcall-run"
-
 func (p *program) residentInstallCommand() *cobra.Command {
 	var settings installed.Settings
 	var into string
@@ -161,7 +159,7 @@ func findProgram(name string) (string, error) {
 
 func isLauncher(path string) bool {
 	target, err := filepath.EvalSymlinks(path)
-	return err == nil && filepath.Base(target) == launcherName
+	return err == nil && filepath.Base(target) == installed.LauncherName
 }
 
 // ownTools are those of this installation, if they lie together, else those in PATH.
@@ -169,11 +167,11 @@ func ownTools() (launcher, nearcall string, err error) {
 	if nearcall, err = os.Executable(); err != nil {
 		return "", "", err
 	}
-	launcher = filepath.Join(filepath.Dir(nearcall), launcherName)
+	launcher = filepath.Join(filepath.Dir(nearcall), installed.LauncherName)
 	if _, err := os.Stat(launcher); err == nil {
 		return launcher, nearcall, nil
 	}
-	if launcher, err = exec.LookPath(launcherName); err != nil {
+	if launcher, err = exec.LookPath(installed.LauncherName); err != nil {
 		return "", "", fmt.Errorf("%w: 'make install' puts it beside nearcall", err)
 	}
 	launcher, err = filepath.Abs(launcher)
@@ -229,11 +227,16 @@ its residents to finish what runs and to leave. The program itself was not chang
 				err = fmt.Errorf("%s: there is no launcher of it; 'nearcall resident installed' lists them", args[0])
 			}
 			for _, l := range all {
-				if removed := l.Remove(); removed != nil {
+				stays, removed := l.Remove()
+				if removed != nil {
 					err = errors.Join(err, removed)
 					continue
 				}
-				fmt.Fprintf(p.out, "%s: %s is removed\n", l.Name(), l.Link)
+				if stays {
+					fmt.Fprintf(p.out, "%s: %s stays, as it is no link to %s; what starts its resident is removed\n", l.Name(), l.Link, installed.LauncherName)
+				} else {
+					fmt.Fprintf(p.out, "%s: %s is removed\n", l.Name(), l.Link)
+				}
 				err = errors.Join(err, p.stopInstalled(cmd.Context(), l.Name()))
 			}
 			return err

@@ -21,6 +21,9 @@ import (
 // Folder is beside the links; nearcall-run looks for a program's name in it.
 const Folder = ".nearcall-resident"
 
+// LauncherName is that of the file to which links lead.
+const LauncherName = "nearcall-run"
+
 // Settings are how a program is made resident.
 type Settings struct {
 	Program  string   `json:"program"` // where it was found
@@ -95,24 +98,48 @@ func (l Launcher) Install(launcher, nearcall string) error {
 
 // isFree is an error where something else lies than what Install made.
 func (l Launcher) isFree() error {
-	info, err := os.Lstat(l.Link)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(l.Link); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	is, err := l.isLinkOrNothing()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(l.starter()); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+	if _, err := os.Lstat(l.starter()); err != nil || !is {
 		return fmt.Errorf("%s is there already and stays: another directory is needed (--into)", l.Link)
 	}
 	return nil
 }
 
-// Remove removes the launcher; the program stays as it is.
-func (l Launcher) Remove() error {
-	err := errors.Join(os.Remove(l.Link), os.Remove(l.starter()))
+// isLinkOrNothing tells whether what lies at the link's path leads to nearcall-run, if
+// anything lies there: a package manager may have put a program there since.
+func (l Launcher) isLinkOrNothing() (bool, error) {
+	info, err := os.Lstat(l.Link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return false, err
+	}
+	target, err := os.Readlink(l.Link)
+	return filepath.Base(target) == LauncherName, err
+}
+
+// Remove removes the launcher; the program stays as it is. What lies in the link's place
+// and is none stays as well.
+func (l Launcher) Remove() (stays bool, err error) {
+	is, err := l.isLinkOrNothing()
+	if err != nil {
+		return true, err
+	}
+	if is {
+		if err = os.Remove(l.Link); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	err = errors.Join(err, os.Remove(l.starter()))
 	_ = os.Remove(filepath.Dir(l.starter())) // where it was the last one
-	return err
+	return !is, err
 }
 
 func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
