@@ -247,6 +247,38 @@ func TestInstalledIsRemoved(t *testing.T) {
 	})
 }
 
+const (
+	readingPython = foreignPythonModule + `
+early = [os.environ.get("EARLY"), os.path.exists("where")]
+import atexit
+atexit.register(lambda: print(early))
+`
+	readingPerl = `package ForeignModule;
+our $VERSION = ($ENV{EARLY} // 'none') . (-e 'where' ? 1 : 0);
+1;
+`
+)
+
+// What its modules read when they are loaded counts, as in a program with the line.
+func TestInstalledReads(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		f.module = map[string]string{"python": readingPython, "perl": readingPerl}[f.kind.name]
+		f.write(p)
+		p.installLauncher(f)
+		p.env = append(p.env, "PWD="+p.dir) // which the run reads
+		must(t, errors.Join(os.Mkdir(p.path("two"), 0o755), os.WriteFile(p.path("two/where"), nil, 0o644)))
+		for i, c := range []looker{
+			{with: []string{"EARLY=a"}},
+			{with: []string{"EARLY=b"}, reason: "variable EARLY"},
+			{reason: "variable EARLY"},
+			{with: []string{"EARLY=a"}, in: "two", reason: "directory"},
+			{with: []string{"EARLY=a", "OTHER=1"}},
+		} {
+			p.lookBy(i, c, []string{"tool", "0"}, []string{p.program, "0"})
+		}
+	})
+}
+
 // What somebody else has put in the launcher's place since is theirs.
 func TestInstalledIsReplaced(t *testing.T) {
 	eachForeign(t, func(t *testing.T, p *place, f foreign) {
@@ -298,32 +330,6 @@ func TestInstalledWithEntry(t *testing.T) {
 			}
 		}
 		p.waitRuns(2)
-	})
-}
-
-// What is read while a program is loaded that knows nothing of residents is noticed, as in
-// those that hold the line.
-func TestInstalledNoticesWhatIsRead(t *testing.T) {
-	early := map[string]string{
-		"perl":   "our $EARLY; BEGIN { $EARLY = $ENV{EARLY} // 'none' }\n",
-		"python": "import os\nEARLY = os.environ.get('EARLY')\n",
-	}
-	show := map[string]string{"perl": `$ENV{PWD} $data`, "python": `os.getcwd())`}
-	eachForeign(t, func(t *testing.T, p *place, f foreign) {
-		with := map[string]string{"perl": "$ENV{PWD} $ForeignModule::EARLY $data", "python": "os.getcwd(), EARLY)"}[f.kind.name]
-		f.text = strings.Replace(f.text, show[f.kind.name], with, 1)
-		f.module = strings.Replace(early[f.kind.name]+f.module, show[f.kind.name], with, 1)
-		if f.kind.name == "perl" {
-			f.module = "package ForeignModule;\n" + f.module
-		}
-		f.write(p)
-		p.installLauncher(f)
-		p.expectAsPlain("0", "3")
-		p.env = append(p.env, "EARLY=another")
-		plain, got := p.tool(p.program, "0"), p.tool("tool", "0")
-		if !strings.Contains(plain.output, "another") || got.output != plain.output || !strings.Contains(got.errors, "the variable EARLY") {
-			t.Errorf("another caller has %s, and plainly %s", got, plain)
-		}
 	})
 }
 

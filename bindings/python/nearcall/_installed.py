@@ -24,13 +24,14 @@ def begin() -> NoReturn:
     settings: dict[str, Any] = json.loads(sys.argv[1])
     program = sys.argv[2]
     sys.argv[:] = [program, "--nearcall-resident"]
-    # By what stands there it sees that it is to notice what is read from here on.
-    from nearcall import resident
-
     # What the run's own arguments are put in the place of, at its end.
     sys.orig_argv[:] = [settings["interpreter"], *sys.argv]
     if sys.path[:1] == [""]:  # not with -P and -I
         sys.path[0] = os.path.dirname(os.path.realpath(program))
+    # By its argument it sees that it is to notice what is read from here on. It goes to the
+    # caller's directory, where no modules are looked for any more.
+    from nearcall import resident
+
     run = _entry(settings["entry"]) if settings["entry"] else _file(program)
     for name in settings["preload"]:
         importlib.import_module(name)
