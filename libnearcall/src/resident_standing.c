@@ -205,6 +205,7 @@ bool nc_resident_standing_read(struct nc_resident_standing *standing, int direct
                                const struct nc_resident_standing *ours)
 {
     standing->bytes = 0;
+    standing->ignored = 0; /* a kernel may not tell */
     return add_status(standing, directory) && add_file(standing, directory, "loginuid", "login user", ours) &&
            add_file(standing, directory, "attr/current", "security label", ours) && add_groups(standing, directory) &&
            add_scheduling(standing, process_id);

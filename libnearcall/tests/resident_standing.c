@@ -43,6 +43,23 @@ static void read_own(struct nc_resident_standing *ret_standing)
     close(directory);
 }
 
+/* A kernel that does not tell which signals a process ignores says that of none. */
+static void check_untold(void)
+{
+    static struct nc_resident_standing standing;
+    char path[] = "/tmp/nctest-XXXXXX";
+    CHECK(mkdtemp(path));
+    int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int status = openat(directory, "status", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(dprintf(status, "Uid:\t0\t0\t0\t0\n") > 0);
+    memset(&standing, 0xff, sizeof(standing));
+    CHECK(nc_resident_standing_read(&standing, directory, 0, NULL));
+    CHECK_INT(standing.ignored, 0);
+    CHECK(unlinkat(directory, "status", 0) == 0 && rmdir(path) == 0);
+    close(status);
+    close(directory);
+}
+
 static void check_difference(void)
 {
     static struct nc_resident_standing one, other;
@@ -108,6 +125,7 @@ int main(void)
 {
     test_begin();
     check_groups();
+    check_untold();
     check_difference();
     check_filters();
     check_peer();
