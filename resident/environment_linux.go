@@ -1,8 +1,11 @@
 package resident
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nearcall/nearcall/resident/internal/inheritance"
@@ -62,4 +65,56 @@ func (c changes) apply(variables []string) []string {
 		return slices.Contains(c.names, name)
 	})
 	return append(changed, c.set...)
+}
+
+// hideEnvironment leaves nothing of what this process was started with in
+// /proc/PID/environ, where whoever may look sees it for as long as the process lives, but
+// what tells whose resident it is. Go has copies of all.
+func hideEnvironment() error {
+	// C, where it is linked, has none: its table leads there. It copies what is set.
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		_ = os.Setenv(name, value)
+	}
+	start, length, err := shownEnvironment()
+	if err != nil {
+		return err
+	}
+	memory, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = memory.Close() }()
+	block := make([]byte, length)
+	if _, err := memory.ReadAt(block, start); err != nil {
+		return err
+	}
+	for rest := block; len(rest) > 0; {
+		variable, behind, _ := bytes.Cut(rest, []byte{0})
+		if !bytes.HasPrefix(variable, []byte("NEARCALL_")) && !bytes.HasPrefix(variable, []byte("LISTEN_")) {
+			clear(variable)
+		}
+		rest = behind
+	}
+	_, err = memory.WriteAt(block, start)
+	return err
+}
+
+// shownEnvironment is where in this process's memory that is.
+func shownEnvironment() (start, length int64, err error) {
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0, 0, err
+	}
+	const first = 47 // of the fields behind the name
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(fields) < first+2 {
+		return 0, 0, fmt.Errorf("/proc/self/stat has %d fields behind the name", len(fields))
+	}
+	start, err = strconv.ParseInt(string(fields[first]), 10, 64)
+	if err != nil {
+		return 0, 0, err
+	}
+	end, err := strconv.ParseInt(string(fields[first+1]), 10, 64)
+	return start, end - start, err
 }

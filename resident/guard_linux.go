@@ -41,7 +41,11 @@ func newGuard(o Options, w watched) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guard{reads: looked, limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: startEnvironment(), watched: w}, nil
+	g := &guard{reads: looked, limits: shared, surroundings: surroundings, fixed: append(readOnce(), o.Environment...), start: startEnvironment(), watched: w}
+	if err := hideEnvironment(); err != nil {
+		o.logger().Warn("the environment stays in /proc/PID/environ", "reason", err)
+	}
+	return g, nil
 }
 
 // keepChanges is called before the first run, when the program has prepared all of them. From

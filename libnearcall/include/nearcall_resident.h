@@ -96,7 +96,8 @@ NEARCALL_API int nearcall_resident_started(const char *first_argument);
 
 /*
  * Takes over the listening socket that this process was started with, and watches the
- * program's file. options may be NULL. On failure a handle is still returned, for its
+ * program's file. Nothing of the environment stays in /proc/PID/environ: getenv() says what it
+ * said, but texts that it has returned before are empty then. options may be NULL. On failure a handle is still returned, for its
  * error message, unless there was no memory for one.
  */
 NEARCALL_API int nearcall_resident_open(nearcall_resident **ret_resident,

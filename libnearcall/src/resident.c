@@ -138,6 +138,7 @@ NEARCALL_API int nearcall_resident_open(nearcall_resident **ret_resident,
         r = nc_resident_watch_mapped(resident);
     if (r < 0)
         return r;
+    nc_resident_environment_hide();
     if (resident->place.identity && resident->place.identity != nc_resident_identity(resident->program))
         resident->outdated = true; /* it changed since the launcher looked */
     raise_descriptors(resident);

@@ -129,6 +129,12 @@ int nc_resident_changes_keep(struct nc_resident_self *self);
 int nc_resident_changes_apply(struct nc_resident_self *self, struct nc_resident_request *request);
 void nc_resident_changes_free(struct nc_resident_self *self);
 
+/* ---- What the kernel shows of them (resident_shown.c) ---- */
+
+/* Leaves nothing of this process's environment in /proc/PID/environ but what launchers have
+ * added; whoever has kept a pointer to a variable's text finds none there. Where that cannot be it says so. */
+void nc_resident_environment_hide(void);
+
 /* ---- What the program has read (resident_reads.c) ---- */
 
 /* NULL, or why the caller must run the program itself. */

@@ -1,9 +1,13 @@
 package resident_test
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/nearcall/nearcall/tests/processes"
 )
 
 // What a program sets, changes and removes before its runs is so in all of them, on top of
@@ -36,6 +40,32 @@ func TestEnvironmentChangedBefore(t *testing.T) {
 			if because := strings.Contains(got.errors, "the variable "+c.because+" "); because == (c.because == "") || (got.errors == "") != (c.because == "") {
 				t.Errorf("caller %d ran plainly because of %q, and not of %q", i, got.errors, c.because)
 			}
+		}
+	})
+}
+
+// A resident lives for days; the kernel shows nobody what it was started with.
+func TestEnvironmentIsNotShown(t *testing.T) {
+	const secret = "of who started it"
+	eachKind(t, all, func(t *testing.T, p *place) {
+		shown := func(text string) (count int) {
+			for _, process := range p.processes() {
+				environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", process))
+				count += strings.Count(string(environment), text)
+			}
+			return count
+		}
+		for _, other := range []string{secret, "of another"} {
+			run := p.command("changed")
+			run.Env = append(run.Env, "NEARCALL_RUN_DEBUG=1", "CHANGED="+secret, "OTHER="+other)
+			if r := finish(t, run); !strings.HasSuffix(r.output, fmt.Sprintf(",%s,none,%s\n", secret, other)) || r.errors != "" {
+				t.Error(r)
+			}
+			// A process that waits for runs may be about to load the program.
+			processes.WaitFor(t, "nothing to be shown", settleTimeout, func() bool { return shown(secret) == 0 })
+		}
+		if shown("NEARCALL_RESIDENT_LOCK="+p.residents()) == 0 {
+			t.Error("nothing tells whose residents these are")
 		}
 	})
 }
