@@ -522,17 +522,20 @@ _notice_files(bool notice)
   CODE:
     ncp_reads_notice(notice);
 
-bool
-_files_directory()
+void
+_pattern(SV *pattern)
   CODE:
-    RETVAL = ncp_reads_directory();
-  OUTPUT:
-    RETVAL
+    ncp_reads_pattern(aTHX_ pattern);
 
 bool
-_files_input()
+_noticed_directory()
+  ALIAS:
+    _noticed_directory = NCP_READS_DIRECTORY
+    _noticed_input = NCP_READS_INPUT
+    _noticed_home = NCP_READS_HOME
+    _noticed_variables = NCP_READS_VARIABLES
   CODE:
-    RETVAL = ncp_reads_input();
+    RETVAL = ncp_reads_noticed(ix);
   OUTPUT:
     RETVAL
 

@@ -473,10 +473,11 @@ void ncp_resident_child(pTHX_ nearcall_resident *handle);
 HV *ncp_resident_accept(pTHX_ nearcall_resident *handle);
 void ncp_resident_name(const char *path);
 /* Of Nearcall::Resident::Reads (reads.c). */
+enum { NCP_READS_DIRECTORY, NCP_READS_INPUT, NCP_READS_HOME, NCP_READS_VARIABLES, NCP_READS_KINDS };
 void ncp_reads_files(pTHX);
 void ncp_reads_notice(bool notice);
-bool ncp_reads_directory(void);
-bool ncp_reads_input(void);
+void ncp_reads_pattern(pTHX_ SV *pattern);
+bool ncp_reads_noticed(int kind);
 /* Of Nearcall::Resident::Notes (notes.c). Without ncp_notes_begin nothing is noted. */
 void ncp_notes_begin(pTHX);
 void ncp_notes_enter(bool is_entered);

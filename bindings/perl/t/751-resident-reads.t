@@ -46,7 +46,8 @@ for my $read ( 'keys %ENV', 'my %e = %ENV', 'values %ENV' ) {
 }
 
 for my $look ( 'Cwd::getcwd()', 'Cwd::cwd()', 'Cwd::abs_path("x")', '-e "x"', '-d -r "."', 'stat "x"', 'open my $f, "<", "x"', 'open my $f, "x"',
-    'opendir my $d, "."', 'do "./x.pl"', 'require File::Spec; File::Spec->rel2abs("x")', 'push @INC, "lib"', 'readlink "x"', 'use lib "lib"' )
+    'opendir my $d, "."', 'glob "*.conf"', '<*.conf>', 'glob "/tmp/* x"', 'require File::Glob; File::Glob::bsd_glob("*")', 'local @ARGV = ("x"); <>', 'local @ARGV = "x"; <<>>',
+    'local @ARGV = "x"; my $l = ""; $l .= <>', 'local @ARGV = "x"; while (<>) { }', 'do "./x.pl"', 'require File::Spec; File::Spec->rel2abs("x")', 'push @INC, "lib"', 'readlink "x"', 'use lib "lib"' )
 {
     my $resident = start("{ no warnings; $look; }");
     is_for( $resident, 'PROGRAM',       1, "$look: where it was started" );
@@ -54,12 +55,29 @@ for my $look ( 'Cwd::getcwd()', 'Cwd::cwd()', 'Cwd::abs_path("x")', '-e "x"', '-
     is( $resident->ask(2)->{reads_directory}, Cwd::abs_path("$resident->{directory}"), "$look: it is reported" );
 }
 
-for my $look ( 'Cwd::abs_path("/x")', '-e "/x"', 'open my $f, "<", "/dev/null"', 'open my $f, "-|", "true"', 'use FindBin; use lib $FindBin::Bin', 'use POSIX; use JSON::PP; use File::Temp' ) {
+for my $look ( 'Cwd::abs_path("/x")', '-e "/x"', 'open my $f, "<", "/dev/null"', 'glob "/x/* /y"', 'local @ARGV = ("/dev/null"); <>', 'use FindBin; use lib $FindBin::Bin', 'use POSIX; use JSON::PP; use File::Temp' ) {
     is_for( my $resident = start("{ $look; }"), 'PROGRAM', 1, "$look: where it was started" );
     is_for( $resident, 'cd /; PROGRAM', 1, "$look: in another directory" );
 }
 
-for my $look ( '-t STDIN', '-p *STDIN', 'stat STDIN' ) {
+for my $look ( '`true`', 'system "true"', 'open my $f, "-|", "true"', 'open my $f, "true|"', 'open my $f, "| true"',
+    'if (my $p = fork) { waitpid $p, 0 } else { require POSIX; POSIX::_exit(0) }', 'require IPC::Open3; waitpid IPC::Open3::open3(undef, undef, undef, "true"), 0' )
+{
+    my $resident = start("{ no warnings; $look; }");
+    is_for( $resident, 'MINE=a PROGRAM',       1, "$look: where it was started" );
+    is_for( $resident, 'MINE=b PROGRAM',       0, "$look: with another variable" );
+    is_for( $resident, 'cd /; MINE=a PROGRAM', 0, "$look: in another directory" );
+    is_deeply( $resident->ask(2)->{reads}, ['*'], "$look: it is reported" );
+}
+
+{
+    my $resident = start('{ my @r = glob "~/*"; }');
+    is_for( $resident, 'HOME=/tmp PROGRAM',       1, 'a home directory: where it was started' );
+    is_for( $resident, 'cd /; HOME=/tmp PROGRAM', 1, 'a home directory: in another one' );
+    is_for( $resident, 'HOME=/ PROGRAM',          0, 'another home directory' );
+}
+
+for my $look ( '-t STDIN', '-p *STDIN', 'stat STDIN', '<STDIN>', 'local @ARGV; <>', 'local @ARGV = "-"; <>' ) {
     my $resident = start("{ my \@r = $look; }");
     is_for( $resident, 'PROGRAM </dev/null', 1, "$look: without input" );
     is_for( $resident, 'echo | PROGRAM',     0, "$look: with a pipe" );

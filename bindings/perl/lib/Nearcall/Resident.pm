@@ -271,8 +271,11 @@ configuration. The resident leaves when one of them changes, as it does for modu
 What stands before C<resident> sees the arguments, environment, directory and streams (F</dev/null>
 and a log) of the resident, not those of a run. So whatever looks at them belongs into the
 block or what it calls, also what modules do at load. Variables that are read by C<%ENV>, the directory
-where L<Cwd> or a relative path asks for it, and tests of STDIN are noticed from C<use Nearcall::Resident> on, so that it is to
-be the first: a caller with others runs the program plainly. What is read by C's getenv() is not noticed.
+where L<Cwd> or a relative path asks for it (C<open>, C<stat>, C<glob>, C<< <> >> and their like), and tests of STDIN and
+C<< <STDIN> >> are noticed from C<use Nearcall::Resident> on, so that it is to
+be the first: a caller with others runs the program plainly. A program that is started there (C<system>, backticks,
+C<fork>, C<open> with a bar) has the directory and all variables. What is read by C's getenv(), and what the C code of modules
+opens, is not noticed.
 
 =item *
 

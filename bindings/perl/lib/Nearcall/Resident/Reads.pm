@@ -2,8 +2,8 @@ package Nearcall::Resident::Reads;
 
 # What a program reads before its runs, and of which each caller has its own: variables of
 # %ENV, which is tied meanwhile, the directory, by Cwd and by paths that are relative, and what
-# standard input is. Noticed from "use Nearcall::Resident" on, in residents alone. Files are
-# looked at by perl's own operations, which reads.c stands before.
+# standard input is. A program that is started has all of it. Noticed from "use Nearcall::Resident" on, in
+# residents alone. Files are looked at by perl's own operations, which reads.c stands before.
 
 use strict;
 use warnings;
@@ -23,7 +23,9 @@ sub begin {
     ($start) = ( $ENV{NEARCALL_RESIDENT_DIRECTORY} // '' ) =~ m{\A(/.*)\z}s;
     require Cwd;
     Nearcall::Resident::Notes::begin();
-    _stand_before($_) for qw(getcwd cwd fastcwd fastgetcwd abs_path realpath fast_abs_path);
+    _stand_before( "Cwd::$_", \&_asks ) for qw(getcwd cwd fastcwd fastgetcwd abs_path realpath fast_abs_path);
+    require File::Glob;
+    _stand_before( 'File::Glob::bsd_glob', \&_pattern );
     _files();
     # Perl trusts a tied hash to be trusted: under -T it would no longer refuse programs by a
     # PATH that comes from outside.
@@ -61,29 +63,34 @@ sub end {
     return;
 }
 
-sub variables { return $names{q{*}} ? q{*} : sort keys %names }
+sub variables {
+    my %all = ( %names, ( HOME => 1 ) x _noticed_home() );
+    return $names{q{*}} || _noticed_variables() ? q{*} : sort keys %all;
+}
 
-sub directory { return $asks || _files_directory() }
+sub directory { return $asks || _noticed_directory() }
 
-sub input { return _files_input() }
+sub input { return _noticed_input() }
 
-# ---- The directory ----
+# ---- What stands before functions ----
 
 # Whoever has imported it has what stands before it.
 sub _stand_before {
-    my ($name) = @_;
+    my ( $name, $notice ) = @_;
     no strict 'refs';                    ## no critic (ProhibitNoStrict)
-    no warnings 'redefine';              ## no critic (ProhibitNoWarnings)
-    my $original = *{"Cwd::$name"}{CODE} or return;
-    *{"Cwd::$name"} = sub {
-        _asks() if $is_noticing && !( defined $_[0] && $_[0] =~ m{\A/} );
+    no warnings qw(redefine prototype);  ## no critic (ProhibitNoWarnings)
+    my $original = *{$name}{CODE} or return;
+    *{$name} = sub {
+        $notice->( $_[0] );
         goto &{$original};
     };
     return;
 }
 
 sub _asks {
-    Nearcall::Resident::Notes::directory() if !$asks;
+    my ($path) = @_;
+    return if $asks || !$is_noticing || ( defined $path && $path =~ m{\A/} );
+    Nearcall::Resident::Notes::directory();
     return $asks = 1;
 }
 
