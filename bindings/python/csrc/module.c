@@ -2,6 +2,8 @@
 #include "core.h"
 #include "limits_gen.h"
 
+#include <nearcall_resident.h>
+
 static PyModuleDef core_module;
 
 core_state *core_state_of(PyTypeObject *type)
@@ -169,6 +171,15 @@ static int add_limits(PyObject *module)
     return PyModule_AddIntConstant(module, "HANDOFF_REST_MS", NC_HANDOFF_REST_MS);
 }
 
+/* What nearcall.resident says that a program has read. */
+static int add_reads(PyObject *module)
+{
+    if (PyModule_AddIntConstant(module, "RESIDENT_VARIABLE", NEARCALL_RESIDENT_VARIABLE) < 0
+        || PyModule_AddIntConstant(module, "RESIDENT_DIRECTORY", NEARCALL_RESIDENT_DIRECTORY) < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "RESIDENT_INPUT", NEARCALL_RESIDENT_INPUT);
+}
+
 /* libnearcall notices a fork by itself. What it cannot know is which threads of
  * the parent held a channel: the child lacks them. */
 static int watch_forks(PyObject *module)
@@ -193,7 +204,7 @@ static int module_exec(PyObject *module)
 {
     core_state *state = PyModule_GetState(module);
 
-    if (import_objects(state) < 0 || add_types(module, state) < 0 || add_limits(module) < 0)
+    if (import_objects(state) < 0 || add_types(module, state) < 0 || add_limits(module) < 0 || add_reads(module) < 0)
         return -1;
     return watch_forks(module);
 }

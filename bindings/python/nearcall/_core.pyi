@@ -156,6 +156,10 @@ class Engine:
     def disconnect(self) -> None: ...
     def close(self) -> None: ...
 
+RESIDENT_VARIABLE: int
+RESIDENT_DIRECTORY: int
+RESIDENT_INPUT: int
+
 @final
 class Resident:
     def __init__(self, program: bytes, workers: int, idle_ms: int, names: tuple[bytes, ...], /) -> None: ...

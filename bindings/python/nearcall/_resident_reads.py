@@ -2,13 +2,13 @@
 
 It is noticed from the import of nearcall.resident on, in residents alone: variables of
 the environment in the table of ``os.environ``, the current directory where it is asked for
-and where a relative path is looked at.
+and where a relative path is looked at, and both where a program is started. What Python
+itself tells of its doings (``sys.addaudithook``) is taken from there.
 """
 
 from __future__ import annotations
 
-import builtins
-import io
+import _posixsubprocess
 import os
 import site
 import sys
@@ -20,8 +20,12 @@ from nearcall._resident_notes import Noticing, notes
 # Shells set these for each command. They are compared only where the program names them.
 _OF_COMMANDS = frozenset((b"_", b"SHLVL", b"OLDPWD"))
 
-# Parts of Python which take all variables, to give them to another program.
-_PASSED_ON = frozenset(("ctypes.util", "subprocess", "uuid"))
+# Parts of Python which start programs that tell of the machine, and give them all variables.
+_OF_MACHINE = frozenset(("ctypes.util", "platform", "uuid"))
+
+# Events that tell of a process which has this one's directory and variables. What a
+# process that posix_spawn starts has is given to it.
+_PROCESSES = frozenset(("os.fork", "os.forkpty", "os.system"))
 
 # Functions of os whose first argument is a path, and those where it may be left out.
 _OF_PATHS = ("open", "stat", "lstat", "access", "readlink", "chdir")
@@ -52,8 +56,8 @@ class Reads:
             self._replace(os, name, self._looks_at)
         for name in _OF_DIRECTORIES:
             self._replace(os, name, self._lists)
-        for module in (builtins, io):
-            self._replace(module, "open", self._looks_at)
+        self._replace(_posixsubprocess, "fork_exec", self._executes)
+        sys.addaudithook(self._hears)
 
     def end(self) -> None:
         """From here on nothing is noticed."""
@@ -99,7 +103,7 @@ class Reads:
     def notice(self, name: bytes) -> None:
         if not self._is_noticing or name in _OF_COMMANDS or name in self.variables:
             return
-        if _reader() not in _PASSED_ON:
+        if _reader() not in _OF_MACHINE:
             self.variables.add(name)
             notes.add("variable", os.fsdecode(name))
 
@@ -132,6 +136,36 @@ class Reads:
     def _lists(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         path = arguments[0] if arguments else options.get("path")
         if path is None or _is_relative(path):
+            self._notice_directory()
+
+    # ---- What Python tells ----
+
+    def _hears(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """For as long as the process lives: nobody can take it away again."""
+        if not self._is_noticing:
+            return
+        if event == "open" and arguments[1] is not None:  # that is os.open's, which may have a dir_fd
+            self._looks_at(arguments[:1], {})
+        elif event == "sqlite3.connect":
+            self._looks_at((_file_of(arguments[0]),), {})
+        elif event == "subprocess.Popen":
+            self._notice_process(arguments[2], arguments[3])
+        elif event == "os.posix_spawn":
+            self._notice_process(None, arguments[2])
+        elif event in _PROCESSES:
+            self._notice_process(None, None)
+
+    def _executes(self, arguments: tuple[Any, ...], _options: dict[str, Any]) -> None:
+        """As multiprocessing does, of which nothing is told."""
+        self._notice_process(arguments[4], arguments[5])
+
+    def _notice_process(self, directory: Any, variables: Any) -> None:
+        """None: it has this process's own. Nobody sees what it looks at."""
+        if not self._is_noticing or _reader() in _OF_MACHINE:
+            return
+        if variables is None:
+            self.variables.add(b"*")
+        if directory is None or _is_relative(directory):
             self._notice_directory()
 
     def _notice_directory(self) -> None:
@@ -175,7 +209,7 @@ class _Table(dict[bytes, bytes]):
 def _reader() -> str:
     """The module that asks, behind what only passes it on."""
     frame = sys._getframe(2)
-    own = (__name__, "os", "_collections_abc")
+    own = (__name__, Noticing.__module__, "os", "_collections_abc", "subprocess")
     while frame.f_back and frame.f_globals.get("__name__") in own:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__"))
@@ -188,6 +222,12 @@ def _is_relative(path: Any) -> bool:
     except TypeError:
         return False  # a descriptor, or an error of the program's
     return not text.startswith(("/", "<") if isinstance(text, str) else (b"/", b"<"))
+
+
+def _file_of(database: Any) -> Any:
+    """What a data base of SQLite is in: a path, or a descriptor, which is none."""
+    text = os.fsdecode(database).removeprefix("file:")
+    return 0 if text == "" or text.startswith(":memory:") else text
 
 
 def _is_resident() -> bool:

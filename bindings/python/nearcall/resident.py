@@ -29,10 +29,12 @@ What stands before main() sees the arguments, environment, directory and streams
 and a log) of the resident, not those of a run. Variables of the environment that are read
 there, and the directory where it is asked for or a relative path is looked at, are noticed from the
 import of this module on, so that it is to be the first: a caller with another value runs the
-program plainly. What extensions read by C's getenv() is not noticed: name it in
-``environment``. What was opened there is shared by the runs, but for files that are read; data
-bases are for ``warm``. Threads that were started there do not exist in a run. Hashes of text
-are the same in all runs of a resident, and with them the order of sets; the functions of
+program plainly. A program that is started there (``subprocess``, ``os.system``, ``os.fork``) has the
+directory and all variables. What extensions read by C's getenv() is not noticed: name it in
+``environment``; nor is what their C code opens: say ``same_directory``. What was opened there is
+shared by the runs, but for files that are read; data bases are for ``warm``. Threads that were
+started there do not exist in a run. Hashes of text are the same in all runs of a resident, and with
+them the order of sets; the functions of
 ``random`` are seeded anew, but other generators that were seeded there give all runs the same
 numbers: seed them in ``warm`` or in the run.
 ``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal. It leads
@@ -64,9 +66,6 @@ __all__ = ["main"]
 _READ_ONCE = ("PYTHON*", "LANG", "LC_*")
 
 _IDLE_SECONDS_MAX = 1 << 31  # longer than that is never
-
-# As nearcall_resident.h has them.
-_VARIABLE, _DIRECTORY, _INPUT = 1, 2, 3
 
 
 def main(
@@ -140,12 +139,12 @@ class _Handed:
         new = {name for name in everything or reads.variables if not self._is_read_again(name)} - self._known
         self._known |= new
         for name in sorted(new):
-            handle.reads(_VARIABLE, name)
+            handle.reads(_core.RESIDENT_VARIABLE, name)
         if self._same_directory or (self._same_directory is None and reads.directory):
-            handle.reads(_DIRECTORY, b"")
+            handle.reads(_core.RESIDENT_DIRECTORY, b"")
             self._same_directory = False
         if self._early_input:
-            handle.reads(_INPUT, b"")
+            handle.reads(_core.RESIDENT_INPUT, b"")
 
     def _is_read_again(self, name: bytes) -> bool:
         return any(name.startswith(again[:-1]) if again.endswith(b"*") else name == again for again in self._reread)

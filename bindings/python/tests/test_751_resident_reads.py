@@ -80,8 +80,10 @@ def test_variables_that_are_not_there_count(start: Start, folder: Path) -> None:
 
 
 def test_what_is_only_set_or_read_by_python_itself_does_not_count(start: Start, folder: Path) -> None:
-    resident = start("import ctypes.util\nctypes.util.find_library('c')\nos.environ['OWN'] = '1'")
-    assert runs(resident, folder, MINE="b")
+    resident = start(
+        "import ctypes.util, platform\nctypes.util.find_library('c'), platform.processor()\nos.environ['OWN'] = '1'"
+    )
+    assert runs(resident, Path("/"), MINE="b")
 
 
 LOOKS = [
@@ -98,6 +100,10 @@ LOOKS = [
     "io_open = open; pathlib.Path('program.py').read_text()",
     "os.close(os.open('program.py', os.O_RDONLY))",
     "sys.path.insert(0, '')",
+    "import io; io.FileIO('program.py').close()",
+    "import io; io.open_code('program.py').close()",
+    "import sqlite3; sqlite3.connect('file').close()",
+    "import sqlite3; sqlite3.connect('file:file?mode=rwc', uri=True).close()",
 ]
 
 
@@ -107,6 +113,40 @@ def test_the_directory_counts_where_it_is_looked_at(start: Start, folder: Path, 
     assert runs(resident, folder)
     assert not runs(resident, Path("/"))
     assert resident.ask(STATUS)["reads_directory"] == str(folder)
+
+
+# Programs that are started before the runs, and whether they have this one's variables.
+STARTS = [
+    ("subprocess.run(['true'])", True),
+    ("os.system('true')", True),
+    ("os.popen('true').read()", True),
+    ("os.fork() or os._exit(0); os.wait()", True),
+    ("subprocess.run(['/bin/true'], env=os.environ)", True),
+    ("subprocess.run(['/bin/true'], env={})", False),
+    ("os.posix_spawn('/bin/true', ['true'], os.environ); os.wait()", True),
+    ("os.posix_spawn('/bin/true', ['true'], {}); os.wait()", False),
+    (
+        "import multiprocessing.util as util; r, w = os.pipe();"
+        "util.spawnv_passfds(b'/bin/true', [b'true'], [r]); os.wait(); os.close(r); os.close(w)",
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("begin", "all_variables"), STARTS)
+def test_what_programs_have_that_are_started_counts(
+    start: Start, folder: Path, begin: str, all_variables: bool
+) -> None:
+    resident = start(f"import subprocess\n{begin}")
+    assert runs(resident, folder)
+    assert not runs(resident, Path("/"))
+    assert runs(resident, folder, OTHER="1") == (not all_variables)
+    assert ("*" in resident.ask(STATUS)["reads"]) == all_variables
+
+
+def test_a_program_that_is_started_somewhere_else(start: Start, folder: Path) -> None:
+    resident = start("import subprocess\nsubprocess.run(['/bin/true'], cwd='/', env={})")
+    assert runs(resident, Path("/"), OTHER="1")
 
 
 def test_it_waits_in_the_root_directory(start: Start) -> None:
@@ -122,6 +162,9 @@ def test_it_waits_in_the_root_directory(start: Start) -> None:
         "import asyncio, email, http.client, json, logging, shutil, subprocess, tempfile",
         "os.path.abspath('/x/../y')",
         "open('/dev/null').close()",
+        "import sqlite3; sqlite3.connect(':memory:').close(); sqlite3.connect('').close()",
+        "os.close(os.open('null', os.O_RDONLY, dir_fd=os.open('/dev', os.O_RDONLY)))",
+        "import io; assert type(open) is type(len) and io.open is open",
         "os.stat(0)",
         "class Holder: look = os.stat\nHolder().look('/')",
         "assert os.stat in os.supports_dir_fd",

@@ -29,7 +29,8 @@ def notes(folder: Path) -> Iterator[Notes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment |= {variable: str(folder / "notes"), "NEARCALL_RESIDENT_DIRECTORY": str(folder)}
         residents.append(Resident(program, folder, environment))
-        result = residents[-1].run(directory=str(folder))
+        del environment["NEARCALL_RESIDENT_DIRECTORY"]
+        result = residents[-1].run(directory=str(folder), environment={**environment, "PWD": "/"})  # as bash has set it
         assert result.kinds[-1] == EXITED
         assert not residents[-1].log.read_text()
         path = folder / "notes"
