@@ -234,38 +234,6 @@ func (p *Process) Kill() {
 	p.Wait()
 }
 
-// Stop stops the process where it is, and returns when it stands still.
-func (p *Process) Stop(t testing.TB) {
-	t.Helper()
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	WaitFor(t, "the process to stop", 10*time.Second, func() bool { return p.standsStill(t) })
-}
-
-// Continue lets a stopped process go on.
-func (p *Process) Continue() { p.Process.Signal(syscall.SIGCONT) }
-
-// standsStill: every thread is stopped, or will be before it is back from the kernel, as one is that
-// closes what somebody else holds.
-func (p *Process) standsStill(t testing.TB) bool {
-	t.Helper()
-	threads, err := filepath.Glob(p.file("task/*/stat"))
-	if err != nil || len(threads) == 0 {
-		t.Fatalf("the threads of the process: %v, %v", threads, err)
-	}
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
-		if err != nil {
-			continue // it has ended
-		}
-		if state := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]; !strings.Contains("TDXZ", state) {
-			return false
-		}
-	}
-	return true
-}
-
 func (p *Process) file(name string) string { return fmt.Sprintf("/proc/%d/%s", p.Process.Pid, name) }
 
 // Descriptors counts the open descriptors.
