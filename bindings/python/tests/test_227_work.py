@@ -90,7 +90,7 @@ def classes_of(depth: int) -> type:
 
 def two_deep_ones() -> list[Any]:
     first, second = (classes_of(400)() for _ in range(2))
-    return [first, second] * TIMES
+    return [first, second] * (20 * TIMES)
 
 
 VALUES: dict[str, tuple[Any, Callable[[], Any]]] = {
