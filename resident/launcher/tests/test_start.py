@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PLAIN_CODE, World, asleep, outcome
+from conftest import PLAIN_CODE, World, asleep, outcome, until
 from peer import WAIT_S, identity, residents_of, wait_readable
 
 STARTS_MAX, GUARD_FIRST_S, GUARD_S, LOG_BYTES_MAX = 2, 30, 3600, 1 << 20
@@ -215,7 +215,7 @@ print("plain", sys.argv[1])
         assert f"plain {i}\n" in said.read_text()
         assert ("no answer in time" in said.read_text()) == (i < STARTS_MAX)
     assert "came to nothing" in said.read_text()
-    assert len(list(residents_of(str(hangs)))) == STARTS_MAX
+    until(lambda: len(list(residents_of(str(hangs)))) == STARTS_MAX)  # a busy machine runs them later
 
 
 @pytest.mark.parametrize("content", ["", "0", "1", "rubbish", "\0\0"])
