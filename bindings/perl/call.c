@@ -96,16 +96,22 @@ int64_t ncp_coarse_now_ms(void)
     return milliseconds_of(CLOCK_MONOTONIC_COARSE);
 }
 
-int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
+int64_t ncp_left_ms(pTHX_ const ncp_invocation *call, int64_t began_ms, const char *reason)
 {
-    int64_t left_ms = call->timeout_ms - (ncp_now_ms() - began_ms);
+    int64_t left_ms;
 
     if (call->timeout_ms <= 0)
         return call->timeout_ms;
+    left_ms = call->timeout_ms - (ncp_now_ms() - began_ms);
     if (left_ms <= 0)
         ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
-            NEARCALL_OUTCOME_NOT_EXECUTED, call->name, newSVpvs("no connection in time"), NULL));
+            NEARCALL_OUTCOME_NOT_EXECUTED, call->name, newSVpv(reason, 0), NULL));
     return left_ms;
+}
+
+int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms)
+{
+    return ncp_left_ms(aTHX_ call, began_ms, "no connection in time");
 }
 
 /* What is left of the call's own timeout, so that finding does not extend it. */
@@ -143,12 +149,17 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
 /* A name's code runs here, before anything else is done. */
 void ncp_settle_name(pTHX_ ncp_invocation *call)
 {
+    int64_t began_ms;
+
     if (LIKELY(!ncp_has_code(call->name)))
         return;
+    began_ms = ncp_now_ms();
     ncp_keep(aTHX_ call);
     call->name = ncp_plain_text(aTHX_ call->name);
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by the code of a function's name");
+    call->timeout_ms = ncp_left_ms(aTHX_ call, began_ms, "code that belongs to the function's name "
+                                   "took all of the call's time; run it before the call");
 }
 
 /* False also for some names that are the same, written otherwise. */
@@ -282,8 +293,10 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
     SV *bytes;
 
     if (ncp_has_code(argument)) {
+        int64_t began_ms = ncp_now_ms();
         ncp_keep(aTHX_ call);
         SvGETMAGIC(argument);
+        call->timeout_ms = ncp_left_ms(aTHX_ call, began_ms, NCP_CODE_TOOK_ALL);
     }
     if (SvPOK(argument) && SvCUR(argument) / 2 > NC_FRAME_BYTES_MAX_CEILING)
         return argument; /* is refused for its length, however it is converted */

@@ -3,17 +3,17 @@
  * a list holds a thousand times. */
 #include "encode.h"
 
+static int64_t left_ms(pTHX_ const ncp_encoder *e)
+{
+    return ncp_left_ms(aTHX_ e->call, e->call->work_began_ms,
+        e->runs ? NCP_CODE_TOOK_ALL
+                : "encoding the arguments took all of the call's time; send less in one call, or "
+                  "give it more time");
+}
+
 void ncp_check_time(pTHX_ const ncp_encoder *e)
 {
-    const ncp_invocation *call = e->call;
-
-    if (call->timeout_ms <= 0 || ncp_now_ms() - call->work_began_ms < call->timeout_ms)
-        return;
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
-        NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
-        e->runs ? newSVpvs("code that belongs to the arguments took all of the call's time")
-                : newSVpvs("encoding the arguments took all of the call's time; send less in one "
-                           "call, or give it more time"), NULL));
+    (void)left_ms(aTHX_ e);
 }
 
 /* Work that never comes to this is too short to count. */
@@ -48,8 +48,6 @@ void ncp_settle(pTHX_ const ncp_encoder *e)
 {
     ncp_invocation *call = e->call;
 
-    if (LIKELY(!call->work_began_ms))
-        return;
-    ncp_check_time(aTHX_ e);
-    ncp_shorten_timeout(call, ncp_now_ms() - call->work_began_ms);
+    if (UNLIKELY(call->work_began_ms))
+        call->timeout_ms = left_ms(aTHX_ e);
 }

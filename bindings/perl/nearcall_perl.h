@@ -291,8 +291,13 @@ int64_t ncp_coarse_now_ms(void); /* a quarter of the price, some milliseconds la
 void ncp_shorten_timeout(ncp_invocation *call, int64_t elapsed_ms);
 nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call);
 
-/* What is left of the call's timeout since it began; throws when nothing is,
- * and nothing was sent yet. */
+/* Before anything is sent: what is left of the call's timeout, which counts from then; throws
+ * when nothing is, with what took it. */
+int64_t ncp_left_ms(pTHX_ const ncp_invocation *call, int64_t began_ms, const char *reason);
+#define NCP_CODE_TOOK_ALL "code that belongs to the arguments took all of the call's time; run it " \
+                          "before the call, or give that more time"
+
+/* The same where it is connecting that takes it. */
 int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms);
 
 /* Sets call->function; waits for the server if it was not found before. */

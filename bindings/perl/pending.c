@@ -291,12 +291,14 @@ static bool has_magic(pTHX_ const ncp_invocation *from)
     return false;
 }
 
-/* The code of tied ones may change and drop others. */
+/* The code of tied ones may change and drop others, and take the time of the call. */
 static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
 {
+    bool has_code = has_magic(aTHX_ from);
+    int64_t began_ms = has_code ? ncp_now_ms() : 0;
     I32 i;
 
-    if (has_magic(aTHX_ from))
+    if (has_code)
         ncp_keep(aTHX_ from);
     from->copied_bytes = 0;
     call->arguments = newAV();
@@ -305,7 +307,10 @@ static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
         SV *argument = ncp_argument(aTHX_ from, i);
         SV *copy = newSV(0);
         av_push(call->arguments, copy);
-        SvGETMAGIC(argument);
+        if (SvGMAGICAL(argument)) {
+            mg_get(argument);
+            (void)ncp_left_ms(aTHX_ from, began_ms, NCP_CODE_TOOK_ALL);
+        }
         if (!ncp_fits_copied(&from->copied_bytes, argument))
             ncp_throw_too_large(aTHX_ from);
         sv_setsv_flags(copy, argument, SV_DO_COW_SVSETSV | SV_NOSTEAL);

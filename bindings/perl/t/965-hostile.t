@@ -241,6 +241,34 @@ subtest 'user code has the time of the call' => sub {
     }
 };
 
+subtest 'whatever the call is made by' => sub {
+    my %made = (
+        'begin'                  => sub { $_[0]->begin( upper => $_[1] ) },
+        'begin of a function'    => sub { $_[0]->function('upper')->begin( $_[1] ) },
+        'begin in an event loop' => sub { Nearcall->new( $server->address, nonblocking => 1, timeout => 0.2 )->begin( upper => $_[1] ) },
+        'call_raw'               => sub { $_[0]->call_raw( echo => $_[1] ) },
+        'a name to call'         => sub { $_[0]->call( $_[1] => 'x' ) },
+        'a name to begin'        => sub { $_[0]->begin( $_[1] => 'x' ) },
+        'a name for call_raw'    => sub { $_[0]->call_raw( $_[1] => 'x' ) },
+    );
+    for my $what ( sort keys %made ) {
+        my $whose = $what =~ /name/ ? "the function's name" : 'the arguments';
+        like( outcome {
+            $go->upper('x');
+            tied_value( my $tied, sub { my $end = time + 0.3; 1 while time < $end; 'upper' } );
+            my $error = error_of { $made{$what}->( $go->with( timeout => 0.2 ), $tied ) };
+            return join ' ', $error->name, $error->outcome_text, $error->message;
+        }, qr/\ADEADLINE_EXCEEDED not executed code that belongs to $whose took/, $what );
+    }
+    like( outcome {
+        my $asked = 0;
+        my @tied = (0) x 10;
+        tied_value( $_, sub { $asked++; my $end = time + 0.15; 1 while time < $end; 1 } ) for @tied;
+        my $error = error_of { $go->with( timeout => 0.2 )->begin( sum => @tied ) };
+        return $error->name . " after $asked";
+    }, qr/\ADEADLINE_EXCEEDED after [012]\z/, 'no more of them are asked then' );
+};
+
 subtest 'user code and the handle' => sub {
     my $used = qr/\AINVALID_ARGUMENT: argument 1 \(value\), "a".*: its own code used the handle/;
     like( outcome { $go->identity( { a => text( sub { $go->one } ) } ) }, $used, 'calls' );
