@@ -91,12 +91,26 @@ static void require_known_attributes(pTHX_ ncp_encoder *e, ncp_node *node)
             ncp_refuse_unknown_key(aTHX_ e, node, walk.name);
 }
 
+/* Whether the object's class has the method. What every class has, as import, can and VERSION, is no
+ * attribute, nor is a function whose package stands in the name. */
+static bool has_attribute(pTHX_ SV *object, SV *name)
+{
+    const char *text = SvPVX_const(name);
+    GV *own = gv_fetchmeth_pvn(SvSTASH(SvRV(object)), text, SvCUR(name), 0, 0);
+    GV *everybodys;
+
+    if (!own)
+        return false;
+    everybodys = gv_fetchmeth_pvn(gv_stashpvs("UNIVERSAL", GV_ADD), text, SvCUR(name), -1, 0);
+    return !everybodys || GvCV(everybodys) != GvCV(own);
+}
+
 /* What the method of that name returns. */
 static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
 {
     const ncp_field *field = &node->structure->fields[node->index];
 
-    if (ncp_object_can(aTHX_ object, SvPVX(field->name)))
+    if (has_attribute(aTHX_ object, field->name))
         return ncp_call_object(aTHX_ e, object, SvPVX(field->name), NULL);
     if (field->type->kind != NCP_OPTIONAL)
         refuse_without(aTHX_ e, node, object);

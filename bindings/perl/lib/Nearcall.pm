@@ -488,7 +488,8 @@ A field that a hash leaves out has the zero value of its type, so C<{}> is the s
 zero values. A key that is no field is refused, by name, before anything is sent. An object
 is looked at more strictly: every field must be one of its keys, also where its hash is tied, or be
 answered by the method of that name, unless the field is optional; its other keys must begin with an
-underscore.
+underscore. Methods that every class has, as C<import> and C<VERSION>, count where its own class
+defines them.
 
 =item Objects with TO_JSON
 

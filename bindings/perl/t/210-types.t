@@ -4,6 +4,7 @@ use warnings;
 use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
+use LyingServer qw(msgpack);
 use TestServer;
 use TestTools qw(error_of);
 
@@ -153,6 +154,26 @@ subtest 'objects as structs' => sub {
     is_deeply( $go->identity( [ Data->new( { a => Data->new('b') } ) ] ), [ { a => 'b' } ], 'as any' );
     like( error_of { $go->identity( Data->new( Data->new(1) ) ) }->message, qr/TO_JSON returned an object that has one too/,
         'one that never ends' );
+};
+
+subtest 'fields that are named as what every class has' => sub {
+    { package Nothing; our $VERSION = '1.24'; sub new { return bless {}, shift } }
+    {
+        package Everything;
+        sub new { return bless {}, shift }
+        no warnings 'redefine';
+        for my $name (qw(import unimport VERSION isa can DOES)) { no strict 'refs'; *$name = sub {"its $name"} }
+    }
+    sub elsewhere {'of another package'}
+    for my $name (qw(import unimport VERSION isa can DOES main::elsewhere main'elsewhere)) {
+        my $odd = LyingServer->start( msgpack( { name => 'odd', params => [ { name => 'odd', type => { struct => 'Odd' } } ], results => ['any'],
+            types => { Odd => { fields => [ { name => $name, type => 'any' } ] } } } ), msgpack('sent') );
+        my $nc = Nearcall->new( $odd->address, timeout => 10 );
+        my $error = error_of { $nc->odd( Nothing->new ) };
+        is( ref $error && $error->message, qq{argument 1 (odd): an object of class Nothing has neither a key nor a method "$name", which Odd needs}, $name );
+        is( $nc->odd( { $name => 1 } ), 'sent', "$name as a key" );
+        is( $nc->odd( Everything->new ), 'sent', "$name of the class itself" ) if $name !~ /\W/;
+    }
 };
 
 subtest 'restricted hashes' => sub {
