@@ -18,7 +18,7 @@ static bool whole_of_number(NV number, ncp_whole *ret_whole)
     return true;
 }
 
-/* Text of more digits than a frame has bytes is not read as a number. */
+/* Text of more digits than a frame has bytes is not read as a number, nor as a time. */
 static bool is_readable(STRLEN bytes)
 {
     return bytes <= NC_FRAME_BYTES_MAX_CEILING;
@@ -227,7 +227,8 @@ static void encode_time_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *va
     int64_t seconds;
     uint32_t nanoseconds;
 
-    if (SvPOK(value) && ncp_time_of_text(SvPVX(value), SvCUR(value), &seconds, &nanoseconds))
+    if (SvPOK(value) && is_readable(SvCUR(value))
+        && ncp_time_of_text(SvPVX(value), SvCUR(value), &seconds, &nanoseconds))
         nearcall_put_time(e->client, seconds, nanoseconds);
     else
         put_time(aTHX_ e, type, value, require_number(aTHX_ e, type, value), 0);

@@ -219,6 +219,7 @@ subtest 'what fits no frame is refused unread' => sub {
         return name_of { $go->kinds( 0, 0, 0, 0, 0, 0, $used, '', '' ) };
     }, qr/\AINVALID_ARGUMENT not executed\z/, 'one that was used as a number' );
     like( outcome { name_of { $go->later( $digits, 1 ) } }, qr/\AINVALID_ARGUMENT not executed\z/, 'a time' );
+    like( outcome { name_of { $go->later( '2026-01-31T12:00:00.' . '0' x 2**24 . 'Z', 1 ) } }, qr/\AINVALID_ARGUMENT not executed\z/, 'a time with a fraction' );
 };
 
 done_testing;
