@@ -38,6 +38,7 @@ typedef struct ncp_encoder {
     ncp_node *node;         /* NULL: the argument itself */
     AV *owned;              /* what is held to the end; NULL until user code runs */
     U32 runs;               /* of user code, so far */
+    U32 quiet_runs;         /* of these: all was owned, and no code ran */
     size_t copied_bytes;    /* of values that were copied, but for arguments */
     bool is_interrupted;    /* by a signal, which is no reason to refuse what is not copied */
     size_t work_left;       /* until the time is looked at: ncp_spend() */

@@ -6,9 +6,10 @@
 static int64_t left_ms(pTHX_ const ncp_encoder *e)
 {
     return ncp_left_ms(aTHX_ e->call, e->call->work_began_ms,
-        e->runs ? NCP_CODE_TOOK_ALL
-                : "encoding the arguments took all of the call's time; send less in one call, or "
-                  "give it more time");
+        e->runs > e->quiet_runs
+            ? NCP_CODE_TOOK_ALL
+            : "encoding the arguments took all of the call's time; send less in one call, or give it "
+              "more time");
 }
 
 void ncp_check_time(pTHX_ const ncp_encoder *e)

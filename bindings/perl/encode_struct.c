@@ -138,6 +138,7 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
     SV *object, **values;
     HV *hash;
 
+    e->quiet_runs++;
     ncp_own(aTHX_ e);
     node->is_object = true;
     object = newRV_inc(SvRV(value));

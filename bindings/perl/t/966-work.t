@@ -12,7 +12,7 @@ use TestTools qw(error_of in_child rss_kib);
 use Hostile qw(text truth list_of hash_of tied_value tied_hash litter);
 
 use Hash::Util ();
-use Time::HiRes qw(setitimer ITIMER_REAL);
+use Time::HiRes qw(time setitimer ITIMER_REAL);
 
 use Nearcall;
 
@@ -77,6 +77,17 @@ subtest 'the deadline' => sub {
             return name_of { $costs{$what}->($quick) };
         }, 'DEADLINE_EXCEEDED not executed', $what );
     }
+};
+
+subtest 'what took the time' => sub {
+    my $message = sub {
+        my ($person) = @_;
+        $go->greet( {} );
+        return error_of { $go->with( timeout => 0.01 )->greet($person) }->message;
+    };
+    my %person = ( name => 'Ada', tags => [], map { +"_$_" => 1 } 1 .. 300_000 );
+    like( outcome { $message->( bless {%person}, 'Without::Code' ) }, qr/\Aencoding the arguments took/, 'encoding' );
+    like( outcome { $message->( { name => text( sub { my $end = time + 0.1; 1 while time < $end; '' } ) } ) }, qr/\Acode that belongs to the arguments took/, 'code' );
 };
 
 subtest 'signals' => sub {
