@@ -577,6 +577,9 @@ void nc_description_refused(const nearcall_client *client, const struct nc_call 
 
 /* request_buffer.c: where a request is built; once it has so many bytes, in shared memory. */
 #define NC_IN_ARENA_BYTES_MIN 4096
+#define NC_REQUEST_TOO_LARGE                                                                  \
+    "the request is larger than the " NC_TEXT(                                                \
+        NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)"
 int nc_request_reserve(nearcall_client *client, size_t bytes);
 bool nc_request_moves(const nearcall_client *client, size_t bytes);
 int nc_request_own(nearcall_client *client);

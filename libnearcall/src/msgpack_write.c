@@ -7,8 +7,6 @@
  * Each makes the handle busy: a handler of this thread's must not change the buffer that
  * is written, nor a fork in another thread trust one that grows. */
 
-static const char too_large[] = "the request is larger than the " NC_TEXT(
-    NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)";
 static const char too_deep[] = "an argument nests lists, maps and structs deeper than " NC_TEXT(
     NC_NESTING_DEPTH_MAX) " levels (limit nesting_depth_max, which is fixed)";
 
@@ -101,7 +99,7 @@ static __attribute__((noinline)) uint8_t *make_room(nearcall_client *client, siz
         return NULL;
     if (buffer->end > NC_FRAME_BYTES_MAX_CEILING ||
         bytes > NC_FRAME_BYTES_MAX_CEILING - buffer->end) {
-        keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, too_large);
+        keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, NC_REQUEST_TOO_LARGE);
         return NULL;
     }
     uint8_t *data = buffer->data;
@@ -343,7 +341,7 @@ static bool fits(struct nc_writer *writer, size_t bytes)
 {
     if (bytes <= NC_FRAME_BYTES_MAX_CEILING)
         return true;
-    keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, too_large);
+    keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, NC_REQUEST_TOO_LARGE);
     return false;
 }
 

@@ -39,13 +39,12 @@ static int check_call(nearcall_client *client, const char *name, size_t name_byt
                        "a function's name has 1 to %d bytes (limit function_name_bytes_max, "
                        "which is fixed)",
                        NC_FUNCTION_NAME_BYTES_MAX);
-    if (bytes > NC_FRAME_BYTES_MAX_CEILING || (bytes && !data))
-        return nc_fail(client, bytes && !data ? NEARCALL_E_MISUSE : NEARCALL_E_RESOURCE_EXHAUSTED,
-                       NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "a request of %zu bytes at %p: at most %d bytes, which no option raises, not at "
-                       "NULL",
-                       bytes, data,
-                       NC_FRAME_BYTES_MAX_CEILING);
+    if (bytes && !data)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "%zu bytes of a request at NULL", bytes);
+    if (bytes > NC_FRAME_BYTES_MAX_CEILING)
+        return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
+                       NC_REQUEST_TOO_LARGE);
     return nc_check_timeout(client, timeout_ms);
 }
 

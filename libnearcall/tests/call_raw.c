@@ -30,12 +30,16 @@ static void check_refusals(nearcall_client *client)
     CHECK_CALL(client, nearcall_call(client, "echo", bytes, (16 << 20) + 1, 0, &reply),
                NEARCALL_E_RESOURCE_EXHAUSTED);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK(strcmp(nearcall_error_message(client),
+                 "the request is larger than the 16777215 bytes that any frame may have (limit "
+                 "frame_bytes_max)") == 0);
     CHECK_CALL(client, nearcall_call(client, name, NULL, 0, 0, &reply),
                NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, "", NULL, 0, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, NULL, NULL, 0, 0, &reply),
                NEARCALL_E_MISUSE);
     CHECK_CALL(client, nearcall_call(client, "echo", NULL, 1, 0, &reply), NEARCALL_E_MISUSE);
+    CHECK(strstr(nearcall_error_message(client), "NULL") != NULL);
     CHECK_CALL(client, nearcall_call(client, "echo", NULL, 0, -2, &reply),
                NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, "no such", NULL, 0, 0, &reply),
