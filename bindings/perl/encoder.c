@@ -177,12 +177,14 @@ bool ncp_object_can(pTHX_ SV *value, const char *method)
     return sv_isobject(value) && gv_fetchmethod_autoload(SvSTASH(SvRV(value)), method, FALSE);
 }
 
+/* What is no reference is written before the temporaries of any element are freed. */
 SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value)
 {
     if (LIKELY(!SvROK(value)) || !ncp_object_can(aTHX_ value, "TO_JSON"))
         return value;
     value = ncp_call_object(aTHX_ e, value, "TO_JSON", NULL);
-    ncp_hold(aTHX_ e, value);
+    if (SvROK(value))
+        ncp_hold(aTHX_ e, value);
     return value;
 }
 

@@ -199,6 +199,23 @@ subtest 'copies for code fit a frame' => sub {
     }, 17, 'by begin, too' );
 };
 
+subtest 'what objects give is dropped once it is written' => sub {
+    {
+        package Numbered;
+        our @grown;
+        sub new { return bless {}, shift }
+        sub TO_JSON { push @grown, main::rss_kib(); my $own = '0' x 2**20; $own .= '1'; return $own }
+    }
+    my %sent = (
+        'arguments' => sub { $go->sum( map { Numbered->new } 1 .. 100 ) },
+        'elements'  => sub { my @ones = $go->total( [ map { Numbered->new } 1 .. 100 ] ) =~ /1/g; return scalar @ones },
+    );
+    for my $what ( sort keys %sent ) {
+        like( outcome { my $sum = $sent{$what}->(); return sprintf '%s grew by %d KiB', $sum, $Numbered::grown[-1] - $Numbered::grown[0] },
+            qr/\A100 grew by -?\d{1,4} KiB\z/, $what );
+    }
+};
+
 subtest 'what fits no frame is refused unread' => sub {
     my $latin = "\xe9" x 150e6;
     my $wide = "\xe9" x 75e6;
