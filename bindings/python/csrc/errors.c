@@ -85,11 +85,25 @@ void core_exception_set(PyObject *error)
     Py_DECREF(error);
 }
 
+/* What an exception says, or where that is nothing, as it is where memory has run out, what it is. New reference. */
+static PyObject *reason_of(PyObject *error)
+{
+    PyObject *text = PyObject_Str(error);
+
+    if (text == NULL || PyUnicode_GetLength(text) > 0)
+        return text;
+    Py_DECREF(text);
+    return PyObject_GetAttrString((PyObject *)Py_TYPE(error), "__name__");
+}
+
 void core_raise_from_current(core_state *state, int code, int outcome, const char *text)
 {
     PyObject *cause = core_exception_take();
+    PyObject *reason = reason_of(cause == NULL ? Py_None : cause);
 
-    core_raise_format(state, code, outcome, "%s: %S", text, cause == NULL ? Py_None : cause);
+    if (reason != NULL)
+        core_raise_format(state, code, outcome, "%s: %S", text, reason);
+    Py_XDECREF(reason);
     core_exception_because(cause);
 }
 

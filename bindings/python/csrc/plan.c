@@ -49,6 +49,18 @@ static void *malformed(compiler *c, const char *what)
     return NULL;
 }
 
+/* Borrowed; NULL: there is none, or an exception is set, also from before. A want of memory is no want of a member. */
+static PyObject *member(PyObject *dict, const char *name)
+{
+    PyObject *key, *value;
+
+    if (PyErr_Occurred() || (key = PyUnicode_FromString(name)) == NULL)
+        return NULL;
+    value = PyDict_GetItemWithError(dict, key);
+    Py_DECREF(key);
+    return value;
+}
+
 static core_node *new_node(compiler *c, core_kind kind, const char *name)
 {
     core_node_block *block = PyMem_Calloc(1, sizeof(*block));
@@ -121,8 +133,8 @@ static int compile_fields(compiler *c, PyObject *list, core_field **ret_fields,
     }
     for (i = 0; i < count; i++) {
         PyObject *item = PyList_GetItem(list, i);
-        PyObject *name = PyDict_Check(item) ? PyDict_GetItemString(item, "name") : NULL;
-        PyObject *type = PyDict_Check(item) ? PyDict_GetItemString(item, "type") : NULL;
+        PyObject *name = PyDict_Check(item) ? member(item, "name") : NULL;
+        PyObject *type = PyDict_Check(item) ? member(item, "type") : NULL;
 
         if (name == NULL || type == NULL || !PyUnicode_Check(name)) {
             malformed(c, "a parameter or field");
@@ -168,8 +180,7 @@ static core_struct *compile_struct(compiler *c, PyObject *name)
     structure->next = c->plan->structs;
     c->plan->structs = structure;
     structure->name = Py_NewRef(name);
-    if (compile_fields(c, PyDict_GetItemString(definition, "fields"), &structure->fields,
-                       &structure->field_count) < 0)
+    if (compile_fields(c, member(definition, "fields"), &structure->fields, &structure->field_count) < 0)
         return NULL;
     return structure;
 }
@@ -198,13 +209,13 @@ static const core_node *compile_type(compiler *c, PyObject *type)
         return malformed(c, "a type");
     if (Py_EnterRecursiveCall(" in a function's description"))
         return NULL;
-    if ((inner = PyDict_GetItemString(type, "list")) != NULL)
+    if ((inner = member(type, "list")) != NULL)
         node = compile_wrapper(c, CORE_LIST, "list", inner);
-    else if ((inner = PyDict_GetItemString(type, "optional")) != NULL)
+    else if ((inner = member(type, "optional")) != NULL)
         node = compile_wrapper(c, CORE_OPTIONAL, "optional", inner);
-    else if ((inner = PyDict_GetItemString(type, "map")) != NULL)
+    else if ((inner = member(type, "map")) != NULL)
         node = compile_map(c, inner);
-    else if ((inner = PyDict_GetItemString(type, "struct")) != NULL)
+    else if ((inner = member(type, "struct")) != NULL)
         node = compile_struct_type(c, inner);
     else
         malformed(c, "a type");
@@ -235,7 +246,7 @@ static int compile_results(compiler *c, PyObject *list)
 
 static int flag(PyObject *description, const char *name)
 {
-    PyObject *value = PyDict_GetItemString(description, name);
+    PyObject *value = member(description, name);
 
     return value != NULL && PyObject_IsTrue(value) == 1;
 }
@@ -273,18 +284,18 @@ static int compile(compiler *c)
         malformed(c, "a form");
         return -1;
     }
-    c->types = PyDict_GetItemString(description, "types");
+    c->types = member(description, "types");
     if (c->types != NULL && !PyDict_Check(c->types))
         c->types = NULL;
-    params = PyDict_GetItemString(description, "params");
+    params = member(description, "params");
     if (compile_fields(c, params, &plan->params, &plan->param_count) < 0
         || compile_keywords(c, params) < 0
-        || compile_results(c, PyDict_GetItemString(description, "results")) < 0)
+        || compile_results(c, member(description, "results")) < 0)
         return -1;
     plan->raw = flag(description, "raw");
     plan->variadic = flag(description, "variadic") && plan->param_count > 0;
     plan->required_count = count_required(plan);
-    return 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema_bytes)
