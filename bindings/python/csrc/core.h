@@ -27,12 +27,14 @@ typedef struct core_state {
     PyObject *descriptor_of;   /* nearcall._files */
     PyObject *make_file;       /* nearcall._files */
     PyObject *make_connection; /* nearcall._files */
-    PyObject *shown;           /* these eight of nearcall._values */
+    PyObject *no_lists;        /* these ten of nearcall._values */
+    PyObject *shown;
     PyObject *finer_of;
     PyObject *plain_of;
     PyObject *number_of;
     PyObject *boolean_of;
     PyObject *integer_of;
+    PyObject *text_of;
     PyObject *buffer_of;
     PyObject *declared_names;
     PyObject *is_absent;

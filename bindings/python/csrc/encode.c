@@ -137,13 +137,11 @@ static int encode_float(core_encoder *e, const core_node *node, PyObject *value,
     return 0;
 }
 
-static int encode_string(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
+static int put_text(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
     Py_ssize_t bytes;
     const char *text;
 
-    if (!PyUnicode_Check(value))
-        return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
     /* It never has fewer bytes, and those are kept with it. */
     if (PyUnicode_GetLength(value) > NC_FRAME_BYTES_MAX_CEILING)
         return core_refuse_size(e, at, PyUnicode_GetLength(value), "characters");
@@ -153,6 +151,25 @@ static int encode_string(core_encoder *e, const core_node *node, PyObject *value
     core_encoder_charge(e, bytes / CORE_TEXT_BYTES_PER_UNIT);
     nearcall_put_string(e->handle, text, (size_t)bytes);
     return 0;
+}
+
+static int encode_string(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
+{
+    PyObject *text;
+    int r;
+
+    if (PyUnicode_Check(value))
+        return put_text(e, node, value, at);
+    if (!core_encoder_is_of_python(value))
+        return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
+    if (core_encoder_look(e) < 0)
+        return -1;
+    text = PyObject_CallFunctionObjArgs(e->state->text_of, value, NULL);
+    if (text == NULL)
+        return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
+    r = put_text(e, node, text, at);
+    Py_DECREF(text);
+    return r;
 }
 
 /* What bytes have cannot change, so that whoever has the bytes need not hold it. */
@@ -309,12 +326,13 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     return r;
 }
 
-/* Texts and dicts are iterable, and no lists. */
-static int is_like_a_list(PyObject *value)
+/* Texts and dicts are iterable, and no lists. Asking what a value says that it is may run code of its own. */
+static int is_like_a_list(core_encoder *e, PyObject *value)
 {
     return (PyType_GetSlot(Py_TYPE(value), Py_tp_iter) != NULL || PySequence_Check(value))
            && !PyUnicode_Check(value) && !PyBytes_Check(value) && !PyByteArray_Check(value)
-           && !PyDict_Check(value);
+           && !PyDict_Check(value) && core_encoder_look(e) == 0
+           && PyObject_IsInstance(value, e->state->no_lists) == 0;
 }
 
 static int encode_list(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
@@ -324,7 +342,7 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
 
     if (core_encoder_is_list(value))
         return encode_elements(e, node->element, value, value, at);
-    if (!is_like_a_list(value))
+    if (!is_like_a_list(e, value))
         return core_refuse(e, node, value, at, NULL);
     list = core_encoder_collect(e, node, value);
     if (list == NULL)

@@ -121,6 +121,8 @@ static int import_objects(core_state *state)
         || (state->number_of = import_name("nearcall._values", "number")) == NULL
         || (state->boolean_of = import_name("nearcall._values", "boolean")) == NULL
         || (state->integer_of = import_name("nearcall._values", "integer")) == NULL
+        || (state->text_of = import_name("nearcall._values", "text")) == NULL
+        || (state->no_lists = import_name("nearcall._values", "NO_LISTS")) == NULL
         || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
         || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
         || (state->is_absent = import_name("nearcall._values", "is_absent")) == NULL
@@ -230,6 +232,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->number_of);
     Py_VISIT(state->boolean_of);
     Py_VISIT(state->integer_of);
+    Py_VISIT(state->text_of);
+    Py_VISIT(state->no_lists);
     Py_VISIT(state->buffer_of);
     Py_VISIT(state->declared_names);
     Py_VISIT(state->is_absent);
@@ -268,6 +272,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->number_of);
     Py_CLEAR(state->boolean_of);
     Py_CLEAR(state->integer_of);
+    Py_CLEAR(state->text_of);
+    Py_CLEAR(state->no_lists);
     Py_CLEAR(state->buffer_of);
     Py_CLEAR(state->declared_names);
     Py_CLEAR(state->is_absent);

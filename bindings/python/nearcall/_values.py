@@ -6,6 +6,7 @@ numpy and decimal, buffers, and attributes that a class declares.
 
 from __future__ import annotations
 
+import collections
 import datetime
 import math
 import operator
@@ -27,6 +28,9 @@ _OF_DECIMAL = operator.attrgetter("Decimal")
 _OF_FRACTIONS = operator.attrgetter("Fraction")
 _OF_PANDAS = operator.attrgetter("Timedelta")
 _NO_NUMBERS = (str, bytes, bytearray, list, tuple, dict)
+NO_LISTS = (str, bytes, bytearray, collections.UserString)
+"""Texts are iterable, and no lists; nor is what says that it is one, as a proxy does."""
+
 _WHOLE_NUMBERS_END = 2.0**53
 _KINDS = (
     "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
@@ -60,10 +64,12 @@ def plain(value: object) -> object:
         raise Refusal("it only stands for what can be sent; send that itself")
     if isinstance(value, bool):
         return bool(value)
+    if isinstance(value, collections.UserString):
+        return str(value)
     whole = _whole(value)
     if whole is not None:
         return whole
-    if hasattr(type(value), "__float__"):
+    if _has(value, "__float__"):
         if _is_decimal(value):
             raise Refusal("any has no decimal numbers; send float(value) or str(value)")
         return number(value)
@@ -72,19 +78,21 @@ def plain(value: object) -> object:
 
 def number(value: Any) -> float:
     """What has __float__ or __index__ as a float, unless that loses digits."""
-    if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+    has_float = _has(value, "__float__")
+    if not has_float and not _has(value, "__index__"):
         raise Refusal
     if _is_numpy(value):
         _require_unmasked(value)
         if value.ndim != 0 or value.dtype.kind not in "biuf":
             raise Refusal("of numpy, single real numbers are taken; use value.tolist() for an array")
         whole = int(value) if value.dtype.kind in "iu" else None
-    elif hasattr(type(value), "__float__"):
+    elif has_float:
+        _require_no_text(value)
         real = _real(value)
         # Below, a float has every whole number.
         whole = _whole(value) if _WHOLE_NUMBERS_END <= abs(real) < math.inf else None
     else:
-        whole = operator.index(value)
+        whole = _whole(value)
     if whole is not None or _is_numpy(value):
         real = _real(value if whole is None else whole)
     if not (_is_exact(value, real) if whole is None else whole == real):
@@ -105,7 +113,16 @@ def integer(value: Any) -> int:
         _require_unmasked(value)
         if value.ndim != 0 or value.dtype.kind not in "iu":
             raise Refusal("of numpy, single whole numbers are taken; use value.tolist() for an array")
-    return operator.index(value)
+    elif not _has(value, "__index__"):
+        raise Refusal
+    return _index(value)
+
+
+def text(value: object) -> str:
+    """What Python has for texts of other classes; nothing else is one but str."""
+    if isinstance(value, collections.UserString):
+        return str(value)
+    raise Refusal
 
 
 def boolean(value: Any) -> bool:
@@ -170,10 +187,29 @@ def _real(value: Any) -> float:
     """What numbers of Python say that cannot be floats is no code of the program's own."""
     try:
         return float(value)
-    except (OverflowError, ValueError) as error:
-        if isinstance(value, int) or _is_decimal(value) or _is_fraction(value):
+    except TypeError as error:
+        if _is_of_type(error):
             raise Refusal("it is no float64") from error
         raise
+    except (OverflowError, ValueError) as error:
+        if isinstance(value, int) or _is_decimal(value) or _is_fraction(value) or _is_of_type(error):
+            raise Refusal("it is no float64") from error
+        raise
+
+
+def _index(value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        if _is_of_type(error):
+            raise Refusal("it is no whole number") from error
+        raise
+
+
+def _is_of_type(error: Exception) -> bool:
+    """Whether no code that is written in Python has raised it, seen from who has just caught it: what is made
+    in C, as a proxy or a tensor, says so that it is none."""
+    return error.__traceback__ is None or error.__traceback__.tb_next is None
 
 
 def _checked(view: memoryview) -> memoryview:
@@ -197,6 +233,18 @@ def _is_of(value: object, module: str, kinds: operator.attrgetter[Any]) -> bool:
         return False
 
 
+def _has(value: object, method: str) -> bool:
+    """Whether its class has it. A proxy's has all, and it says to be of the class that it stands for."""
+    return hasattr(type(value), method) and hasattr(getattr(value, "__class__", type(value)), method)
+
+
+def _require_no_text(value: object) -> None:
+    """What can be read as a number is none where it is text, which % formats and - does not take."""
+    kind = getattr(value, "__class__", type(value))
+    if hasattr(kind, "__mod__") and not hasattr(kind, "__sub__"):
+        raise Refusal("text is no number; use float(value) if it is one, or str(value)")
+
+
 def _is_numpy(value: object) -> bool:
     return _is_of(value, "numpy", _OF_NUMPY)
 
@@ -209,12 +257,13 @@ def _require_unmasked(value: Any) -> None:
 def _whole(value: Any) -> int | None:
     """Exactly, unless it is none: what may be one number or another, as a tensor or a proxy, has __index__ for all
     and raises a TypeError for some. What has no __float__ is nothing else, and its TypeError its own."""
-    if not hasattr(type(value), "__index__"):
+    if not _has(value, "__index__"):
         return None
+    _require_no_text(value)
     try:
-        return operator.index(value)
+        return _index(value)
     except TypeError:
-        if not hasattr(type(value), "__float__"):
+        if not _has(value, "__float__"):
             raise
         return None
 

@@ -338,10 +338,10 @@ def numbers_that_lie(client: Client) -> None:
 
         __class__ = property(lambda self: int)  # type: ignore[assignment]
 
-    client.add(Text("x"), 1)
-    refused(lambda: client.add(Wrong(), 1), TypeError)
-    refused(lambda: client.ack(Wrong(), 1), TypeError)
-    refused(lambda: client.identity(Wrong()), TypeError)
+    for value in (Text("x"), Wrong()):
+        refused(lambda value=value: client.add(value, 1), InvalidArgument)
+        refused(lambda value=value: client.ack(value, 1), InvalidArgument)
+    refused(lambda: client.identity(Wrong()), InvalidArgument)
 
 
 def iterables_that_act(client: Client) -> None:
