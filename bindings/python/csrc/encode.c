@@ -338,17 +338,19 @@ static int is_like_a_list(core_encoder *e, PyObject *value)
 static int encode_list(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
     PyObject *list;
-    int r;
+    int r, is_cut;
 
     if (core_encoder_is_list(value))
         return encode_elements(e, node->element, value, value, at);
     if (!is_like_a_list(e, value))
         return core_refuse(e, node, value, at, NULL);
-    list = core_encoder_collect(e, node, value);
+    list = core_encoder_collect(e, node, value, &is_cut);
     if (list == NULL)
         return core_refuse(e, node, value, at, NULL);
     r = encode_elements(e, node->element, list, value, at);
     Py_DECREF(list);
+    if (r == 0 && is_cut)
+        return core_refuse(e, node, value, at, "its last value has changed while it was encoded");
     return r;
 }
 

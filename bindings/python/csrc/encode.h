@@ -155,12 +155,13 @@ void core_pairs_drop(core_pairs *pairs);
 
 /* The list that an iterable gives, and the dict of a mapping that is none, for a parameter of the
  * node's type; bounded by what fits a frame. New references. Each is asked once, however often the
- * call is encoded: it gives then what it gave at first, or raises what it raised. */
-PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable);
+ * call is encoded: it gives then what it gave at first, or raises what it raised. A list that is cut ends with
+ * a value that is refused; where it fits another description, the iterable is asked for the rest. */
+PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable, int *ret_is_cut);
 PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping);
 
 /* Adds what a value takes of a frame at least, as far as that can be told without running code of
- * its own, and fails with an exception when there is no such frame. NULL for the node is any. */
+ * its own, and fails with an exception when there is no such frame. NULL for the node is any. 1: it can never fit. */
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes);
 
 /* NULL: the struct has none of that name. */

@@ -104,34 +104,70 @@ static Py_ssize_t most_of(PyObject *iterable)
     return PyAnySet_CheckExact(iterable) ? PySet_Size(iterable) : PY_SSIZE_T_MAX;
 }
 
-/* The element's node is NULL for any; *bytes is what was measured before, and grows. */
-static PyObject *gather(core_encoder *e, const core_node *element, PyObject *iterable, int64_t *bytes)
+/* What an iterable has given, as a tuple of the list of that and its iterator. New reference. */
+static PyObject *gathered_nothing(core_encoder *e, PyObject *iterable)
 {
-    PyObject *iterator, *item, *list = PyList_New(0);
-    Py_ssize_t left = most_of(iterable);
+    PyObject *list = NULL, *iterator = NULL, *gathered = NULL;
 
-    if (list == NULL || core_encoder_look(e) < 0
-        || (iterator = iterator_of(e, iterable)) == NULL) {
-        Py_XDECREF(list);
-        return NULL;
-    }
-    while (list != NULL && left-- > 0 && (item = PyIter_Next(iterator)) != NULL) {
-        if (PyList_Append(list, item) < 0 || core_encoder_measure(e, element, item, bytes) < 0
-            || core_encoder_look(e) < 0)
-            Py_CLEAR(list);
-        Py_DECREF(item);
-    }
-    Py_DECREF(iterator);
-    if (PyErr_Occurred())
-        Py_CLEAR(list);
-    return list;
+    if (core_encoder_look(e) == 0 && (iterator = iterator_of(e, iterable)) != NULL)
+        list = PyList_New(0);
+    if (list != NULL)
+        gathered = PyTuple_Pack(2, list, iterator);
+    Py_XDECREF(list);
+    Py_XDECREF(iterator);
+    return gathered;
 }
 
-static PyObject *collect(core_encoder *e, const core_node *node, PyObject *iterable)
+/* The element's node is NULL for any; *bytes is what was measured before, and grows. Ends with 1 behind a value that
+ * can never fit. */
+static int gather(core_encoder *e, const core_node *element, PyObject *iterable, PyObject *gathered, int64_t *bytes)
 {
-    int64_t bytes = 0;
+    PyObject *list = PyTuple_GetItem(gathered, 0), *iterator = PyTuple_GetItem(gathered, 1), *item;
+    Py_ssize_t left = most_of(iterable) - PyList_Size(list);
+    int r = 0;
 
-    return gather(e, node->element, iterable, &bytes);
+    while (r == 0 && left-- > 0 && (item = PyIter_Next(iterator)) != NULL) {
+        r = PyList_Append(list, item) < 0 || core_encoder_look(e) < 0
+                ? -1 : core_encoder_measure(e, element, item, bytes);
+        Py_DECREF(item);
+    }
+    return PyErr_Occurred() ? -1 : r;
+}
+
+/* What was gathered for another description counts by this one. */
+static int measure_gathered(core_encoder *e, const core_node *element, PyObject *list, int64_t *bytes)
+{
+    Py_ssize_t i;
+    int r = 0;
+
+    for (i = 0; r == 0 && i < PyList_Size(list); i++)
+        r = core_encoder_measure(e, element, PyList_GetItem(list, i), bytes);
+    return r;
+}
+
+/* A tuple of the list and None, or the iterator where it is to be asked for more. */
+static PyObject *collect(core_encoder *e, const core_node *node, PyObject *iterable, PyObject *former)
+{
+    PyObject *gathered = former != NULL ? Py_NewRef(former) : gathered_nothing(e, iterable), *given = NULL;
+    int64_t bytes = 0;
+    int r;
+
+    if (gathered == NULL)
+        return NULL;
+    r = measure_gathered(e, node->element, PyTuple_GetItem(gathered, 0), &bytes);
+    if (r == 0)
+        r = gather(e, node->element, iterable, gathered, &bytes);
+    if (r == 0)
+        given = PyTuple_Pack(2, PyTuple_GetItem(gathered, 0), Py_None);
+    else if (r > 0)
+        given = Py_NewRef(gathered);
+    Py_DECREF(gathered);
+    return given;
+}
+
+static int is_unfinished(PyObject *given)
+{
+    return PyTuple_Check(given) && PyTuple_GetItem(given, 1) != Py_None;
 }
 
 /* The type of what a map or struct has under a key; NULL for any. */
@@ -192,7 +228,7 @@ static int collect_pair(core_encoder *e, const core_node *node, PyObject *mappin
     if (r == 0)
         r = core_encoder_measure(e, type, value, bytes);
     Py_XDECREF(value);
-    return r;
+    return r < 0 ? -1 : 0;
 }
 
 static PyObject *keys_in(core_encoder *e, PyObject *dict)
@@ -214,14 +250,30 @@ static PyObject *keys_of(core_encoder *e, PyObject *mapping)
     return PyObject_CallMethod(mapping, "keys", NULL);
 }
 
-static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)
+/* All of them, whether or not they fit. New reference. */
+static PyObject *gather_keys(core_encoder *e, const core_node *node, PyObject *keys, int64_t *bytes)
+{
+    PyObject *gathered = gathered_nothing(e, keys), *list = NULL;
+    int r = 1;
+
+    if (gathered == NULL)
+        return NULL;
+    while (r > 0)
+        r = gather(e, node->key, keys, gathered, bytes);
+    if (r == 0)
+        list = Py_NewRef(PyTuple_GetItem(gathered, 0));
+    Py_DECREF(gathered);
+    return list;
+}
+
+static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *Py_UNUSED(former))
 {
     PyObject *keys = keys_of(e, mapping), *list = NULL, *dict = NULL;
     int64_t bytes = 0;
     Py_ssize_t i;
 
     if (keys != NULL)
-        list = gather(e, node->key, keys, &bytes);
+        list = gather_keys(e, node, keys, &bytes);
     if (list != NULL)
         dict = PyDict_New();
     for (i = 0; dict != NULL && i < PyList_Size(list); i++)
@@ -234,7 +286,8 @@ static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject 
 
 /* ---- Asking once ---- */
 
-typedef PyObject *(*ask_function)(core_encoder *e, const core_node *node, PyObject *value);
+/* `former` is what it gave when it was not asked for all; else NULL. */
+typedef PyObject *(*ask_function)(core_encoder *e, const core_node *node, PyObject *value, PyObject *former);
 
 /* A mapping may be asked for the one as well as for the other, and gives different things. */
 static PyObject *question(PyObject *value, ask_function ask)
@@ -278,19 +331,22 @@ static PyObject *remembered(PyObject *pair)
 
 static PyObject *ask_once(core_encoder *e, const core_node *node, PyObject *value, ask_function ask)
 {
-    PyObject *key = question(value, ask), *pair = NULL, *given;
+    PyObject *key = question(value, ask), *former = NULL, *pair = NULL, *given;
 
     if (key == NULL)
         return NULL;
     if (*e->asked != NULL)
         pair = PyDict_GetItemWithError(*e->asked, key);
-    if (pair != NULL || PyErr_Occurred()) {
+    if (pair != NULL && is_unfinished(PyTuple_GetItem(pair, 1))) {
+        former = Py_NewRef(PyTuple_GetItem(pair, 1));
+    } else if (pair != NULL || PyErr_Occurred()) {
         Py_DECREF(key);
         return pair == NULL ? NULL : remembered(pair);
     }
-    given = ask(e, node, value);
+    given = ask(e, node, value, former);
     if (remember(e, value, key, given) < 0)
         Py_CLEAR(given);
+    Py_XDECREF(former);
     Py_DECREF(key);
     return given;
 }
@@ -322,9 +378,16 @@ int core_encoder_has_method(PyObject *value, const char *name)
     return r;
 }
 
-PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable)
+PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable, int *ret_is_cut)
 {
-    return ask_once(e, node, iterable, collect);
+    PyObject *given = ask_once(e, node, iterable, collect), *list;
+
+    if (given == NULL)
+        return NULL;
+    *ret_is_cut = is_unfinished(given);
+    list = Py_NewRef(PyTuple_GetItem(given, 0));
+    Py_DECREF(given);
+    return list;
 }
 
 PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping)

@@ -1,5 +1,5 @@
-/* How much of a frame a value takes at least. Only what runs no code of the value's own is looked
- * at: what iterables and mappings give is measured before any of it is encoded. */
+/* How much of a frame a value takes at least, and whether it can never fit its type. Only what runs no code of the
+ * value's own is looked at: what iterables and mappings give is measured before any of it is encoded. */
 #include "encode.h"
 
 #include "limits_gen.h"
@@ -10,19 +10,23 @@
 #define FLOAT64_BYTES 9
 #define TIME_BYTES_LEAST 6
 
+/* What an empty container or object counts: it takes next to nothing of a frame, and memory until that is full. */
+#define EMPTY_BYTES 16
+
 typedef struct measure {
     core_encoder *e;
     int64_t bytes;
     int64_t bytes_max; /* beyond it nothing more is looked at */
     int depth;
     int has_failed;    /* the exception that is set ends the call */
+    int is_misfit;
 } measure;
 
 static void measure_value(measure *m, const core_node *node, PyObject *value);
 
 static int goes_on(const measure *m)
 {
-    return !m->has_failed && m->bytes <= m->bytes_max;
+    return !m->has_failed && !m->is_misfit && m->bytes <= m->bytes_max;
 }
 
 static void measure_integer(measure *m, PyObject *value)
@@ -89,8 +93,54 @@ static void measure_dict(measure *m, const core_node *key_node, const core_node 
         measure_pair(m, key_node, key, element, value);
 }
 
-/* What is no field is not sent: such a struct is refused, or the name begins with an underscore. */
-static void measure_fields(measure *m, const core_struct *structure, PyObject *dict)
+/* ---- What can never fit ---- */
+
+static int is_number(PyObject *value)
+{
+    return PyLong_CheckExact(value) || PyBool_Check(value) || PyFloat_CheckExact(value);
+}
+
+static int is_container(PyObject *value)
+{
+    return PyDict_CheckExact(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value);
+}
+
+/* Of Python's own classes, which have no code of the program's. */
+static int is_known(PyObject *value)
+{
+    return is_number(value) || is_container(value) || PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)
+           || value == Py_None;
+}
+
+/* 0 only for what the encoder refuses in any case. It takes an object for a struct whose attributes are the fields,
+ * and numbers have some. */
+static int can_fit(core_kind kind, PyObject *value)
+{
+    if (!is_known(value))
+        return 1;
+    switch (kind) {
+    case CORE_BOOL: return PyBool_Check(value);
+    case CORE_INT:
+    case CORE_UINT: return is_number(value) && !PyFloat_CheckExact(value);
+    case CORE_FLOAT32:
+    case CORE_FLOAT64:
+    case CORE_DURATION: return is_number(value);
+    case CORE_STRING: return PyUnicode_CheckExact(value);
+    case CORE_BYTES: return PyBytes_CheckExact(value);
+    case CORE_TIME:
+    case CORE_FILE:
+    case CORE_CONNECTION: return 0;
+    case CORE_LIST: return is_container(value) && !PyDict_CheckExact(value);
+    case CORE_MAP: return PyDict_CheckExact(value);
+    case CORE_STRUCT: return PyDict_CheckExact(value) || is_number(value);
+    default: return 1;
+    }
+}
+
+/* ---- Containers ---- */
+
+/* A mapping with what is no field is refused. So is an object, unless the name begins with an underscore. */
+static void measure_fields(measure *m, const core_struct *structure, PyObject *dict, int is_mapping)
 {
     core_walk walk = core_walk_of(dict);
     const core_field *field;
@@ -98,8 +148,10 @@ static void measure_fields(measure *m, const core_struct *structure, PyObject *d
 
     while (goes_on(m) && core_walk_next(m->e, &walk, &key, &value)) {
         field = core_struct_field(m->e, structure, key);
-        if (field == NULL)
+        if (field == NULL) {
+            m->is_misfit |= is_mapping;
             continue;
+        }
         m->bytes += field->text_bytes;
         Py_INCREF(value);
         measure_value(m, field->type, value);
@@ -140,7 +192,7 @@ static void measure_object(measure *m, const core_struct *structure, PyObject *v
     PyObject *dict = PyObject_GenericGetDict(value, NULL);
 
     if (dict != NULL) {
-        measure_fields(m, structure, dict);
+        measure_fields(m, structure, dict, 0);
         Py_DECREF(dict);
         return;
     }
@@ -153,7 +205,7 @@ static void measure_object(measure *m, const core_struct *structure, PyObject *v
 static void measure_struct(measure *m, const core_struct *structure, PyObject *value)
 {
     if (core_encoder_is_dict(m->e, value))
-        measure_fields(m, structure, value);
+        measure_fields(m, structure, value, 1);
     else if (!PyDict_Check(value)) /* else it is asked when it is come to */
         measure_object(m, structure, value);
 }
@@ -198,6 +250,26 @@ static void measure_scalar(measure *m, core_kind kind, PyObject *value)
         measure_bytes(m, value);
 }
 
+/* What is a number of a class unknown here may take a byte, and there may be as many as fit. */
+static int is_empty(PyObject *value)
+{
+    return is_container(value)
+           || (!is_known(value) && !PyIndex_Check(value)
+               && PyType_GetSlot(Py_TYPE(value), Py_nb_float) == NULL);
+}
+
+static void measure_parts(measure *m, const core_node *node, PyObject *value)
+{
+    int64_t former = m->bytes;
+
+    if (node == NULL || node->kind == CORE_ANY)
+        measure_any(m, value);
+    else
+        measure_composite(m, node, value);
+    if (m->bytes == former && is_empty(value))
+        m->bytes += EMPTY_BYTES - HEAD_BYTES;
+}
+
 static void measure_value(measure *m, const core_node *node, PyObject *value)
 {
     if (node != NULL && node->kind == CORE_OPTIONAL && value != Py_None) {
@@ -206,15 +278,14 @@ static void measure_value(measure *m, const core_node *node, PyObject *value)
     }
     m->bytes += HEAD_BYTES;
     m->has_failed = m->has_failed || core_encoder_next(m->e) < 0;
-    if (m->has_failed || m->depth >= NC_NESTING_DEPTH_MAX)
+    m->is_misfit = m->is_misfit || (node != NULL && !can_fit(node->kind, value));
+    if (m->has_failed || m->is_misfit || m->depth >= NC_NESTING_DEPTH_MAX)
         return;
     m->depth++;
-    if (node == NULL || node->kind == CORE_ANY)
-        measure_any(m, value);
-    else if (node->kind < CORE_ANY)
+    if (node != NULL && node->kind < CORE_ANY)
         measure_scalar(m, node->kind, value);
     else
-        measure_composite(m, node, value);
+        measure_parts(m, node, value);
     m->depth--;
 }
 
@@ -225,10 +296,10 @@ int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value
     measure_value(&m, node, value);
     *bytes = m.bytes;
     if (m.has_failed || m.bytes <= m.bytes_max)
-        return m.has_failed ? -1 : 0;
+        return m.has_failed ? -1 : m.is_misfit;
     e->has_refused = 1;
     core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                      "an iterable or mapping gives more than the %d bytes that any frame may have "
-                      "(limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING);
+                      "an iterable or mapping gives more than the %d bytes that any frame may have, each empty "
+                      "value counted as %d (limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING, EMPTY_BYTES);
     return -1;
 }

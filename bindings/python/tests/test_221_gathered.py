@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nearcall import Client
 from scripted import ScriptedServer, function
 
 FRAME_BYTES_MAX = 16_777_215
+EMPTY_BYTES = 16
 PERSON = {"fields": [{"name": "name", "type": "string"}, {"name": "notes", "type": {"optional": {"list": "string"}}}]}
 PERSONS = {"list": {"struct": "Person"}}
 LARGE = 1_000_000
@@ -127,3 +129,94 @@ def test_value_of_ever_more_parts_is_not_walked_to_its_end(call: Callable[[Any, 
     for _ in range(10):
         value = [value] * 1000
     refused(call, {"list": "any"}, (value for _ in range(100)))
+
+
+class Empty:
+    pass
+
+
+EMPTY: dict[str, tuple[Any, Callable[[], Any]]] = {
+    "lists": ({"list": "int64"}, list),
+    "dicts": ({"struct": "Person"}, dict),
+    "objects": ({"struct": "Person"}, Empty),
+    "generators": ({"list": "int64"}, lambda: (number for number in ())),
+    "lists for any": ("any", list),
+    "objects for any": ("any", Empty),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_is_empty_takes_memory(call: Callable[[Any, Any], Any], name: str) -> None:
+    kind, make = EMPTY[name]
+    asked = 0
+
+    def endless() -> Iterator[Any]:
+        nonlocal asked
+        while True:
+            asked += 1
+            yield make()
+
+    refused(call, {"list": kind}, endless())
+    assert asked <= FRAME_BYTES_MAX // EMPTY_BYTES + 1
+
+
+ROW = {"id": 1, "name": "Ann"}
+MISFITS: dict[str, tuple[Any, Any, str]] = {
+    "dicts": ("int64", ROW, "takes int64, got dict"),
+    "texts": ("int64", "7", "takes int64, got str"),
+    "floats": ("int64", 1.5, "takes int64, got float"),
+    "none": ("float64", None, "takes float64, got NoneType"),
+    "texts for floats": ("float64", "1.5", "takes float64, got str"),
+    "integers": ("string", 7, "takes string, got int"),
+    "bytes": ("string", b"x", "takes string, got bytes"),
+    "texts for bytes": ("bytes", "x", "takes bytes, got str"),
+    "integers for truths": ("bool", 1, "takes bool, got int"),
+    "times": ("time", 5, "takes time, got int"),
+    "texts for durations": ("duration", "5", "takes duration, got str"),
+    "texts for lists": ({"list": "string"}, "ab", "takes list of string, got str"),
+    "dicts for lists": ({"list": "string"}, ROW, "takes list of string, got dict"),
+    "lists for maps": ({"map": ["string", "any"]}, [ROW], "takes map, got list"),
+    "lists for structs": ({"struct": "Person"}, ["Ann"], "takes struct Person, got list"),
+    "texts for structs": ({"struct": "Person"}, "Ann", "takes struct Person, got str"),
+    "optional": ({"optional": "int64"}, "7", "takes int64, got str"),
+    "within a list": ({"list": "int64"}, [1, "2"], r"\[1\]: takes int64, got str"),
+    "within a map": ({"map": ["string", "int64"]}, {"a": "b"}, r"\['a'\]: takes int64, got str"),
+    "within a struct": ({"struct": "Person"}, {"name": 5}, r"\.name: takes string, got int"),
+    "no field": ({"struct": "Person"}, {"nmae": "Ann"}, "struct Person has no field 'nmae'"),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_nothing_is_taken_behind_what_can_never_fit(call: Callable[[Any, Any], Any], name: str) -> None:
+    kind, value, message = MISFITS[name]
+    taken = 0
+
+    def rows() -> Iterator[Any]:
+        nonlocal taken
+        while taken < 1000:
+            taken += 1
+            yield value
+
+    with pytest.raises(nearcall.InvalidArgument, match=rf"argument 1 \(p0\)\[0\].*{message}") as caught:
+        call({"list": kind}, rows())
+    assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+    assert taken == 1
+
+
+@pytest.mark.parametrize("value", [Decimal(5), np.int8(5), 5, 2**60, True])
+def test_numbers_of_all_classes_fit(call: Callable[[Any, Any], ScriptedServer], value: Any) -> None:
+    for kind in ("float32", "float64", "float64" if isinstance(value, Decimal) else "int64"):
+        assert call({"list": kind}, (value for _ in range(3))).requests
+
+
+def test_where_another_description_takes_it_the_rest_is_asked_for(folder: Path) -> None:
+    path, numbers = folder / "server", (str(number) for number in range(100))
+    with ScriptedServer(path, function([{"list": "int64"}], [])) as former, Client(former.address) as client:
+        client.call("f", [1])
+        former.close()
+        path.unlink()
+        with ScriptedServer(path, function([{"list": "string"}], [])) as successor:
+            client.call("f", numbers)
+            client.call("f", list(map(str, range(100))))
+    assert len(successor.requests) == 2
+    assert successor.requests[0] == successor.requests[1]
