@@ -80,6 +80,7 @@ type httpServing struct {
 
 	mu        sync.Mutex
 	listeners []net.Listener
+	accepting int                    // how many Serve and ServeTLS there are
 	left      time.Time              // when the server began to leave
 	resting   map[net.Conn]time.Time // since when it is between requests; zero: it is not
 }
@@ -132,6 +133,7 @@ func (s *httpServing) serve(l net.Listener, serve func(net.Listener) error) erro
 		return http.ErrServerClosed
 	}
 	err := serve(l)
+	s.exit()
 	if s.leaving.Load() && errors.Is(err, net.ErrClosed) {
 		return http.ErrServerClosed // the listener was closed before the server
 	}
@@ -145,7 +147,26 @@ func (s *httpServing) enter(l net.Listener) (entered bool) {
 		return false
 	}
 	s.listeners = append(s.listeners, l)
+	s.accepting++
 	return true
+}
+
+func (s *httpServing) exit() {
+	s.mu.Lock()
+	s.accepting--
+	s.mu.Unlock()
+	s.tellLeaving()
+}
+
+// tellLeaving lets who waits for the connections look again.
+func (s *httpServing) tellLeaving() {
+	if !s.leaving.Load() {
+		return
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }
 
 type exchangeKey struct{}
@@ -195,12 +216,7 @@ func (s *httpServing) turned(c net.Conn, state http.ConnState) {
 		s.resting[c] = time.Now()
 	}
 	s.mu.Unlock()
-	if s.leaving.Load() {
-		select {
-		case s.changed <- struct{}{}:
-		default:
-		}
-	}
+	s.tellLeaving()
 }
 
 // leave returns the listeners that are to be closed.
@@ -249,10 +265,15 @@ func (s *httpServing) wait(ctx context.Context) {
 // restMax is how long a connection that cannot go back is left open for its next request.
 const restMax = wire.HandoffRestMs * time.Millisecond
 
-// restEnd is when all connections have rested long enough, where none is busy.
+// restEnd is when all connections have rested long enough, where none is busy. Who accepts is:
+// what it has accepted last may not be among the connections yet, and the server does not
+// answer the first request of one that it meets when it is shutting down itself.
 func (s *httpServing) restEnd() (busy bool, end time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.accepting > 0 {
+		return true, end
+	}
 	for _, since := range s.resting {
 		switch {
 		case since.IsZero():

@@ -169,23 +169,6 @@ func stopDuring(t *testing.T, protocol string, headed bool, long time.Duration) 
 	}
 }
 
-// A lateListener's Accept ends when it was closed twice.
-type lateListener struct {
-	net.Listener
-	closed chan struct{} // holds two
-}
-
-func (l *lateListener) Close() error {
-	l.closed <- struct{}{}
-	return l.Listener.Close()
-}
-
-func (l *lateListener) Accept() (net.Conn, error) {
-	<-l.closed
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
 // That a listener is closed already is no failure of Shutdown.
 func TestShutdownOfIdleServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -193,7 +176,7 @@ func TestShutdownOfIdleServer(t *testing.T) {
 	server, ended := &http.Server{}, make(chan error, 1)
 	accepting := make(chan struct{})
 	server.BaseContext = func(net.Listener) context.Context { close(accepting); return context.Background() }
-	go func() { ended <- handoff.Serve(server, &lateListener{Listener: l, closed: make(chan struct{}, 3)}) }()
+	go func() { ended <- handoff.Serve(server, l) }()
 	<-accepting
 	must(t, handoff.Shutdown(t.Context(), server))
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
