@@ -22,19 +22,6 @@ type busyScene struct {
 	processes            []*process
 }
 
-const busyFrontConfig = `
-[[listen]]
-address = "tcp:%s"
-defer_accept = true
-[[route]]
-host = "*"
-backend = "site"
-[backend.site]
-sockets = [%s]
-[metrics]
-address = "tcp:%s"
-`
-
 func (b *busyScene) start(server busyServer) error {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -46,7 +33,7 @@ func (b *busyScene) start(server busyServer) error {
 		sockets = append(sockets, fmt.Sprintf("%q", fmt.Sprintf("unix:%s/worker-%d.sock", b.folder, n+1)))
 	}
 	configuration := filepath.Join(b.folder, "front.toml")
-	if err := os.WriteFile(configuration, fmt.Appendf(nil, busyFrontConfig, b.site, strings.Join(sockets, ", "), b.metrics), 0o600); err != nil {
+	if err := os.WriteFile(configuration, fmt.Appendf(nil, frontConfig, b.site, "*", strings.Join(sockets, ", "), b.metrics), 0o600); err != nil {
 		return err
 	}
 	front, err := b.add(filepath.Join(b.root, "build/bin/nearcall"), "front", configuration)

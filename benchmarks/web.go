@@ -79,7 +79,7 @@ func (w *web) command(name serverName) ([]string, error) {
 		}
 		return []string{w.t.built("webserver"), w.handed(), w.hostPort(webServer), file}, err
 	case frontServer:
-		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), w.handed(), w.hostPort(metricsServer)),
+		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), "bench.example", strconv.Quote(w.handed()), w.hostPort(metricsServer)),
 			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
 	case floorDirect:
 		return []string{w.t.built("web_floor"), w.hostPort(name), "direct"}, nil
@@ -116,19 +116,19 @@ func (w *web) configured(name, text string, command ...string) ([]string, error)
 // All servers listen with the same options: a connection comes to them with its first
 // bytes (TCP_DEFER_ACCEPT), and as many wait as the kernel allows.
 
-// frontConfig takes the front's address, the backend's socket, and where metrics are. It is
-// what docs/guides/handoff.md shows.
+// frontConfig takes the front's address, the host, the backend's sockets, and where metrics are.
+// It is what docs/guides/handoff.md shows.
 const frontConfig = `
 [[listen]]
 address = "tcp:%s"
 defer_accept = true
 
 [[route]]
-host = "bench.example"
+host = %q
 backend = "web"
 
 [backend.web]
-sockets = [%q]
+sockets = [%s]
 
 [metrics]
 address = "tcp:%s"
