@@ -14,7 +14,7 @@ static const char *library(void)
 
 const char *embed_address(const char *parameters)
 {
-    static char address[512];
+    static _Thread_local char address[512]; /* threads ask at once */
     snprintf(address, sizeof(address), "embed:%s%s", library(), parameters);
     return address;
 }

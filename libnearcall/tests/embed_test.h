@@ -2,10 +2,11 @@
 #ifndef EMBED_TEST_H
 #define EMBED_TEST_H
 
-#include "embed_library.h"
+#include "embed/embed_library.h"
 #include "test.h"
 
-/* embed: with the path of the library that `make` builds for tests, and parameters. */
+/* embed: with the path of the library that `make` builds for tests, and parameters;
+ * valid until the calling thread asks again. */
 const char *embed_address(const char *parameters);
 /* A file of this test with the library's bytes; those at offset are replaced, or, at
  * offset -1, the first place where from stands. */
