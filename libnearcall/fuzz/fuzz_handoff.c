@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "handoff_frame.h"
+#include "handoff/frame.h"
 
 static const struct nc_handoff_limits limits = {4096, 4096};
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits_gen.h"
 #include "fuzz.h"
-#include "limits_gen.h"
-#include "resident_request.h"
+#include "resident/request.h"
 
 static const char *check_strings(char *const *strings, uint32_t count, const char *at, const char *end)
 {

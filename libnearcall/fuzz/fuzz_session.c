@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "base/clock.h"
+#include "functions/functions.h"
 #include "fuzz.h"
+#include "handle/handle.h"
 
 enum { BEGIN_AT_WELCOME = 1, IN_PIECES = 2, CANCEL_THE_FIRST = 4, PING = 8 };
 

@@ -2,9 +2,9 @@
  * is seen at once, and never changes once it is given. */
 #include <stdlib.h>
 
+#include "base/limits_gen.h"
 #include "fuzz.h"
-#include "limits_gen.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /*
  * nearcall.h - call functions of another process as if they were your own
  *
- * This header is the manual of libnearcall. A shorter tour is in
- * docs/guides/c.md, the wire format in spec/wire-format.md.
+ * This header is the manual of libnearcall. A shorter tour is in docs/guides/c.md, the wire
+ * format in spec/wire-format.md.
  *
  *     nearcall_client *client;
  *     nearcall_reply reply;
@@ -15,63 +15,64 @@
  *         fprintf(stderr, "%s\n", nearcall_error_message(client));
  *     nearcall_close(client);
  *
- * RETURN VALUES. Functions that can fail return NEARCALL_OK (0) or a count,
- * or a negative NEARCALL_E_... number. What failed, in words, with the outcome
- * and details, is kept on the handle until its next call: see "Errors".
- * Output parameters come last, are named ret_..., and are untouched on failure.
+ * RETURN VALUES. Functions that can fail return NEARCALL_OK (0) or a count on success, and
+ * a negative NEARCALL_E_... number on failure. The handle keeps the error in words, its
+ * outcome and its details until its next call: see "Errors". Output parameters come last,
+ * have names that begin with ret_, and are left untouched on failure.
  *
- * THREADS. A handle is used by one thread at a time; different handles are independent.
- * Using one that is inside a function already, as from a signal's handler that interrupted
- * it in a wait or while it puts, is NEARCALL_E_MISUSE at once, or a put that is dropped,
- * and changes nothing, its error functions included; see nearcall_wake(). The library
- * starts no thread, takes no lock, has no global state and installs no signal handler.
- * SIGPIPE is never raised.
+ * THREADS. A handle may be used by one thread at a time; different handles are independent.
+ * If a function is given a handle that is already inside another function, it changes
+ * nothing and returns NEARCALL_E_MISUSE at once; a put is dropped, and what the error functions
+ * return stays the same. This can happen in a signal handler that has interrupted a wait or
+ * a put; see nearcall_wake(). The library starts no thread, takes no lock, has no global
+ * state, installs no signal handler, and never raises SIGPIPE.
  *
- * FORK. A handle opened before a fork works in parent and child. The child notices at its
- * next use, sends not one byte on the parent's connection, and opens a connection of its
- * own. Calls that were in flight belong to the parent; waiting for one in the child fails
- * with NEARCALL_E_UNAVAILABLE and outcome unknown. A request that was being put together
- * may have lain in memory that only the parent has: then what is put or sent in the child
- * fails with NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins it again; room
- * got by nearcall_put_reserve() before the fork is not to be written in the child. A reply
- * that was handed out before stays readable in the child, but may lie in memory shared with
- * the server: its bytes stay the same only until the parent uses its handle again. A fork
- * while another thread is inside the library is safe: the child's copy of that handle
- * starts anew. Every descriptor is close-on-exec.
- *   A child that is forked by a signal's handler, which has interrupted a function of the
- * library, must not return from the handler into that function: it calls exec or _exit, or
- * goes on with handles that were not in use. Where it returns all the same most is noticed,
- * but not everything: it may die by SIGSEGV, or disturb calls of the parent. See
+ * FORK. A handle that was opened before a fork works in parent and child. The child notices
+ * at its next use, sends not a single byte on the parent's connection, and opens a
+ * connection of its own. Calls that were in flight belong to the parent; waiting for one in
+ * the child fails with NEARCALL_E_UNAVAILABLE and outcome unknown. A request that was being
+ * put together may lie in memory that only the parent has. Putting to it or sending it in
+ * the child then fails with NEARCALL_E_FAILED_PRECONDITION, and nearcall_request() begins
+ * it again; the child must not write into room that nearcall_put_reserve() returned before
+ * the fork. A reply that was handed out before the fork stays readable in the child, but it
+ * may lie in memory shared with the server, so its bytes stay the same only until the
+ * parent uses its handle again. A fork while another thread is inside the library is safe:
+ * the child's copy of that handle starts anew. Every descriptor is close-on-exec.
+ *   A signal handler may interrupt a function of the library and fork. Its child must not
+ * return from the handler into that function: it must call exec or _exit, or go on with
+ * handles that were not in use. A child that returns all the same is mostly noticed, but
+ * not always: it may die by SIGSEGV or disturb calls of the parent. See
  * docs/guides/prefork.md.
  *
- * TIME. A timeout_ms parameter bounds the whole call: connecting, sending, waiting. 0 means
- * the handle's default, NEARCALL_NO_TIMEOUT means none. A call returns within its timeout +
- * 50 ms whatever the server does, and never before it with NEARCALL_E_DEADLINE_EXCEEDED.
- * Clocks are monotonic. Only looking up a host's name (tcp: with a name instead of a
- * number) takes the time the system's resolver takes.
+ * TIME. A timeout_ms parameter bounds the whole call: connecting, sending and waiting. It
+ * is in milliseconds; 0 means the default of the handle, and NEARCALL_NO_TIMEOUT means no
+ * limit. A call returns at most 50 ms after its timeout, whatever the server does, and it
+ * never returns NEARCALL_E_DEADLINE_EXCEEDED before its timeout. Clocks are monotonic. Only
+ * looking up the name of a host (tcp: with a name instead of a number) takes as long as the
+ * system's resolver takes.
  *
- * SHARED MEMORY. On a "unix:" address calls begin on the socket; when the connection has
- * made some, the server gives it memory that both map, and a call of a busy connection then
+ * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
+ * server gives the connection memory that both sides map. On a busy connection a call then
  * costs two cache lines instead of two system calls on each side. Nothing else changes:
- * what does not fit goes over the socket, and where memory, descriptors or the server's
- * leave are missing everything does. A call that waits looks at that memory for some
- * microseconds before it sleeps (it spins), as long as that makes calls faster and there is
- * more than one CPU. Requests that are put together and large are built where the server
- * reads them, and replies are read where the server wrote them. When the connection is
- * lost, marks in that memory tell whether a call was started, so that its outcome is
- * unknown less often.
- *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: the socket only
+ * what does not fit goes over the socket, and so does everything if memory, descriptors or
+ * the server's permission are missing. A call that waits looks at the memory for some
+ * microseconds before it sleeps; it spins, as long as that makes calls faster and there is
+ * more than one CPU. Large requests that are put together are built where the server reads
+ * them, and replies are read where the server has written them. When the connection is
+ * lost, marks in the memory tell whether a call was started, so that its outcome is less
+ * often unknown.
+ *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: use the socket only
  *   ?spin=off  or NEARCALL_SPIN_OFF: never spin, sleep at once
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
- * An option and the address together: what switches more off wins.
+ * If an option and the address differ, the one that switches more off wins.
  *
  * ANOTHER SERVER. A server may be replaced by one whose functions have other parameters or
- * results. A request that was put together for a function carries which description it was
- * encoded by (nearcall_request() takes it down), and a server that has another refuses it:
- * nearcall_request_call(), nearcall_request_send(), nearcall_wait() or nearcall_poll()
- * return NEARCALL_E_ABORTED with outcome not executed, because the bytes are the caller's
- * and only the caller can make others. The next nearcall_find() then asks the server. Where
- * the values are still there, they are put once more:
+ * results. nearcall_request() notes the description by which a request is encoded, and a
+ * server with another description refuses the request: nearcall_request_call(),
+ * nearcall_request_send(), nearcall_wait() or nearcall_poll() return NEARCALL_E_ABORTED
+ * with outcome not executed. The library does not send the call again, because only the
+ * program can encode its values anew. The next nearcall_find() asks the server for the new
+ * description. If the program still has the values, it puts them once more:
  *     for (int tries = 0; tries < 3; tries++) {
  *         r = nearcall_find(client, "add", 3, 0, &add);
  *         if (r != NEARCALL_OK)
@@ -85,28 +86,29 @@
  *             nearcall_error_outcome(client) != NEARCALL_OUTCOME_NOT_EXECUTED)
  *             break;
  *     }
- * A server that is too old to look is sent no request that was encoded under another schema
- * than its own; that fails in the same way. Raw payloads are the same under every
- * description.
+ * Older servers do not look at descriptions. To such a server the library sends no request
+ * that was encoded under another schema than the server's; that fails in the same way. Raw
+ * payloads are the same under every description.
  *
- * FILES. Functions take and return open files and TCP connections where the server lets
- * this process pass them; over local sockets only. nearcall_put_file() gives a request a
- * duplicate, nearcall_take_file() hands out what came with a reply; all else is closed by
- * the library. A child of a fork has copies of both, as of all descriptors.
+ * FILES. Functions take and return open files and TCP connections if the server allows this
+ * process to pass them. That works over local sockets only. nearcall_put_file() gives a
+ * request a duplicate, and nearcall_take_file() hands out what came with a reply; the
+ * library closes everything else. A forked child has copies of both, as of all descriptors.
  *
- * SAME PROCESS. "embed:/path/of/library.so" is a Go library, built by `nearcall build`,
- * that this process loads: a call of nearcall_call() or nearcall_request_call() then
- * runs the function in the calling thread. All else, and functions that have proved
+ * SAME PROCESS. "embed:/path/of/library.so" names a Go library, built by `nearcall build`,
+ * which this process loads. nearcall_call() and nearcall_request_call() then run the
+ * function in the calling thread. All other calls, and functions that have proved to be
  * slow, go over a private socket to the same functions in the same process, so that
- * deadlines and signals end the wait for them; only the first call of a slow function
- * lasts as long as it does. In a forked child no Go code is entered: the same handle
- * goes on over shared memory to the process that loaded the library, and with
- * ?children=own fails, unless nobody had loaded it before the fork. A process can have
- * one Go library, for ever, and needs the GNU C library; what stands against it is in
- * the error of nearcall_open(). Handlers of signals: see nearcall_block_signals().
+ * deadlines and signals can end the wait for them; only the first slow call of a function
+ * lasts as long as the function does. A forked child does not enter Go code: the same
+ * handle goes on over shared memory to the process that has loaded the library. With
+ * ?children=own it fails instead, unless the library was not loaded before the fork. A
+ * process can load one Go library only, for as long as it lives, and it needs the GNU C
+ * library; the error of nearcall_open() says what stands in the way. For signal handlers
+ * see nearcall_block_signals().
  *
- * MEMORY. Every allocation is checked; when memory runs out a function returns
- * NEARCALL_E_RESOURCE_EXHAUSTED and the handle stays usable.
+ * MEMORY. Every allocation is checked. When memory runs out a function returns
+ * NEARCALL_E_RESOURCE_EXHAUSTED, and the handle stays usable.
  *
  * All functions exist since version 0.1.
  */
@@ -120,8 +122,8 @@
 extern "C" {
 #endif
 
-/* Who builds the library into something of their own may define it as nothing, so that it is
- * not mistaken for another libnearcall of the process. */
+/* A program that builds the library into itself may define this as nothing, so that it is
+ * not mistaken for another libnearcall in the process. */
 #if defined(NEARCALL_API)
 #elif defined(__GNUC__)
 #define NEARCALL_API __attribute__((visibility("default")))
@@ -133,7 +135,7 @@ extern "C" {
 #define NEARCALL_VERSION_MINOR 1
 #define NEARCALL_VERSION_PATCH 0
 
-/* The version of the library that is running, as "0.1.0". Never NULL. */
+/* The version of the library that is running, such as "0.1.0". Never NULL. */
 NEARCALL_API const char *nearcall_version(void);
 
 /* ---- Codes and outcomes ---- */
@@ -173,157 +175,162 @@ enum {
 };
 /* generated from spec/errors.json: end */
 
-/* How a payload is encoded; any other number is refused by the server. */
+/* How a payload is encoded. The server refuses any other number. */
 enum {
     NEARCALL_CODEC_RAW = 0,     /* the bytes themselves */
     NEARCALL_CODEC_MSGPACK = 1, /* MessagePack; arguments as an array */
     NEARCALL_CODEC_JSON = 2     /* JSON; arguments as an array */
 };
 
-/* The name of a code, as "DEADLINE_EXCEEDED"; accepts both signs. Never NULL. */
+/* The name of a code, such as "DEADLINE_EXCEEDED". The code may have either sign. Never
+ * NULL. */
 NEARCALL_API const char *nearcall_code_name(int code);
 
-/* The words for an outcome, as "not executed". Never NULL. */
+/* An outcome in words, such as "not executed". Never NULL. */
 NEARCALL_API const char *nearcall_outcome_text(int outcome);
 
 /* ---- Handles ---- */
 
-/* A connection that opens, and reopens, itself. Opaque. */
+/* A client handle. It opens its connection when it is first needed, and opens it again
+ * after it was lost. Opaque. */
 typedef struct nearcall_client nearcall_client;
 
-/* A function of the server, found by name. Opaque; owned by its client and
- * valid until that is closed, across reconnects and forks. */
+/* A function of the server, found by name. Opaque. It belongs to its client and is valid
+ * until the client is closed, across reconnects and forks. */
 typedef struct nearcall_function nearcall_function;
 
-/* Names one call of one handle. Never 0, never used twice. */
+/* Identifies one call of one handle. Never 0, and never used twice. */
 typedef uint64_t nearcall_call_id;
 
 #define NEARCALL_NO_TIMEOUT (-1)
 
 enum {
-    /* Return NEARCALL_E_INTERRUPTED when a signal arrives during a wait, so
-     * that the caller can run its handlers; see nearcall_resume(). One that arrives
-     * just before the wait ends it only by nearcall_interruptible_check(), or
-     * nearcall_wake(). Without the flag signals are waited through. */
+    /* Return NEARCALL_E_INTERRUPTED when a signal arrives during a wait, so that the
+     * program can run its handlers; see nearcall_resume(). A signal that arrives just
+     * before the wait ends it only with the help of nearcall_interruptible_check() or
+     * nearcall_wake(). Without this flag waits go on when signals arrive. */
     NEARCALL_INTERRUPTIBLE = 1,
-    /* Accept addresses in the abstract namespace ("unix:@name"). Any user of
-     * the machine can take such a name, so they are refused unless asked for. */
+    /* Accept addresses in the abstract namespace ("unix:@name"). Any user of the machine
+     * can take such a name, so they are refused by default. */
     NEARCALL_ALLOW_ABSTRACT = 2,
     /* nearcall_connect(), nearcall_find_begin(), nearcall_request_send() and
-     * nearcall_cancel() never block: connecting and sending go on in
-     * nearcall_process(). Functions that wait by their nature (nearcall_call(),
-     * nearcall_request_call(), nearcall_find(), nearcall_wait(),
-     * nearcall_ping()) still do. */
+     * nearcall_cancel() never block: connecting and sending go on in nearcall_process().
+     * Functions whose purpose is to wait still do: nearcall_call(),
+     * nearcall_request_call(), nearcall_find(), nearcall_wait() and nearcall_ping(). */
     NEARCALL_NONBLOCKING = 4,
-    /* Talk to a server of any user. Without it the server's user must be root,
-     * the caller's own, the owner of the socket's directory, or listed in
-     * server_user_ids; otherwise nothing is sent to it. */
+    /* Accept a server that runs as any user. By default the user must be root, the caller's
+     * own, the owner of the directory with the socket, or one of server_user_ids. Nothing
+     * is sent to any other server. */
     NEARCALL_ANY_SERVER_USER = 8,
-    /* Use the socket only; see "Shared memory". The same as ?shm=off in the
-     * address. */
+    /* Use the socket only; see "Shared memory". The same as ?shm=off in the address. */
     NEARCALL_NO_SHARED_MEMORY = 16,
-    /* Never spin: sleep at once. The same as ?spin=off. */
+    /* Never spin, but sleep at once. The same as ?spin=off. */
     NEARCALL_SPIN_OFF = 32,
-    /* Never sleep while waiting for a reply, for who has a CPU to give. The same as
-     * ?spin=dedicated; NEARCALL_SPIN_OFF, or ?spin=off, wins over it. A signal does
-     * not end such a wait, with NEARCALL_INTERRUPTIBLE neither. */
+    /* Never sleep while waiting for a reply. Use it only if there is a CPU to spare. The
+     * same as ?spin=dedicated. NEARCALL_SPIN_OFF and ?spin=off take precedence over it. A
+     * signal does not end such a wait, not even with NEARCALL_INTERRUPTIBLE. */
     NEARCALL_SPIN_DEDICATED = 64,
-    /* As if nearcall_block_signals(client, 1) were called at once. */
+    /* Do what nearcall_block_signals(client, 1) does, from the beginning. */
     NEARCALL_BLOCK_SIGNALS = 128,
-    /* nearcall_wake() ends waits. It takes two descriptors, and a system call more for each
-     * wait that sleeps. */
+    /* Let nearcall_wake() end waits. This takes two descriptors, and one more system call
+     * for each wait that sleeps. */
     NEARCALL_WAKEABLE = 256
 };
 
 typedef struct nearcall_options {
     size_t struct_size;           /* sizeof(nearcall_options) */
-    int64_t timeout_ms;           /* default of calls; 0: 30 seconds */
-    int64_t connect_timeout_ms;   /* bounds connecting within a call; 0: only the call's own timeout does */
+    int64_t timeout_ms;           /* default timeout of calls; 0: 30 seconds */
+    int64_t connect_timeout_ms;   /* bounds connecting within a call; 0: only the timeout of the call does */
     uint32_t flags;               /* NEARCALL_INTERRUPTIBLE | ... */
     uint32_t frame_bytes_max;     /* largest reply accepted; 0: 4 MiB */
-    uint32_t attempts_max;        /* how often a call that was not executed is sent in all; 0: 3, 1: never again */
+    uint32_t attempts_max;        /* how many times in all a call that was not executed is sent; 0: 3, 1: never again */
     uint32_t server_user_ids_count;
-    const uint32_t *server_user_ids; /* further users the server may run as; copied */
-    const char *name;             /* what this program calls itself, for the server's log; NULL: the library's name; copied */
-    size_t calls_in_flight_max;   /* calls unfinished or not fetched at a time; 0: 1024; 16384 at most */
+    const uint32_t *server_user_ids; /* further users as which the server may run; copied */
+    const char *name;             /* the name of this program for the server's log; NULL: the library's name; copied */
+    size_t calls_in_flight_max;   /* calls at a time that are unfinished or not fetched; 0: 1024; 16384 at most */
 } nearcall_options;
 
 #define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
 
 /*
- * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port",
- * "embed:/path/of/library.so". Behind those of "unix:" and "embed:" may stand
- * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&"; see "Shared memory"
- * above. Behind "embed:" also "children=parent|own"; see "Same process".
- * Does not connect: that happens at the first call, or in nearcall_connect(). A library
- * is loaded, though, unless each child is to have its own.
- * options may be NULL. On failure a handle is still returned, for its error
- * message, unless there was no memory for one: then *ret_client is NULL. Every
- * later function on such a handle fails with the same error.
- * Free it with nearcall_close() in every case.
+ * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port" or
+ * "embed:/path/of/library.so". "unix:" and "embed:" addresses may be followed by
+ * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&" (see "Shared memory"), and
+ * "embed:" addresses also by "children=parent|own" (see "Same process").
+ *
+ * It does not connect: the first call does, or nearcall_connect(). A library is loaded at
+ * once, though, unless each child is to have its own. options may be NULL.
+ *
+ * On failure a handle is still returned, for its error message; every later function on it
+ * fails with the same error. Only if there was no memory for a handle, *ret_client is NULL.
+ * Free the handle with nearcall_close() in every case.
  */
 NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address,
                                const nearcall_options *options);
 
-/* Closes the connection of this process and frees the handle and all that
- * belongs to it. NULL is allowed. In a forked child it sends nothing and
- * leaves the parent's connection as it was. */
+/* Closes the connection of this process and frees the handle with all that belongs to it.
+ * client may be NULL. In a forked child it sends nothing and leaves the parent's connection
+ * as it was. */
 NEARCALL_API void nearcall_close(nearcall_client *client);
 
-/* For an "embed:" address: block all but synchronous signals while a Go function runs
- * in the calling thread, or, with 0, the default, do not. Go runs on small stacks, where
- * only handlers that were installed with SA_ONSTACK are safe. Those installed before the
- * library was loaded get that flag; a program that installs others later, and cannot
- * give it to them, blocks, for the price of two system calls a call. */
+/* For an "embed:" address: blocks all but synchronous signals while a Go function runs in
+ * the calling thread. With 0, the default, it does not. Go runs on small stacks, on which
+ * only handlers are safe that were installed with SA_ONSTACK. Loading the library gives
+ * that flag to the handlers that are installed by then. A program that installs others
+ * later, without the flag, has to block signals, at the price of two system calls for each
+ * call. */
 NEARCALL_API void nearcall_block_signals(nearcall_client *client, int block);
 
-/* With NEARCALL_INTERRUPTIBLE: a signal that arrives after the program has looked for one,
- * and before the wait sleeps, wakes nobody. So check is asked for it before each sleep, and
- * every 20 ms meanwhile; where it returns another number than 0, as a flag that handlers
- * set, the wait returns NEARCALL_E_INTERRUPTED. It runs in the thread that waits, must be
- * quick, and must not use the handle. Who clears the flag does so before the wait goes on.
- * NULL: nobody is asked. */
+/* For use with NEARCALL_INTERRUPTIBLE. A signal may arrive after the program has last
+ * looked for one and before the wait sleeps; it would then not end the wait. Therefore
+ * check is called before each sleep, and every 20 ms while waiting. If it returns a number
+ * other than 0, for example a flag that signal handlers set, the wait returns
+ * NEARCALL_E_INTERRUPTED. The program must clear the flag before it goes on with the wait.
+ * check runs in the thread that waits, must be quick, and must not use the handle. NULL
+ * removes it. */
 NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
                                               void *argument);
 
-/* Connects now if not connected. Optional; useful to check an address early. With
- * NEARCALL_NONBLOCKING it starts connecting and returns NEARCALL_E_AGAIN until it has told,
- * once, what became of that, also if nearcall_process() told of it before. The time counts
- * from the first of these questions. After NEARCALL_E_INTERRUPTED call it again. */
+/* Connects now if the handle is not connected. It is optional, and useful for checking an
+ * address early. With NEARCALL_NONBLOCKING it starts to connect and returns
+ * NEARCALL_E_AGAIN until it has reported the result once, even if nearcall_process() has
+ * reported it before. The timeout counts from the first of these calls. After
+ * NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
-/* Drops the connection, if any; the next call opens a new one. Calls in flight
+/* Drops the connection, if there is one; the next call opens a new one. Calls in flight
  * fail with outcome unknown. */
 NEARCALL_API void nearcall_disconnect(nearcall_client *client);
 
-/* Asks the server for a sign of life. ret_round_trip_ns may be NULL; connecting
- * is not part of it. After NEARCALL_E_INTERRUPTED call it again. */
+/* Asks the server for a sign of life. *ret_round_trip_ns is set to the time until its
+ * answer, in nanoseconds, without the time for connecting; ret_round_trip_ns may be NULL.
+ * After NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
                                uint64_t *ret_round_trip_ns);
 
-/* The server's process id as it says itself; 0 when not connected. */
+/* The process id of the server, as the server states it; 0 if the handle is not connected. */
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
 
-/* How the calls of this handle travel: "same process", "shared memory", "unix socket",
- * "tcp", or "" when not connected. A local connection begins with its socket and gets
- * memory when it has made some calls. */
+/* How calls of this handle travel at present: "same process", "shared memory", "unix
+ * socket" or "tcp"; "" if the handle is not connected. A local connection begins with its
+ * socket and gets memory after some calls. */
 NEARCALL_API const char *nearcall_transport(const nearcall_client *client);
 
 /* ---- Errors: what the last failed function on this handle left ---- */
 
-/* Positive code (NEARCALL_E_... without its sign), 0 when nothing failed. */
+/* The code as a positive number (NEARCALL_E_... without its sign); 0 if nothing has failed. */
 NEARCALL_API int nearcall_error_code(const nearcall_client *client);
 
-/* NEARCALL_OUTCOME_...: whether the function ran. */
+/* Whether the function ran: one of NEARCALL_OUTCOME_... */
 NEARCALL_API int nearcall_error_outcome(const nearcall_client *client);
 
-/* A sentence for a person. UTF-8, never NULL, valid until the next call on
- * this handle. Texts change between versions; test codes. A NULL client gives
- * the text for "no memory for a handle". */
+/* A sentence for people. It is UTF-8, never NULL, and valid until the next call on this
+ * handle. Texts may change between versions; compare codes instead. For a client that is
+ * NULL it is the text for "no memory for a handle". */
 NEARCALL_API const char *nearcall_error_message(const nearcall_client *client);
 
-/* The error's details as MessagePack, an array of [type, value] pairs; NULL and
- * 0 when there are none. Valid until the next call on this handle. */
+/* The details of the error in MessagePack, an array of [type, value] pairs. NULL, with 0
+ * bytes, if there are none. Valid until the next call on this handle. */
 NEARCALL_API const uint8_t *nearcall_error_details(const nearcall_client *client,
                                                    size_t *ret_bytes);
 
@@ -338,22 +345,23 @@ typedef struct nearcall_reply {
 /*
  * Calls a function by name with raw bytes and waits for the reply.
  *
- * A call that was certainly not executed is sent again, up to attempts_max
- * times within its timeout; any other failure is final. data must stay as it is
- * until the call has ended, also while it is interrupted and will be resumed.
- * reply->data belongs to the handle and is valid until the next function that is
- * given this handle, the reading and error functions excepted, and nearcall_fd(),
- * nearcall_events(), nearcall_timeout_ms(). It is not to be written, and may lie in
- * memory shared with the server: check a copy where you do not trust the server. To
- * send it on with the same handle, copy it first.
+ * A call that was certainly not executed is sent again, up to attempts_max times in all
+ * within its timeout. Any other failure is final. data must not change until the call has
+ * ended, which includes the time in which it is interrupted and may be resumed.
  *
- * A server that is stopping answers what it has accepted. A call made while
- * others of this handle are still being answered so waits for them, then goes
- * over a new connection; one on another handle does not.
+ * ret_reply->data belongs to the handle. It is valid until the next function that is given
+ * this handle, except the functions that read replies and errors, nearcall_fd(),
+ * nearcall_events() and nearcall_timeout_ms(). It must not be written to. It may lie in
+ * memory shared with the server: if you do not trust the server, copy it and check the
+ * copy. To send it on with the same handle, copy it first.
  *
- * A request that is half sent when the timeout passes, or the call is cancelled, goes
- * on being sent, so that others of the handle do not end with it. Where the server takes
- * nothing of it for two seconds the connection is dropped.
+ * A server that is stopping answers the calls that it has accepted. A call that is made
+ * while others of the same handle are still being answered waits for them and then goes
+ * over a new connection. A call on another handle does not wait.
+ *
+ * If the timeout passes or the call is cancelled while its request is half sent, sending
+ * goes on, so that other calls of the handle do not fail. If the server takes nothing of it
+ * for two seconds, the connection is dropped.
  */
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
                                const void *data, size_t bytes,
@@ -362,48 +370,53 @@ NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
 /* ---- Calling with values ---- */
 
 /*
- * Finds a function and learns its schema. One round trip the first time, none
- * later; after a reconnect to a server with another schema, and after a request was
- * refused because of its description, it is asked again.
- * name need not end in NUL. Fails with NEARCALL_E_UNIMPLEMENTED when the server
- * has no such function.
+ * Finds a function and learns its schema. The first time this takes a round trip to the
+ * server, later none. The server is asked again after a reconnect to a server with another
+ * schema, and after a request was refused because of its description.
+ *
+ * name need not end in NUL. If the server has no such function, the error is
+ * NEARCALL_E_UNIMPLEMENTED.
  */
 NEARCALL_API int nearcall_find(nearcall_client *client, const char *name,
                                size_t name_bytes, int64_t timeout_ms,
                                nearcall_function **ret_function);
 
-/* The same without waiting: when the returned call has finished, fetch it as any
- * other, and nearcall_find() answers at once. Returns NEARCALL_E_AGAIN never. */
+/* The same without waiting. Fetch the returned call when it has finished, as any other;
+ * nearcall_find() then answers at once. It never returns NEARCALL_E_AGAIN. */
 NEARCALL_API int nearcall_find_begin(nearcall_client *client, const char *name,
                                      size_t name_bytes, int64_t timeout_ms,
                                      nearcall_call_id *ret_call);
 
-/* The function's description as MessagePack (spec/schema.md), owned by the
- * client, valid until nearcall_function_revision() changes. */
+/* The description of the function in MessagePack (spec/schema.md). It belongs to the client
+ * and is valid until nearcall_function_revision() changes. */
 NEARCALL_API const uint8_t *nearcall_function_schema(const nearcall_function *function,
                                                      size_t *ret_bytes);
 
-/* Grows whenever the description was replaced by another, or has to be looked at again
- * because what was encoded by it could not be sent, or was refused by a server that is gone
- * again. 0 while a server has refused what was encoded by it, and nobody has asked since:
- * nearcall_find() does. */
+/* A number that grows when the description is replaced by another. It also grows when the
+ * description has to be looked at again, because a request encoded by it could not be sent,
+ * or was refused by a server that has gone again. It is 0 after a server has refused such a
+ * request and until the server is asked again, which nearcall_find() does. */
 NEARCALL_API uint32_t nearcall_function_revision(const nearcall_function *function);
 
-/* The description's hash (spec/schema.md) as 64 hex digits; "" when the server is too
- * old to say it. Functions of one hash take and return the same. Valid as the
- * description is. */
+/* The hash of the description (spec/schema.md) as 64 hex digits; "" if the server is too
+ * old to tell. Functions with the same hash take and return the same. Valid for as long as
+ * the description. */
 NEARCALL_API const char *nearcall_function_hash(const nearcall_function *function);
 
 /*
- * For generated code, which encodes by the description it was written for: whether it may
- * call the function as the server describes it now. hash is that description's, of 64 hex
- * digits, and description its JSON (spec/schema.md). Where the hash is the function's, or
- * was compared with that, nothing is asked; else the server says what has changed. Where
- * that describes the function otherwise than is known here, nearcall_find() is called
- * first: what nearcall_function_revision() tells afterwards was compared, and no other.
+ * For generated code, which encodes by the description from which it was generated: checks
+ * whether it may call the function as the server describes it now. hash is the hash of that
+ * description, 64 hex digits, and description its JSON (spec/schema.md).
+ *
+ * If hash is that of the function, or was compared with it before, the server is not asked.
+ * Otherwise the server says whether the two are compatible. If the server's description is
+ * not the one that is known here, nearcall_find() is called first, so the description that
+ * was compared is the one that nearcall_function_revision() stands for afterwards.
+ *
+ * NEARCALL_OK: the call may be made, or the server is too old to tell.
  * NEARCALL_E_FAILED_PRECONDITION, not executed: it may not, and the message says why.
- * NEARCALL_OK from a server that is too old to say. NEARCALL_E_ABORTED, not executed:
- * servers took each other's place all the time. After NEARCALL_E_INTERRUPTED call it again.
+ * NEARCALL_E_ABORTED, not executed: servers replaced each other all the time.
+ * NEARCALL_E_INTERRUPTED: call it again.
  */
 NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *function,
                                   const char *hash, const char *description,
@@ -411,136 +424,152 @@ NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *fu
 
 /*
  * Starts a request in the handle's own send buffer. Then put the payload with the
- * nearcall_put_... functions of nearcall_values.h: for NEARCALL_CODEC_MSGPACK one array
+ * nearcall_put_... functions of nearcall_values.h: for NEARCALL_CODEC_MSGPACK, an array
  * with as many elements as there are arguments. Finish with nearcall_request_call() or
- * nearcall_request_send(); starting another request drops an unfinished one, and gives an
- * interrupted call up. The request is encoded by the description that the function has now;
- * see "Another server" above. A result is to be read by the same one.
+ * nearcall_request_send(). Starting another request drops an unfinished one, and gives up
+ * an interrupted call. The request is encoded by the description that the function has at
+ * this moment (see "Another server"), and its result must be read by the same description.
  */
 NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function,
                                   int codec);
 
-/* Exchanges the requests, or their absence, of two handles of one thread; on failure none
- * was. For who puts several together at the same time and sends all on one connection: each
- * is begun on a handle of its own, which need not connect, with a function of the handle
- * that sends it, is exchanged to be sent, and what came for it back. */
+/* Exchanges the requests of two handles of one thread; either may have none. On failure
+ * nothing is exchanged. It is for programs that put several requests together at the same
+ * time and send all of them on one connection. Begin each on a handle of its own, which
+ * need not connect, with a function of the handle that will send it. Exchange it to send
+ * it, and exchange it back. */
 NEARCALL_API int nearcall_request_swap(nearcall_client *client, nearcall_client *other);
 
-/* Sends the request and waits for its reply; retries as nearcall_call() does. After
- * NEARCALL_E_INTERRUPTED the request is the call's until that has ended: what is put
- * meanwhile is dropped. Where another call takes its place, the request is there again, as
- * it was. */
+/* Sends the request and waits for its reply. It retries as nearcall_call() does. After
+ * NEARCALL_E_INTERRUPTED the request belongs to the call until that has ended: what is put
+ * meanwhile is dropped. If another call takes its place, the request is there again as it
+ * was. */
 NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_reply *ret_reply);
 
-/* How often the call that was waited for last was sent; one that ended before, once. For who puts
- * the arguments of a refused one again: attempts_max is for all sendings of a call, so with as many
- * none is left. Otherwise nearcall_request_sent(), after nearcall_request(), says that so many were
- * made: they count in nearcall_request_call(), and in what this function tells of it. */
+/* For programs that put the arguments of a refused call again; attempts_max applies to all
+ * sendings of a call together. nearcall_sendings() returns how many times the call was sent
+ * for which the handle waited last; for a call that ended before, it returns 1. If that is
+ * attempts_max, none is left. Otherwise call nearcall_request(), then
+ * nearcall_request_sent() with that number: these sendings then count in
+ * nearcall_request_call(), and in what nearcall_sendings() returns for it. */
 NEARCALL_API uint32_t nearcall_sendings(const nearcall_client *client);
 NEARCALL_API int nearcall_request_sent(nearcall_client *client, uint32_t sendings);
 
-/* Names the call that NEARCALL_E_INTERRUPTED was returned for last and that can be
- * resumed; 0 when there is none. Ask before handlers of signals run that may call, too. */
+/* The call for which NEARCALL_E_INTERRUPTED was last returned, if it can be resumed; 0 if
+ * there is none. Ask before running signal handlers that may make calls themselves. */
 NEARCALL_API uint64_t nearcall_interrupted(const nearcall_client *client);
 
-/* Goes on with nearcall_call(), nearcall_request_call(), nearcall_ping() or nearcall_find()
- * after NEARCALL_E_INTERRUPTED, with the same deadline: with the one that
- * nearcall_interrupted() named. For nearcall_ping() pass NULL; for nearcall_find() pass
- * NULL and call nearcall_find() again when it returned NEARCALL_OK. A caller that does not
- * want to go on just starts its next call: the interrupted one is cancelled.
- * NEARCALL_E_CANCELLED: that has happened, also by a call that was itself interrupted
- * since; the outcome says whether it may have run. ret_reply may be NULL. */
+/* Goes on with a nearcall_call(), nearcall_request_call(), nearcall_ping() or
+ * nearcall_find() that has returned NEARCALL_E_INTERRUPTED, with its original deadline.
+ * interrupted is what nearcall_interrupted() returned. For nearcall_ping() pass NULL as
+ * ret_reply. For nearcall_find() pass NULL as well, and call nearcall_find() again once
+ * this has returned NEARCALL_OK. A program that does not want to go on simply starts its
+ * next call, which cancels the interrupted one. NEARCALL_E_CANCELLED means that this has
+ * happened, possibly by a call that was itself interrupted later; the outcome says whether
+ * the function may have run. */
 NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
                                  nearcall_reply *ret_reply);
 
 /* ---- Several calls in flight ---- */
 
-/* Sends the request without waiting. At most calls_in_flight_max calls may be
- * unfinished, or not fetched, on a handle (NEARCALL_E_RESOURCE_EXHAUSTED). What the
- * server lets one connection have in flight (its own calls_in_flight_max) is never
- * exceeded: further requests wait in line, in order and within their timeouts, and are
- * sent by the functions that wait or process. Calls that were given up, or timed out,
- * count there until the server has answered them. With NEARCALL_NONBLOCKING what the
- * socket does not take is sent by nearcall_process(). Calls sent this way are
- * sent once: the outcome tells whether to send them again. On failure there is no
- * call. NEARCALL_OK is returned when all of the request was sent, or it waits in line.
- * After NEARCALL_E_INTERRUPTED call it again: where nothing was sent, the request is still
- * there; else it goes on where it was, with the deadline that the call had, and there is
- * nothing to be put or sent otherwise. Starting another request in its place gives it up;
- * called again all the same, it returns NEARCALL_E_CANCELLED, outcome unknown. */
+/* Sends the request without waiting for its reply. The call is sent only once; its outcome
+ * tells whether to send it again. NEARCALL_OK means that the whole request was sent, or
+ * that it waits in line. On failure there is no call.
+ *
+ * At most calls_in_flight_max calls of a handle may be unfinished or not fetched; one more
+ * is NEARCALL_E_RESOURCE_EXHAUSTED. The server has a limit of its own for a connection,
+ * which is never exceeded: further requests wait in line, in order and within their
+ * timeouts, and are sent by the functions that wait or process. Calls that were given up or
+ * have timed out count for the server's limit until the server has answered them. With
+ * NEARCALL_NONBLOCKING, nearcall_process() sends what the socket does not take at once.
+ *
+ * After NEARCALL_E_INTERRUPTED call it again. If nothing was sent, the request is still
+ * there. Otherwise sending goes on, with the deadline that the call had; nothing else can
+ * be put or sent before that. Starting another request gives this one up; if
+ * nearcall_request_send() is called again after that it returns NEARCALL_E_CANCELLED with
+ * outcome unknown. */
 NEARCALL_API int nearcall_request_send(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_call_id *ret_call);
 
-/* How many further requests the server takes over this connection at once; with 0 left the
- * next ones wait in line; there is none while a server that is stopping answers others. For
- * who has several handles, and looks for one with room. UINT32_MAX where there is no limit,
- * or no connection yet that would know it. */
+/* How many further requests the server accepts over this connection at once. At 0 the next
+ * ones wait in line; it is 0 while a server that is stopping answers other calls.
+ * UINT32_MAX means that there is no limit, or no connection yet that would know one. It is
+ * for programs with several handles that look for one with room. */
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client);
 
-/* How many bytes of requests the kernel has not taken yet: a further request that goes by the
- * socket waits for those. For who has several handles, too. */
+/* How many bytes of requests the kernel has not taken yet. A further request that goes over
+ * the socket waits for them. This, too, is for programs with several handles. */
 NEARCALL_API size_t nearcall_unsent_bytes(const nearcall_client *client);
 
-/* Waits for one call, whatever order replies arrive in. The call is finished
- * and forgotten afterwards, unless NEARCALL_E_INTERRUPTED was returned: then wait
- * for it again. ret_reply may be NULL. The reply to a nearcall_find_begin() is
- * the function's description. */
+/* Waits for one call, in whatever order replies arrive. After that the call is finished and
+ * its id is forgotten, unless NEARCALL_E_INTERRUPTED was returned: then wait for it again.
+ * ret_reply may be NULL. The reply to a nearcall_find_begin() is the description of the
+ * function. */
 NEARCALL_API int nearcall_wait(nearcall_client *client, nearcall_call_id call,
                                nearcall_reply *ret_reply);
 
-/* As nearcall_wait(), but returns NEARCALL_E_AGAIN instead of waiting. Does no
- * I/O: call nearcall_process() before. */
+/* Does what nearcall_wait() does, but returns NEARCALL_E_AGAIN instead of waiting. It does
+ * no I/O: call nearcall_process() before. */
 NEARCALL_API int nearcall_poll(nearcall_client *client, nearcall_call_id call,
                                nearcall_reply *ret_reply);
 
-/* Gives a call up: the server is told, a reply is dropped, the id is forgotten. */
+/* Gives a call up: the server is told, its reply is dropped, and its id is forgotten. */
 NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id call);
 
 /* ---- Event loops: wait for (fd, events, timeout) in any loop, then process ---- */
 
-/* The descriptor to watch: one for the life of the handle, whatever becomes of its
- * connections, made at the first question and close-on-exec. -1: this process can open no
- * more, or the handle is in use and was not asked before. It belongs to the handle, and is
- * only to be waited for. A handle that was asked any of the three, and any with
- * NEARCALL_NONBLOCKING, is woken through it from then on, also for what comes through
- * shared memory and by nearcall_wake(). A program that has closed descriptors which it did
- * not know, as by closefrom(3), asks again: the number may be another. So does a child of a
- * fork: its own descriptor has the same number, unless the child has closed that, but is
- * another file. It asks before its loop adds the descriptor again: before event_reinit() of
- * libevent and uv_loop_fork() of libuv, and before an epoll instance of its own is filled. */
+/* The descriptor to watch. A handle has one descriptor for as long as it lives, whatever
+ * happens to its connections. It is made when it is first asked for, is close-on-exec, and
+ * belongs to the handle: only wait for it. It is -1 if the process can open no more, or if
+ * the handle is in use and was not asked before. From the first use of nearcall_fd(),
+ * nearcall_events() or nearcall_timeout_ms() on, and always with NEARCALL_NONBLOCKING, the
+ * descriptor also wakes the loop for what comes through shared memory, and for
+ * nearcall_wake().
+ *
+ * A program that closes descriptors which it does not know, for example by closefrom(3),
+ * must ask again, because the number may be another. So must a forked child: its own
+ * descriptor has the same number, unless the child has closed that, but is another file.
+ * The child must ask before its loop adds the descriptor again, which is before
+ * event_reinit() of libevent, before uv_loop_fork() of libuv, and before it fills an epoll
+ * instance of its own. */
 NEARCALL_API int nearcall_fd(const nearcall_client *client);
 
-/* What to wait for on the descriptor: POLLIN. */
+/* The events to wait for on the descriptor: POLLIN. */
 NEARCALL_API int nearcall_events(const nearcall_client *client);
 
-/* Milliseconds until nearcall_process() should be called even if nothing happened on the
- * descriptor; -1: never. 0 while nearcall_process() has something to do or to tell: replies
- * in shared memory, or calls that finished since it last returned their number, as a
- * function that waited for another call may have read their replies, or more of them came
- * than one turn takes. What it has told of is not told again: fetch it, or not. It may be
- * earlier than the first deadline, never later: 20 ms at most while calls wait and what the
- * program was told to watch does not show all, for want of descriptors or because they were
- * closed. */
+/* The number of milliseconds until nearcall_process() should be called even if nothing
+ * happens on the descriptor; -1 means never. It may be earlier than the first deadline, but
+ * never later. It is 20 ms at most while calls wait and the watched descriptor does not
+ * show everything, for want of descriptors or because some were closed.
+ *
+ * It is 0 while nearcall_process() has something to do or to report: replies in shared
+ * memory, or calls that have finished since it last returned their number. Those exist if a
+ * function that waited for another call has read their replies, or if more replies came
+ * than one turn takes. What was reported once is not reported again, whether or not it is
+ * fetched. */
 NEARCALL_API int64_t nearcall_timeout_ms(const nearcall_client *client);
 
-/* Ends the wait that another thread is in, or that a signal has interrupted in this one: it
- * returns NEARCALL_E_INTERRUPTED, as if a signal had come, with NEARCALL_INTERRUPTIBLE or
- * without, and goes on in the same ways. A loop that waits for nearcall_fd() wakes up. If
- * nothing waits, or the wait ends by itself at that moment, the next one ends. For handles
- * with NEARCALL_WAKEABLE, and those that nearcall_fd() was asked for; NEARCALL_E_MISUSE for
- * others, and where the program has closed what this goes through, until the handle's next
- * use makes another. Unlike all other functions it may be called from any thread and from
- * signals' handlers, until the handle is closed. */
+/* Ends the wait in which another thread is, or which a signal has interrupted in this
+ * thread. The wait returns NEARCALL_E_INTERRUPTED as if a signal had arrived, with or
+ * without NEARCALL_INTERRUPTIBLE, and can go on in the same ways. A loop that waits for
+ * nearcall_fd() wakes up. If nothing waits, or the wait ends by itself at that moment, the
+ * next wait ends.
+ *
+ * It works for handles with NEARCALL_WAKEABLE and for those whose nearcall_fd() was asked
+ * for. For others it returns NEARCALL_E_MISUSE; it also does so if the program has closed
+ * the descriptors that it needs, until the next use of the handle makes others. Unlike all
+ * other functions it may be called from any thread and from signal handlers, until the
+ * handle is closed. */
 NEARCALL_API int nearcall_wake(nearcall_client *client);
 
-/* Reads, writes, and times calls out, without blocking. Returns the number of
- * finished calls that wait to be fetched, or a negative code, once, when the
- * connection was lost (its calls are finished then, each with its outcome). */
+/* Reads, writes, and ends calls whose time is over, without blocking. It returns the number
+ * of finished calls that wait to be fetched. When the connection was lost it returns a
+ * negative code, once; its calls are then finished, each with its outcome. */
 NEARCALL_API int nearcall_process(nearcall_client *client);
 
-/* Of the finished calls that were not fetched yet the one that finished first, the same
- * until it is fetched; 0 when there is none. */
+/* Of the finished calls that were not fetched yet, the one that finished first; 0 if there
+ * is none. It stays the same until that call is fetched. */
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /*
- * nearcall_generated.h - what functions that `nearcall gen c` writes are made of
+ * nearcall_generated.h - what the functions that `nearcall gen c` writes are made of
  *
  * The manual for handles, errors, threads and forks is nearcall.h.
  */
@@ -13,22 +13,23 @@ extern "C" {
 #endif
 
 /*
- * Finds the function, compares it with what the code was generated from, and begins a
- * request to it: nearcall_find(), nearcall_compare() and nearcall_request() with
- * NEARCALL_CODEC_MSGPACK. hash is NULL where nothing is to be compared. All of that and the
- * call have one time limit: *timeout_ms, as the caller gave it, becomes what is left of it
- * for nearcall_request_call(). Where nothing had to be asked it stays, and no clock is read.
- * sendings is 0, or what nearcall_generated_is_outdated() has left.
+ * Finds the function, compares it with the description from which the code was generated,
+ * and begins a request to it. It does what nearcall_find(), nearcall_compare() and
+ * nearcall_request() with NEARCALL_CODEC_MSGPACK do. hash is NULL if nothing is to be
+ * compared. All of that and the call share one time limit: *timeout_ms is what the caller
+ * has given, and becomes what is left of it for nearcall_request_call(). If the server need
+ * not be asked it stays the same, and no clock is read. sendings is 0, or what
+ * nearcall_generated_is_outdated() has set.
  */
 NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,
                                             size_t name_bytes, const char *hash,
                                             const char *description, uint32_t sendings,
                                             int64_t *timeout_ms);
 
-/* Whether nearcall_request_call(), which returned r, was refused because the server had been
- * replaced by one that describes the function otherwise: it did not run, and the request may
- * be begun again, in what is left of the call's time, to which *timeout_ms is set, and of its
- * attempts, of which *sendings were used. */
+/* Reports whether nearcall_request_call(), which has returned r, was refused because the
+ * server was replaced by one that describes the function differently. The function then did
+ * not run, and the request may be begun again: *timeout_ms is set to what is left of the
+ * call's time, and *sendings to how many of its attempts were used. */
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,
                                                 uint32_t *sendings, int64_t *timeout_ms);
 

@@ -1,8 +1,8 @@
 /*
  * nearcall_values.h - values that are put into requests and read from replies
  *
- * A part of nearcall.h, which includes it and is the manual for handles, errors, threads
- * and forks.
+ * This is a part of nearcall.h, which includes it. nearcall.h is the manual for handles,
+ * errors, threads and forks.
  */
 #ifndef NEARCALL_VALUES_H
 #define NEARCALL_VALUES_H
@@ -15,9 +15,10 @@ extern "C" {
 
 /* ---- Putting a request together ---- */
 
-/* Writers. They return nothing so that they can be chained: the first failure
- * (no memory, frame too large, nesting) is kept and returned by the function
- * that sends. Strings are UTF-8 and need not end in NUL. */
+/* These functions put values into the request that nearcall_request() has begun. They
+ * return nothing, so that calls can follow each other without checks: the handle keeps the
+ * first failure (no memory, a frame that is too large, nesting that is too deep), and the
+ * function that sends returns it. Strings are UTF-8 and need not end in NUL. */
 NEARCALL_API void nearcall_put_nil(nearcall_client *client);
 NEARCALL_API void nearcall_put_bool(nearcall_client *client, int value);
 NEARCALL_API void nearcall_put_int(nearcall_client *client, int64_t value);
@@ -27,34 +28,37 @@ NEARCALL_API void nearcall_put_double(nearcall_client *client, double value);
 NEARCALL_API void nearcall_put_string(nearcall_client *client, const char *text, size_t bytes);
 NEARCALL_API void nearcall_put_bytes(nearcall_client *client, const void *data, size_t bytes);
 NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, uint32_t nanoseconds);
-/* An open file, pipe, socket, for a parameter of type file or connection, where the
- * server allows that to this process (spec/schema.md, "Files and connections"). The request
- * gets a duplicate: fd stays the caller's, to close as soon as it likes. Both share the
- * position and O_NONBLOCK; who passes a connection on no longer uses it. */
+/* An open file, pipe or socket, for a parameter of type file or connection, if the server
+ * allows this process to pass them (spec/schema.md, "Files and connections"). The request
+ * gets a duplicate: fd still belongs to the caller, who may close it at any time. Both
+ * share the file position and O_NONBLOCK. After passing a connection on, do not use it any
+ * more. */
 NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd);
 NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
 NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
-/* Bytes as they are: a raw payload, JSON, or MessagePack made elsewhere. After it
- * and after nearcall_put_reserve() values are no longer counted, so an array that
- * is too short is found by the server instead of by the library. */
+/* Bytes as they are: a raw payload, JSON, or MessagePack that was encoded elsewhere. After
+ * this and after nearcall_put_reserve() the library no longer counts values, so it is the
+ * server that finds an array with too few of them. */
 NEARCALL_API void nearcall_put_raw(nearcall_client *client, const void *data, size_t bytes);
-/* Room for bytes that the caller fills before the next function on this
- * handle; NULL when there is none (the failure is kept). */
+/* Room for bytes, which the caller must fill before the next function on this handle. NULL
+ * if there is none; the handle keeps the failure. */
 NEARCALL_API void *nearcall_put_reserve(nearcall_client *client, size_t bytes);
 
-/* Right after a reservation: only so many of its bytes, the first, are used. NEARCALL_OK,
- * or the request's failure, which is kept. */
+/* For use right after a reservation: only so many of its bytes, the first ones, are used.
+ * Returns NEARCALL_OK or the failure of the request, which the handle keeps. */
 NEARCALL_API int nearcall_put_commit(nearcall_client *client, size_t bytes);
 
-/* The same as nearcall_put_reserve() with a return value: NEARCALL_OK with *ret_data set,
- * or the failure, which is kept as well. A raw request is best built so: a large one then
- * lies in shared memory from its first byte, and sending it copies nothing. */
+/* The same as nearcall_put_reserve(), but it returns NEARCALL_OK and sets *ret_data, or
+ * returns the failure, which the handle keeps as well. This is the best way to build a raw
+ * request: a large one then lies in shared memory from its first byte, and sending it
+ * copies nothing. */
 NEARCALL_API int nearcall_put_raw_reserve(nearcall_client *client, size_t bytes,
                                           uint8_t **ret_data);
 
-/* What the writers have come to since nearcall_request(): NEARCALL_OK, or the failure that
- * they keep, as an error of the handle. Cheap; for who walks a large value, and need not go
- * on once it does not fit a frame or nests too deeply. */
+/* Whether everything put since nearcall_request() has succeeded: NEARCALL_OK, or the
+ * failure that is kept, which becomes an error of the handle. It is cheap. Use it while
+ * walking through a large value, to stop as soon as the value does not fit a frame or nests
+ * too deeply. */
 NEARCALL_API int nearcall_put_check(nearcall_client *client);
 
 /* ---- Reading MessagePack: no allocation, no recursion ---- */
@@ -84,23 +88,24 @@ typedef struct nearcall_value {
     } as;
 } nearcall_value;
 
-/* Both functions leave the reader where it was when they fail. */
+/* The two functions below leave the reader where it was when they fail. */
 
-/* Reads the next value; for arrays and maps only the head, the elements are
- * read by further calls. Returns NEARCALL_OK, NEARCALL_E_OUT_OF_RANGE at the
- * end, NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack, is cut off, or
- * announces more elements than there are bytes. Strings are handed out as they
- * came: who needs UTF-8 checks it. */
+/* Reads the next value. Of an array or a map it reads only the head; further calls read the
+ * elements. Returns NEARCALL_OK; NEARCALL_E_OUT_OF_RANGE at the end; or
+ * NEARCALL_E_INVALID_ARGUMENT for what is not MessagePack, is cut off, or announces more
+ * elements than there are bytes. Strings are handed out as they arrived: check them if you
+ * need valid UTF-8. */
 NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_value);
 
-/* Skips one value with all that is inside; refuses deeper nesting than 32. */
+/* Skips one value with everything inside it. Refuses nesting deeper than 32. */
 NEARCALL_API int nearcall_skip(nearcall_reader *reader);
 
-/* The file or connection for which a value of type NEARCALL_FILE stands in the reply that
- * was handed out last: an open descriptor, close-on-exec, that is the caller's from now on.
- * Those that nobody takes are closed by the next function that is given the handle, as it
- * ends the reply. NEARCALL_E_INVALID_ARGUMENT, without a message on the handle: no such
- * file came, or it was taken. A connection may not block (O_NONBLOCK): see fcntl(2). */
+/* The file or connection that a value of type NEARCALL_FILE stands for, in the reply that
+ * was handed out last. The result is an open descriptor, close-on-exec, which belongs to
+ * the caller from then on. The next function that is given the handle ends the reply and
+ * closes the files that nobody has taken. NEARCALL_E_INVALID_ARGUMENT means that no such
+ * file arrived or that it was taken before; the handle then has no message for it. A
+ * connection may be non-blocking (O_NONBLOCK): see fcntl(2). */
 NEARCALL_API int nearcall_take_file(nearcall_client *client, int64_t number);
 
 #ifdef __cplusplus

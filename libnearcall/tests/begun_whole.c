@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 #define LARGE_BYTES (4 << 20)

@@ -1,6 +1,7 @@
 /* Calls that wait for the same connection keep each its own deadline, whoever began
  * to connect and however little time that one had. */
-#include "client.h"
+#include "base/clock.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static void welcome_late(struct script *script)

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "limits_gen.h"
+#include "base/limits_gen.h"
 #include "nearcall_generated.h"
 #include "script.h"
 

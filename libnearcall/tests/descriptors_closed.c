@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "test.h"
 
 #define ROUNDS 20

@@ -1,6 +1,6 @@
 /* DRAIN with calls in flight: those the server took are answered, those above are
  * not executed, what comes next goes over a new connection. */
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static void play(struct script *script)

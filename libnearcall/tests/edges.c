@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 #define CALLS 20

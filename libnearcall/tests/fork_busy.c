@@ -3,7 +3,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "base/clock.h"
+#include "calls/calls.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static nearcall_client *client;

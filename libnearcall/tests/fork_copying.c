@@ -4,8 +4,8 @@
  * first, and the fault there sends the signal. */
 #include <unistd.h>
 
-#include "client.h"
 #include "faulting.h"
+#include "handle/handle.h"
 
 static nearcall_client *client;
 static nearcall_function *echo;

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static int countdown; /* to the system call after which the fork is; 0: none */

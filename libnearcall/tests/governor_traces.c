@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "governor.h"
+#include "memory/governor.h"
 #include "test.h"
 
 #define NUMBERS_MAX 16

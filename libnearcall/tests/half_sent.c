@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "base/clock.h"
+#include "connection/connection.h"
+#include "handle/handle.h"
 #include "script.h"
 
 #define LARGE_BYTES (1 << 20)

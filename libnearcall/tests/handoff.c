@@ -7,8 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/limits_gen.h"
 #include "handoff_test.h"
-#include "limits_gen.h"
 
 #ifndef SO_PASSPIDFD
 #define SO_PASSPIDFD 76

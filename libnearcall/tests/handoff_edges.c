@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "handoff.h"
+#include "handoff/handoff.h"
 #include "handoff_test.h"
 
 static int giver = -1; /* who does not read, until the library waits for that */

@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/limits_gen.h"
 #include "handoff_test.h"
-#include "limits_gen.h"
 
 static _Atomic(time_t) seconds_later;
 static atomic_bool one_byte_each;

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/limits_gen.h"
 #include "handoff_test.h"
-#include "limits_gen.h"
 
 static nearcall_handoff *taker;
 static const char *address;

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "handoff_frame.h"
+#include "handoff/frame.h"
 #include "nearcall_handoff.h"
 #include "test.h"
 

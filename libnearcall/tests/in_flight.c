@@ -2,7 +2,7 @@
  * room waits in line, within its own deadline, also behind calls that were given up. */
 #include <poll.h>
 
-#include "limits_gen.h"
+#include "base/limits_gen.h"
 #include "script.h"
 
 #define MANY 4000

@@ -2,7 +2,8 @@
  * what stays readable for how long. */
 #include <sys/socket.h>
 
-#include "client.h"
+#include "calls/calls.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 static void serve(struct script *script)

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 #define LARGE 20000

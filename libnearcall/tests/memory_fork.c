@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 static nearcall_client *client;

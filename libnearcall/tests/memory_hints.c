@@ -4,7 +4,8 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "base/clock.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 #define SENT_OFFSET 8

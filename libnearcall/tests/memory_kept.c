@@ -1,7 +1,7 @@
 /* What a handle keeps: a giant reply or request is given back once calls are small
  * again, and memory grows with what arrived, not with what was announced. */
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static void announce_much_send_little(struct script *script)

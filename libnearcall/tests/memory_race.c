@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 /* ---- One mapping a file ---- */

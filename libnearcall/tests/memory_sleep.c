@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script_memory.h"
 
 /* The server sleeps: requests come over the socket, large ones by ring and WAKE. */

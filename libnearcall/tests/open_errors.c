@@ -1,6 +1,6 @@
 /* Addresses and options that are wrong are refused by nearcall_open() with words
  * that say what would be right, and the handle tells them until it is closed. */
-#include "limits_gen.h"
+#include "base/limits_gen.h"
 #include "test.h"
 
 struct address_case {

@@ -1,5 +1,5 @@
 /* A server that takes its clock for the caller's, which it is not: deadlines are by its own. */
-#include "clock.h"
+#include "base/clock.h"
 #include "script.h"
 
 enum { TIMEOUT_MS = 10000 };

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resident.h"
+#include "resident/resident.h"
 #include "resident_test.h"
 
 static nearcall_resident_options options_of(uint32_t workers, int64_t idle_ms)

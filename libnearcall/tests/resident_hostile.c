@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "limits_gen.h"
+#include "base/clock.h"
+#include "base/limits_gen.h"
 #include "resident_test.h"
 
 enum { BYTES = 4096 };

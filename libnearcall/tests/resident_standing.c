@@ -4,7 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "resident.h"
+#include "resident/resident.h"
 #include "test.h"
 
 static void check_group(const char *line, const char *compared)

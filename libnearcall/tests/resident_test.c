@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resident.h"
+#include "resident/resident.h"
 
 extern char **environ;
 

@@ -4,7 +4,7 @@
 #define RESIDENT_TEST_H
 
 #include "nearcall_resident.h"
-#include "resident_request.h"
+#include "resident/request.h"
 #include "test.h"
 
 #define PATIENCE_MS 20000

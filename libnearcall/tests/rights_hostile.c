@@ -8,8 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/rights.h"
 #include "c_library.h"
-#include "rights.h"
 #include "script.h"
 
 #define SO_PASSRIGHTS_NUMBER 83

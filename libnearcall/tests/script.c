@@ -1,6 +1,6 @@
 #include "script.h"
 
-#include "clock.h"
+#include "base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <semaphore.h>
 
 #include "test.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define SCRIPT_FUNCTION_ID 7
 #define SCRIPT_PAYLOAD_MAX 65536

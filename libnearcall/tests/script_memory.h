@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "memory/memory.h"
 #include "script.h"
-#include "transport_sharedmemory.h"
 
 struct script_memory {
     struct nc_memory_offer offer;

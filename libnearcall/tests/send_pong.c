@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static struct script script;

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/socket_file.h"
 #include "nearcall_handoff.h"
-#include "socket_file.h"
 #include "test.h"
 
 #define EXCHANGE 2 /* RENAME_EXCHANGE */

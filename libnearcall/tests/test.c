@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "errors_gen.h"
+#include "base/errors_gen.h"
 
 static char directory[64];
 static pid_t owner;

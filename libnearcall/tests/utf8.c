@@ -1,6 +1,6 @@
 /* What is UTF-8 and what is not. */
+#include "base/utf8.h"
 #include "test.h"
-#include "utf8.h"
 
 static const char *const valid[] = {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
                                     "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80",

@@ -5,7 +5,8 @@
 #include <sys/ioctl.h>
 #include <sys/time.h>
 
-#include "client.h"
+#include "connection/watch.h"
+#include "handle/handle.h"
 #include "script.h"
 
 #define ROUNDS 300

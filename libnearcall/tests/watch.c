@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "script.h"
 
 #define ROUNDS 20

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "handle/handle.h"
 #include "test.h"
 
 #define TIMEOUT_MS 20000

@@ -1,7 +1,7 @@
 /* Every field of every frame type at its boundaries, both directions; extensions;
  * the deadline field. */
 #include "test.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define FRAME_MAX 65536
 
@@ -45,7 +45,7 @@ struct permission {
 static const struct permission permissions[] = {
     {NC_REQUEST, NC_FROM_CALLER, true, true, true, false, true, false, true, 0, FRAME_MAX},
     {NC_REPLY, NC_FROM_SERVER, true, true, false, false, true, false, true, 0, FRAME_MAX},
-    {NC_ERROR, NC_FROM_SERVER, false, false, false, true, false, true, true, 1, FRAME_MAX},
+    {NC_ERROR, NC_FROM_SERVER, false, false, false, true, true, true, true, 1, FRAME_MAX},
     {NC_CANCEL, NC_FROM_CALLER, false, false, false, false, false, false, true, 0, 0},
     {NC_PING, 3, false, false, false, false, false, true, false, 0, 64},
     {NC_PONG, 3, false, false, false, false, false, true, false, 0, 64},

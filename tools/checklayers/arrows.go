@@ -27,6 +27,7 @@ type layer struct {
 var arrows = []layer{
 	// What everybody may know.
 	{"status", nil},
+	{"intercept", nil},
 	{"internal/wire", nil},
 	{"internal/address", nil},
 	{"internal/monotonic", []string{systemCalls}},
@@ -54,14 +55,15 @@ var arrows = []layer{
 		"internal/codec", "internal/descriptors", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server", []string{"status", "intercept", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
-	{"client", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"client", []string{"status", "intercept", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/hostname", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
+	{"nearcalltest", []string{"status", "server", "client"}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
 	// Servers that the command, the tests and the benchmarks share.
@@ -81,7 +83,7 @@ var arrows = []layer{
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/demo",
 		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
-	{"examples", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
+	{"examples", []string{"status", "intercept", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
 }
 

@@ -37,10 +37,18 @@ func TestEveryBreakIsFound(t *testing.T) {
 		"examples/hello: imports github.com/nearcall/nearcall/internal/wire,",
 		"examples/hello: its tests import github.com/nearcall/nearcall/internal/novel;",
 		"example.org/stranger: a module of this repository must be named",
-		"libnearcall/src/wire.c: includes <sys/socket.h> by way of libnearcall/src/handle.h",
-		"libnearcall/src/wire.h: includes <sys/socket.h> by way of libnearcall/src/handle.h",
+		"libnearcall/src/wire/wire.c: includes <sys/socket.h> by way of libnearcall/src/handle/handle.h",
+		"libnearcall/src/wire/wire.h: includes <sys/socket.h> by way of libnearcall/src/handle/handle.h",
+		"libnearcall/src/lone.c: files of libnearcall lie in folders of src",
+		"libnearcall/src/silent: has no silent.h,",
+		"libnearcall/src/mute/mute.h: its first comment does not end",
+		"libnearcall/src/calls/calls.c: includes calls.h; headers of libnearcall are named with their folder",
+		`libnearcall/src/calls/calls.h: may include "nobody", which is no other folder`,
+		"libnearcall/src/calls/calls.h: says that it may include wire, and nothing there does",
+		"libnearcall/src/wire/wire.h: includes handle/handle.h, which libnearcall/src/wire/wire.h does not allow",
+		"libnearcall/src: folders may not include each other in a circle: calls -> handle -> calls",
 		"bindings/perl/Nearcall.xs: includes handle.h;",
-		"bindings/python/module.c: includes ../../libnearcall/src/wire.c;",
+		"bindings/python/module.c: includes ../../libnearcall/src/wire/wire.c;",
 	}
 	problems, err := Check("testdata/broken")
 	if err != nil {

@@ -21,7 +21,7 @@ var ioHeaders = []string{
 }
 
 // pureSources encode and decode, and never see a descriptor.
-var pureSources = []string{clientFolder + "/wire.c", clientFolder + "/wire.h"}
+var pureSources = []string{clientFolder + "/wire/wire.c", clientFolder + "/wire/wire.h"}
 
 var includeLine = regexp.MustCompile(`(?m)^\s*#\s*include\s*[<"]([^>"]+)[>"]`)
 
@@ -66,7 +66,7 @@ func checkBinding(root, file string, files []string) ([]string, error) {
 	var problems []string
 	for _, name := range names {
 		base := filepath.Base(name)
-		its := slices.Contains(files, clientFolder+"/"+base) &&
+		its := slices.ContainsFunc(files, func(other string) bool { return within(other, clientFolder) && filepath.Base(other) == base }) &&
 			!slices.Contains(files, filepath.Join(filepath.Dir(file), name))
 		if base != publicHeader && (its || strings.Contains(name, "libnearcall/")) {
 			problems = append(problems, fmt.Sprintf("%s: includes %s; bindings include only %s of libnearcall", file, name, publicHeader))

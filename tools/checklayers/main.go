@@ -28,7 +28,7 @@ func main() {
 		fmt.Println(problem)
 	}
 	if len(problems) > 0 {
-		fmt.Fprintf(os.Stderr, "checklayers: %d arrows are broken; tools/checklayers/arrows.go states them\n", len(problems))
+		fmt.Fprintf(os.Stderr, "checklayers: %d arrows are broken; tools/checklayers/arrows.go states those of Go, and the headers of libnearcall's folders theirs\n", len(problems))
 		os.Exit(1)
 	}
 }
@@ -40,7 +40,7 @@ func Check(root string) ([]string, error) {
 		return nil, err
 	}
 	var problems []string
-	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkPlaces, checkMarkedImports}
+	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkFolders, checkPlaces, checkMarkedImports}
 	for _, check := range checks {
 		found, err := check(root, files)
 		if err != nil {

@@ -1,6 +1,7 @@
 #include "finish.h"
 #include "inherited.h"
 #include "limits_gen.h"
+#include "link.h"
 #include "nearcall.h"
 #include "place.h"
 #include "plain.h"
@@ -22,7 +23,6 @@
 #define TEXT_OF(number) #number
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
 
-static const char own_name[] = "nearcall-run";
 static const char no_resident[] = "--no-resident";
 
 static const char help[] =
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     int plainly = 0;
     if (argc < 1)
         wrong_usage("no arguments were given, not even the program's name", "");
-    program.by_link = strcmp(nc_last_part(argv[0]), own_name) != 0;
+    program.by_link = strcmp(nc_last_part(argv[0]), nc_launcher_name) != 0;
     program.searched = program.by_link;
     program.arguments = argv;
     if (!program.searched) {

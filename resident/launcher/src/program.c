@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include "link.h"
 #include "self.h"
 #include "text.h"
 
@@ -49,6 +50,14 @@ static int is_this_in(const char *entry, const char *name)
     }
 }
 
+/* What is installed beside a link is of a program with that link's name. */
+static void remember_link(struct program *program, const char *link)
+{
+    nc_join(program->link, sizeof(program->link), link);
+    if (nc_link_follow(program->link))
+        program->name = nc_last_part(program->link);
+}
+
 /* Launchers that cannot be read would run each other for ever, by their name: each
  * runs only one that stands behind itself. */
 static int is_launcher(struct program *program, const char *entry)
@@ -56,7 +65,7 @@ static int is_launcher(struct program *program, const char *entry)
     enum nc_kind kind = nc_kind_of(program->found, &program->file);
     program->unreadable = program->by_link && kind == NC_KIND_UNREADABLE;
     if (kind == NC_KIND_LAUNCHER && program->by_link && program->link[0] == '\0')
-        nc_join(program->link, sizeof(program->link), program->found);
+        remember_link(program, program->found);
     return kind == NC_KIND_LAUNCHER || (program->unreadable && is_this_in(entry, nc_last_part(program->name)));
 }
 
@@ -71,8 +80,11 @@ static int search(struct program *program)
         size_t length = strcspn(entry, ":");
         if (join_entry(program->found, entry, length, name) == 0) {
             int error = check_executable(program);
+            const char *called = program->name;
             if (error == 0 && !is_launcher(program, entry))
                 return 0;
+            if (program->name != called)
+                return search(program);
             seen_without_permission |= error == EACCES;
         }
         entry += length;
@@ -85,9 +97,9 @@ static int search(struct program *program)
 
 enum nc_found nc_program_find(struct program *program, struct reason *reason)
 {
-    program->path = program->name;
     if (program->by_link && strchr(program->name, '/') != NULL)
-        nc_join(program->link, sizeof(program->link), program->name);
+        remember_link(program, program->name);
+    program->path = program->name;
     if (program->searched) {
         if (*nc_last_part(program->name) == '\0') {
             errno = ENOENT;
@@ -135,9 +147,7 @@ int nc_program_starter(const struct program *program, char path[PATH_MAX], struc
         return 0;
     if (join_directory(link, program->link, reason) != 0)
         return -1;
-    size_t name = (size_t)(nc_last_part(link) - link);
-    memcpy(path, link, name);
-    if (nc_join(path + name, PATH_MAX - name, ".nearcall-resident/", link + name) != 0)
+    if (nc_link_starter(link, path) != 0)
         return nc_because(reason, "the path of what is installed for it is too long", 0);
     if (access(path, X_OK) == 0)
         return 0;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 struct program {
-    const char *name;  /* as the caller said it: argument 0, and what is searched for */
+    const char *name;  /* as the caller said it, which is argument 0; of a link to one that is installed, that one's */
     char **arguments;  /* with argument 0, up to NULL; the process's own */
     const char *path;  /* the file; `found` or `name` */
     struct stat file;  /* what stat says of it, symbolic links followed */
@@ -16,7 +16,7 @@ struct program {
     int by_link;       /* the launcher was started by the program's name */
     int unreadable;    /* it may be a launcher */
     char found[PATH_MAX];
-    char link[PATH_MAX]; /* the launcher that was passed over, or called by its path; empty: none */
+    char link[PATH_MAX]; /* the launcher that was passed over, or called by its path, or the installed one it leads to; empty: none */
 };
 
 enum nc_found { NC_FOUND, NC_FOUND_PLAIN, NC_FOUND_NONE };

@@ -211,6 +211,52 @@ def test_what_is_installed_beside_the_link(world: World, called: str, entry: str
     assert (world.place / f"{identity(world.program)}.lock").exists()
 
 
+# A link to the one that is installed, and where each of the links leads.
+LINKS_TO_IT = {
+    "of its name": {"own/program": "{links}/program"},
+    "of another name": {"own/other": "{links}/program"},
+    "of another program's name": {"own/true": "{links}/program"},
+    "relative": {"own/other": "../links/program"},
+    "by another link": {"own/other": "../more/another", "more/another": "../links/program"},
+    "beside it": {"links/other": "program"},
+}
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+@pytest.mark.parametrize("chain", LINKS_TO_IT.values(), ids=LINKS_TO_IT.keys())
+def test_a_link_to_the_one_that_is_installed(world: World, chain: dict[str, str], by_path: bool) -> None:
+    """It does what that one does."""
+    link, starter = installed(world)
+    for path, target in chain.items():
+        (world.directory / path).parent.mkdir(exist_ok=True)
+        (world.directory / path).symlink_to(target.replace("{links}", str(link.parent)))
+    world.environment["PATH"] = f"{world.directory}/own:{link.parent}:{world.directory}:/usr/bin:/bin"
+    first = next(iter(chain))
+    called = str(world.directory / first) if by_path else os.path.basename(first)
+    process = world.start(called, "word", command="/usr/bin/env")
+    code, out, err = outcome(process)
+    assert (code, out) == (PLAIN_CODE, "plain word\n"), err
+    assert world.starts() == 0
+    line = (world.directory / "note.starter").read_text().splitlines()[0]
+    path, arguments = line.split(" ", 1)
+    assert os.path.realpath(path) == str(starter)
+    assert arguments == f"--nearcall-resident {world.program}"
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+def test_a_link_to_a_link_beside_which_nothing_is(world: World, by_path: bool) -> None:
+    """It is one of its own name, as any other."""
+    links(world)
+    own = world.directory / "own" / "program"
+    own.parent.mkdir()
+    (world.directory / "links" / "program").rename(world.directory / "links" / "another")
+    own.symlink_to("../links/another")
+    world.environment["PATH"] = f"{own.parent}:{world.directory}:/usr/bin:/bin"
+    code, out, _ = outcome(world.start(own if by_path else "program", "word", command="/usr/bin/env"))
+    assert (code, out) == (PLAIN_CODE, "plain word\n")
+    assert world.starts() > 0
+
+
 @pytest.mark.parametrize("called", ["program", "links/program"])
 def test_what_is_installed_and_cannot_be_started(world: World, called: str) -> None:
     _, starter = installed(world)

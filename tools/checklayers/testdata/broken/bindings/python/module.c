@@ -1,1 +1,1 @@
-#include "../../libnearcall/src/wire.c"
+#include "../../libnearcall/src/wire/wire.c"

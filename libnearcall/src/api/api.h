@@ -1,0 +1,43 @@
+/* What users call, and what only that needs: coming in and leaving, opening and closing, requests, event
+ * loops, generated code, and the calls that stay in this process.
+ * May include: base, wire, msgpack, embed, transport, memory, handle, functions, calls, request, connection,
+ * receive, send, connect, wait. */
+#ifndef NC_API_H
+#define NC_API_H
+
+#include <stdint.h>
+
+#include "handle/handle.h"
+
+/* ---- enter.c: every public function that changes the handle begins with nc_enter()
+ * and ends with nc_leave() ---- */
+
+int nc_enter(nearcall_client *client);
+
+/* All of entering but loading the library of an "embed:" address, which a process that
+ * only sets something up may leave to its children. */
+int nc_enter_without_library(nearcall_client *client);
+
+/* Leaves a handle whose user waits elsewhere, so that its descriptor tells all. */
+void nc_go_outside(nearcall_client *client);
+static inline int nc_leave(nearcall_client *client, int r)
+{
+    if (__builtin_expect(client->watched, 0))
+        nc_go_outside(client);
+    nc_become_idle(client);
+    return r;
+}
+
+/* Makes a handle that this process inherited its own. If another thread was inside
+ * at the fork, what it may have been changing is left where it is. */
+void nc_after_fork(nearcall_client *client);
+
+int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
+int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
+
+/* ---- process.c ---- */
+
+/* What poll(2) says of the descriptor right now. */
+int nc_poll_now(const nearcall_client *client);
+
+#endif

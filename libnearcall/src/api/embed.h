@@ -1,0 +1,23 @@
+/* Calls to a Go library within this process, and whether they are possible here. */
+#ifndef NC_API_EMBED_H
+#define NC_API_EMBED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nearcall.h"
+
+struct nc_embed;
+
+enum { NC_EMBED_ELSEWHERE = 1 };
+
+int nc_embed_open(nearcall_client *client);
+int nc_embed_prepare(nearcall_client *client);
+void nc_embed_after_fork(nearcall_client *client);
+void nc_embed_free(struct nc_embed *embed);
+/* NEARCALL_OK, a failure, or NC_EMBED_ELSEWHERE: nothing was done, and the call has
+ * to take the connection. */
+int nc_embed_call(nearcall_client *client, nearcall_function *function, int codec,
+                  const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply);
+
+#endif

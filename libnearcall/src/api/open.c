@@ -1,0 +1,243 @@
+/* A handle's beginning and its end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/embed.h"
+#include "base/base.h"
+#include "base/random.h"
+#include "calls/calls.h"
+#include "connection/connection.h"
+#include "connection/watch.h"
+#include "functions/functions.h"
+#include "memory/memory.h"
+#include "request/request.h"
+#include "transport/files.h"
+#include "transport/transport.h"
+#include "wait/wait.h"
+#include "wire/wire.h"
+
+#define VERSION_TEXT(major, minor, patch) #major "." #minor "." #patch
+#define VERSION(major, minor, patch) VERSION_TEXT(major, minor, patch)
+#define THIS_VERSION VERSION(NEARCALL_VERSION_MAJOR, NEARCALL_VERSION_MINOR, NEARCALL_VERSION_PATCH)
+
+NEARCALL_API const char *nearcall_version(void)
+{
+    return THIS_VERSION;
+}
+
+/* ---- Opening ---- */
+
+static int invalid(nearcall_client *client, const char *option, long long value,
+                   const char *allowed)
+{
+    return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "option %s is %lld; allowed: %s", option, value, allowed);
+}
+
+/* Reads options of a caller compiled against another version: what is missing is
+ * 0, what is unknown must be. */
+static int read_options(nearcall_client *client, const nearcall_options *given,
+                        nearcall_options *options)
+{
+    static const nearcall_options defaults = NEARCALL_OPTIONS_INIT;
+    *options = defaults;
+    if (!given)
+        return NEARCALL_OK;
+    if (given->struct_size < sizeof(given->struct_size))
+        return invalid(client, "struct_size", (long long)given->struct_size,
+                       "sizeof(nearcall_options), as NEARCALL_OPTIONS_INIT sets it");
+    for (size_t i = sizeof(*options); i < given->struct_size; i++)
+        if (((const uint8_t *)given)[i] != 0)
+            return invalid(client, "struct_size", (long long)given->struct_size,
+                           "options that this version of the library knows");
+    memcpy(options, given,
+           given->struct_size < sizeof(*options) ? given->struct_size : sizeof(*options));
+    return NEARCALL_OK;
+}
+
+static int check_options(nearcall_client *client, const nearcall_options *options)
+{
+    const uint32_t known_flags = NEARCALL_INTERRUPTIBLE | NEARCALL_ALLOW_ABSTRACT |
+                                 NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER |
+                                 NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF |
+                                 NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS |
+                                 NEARCALL_WAKEABLE;
+    if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
+        return invalid(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
+    if (options->connect_timeout_ms < 0)
+        return invalid(client, "connect_timeout_ms", options->connect_timeout_ms, "0 and above");
+    if (options->flags & ~known_flags)
+        return invalid(client, "flags", options->flags, "the NEARCALL_... flags of nearcall.h");
+    if (options->frame_bytes_max && (options->frame_bytes_max < NC_PEER_FRAME_BYTES_MIN ||
+                                     options->frame_bytes_max > NC_FRAME_BYTES_MAX_CEILING))
+        return invalid(client, "frame_bytes_max", options->frame_bytes_max,
+                       "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
+    if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
+        return invalid(client, "attempts_max (in Perl and Python attempts)", options->attempts_max, "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
+    if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
+        return invalid(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
+                       "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
+    if (options->server_user_ids_count && !options->server_user_ids)
+        return invalid(client, "server_user_ids_count", options->server_user_ids_count,
+                       "0 when server_user_ids is NULL");
+    if (options->name && strlen(options->name) > NC_SOFTWARE_NAME_BYTES_MAX)
+        return invalid(client, "name", (long long)strlen(options->name), "at most " NC_TEXT(NC_SOFTWARE_NAME_BYTES_MAX) " bytes");
+    return NEARCALL_OK;
+}
+
+static char *copy_of(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+static int keep_options(nearcall_client *client, const nearcall_options *given)
+{
+    struct nc_options *options = &client->options;
+    size_t ids_bytes = (size_t)given->server_user_ids_count * sizeof(uint32_t);
+    options->timeout_ms = given->timeout_ms ? given->timeout_ms : NC_CALL_TIMEOUT_MS;
+    options->connect_timeout_ms = given->connect_timeout_ms;
+    options->flags = given->flags;
+    options->frame_bytes_max =
+        given->frame_bytes_max ? given->frame_bytes_max : NC_FRAME_BYTES_MAX;
+    options->attempts_max = given->attempts_max ? given->attempts_max : NC_ATTEMPTS_MAX;
+    options->calls_in_flight_max = given->calls_in_flight_max
+                                       ? (uint32_t)given->calls_in_flight_max
+                                       : NC_CLIENT_CALLS_IN_FLIGHT_MAX;
+    options->name = copy_of(given->name ? given->name : "libnearcall/" THIS_VERSION);
+    if (!options->name)
+        return nc_fail_no_memory(client, "the options");
+    if (ids_bytes == 0)
+        return NEARCALL_OK;
+    options->server_user_ids = malloc(ids_bytes);
+    if (!options->server_user_ids)
+        return nc_fail_no_memory(client, "the options");
+    memcpy(options->server_user_ids, given->server_user_ids, ids_bytes);
+    options->server_user_ids_count = given->server_user_ids_count;
+    return NEARCALL_OK;
+}
+
+static const struct nc_transport *transport_of(enum nc_address_kind kind)
+{
+    if (kind == NC_ADDRESS_EMBED)
+        return &nc_transport_embed;
+    return kind == NC_ADDRESS_TCP ? &nc_transport_tcp : &nc_transport_unixsocket;
+}
+
+static int keep_address(nearcall_client *client, const char *address)
+{
+    const char *reason;
+    if (!address)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the address is NULL");
+    if (nc_address_parse(&client->address, address,
+                         client->options.flags & NEARCALL_ALLOW_ABSTRACT, &reason) < 0)
+        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "%.256s is no address: %s", address, reason);
+    client->connection.transport = transport_of(client->address.kind);
+    client->address_text = copy_of(address);
+    if (!client->address_text)
+        return nc_fail_no_memory(client, "the address");
+    return client->address.kind == NC_ADDRESS_EMBED ? nc_embed_open(client) : NEARCALL_OK;
+}
+
+static int fill(nearcall_client *client, const char *address, const nearcall_options *given)
+{
+    nearcall_options options;
+    int r = read_options(client, given, &options);
+    if (r == NEARCALL_OK)
+        r = check_options(client, &options);
+    if (r == NEARCALL_OK)
+        r = keep_options(client, &options);
+    if (r == NEARCALL_OK)
+        r = keep_address(client, address);
+    return r;
+}
+
+NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address,
+                               const nearcall_options *options)
+{
+    if (!ret_client)
+        return NEARCALL_E_MISUSE;
+    nearcall_client *client = calloc(1, sizeof(*client));
+    *ret_client = client;
+    if (!client)
+        return NEARCALL_E_RESOURCE_EXHAUSTED;
+    client->connection.fd = -1;
+    nc_watch_init(&client->watch);
+    nc_calls_init(&client->calls);
+    client->after_fork = nc_after_fork;
+    nc_fork_guard_arm(&client->guard);
+    client->random = nc_random_seed(client);
+    int r = fill(client, address, options);
+    client->unusable = r < 0;
+    client->watched = client->options.flags & NEARCALL_NONBLOCKING;
+    if (r == NEARCALL_OK && client->options.flags & NEARCALL_WAKEABLE && nc_wake_open(client) < 0) {
+        r = nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                    "no descriptor to be woken by: %s", strerror(errno));
+        client->unusable = true;
+    }
+    return r;
+}
+
+NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
+                                              void *argument)
+{
+    int r = nc_enter_without_library(client);
+    if (r < 0)
+        return r;
+    if (!(client->options.flags & NEARCALL_INTERRUPTIBLE))
+        return nc_leave(client, nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                                        "signals do not end the waits of this handle: it was opened "
+                                        "without NEARCALL_INTERRUPTIBLE"));
+    client->interrupt_check = check;
+    client->interrupt_argument = argument;
+    return nc_leave(client, NEARCALL_OK);
+}
+
+/* ---- Closing ---- */
+
+NEARCALL_API void nearcall_close(nearcall_client *client)
+{
+    if (!client)
+        return;
+    if (nc_forked(&client->guard))
+        nc_after_fork(client);
+    if (nc_is_busy(client))
+        return; /* who is inside goes on with it */
+    nc_writer_drop(client);
+    nc_connection_close(client);
+    nc_memory_release(&client->connection.memory);
+    nc_calls_free(&client->calls);
+    nc_files_release(&client->lent_files);
+    nc_buffer_free(&client->connection.in);
+    nc_buffer_free(&client->connection.out);
+    nc_buffer_free(&client->lent);
+    nc_buffer_free(&client->request.buffer);
+    nc_functions_free(&client->functions);
+    nc_embed_free(&client->embed);
+    nc_watch_free(client);
+    nc_fork_guard_free(&client->guard);
+    free(client->options.server_user_ids);
+    free(client->options.name);
+    free(client->address_text);
+    free(client);
+}
+
+NEARCALL_API void nearcall_disconnect(nearcall_client *client)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
+    if (nc_enter(client) < 0)
+        return;
+    nc_sync_abandon(client);
+    if (client->connection.state != NC_CLOSED)
+        nc_connection_lost(client, &loss, "the connection to %s was dropped by this program",
+                           client->address_text);
+    client->connects = false;
+    nc_buffer_free(&client->connection.in);
+    nc_buffer_free(&client->connection.out);
+    nc_leave(client, NEARCALL_OK);
+}

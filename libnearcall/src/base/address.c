@@ -1,0 +1,165 @@
+#include "base/address.h"
+
+#include <string.h>
+
+static int refuse(const char **ret_reason, const char *reason)
+{
+    *ret_reason = reason;
+    return -1;
+}
+
+/* Copies text[0..bytes) as a string; false when it does not fit. */
+static bool copy(char *to, size_t capacity, const char *text, size_t bytes)
+{
+    if (bytes >= capacity)
+        return false;
+    memcpy(to, text, bytes);
+    to[bytes] = '\0';
+    return true;
+}
+
+static int parse_unix(struct nc_address *address, const char *text, size_t bytes,
+                      bool allow_abstract, const char **ret_reason)
+{
+    if (bytes > 0 && text[0] == '/') {
+        address->kind = NC_ADDRESS_UNIX;
+        if (!copy(address->path, sizeof(address->path), text, bytes))
+            return refuse(ret_reason, "a socket's path has at most 107 bytes");
+        return 0;
+    }
+    if (bytes < 2 || text[0] != '@')
+        return refuse(ret_reason, "after unix: comes an absolute path, as unix:/run/demo.sock");
+    if (!allow_abstract)
+        return refuse(ret_reason, "any user may take an abstract name; "
+                                  "use a path, or allow it by NEARCALL_ALLOW_ABSTRACT (in Perl "
+                                  "and Python allow_abstract)");
+    address->kind = NC_ADDRESS_ABSTRACT;
+    if (!copy(address->path, sizeof(address->path), text + 1, bytes - 1))
+        return refuse(ret_reason, "an abstract name has at most 107 bytes");
+    return 0;
+}
+
+static bool is_port(const char *text, size_t bytes)
+{
+    unsigned long port = 0;
+    if (bytes == 0 || bytes > NC_PORT_BYTES_MAX)
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        port = port * 10 + (unsigned long)(text[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+static int parse_tcp(struct nc_address *address, const char *text, size_t bytes,
+                     const char **ret_reason)
+{
+    const char *colon = memrchr(text, ':', bytes);
+    if (!colon || colon == text)
+        return refuse(ret_reason, "after tcp: come host and port, as tcp:127.0.0.1:7000");
+    const char *host = text;
+    size_t host_bytes = (size_t)(colon - text);
+    if (host_bytes >= 2 && host[0] == '[' && host[host_bytes - 1] == ']') {
+        host++;
+        host_bytes -= 2;
+    } else if (memchr(host, ':', host_bytes)) {
+        return refuse(ret_reason, "an IPv6 address stands in brackets, as tcp:[::1]:7000");
+    }
+    if (host_bytes == 0 || !copy(address->host, sizeof(address->host), host, host_bytes))
+        return refuse(ret_reason, "the host's name is empty or longer than 253 bytes");
+    size_t port_bytes = bytes - (size_t)(colon + 1 - text);
+    if (!is_port(colon + 1, port_bytes))
+        return refuse(ret_reason, "the port is a number from 1 to 65535");
+    copy(address->port, sizeof(address->port), colon + 1, port_bytes);
+    address->kind = NC_ADDRESS_TCP;
+    return 0;
+}
+
+static int parse_embed(struct nc_address *address, const char *text, size_t bytes,
+                       const char **ret_reason)
+{
+    if (bytes == 0)
+        return refuse(ret_reason, "after embed: comes the path of a Go library built with "
+                                  "`nearcall build`, as embed:/srv/app/libdemo.so");
+    address->kind = NC_ADDRESS_EMBED;
+    address->library = text;
+    address->library_bytes = bytes;
+    return 0;
+}
+
+static bool is(const char *text, size_t bytes, const char *setting)
+{
+    return bytes == strlen(setting) && memcmp(text, setting, bytes) == 0;
+}
+
+/* Which process of many calls which; false: it says nothing of that. */
+static bool apply_children(struct nc_address *address, const char *text, size_t bytes)
+{
+    if (address->kind != NC_ADDRESS_EMBED)
+        return false;
+    if (is(text, bytes, "children=own"))
+        address->children = NC_CHILDREN_OWN;
+    else if (is(text, bytes, "children=parent"))
+        address->children = NC_CHILDREN_PARENT;
+    else
+        return false;
+    return true;
+}
+
+static int apply(struct nc_address *address, const char *text, size_t bytes,
+                 const char **ret_reason)
+{
+    if (is(text, bytes, "shm=off"))
+        address->shared_memory_off = true;
+    else if (is(text, bytes, "spin=auto"))
+        address->spin = NC_SPIN_AUTO;
+    else if (is(text, bytes, "spin=off"))
+        address->spin = NC_SPIN_OFF;
+    else if (is(text, bytes, "spin=dedicated"))
+        address->spin = NC_SPIN_DEDICATED;
+    else if (!is(text, bytes, "shm=auto") && !apply_children(address, text, bytes))
+        return refuse(ret_reason, "the parameters are shm=auto, shm=off, spin=auto, spin=off and "
+                                  "spin=dedicated, for embed: also children=parent and "
+                                  "children=own, with & between them");
+    return 0;
+}
+
+/* text is what follows the question mark. */
+static int parse_parameters(struct nc_address *address, const char *text, const char **ret_reason)
+{
+    if (*text == '\0')
+        return 0;
+    if (address->kind == NC_ADDRESS_TCP)
+        return refuse(ret_reason, "parameters are for unix: and embed: addresses; remove what follows the ?");
+    for (;;) {
+        size_t bytes = strcspn(text, "&");
+        if (apply(address, text, bytes, ret_reason) < 0)
+            return -1;
+        if (text[bytes] == '\0')
+            return 0;
+        text += bytes + 1;
+    }
+}
+
+static int parse_target(struct nc_address *address, const char *text, size_t bytes,
+                        bool allow_abstract, const char **ret_reason)
+{
+    if (bytes >= 5 && memcmp(text, "unix:", 5) == 0)
+        return parse_unix(address, text + 5, bytes - 5, allow_abstract, ret_reason);
+    if (bytes >= 4 && memcmp(text, "tcp:", 4) == 0)
+        return parse_tcp(address, text + 4, bytes - 4, ret_reason);
+    if (bytes >= 6 && memcmp(text, "embed:", 6) == 0)
+        return parse_embed(address, text + 6, bytes - 6, ret_reason);
+    return refuse(ret_reason, "an address begins with unix:, tcp: or embed:");
+}
+
+int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,
+                     const char **ret_reason)
+{
+    memset(address, 0, sizeof(*address));
+    size_t bytes = strcspn(text, "?");
+    if (parse_target(address, text, bytes, allow_abstract, ret_reason) < 0)
+        return -1;
+    return text[bytes] ? parse_parameters(address, text + bytes + 1, ret_reason) : 0;
+}

@@ -1,0 +1,113 @@
+/* The calls of a handle: the table in which each has its place from its beginning until its user has
+ * fetched it, how long those that wait for a connection give it, and what a connection that has
+ * ended makes of those that it carried. Nothing is sent or received here.
+ * May include: base, wire, transport, memory, handle, functions. */
+#ifndef NC_CALLS_H
+#define NC_CALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "handle/handle.h"
+
+/* ---- table.c ---- */
+
+void nc_calls_init(struct nc_calls *calls);
+void nc_calls_free(struct nc_calls *calls);
+
+/* NULL when the handle has as many as it may, or there is no memory. Its id is drawn by
+ * who sends it, or has it wait its turn, so that ids rise in the order of sending. */
+struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
+                            nearcall_function *function, int64_t deadline_ns);
+
+/* The next id above all others that belongs to this place of the table. */
+void nc_call_draw_id(nearcall_client *client, struct nc_call *call);
+
+/* A pending call that has its id, and that nobody waits for from its beginning. */
+void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call);
+
+void nc_queue_remove(struct nc_call *call);
+static inline void nc_call_leave_queue(struct nc_call *call)
+{
+    if (call->queue)
+        nc_queue_remove(call);
+}
+
+/* May be called again, for another end. */
+void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
+                    const char *what);
+
+/* A finished call that is to be sent once more. */
+void nc_call_begin_again(struct nc_call *call);
+
+/* Ends a finished call: its result to the user, its slot back to the table. */
+int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
+void nc_call_free(nearcall_client *client, struct nc_call *call);
+
+/* lost_text is about to say what became of another connection, and is empty until it does:
+ * calls that end with it meanwhile are told that. A call that has ended needs its payload no
+ * longer, unless its waiter sends it once more and learns of the new one instead. */
+void nc_calls_keep_what(nearcall_client *client);
+
+/* In a child: what was in flight is the parent's. */
+void nc_calls_after_fork(nearcall_client *client);
+
+/* In a child, when another thread was inside: what it was changing is left where it is,
+ * and calls that only that thread knows of are nobody's. */
+void nc_calls_after_busy_fork(nearcall_client *client);
+
+/* NULL: the handle has no such call. */
+static inline struct nc_call *nc_call_by_id(const nearcall_client *client, nearcall_call_id id)
+{
+    struct nc_call *chunk = client->calls.chunks[id % NC_CALLS / NC_CALLS_IN_CHUNK];
+    struct nc_call *call = chunk ? &chunk[id % NC_CALLS_IN_CHUNK] : NULL;
+    return call && id != 0 && call->id == id && call->state != NC_CALL_FREE ? call : NULL;
+}
+static inline void nc_calls_look_by(nearcall_client *client, int64_t until_ns)
+{
+    if (until_ns < client->calls.timer_ns)
+        client->calls.timer_ns = until_ns;
+}
+
+/* ---- patience.c ---- */
+
+/* Whether one could make use of a connection. */
+bool nc_calls_wait_for_connection(const nearcall_client *client);
+
+/* The latest deadline of the calls that wait for a connection; 0 when none does. */
+int64_t nc_calls_pending_deadline_ns(const nearcall_client *client);
+
+/* A connection begins to be made, for a call of that deadline and for those that wait. */
+void nc_connection_limit(nearcall_client *client, int64_t deadline_ns);
+
+/* A further call will wait for the connection that is being made. Who began that may
+ * have had less time, or have given up. */
+void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
+
+/* ---- outcomes.c ---- */
+
+static inline bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)
+{
+    return call->by_memory || client->connection.written >= call->frame_end;
+}
+/* Whether the kernel has nothing of it, so that it can be taken back. */
+static inline bool nc_frame_is_untouched(const nearcall_client *client, const struct nc_call *call)
+{
+    return !call->by_memory && client->connection.written <= call->frame_start;
+}
+
+bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);
+unsigned nc_calls_on_connection(const nearcall_client *client);
+
+/* Of a call whose deadline has passed when nothing more will be known of it. */
+int nc_outcome_of_expiry(const nearcall_client *client, const struct nc_call *call);
+
+/* Finishes what the lost connection carried, and, if it never stood, what waited
+ * for it. */
+void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
+
+/* The server serves nothing above the id it names, and nothing it has not got,
+ * whatever it names. */
+void nc_calls_drain(nearcall_client *client, uint64_t last_served_id);
+
+#endif

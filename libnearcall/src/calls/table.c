@@ -1,0 +1,305 @@
+/* The table of calls: chunks that are made as they are needed, and the lists that keep
+ * every walk to the calls it is about. */
+#include "calls/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "functions/functions.h"
+#include "transport/files.h"
+
+/* ---- Lists ---- */
+
+static void join(struct nc_queue *queue, struct nc_call *call)
+{
+    call->queue = queue;
+    call->queue_next = NULL;
+    call->queue_former = queue->last;
+    if (queue->last)
+        queue->last->queue_next = call;
+    else
+        queue->first = call;
+    queue->last = call;
+    queue->count++;
+}
+
+void nc_queue_remove(struct nc_call *call)
+{
+    struct nc_queue *queue = call->queue;
+    if (call->queue_former)
+        call->queue_former->queue_next = call->queue_next;
+    else
+        queue->first = call->queue_next;
+    if (call->queue_next)
+        call->queue_next->queue_former = call->queue_former;
+    else
+        queue->last = call->queue_former;
+    queue->count--;
+    call->queue = NULL;
+}
+
+/* Numbers are used in turn, so that ids rise by one as long as few calls are in use. */
+static void add_free(struct nc_calls *calls, struct nc_call *call)
+{
+    call->next = NULL;
+    if (calls->free)
+        calls->free_last->next = call;
+    else
+        calls->free = call;
+    calls->free_last = call;
+}
+
+static void begin_use(struct nc_calls *calls, struct nc_call *call)
+{
+    call->former = NULL;
+    call->next = calls->used;
+    if (calls->used)
+        calls->used->former = call;
+    calls->used = call;
+    calls->used_count++;
+}
+
+static void end_use(struct nc_calls *calls, struct nc_call *call)
+{
+    if (call->former)
+        call->former->next = call->next;
+    else
+        calls->used = call->next;
+    if (call->next)
+        call->next->former = call->former;
+    add_free(calls, call);
+    if (--calls->used_count == 0)
+        calls->timer_ns = NC_NEVER;
+}
+
+/* ---- Chunks ---- */
+
+static void number_chunk(struct nc_call *chunk, uint32_t first)
+{
+    for (uint32_t i = 0; i < NC_CALLS_IN_CHUNK; i++)
+        chunk[i].number = first + i;
+}
+
+void nc_calls_init(struct nc_calls *calls)
+{
+    number_chunk(calls->first_chunk, 0);
+    for (size_t i = 1; i <= NC_CALLS_IN_CHUNK; i++) /* the first id is 1 */
+        add_free(calls, &calls->first_chunk[i % NC_CALLS_IN_CHUNK]);
+    calls->chunks[0] = calls->first_chunk;
+    calls->timer_ns = NC_NEVER;
+}
+
+/* False: there is no memory. */
+static bool add_chunk(struct nc_calls *calls)
+{
+    size_t at = 0;
+    while (at < NC_CALLS / NC_CALLS_IN_CHUNK && calls->chunks[at])
+        at++;
+    struct nc_call *chunk = at < NC_CALLS / NC_CALLS_IN_CHUNK
+                                ? calloc(NC_CALLS_IN_CHUNK, sizeof(*chunk))
+                                : NULL;
+    if (!chunk)
+        return false;
+    number_chunk(chunk, (uint32_t)at * NC_CALLS_IN_CHUNK);
+    atomic_thread_fence(memory_order_release); /* a fork finds it whole, or not at all */
+    calls->chunks[at] = chunk;
+    for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++)
+        add_free(calls, &chunk[i]);
+    return true;
+}
+
+void nc_calls_free(struct nc_calls *calls)
+{
+    for (size_t at = 0; at < NC_CALLS / NC_CALLS_IN_CHUNK && calls->chunks[at]; at++) {
+        for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++) {
+            struct nc_call *call = &calls->chunks[at][i];
+            nc_buffer_free(&call->store);
+            nc_files_release(&call->files);
+            nc_files_release(&call->reply_files);
+        }
+        if (at > 0)
+            free(calls->chunks[at]);
+    }
+}
+
+/* ---- A call's life ---- */
+
+struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
+                            nearcall_function *function, int64_t deadline_ns)
+{
+    struct nc_calls *calls = &client->calls;
+    if (calls->used_count >= client->options.calls_in_flight_max ||
+        (!calls->free && !add_chunk(calls)))
+        return NULL;
+    struct nc_call *call = calls->free;
+    if (client->connection.state != NC_READY)
+        nc_connection_expect(client, deadline_ns);
+    calls->free = call->next;
+    begin_use(calls, call);
+    /* Field by field: clearing all of it would cost more than all else here. What is
+     * not set is not looked at before it is, or is 0 in a free call. */
+    call->state = NC_CALL_PENDING;
+    call->type = type;
+    call->synchronous = call->known = call->by_memory = call->untouched = false;
+    call->retryable = false;
+    call->codec = 0;
+    call->function = function;
+    call->encoding = (struct nc_encoding){0};
+    call->deadline_ns = deadline_ns;
+    call->frame_start = call->frame_end = 0;
+    call->payload = NULL;
+    call->payload_bytes = 0;
+    call->files = call->reply_files = NULL;
+    call->files_sent = false;
+    call->code = 0;
+    nc_calls_look_by(client, deadline_ns);
+    return call;
+}
+
+void nc_call_draw_id(nearcall_client *client, struct nc_call *call)
+{
+    uint64_t next = client->last_id + 1;
+    client->last_id = call->id = next + (call->number - next) % NC_CALLS;
+}
+
+void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call)
+{
+    join(&client->calls.pending, call);
+}
+
+/* Its user may fetch it. */
+static void announce(nearcall_client *client, struct nc_call *call)
+{
+    nc_call_leave_queue(call);
+    join(&client->calls.finished, call);
+    client->calls.unreported = true;
+}
+
+void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
+                    const char *what)
+{
+    bool is_news = !call->synchronous && call->state != NC_CALL_FINISHED;
+    call->state = NC_CALL_FINISHED;
+    call->code = code;
+    call->outcome = outcome;
+    call->what = what;
+    call->retryable = false;
+    call->data = NULL;
+    call->data_bytes = 0;
+    if (is_news)
+        announce(client, call);
+}
+
+void nc_call_begin_again(struct nc_call *call)
+{
+    nc_call_leave_queue(call);
+    call->state = NC_CALL_PENDING;
+}
+
+static bool may_be_sent_again(const struct nc_call *call)
+{
+    return call->synchronous && call->retryable;
+}
+
+void nc_calls_keep_what(nearcall_client *client)
+{
+    char *text = client->lost_text;
+    if (!*text)
+        return;
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(call))
+            continue;
+        nc_buffer_empty(&call->store);
+        call->what = nc_buffer_append(&call->store, text, strlen(text) + 1) == 0
+                         ? (const char *)call->store.data
+                         : "the connection was lost; no memory was left to keep why";
+    }
+    *text = '\0';
+}
+
+void nc_call_free(nearcall_client *client, struct nc_call *call)
+{
+    nearcall_function *function = call->function;
+    nc_buffer_empty(&call->store);
+    if (call->files || call->reply_files) {
+        nc_files_release(&call->files);
+        nc_files_release(&call->reply_files);
+    }
+    if (client->waiting == call)
+        client->waiting = NULL;
+    nc_call_leave_queue(call);
+    call->state = NC_CALL_FREE;
+    call->id = 0;
+    call->function = NULL;
+    end_use(&client->calls, call);
+    if (function && function->revision == 0 && function->id == 0)
+        nc_function_forget_if_unused(client, function);
+}
+
+static const uint8_t nothing[1];
+
+int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply)
+{
+    int r = NEARCALL_OK;
+    if (call->code != 0) {
+        r = nc_fail_as_call(client, call);
+    } else if (ret_reply) {
+        ret_reply->data = call->data_bytes ? call->data : nothing;
+        ret_reply->bytes = call->data_bytes;
+        ret_reply->codec = call->reply_codec;
+    }
+    if (call->reply_files) {
+        nc_files_release(&client->lent_files);
+        client->lent_files = call->reply_files;
+        call->reply_files = NULL;
+    }
+    if (nc_buffer_bytes(&call->store)) /* result or details: they live until the next function */
+        nc_buffer_swap(&call->store, &client->lent);
+    nc_call_free(client, call);
+    return r;
+}
+
+/* ---- Forks ---- */
+
+static void leave_to_parent(nearcall_client *client, struct nc_call *call)
+{
+    nc_call_finish(client, call, -NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
+                   "the call belongs to the parent of this forked process");
+}
+
+void nc_calls_after_fork(nearcall_client *client)
+{
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->state != NC_CALL_FINISHED)
+            leave_to_parent(client, call);
+    }
+}
+
+static void take_over(nearcall_client *client, struct nc_call *call)
+{
+    call->queue = NULL;
+    if (call->state != NC_CALL_FREE && call->known) {
+        memset(&call->store, 0, sizeof(call->store));
+        call->state = NC_CALL_PENDING; /* it may be half finished */
+        begin_use(&client->calls, call);
+        leave_to_parent(client, call);
+        return;
+    }
+    uint32_t number = call->number;
+    memset(call, 0, sizeof(*call));
+    call->number = number;
+    add_free(&client->calls, call);
+}
+
+void nc_calls_after_busy_fork(nearcall_client *client)
+{
+    struct nc_calls *calls = &client->calls;
+    calls->free = calls->used = NULL;
+    calls->used_count = 0;
+    calls->pending = calls->finished = (struct nc_queue){0};
+    for (size_t at = 0; at < NC_CALLS / NC_CALLS_IN_CHUNK && calls->chunks[at]; at++)
+        for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++)
+            take_over(client, &calls->chunks[at][i]);
+    calls->timer_ns = NC_NEVER;
+}

@@ -1,0 +1,260 @@
+#include "connect/connect.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "calls/calls.h"
+#include "connect/greeting.h"
+#include "connection/connection.h"
+#include "connection/output.h"
+#include "receive/receive.h"
+#include "send/send.h"
+#include "transport/transport.h"
+
+#define INPUT_CAPACITY 16384
+#define BACKLOG_TRIES_OF_LONGEST_PAUSE 5
+
+/* ---- Connecting ---- */
+
+static int code_of_errno(int error)
+{
+    switch (error) {
+    case EACCES:
+    case EPERM:
+        return -NEARCALL_E_PERMISSION_DENIED;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+        return -NEARCALL_E_RESOURCE_EXHAUSTED;
+    default:
+        return -NEARCALL_E_UNAVAILABLE;
+    }
+}
+
+static const char *advice(const nearcall_client *client, int error)
+{
+    bool is_embedded = client->address.kind == NC_ADDRESS_EMBED;
+    switch (error) {
+    case ENOENT:
+        if (is_embedded)
+            return "; somebody has removed the socket of the process that loaded the library, "
+                   "start that again";
+        return "; is the server running, and is this its address?";
+    case ECONNREFUSED:
+        if (is_embedded)
+            return "; the process that loaded the library has ended, start it again";
+        return "; is the server running, and is this its address?";
+    case EACCES:
+        return "; this user may not connect, see the socket's mode and group";
+    case EMFILE:
+        return "; this process has too many open files, see ulimit -n";
+    default:
+        return "";
+    }
+}
+
+/* That a resolver does not answer may be over in a moment; what it says holds longer. */
+static void lookup_failed(nearcall_client *client, int result)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, result == EAI_AGAIN, NC_ENDED_HERE};
+    nc_connection_lost(client, &loss, "cannot connect to %s: the name %s cannot be looked up: %s",
+                       client->address_text, client->address.host, gai_strerror(result));
+}
+
+static void connect_failed(nearcall_client *client, int error)
+{
+    if (error < NC_LOOKUP_FAILED) {
+        lookup_failed(client, error - NC_LOOKUP_FAILED);
+        return;
+    }
+    int code = code_of_errno(error);
+    struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, NC_ENDED_HERE};
+    nc_connection_lost(client, &loss, "cannot connect to %s: %s%s", client->address_text,
+                       strerror(error), advice(client, error));
+}
+
+static bool user_is_listed(const struct nc_options *options, uid_t user)
+{
+    for (uint32_t i = 0; i < options->server_user_ids_count; i++)
+        if (options->server_user_ids[i] == user)
+            return true;
+    return false;
+}
+
+static void refuse_server_user(nearcall_client *client, uid_t user)
+{
+    struct nc_loss loss = {-NEARCALL_E_PERMISSION_DENIED, false, NC_ENDED_HERE};
+    nc_connection_lost(client, &loss,
+                       "the server at %s runs as user id %u, which is neither root, nor this "
+                       "user, nor the owner of the socket's directory; list it in "
+                       "server_user_ids (in Perl and Python server_users) if it is to be trusted",
+                       client->address_text, (unsigned)user);
+}
+
+/* Before the first byte is sent: a false server must not even learn that we
+ * called. False when the connection was dropped. */
+static bool check_server_user(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    uid_t user, owner;
+    bool has_owner;
+    if (!connection->transport->server_user || client->options.flags & NEARCALL_ANY_SERVER_USER)
+        return true;
+    int error = connection->transport->server_user(&client->address, connection->fd, &user,
+                                                   &has_owner, &owner);
+    if (error != 0) {
+        connect_failed(client, error);
+        return false;
+    }
+    if (user == 0 || user == geteuid() || (has_owner && user == owner) ||
+        user_is_listed(&client->options, user))
+        return true;
+    refuse_server_user(client, user);
+    return false;
+}
+
+static void connected(nearcall_client *client)
+{
+    int error = check_server_user(client) ? nc_hello_send(client) : 0;
+    if (error != 0)
+        connect_failed(client, error);
+}
+
+/* Remembers which socket the number means; see nc_connection_orphan(). */
+static bool adopt(nearcall_client *client, int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0) {
+        int error = errno;
+        close(fd);
+        connect_failed(client, error);
+        return false;
+    }
+    client->connection.fd = fd;
+    client->connection.device = status.st_dev;
+    client->connection.inode = status.st_ino;
+    nc_identity_begin(client);
+    return true;
+}
+
+static void backlog_is_full(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    connection->state = NC_BACKLOG_FULL;
+    if (connection->backlog_tries < BACKLOG_TRIES_OF_LONGEST_PAUSE)
+        connection->backlog_tries++;
+    connection->retry_ns =
+        nc_now_ns() + nc_random_pause_ns(&client->random, connection->backlog_tries);
+}
+
+/* Goes through the address's candidates until one takes up the connection. */
+static void try_candidates(nearcall_client *client, int error)
+{
+    struct nc_connection *connection = &client->connection;
+    for (;; connection->candidate++) {
+        int fd = -1;
+        int r = connection->transport->connect(&client->address, connection->candidate, &fd);
+        if (r == NC_NO_FURTHER_ADDRESS) {
+            connect_failed(client, error);
+            return;
+        }
+        if (r == EAGAIN) {
+            backlog_is_full(client);
+            return;
+        }
+        if (r == 0 || r == EINPROGRESS) {
+            connection->state = NC_CONNECTING;
+            if (adopt(client, fd) && r == 0)
+                connected(client);
+            return;
+        }
+        error = r;
+    }
+}
+
+void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
+{
+    struct nc_connection *connection = &client->connection;
+    client->now_ns = nc_now_ns();
+    nc_connection_limit(client, deadline_ns);
+    connection->candidate = 0;
+    connection->backlog_tries = 0;
+    connection->state = NC_CONNECTING;
+    if (connection->in.capacity < INPUT_CAPACITY &&
+        nc_buffer_reserve(&connection->in, INPUT_CAPACITY) < 0) {
+        connect_failed(client, ENOMEM);
+        return;
+    }
+    try_candidates(client, ECONNREFUSED);
+}
+
+static void finish_connect(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    int error = 0;
+    socklen_t bytes = sizeof(error);
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    if (error == 0) {
+        connected(client);
+        return;
+    }
+    nc_connection_close_socket(client);
+    connection->candidate++;
+    try_candidates(client, error);
+}
+
+/* ---- Progress ---- */
+
+static void check_connect_deadline(nearcall_client *client)
+{
+    struct nc_loss loss = {-NEARCALL_E_DEADLINE_EXCEEDED, false, NC_ENDED_HERE};
+    static const char *const stages[] = {
+        [NC_BACKLOG_FULL] = "its queue of connections was full",
+        [NC_CONNECTING] = "it did not answer",
+        [NC_HELLO] = "it did not send its welcome",
+    };
+    if (client->now_ns >= client->connection.connect_deadline_ns)
+        nc_connection_lost(client, &loss, "no connection to %s in time: %s", client->address_text,
+                           stages[client->connection.state]);
+}
+
+void nc_connection_advance(nearcall_client *client, int events)
+{
+    struct nc_connection *connection = &client->connection;
+    if (nc_forked_inside(client) || !nc_connection_is_ours(client))
+        return;
+    switch (connection->state) {
+    case NC_CLOSED:
+        return;
+    case NC_READY:
+        if ((events & POLLOUT || nc_may_send_again(client)) && nc_output_bytes(connection))
+            nc_flush(client);
+        if (connection->state == NC_READY && events & (POLLIN | POLLHUP | POLLERR))
+            (void)nc_receive(client, MSG_DONTWAIT);
+        nc_output_lose_stuck(client);
+        return;
+    case NC_BACKLOG_FULL:
+        if (client->now_ns >= connection->retry_ns)
+            try_candidates(client, EAGAIN);
+        break;
+    case NC_CONNECTING:
+        if (events & (POLLOUT | POLLHUP | POLLERR))
+            finish_connect(client);
+        break;
+    case NC_HELLO:
+        if (events & (POLLIN | POLLHUP | POLLERR))
+            nc_welcome_receive(client);
+        break;
+    }
+    if (connection->state != NC_READY && connection->state != NC_CLOSED)
+        check_connect_deadline(client);
+}

@@ -1,0 +1,91 @@
+/* The end of a connection. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rights.h"
+#include "calls/calls.h"
+#include "connection/connection.h"
+#include "connection/watch.h"
+#include "memory/memory.h"
+#include "request/request.h"
+#include "transport/files.h"
+
+static void reset(struct nc_connection *connection)
+{
+    connection->state = NC_CLOSED;
+    connection->fd = -1;
+    connection->in.start = connection->in.end = 0;
+    connection->taken = 0;
+    connection->skip_bytes = 0;
+    connection->has_files = connection->refused = false;
+    connection->out.start = connection->out.end = 0;
+    connection->borrowed = NULL;
+    connection->borrowed_bytes = 0;
+    connection->written = connection->forsaken_end = 0;
+    connection->first_id = connection->last_id = 0;
+    connection->first_ping_id = connection->last_ping_id = 0;
+    connection->unanswered = 0;
+    connection->pong_waits = false;
+    connection->draining = connection->reading_left = false;
+    connection->receive_timeout_ns = 0;
+    connection->memory_came = false;
+    connection->spins = false;
+}
+
+void nc_connection_close_socket(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    nc_watch_forget(client);
+    if (nc_connection_has_its_socket(connection)) {
+        if (client->address.kind != NC_ADDRESS_TCP)
+            nc_rights_drain(connection->fd);
+        close(connection->fd);
+    }
+    connection->fd = -1;
+}
+
+void nc_connection_close(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    nc_connection_close_socket(client);
+    nc_descriptors_close(&connection->descriptors);
+    if (nc_memory_is_used(&connection->memory)) {
+        (void)nc_request_own(client); /* it says itself what it lost */
+        nc_memory_close(&connection->memory);
+    }
+    reset(connection);
+    nc_buffer_trim(&connection->out);
+}
+
+void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, const char *format, ...)
+{
+    bool before_welcome = client->connection.state != NC_READY;
+    va_list arguments;
+    nc_calls_keep_what(client);
+    va_start(arguments, format);
+    vsnprintf(client->lost_text, sizeof(client->lost_text), format, arguments);
+    va_end(arguments);
+    client->lost_code = loss->code;
+    client->connect_code = before_welcome ? loss->code : 0;
+    client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
+    nc_calls_lose(client, loss, before_welcome);
+    nc_connection_close(client);
+}
+
+void nc_connection_orphan(nearcall_client *client, bool trust_memory)
+{
+    struct nc_connection *connection = &client->connection;
+    if (nc_connection_has_its_socket(connection))
+        close(connection->fd);
+    nc_memory_orphan(&connection->memory, trust_memory);
+    if (trust_memory)
+        nc_descriptors_close(&connection->descriptors);
+    connection->descriptors.waiting = connection->descriptors.frame.count = 0;
+    if (!trust_memory) {
+        memset(&connection->in, 0, sizeof(connection->in));
+        memset(&connection->out, 0, sizeof(connection->out));
+    }
+    reset(connection);
+}

@@ -1,0 +1,41 @@
+/* What the kernel has not taken yet: bytes of the connection's own, and behind them what is
+ * borrowed from the caller of the last frame. Who sends it: send/write.c. */
+#ifndef NC_OUTPUT_H
+#define NC_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "handle/handle.h"
+
+/* Appends to the output what must not be lost when memory is short; false then. */
+bool nc_output_append(nearcall_client *client, const void *data, size_t bytes);
+
+/* The answer to a PING. Only queues: it is called while input is being taken apart. */
+void nc_output_answer_ping(nearcall_client *client, const uint8_t *payload, size_t bytes);
+
+/* The kernel has taken so much of it. */
+void nc_output_consume(nearcall_client *client, size_t sent);
+
+/* Keeps what was borrowed. 0, or NEARCALL_E_RESOURCE_EXHAUSTED: it still is. */
+int nc_output_own(nearcall_client *client);
+
+/* Without memory for the rest of a frame that was begun there is no connection any more. */
+void nc_output_lost(nearcall_client *client);
+
+/* Takes a frame of which the kernel has nothing yet out of the output. Frames
+ * behind it move forward. */
+void nc_output_remove(nearcall_client *client, struct nc_call *call);
+
+/* A call that has ended while its frame is half sent: the rest goes on, and the caller may
+ * forget what it is made of. */
+void nc_output_go_on(nearcall_client *client, const struct nc_call *call);
+
+/* The rest of the call's frame goes on without it. */
+void nc_output_forsake(nearcall_client *client, const struct nc_call *call);
+
+/* At nc_output_stuck_ns(). */
+void nc_output_lose_stuck(nearcall_client *client);
+
+#endif

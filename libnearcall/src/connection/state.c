@@ -1,0 +1,52 @@
+/* What a connection waits for. */
+#include <poll.h>
+
+#include "base/clock.h"
+#include "calls/calls.h"
+#include "connection/connection.h"
+
+bool nc_connection_is_over(const nearcall_client *client)
+{
+    return client->connection.state == NC_READY && client->connection.draining &&
+           nc_calls_on_connection(client) == 0;
+}
+
+short nc_connection_events(const nearcall_client *client)
+{
+    const struct nc_connection *connection = &client->connection;
+    switch (connection->state) {
+    case NC_CONNECTING:
+        return POLLOUT;
+    case NC_HELLO:
+        return POLLIN;
+    case NC_READY:
+        return (short)(nc_output_bytes(connection) && !connection->refused ? POLLIN | POLLOUT
+                                                                           : POLLIN);
+    default:
+        return 0;
+    }
+}
+
+int64_t nc_output_stuck_ns(const struct nc_connection *connection)
+{
+    return connection->written < connection->forsaken_end
+               ? nc_after_ms(connection->moved_ns, NC_FRAME_SILENCE_MS)
+               : NC_NEVER;
+}
+
+int64_t nc_connection_timer_ns(const nearcall_client *client)
+{
+    const struct nc_connection *connection = &client->connection;
+    switch (connection->state) {
+    case NC_BACKLOG_FULL:
+        return nc_earlier(connection->retry_ns, connection->connect_deadline_ns);
+    case NC_CONNECTING:
+    case NC_HELLO:
+        return connection->connect_deadline_ns;
+    case NC_READY:
+        return nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
+                          nc_output_stuck_ns(connection));
+    default:
+        return NC_NEVER;
+    }
+}

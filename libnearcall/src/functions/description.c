@@ -1,0 +1,97 @@
+/* By which description a request was encoded, so that it never runs on a server that
+ * has another one: parameters may have changed their order or their types. */
+#include "functions/functions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "handle/handle.h"
+#include "msgpack/msgpack.h"
+#include "wire/wire.h"
+
+#define CHECK_BYTES 4
+
+static int hex_value(uint8_t digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+static bool is_hash(const nearcall_value *value)
+{
+    if (value->type != NEARCALL_STRING || value->count != NC_HASH_DIGITS)
+        return false;
+    for (size_t i = 0; i < NC_HASH_DIGITS; i++)
+        if (hex_value(value->as.data[i]) < 0)
+            return false;
+    return true;
+}
+
+/* The member "hash" of a description; false where there is none, or no description. */
+static bool find_hash(const uint8_t *data, size_t bytes, nearcall_value *ret_hash)
+{
+    static const char name[] = "hash";
+    nearcall_reader reader = {data, data + bytes};
+    nearcall_value map, key;
+    if (nearcall_read(&reader, &map) < 0 || map.type != NEARCALL_MAP)
+        return false;
+    for (uint32_t i = 0; i < map.count; i++) {
+        if (nearcall_read(&reader, &key) < 0 || key.type != NEARCALL_STRING)
+            return false;
+        if (key.count == sizeof(name) - 1 && memcmp(key.as.data, name, key.count) == 0)
+            return nearcall_read(&reader, ret_hash) == NEARCALL_OK && is_hash(ret_hash);
+        if (nearcall_skip(&reader) < 0)
+            return false;
+    }
+    return false;
+}
+
+/* The first four bytes of the hash, little-endian; 0 is left to what has no hash. */
+static uint32_t check_of(const char *hash)
+{
+    uint32_t check = 0;
+    for (unsigned i = 0; i < CHECK_BYTES; i++) {
+        int byte = hex_value((uint8_t)hash[2 * i]) << 4 | hex_value((uint8_t)hash[2 * i + 1]);
+        check |= (uint32_t)byte << (8 * i);
+    }
+    return check ? check : 1;
+}
+
+struct nc_description *nc_description_new(const uint8_t *data, size_t bytes)
+{
+    struct nc_description *description = malloc(sizeof(*description) + bytes);
+    nearcall_value hash;
+    if (!description)
+        return NULL;
+    description->check = 0;
+    memset(description->hash, 0, sizeof(description->hash));
+    description->bytes = bytes;
+    memcpy(description->data, data, bytes);
+    if (find_hash(data, bytes, &hash)) {
+        memcpy(description->hash, hash.as.data, NC_HASH_DIGITS);
+        description->check = check_of(description->hash);
+    }
+    return description;
+}
+
+bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding)
+{
+    const struct nc_welcome *welcome = &client->connection.welcome;
+    bool is_checked = encoding->check && welcome->features & NC_FEATURE_DESCRIPTIONS;
+    return encoding->by_description && !is_checked && encoding->schema_hash != welcome->schema_hash;
+}
+
+void nc_description_refused(const nearcall_client *client, const struct nc_call *call)
+{
+    nearcall_function *function = call->function;
+    bool of_description = call->code == -NEARCALL_E_ABORTED && call->encoding.check != 0;
+    bool of_codec = call->code == -NEARCALL_E_INVALID_ARGUMENT && call->type == NC_REQUEST &&
+                    call->codec == NEARCALL_CODEC_RAW;
+    if (call->outcome != NEARCALL_OUTCOME_NOT_EXECUTED || !function->description)
+        return;
+    if (!of_codec && !(of_description && call->encoding.check == function->description->check))
+        return;
+    function->is_refused = true;
+    function->refused_schema_hash = client->connection.welcome.schema_hash;
+}

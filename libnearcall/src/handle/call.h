@@ -1,0 +1,114 @@
+/* A call, the table of all of a handle, and the one that is being waited for from its beginning. */
+#ifndef NC_HANDLE_CALL_H
+#define NC_HANDLE_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/limits_gen.h"
+#include "handle/function.h"
+#include "nearcall.h"
+#include "wire/wire.h"
+
+struct nc_files;
+
+/* The most calls a handle can have; ids are counted by it. A power of two. */
+#define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING
+#define NC_CALLS_IN_CHUNK 64
+
+enum nc_call_state {
+    NC_CALL_FREE,
+    NC_CALL_PENDING, /* nothing was given to the connection */
+    NC_CALL_SENT, /* its frame is in the connection's output, or further on its way */
+    NC_CALL_CANCELLING, /* its deadline passed; waits cancel_grace_ms for an answer */
+    NC_CALL_FINISHED
+};
+
+/* A line of calls in the order they joined it. */
+struct nc_queue {
+    struct nc_call *first;
+    struct nc_call *last;
+    unsigned count;
+};
+
+/* Call number i of the table has ids that leave i when divided by NC_CALLS: so it is
+ * found at once. */
+struct nc_call {
+    nearcall_call_id id; /* also on the wire; 0 while free or not yet drawn */
+    enum nc_call_state state;
+    uint32_t number;
+    struct nc_call *next; /* of those in use, or of the free */
+    struct nc_call *former; /* of those in use */
+    struct nc_queue *queue; /* client->pending, client->finished, or NULL: in none */
+    struct nc_call *queue_next;
+    struct nc_call *queue_former;
+    enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
+    uint32_t function_id; /* as it was sent */
+    bool synchronous; /* belongs to client->sync, unknown to the user */
+    bool known; /* the user was given its id */
+    bool by_memory; /* its frame was sent through shared memory, all of it at once */
+    bool files_sent; /* the request's first byte, and with it its files, were */
+    bool retryable;
+    bool untouched; /* lost before the kernel, or the server, took its first byte */
+    uint8_t codec;
+    uint8_t reply_codec;
+    nearcall_function *function;
+    struct nc_encoding encoding; /* NC_REQUEST only */
+    int64_t deadline_ns;
+    int64_t grace_ns;
+    uint64_t frame_start; /* in the connection's stream of frames */
+    uint64_t frame_end;
+    /* Borrowed from the caller, from client->request, or from store. */
+    const uint8_t *payload;
+    size_t payload_bytes;
+    struct nc_files *files; /* of the request; NULL: none */
+    struct nc_files *reply_files;
+    /* Owns a pending payload first, and a kept reply later. Empty, perhaps with memory for the
+     * next, in a free call. */
+    struct nc_buffer store;
+    /* The result. data lies in store, or, for the call that is being waited for,
+     * in the connection's input or memory until these are read again. */
+    int code; /* positive */
+    int outcome;
+    const char *what; /* static, or client->lost_text; NULL: data is the server's error */
+    const uint8_t *data;
+    size_t data_bytes;
+    int64_t sent_ns; /* NC_PING only, and its payload */
+    uint8_t ping_payload[sizeof(uint64_t)];
+};
+
+/* All calls of a handle. A chunk is published whole, by one store; who finds the rest
+ * half-way, in a child, makes it anew from the states of the calls. */
+struct nc_calls {
+    struct nc_call *chunks[NC_CALLS / NC_CALLS_IN_CHUNK]; /* NULL from the first not needed yet */
+    struct nc_call first_chunk[NC_CALLS_IN_CHUNK];
+    struct nc_call *free;
+    struct nc_call *free_last; /* meaningless when there is none */
+    struct nc_call *used;
+    unsigned used_count;
+    struct nc_queue pending; /* those that are not waited for from their beginning */
+    struct nc_queue finished; /* those that their user may fetch */
+    bool unreported; /* one has finished since nearcall_process() told of them */
+    int64_t timer_ns; /* no call in use has to be looked at before */
+};
+
+static inline bool nc_call_is_on_connection(const struct nc_call *call)
+{
+    return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
+}
+
+/* The call that is being waited for from its beginning. Owned by wait/retry.c. */
+struct nc_sync {
+    struct nc_call *call; /* NULL: none was interrupted */
+    uint64_t token; /* of the last one that began; names it to who resumes */
+    uint64_t abandoned_token; /* the last that gave way to another, with its outcome */
+    int abandoned_outcome;
+    bool sends_request; /* what client->request holds is the interrupted call's alone */
+    bool stale_connection; /* it stood before the call began */
+    unsigned attempts;
+    int64_t pause_until_ns;
+};
+
+#endif

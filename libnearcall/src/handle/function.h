@@ -1,0 +1,56 @@
+/* A function of the server, as a handle knows it. */
+#ifndef NC_HANDLE_FUNCTION_H
+#define NC_HANDLE_FUNCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nearcall.h"
+
+#define NC_HASH_DIGITS 64
+
+/* One block, replaced as a whole, so that a fork at any moment finds either. */
+struct nc_description {
+    uint32_t check; /* of the hash, as a request carries it; 0 without one */
+    char hash[NC_HASH_DIGITS + 1]; /* "" from a server that does not say it */
+    size_t bytes;
+    uint8_t data[];
+};
+
+/* By which description a request was encoded. */
+struct nc_encoding {
+    bool by_description;
+    uint32_t check;
+    uint64_t schema_hash; /* under which the description was learned */
+};
+
+struct nearcall_function {
+    nearcall_function *next; /* in its bucket */
+    struct nc_description *description; /* NULL until the first RESOLVE was answered */
+    uint64_t description_hash; /* the schema it was learned under */
+    bool is_refused; /* the server has another one: the next to ask for it learns which */
+    bool was_unsent; /* by it was encoded what may not be sent: who encodes looks again */
+    uint64_t refused_schema_hash; /* of the server that refused it */
+    struct nc_fit { /* generated code of one description may call the function of another */
+        char generated_hash[NC_HASH_DIGITS + 1]; /* "": nothing is known */
+        char function_hash[NC_HASH_DIGITS + 1]; /* "": whatever servers of the schema have, which cannot say */
+        uint64_t schema_hash;
+    } fit;
+    uint64_t id_hash;
+    uint32_t id; /* 0: not known */
+    uint32_t library_number; /* in the library of this process; 0: not known */
+    uint32_t revision; /* 0: never handed to the user, may be freed */
+    uint16_t name_bytes;
+    char name[];
+};
+
+/* All that were ever named, by name. Owned by functions/. */
+#define NC_FUNCTION_BUCKETS 64
+
+struct nc_functions {
+    nearcall_function *buckets[NC_FUNCTION_BUCKETS];
+    nearcall_function *last; /* the one that was looked up last, or NULL */
+};
+
+#endif

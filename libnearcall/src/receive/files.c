@@ -1,0 +1,94 @@
+/* Receiving where descriptors may come along. */
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/rights.h"
+#include "calls/calls.h"
+#include "receive/frames.h"
+#include "receive/receive.h"
+#include "transport/files.h"
+
+#define DESCRIPTORS_KNOWN_BYTES 8 /* of a header: enough to know how many come with it */
+
+/* Whether descriptors may come with the next read. */
+static bool may_come(const struct nc_connection *connection)
+{
+    uint64_t features = connection->welcome.features;
+    bool memory = features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came;
+    return connection->state == NC_READY && (features & NC_FEATURE_DESCRIPTORS || memory);
+}
+
+void nc_agree_on_descriptors(const nearcall_client *client)
+{
+    if (client->address.kind == NC_ADDRESS_TCP)
+        return;
+    if (may_come(&client->connection))
+        nc_rights_allow(client->connection.fd);
+    else
+        nc_rights_refuse(client->connection.fd);
+}
+
+ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_buffer *in = &connection->in;
+    union nc_rights_room room;
+    struct iovec part = {in->data + in->end, in->capacity - in->end};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (client->address.kind != NC_ADDRESS_TCP) {
+        message.msg_control = room.bytes;
+        message.msg_controllen = sizeof(room.bytes);
+    }
+    ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
+    *ret_illegal = false;
+    if (received < 0 || (message.msg_controllen == 0 && !(message.msg_flags & MSG_CTRUNC)))
+        return received;
+    if (!may_come(connection)) {
+        *ret_illegal = nc_rights_close_all(&message) > 0 || message.msg_flags & MSG_CTRUNC;
+        return received;
+    }
+    uint64_t from = connection->taken + nc_buffer_bytes(in);
+    *ret_illegal = !nc_descriptors_add(&connection->descriptors, &message, from,
+                                       from + (uint64_t)received);
+    return received;
+}
+
+bool nc_descriptors_are_misplaced(const struct nc_connection *connection)
+{
+    const struct nc_buffer *in = &connection->in;
+    const uint8_t *header = in->data + in->start;
+    size_t bytes = nc_buffer_bytes(in);
+    if (connection->descriptors.waiting == 0)
+        return false;
+    if (bytes == 0 || connection->skip_bytes)
+        return true;
+    if (bytes < DESCRIPTORS_KNOWN_BYTES || header[4] == NC_MEMORY)
+        return false;
+    return !(connection->welcome.features & NC_FEATURE_DESCRIPTORS) || header[7] == 0;
+}
+
+int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame *frame,
+                        struct nc_fault *fault)
+{
+    if (frame->descriptors == 0 && connection->descriptors.waiting == 0)
+        return 0;
+    return nc_descriptors_take(&connection->descriptors, frame, connection->taken,
+                               connection->taken + NC_FRAME_HEADER_BYTES + frame->length, fault);
+}
+
+bool nc_keep_files(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_descriptors *descriptors = &client->connection.descriptors;
+    const char *what = "the descriptors of the reply did not arrive: this process has too many "
+                       "open files, see ulimit -n";
+    if (descriptors->frame.count > 0) {
+        call->reply_files = nc_descriptors_keep(descriptors);
+        if (call->reply_files)
+            return true;
+        what = "no memory to keep the descriptors of the reply";
+    } else if (!descriptors->frame.truncated) {
+        return true;
+    }
+    nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, what);
+    return false;
+}

@@ -1,0 +1,335 @@
+/* What each type of frame that a server sends does. */
+#include "receive/frames.h"
+
+#include "base/base.h"
+#include "calls/calls.h"
+#include "connection/connection.h"
+#include "connection/output.h"
+#include "functions/functions.h"
+#include "memory/memory.h"
+#include "msgpack/msgpack.h"
+
+/* What a handler says: 0, or -1 with the fault filled. */
+typedef int handler(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                    size_t bytes, struct nc_fault *fault);
+
+static int refuse(struct nc_fault *fault, const char *subject, const char *field, uint64_t value,
+                  const char *allowed)
+{
+    *fault = (struct nc_fault){-NEARCALL_E_INVALID_ARGUMENT, subject, field, value, allowed};
+    return -1;
+}
+
+/* A reply that is illegal says all the same that its function has run. */
+static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *frame,
+                               const struct nc_fault *fault)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    if (frame->type != NC_REPLY || !call || call->state != NC_CALL_SENT ||
+        call->type != NC_REQUEST || !nc_frame_is_written(client, call))
+        return;
+    if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
+        nc_call_finish(client, call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       "the reply is larger than this handle accepts; its option frame_bytes_max "
+                       "raises that to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
+    else
+        nc_call_finish(client, call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       client->lost_text);
+}
+
+void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
+                       const struct nc_fault *fault)
+{
+    struct nc_loss loss = {-NEARCALL_E_INTERNAL, false, NC_ENDED_HERE};
+    nc_calls_keep_what(client);
+    if (frame)
+        lose_illegal_reply(client, frame, fault); /* with the text that follows */
+    client->connection.in.start = client->connection.in.end = 0; /* proves nothing about others */
+    nc_connection_lost(client, &loss,
+                       "the server at %s broke the protocol: %s of a %s frame is %llu (0x%llx), "
+                       "allowed: %s",
+                       client->address_text, fault->field, fault->subject,
+                       (unsigned long long)fault->value, (unsigned long long)fault->value,
+                       fault->allowed);
+}
+
+/* ---- Replies and errors ---- */
+
+static int known_outcome(uint32_t status)
+{
+    int outcome = (int)(status >> 8 & 0xFF);
+    if (outcome < NEARCALL_OUTCOME_NOT_EXECUTED || outcome > NEARCALL_OUTCOME_EXECUTED)
+        return NEARCALL_OUTCOME_UNKNOWN;
+    return outcome;
+}
+
+/* A server that has no room for a request refuses it by its head alone. */
+static bool may_be_answered(const nearcall_client *client, const struct nc_call *call,
+                            const struct nc_frame *frame)
+{
+    return nc_frame_is_written(client, call) ||
+           (frame->type == NC_ERROR && known_outcome(frame->status) == NEARCALL_OUTCOME_NOT_EXECUTED &&
+            !nc_frame_is_untouched(client, call));
+}
+
+/* The call a reply or error is for; NULL with 0 returned: it was given up. */
+static int find_call(nearcall_client *client, const struct nc_frame *frame, const char *subject,
+                     struct nc_call **ret_call, struct nc_fault *fault)
+{
+    const struct nc_connection *connection = &client->connection;
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    *ret_call = NULL;
+    if (connection->first_id == 0 || frame->call_id < connection->first_id ||
+        frame->call_id > connection->last_id)
+        return refuse(fault, subject, "call id", frame->call_id, "ids of calls that were sent");
+    if (!call || !nc_call_is_on_connection(call))
+        return 0;
+    if (call->type == NC_PING || !may_be_answered(client, call, frame))
+        return refuse(fault, subject, "call id", frame->call_id, "ids of calls that were sent");
+    *ret_call = call;
+    return 0;
+}
+
+static void keep_result(nearcall_client *client, struct nc_call *call, const uint8_t *data,
+                        size_t bytes)
+{
+    call->data = data;
+    call->data_bytes = bytes;
+    if (call == client->waiting)
+        return;
+    nc_buffer_empty(&call->store);
+    if (nc_buffer_append(&call->store, data, bytes) == NEARCALL_OK) {
+        call->data = call->store.data;
+        return;
+    }
+    if (call->code == 0) {
+        call->code = -NEARCALL_E_RESOURCE_EXHAUSTED;
+        call->outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    }
+    call->what = "no memory to keep the reply";
+}
+
+/* The deadline is final: of an answer that came after it only that the function did
+ * not run, or that its result is gone, is worth telling. */
+static void finish_too_late(nearcall_client *client, struct nc_call *call, int outcome)
+{
+    if (outcome != NEARCALL_OUTCOME_NOT_EXECUTED &&
+        outcome != NEARCALL_OUTCOME_EXECUTED_RESULT_LOST)
+        outcome = NEARCALL_OUTCOME_UNKNOWN;
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, outcome,
+                   "the deadline passed before the reply came");
+}
+
+static void finish_find(nearcall_client *client, struct nc_call *call, const uint8_t *payload,
+                        size_t bytes)
+{
+    nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
+    if (nc_function_learn(client, call->function, payload, bytes) < 0)
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "no memory for the function's description");
+    else
+        keep_result(client, call, payload, bytes);
+}
+
+static int on_reply(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                    size_t bytes, struct nc_fault *fault)
+{
+    struct nc_call *call;
+    if (find_call(client, frame, "REPLY", &call, fault) < 0)
+        return -1;
+    if (!call)
+        return 0;
+    if (call->function_id && call->function_id != frame->function_id)
+        return refuse(fault, "REPLY", "function id", frame->function_id, "the request's");
+    if (frame->codec != (call->type == NC_REQUEST ? call->codec : NEARCALL_CODEC_MSGPACK))
+        return refuse(fault, "REPLY", "codec", frame->codec, "the request's");
+    call->function->id = frame->function_id;
+    call->function->id_hash = client->connection.welcome.schema_hash;
+    call->reply_codec = frame->codec;
+    if (call->state == NC_CALL_CANCELLING) {
+        finish_too_late(client, call, NEARCALL_OUTCOME_UNKNOWN);
+    } else if (call->type == NC_RESOLVE) {
+        finish_find(client, call, payload, bytes);
+    } else if (nc_keep_files(client, call)) {
+        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
+        keep_result(client, call, payload, bytes);
+    }
+    return 0;
+}
+
+/* Its code is about the connection, and says nothing about any one call of it. */
+static void connection_error(nearcall_client *client, const uint8_t *payload, size_t bytes)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
+    nearcall_reader reader = {payload, payload + bytes};
+    nearcall_value message;
+    (void)nearcall_read(&reader, &message); /* the array's head; it was checked */
+    (void)nearcall_read(&reader, &message);
+    nc_connection_lost(client, &loss, "the server at %s ended the connection: %.*s",
+                       client->address_text, (int)message.count, (const char *)message.as.data);
+}
+
+static int known_code(uint32_t status)
+{
+    int code = (int)(status & 0xFF);
+    return code <= -NEARCALL_E_UNAUTHENTICATED ? code : -NEARCALL_E_UNKNOWN;
+}
+
+static int on_error(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                    size_t bytes, struct nc_fault *fault)
+{
+    struct nc_call *call;
+    int code = known_code(frame->status);
+    int outcome = known_outcome(frame->status);
+    if (!nc_error_payload_is_valid(payload, bytes))
+        return refuse(fault, "ERROR", "payload's first byte", payload[0],
+                      "MessagePack of [message, [[type, value], ...]]");
+    if (frame->call_id == 0) {
+        connection_error(client, payload, bytes);
+        return 0;
+    }
+    if (find_call(client, frame, "ERROR", &call, fault) < 0)
+        return -1;
+    if (!call)
+        return 0;
+    if (call->state == NC_CALL_CANCELLING) {
+        finish_too_late(client, call, outcome);
+        return 0;
+    }
+    nc_call_finish(client, call, code, outcome, NULL);
+    call->retryable = code == -NEARCALL_E_UNAVAILABLE && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
+    nc_description_refused(client, call);
+    keep_result(client, call, payload, bytes);
+    if (!nc_frame_is_written(client, call))
+        nc_output_go_on(client, call);
+    return 0;
+}
+
+/* ---- Signs of life, draining ---- */
+
+static int on_ping(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                   size_t bytes, struct nc_fault *fault)
+{
+    (void)frame;
+    (void)fault;
+    nc_output_answer_ping(client, payload, bytes);
+    return 0;
+}
+
+/* A ping's payload is its id, so that the pong of one that was given up is told
+ * from that of the next. */
+static int on_pong(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                   size_t bytes, struct nc_fault *fault)
+{
+    (void)frame;
+    uint64_t id = bytes == sizeof(id) ? nc_get_u64(payload) : 0;
+    if (id == 0 || id > client->connection.last_ping_id || id < client->connection.first_ping_id)
+        return refuse(fault, "PONG", "payload", id, "that of a PING that was sent");
+    struct nc_call *call = nc_call_by_id(client, id);
+    if (call && call->type == NC_PING && nc_call_is_on_connection(call))
+        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
+    return 0;
+}
+
+/* What is queued has higher ids than any the server accepted. */
+static int on_drain(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                    size_t bytes, struct nc_fault *fault)
+{
+    (void)payload;
+    (void)bytes;
+    (void)fault;
+    struct nc_connection *connection = &client->connection;
+    connection->draining = true;
+    connection->out.start = connection->out.end = 0;
+    connection->borrowed = NULL;
+    connection->borrowed_bytes = 0;
+    connection->forsaken_end = connection->written;
+    nc_calls_drain(client, frame->call_id);
+    return 0;
+}
+
+/* That it came is all. */
+static int on_wake(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
+                   size_t bytes, struct nc_fault *fault)
+{
+    (void)frame;
+    (void)payload;
+    (void)bytes;
+    (void)fault;
+    struct nc_memory *memory = &client->connection.memory;
+    if (nc_memory_is_used(memory) && !nc_forked(&client->guard))
+        nc_memory_awake(memory); /* one WAKE for each sleep */
+    return 0;
+}
+
+static handler *const handlers[] = {
+    [NC_REPLY] = on_reply,
+    [NC_ERROR] = on_error,
+    [NC_PING] = on_ping,
+    [NC_PONG] = on_pong,
+    [NC_DRAIN] = on_drain,
+    [NC_WAKE] = on_wake,
+    [NC_MEMORY] = nc_on_memory,
+};
+
+/* ---- Any frame ---- */
+
+void nc_answer_came(struct nc_connection *connection, const struct nc_frame *frame)
+{
+    bool ends_call = frame->type == NC_REPLY || (frame->type == NC_ERROR && frame->call_id != 0);
+    if (ends_call && connection->unanswered > 0)
+        connection->unanswered--;
+}
+
+/* A reply that must be understood in a way this version does not know. */
+static bool refuse_extension(nearcall_client *client, const struct nc_frame *frame,
+                             const struct nc_fault *fault)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    if (fault->code != -NEARCALL_E_UNIMPLEMENTED)
+        return false;
+    if (call && call->state == NC_CALL_SENT && nc_frame_is_written(client, call))
+        nc_call_finish(client, call, -NEARCALL_E_UNIMPLEMENTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       "the reply carries an extension that this version does not know");
+    return true;
+}
+
+int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
+                    struct nc_fault *fault)
+{
+    nc_answer_came(&client->connection, frame);
+    if (frame->extension_bytes &&
+        nc_extensions_check(body, frame->extension_bytes, frame->type == NC_ERROR ? "ERROR" : "REPLY", fault) < 0)
+        return refuse_extension(client, frame, fault) ? 0 : -1;
+    return handlers[frame->type](client, frame, body + frame->extension_bytes,
+                                 frame->length - frame->extension_bytes, fault);
+}
+
+/* ---- Results, and what is left of them ---- */
+
+void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame)
+{
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
+    int outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+    nc_answer_came(&client->connection, frame);
+    if (!call || !nc_call_is_on_connection(call))
+        return;
+    if (frame->type == NC_ERROR) {
+        code = known_code(frame->status);
+        outcome = known_outcome(frame->status);
+    }
+    nc_call_finish(client, call, code, outcome, "no memory to keep what the server answered");
+}
+
+void nc_keep_waiting_result(nearcall_client *client)
+{
+    struct nc_call *call = client->waiting;
+    client->waiting = NULL;
+    if (call && call->state == NC_CALL_FINISHED && call->what == NULL && call->data_bytes)
+        keep_result(client, call, call->data, call->data_bytes);
+    if (call && call->state != NC_CALL_FINISHED)
+        client->waiting = call;
+    else if (call && client->connection.memory.held && !nc_forked(&client->guard))
+        nc_memory_release(&client->connection.memory);
+}

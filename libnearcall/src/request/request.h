@@ -1,0 +1,55 @@
+/* The request that is being put together: the memory that it is built in, the handle's own or the
+ * arena of shared memory, and the values that nearcall_put_...() write there.
+ * May include: base, wire, transport, memory, handle, functions, calls. */
+#ifndef NC_REQUEST_H
+#define NC_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/base.h"
+#include "base/limits_gen.h"
+#include "nearcall.h"
+
+/* ---- buffer.c: where a request is built; once it has so many bytes, in shared memory ---- */
+
+#define NC_IN_ARENA_BYTES_MIN 4096
+#define NC_REQUEST_TOO_LARGE                                                                  \
+    "the request is larger than the " NC_TEXT(                                                \
+        NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)"
+
+/* Room for bytes behind the request's end. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
+int nc_request_reserve(nearcall_client *client, size_t bytes);
+
+/* Whether the request, when it has that many bytes, should lie in the arena and does
+ * not yet. */
+bool nc_request_moves(const nearcall_client *client, size_t bytes);
+
+/* Makes the request the handle's own: the arena is about to go, or too small. 0, or
+ * a negative number; then the request is lost. */
+int nc_request_own(nearcall_client *client);
+
+/* What was published may be overwritten by other calls once the server has taken it:
+ * before control goes back while its call waits, it becomes the handle's own. False:
+ * no memory, and nothing has changed. */
+bool nc_request_settle(nearcall_client *client);
+void nc_request_leave_arena(nearcall_client *client);
+
+/* In a child, before the connection is forgotten: what lay in the arena is there no
+ * more. */
+void nc_request_after_fork(nearcall_client *client);
+
+/* ---- put.c ---- */
+
+void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
+int nc_writer_check(nearcall_client *client);
+
+/* Its call was interrupted, and sends from the buffer whatever the handle is used for before
+ * it has ended: until then nothing is put there. */
+void nc_writer_lend(nearcall_client *client);
+
+/* That call is about to be given up. */
+void nc_writer_give_back(nearcall_client *client);
+void nc_writer_drop(nearcall_client *client);
+
+#endif

@@ -1,0 +1,83 @@
+/* Giving the kernel bytes. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "connection/connection.h"
+#include "connection/output.h"
+#include "receive/receive.h"
+#include "send/frames.h"
+#include "send/send.h"
+#include "transport/files.h"
+
+/* What is waiting in the input was sent before the peer went away: replies and
+ * DRAIN decide outcomes, so they are read before the connection is given up. */
+static void sending_failed(nearcall_client *client, int error)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true,
+                           error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE};
+    while (connection->state == NC_READY && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED)
+        ;
+    nc_drain_memory(client);
+    if (connection->state == NC_READY)
+        nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
+                           client->address_text, strerror(error));
+}
+
+/* What is in one piece and comes alone goes a shorter way in the kernel. */
+static ssize_t give(int fd, const struct msghdr *message)
+{
+    const struct iovec *first = message->msg_iov;
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+    if (message->msg_iovlen == 1 && !message->msg_control)
+        return send(fd, first->iov_base, first->iov_len, flags);
+    return sendmsg(fd, message, flags);
+}
+
+ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
+{
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (uint8_t)count};
+    struct nc_call *with_files = NULL;
+    union nc_control control;
+    if (!nc_connection_is_ours(client))
+        return -1;
+    if (client->connection.has_files)
+        with_files = nc_files_in_message(client, &message, &control);
+    if (nc_forked_inside(client)) /* asked last: a handler may fork at any system call */
+        return -1; /* the connection is the parent's */
+    ssize_t sent = give(client->connection.fd, &message);
+    if (sent >= 0) {
+        client->connection.written += (uint64_t)sent;
+        if (with_files)
+            nc_files_are_sent(with_files);
+        return sent;
+    }
+    if (errno == ETOOMANYREFS) {
+        nc_send_later(client);
+        return 0;
+    }
+    if (errno == EAGAIN || errno == EINTR)
+        return 0;
+    sending_failed(client, errno);
+    return -1;
+}
+
+void nc_flush(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    struct iovec parts[2];
+    size_t count = 0;
+    if (nc_buffer_bytes(&connection->out))
+        parts[count++] = (struct iovec){connection->out.data + connection->out.start,
+                                        nc_buffer_bytes(&connection->out)};
+    if (connection->borrowed_bytes)
+        parts[count++] = (struct iovec){(void *)(uintptr_t)connection->borrowed,
+                                        connection->borrowed_bytes};
+    ssize_t sent = nc_send_now(client, parts, count);
+    if (sent > 0) {
+        connection->moved_ns = client->now_ns;
+        nc_output_consume(client, (size_t)sent);
+    }
+}

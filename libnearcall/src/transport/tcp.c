@@ -1,0 +1,57 @@
+#include "transport/transport.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int error_of_lookup(int r)
+{
+    switch (r) {
+    case EAI_SYSTEM: return errno;
+    case EAI_MEMORY: return ENOMEM;
+    default: return NC_LOOKUP_FAILED + r;
+    }
+}
+
+static int connect_to(const struct addrinfo *to, int *ret_fd)
+{
+    int on = 1;
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return errno;
+    /* Best effort: without it calls are slower, not wrong. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    int error = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
+    if (error == 0 || error == EINPROGRESS)
+        *ret_fd = fd;
+    else
+        close(fd);
+    return error;
+}
+
+static int begin_connect(const struct nc_address *address, unsigned candidate, int *ret_fd)
+{
+    struct addrinfo hints, *list = NULL;
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_NUMERICSERV;
+    int r = getaddrinfo(address->host, address->port, &hints, &list);
+    if (r != 0)
+        return candidate ? NC_NO_FURTHER_ADDRESS : error_of_lookup(r);
+    const struct addrinfo *to = list;
+    while (to && candidate-- > 0)
+        to = to->ai_next;
+    int error = to ? connect_to(to, ret_fd) : NC_NO_FURTHER_ADDRESS;
+    freeaddrinfo(list);
+    return error;
+}
+
+const struct nc_transport nc_transport_tcp = {
+    .connect = begin_connect,
+    .server_user = NULL,
+    .reset_shows_unread = false,
+};

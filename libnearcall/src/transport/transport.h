@@ -1,0 +1,39 @@
+/* How a stream to the server is made; what flows on it is the same for all. And the descriptors
+ * that travel with its frames.
+ * May include: base, wire, embed. */
+#ifndef NC_TRANSPORT_H
+#define NC_TRANSPORT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/address.h"
+
+#define NC_NO_FURTHER_ADDRESS (-1)
+
+/* A name could not be looked up: this and what getaddrinfo(3) returned, which is negative. */
+#define NC_LOOKUP_FAILED (-1000)
+
+struct nc_transport {
+    /* Makes a non-blocking, close-on-exec socket for the address's candidate
+     * number `candidate` and begins to connect it. 0: connected, EINPROGRESS: under
+     * way, EAGAIN: the server's queue is full, another errno: failed, or
+     * NC_LOOKUP_FAILED and less: the name of its host is not to be had;
+     * NC_NO_FURTHER_ADDRESS: there are fewer candidates. *ret_fd is set for 0 and
+     * EINPROGRESS only. */
+    int (*connect)(const struct nc_address *address, unsigned candidate, int *ret_fd);
+
+    /* Learns the user the server runs as and the owner of the place where it
+     * listens. 0, or an errno. NULL: the transport knows no users. */
+    int (*server_user)(const struct nc_address *address, int fd, uid_t *ret_user,
+                       bool *ret_has_owner, uid_t *ret_owner);
+
+    /* Whether ECONNRESET proves that the peer left bytes unread. */
+    bool reset_shows_unread;
+};
+
+extern const struct nc_transport nc_transport_unixsocket;
+extern const struct nc_transport nc_transport_tcp;
+extern const struct nc_transport nc_transport_embed;
+
+#endif

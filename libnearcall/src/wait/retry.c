@@ -1,0 +1,131 @@
+/* The call that is waited for from its beginning, and sent once more where that is certain to run it once. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "calls/calls.h"
+#include "connection/output.h"
+#include "request/request.h"
+#include "send/send.h"
+#include "wait/wait.h"
+
+/* Decides about a finished call, and makes it pending again if it may be sent
+ * once more. Only a connection that broke or drained is reason enough. */
+static bool may_try_again(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_sync *sync = &client->sync;
+    if (call->code == 0 || !call->retryable)
+        return false;
+    client->now_ns = nc_now_ns();
+    if (sync->stale_connection) {
+        /* It had ended while nobody looked: that says nothing about the server
+         * that listens now, so there is no pause, and what the kernel never took
+         * was no sending. */
+        sync->stale_connection = false;
+        if (call->untouched)
+            sync->attempts--;
+        sync->pause_until_ns = 0;
+    } else {
+        sync->pause_until_ns = client->now_ns + nc_random_pause_ns(&client->random, sync->attempts);
+    }
+    return sync->attempts < client->options.attempts_max &&
+           sync->pause_until_ns < call->deadline_ns;
+}
+
+static int pause_before_retry(nearcall_client *client)
+{
+    while (client->now_ns < client->sync.pause_until_ns) {
+        int r = nc_pause(client, client->sync.pause_until_ns);
+        if (r < 0)
+            return r;
+    }
+    client->sync.pause_until_ns = 0;
+    return NEARCALL_OK;
+}
+
+/* Sends the pending call once. Afterwards it is sent or finished. */
+static int send_once(nearcall_client *client, struct nc_call *call)
+{
+    while (call->state == NC_CALL_PENDING) {
+        int r = nc_may_send(client, call) ? NEARCALL_OK : nc_make_ready(client, call);
+        if (r < 0)
+            return r;
+        if (call->state == NC_CALL_PENDING)
+            nc_send_call(client, call);
+    }
+    return NEARCALL_OK;
+}
+
+static int attempt(nearcall_client *client, struct nc_call *call)
+{
+    int r = pause_before_retry(client);
+    if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
+        r = send_once(client, call);
+    if (r == NEARCALL_OK)
+        r = nc_wait(client, call);
+    return r;
+}
+
+/* The handle must not hold on to the caller's memory when control goes back, nor to
+ * what is not its own any more. */
+static bool let_go(nearcall_client *client)
+{
+    if (!nc_request_settle(client))
+        return false;
+    return client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK;
+}
+
+int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
+{
+    struct nc_sync *sync = &client->sync;
+    struct nc_call *call = sync->call;
+    for (;;) {
+        int r = attempt(client, call);
+        if (r < 0 && !let_go(client))
+            continue; /* no memory to be interrupted with: wait through the signal */
+        if (r < 0)
+            return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
+                           "a signal arrived while waiting; nearcall_resume() goes on");
+        if (!may_try_again(client, call))
+            break;
+        nc_call_begin_again(call);
+        sync->attempts++;
+    }
+    sync->call = NULL;
+    return nc_call_deliver(client, call, ret_reply);
+}
+
+int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply)
+{
+    struct nc_sync *sync = &client->sync;
+    call->synchronous = true;
+    sync->call = call;
+    sync->sends_request = false;
+    sync->token++;
+    sync->stale_connection = client->connection.state == NC_READY;
+    sync->attempts = sendings + 1;
+    sync->pause_until_ns = 0;
+    nc_choose_waiting(client);
+    return nc_sync_run(client, ret_reply);
+}
+
+/* What is known of a call when its caller turns to another. */
+static int outcome_when_abandoned(const nearcall_client *client, const struct nc_call *call)
+{
+    if (call->state == NC_CALL_FINISHED)
+        return call->outcome;
+    if (call->state == NC_CALL_PENDING || nc_frame_is_untouched(client, call))
+        return NEARCALL_OUTCOME_NOT_EXECUTED;
+    return NEARCALL_OUTCOME_UNKNOWN;
+}
+
+void nc_sync_abandon(nearcall_client *client)
+{
+    struct nc_sync *sync = &client->sync;
+    if (!sync->call)
+        return;
+    sync->abandoned_token = sync->token;
+    sync->abandoned_outcome = outcome_when_abandoned(client, sync->call);
+    if (sync->sends_request)
+        nc_writer_give_back(client);
+    nc_call_give_up(client, sync->call);
+    sync->call = NULL;
+}

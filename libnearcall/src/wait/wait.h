@@ -1,0 +1,63 @@
+/* What happens to a call from its beginning to its end, which takes time: waiting for the connection, for
+ * its turn and for its reply, retries, deadlines, giving up.
+ * May include: base, wire, memory, handle, calls, request, connection, receive, send, connect. */
+#ifndef NC_WAIT_H
+#define NC_WAIT_H
+
+#include <stdint.h>
+
+#include "handle/handle.h"
+
+/* ---- retry.c ---- */
+
+/* Sends the call and waits for its end. sendings were made before, of what was another encoding then. */
+int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply);
+
+/* Begins or goes on with client->sync until its call has ended or a signal came. */
+int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply);
+
+/* An interrupted call that nobody resumed. */
+void nc_sync_abandon(nearcall_client *client);
+
+/* ---- begin.c ---- */
+
+/* Sends a pending call that its caller does not wait for. Fails with what ended
+ * the call when nothing will come of it; the call is gone then. */
+int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call);
+
+/* Goes on with what was begun by half. */
+int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call);
+
+/* Another request takes its place. */
+void nc_begin_abandon(nearcall_client *client);
+
+/* ---- wait.c: 0 or NEARCALL_E_INTERRUPTED; what happened is in the calls ---- */
+
+/* Waits for the connection until then at most, and does what can be done. */
+int nc_pump(nearcall_client *client, int64_t until_ns);
+
+/* Sleeps without touching the connection. */
+int nc_pause(nearcall_client *client, int64_t until_ns);
+
+/* Until the connection can take the pending call, or the call has failed. */
+int nc_make_ready(nearcall_client *client, struct nc_call *call);
+
+/* Until a call that was sent has finished. */
+int nc_wait(nearcall_client *client, struct nc_call *call);
+
+/* Decides for the wait that is about to begin, before anything is sent: the server
+ * answers through the ring only if this side is awake by then. */
+void nc_choose_waiting(nearcall_client *client);
+
+/* ---- expire.c ---- */
+
+/* The call's deadline, or its grace, has passed. */
+void nc_call_expire(nearcall_client *client, struct nc_call *call);
+
+/* The same for all of which that is so. */
+void nc_call_expire_all(nearcall_client *client);
+
+/* Nobody waits for the call any more, and it is no more. */
+void nc_call_give_up(nearcall_client *client, struct nc_call *call);
+
+#endif

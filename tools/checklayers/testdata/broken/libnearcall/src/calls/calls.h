@@ -1,0 +1,4 @@
+/* Calls.
+ * May include: handle,
+ * wire, nobody. */
+#include "handle/handle.h"

@@ -1,1 +1,0 @@
-#include <sys/socket.h>

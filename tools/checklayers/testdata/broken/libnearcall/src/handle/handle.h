@@ -1,0 +1,4 @@
+/* What all know. May include: calls. */
+#include <sys/socket.h>
+
+#include "calls/calls.h"

@@ -1,0 +1,1 @@
+#include "calls/calls.h"

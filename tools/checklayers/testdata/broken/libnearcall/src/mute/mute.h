@@ -1,0 +1,1 @@
+/* It says nothing of what it may include. */

@@ -1,0 +1,3 @@
+/* Bytes.
+ * May include: nothing of the library's. */
+#include "handle/handle.h"

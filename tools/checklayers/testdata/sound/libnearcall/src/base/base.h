@@ -1,0 +1,2 @@
+/* What all stand on.
+ * May include: nothing of the library's. */

@@ -1,2 +1,0 @@
-#include "wire.h"
-#include <string.h>

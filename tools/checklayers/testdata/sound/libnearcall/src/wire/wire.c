@@ -1,0 +1,5 @@
+#include "wire/wire.h"
+
+#include <string.h>
+
+#include "nearcall.h"

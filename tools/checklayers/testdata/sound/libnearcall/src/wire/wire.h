@@ -1,0 +1,5 @@
+/* Bytes.
+ * May include: base. */
+#include <stdint.h>
+
+#include "base/base.h"
