@@ -7,15 +7,16 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// refusedPause is how long a writer waits before it offers descriptors again that
-// the kernel did not take: it does not tell when it would.
+// refusedPause is how long a writer waits before it offers descriptors to the kernel
+// again after the kernel has refused them. The kernel does not say when it would take
+// them.
 const refusedPause = time.Millisecond
 
-// errDetached: a call has ended whose request, with its descriptors, was to be
-// sent. Only a server that answers what it has not got brings that about.
+// errDetached says that a call ended before its request, which has descriptors, was
+// sent. That happens only if the server answers a request that it has not received.
 var errDetached = errors.New("a call ended before its request with descriptors was sent")
 
-// attach keeps the descriptors of a request until its first byte is sent.
+// attach keeps the descriptors of a request until its first byte has been sent.
 // Preconditions: connection.mu is held.
 func (o *output) attach(id uint64, descriptors []int) {
 	o.sendMu.Lock()
@@ -26,8 +27,8 @@ func (o *output) attach(id uint64, descriptors []int) {
 	o.attached[id] = descriptors
 }
 
-// detach makes sure that the descriptors of a request are not sent any more: they
-// are about to be closed. A request that still waits to be sent never will be.
+// detach makes sure that the descriptors of a request, which are about to be closed,
+// will not be sent. If the request is still waiting to be sent, it never will be.
 func (o *output) detach(id uint64) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
@@ -36,14 +37,15 @@ func (o *output) detach(id uint64) {
 	}
 }
 
-// withdrawn forgets a request that was taken back.
+// withdrawn drops the descriptors of a request that was withdrawn.
 func (o *output) withdrawn(id uint64) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	delete(o.attached, id)
 }
 
-// wasRefused reports, once, that the kernel did not take descriptors.
+// wasRefused reports whether the kernel has refused descriptors since it was last
+// asked.
 func (o *output) wasRefused() bool {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
@@ -52,8 +54,8 @@ func (o *output) wasRefused() bool {
 	return refused
 }
 
-// writeAttached is writeOnce where requests have descriptors: each of those goes in
-// a message of its own. Preconditions: sendMu is held.
+// writeAttached is writeOnce for the case that requests have descriptors: each such
+// request is sent in a message of its own. Preconditions: sendMu is held.
 func (o *output) writeAttached(fd uintptr) (blocked bool) {
 	for o.sent < len(o.sending) {
 		end, id := o.nextMessage()
@@ -75,8 +77,8 @@ func (o *output) writeAttached(fd uintptr) (blocked bool) {
 	return false
 }
 
-// nextMessage returns where the next message ends: before the next request that
-// has descriptors, or behind it when it is its turn, with its id then.
+// nextMessage returns where the next message ends. That is before the next request that
+// has descriptors, or behind it if that request is the first; then id is its id.
 func (o *output) nextMessage() (end int, id uint64) {
 	for start := 0; start < len(o.sending); start = end {
 		header := wire.ParseHeader(o.sending[start:])

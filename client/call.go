@@ -13,33 +13,36 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// Call calls a function with arguments of any supported type and returns its
-// result. A function with several results has them as a list: R is then a slice
-// of their type, []any, or Results2 and its like. For a function without result
-// R is None, struct{} or any.
+// Call calls a function with arguments of any supported types and returns its result. A
+// function with several results returns them as a list, so R is then a slice of their
+// type, []any, or one of the types Results2 to Results4. For a function without a
+// result, R is None, struct{} or any.
 //
-// For calls that are made often see Func1 and its like, which cost no
+// For a function that is called often, Func0 to Func4 are better: they cost no
 // allocation.
 func Call[R any](ctx context.Context, c *Client, name string, args ...any) (result R, err error) {
 	err = c.Call(ctx, name, &result, args...)
 	return result, err
 }
 
-// Call calls a function and stores its result where the pointer result points;
-// with nil, a *None or a *struct{} it is dropped. The arguments are encoded by their Go types.
-// These and the result's are compared with the function's before anything is sent,
-// once for each schema of the server: a call that does not fit fails with
-// INVALID_ARGUMENT and says where. Values, such as what an any holds, are checked
-// by the server before the function runs; an any never stands for a duration. Fields
-// of a result that its type does not have are ignored.
+// Call calls a function and stores its result in what the pointer result points to. If
+// result is nil, a *None or a *struct{}, the result is dropped. Fields of the result
+// that its Go type does not have are ignored.
+//
+// The arguments are encoded by their Go types. Before anything is sent, these types and
+// that of the result are compared with the description of the function, once for each
+// schema of the server. A call that does not fit fails with INVALID_ARGUMENT and says
+// where. What the type does not tell, such as the value in an any, is checked by the
+// server before the function runs. An any is never taken for a duration.
 func (c *Client) Call(ctx context.Context, name string, result any, args ...any) error {
 	return c.call(ctx, name, nil, result, args)
 }
 
-// call calls a function by the types that it sees, or by a fixed usage.
+// call calls a function. fixed says how the program uses it; if fixed is nil, the types
+// of args and result do.
 func (c *Client) call(ctx context.Context, name string, fixed *usage, result any, args []any) error {
 	r := c.take()
-	defer c.give(r)
+	defer c.core.give(r)
 	if failure := r.useTypes(name, result, args); failure != nil {
 		return failure
 	}
@@ -51,10 +54,10 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 		return failure
 	}
 	r.request = request
-	if failure := c.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
+	if failure := c.core.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
 		return failure
 	}
-	if err := c.decodeResult(r, result); err != nil {
+	if err := c.core.decodeResult(r, result); err != nil {
 		return err
 	}
 	r.files.Release()
@@ -76,8 +79,9 @@ func badArgument(index int, err error) *status.Error {
 	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
 }
 
-// useTypes notes what the program passes, and where it wants the result. When that is
-// what the call was used for last, it is still bound.
+// useTypes notes the types that the program passes and where it wants the result. If
+// the call was last used with the same types and the same function, nothing is prepared
+// anew.
 func (r *call) useTypes(name string, result any, args []any) *status.Error {
 	var place reflect.Type
 	if result != nil {
@@ -104,8 +108,8 @@ func (r *call) useTypes(name string, result any, args []any) *status.Error {
 	return nil
 }
 
-// decodeResult stores the result where useTypes has found a place for it.
-func (c *Client) decodeResult(r *call, result any) error {
+// decodeResult stores the result in the place that useTypes has found for it.
+func (c *core) decodeResult(r *call, result any) error {
 	if r.dynamic.types.result == nil {
 		return nil
 	}
@@ -120,7 +124,7 @@ func (c *Client) decodeResult(r *call, result any) error {
 	return asError(checkDecoded(rest, err))
 }
 
-// checkDecoded: a reply is one value and nothing after it.
+// checkDecoded makes sure that a reply was one value, with nothing after it.
 func checkDecoded(rest []byte, err error) *status.Error {
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%d bytes follow it", len(rest))
@@ -136,37 +140,37 @@ func resultLost(err error) *status.Error {
 		With(status.OutcomeExecutedResultLost)
 }
 
-// CallRaw calls a function of bytes to bytes without any encoding and appends
-// its reply to dst, which may be nil. On error it returns dst as it was; what
-// lies beyond its length may have changed. The payload is not used after
-// CallRaw has returned.
+// CallRaw calls a function that takes and returns bytes, without any encoding. It
+// appends the reply to dst, which may be nil, and returns the result. On error it
+// returns dst unchanged, although the memory beyond its length may have been
+// overwritten. The payload is not used after CallRaw has returned.
 func (c *Client) CallRaw(ctx context.Context, name string, payload, dst []byte) ([]byte, error) {
 	return c.callBytes(ctx, wire.CodecRaw, nil, name, payload, dst)
 }
 
-// CallMessagePack is CallRaw for payloads in MessagePack that were encoded
-// elsewhere: an array of the arguments. What it appends to dst is the result in
-// MessagePack, as spec/schema.md has it.
+// CallMessagePack is CallRaw for arguments that are already encoded, as a MessagePack
+// array. It appends the result to dst, in MessagePack as described in spec/schema.md.
 func (c *Client) CallMessagePack(ctx context.Context, name string, arguments, dst []byte) ([]byte, error) {
 	return c.callBytes(ctx, wire.CodecMessagePack, nil, name, arguments, dst)
 }
 
-// CallEncoded is CallMessagePack for arguments that were encoded by a description,
-// and for results that will be decoded by it. Where the server has another it fails
-// with ABORTED, not executed: then Describe the function again, encode and call anew.
+// CallEncoded is CallMessagePack for arguments that were encoded by a description, and
+// a result that will be decoded by it. If the server's function has another
+// description, CallEncoded fails with ABORTED, not executed. Then call Describe, encode
+// the arguments by the new description, and call again.
 func (c *Client) CallEncoded(ctx context.Context, by *Function, arguments, dst []byte) ([]byte, error) {
 	return c.callBytes(ctx, wire.CodecMessagePack, by, by.Name, arguments, dst)
 }
 
 func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *Function, name string, payload, dst []byte) ([]byte, error) {
 	r := c.take()
-	defer c.give(r)
+	defer c.core.give(r)
 	if by != nil {
 		r.dynamic.encodedBy, r.dynamicOf, r.usage = by, "", &r.dynamic
 		r.dynamic.bound.Store(nil)
 	}
 	r.reply, r.replyStart = dst, len(dst)
-	failure := c.exchange(ctx, r, wire.Request, codec, name, payload)
+	failure := c.core.exchange(ctx, r, wire.Request, codec, name, payload)
 	reply := r.reply
 	r.reply = nil
 	if failure != nil {
@@ -175,14 +179,20 @@ func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *Function, 
 	return reply, nil
 }
 
-// take returns a call to use; give takes it back.
+// take returns a call to use with the options of this view; core.give takes it back.
 func (c *Client) take() *call {
-	r := c.calls.Get().(*call)
-	r.reply = r.buffer[:0]
+	r := c.core.take()
+	r.options = c.options
 	return r
 }
 
-func (c *Client) give(r *call) {
+func (c *core) take() *call {
+	r := c.calls.Get().(*call)
+	r.reply, r.options = r.buffer[:0], &c.options
+	return r
+}
+
+func (c *core) give(r *call) {
 	if r.reply != nil {
 		r.buffer = r.reply[:0]
 	}
@@ -190,10 +200,18 @@ func (c *Client) give(r *call) {
 	c.calls.Put(r)
 }
 
-// exchange sends a request, again if need be, and waits for the reply.
-func (c *Client) exchange(ctx context.Context, r *call, frameType wire.FrameType, codec wire.Codec, name string, payload []byte) *status.Error {
+// exchange sends a request, several times if necessary, and waits for the reply.
+func (c *core) exchange(ctx context.Context, r *call, frameType wire.FrameType, codec wire.Codec, name string, payload []byte) *status.Error {
 	r.frameType, r.codec, r.name, r.payload = frameType, codec, name, payload
-	failure := c.retry(ctx, r)
+	var failure *status.Error
+	if frameType == wire.Request && len(c.config.interceptors) > 0 {
+		failure = c.intercept(ctx, r)
+	} else {
+		failure = c.retry(ctx, r)
+	}
+	if r.options.reply != nil {
+		*r.options.reply = r.metadata
+	}
 	if failure == nil && r.replyCodec != codec && frameType == wire.Request {
 		return resultLost(fmt.Errorf("the server answered a request in %v with %v", codec, r.replyCodec))
 	}

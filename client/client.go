@@ -21,28 +21,37 @@ import (
 )
 
 // A Client calls the functions of one server. It may be used by any number of
-// goroutines, which share its one connection.
+// goroutines, which share one connection.
 type Client struct {
-	config    config
+	core *core
+	// options are those of every call that is made through this view; see With.
+	options *callOptions
+}
+
+// A core is what all views of a client have in common.
+type core struct {
+	config config
+	// options are those of calls for which With said nothing.
+	options   callOptions
 	address   address.Address
 	transport transport.Transport
 	clock     monotonic.Clock
 	log       *slog.Logger
 
-	// current is the connection that new calls use, nil when there is none.
+	// current is the connection that new calls use, or nil if there is none.
 	current atomic.Pointer[connection]
 
-	// life ends with Close, and connecting with it.
+	// life is a context that ends with Close. Attempts to connect end with it.
 	life context.Context
 	stop context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
 	opening *opening
-	// living holds every connection whose reader has not ended: current, and
-	// those that were left.
+	// living holds every connection whose reader has not ended: current, and those that
+	// new calls no longer use.
 	living map[*connection]struct{}
-	// functions are those of the schema seen last.
+	// functions are those of the schema that was seen last.
 	functions *functionTable
 
 	sleeps sharedmemory.Sleeps
@@ -52,8 +61,9 @@ type Client struct {
 }
 
 // New returns a client for an address: "unix:/path", "unix:@name" (see
-// WithAbstractAddresses) or "tcp:host:port". It does not connect: the first
-// call does. The error is a *status.Error with code INVALID_ARGUMENT.
+// WithAbstractAddresses) or "tcp:host:port". It does not connect; the first call does.
+// An address or an option that is not valid is an error, which is a *status.Error with
+// code INVALID_ARGUMENT.
 func New(text string, options ...Option) (*Client, error) {
 	config := defaultConfig()
 	for _, option := range options {
@@ -66,12 +76,12 @@ func New(text string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, notExecuted(status.InvalidArgument, "%w", err)
 	}
-	c := &Client{config: config, address: parsed, clock: monotonic.New(), log: config.logger,
+	c := &core{config: config, options: config.callOptions(), address: parsed, clock: monotonic.New(), log: config.logger,
 		living: map[*connection]struct{}{}}
 	c.transport = transportOf(parsed)
 	c.life, c.stop = context.WithCancel(context.Background())
-	c.calls.New = func() any { return newCall() }
-	return c, nil
+	c.calls.New = func() any { return newCall(c) }
+	return &Client{core: c, options: &c.options}, nil
 }
 
 func transportOf(a address.Address) transport.Transport {
@@ -81,13 +91,13 @@ func transportOf(a address.Address) transport.Transport {
 	return unixsocket.Transport{}
 }
 
-// Address returns the address the client was made for.
-func (c *Client) Address() string { return c.address.String() }
+// Address returns the address that the client was made for.
+func (c *Client) Address() string { return c.core.address.String() }
 
-// Transport returns how the present connection carries calls: "shared memory",
-// "unix socket" or "tcp"; "" when there is no connection.
+// Transport returns how calls travel on the present connection: "shared memory", "unix
+// socket" or "tcp". It returns "" if there is no connection.
 func (c *Client) Transport() string {
-	current := c.current.Load()
+	current := c.core.current.Load()
 	switch {
 	case current == nil:
 		return ""
@@ -102,36 +112,37 @@ func (c *Client) Transport() string {
 	return "shared memory"
 }
 
-// Waiting tells how calls have waited for replies while they had shared memory: where they
-// are hot, awake, and hardly ever asleep.
+// Waiting says how calls have waited for their replies while they used shared memory.
+// When connections are hot, calls are awake nearly all of that time.
 type Waiting struct {
-	// Asleep is for how long they slept, all together.
+	// Asleep is how long calls have slept in total.
 	Asleep time.Duration
-	// Sleeps is how often, by cause; docs/guides/shared-memory.md explains them.
+	// Sleeps is how often they slept, by cause. The guide docs/guides/shared-memory.md
+	// explains the causes.
 	Sleeps map[string]uint64
 }
 
-// Waiting returns what was counted since the client was made.
+// Waiting returns what has been counted since the client was made.
 func (c *Client) Waiting() Waiting {
-	return Waiting{Asleep: c.sleeps.Asleep(), Sleeps: c.sleeps.ByCause()}
+	return Waiting{Asleep: c.core.sleeps.Asleep(), Sleeps: c.core.sleeps.ByCause()}
 }
 
 // Close closes the connection and waits until that is done. Calls in flight
 // fail with CANCELLED and later ones with FAILED_PRECONDITION; both match
-// ErrClosed. Closing twice is allowed. The error is always nil; it makes a
-// Client an io.Closer.
+// ErrClosed. All views of a client (see With) are closed with it. Closing twice is
+// allowed. The error is always nil; it makes a Client an io.Closer.
 func (c *Client) Close() error {
-	c.stop()
-	for _, connection := range c.lastConnections() {
+	c.core.stop()
+	for _, connection := range c.core.lastConnections() {
 		connection.close(&loss{cause: ErrClosed})
 		<-connection.ended
 	}
 	return nil
 }
 
-// lastConnections marks the client closed and returns the connections it has,
-// with the one that was just being opened.
-func (c *Client) lastConnections() []*connection {
+// lastConnections marks the client as closed and returns all its connections, including
+// one that was just being opened.
+func (c *core) lastConnections() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -144,17 +155,17 @@ func (c *Client) lastConnections() []*connection {
 }
 
 // detach makes the next call open another connection.
-func (c *Client) detach(gone *connection) { c.current.CompareAndSwap(gone, nil) }
+func (c *core) detach(gone *connection) { c.current.CompareAndSwap(gone, nil) }
 
-// forget drops a connection whose reader has ended.
-func (c *Client) forget(gone *connection) {
+// forget removes a connection whose reader has ended.
+func (c *core) forget(gone *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.living, gone)
 }
 
-// planFor returns the plan that decodes results of a type.
-func (c *Client) planFor(t reflect.Type) (*codec.Plan, error) {
+// planFor returns the plan for decoding results of a type.
+func (c *core) planFor(t reflect.Type) (*codec.Plan, error) {
 	if known, ok := c.plans.Load(t); ok {
 		return known.(*codec.Plan), nil
 	}

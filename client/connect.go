@@ -14,18 +14,18 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// backlogPause is how long a caller waits before it knocks again at a socket
-// whose backlog is full: the kernel does not tell when there is room.
+// backlogPause is how long a caller waits before it tries a socket again whose backlog
+// is full: the kernel does not tell when there is room.
 const backlogPause = time.Millisecond
 
-// An opening is one attempt to connect, made by one caller and awaited by all.
+// An opening is an attempt to connect. One caller makes it, and all others wait for it.
 type opening struct {
 	done    chan struct{}
 	failure *status.Error
 }
 
-// connect returns the connection to use, which it opens when there is none.
-func (c *Client) connect(ctx context.Context, r *call) (*connection, *status.Error) {
+// connect returns the connection to use. It opens one if there is none.
+func (c *core) connect(ctx context.Context, r *call) (*connection, *status.Error) {
 	for {
 		if current := c.current.Load(); current != nil {
 			return current, nil
@@ -47,9 +47,10 @@ func (c *Client) connect(ctx context.Context, r *call) (*connection, *status.Err
 	}
 }
 
-// join returns the attempt under way, or begins one that the caller makes. It
-// returns none when another has just ended and left a connection.
-func (c *Client) join() (attempt *opening, first bool, failure *status.Error) {
+// join returns the attempt that is under way, or begins one, which its caller must then
+// make (first is true). It returns neither if an attempt has just ended and left a
+// connection.
+func (c *core) join() (attempt *opening, first bool, failure *status.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -65,8 +66,9 @@ func (c *Client) join() (attempt *opening, first bool, failure *status.Error) {
 	return c.opening, false, nil
 }
 
-// opened ends an attempt. The reader starts here, so that Close finds it.
-func (c *Client) opened(attempt *opening, made *connection, failure *status.Error) {
+// opened ends an attempt. It starts the reader while it holds the lock, so that Close
+// finds the connection.
+func (c *core) opened(attempt *opening, made *connection, failure *status.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opening = nil
@@ -80,9 +82,9 @@ func (c *Client) opened(attempt *opening, made *connection, failure *status.Erro
 	close(attempt.done)
 }
 
-// await waits for another caller's attempt. When that failed because of the
-// other's own deadline or context, this caller goes on.
-func (c *Client) await(ctx context.Context, r *call, attempt *opening) *status.Error {
+// await waits for an attempt that another caller makes. If it failed only because of
+// that caller's deadline or context, the failure does not count for this caller.
+func (c *core) await(ctx context.Context, r *call, attempt *opening) *status.Error {
 	timer := c.timer(r.deadlineNs)
 	defer timer.Stop()
 	select {
@@ -100,7 +102,7 @@ func (c *Client) await(ctx context.Context, r *call, attempt *opening) *status.E
 }
 
 // open connects and exchanges hello and welcome.
-func (c *Client) open(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
+func (c *core) open(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
 	ctx, cancel := c.openingContext(ctx, deadlineNs)
 	defer cancel()
 	conn, err := c.dial(ctx)
@@ -116,8 +118,9 @@ func (c *Client) open(ctx context.Context, deadlineNs uint64) (*connection, *sta
 	return opened, nil
 }
 
-// openingContext ends with the caller's, with the deadline, and with the client.
-func (c *Client) openingContext(ctx context.Context, deadlineNs uint64) (context.Context, context.CancelFunc) {
+// openingContext returns a context that ends with the caller's, at the deadline, and
+// with the client.
+func (c *core) openingContext(ctx context.Context, deadlineNs uint64) (context.Context, context.CancelFunc) {
 	limit := c.remaining(deadlineNs)
 	if c.config.connectTimeout > 0 {
 		limit = min(limit, c.config.connectTimeout)
@@ -132,10 +135,10 @@ func (c *Client) openingContext(ctx context.Context, deadlineNs uint64) (context
 	}
 }
 
-// dial connects, and waits where the server's backlog is full.
-func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+// dial connects. If the server's backlog is full it waits for room.
+func (c *core) dial(ctx context.Context) (net.Conn, error) {
 	for {
-		conn, err := c.transport.Dial(ctx, c.address)
+		conn, err := c.dialOnce(ctx)
 		if !errors.Is(err, syscall.EAGAIN) {
 			return conn, err
 		}
@@ -147,8 +150,20 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
+// dialOnce connects by the option, where there is one, or by the transport.
+func (c *core) dialOnce(ctx context.Context) (net.Conn, error) {
+	if c.config.dial == nil {
+		return c.transport.Dial(ctx, c.address)
+	}
+	conn, err := c.config.dial(ctx, c.address.String())
+	if err != nil {
+		return nil, err
+	}
+	return c.transport.Wrap(conn), nil
+}
+
 // dialFailure says who did not answer, why, and what to look at.
-func (c *Client) dialFailure(ctx context.Context, err error) *status.Error {
+func (c *core) dialFailure(ctx context.Context, err error) *status.Error {
 	// Package net notices a deadline a moment before the context does.
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", c.address)).With(status.OutcomeNotExecuted)
@@ -165,7 +180,7 @@ func (c *Client) dialFailure(ctx context.Context, err error) *status.Error {
 	return failure
 }
 
-// rootCause drops what package net repeats of the address.
+// rootCause returns the error's text without the address, which package net repeats.
 func rootCause(err error) string {
 	var number syscall.Errno
 	if errors.As(err, &number) {
@@ -176,9 +191,9 @@ func rootCause(err error) string {
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// newConnection makes a connection of an accepted hello; surplus is what came
-// after the welcome.
-func (c *Client) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.Welcome, surplus []byte) *connection {
+// newConnection makes a connection once the hello was accepted. surplus is what was
+// read after the welcome.
+func (c *core) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.Welcome, surplus []byte) *connection {
 	made := &connection{client: c, conn: conn, local: c.address.Network == "unix", welcome: *welcome,
 		left: make(chan struct{}), ended: make(chan struct{})}
 	made.role.recall = make(chan struct{}, 1)

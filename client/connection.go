@@ -11,21 +11,22 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A connection is one accepted hello. It begins open; it is left when nothing
-// may be sent any more, by DRAIN or because a write failed, while replies may
-// still come; and it ends with its reader.
+// A connection is a socket whose hello was accepted. It is open at first. It is left
+// when nothing may be sent on it any more, because of DRAIN or because a write failed;
+// replies may still arrive. It ends with its reader.
 type connection struct {
-	client  *Client
+	client  *core
 	conn    net.Conn
 	local   bool
 	welcome wire.Welcome
-	// clockAheadNs is what deadlines on the shared clock are ahead on the server's.
+	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
+	// shared clock are sent with this much added.
 	clockAheadNs uint64
-	callsMax     int // calls in flight; guarded by mu
+	callsMax     int // how many calls may be in flight; guarded by mu
 	functions    *functionTable
 
-	// left is closed when nothing may be sent any more, ended when the reader
-	// has returned.
+	// left is closed when nothing may be sent any more, and ended when the reader has
+	// returned.
 	left  chan struct{}
 	ended chan struct{}
 
@@ -39,23 +40,29 @@ type connection struct {
 	partial partialFrame
 	role    role
 	memory  *memory
-	// memoryOffered: MEMORY came. It belongs to whoever has the role.
+	// memoryOffered is set once MEMORY has arrived. Only the goroutine that has the
+	// role uses it.
 	memoryOffered bool
-	// closing is why this side closed the connection, nil when it did not.
+	// closing is why this side has closed the connection, or nil if it has not.
 	closing *loss
 
-	// input belongs to whoever has the role.
+	// input is used only by the goroutine that has the role.
 	input input
 }
 
-// exchange sends the call and waits for its end. usable is false when this
-// connection was left meanwhile: nothing was sent, and another may be tried.
+// exchange sends the call and waits until it ends. usable is false if this connection
+// was left before anything was sent; the caller may then try another connection.
 func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	if failure := c.checkDescriptors(len(r.files.Going())); failure != nil {
 		return failure, true
 	}
 	if r.usage != nil {
 		if failure, usable := c.bind(ctx, r); failure != nil || !usable {
+			return failure, usable
+		}
+	}
+	if r.options.retryUnknown && r.frameType == wire.Request {
+		if failure, usable := c.checkIdempotent(ctx, r); failure != nil || !usable {
 			return failure, usable
 		}
 	}
@@ -80,12 +87,15 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 	return nil, true
 }
 
-// prepare makes the frame up to its payload, all but the call's id.
+// prepare makes the frame up to its payload, except for the id of the call.
 func (c *connection) prepare(r *call) *status.Error {
 	r.reply = r.reply[:r.replyStart]
-	r.id = 0 // that of a former connection means another call here
+	r.id = 0 // an id of an earlier connection would mean another call on this one
 	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(len(r.files.Going())), Deadline: c.deadlineField(r)}
 	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)
+	if r.frameType == wire.Request {
+		r.head = append(append(r.head, r.options.extensions...), r.added...)
+	}
 	switch {
 	case r.function != nil:
 		r.header.FunctionID = r.function.id
@@ -104,6 +114,10 @@ func (c *connection) prepare(r *call) *status.Error {
 		r.head = wire.AppendExtension(r.head, wire.ExtensionFunctionName, r.name)
 	}
 	r.header.ExtensionBytes = uint32(len(r.head) - wire.HeaderBytes)
+	if r.header.ExtensionBytes > wire.ExtensionBytesMax {
+		return notExecuted(status.ResourceExhausted,
+			"the metadata take %d bytes with the function's name (at most %d, limit extension_bytes_max, which is fixed)", r.header.ExtensionBytes, wire.ExtensionBytesMax)
+	}
 	length := uint64(r.header.ExtensionBytes) + uint64(len(r.payload))
 	if length > uint64(c.welcome.FrameBytesMax) {
 		return notExecuted(status.ResourceExhausted,
@@ -114,7 +128,7 @@ func (c *connection) prepare(r *call) *status.Error {
 	return nil
 }
 
-// submit puts the call into the table and its frame on the way.
+// submit enters the call into the table and sends its frame, or begins to.
 func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	c.mu.Lock()
 	if !c.hasPlace() {
@@ -149,9 +163,9 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	return nil, true
 }
 
-// sendLocked puts the request into the ring, or on its way to the socket. writer
-// reports that the caller has become the writer, who must flush, and gather that
-// it must write the request itself, by writeGathered. Preconditions: c.mu is
+// sendLocked puts the request into the ring, or into what the socket is to be sent.
+// writer means that the caller has become the writer and must flush. gather means that
+// the caller must write the request itself, with writeGathered. Preconditions: c.mu is
 // held.
 func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	plain := r.header.Descriptors == 0
@@ -175,7 +189,7 @@ func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	return writer, false
 }
 
-// cancelLocked sends CANCEL the way the request went. For the result see
+// cancelLocked sends CANCEL by the way that the request took. Its result is that of
 // appendLocked. Preconditions: c.mu is held.
 func (c *connection) cancelLocked(r *call) (writer bool) {
 	frame := wire.Frame{Header: wire.Header{Type: wire.Cancel, CallID: r.id}}
@@ -187,9 +201,9 @@ func (c *connection) cancelLocked(r *call) (writer bool) {
 	return c.appendLocked(&frame)
 }
 
-// appendLocked appends a frame that is no request, unless the connection was
-// left, and reports whether the caller has become the writer, who must flush.
-// Preconditions: c.mu is held.
+// appendLocked appends a frame that is not a request, unless the connection was left.
+// It reports whether the caller has become the writer and must flush. Preconditions:
+// c.mu is held.
 func (c *connection) appendLocked(frame *wire.Frame) (writer bool) {
 	if c.leaving {
 		return false
@@ -200,15 +214,16 @@ func (c *connection) appendLocked(frame *wire.Frame) (writer bool) {
 	return writer
 }
 
-// leaveLocked ends sending: the next call opens another connection.
+// leaveLocked ends sending on this connection; the next call opens another one.
 //
-// What is dropped may be a WAKE, whose request lies in the ring. After DRAIN no
-// reply is missed for it: a server that drains stops reading where it would
-// sleep, so WAKE would not be read. Requests above the id of DRAIN were not
-// executed. One below it that was not taken, because another overtook it on the
-// socket, is decided by its mark when the connection ends. What the server sends,
-// its own WAKE included, is not touched. After a failed write the connection has
-// ended, or the deadline ends the call.
+// What was not sent yet is dropped. It may include a WAKE whose request lies in the
+// ring. After DRAIN no reply is missed because of that: a server that drains stops
+// reading where it would otherwise sleep, so it would not read the WAKE either.
+// Requests above the id of DRAIN were not executed. A request below that id may not
+// have been taken, if another request overtook it on the socket; its mark decides its
+// outcome when the connection ends. Whatever the server sends, including its own WAKE,
+// still arrives. After a failed write the connection has ended, or the deadline ends
+// the call.
 func (c *connection) leaveLocked() {
 	if c.leaving {
 		return
@@ -221,8 +236,8 @@ func (c *connection) leaveLocked() {
 	close(c.left)
 }
 
-// close ends the connection for a reason of this side. The reader sees it and
-// finishes what is pending.
+// close ends the connection for a reason on this side. The reader notices and finishes
+// what is pending.
 func (c *connection) close(why *loss) {
 	c.mu.Lock()
 	c.leaveLocked()
@@ -233,7 +248,7 @@ func (c *connection) close(why *loss) {
 	_ = c.conn.Close()
 }
 
-// closeIfUnused closes a connection that was left and that no call waits for.
+// closeIfUnused closes a connection that was left if no call waits for it.
 func (c *connection) closeIfUnused() {
 	c.mu.Lock()
 	unused := c.leaving && c.pending.waiting == 0
@@ -243,13 +258,13 @@ func (c *connection) closeIfUnused() {
 	}
 }
 
-// end finishes all that is pending when the reader has met the connection's
-// end.
+// end finishes everything that is pending after the reader has met the end of the
+// connection.
 func (c *connection) end(cause error) {
 	c.mu.Lock()
 	c.leaveLocked()
 	c.mu.Unlock()
-	// A write that is under way ends now, and tells what was taken.
+	// A write that is under way ends now, and tells how much was taken.
 	_ = c.conn.Close()
 	c.output.gathering.Lock()
 	defer c.output.gathering.Unlock()
@@ -268,7 +283,8 @@ func (c *connection) end(cause error) {
 	c.client.forget(c)
 }
 
-// takenID returns the highest id of a request that the kernel has taken whole.
+// takenID returns the highest id among the requests that the kernel has taken
+// completely.
 func (c *connection) takenID() uint64 {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()

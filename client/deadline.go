@@ -11,19 +11,19 @@ import (
 
 const cancelGrace = wire.CancelGraceMs * time.Millisecond
 
-// deadline returns the clock's time at which a call that starts now ends.
-func (c *Client) deadline(ctx context.Context, startNs uint64) uint64 {
-	timeout := c.config.timeout
+// deadline returns the clock's time at which a call that has just begun ends.
+func (c *core) deadline(ctx context.Context, r *call) uint64 {
+	timeout := r.options.timeout
 	if at, ok := ctx.Deadline(); ok {
 		timeout = max(0, time.Until(at))
 	} else if timeout == NoTimeout {
 		return noDeadline
 	}
-	return startNs + uint64(timeout)
+	return r.startNs + uint64(timeout)
 }
 
-// remaining returns the time until a deadline, 0 when it has passed.
-func (c *Client) remaining(deadlineNs uint64) time.Duration {
+// remaining returns the time until a deadline, or 0 if it has passed.
+func (c *core) remaining(deadlineNs uint64) time.Duration {
 	now := c.clock.Ns()
 	switch {
 	case deadlineNs == noDeadline:
@@ -36,8 +36,8 @@ func (c *Client) remaining(deadlineNs uint64) time.Duration {
 
 func (c *connection) sharedClock() bool { return c.welcome.Accepted&wire.FeatureSharedClock != 0 }
 
-// deadlineField makes the header's field. An absolute one does not depend on
-// the time at which it is made, which saves reading the clock.
+// deadlineField makes the deadline field of the header. An absolute deadline does not
+// depend on when the field is made, so the clock need not be read.
 func (c *connection) deadlineField(r *call) uint32 {
 	if r.deadlineNs == noDeadline {
 		return 0
@@ -48,16 +48,16 @@ func (c *connection) deadlineField(r *call) uint32 {
 	return wire.DeadlineField((r.startNs+c.clockAheadNs)/uint64(time.Millisecond), time.Duration(r.deadlineNs-r.startNs), true)
 }
 
-// An expiry is the one timer for the deadlines of all calls of a connection. It
-// is set to the earliest deadline seen; calls that are answered leave it as it
-// is, so that it seldom changes.
+// An expiry is the one timer for the deadlines of all calls of a connection. It is set
+// to the earliest deadline seen. A call that is answered leaves it as it is, so it is
+// seldom set anew.
 type expiry struct {
 	timer *time.Timer
-	atNs  uint64 // noDeadline when not set
+	atNs  uint64 // noDeadline if the timer is not set
 }
 
-// armExpiry makes sure that the timer fires by a deadline. Preconditions: c.mu
-// is held.
+// armExpiry makes sure that the timer fires no later than at a deadline. Preconditions:
+// c.mu is held.
 func (c *connection) armExpiry(deadlineNs uint64) {
 	if deadlineNs >= c.expiry.atNs {
 		return
@@ -77,7 +77,7 @@ func (c *connection) disarmExpiry() {
 	}
 }
 
-// expire wakes the calls whose deadline has passed.
+// expire wakes the calls whose deadlines have passed.
 func (c *connection) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *connection) expire() {
 	c.armExpiry(next)
 }
 
-// wait waits for the call's end.
+// wait waits until the call ends.
 func (c *connection) wait(ctx context.Context, r *call) *status.Error {
 	var why wake
 	if r.leads {
@@ -127,9 +127,9 @@ func (r *call) awaitWake(ctx context.Context) wake {
 	}
 }
 
-// giveUp ends a call whose deadline passed or whose context ended. A request
-// that was not begun to be sent is withdrawn; any other is cancelled, and the
-// server has limit cancel_grace_ms to say that it had not started it.
+// giveUp ends a call whose deadline has passed or whose context has ended. A request of
+// which nothing was sent is withdrawn. Any other is cancelled, and the server has
+// cancel_grace_ms to say that it has not started it.
 func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
 	failure := endOfWaiting(ctx, "while waiting for the reply")
 	c.mu.Lock()
@@ -158,7 +158,8 @@ func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
 	return failure.With(outcome)
 }
 
-// awaitFinish waits for a reader that has taken the call out of the table.
+// awaitFinish waits for the reader, which has taken the call out of the table and will
+// finish it.
 func (r *call) awaitFinish() *status.Error {
 	for <-r.wakes != wakeFinished {
 	}
@@ -181,8 +182,9 @@ func (c *connection) awaitGrace(r *call, code status.Code) status.Outcome {
 	}
 }
 
-// outcomeInGrace: the deadline is final, so a result that came after it counts
-// for nothing; only "not executed" is worth telling.
+// outcomeInGrace returns the outcome of a call whose answer came within the grace. The
+// deadline is final, so a result that comes after it does not count; only "not
+// executed" is worth telling.
 func outcomeInGrace(failure *status.Error) status.Outcome {
 	if failure != nil && (failure.Outcome == status.OutcomeNotExecuted || failure.Outcome == status.OutcomeExecutedResultLost) {
 		return failure.Outcome
@@ -190,7 +192,7 @@ func outcomeInGrace(failure *status.Error) status.Outcome {
 	return status.OutcomeUnknown
 }
 
-// abandon forgets a call that got no answer in time.
+// abandon gives up a call that got no answer in time, and returns its outcome.
 func (c *connection) abandon(r *call, code status.Code) status.Outcome {
 	c.mu.Lock()
 	if !c.pending.giveUp(r.id) {
@@ -210,9 +212,11 @@ func (r *call) awaitReader() {
 	defer r.replyMu.Unlock()
 }
 
-// outcomeOfAbandoned: the start mark may say that the function has run. A server
-// can start only what it has read whole, and on a shared clock it starts nothing whose deadline has passed. Where another call
-// is in flight the rest of the request must be sent; alone it need not be.
+// outcomeOfAbandoned returns the outcome of a call without an answer. Its start mark
+// may say that the function has run. A server can start only what it has read whole,
+// and on a shared clock it starts nothing whose deadline has passed. The rest of a
+// request that was begun must still be sent if other calls wait for their replies;
+// otherwise the connection is left, and the rest is never sent.
 func (c *connection) outcomeOfAbandoned(r *call, code status.Code) status.Outcome {
 	if _, partial, arriving := c.partial.tells(r.id, c.pending.used == 1); arriving {
 		return partial

@@ -6,16 +6,16 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// received are the descriptors that came with frames: those of MEMORY, and those
-// of replies. It belongs to the input.
+// received holds the descriptors that came with frames: those of MEMORY and those of
+// replies. It belongs to the input.
 type received struct {
-	calls    bool // they may come with replies
-	awaited  bool // they may come with the next read
+	calls    bool // replies may bring some
+	awaited  bool // the next read may bring some
 	arrivals transport.Arrivals
-	frame    transport.Descriptors // those of the frame that is being handled
+	frame    transport.Descriptors // the descriptors of the frame that is being handled
 }
 
-// expectDescriptors makes reading take those that were agreed to.
+// expectDescriptors makes reading accept the descriptors that were agreed on.
 func (c *connection) expectDescriptors(accepted wire.Feature) {
 	r := &c.input.received
 	r.calls = accepted&wire.FeatureDescriptors != 0
@@ -28,7 +28,7 @@ func (c *connection) expectDescriptors(accepted wire.Feature) {
 	}
 }
 
-// memoryCame ends the waiting for the descriptors of MEMORY.
+// memoryCame ends the wait for the descriptors of MEMORY.
 func (c *connection) memoryCame() {
 	r := &c.input.received
 	if r.awaited = r.calls; !r.awaited {
@@ -36,7 +36,8 @@ func (c *connection) memoryCame() {
 	}
 }
 
-// filled takes note of what a read has put into the input, and of what came along.
+// filled records what a read has put into the input, and the descriptors that came with
+// it.
 func (c *connection) filled(n int, err error) error {
 	in := &c.input
 	former := uint64(in.end - in.start)
@@ -53,8 +54,9 @@ func (c *connection) filled(n int, err error) error {
 	return err
 }
 
-// takeDescriptors makes those that came with the frame of that header, which begins
-// at the front of the input, those of the frame. What is wrong with MEMORY costs no more than the memory.
+// takeDescriptors finds the descriptors that came with the frame at the front of the
+// input, whose header this is, and makes them those of the frame. If there is something
+// wrong with MEMORY, only the shared memory is lost.
 func (in *input) takeDescriptors(header *wire.Header) (err error) {
 	r := &in.received
 	if header.Descriptors == 0 && !r.arrivals.Waiting() {
@@ -68,17 +70,18 @@ func (in *input) takeDescriptors(header *wire.Header) (err error) {
 	return err
 }
 
-// takeFrame ends the frame's hold of its descriptors.
+// takeFrame returns the descriptors of the frame, which then no longer holds them.
 func (r *received) takeFrame() (d transport.Descriptors) {
 	d, r.frame = r.frame, d
 	return d
 }
 
-// where in a header it says how many descriptors come with the frame.
+// descriptorsKnownBytes is how many bytes of a header must be there to know how many
+// descriptors come with the frame.
 const descriptorsKnownBytes = 8
 
-// check refuses descriptors whose frame is not complete, and cannot be one that may
-// have them.
+// checkDescriptors refuses descriptors that came with an incomplete frame of a kind
+// that may not have any.
 func (in *input) checkDescriptors() error {
 	if !in.received.arrivals.Waiting() {
 		return nil
@@ -95,19 +98,19 @@ func (in *input) checkDescriptors() error {
 	return nil
 }
 
-// close closes what nobody has taken.
+// close closes the descriptors that nobody has taken.
 func (r *received) close() {
 	r.arrivals.Close()
 	r.takeFrame().Close()
 }
 
-// descriptorsLost is how a call ends whose reply could not bring its descriptors.
+// descriptorsLost is the error of a call whose reply lost its descriptors on the way.
 func descriptorsLost() *status.Error {
 	return status.Errorf(status.ResourceExhausted, "the function ran, but the files of its result did not arrive: this process has as many open as it may (RLIMIT_NOFILE, ulimit -n)").
 		With(status.OutcomeExecutedResultLost)
 }
 
-// checkDescriptors refuses a request whose files the connection does not take.
+// checkDescriptors refuses a request with files if the connection does not pass any.
 func (c *connection) checkDescriptors(count int) *status.Error {
 	switch {
 	case count == 0 || c.welcome.Accepted&wire.FeatureDescriptors != 0:

@@ -3,22 +3,24 @@
 //	c, err := client.New("unix:/run/demo/nearcall.sock")
 //	sum, err := client.Call[int64](ctx, c, "ack", 3, 4)
 //
-// A Client is one connection that any number of goroutines share. It is opened
-// by the first call, opened again after it was lost, and costs nothing while it
-// is idle. Calls are answered in any order; each waits for its own answer only.
+// A Client is one connection that any number of goroutines share. The first call opens
+// it; a later call opens it again if it was lost. It costs nothing while it is idle.
+// Replies arrive in any order, and each call waits only for its own.
 //
-// Calls to a local server travel through memory that both share once the
-// connection is busy, where the server gives it; Transport tells.
+// Once a connection to a local server is busy, its calls travel through memory that
+// both sides share, if the server grants it. Transport tells which way calls travel.
 //
-// Arguments and results may be *os.File and *net.TCPConn where a local server lets
-// this process pass them. An argument stays the caller's, to close as soon as the
-// call has returned; a result is the caller's, and what it drops of a result is closed.
+// Arguments and results may be *os.File and *net.TCPConn if a local server allows this
+// process to pass them. An argument still belongs to the caller, who may close it as
+// soon as the call has returned. A result belongs to the caller too; the files in a
+// result that is dropped are closed.
 //
-// Every call has a deadline: its context's, else the client's default of 30
-// seconds. It returns by its deadline + 50 ms, whatever state the server is in.
+// Every call has a deadline: that of its context, or else the client's default of 30
+// seconds. A call returns at most 50 ms after its deadline, whatever state the server
+// is in.
 //
-// A call runs at most once. Every error is a *status.Error that says what went
-// wrong, its Code, and whether the function ran, its Outcome: a call that was
-// not executed may be made again. The client does so itself, a few times and
-// within the deadline, when the connection was lost or the server is stopping.
+// A call runs at most once. Every error is a *status.Error. Its Code says what went
+// wrong and its Outcome whether the function ran. A call that was not executed may be
+// made again. The client does that itself, a few times and within the deadline, if the
+// connection was lost or the server is stopping.
 package client

@@ -20,8 +20,11 @@ func count(file *os.File) (int64, error) {
 
 // serveFiles stands for the server that a real program finds running.
 func serveFiles(ctx context.Context, address string) (served chan error) {
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil))
-	err := errors.Join(s.Register("count", count), s.Register("pipe", os.Pipe))
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil))
+	if err != nil {
+		panic(err)
+	}
+	err = errors.Join(s.Register("count", count), s.Register("pipe", os.Pipe))
 	listener, failure := s.Listen(ctx, address)
 	if err = errors.Join(err, failure); err != nil {
 		panic(err)

@@ -19,7 +19,10 @@ func serveExample() (address string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		panic(err)
+	}
 	err = errors.Join(
 		s.Register("add", func(a, b int64) int64 { return a + b }),
 		s.Register("echo", func(data []byte) []byte { return data }),
@@ -118,4 +121,20 @@ func ExampleClient_Call_errors() {
 		fmt.Println("may be called again")
 	}
 	// Output: there is no "blue"
+}
+
+// A view has options for the calls that are made through it.
+func ExampleClient_With() {
+	address, stop := serveExample()
+	defer stop()
+
+	c, err := client.New(address)
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	patient := c.With(client.Timeout(time.Minute), client.WaitForReady(), client.Metadata("tenant", "acme"))
+	sum, err := client.Call[int64](context.Background(), patient, "add", 3, 4)
+	fmt.Println(sum, err)
+	// Output: 7 <nil>
 }

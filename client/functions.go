@@ -5,39 +5,39 @@ import (
 	"sync/atomic"
 )
 
-// A functionTable holds what is known of the functions of one schema: it is valid
-// on every connection whose welcome has its hash.
+// A functionTable holds what is known about the functions of one schema. It is valid on
+// every connection whose welcome names the hash of that schema.
 type functionTable struct {
 	hash uint64
 
 	mu sync.RWMutex
-	// ids are those of functions that were called by name.
+	// ids are the ids of functions that were called by name.
 	ids map[string]uint32
 	// described are the functions whose descriptions were asked for.
 	described map[string]*describedFunction
 }
 
-// A describedFunction is a function of one schema. Immutable but for what it was
-// found to fit.
+// A describedFunction is a function of one schema with its description. Only the usages
+// that it was found to fit may change.
 type describedFunction struct {
 	*Function
 	table *functionTable
 	id    uint32
 	check uint32
 
-	// fitting are usages that were compared with the description, the latest last.
+	// fitting are the usages that were found to fit the description, the latest last.
 	fitting atomic.Pointer[[]usageTypes]
 }
 
 // functionsOf returns the table for a schema. Preconditions: c.mu is held.
-func (c *Client) functionsOf(hash uint64) *functionTable {
+func (c *core) functionsOf(hash uint64) *functionTable {
 	if c.functions == nil || c.functions.hash != hash {
 		c.functions = &functionTable{hash: hash, ids: map[string]uint32{}, described: map[string]*describedFunction{}}
 	}
 	return c.functions
 }
 
-// find returns a function's id, 0 when it is not known.
+// find returns a function's id, or 0 if it is not known.
 func (t *functionTable) find(name string) uint32 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -50,8 +50,7 @@ func (t *functionTable) learn(name string, id uint32) {
 	t.ids[name] = id
 }
 
-// findDescribed returns a function with its description, nil when that is not
-// known.
+// findDescribed returns a function with its description, or nil if that is not known.
 func (t *functionTable) findDescribed(name string) *describedFunction {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -67,7 +66,7 @@ func (t *functionTable) describe(f *Function, id uint32) *describedFunction {
 	return made
 }
 
-// forget drops a description that the server has not, and the id with it.
+// forget drops a description that the server does not have, and the id with it.
 func (t *functionTable) forget(outdated *describedFunction) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

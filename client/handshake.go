@@ -16,8 +16,8 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// features are what this client can use on a connection.
-func (c *Client) features(conn net.Conn) wire.Feature {
+// features returns the features that this client can use on a connection.
+func (c *core) features(conn net.Conn) wire.Feature {
 	features := wire.FeatureSharedClock | wire.FeatureDescriptions
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
@@ -28,9 +28,9 @@ func (c *Client) features(conn net.Conn) wire.Feature {
 	return features | wire.FeatureDescriptors
 }
 
-// handshake makes a connection of a socket, or says why not. Nothing was
-// executed, whatever happens here.
-func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *status.Error) {
+// handshake makes a connection of a socket, or says why it cannot. Whatever happens
+// here, nothing was executed.
+func (c *core) handshake(ctx context.Context, conn net.Conn) (*connection, *status.Error) {
 	if err := c.checkServerUser(conn); err != nil {
 		return nil, notExecuted(status.PermissionDenied, "%w", err)
 	}
@@ -59,10 +59,11 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn) (*connection, *st
 	return made, nil
 }
 
-// clockAhead returns how far the server's clock, of which there is a sample, is ahead of
-// ours; behind is a sum that wraps. It is 0 when the sample may be of the same clock, since
-// it was taken between the hello and the welcome. Otherwise it is the least it can be,
-// so that the server never takes a call for alive that its caller has given up.
+// clockAhead returns how far the server's clock, of which sampleNs is a sample, is
+// ahead of ours. The result may wrap around if the server's clock is behind. It is 0 if
+// the sample may come from the same clock, because it lies between the hello and the
+// welcome. Otherwise it is the smallest possible difference, so that the server never
+// runs a call that its caller has already given up.
 func clockAhead(sampleNs, helloNs, welcomeNs uint64) uint64 {
 	const near = wire.ClockDistanceMsMax * uint64(time.Millisecond)
 	if sampleNs+near >= helloNs && sampleNs <= welcomeNs+near {
@@ -71,7 +72,7 @@ func clockAhead(sampleNs, helloNs, welcomeNs uint64) uint64 {
 	return sampleNs - welcomeNs
 }
 
-// boundByContext makes reads and writes end with ctx, and returns what undoes
+// boundByContext makes reads and writes end with ctx. It returns a function that undoes
 // that.
 func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 	ran := make(chan struct{})
@@ -87,7 +88,7 @@ func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 	}
 }
 
-func (c *Client) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
+func (c *core) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
 	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
 		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(c.config.frameBytesMax),
 		ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
@@ -109,8 +110,9 @@ func (c *Client) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wir
 	}
 }
 
-// welcomeFailure is the error of a hello that was not answered as it should.
-func (c *Client) welcomeFailure(ctx context.Context, err error) *status.Error {
+// welcomeFailure returns the error for a hello that was not answered as it should have
+// been.
+func (c *core) welcomeFailure(ctx context.Context, err error) *status.Error {
 	var broken *wire.ProtocolError
 	switch {
 	case errors.As(err, &broken):
@@ -145,9 +147,9 @@ func refusal(w *wire.Welcome) *status.Error {
 	return notExecuted(code, "%s", reason)
 }
 
-// checkServerUser makes sure that nobody has set up a false server under a name
-// in a directory that others can write to.
-func (c *Client) checkServerUser(conn net.Conn) error {
+// checkServerUser makes sure that the server was not set up by somebody else, in a
+// directory to which others can write.
+func (c *core) checkServerUser(conn net.Conn) error {
 	if c.address.Network != "unix" || c.config.anyServerUser {
 		return nil
 	}

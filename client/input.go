@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -13,18 +14,19 @@ const (
 	frameTimeout = wire.FrameTimeoutMs * time.Millisecond
 )
 
-// An input holds bytes that were read and not parsed yet. Its buffer never
-// grows: what does not fit goes to its call part by part.
+// An input holds bytes that were read and not parsed yet. Its buffer never grows: a
+// frame that does not fit goes to its call in parts.
 type input struct {
 	parser     wire.Parser
 	buffer     []byte
 	start, end int
-	taken      uint64 // bytes of the stream before start
-	// bounded: a read deadline is set. advanced: a frame was completed since.
+	taken      uint64 // bytes of the stream that lie before start
+	// bounded is set while there is a read deadline, and advanced once a frame was
+	// completed since it was set.
 	bounded, advanced bool
-	// noted: connection.partial is not empty.
+	// noted is set while connection.partial is not empty.
 	noted bool
-	// loneReplies counts replies in a row that left no call waiting.
+	// loneReplies counts the replies in a row after which no call was waiting.
 	loneReplies int
 
 	frame wire.Frame
@@ -34,12 +36,13 @@ type input struct {
 	received received
 }
 
-// A largeFrame is a REPLY or ERROR of which a part has gone where it belongs.
+// A largeFrame is a REPLY or an ERROR of which a part has already gone to its call.
 type largeFrame struct {
-	header   wire.Header
-	left     int // bytes of payload to come; 0: no such frame
-	failed   []byte
-	received transport.Descriptors
+	header     wire.Header
+	extensions []byte
+	left       int // bytes of the payload still to come; 0 if there is no such frame
+	failed     []byte
+	received   transport.Descriptors
 }
 
 func (in *input) init(frameBytesMax uint32, accepted wire.Feature, surplus []byte) {
@@ -51,24 +54,24 @@ func (in *input) init(frameBytesMax uint32, accepted wire.Feature, surplus []byt
 
 func (in *input) unread() []byte { return in.buffer[in.start:in.end] }
 
-// compact returns the buffer's free end, as large as it can be. Preconditions:
-// nothing aliases the buffer any more.
+// compact makes the free end of the buffer as large as it can be and returns it.
+// Preconditions: nothing aliases the buffer any more.
 func (in *input) compact() []byte {
 	in.end = copy(in.buffer, in.unread())
 	in.start = 0
 	return in.buffer[in.end:]
 }
 
-// advance takes n bytes.
+// advance takes n bytes from the front.
 func (in *input) advance(n int) {
 	in.start += n
 	in.taken += uint64(n)
 }
 
-// partial reports whether a part of a frame is here.
+// partial reports whether a part of a frame has been read.
 func (in *input) partial() bool { return in.end > in.start || in.large.left > 0 }
 
-// boundWait limits how long the rest of a frame is waited for.
+// boundWait limits how long to wait for the rest of a frame.
 func (c *connection) boundWait() error {
 	in := &c.input
 	partial, renewed := in.partial(), in.advanced
@@ -84,7 +87,8 @@ func (c *connection) boundWait() error {
 	return nil
 }
 
-// countLone takes note of a batch that left calls waiting.
+// countLone updates loneReplies after a batch of replies that left so many calls
+// waiting.
 func (in *input) countLone(replies, left int) {
 	if replies > 1 || left > 0 {
 		in.loneReplies = 0
@@ -93,8 +97,8 @@ func (in *input) countLone(replies, left int) {
 	in.loneReplies++
 }
 
-// startsLarge reports whether the frame at the front does not fit the buffer
-// and all before its payload is here. Preconditions: its header, if complete,
+// startsLarge reports whether the frame at the front does not fit into the buffer and
+// everything before its payload has been read. Preconditions: its header, if complete,
 // was accepted.
 func (in *input) startsLarge() bool {
 	unread := in.unread()
@@ -104,13 +108,14 @@ func (in *input) startsLarge() bool {
 	return len(unread) >= wire.HeaderBytes+int(in.frame.ExtensionBytes)
 }
 
-// beginLarge takes the frame's head. Only the types that answer a call can be
+// beginLarge takes the frame's head. Only frames of the types that answer a call can be
 // that large.
 func (c *connection) beginLarge() error {
 	in := &c.input
 	header := in.frame.Header
 	payloadAt := wire.HeaderBytes + int(header.ExtensionBytes)
-	if err := wire.CheckExtensions(in.unread()[wire.HeaderBytes:payloadAt]); err != nil {
+	extensions := bytes.Clone(in.unread()[wire.HeaderBytes:payloadAt])
+	if err := wire.CheckExtensions(extensions); err != nil {
 		return err
 	}
 	if err := c.deliver(); err != nil {
@@ -128,12 +133,12 @@ func (c *connection) beginLarge() error {
 		return &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", header.Type, header.CallID)}
 	}
 	in.advance(payloadAt)
-	in.large = largeFrame{header: header, left: int(header.Length - header.ExtensionBytes), received: in.received.takeFrame()}
+	in.large = largeFrame{header: header, extensions: extensions, left: int(header.Length - header.ExtensionBytes), received: in.received.takeFrame()}
 	return nil
 }
 
-// continueLarge passes on what has arrived of the payload, and ends the frame
-// with its last byte. What is kept grows with what has arrived.
+// continueLarge passes on what has arrived of the payload, and ends the frame after its
+// last byte. The memory that is kept grows with what has arrived.
 func (c *connection) continueLarge() (more bool, err error) {
 	in := &c.input
 	part := in.unread()
@@ -151,7 +156,7 @@ func (c *connection) continueLarge() (more bool, err error) {
 	return true, c.endLarge()
 }
 
-// passOn appends a part of a reply to its call, if that still waits.
+// passOn appends a part of a reply to its call, if the call still waits.
 func (c *connection) passOn(part []byte) {
 	c.mu.Lock()
 	r := c.pending.waitsFor(c.input.large.header.CallID)
@@ -165,7 +170,8 @@ func (c *connection) passOn(part []byte) {
 	r.replyMu.Unlock()
 }
 
-// appendPart appends a part of left bytes that are announced.
+// appendPart appends a part; left is how many bytes are announced from its first one
+// on.
 func appendPart(b, part []byte, left int) []byte {
 	if cap(b)-len(b) < len(part) {
 		room := min(len(b)+left, max(2*cap(b), len(b)+2*len(part)))
@@ -174,18 +180,18 @@ func appendPart(b, part []byte, left int) []byte {
 	return append(b, part...)
 }
 
-// endLarge hands on a large frame that is complete.
+// endLarge hands a large frame that is complete to its call.
 func (c *connection) endLarge() error {
 	large := c.input.large
 	c.input.large, c.input.advanced = largeFrame{}, true
 	if large.header.Type == wire.Error {
-		return c.handleError(&wire.Frame{Header: large.header, Payload: large.failed})
+		return c.handleError(&wire.Frame{Header: large.header, Extensions: large.extensions, Payload: large.failed})
 	}
-	return c.arrived(arrival{header: large.header, received: large.received})
+	return c.arrived(arrival{header: large.header, extensions: large.extensions, received: large.received})
 }
 
-// notePartial keeps the head of a frame that is not complete, which tells the
-// outcome of its call if nothing more comes.
+// notePartial keeps the head of a frame that is not complete. If nothing more arrives,
+// the head tells the outcome of its call.
 func (c *connection) notePartial() {
 	if c.input.large.left > 0 {
 		return
@@ -201,7 +207,7 @@ func (c *connection) notePartial() {
 	c.setPartial(head)
 }
 
-// setPartial: see notePartial. Preconditions: c.mu is held.
+// setPartial sets the head that notePartial keeps. Preconditions: c.mu is held.
 func (c *connection) setPartial(head []byte) {
 	c.partial.n = copy(c.partial.head[:], head)
 	clear(c.partial.head[c.partial.n:])

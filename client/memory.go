@@ -14,61 +14,63 @@ import (
 )
 
 const (
-	// recordBytes is where frames are taken to; what does not fit goes to a
-	// buffer of its own, which is given back above replyBytesKept.
+	// recordBytes is the size of the buffer into which frames are taken. A frame that
+	// does not fit gets a buffer of its own, which is not kept if it is larger than
+	// replyBytesKept.
 	recordBytes = 16 << 10
-	// framesAtOnce is how many frames are taken before the socket has its turn.
+	// framesAtOnce is how many frames are taken before the socket is looked at again.
 	framesAtOnce = 64
-	// quickPayloadBytesMax is the size up to which sending takes so little that
-	// a call waits for its reply from its begin on.
+	// quickPayloadBytesMax is the size up to which sending a payload takes so little
+	// time that the call can be taken to wait for its reply from its beginning.
 	quickPayloadBytesMax = 4 << 10
 )
 
-// A memory is what a busy connection shares with its server; spec/transports.md
-// has the rules. Putting frames is guarded by connection.mu, and so is
-// connection.memory; all else belongs to whoever has the role, who alone sets
-// connection.memory and may read it without the lock.
+// A memory is what a busy connection shares with its server; spec/transports.md has the
+// rules. connection.mu guards putting frames, and the field connection.memory.
+// Everything else belongs to the goroutine that has the role (see role), which alone
+// sets connection.memory and may read it without the lock.
 //
-// This side looks at the ring while a caller or the standby waits for replies. When
-// nobody has the role a caller that spins has left it awake: a server that found it
-// asleep between two calls would sleep as well, and have to be woken for the next. What
-// the server puts there meanwhile the next call finds, or the standby, which the watch
-// recalls, and which sleeps.
+// This side looks at the ring while a caller or the standby waits for replies. When a
+// caller that was spinning is done it leaves this side marked as awake, although nobody
+// looks: a server that found it asleep between two calls would go to sleep as well, and
+// would have to be woken for the next call. What the server puts there in the meantime
+// is found by the next call. If none comes, the watch recalls the standby, which finds
+// it and goes to sleep.
 type memory struct {
 	regions *sharedmemory.Regions
 	end     *sharedmemory.End
-	// firstID is the first call that the marks speak of.
+	// firstID is the id of the first call for which there are marks.
 	firstID uint64
 
 	waiter    *sharedmemory.Waiter
 	stop      func() bool
-	context   context.Context // of the caller that reads, nil for the standby
-	arrivedNs uint64          // when the last sleep ended
-	idleNs    uint64          // since when a reply is waited for, 0: from now on
+	context   context.Context // that of the caller that reads; nil if the standby does
+	arrivedNs uint64          // when the last sleep has ended
+	idleNs    uint64          // when waiting for a reply began; 0 means now
 
 	parser wire.Parser
 	frame  wire.Frame
-	record []byte // frames whose calls have not been woken
-	large  []byte // one that does not fit there
+	record []byte // frames whose calls have not been woken yet
+	large  []byte // a frame that does not fit into record
 	grown  bool
 	grow   func(bytes int) []byte
 }
 
-// memoryWanted reports whether shared memory is asked for.
-func (c *Client) memoryWanted() bool {
+// memoryWanted reports whether to ask the server for shared memory.
+func (c *core) memoryWanted() bool {
 	return c.address.Network == "unix" && !c.config.memoryOff && !c.address.SharedMemoryOff
 }
 
-// spin returns how to wait; the option counts before the address.
-func (c *Client) spin() address.Spin {
+// spin returns how to wait. The option takes precedence over the address.
+func (c *core) spin() address.Spin {
 	if c.config.spin != SpinAuto {
 		return address.Spin(c.config.spin)
 	}
 	return c.address.Spin
 }
 
-// handleMemory takes the memory into use; where that cannot be, everything goes
-// on as before.
+// handleMemory takes the memory into use. If it cannot, the connection goes on with its
+// socket.
 func (c *connection) handleMemory(frame *wire.Frame) error {
 	if c.memoryOffered {
 		return &wire.ProtocolError{Text: "a second MEMORY"}
@@ -127,15 +129,15 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 	return m
 }
 
-// handleWake has nothing to do: that something was read has woken this side.
+// handleWake does nothing: reading the frame has already woken this side.
 func (c *connection) handleWake(*wire.Frame) error { return nil }
 
 // wakeFrame is the frame WAKE.
 var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 
-// putLocked puts a frame into the ring if the server looks there and there is
-// room. writer reports that WAKE is to be sent and the caller has become the
-// writer, who must flush. Preconditions: c.mu is held.
+// putLocked puts a frame into the ring if the server looks there and there is room.
+// writer means that a WAKE must be sent: the caller has become the writer and must
+// flush. Preconditions: c.mu is held.
 func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, writer bool) {
 	m := c.memory
 	if m == nil {
@@ -156,15 +158,15 @@ func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, 
 	return true, writer
 }
 
-// lookForMemory waits for frames as long as that pays without sleeping, and
-// reports whether the socket is to be waited for instead.
+// lookForMemory waits for frames in the ring for as long as waiting without sleeping
+// pays. It reports whether to wait for the socket instead.
 func (c *connection) lookForMemory() (sleep bool, err error) {
 	m := c.memory
 	if m == nil {
 		return true, nil
 	}
 	if c.input.partial() {
-		// More is on its way there.
+		// There is more on its way.
 		before := c.input.end - c.input.start
 		err := c.lookAtSocket()
 		return c.input.end-c.input.start == before && !m.end.Ready(), err
@@ -182,13 +184,13 @@ func (c *connection) lookForMemory() (sleep bool, err error) {
 	return true, nil
 }
 
-// lookAtSocket reads what is there without waiting.
+// lookAtSocket reads what has arrived at the socket, without waiting.
 func (c *connection) lookAtSocket() error {
 	n, err := c.conn.(transport.LocalConn).ReadNow(c.input.compact())
 	return c.filled(n, err)
 }
 
-// readAsleep waits for the socket, unless a frame has come meanwhile.
+// readAsleep waits for the socket, unless a frame has appeared in the ring meanwhile.
 func (c *connection) readAsleep() error {
 	m := c.memory
 	if m == nil {
@@ -203,8 +205,8 @@ func (c *connection) readAsleep() error {
 	return err
 }
 
-// readIdle waits for the socket where no call waits: how long that takes says
-// nothing of what spinning is good for.
+// readIdle waits for the socket while no call waits. How long that takes says nothing
+// about whether spinning would have paid.
 func (c *connection) readIdle() error {
 	if !c.memory.settle() {
 		return nil
@@ -214,13 +216,13 @@ func (c *connection) readIdle() error {
 	return err
 }
 
-// leave is for a caller whose reply has come: another call may follow at once. It reports
-// false where there is something to read. What comes later the next call finds, or the
-// standby once the watch has recalled it.
+// leave is called when the reply that a caller waited for has come, as another call may
+// follow at once. It reports false if there is something to read. What arrives later is
+// found by the next call, or by the standby when the watch has recalled it.
 func (m *memory) leave() bool { return m == nil || m.waiter.Leave() }
 
-// settle falls asleep, before nobody reads for a while. It reports false where
-// there is something to read.
+// settle goes to sleep, because nobody will read for a while. It reports false if there
+// is something to read.
 func (m *memory) settle() bool {
 	if m == nil {
 		return true
@@ -229,7 +231,7 @@ func (m *memory) settle() bool {
 	return m.end.FallAsleep()
 }
 
-// consumeMemory handles frames that are in the ring.
+// consumeMemory handles the frames that are in the ring.
 func (c *connection) consumeMemory() error {
 	m := c.memory
 	if m == nil {
@@ -268,7 +270,8 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 	return true, nil
 }
 
-// deliverLarge lets the buffer of a large frame be used again.
+// deliverLarge delivers what has been taken, so that the buffer of a large frame may be
+// used again.
 func (c *connection) deliverLarge(m *memory) error {
 	err := c.deliver()
 	m.record = m.record[:0]
@@ -278,10 +281,10 @@ func (c *connection) deliverLarge(m *memory) error {
 	return err
 }
 
-// drainMemory handles what the server had put into the ring before the
-// connection ended: no more than the ring holds, for a server that goes on
-// putting must not keep the calls from ending. Preconditions: the caller has the
-// role for good.
+// drainMemory handles what the server had put into the ring before the connection
+// ended. It takes no more than the ring can hold, so that a server that goes on putting
+// frames there cannot keep the calls from ending. Preconditions: the caller has taken
+// the role and nobody else will have it again.
 func (c *connection) drainMemory(cause error) {
 	var broken *wire.ProtocolError
 	if errors.As(cause, &broken) {
@@ -300,8 +303,9 @@ func (c *connection) drainMemory(cause error) {
 	}
 }
 
-// releaseMemory unmaps the memory. Preconditions: the caller has the role for
-// good, nothing is sent any more, and the outcomes of all calls are decided.
+// releaseMemory unmaps the memory. Preconditions: the caller has taken the role and
+// nobody else will have it again, nothing is sent any more, and the outcomes of all
+// calls are decided.
 func (c *connection) releaseMemory() {
 	c.input.received.close()
 	c.input.large.received.Close()
@@ -311,11 +315,11 @@ func (c *connection) releaseMemory() {
 		return
 	}
 	c.memory.waiter.Close()
-	// It fails only for what is not mapped.
+	// Closing fails only for what is not mapped.
 	_ = c.memory.regions.Close()
 	c.memory = nil
 }
 
-// letCallersRun lets goroutines run that were just woken, before this one spins
-// on their CPU.
+// letCallersRun lets goroutines that were just woken run before this one spins on their
+// CPU.
 func letCallersRun() { runtime.Gosched() }

@@ -1,28 +1,32 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// Version is that of the product.
+// Version is the version of Nearcall.
 const Version = wire.ProductVersion
 
 const (
-	// DefaultTimeout is the deadline of calls that name none.
+	// DefaultTimeout is the time that a call may take if neither its context nor
+	// WithTimeout says otherwise.
 	DefaultTimeout = wire.CallTimeoutMs * time.Millisecond
-	// FrameBytesCeiling is the most that WithFrameBytesMax takes.
+	// FrameBytesCeiling is the largest value that WithFrameBytesMax accepts.
 	FrameBytesCeiling = wire.FrameBytesMaxCeiling
 )
 
-// NoTimeout as the timeout of WithTimeout lets calls wait for ever when their
-// context has no deadline.
+// NoTimeout is a value for WithTimeout: calls whose context has no deadline then wait
+// without a limit.
 const NoTimeout time.Duration = -1
 
-// An Option configures a Client.
+// An Option configures a Client. New fails if a value is out of range.
 type Option func(*config)
 
 type config struct {
@@ -36,6 +40,8 @@ type config struct {
 	memoryOff      bool
 	spin           Spin
 	drift          Drift
+	interceptors   []intercept.Interceptor
+	dial           func(ctx context.Context, address string) (net.Conn, error)
 	name           string
 	logger         *slog.Logger
 }
@@ -51,13 +57,15 @@ func defaultConfig() config {
 }
 
 func (c *config) check() error {
+	if err := checkTimeout(c.timeout); err != nil {
+		return err
+	}
+	if err := checkAttempts(c.attemptsMax); err != nil {
+		return err
+	}
 	switch {
-	case c.timeout <= 0 && c.timeout != NoTimeout:
-		return fmt.Errorf("timeout %v: it must be positive, or client.NoTimeout", c.timeout)
 	case c.connectTimeout < 0:
 		return fmt.Errorf("connect timeout %v: it must not be negative", c.connectTimeout)
-	case c.attemptsMax < 1 || c.attemptsMax > wire.AttemptsMaxCeiling:
-		return fmt.Errorf("%d attempts: limit attempts_max is 1 to %d", c.attemptsMax, wire.AttemptsMaxCeiling)
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
@@ -71,46 +79,55 @@ func (c *config) check() error {
 	return nil
 }
 
-// softwareBytesMax leaves room for further extensions of the hello.
+// softwareBytesMax bounds the name so that the hello has room for further extensions.
 const softwareBytesMax = 255
 
-// WithTimeout sets the deadline of calls whose context has none, counted from
-// the call's begin. The default is 30 seconds.
+// WithTimeout sets the time that a call may take, from its beginning, if its context
+// has no deadline. The default is 30 seconds.
 func WithTimeout(timeout time.Duration) Option {
 	return func(c *config) { c.timeout = timeout }
 }
 
-// WithConnectTimeout bounds connecting within a call. Without it only the
-// call's own deadline does.
+// WithConnectTimeout bounds the time that a call may spend on connecting. By default
+// only the deadline of the call does.
 func WithConnectTimeout(timeout time.Duration) Option {
 	return func(c *config) { c.connectTimeout = timeout }
 }
 
-// WithAttempts sets how often a call that was certainly not executed is sent in
-// all, within its deadline. 1 means never again; the default is 3.
+// WithAttempts sets how many times a call may be sent in all, within its deadline, as
+// long as it is certain that it was not executed. It is 1 to 16; 1 means that nothing
+// is sent again. The default is 3.
 func WithAttempts(attempts int) Option {
 	return func(c *config) { c.attemptsMax = attempts }
 }
 
-// WithFrameBytesMax sets the largest reply accepted, in bytes. The default is
-// 4 MiB, the most 16 MiB. The server sends a larger result not at all: the call
+// WithFrameBytesMax sets the size of the largest reply that is accepted, from 64 KiB to
+// 16 MiB. The default is 4 MiB. The server does not send a larger result: the call
 // fails with RESOURCE_EXHAUSTED.
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) { c.frameBytesMax = bytes }
 }
 
-// WithAbstractAddresses accepts addresses in the abstract namespace,
-// "unix:@name". Any user of the machine can take such a name, so they are
-// refused without it.
+// WithAbstractAddresses permits addresses in the abstract namespace, "unix:@name". They
+// are refused by default, because any user of the machine can take such a name.
 func WithAbstractAddresses() Option {
 	return func(c *config) { c.allowAbstract = true }
 }
 
-// WithAnyServerUser talks to a local server of any user. Without it the
-// server's user must be root, the caller's own, the owner of the socket's
-// directory, or one of WithServerUsers; nothing is sent to any other.
+// WithAnyServerUser accepts a local server that runs as any user. By default the
+// server's user must be root, the caller's own user, the owner of the directory with
+// the socket, or one of those of WithServerUsers. Nothing is sent to a server that runs
+// as anybody else.
 func WithAnyServerUser() Option {
 	return func(c *config) { c.anyServerUser = true }
+}
+
+// WithDialer makes connections by dial, which is given the address that the client was made
+// for, instead of connecting to it: through a tunnel, or in a test. What it returns must be
+// a connection of package net, for that has the descriptor that the client waits with. It is called by
+// one goroutine at a time, and must return when its context ends.
+func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
+	return func(c *config) { c.dial = dial }
 }
 
 // WithServerUsers adds user ids that a local server may run as.
@@ -118,36 +135,45 @@ func WithServerUsers(userIDs ...uint32) Option {
 	return func(c *config) { c.serverUsers = append(c.serverUsers, userIDs...) }
 }
 
-// WithoutSharedMemory calls through the socket only. The parameter shm=off of
-// the address does the same.
+// WithoutSharedMemory makes all calls travel through the socket. The address parameter
+// shm=off does the same.
 func WithoutSharedMemory() Option {
 	return func(c *config) { c.memoryOff = true }
 }
 
-// A Spin says how a goroutine that waits for a reply through shared memory does
-// so: see the guide docs/guides/shared-memory.md.
+// A Spin says how a goroutine waits for a reply through shared memory: see the guide
+// docs/guides/shared-memory.md.
 type Spin uint8
 
-// The ways to wait. They are those of the address parameter spin, which counts
-// where the option is not given.
+// These are the ways to wait. The address parameter spin has the same values; it
+// applies when the option is SpinAuto.
 const (
-	// SpinAuto spins where that makes calls faster.
+	// SpinAuto spins when that makes calls faster.
 	SpinAuto Spin = iota
-	// SpinOff sleeps at once: least CPU, a few microseconds more per call.
+	// SpinOff sleeps at once. It uses the least CPU and adds a few microseconds to a
+	// call.
 	SpinOff
-	// SpinDedicated never sleeps while a call waits: that takes a CPU.
+	// SpinDedicated never sleeps while a call waits, which takes up a CPU.
 	SpinDedicated
 )
 
-// WithSpin sets how replies through shared memory are waited for; the default
-// is SpinAuto.
+// WithSpin sets how calls wait for replies through shared memory. The default is
+// SpinAuto.
 func WithSpin(spin Spin) Option {
 	return func(c *config) { c.spin = spin }
 }
 
-// WithName sets what this program calls itself, for the server's log.
+// WithName sets the name by which this program introduces itself, for the log of the
+// server.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
+}
+
+// WithInterceptor adds a function that runs around every call, the first added outermost:
+// around all attempts of it, within its deadline, and whatever view it is made through.
+// Ping and Describe are no calls.
+func WithInterceptor(interceptor intercept.Interceptor) Option {
+	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
 }
 
 // WithLogger sets where the client logs; by default it does not. It logs

@@ -14,7 +14,7 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// ErrClosed is behind the errors of calls on a client that was closed.
+// ErrClosed is the cause of the errors of calls on a client that has been closed.
 var ErrClosed = errors.New("the client was closed")
 
 var (
@@ -27,7 +27,7 @@ func notExecuted(code status.Code, format string, args ...any) *status.Error {
 	return status.Errorf(code, format, args...).With(status.OutcomeNotExecuted)
 }
 
-// logEnd tells the log what ended the connection.
+// logEnd logs what ended the connection.
 func (c *connection) logEnd(why *loss, calls int) {
 	level := slog.LevelDebug
 	switch {
@@ -42,21 +42,21 @@ func (c *connection) logEnd(why *loss, calls int) {
 // A loss is why a connection ended.
 type loss struct {
 	cause error
-	// reset: the kernel reported ECONNRESET.
+	// reset is set if the kernel reported ECONNRESET.
 	reset bool
-	// protocol: the server broke the protocol.
+	// protocol is set if the server broke the protocol.
 	protocol bool
 }
 
-// whyEnded makes a loss of what the reader or this side's closing says.
-// Preconditions: c.mu is held.
+// whyEnded makes a loss of what the reader has met, or of the reason for which this
+// side closed the connection. Preconditions: c.mu is held.
 func (c *connection) whyEnded(cause error) *loss {
 	if c.closing != nil {
 		return c.closing
 	}
 	why := &loss{cause: cause}
 	_, writeFailure := c.output.state()
-	// A write can meet the reset first; then the read meets plain end of file.
+	// A write can meet the reset first; then the read meets a plain end of file.
 	why.reset = errors.Is(cause, syscall.ECONNRESET) || errors.Is(writeFailure, syscall.ECONNRESET)
 	var broken *wire.ProtocolError
 	why.protocol = errors.As(cause, &broken) || errors.Is(cause, transport.ErrDescriptors)
@@ -66,23 +66,23 @@ func (c *connection) whyEnded(cause error) *loss {
 	return why
 }
 
-// An ending is what was known of a connection when it ended; it decides the
-// outcomes of the calls that waited.
+// An ending is what was known of a connection when it ended. It decides the outcomes of
+// the calls that were waiting.
 type ending struct {
 	address string
 	why     *loss
 	local   bool
-	// alone: only one call was in flight, those given up included.
+	// alone is set if only one call was in flight. Calls that were given up count too.
 	alone           bool
 	takenID, lastID uint64
 	partial         partialFrame
-	// memory holds the start marks, if there are any. final: the server closed
-	// the connection, so they do not change any more.
+	// memory holds the start marks, if there are any. final is set if the server closed
+	// the connection, so that the marks cannot change any more.
 	memory *memory
 	final  bool
 }
 
-// survey collects the evidence. Preconditions: c.mu is held.
+// survey collects the evidence for an ending. Preconditions: c.mu is held.
 func (c *connection) survey(why *loss) *ending {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()
@@ -92,7 +92,8 @@ func (c *connection) survey(why *loss) *ending {
 	return e
 }
 
-// failureOf is the table "From event to outcome" for connections that ended.
+// failureOf applies the table "From event to outcome" of spec/call-semantics.md to a
+// call on a connection that has ended.
 func (e *ending) failureOf(r *call) *status.Error {
 	if !r.inMemory && r.id > e.takenID {
 		return e.failure(status.OutcomeNotExecuted)
@@ -107,15 +108,15 @@ func (e *ending) failureOf(r *call) *status.Error {
 	if e.memory.marked(r.id) && !e.why.protocol {
 		return e.failure(e.memory.outcomeOf(r.id, e.final))
 	}
-	// The kernel reports a reset when bytes were left unread. The last frame
-	// was then not read to its end, and a server starts whole frames only.
+	// The kernel reports a reset when bytes were left unread. So the server has not
+	// read the last frame to its end, and a server starts only what it has read whole.
 	if e.local && e.why.reset && e.alone && e.lastID == r.id {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	return e.failure(status.OutcomeUnknown)
 }
 
-// unsent reports whether the server cannot have taken any notice of a request.
+// unsent reports whether the server cannot have noticed the request at all.
 func (e *ending) unsent(r *call) bool {
 	if !r.inMemory && r.id > e.takenID {
 		return true
@@ -148,22 +149,24 @@ func lossText(why *loss) string {
 	return why.cause.Error()
 }
 
-// A partialFrame holds as much of a frame's header as has arrived of a frame
-// that is not complete; n is 0 when there is none.
+// A partialFrame holds the beginning of the header of a frame that is not complete: as
+// much of it as has arrived. n is 0 if there is no such frame.
 type partialFrame struct {
 	head [wire.HeaderBytes]byte
 	n    int
 }
 
 const (
-	// Bytes of a header after which a frame's type and its call's id are known.
+	// After so many bytes of a header the frame's type and the id of its call are
+	// known.
 	typeKnownBytes = 5
 	idKnownBytes   = 16
 )
 
-// tells what half a frame says about a call: a reply shows that the function
-// has run, and an error's header holds code and outcome. alone means that no
-// other call could be meant. The code is OK where it adds nothing.
+// tells returns what a part of a frame says about a call: a reply shows that the
+// function has run, and the header of an error holds its code and outcome. alone means
+// that the frame cannot belong to any other call. The code is OK if the header has
+// none.
 func (p *partialFrame) tells(id uint64, alone bool) (status.Code, status.Outcome, bool) {
 	header := wire.ParseHeader(p.head[:])
 	known := p.n >= idKnownBytes && header.CallID == id
@@ -178,8 +181,8 @@ func (p *partialFrame) tells(id uint64, alone bool) (status.Code, status.Outcome
 	return status.OK, status.OutcomeNone, false
 }
 
-// endOfWaiting is the error of a call whose deadline passed or whose context
-// ended; its outcome is set by the caller.
+// endOfWaiting returns the error of a call whose deadline has passed or whose context
+// has ended. The caller sets its outcome.
 func endOfWaiting(ctx context.Context, what string) *status.Error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -9,43 +9,45 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// Beyond this an empty buffer is given back.
+// An empty buffer that is larger than this is not kept.
 const outputBytesKept = 256 << 10
 
-// An output collects the frames of all goroutines that share a connection, and
-// knows at any time which requests the kernel has taken whole: that decides
-// their outcome when the connection breaks.
+// An output collects the frames of all goroutines that share a connection. It knows at
+// any time which requests the kernel has taken completely; that decides their outcomes
+// if the connection breaks.
 type output struct {
 	raw syscall.RawConn
-	// Callbacks for raw, made once so that writing allocates nothing: the first
-	// writes what the socket takes at once, the second waits for it.
+	// These callbacks for raw are made once, so that writing allocates nothing. The
+	// first writes what the socket takes at once, the second waits for the socket.
 	writeTry, writeWait func(fd uintptr) bool
 
-	// Guarded by connection.mu. Whoever sets writing is the writer until it
+	// Guarded by connection.mu. The goroutine that sets writing is the writer until it
 	// clears it.
 	pending []byte
 	writing bool
 
-	// Guarded by sendMu, which is taken after connection.mu. Only the writer
-	// replaces sending; others may withdraw frames that were not begun.
+	// Guarded by sendMu, which is locked after connection.mu. Only the writer replaces
+	// sending; others may withdraw frames of which nothing was sent.
 	sendMu  sync.Mutex
 	sending []byte
 	sent    int
 	failure error
-	// attached are the descriptors of requests that were not begun, by id (none
-	// where the call has ended), and refused says that the kernel does not pass those on now whose turn it is.
+	// attached holds the descriptors of requests of which nothing was sent, by id;
+	// there are none left for a call that has ended. refused means that the kernel does
+	// not take, for now, the descriptors whose turn it is.
 	attached map[uint64][]int
 	refused  bool
-	// stopped: nothing may be sent any more. Set under both locks, so that
-	// either is enough to read it.
+	// stopped means that nothing may be sent any more. It is set with both locks held,
+	// so that either is enough to read it.
 	stopped bool
-	// What the kernel took before sending: the highest id of a whole request,
-	// and the id of the last frame, 0 when that was no request.
+	// These say what the kernel took before sending: the highest id of a complete
+	// request, and the id of the last frame, or 0 if that was not a request.
 	takenID, lastID uint64
 
-	// gathering is held while a request is written past the buffers: until its
-	// end nobody knows how much of it the kernel has. Taken with connection.mu
-	// held, when nobody can hold it, and without by what follows leaving.
+	// gathering is held while a request is written directly, not through the buffers:
+	// until that is over nobody knows how much of it the kernel has taken. The writer
+	// locks it with connection.mu held, when nobody else can hold it. Those who need to
+	// know what was sent lock it without connection.mu, after the connection was left.
 	gathering sync.Mutex
 	vector    [2][]byte
 }
@@ -59,7 +61,7 @@ func (o *output) init(raw syscall.RawConn) {
 	o.writeWait = func(fd uintptr) bool { return !o.writeOnce(fd) }
 }
 
-// writeOnce is called by the writer alone.
+// writeOnce writes what the socket takes at once. Only the writer calls it.
 func (o *output) writeOnce(fd uintptr) (blocked bool) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
@@ -75,14 +77,14 @@ func (o *output) writeOnce(fd uintptr) (blocked bool) {
 	return blocked
 }
 
-// state reports whether there is nothing left of sending, and why not.
+// state reports whether nothing is left of sending, and the error that ended it.
 func (o *output) state() (done bool, err error) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	return o.stopped || o.sent == len(o.sending), o.failure
 }
 
-// swap makes what is pending the bytes to send. Preconditions: all of sending
+// swap makes the pending bytes those that are to be sent. Preconditions: all of sending
 // was sent; the caller is the writer and holds connection.mu.
 func (o *output) swap() {
 	o.sendMu.Lock()
@@ -95,8 +97,8 @@ func (o *output) swap() {
 	o.sending, o.sent, o.pending = o.pending, 0, emptied
 }
 
-// setGathered takes over from a write that went past the buffers: sent bytes of
-// the frame are with the kernel, and the rest is copied.
+// setGathered takes over from a direct write: the kernel has taken sent bytes of the
+// frame, and the rest is copied into the buffers.
 func (o *output) setGathered(id uint64, head, payload []byte, sent int) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
@@ -110,8 +112,7 @@ func (o *output) setGathered(id uint64, head, payload []byte, sent int) {
 	o.sent = sent
 }
 
-// progress returns takenID and lastID as they are now. Preconditions: sendMu is
-// held.
+// progress returns the present takenID and lastID. Preconditions: sendMu is held.
 func (o *output) progress() (takenID, lastID uint64) {
 	takenID, lastID = o.takenID, o.lastID
 	for start := 0; start < o.sent; {
@@ -125,8 +126,8 @@ func (o *output) progress() (takenID, lastID uint64) {
 	return takenID, lastID
 }
 
-// stop makes sure that nothing more is sent, and drops what is pending.
-// Preconditions: connection.mu is held.
+// stop makes sure that nothing more is sent, and drops what is pending. Preconditions:
+// connection.mu is held.
 func (o *output) stop() {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
@@ -134,8 +135,8 @@ func (o *output) stop() {
 	o.pending = nil
 }
 
-// withdraw removes a request of which no byte was sent. Preconditions:
-// connection.mu is held.
+// withdraw removes a request if no byte of it was sent, and reports whether it did.
+// Preconditions: connection.mu is held.
 func (o *output) withdraw(id uint64) bool {
 	if removeFrame(&o.pending, 0, id) {
 		o.withdrawn(id)
@@ -150,8 +151,8 @@ func (o *output) withdraw(id uint64) bool {
 	return removed
 }
 
-// removeFrame removes the request with that id from the frames in b, if it
-// begins at or after from.
+// removeFrame removes the request with that id from the frames in b if it begins at
+// from or later.
 func removeFrame(b *[]byte, from int, id uint64) bool {
 	for start := 0; start < len(*b); {
 		end, found := frameAt(*b, start)
@@ -176,7 +177,7 @@ func frameAt(b []byte, start int) (end int, id uint64) {
 	return start + wire.HeaderBytes + int(header.Length), id
 }
 
-// writeVector writes head and payload in one system call where that can be.
+// writeVector writes head and payload, in one system call if possible.
 func (o *output) writeVector(conn net.Conn, head, payload []byte) (int, error) {
 	o.vector = [2][]byte{head, payload}
 	rest := net.Buffers(o.vector[:])

@@ -8,7 +8,8 @@ import (
 	"github.com/nearcall/nearcall/internal/address"
 )
 
-// directoryOwner returns who owns the directory of a path socket.
+// directoryOwner returns the owner of the directory that holds the socket of an
+// address.
 func directoryOwner(a address.Address) (userID uint32, ok bool) {
 	if a.Abstract() {
 		return 0, false

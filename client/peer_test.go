@@ -77,7 +77,7 @@ func expectNoGoroutines(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	eventually(t, func() bool {
 		stacks = stacks[:runtime.Stack(stacks[:cap(stacks)], true)]
-		return !strings.Contains(string(stacks), "client.(*connection)") && !strings.Contains(string(stacks), "client.(*Client)")
+		return !strings.Contains(string(stacks), "client.(*connection)") && !strings.Contains(string(stacks), "client.(*core)")
 	}, func() string { return "goroutines are left:\n" + string(stacks) })
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A wake is what the goroutine of a call is woken for.
+// A wake says why the goroutine of a call is woken.
 type wake uint8
 
 const (
@@ -17,21 +17,23 @@ const (
 	wakeExpired
 )
 
-// noDeadline is the deadline of a call that waits for ever.
+// noDeadline is the deadline of a call that may wait without a limit.
 const noDeadline = ^uint64(0)
 
-// replyBytesKept bounds what a call that is not in use holds on to.
+// replyBytesKept bounds the memory that a call keeps while it is not in use.
 const replyBytesKept = 64 << 10
 
-// A call is one exchange, from its request to its terminal frame. The goroutine
-// that calls owns it; while it is in a connection's table the reader may finish
-// it. Calls are reused.
+// A call is one exchange, from its request to its terminal frame. It belongs to the
+// goroutine that makes the call. While it is in the table of a connection, the reader
+// may finish it. Calls are reused.
 type call struct {
-	// wakes holds at most one wakeExpired and then one wakeFinished, so that
-	// sending never blocks.
+	// wakes holds at most one wakeExpired and after it one wakeFinished, so that
+	// sending to it never blocks.
+	client *core
+
 	wakes chan wake
 
-	// What is asked for; constant while the call is in a table.
+	// The question. It does not change while the call is in a table.
 	frameType  wire.FrameType
 	codec      wire.Codec
 	name       string
@@ -39,12 +41,15 @@ type call struct {
 	startNs    uint64
 	deadlineNs uint64
 
+	// options are those of the view that the call is made through.
+	options *callOptions
+
 	// usage is how the program uses the function, nil for bytes of which nothing is
 	// known; function is the one that it fits on the connection in use.
 	usage    *usage
 	function *describedFunction
-	// refusal is why the server with the schema refusedSchema did not run the call by
-	// the description with refusedHash.
+	// refusal is why a server did not run the call by the description with the hash
+	// refusedHash; refusedSchema was that server's schema.
 	refusal       *status.Error
 	refusedHash   string
 	refusedSchema uint64
@@ -56,11 +61,11 @@ type call struct {
 	// Guarded by connection.mu.
 	id      uint64
 	expired bool
-	// inMemory: the request went through shared memory.
+	// inMemory is set if the request went through shared memory.
 	inMemory bool
 
-	// How the call began to wait; see role. unsent: the connection ended before
-	// the kernel had taken the whole request.
+	// leads and idle say how the call began to wait; see role. unsent is set if the
+	// connection ended before the kernel had taken the whole request.
 	leads, idle, unsent bool
 
 	// The answer. Until the call is finished or given up, replyMu guards reply.
@@ -69,52 +74,61 @@ type call struct {
 	replyStart int
 	replyCodec wire.Codec
 	functionID uint32
+	metadata   map[string][]string // nil unless they are asked for
 	failure    *status.Error
 	roundTrip  time.Duration // of a ping
+
+	// Of a call that interceptors run around: metadata that they have added, encoded, and
+	// how the call itself ended.
+	intercepted, called bool
+	added               []byte
+	callFailure         *status.Error
 
 	// dynamic is the usage of calls whose types are seen when they are made, kept
 	// between uses with the name of the function that it was of.
 	dynamic   usage
 	dynamicOf string
 
-	// Buffers of typed calls, kept between uses.
+	// Buffers of typed calls. They are kept between uses.
 	request []byte
 	buffer  []byte
 
-	// files are those of the request and, once it is there, of the reply.
+	// files holds the files of the request and, once there is a reply, those of the
+	// reply.
 	files descriptors.Table
 
-	// Where the buffers begin, enough for most calls.
+	// The first memory of the buffers, which is enough for most calls.
 	space [3][bufferBytesFirst]byte
 }
 
 const bufferBytesFirst = 96
 
-func newCall() *call {
-	c := &call{wakes: make(chan wake, 2)}
+func newCall(client *core) *call {
+	c := &call{client: client, wakes: make(chan wake, 2)}
 	c.head, c.request, c.buffer = c.space[0][:0:bufferBytesFirst], c.space[1][:0:bufferBytesFirst], c.space[2][:0:bufferBytesFirst]
 	return c
 }
 
-// finish hands the call back to its goroutine. Preconditions: it was taken out
-// of the table.
+// finish hands the call back to its goroutine. Preconditions: the call was taken out of
+// the table.
 func (c *call) finish(failure *status.Error) {
 	c.failure = failure
 	c.wakes <- wakeFinished
 }
 
-// reset makes the call ready for the next use. Preconditions: it is in no table.
+// reset makes the call ready for its next use. Preconditions: it is in no table.
 func (c *call) reset() {
 	select {
 	case <-c.wakes:
 	default:
 	}
-	c.name, c.payload, c.reply, c.failure = "", nil, nil, nil
+	c.name, c.payload, c.reply, c.failure, c.metadata = "", nil, nil, nil, nil
 	c.roundTrip = 0
 	c.usage, c.function, c.refusal, c.refusedHash = nil, nil, nil, ""
 	c.dynamic.encodedBy = nil
 	c.files.Close()
 	c.leads, c.idle, c.unsent = false, false, false
+	c.intercepted, c.called, c.callFailure, c.added = false, false, nil, c.added[:0]
 	c.inMemory = false
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {
@@ -128,28 +142,27 @@ func (c *call) reset() {
 // pendingSlotsMin is the first size of a table; a power of two.
 const pendingSlotsMin = 64
 
-// A slot holds an id that was sent and not answered. call is nil when it was
-// given up: the answer will be dropped, and the server counts it until then.
+// A slot holds an id that was sent and not answered. call is nil if the call was given
+// up: its answer will be dropped, and until then the server counts it.
 type slot struct {
 	id   uint64
 	call *call
 }
 
-// A pendingTable finds calls by id: the slot is the id modulo the table's size,
-// and an id whose slot is taken is never drawn. The zero value is ready to use.
+// A pendingTable finds calls by id. The slot of an id is the id modulo the size of the
+// table. An id whose slot is in use is skipped. The zero value is ready for use.
 type pendingTable struct {
 	slots   []slot
 	used    int
 	waiting int
-	// lastID is the highest id drawn.
+	// lastID is the highest id that was given out.
 	lastID uint64
-	// marks is the number of the connection's start marks, 0 without shared
-	// memory: ids that are drawn differ modulo it too, for which fewer must be in
-	// the table.
+	// marks is the number of start marks of the connection, or 0 without shared memory.
+	// Ids in the table then have to differ modulo marks too, so fewer of them fit.
 	marks int
 }
 
-// free reports whether an id may be drawn.
+// free reports whether an id may be given out.
 func (t *pendingTable) free(id uint64) bool {
 	step := uint64(len(t.slots))
 	if t.marks > 0 {
@@ -163,7 +176,7 @@ func (t *pendingTable) free(id uint64) bool {
 	return true
 }
 
-// add draws an id for the call, greater than all before.
+// add gives the call an id, higher than all before.
 func (t *pendingTable) add(c *call) {
 	if 2*(t.used+1) > len(t.slots) {
 		t.grow()
@@ -180,8 +193,8 @@ func (t *pendingTable) add(c *call) {
 	c.id = id
 }
 
-// grow doubles the table. Ids that differ modulo its size differ modulo twice
-// that, so every slot finds an empty place.
+// grow doubles the table. Ids that differ modulo the old size differ modulo twice that
+// size, so every slot finds an empty place.
 func (t *pendingTable) grow() {
 	grown := make([]slot, max(pendingSlotsMin, 2*len(t.slots)))
 	for _, s := range t.slots {
@@ -202,7 +215,7 @@ func (t *pendingTable) find(id uint64) *slot {
 	return nil
 }
 
-// waitsFor returns the call with that id if it still waits, else nil.
+// waitsFor returns the call with that id if it still waits, or else nil.
 func (t *pendingTable) waitsFor(id uint64) *call {
 	if s := t.find(id); s != nil {
 		return s.call
@@ -210,8 +223,8 @@ func (t *pendingTable) waitsFor(id uint64) *call {
 	return nil
 }
 
-// take removes an id and returns its call, nil when that was given up. found
-// is false for ids that were answered or never used.
+// take removes an id and returns its call, or nil if that was given up. found is false
+// for ids that were never sent, or that were already answered.
 func (t *pendingTable) take(id uint64) (c *call, found bool) {
 	s := t.find(id)
 	if s == nil {
@@ -226,8 +239,8 @@ func (t *pendingTable) take(id uint64) (c *call, found bool) {
 	return c, true
 }
 
-// giveUp forgets the call but keeps its id until it is answered. It reports
-// whether the call was still waiting.
+// giveUp forgets the call but keeps its id until it is answered. It reports whether the
+// call was still waiting.
 func (t *pendingTable) giveUp(id uint64) bool {
 	s := t.find(id)
 	if s == nil || s.call == nil {
@@ -238,8 +251,8 @@ func (t *pendingTable) giveUp(id uint64) bool {
 	return true
 }
 
-// takeUnsent removes the calls above limit, the highest that the socket took,
-// that went there.
+// takeUnsent removes the calls that were sent by the socket and whose ids are above
+// limit, the highest one that the kernel took.
 func (t *pendingTable) takeUnsent(limit uint64) []*call {
 	var taken []*call
 	for i := range t.slots {
@@ -251,8 +264,8 @@ func (t *pendingTable) takeUnsent(limit uint64) []*call {
 	return taken
 }
 
-// takeAbove removes all ids above limit and returns the calls among them that
-// waited.
+// takeAbove removes all ids above limit. It returns the calls among them that were
+// still waiting.
 func (t *pendingTable) takeAbove(limit uint64) []*call {
 	var taken []*call
 	for i := range t.slots {

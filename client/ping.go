@@ -10,7 +10,7 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A pingTable holds the pings that wait, by the number in their payload.
+// A pingTable holds the pings that wait for an answer, by the number in their payload.
 type pingTable struct {
 	waiting map[uint64]chan struct{}
 	last    uint64
@@ -18,17 +18,17 @@ type pingTable struct {
 
 const pingPayloadBytes = 8
 
-// Ping asks the server for a sign of life and returns how long that took. It
-// connects when there is no connection, and has the deadline of a call.
+// Ping asks the server for a sign of life and returns how long the answer took. It
+// connects if there is no connection. Its deadline is that of a call.
 func (c *Client) Ping(ctx context.Context) (roundTrip time.Duration, err error) {
 	r := c.take()
-	defer c.give(r)
+	defer c.core.give(r)
 	r.frameType = wire.Ping
-	failure := c.retry(ctx, r)
+	failure := c.core.retry(ctx, r)
 	return r.roundTrip, asError(failure)
 }
 
-// ping is to a ping what exchange is to a call.
+// ping sends a ping and waits for its answer, as exchange does with a call.
 func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	pong, start := make(chan struct{}), time.Now()
 	c.mu.Lock()
@@ -75,7 +75,8 @@ func (t *pingTable) add(pong chan struct{}) uint64 {
 	return t.last
 }
 
-// handlePong ignores the answers to pings that were given up.
+// handlePong hands an answer to the ping that waits for it, and ignores the answers to
+// pings that were given up.
 func (c *connection) handlePong(frame *wire.Frame) error {
 	var number uint64
 	if len(frame.Payload) == pingPayloadBytes {

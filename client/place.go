@@ -9,16 +9,15 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A placeQueue holds callers that wait, first come first served, because the
-// server's number of calls in flight is reached or because it does not read.
-// One place is promised at a time; whoever takes it passes the next one on.
+// A placeQueue holds callers that wait because as many calls are in flight as the
+// server allows, or because the server does not read. The first to come is the first to
+// go. One place is offered at a time, and the caller that takes it offers the next one.
 type placeQueue struct {
 	waiting  []chan struct{}
 	promised bool
 }
 
-// hasPlace reports whether a call may be added at once. Preconditions: c.mu is
-// held.
+// hasPlace reports whether a call may be added now. Preconditions: c.mu is held.
 func (c *connection) hasPlace() bool {
 	return len(c.places.waiting) == 0 && !c.places.promised && c.roomy()
 }
@@ -27,7 +26,7 @@ func (c *connection) roomy() bool {
 	return c.pending.used < c.callsMax && len(c.output.pending) < wire.PendingOutputBytesMax
 }
 
-// offerPlaces promises a place to the first who waits, if there is one.
+// offerPlaces offers a place to the first caller that waits, if there is one.
 // Preconditions: c.mu is held.
 func (c *connection) offerPlaces() {
 	if len(c.places.waiting) == 0 || c.places.promised || !c.roomy() {
@@ -38,8 +37,8 @@ func (c *connection) offerPlaces() {
 	c.places.waiting = slices.Delete(c.places.waiting, 0, 1)
 }
 
-// waitForPlace waits for a place until the call's deadline. c.mu is held before
-// and after, and released while waiting.
+// waitForPlace waits for a place until the call's deadline. c.mu is held before and
+// after, and released while it waits.
 func (c *connection) waitForPlace(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	place := make(chan struct{}, 1)
 	c.places.waiting = append(c.places.waiting, place)
@@ -64,7 +63,8 @@ func (c *connection) waitForPlace(ctx context.Context, r *call) (failure *status
 	return failure, usable
 }
 
-// leaveQueue gives back a place that was promised at the last moment.
+// leaveQueue takes a caller out of the queue. A place that was offered to it at the
+// last moment goes to the next one.
 func (c *connection) leaveQueue(place chan struct{}, promised bool) {
 	i := slices.Index(c.places.waiting, place)
 	switch {
@@ -83,5 +83,5 @@ func (c *connection) noPlace(ctx context.Context) *status.Error {
 	return failure.With(status.OutcomeNotExecuted)
 }
 
-// timer returns a timer for a deadline; one that never fires for none.
-func (c *Client) timer(deadlineNs uint64) *time.Timer { return time.NewTimer(c.remaining(deadlineNs)) }
+// timer returns a timer for a deadline. Without a deadline the timer never fires.
+func (c *core) timer(deadlineNs uint64) *time.Timer { return time.NewTimer(c.remaining(deadlineNs)) }

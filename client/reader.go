@@ -9,21 +9,22 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// An arrival is a terminal frame whose call has not been woken yet. Its payload
-// aliases the input.
+// An arrival is a terminal frame whose call has not been woken yet. Its extensions and
+// its payload alias the input.
 type arrival struct {
-	header   wire.Header
-	payload  []byte
-	received transport.Descriptors
-	failure  *status.Error
-	call     *call
+	header     wire.Header
+	extensions []byte
+	payload    []byte
+	received   transport.Descriptors
+	failure    *status.Error
+	call       *call
 }
 
 // batchMax bounds how many calls are woken together.
 const batchMax = 64
 
-// frameHandlers are called by whoever reads for whole frames, by type. The parser
-// refuses all others.
+// frameHandlers handle whole frames, by type. Whoever reads calls them. The parser
+// refuses frames of any other type.
 var frameHandlers = [...]func(*connection, *wire.Frame) error{
 	wire.Reply:  (*connection).handleReply,
 	wire.Error:  (*connection).handleError,
@@ -34,8 +35,9 @@ var frameHandlers = [...]func(*connection, *wire.Frame) error{
 	wire.Memory: (*connection).handleMemory,
 }
 
-// read is the connection's goroutine: it parses what the server sends until the
-// connection ends, and rests while lone callers do that; see role.
+// read is the connection's own goroutine. It parses what the server sends until the
+// connection ends, and rests while callers that are alone do that for themselves; see
+// role.
 func (c *connection) read() {
 	defer close(c.ended)
 	cause := c.readFrames()
@@ -60,7 +62,7 @@ func (c *connection) readFrames() error {
 	}
 }
 
-// readMore waits for the standby until something has come.
+// readMore waits, for the standby, until something has arrived.
 func (c *connection) readMore() error {
 	if c.memory == nil {
 		return c.readSocket()
@@ -69,7 +71,7 @@ func (c *connection) readMore() error {
 	if !c.memory.end.Ready() && !c.callsWait() {
 		return c.readIdle()
 	}
-	// A ring that is never empty must not hide the socket.
+	// A ring that is never empty must not keep the socket from being read.
 	sleep, err := c.lookForMemory()
 	if err != nil || !sleep {
 		return err
@@ -83,7 +85,8 @@ func (c *connection) callsWait() bool {
 	return c.pending.waiting > 0
 }
 
-// readSocket reads once, and waits for the rest of a frame only so long.
+// readSocket reads once. If a part of a frame has arrived, it waits for the rest for a
+// limited time only.
 func (c *connection) readSocket() error {
 	if err := c.boundWait(); err != nil {
 		return err
@@ -92,8 +95,8 @@ func (c *connection) readSocket() error {
 	return c.filled(n, err)
 }
 
-// consume handles all frames that have arrived, then wakes their calls. What
-// came before a broken frame counts.
+// consume handles all frames that have arrived and then wakes their calls. If a frame
+// is broken, those before it count.
 func (c *connection) consume() error {
 	err := c.consumeMemory()
 	for more := err == nil; more && err == nil; {
@@ -116,7 +119,7 @@ func (c *connection) consume() error {
 	return err
 }
 
-// handleNext handles the next frame; more is false when it is not there yet.
+// handleNext handles the next frame. more is false if it has not arrived completely.
 func (c *connection) handleNext() (more bool, err error) {
 	in := &c.input
 	taken, err := in.parser.Next(in.unread(), &in.frame)
@@ -137,7 +140,7 @@ func (c *connection) handleNext() (more bool, err error) {
 }
 
 func (c *connection) handleReply(frame *wire.Frame) error {
-	return c.arrived(arrival{header: frame.Header, payload: frame.Payload, received: c.input.received.takeFrame()})
+	return c.arrived(arrival{header: frame.Header, extensions: frame.Extensions, payload: frame.Payload, received: c.input.received.takeFrame()})
 }
 
 func (c *connection) handleError(frame *wire.Frame) error {
@@ -146,14 +149,14 @@ func (c *connection) handleError(frame *wire.Frame) error {
 		return err
 	}
 	if frame.CallID == 0 {
-		// Only a caller that broke the protocol is told so; the connection ends
-		// with it.
+		// Only a caller that broke the protocol is told so; the connection ends with
+		// that.
 		return fmt.Errorf("the server ends it: %s", failure.Message)
 	}
-	return c.arrived(arrival{header: frame.Header, failure: failure})
+	return c.arrived(arrival{header: frame.Header, extensions: frame.Extensions, failure: failure})
 }
 
-// parseFailure reads an ERROR.
+// parseFailure reads the failure in an ERROR.
 func parseFailure(header wire.Header, payload []byte) (*status.Error, error) {
 	number, outcome, valid := wire.SplitStatus(header.Status)
 	if !valid || number == uint8(status.OK) || number >= localCodesMin || header.Codec != wire.CodecMessagePack {
@@ -173,10 +176,10 @@ func parseFailure(header wire.Header, payload []byte) (*status.Error, error) {
 	return failure, nil
 }
 
-// localCodesMin is where codes begin that never travel.
+// localCodesMin is the lowest of the codes that are never sent.
 const localCodesMin = 100
 
-// arrived adds to the batch.
+// arrived adds an arrival to the batch.
 func (c *connection) arrived(a arrival) error {
 	c.input.batch = append(c.input.batch, a)
 	if len(c.input.batch) == batchMax {
@@ -185,8 +188,8 @@ func (c *connection) arrived(a arrival) error {
 	return nil
 }
 
-// deliver takes the calls of a batch out of the table under one lock, then
-// gives them their answers and wakes them.
+// deliver takes the calls of a batch out of the table, under one lock, then gives them
+// their answers and wakes them.
 func (c *connection) deliver() error {
 	batch := c.input.batch
 	if len(batch) == 0 {
@@ -216,7 +219,7 @@ func (c *connection) deliver() error {
 	return err
 }
 
-// wake gives the call its answer; there is none when it was given up.
+// wake gives the call its answer and wakes it, unless the call was given up.
 func (a *arrival) wake() {
 	r := a.call
 	if r == nil {
@@ -228,6 +231,7 @@ func (a *arrival) wake() {
 	}
 	r.reply = append(r.reply, a.payload...)
 	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID
+	r.takeMetadata(a.extensions)
 	r.finish(a.failure)
 }
 
@@ -245,9 +249,9 @@ func (c *connection) handlePing(frame *wire.Frame) error {
 	return nil
 }
 
-// takeStopped removes the calls that were to be sent when sending was stopped.
-// One that is being gathered is not known to be among them. Preconditions: c.mu
-// is held.
+// takeStopped removes the calls that had not been sent when sending stopped. For one
+// that is being written directly that is not known, so it stays. Preconditions: c.mu is
+// held.
 func (c *connection) takeStopped() []*call {
 	if !c.output.gathering.TryLock() {
 		return nil
@@ -256,8 +260,8 @@ func (c *connection) takeStopped() []*call {
 	return c.pending.takeUnsent(c.takenID())
 }
 
-// handleDrain: calls up to the frame's id will be answered, those above it were
-// not executed, and nothing more is sent.
+// handleDrain ends sending on this connection. Calls up to the id in the frame will be
+// answered; those above it were not executed.
 func (c *connection) handleDrain(frame *wire.Frame) error {
 	if err := c.deliver(); err != nil {
 		return err

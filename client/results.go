@@ -8,8 +8,8 @@ import (
 	"github.com/nearcall/nearcall/internal/msgpack"
 )
 
-// Results2 to Results4 are result types for functions of several results of
-// different types, for Func0 and its like and for Call:
+// Results2 to Results4 are result types for functions that return several results of
+// different types. They work with Call and with Func0 to Func4:
 //
 //	divmod := client.Func2[int64, int64, client.Results2[int64, int64]](c, "divmod")
 //	both, err := divmod(ctx, 17, 5) // both.A is 3, both.B is 2
@@ -18,14 +18,14 @@ type Results2[A, B any] struct {
 	B B
 }
 
-// Results3: see Results2.
+// Results3 holds three results; see Results2.
 type Results3[A, B, C any] struct {
 	A A
 	B B
 	C C
 }
 
-// Results4: see Results2.
+// Results4 holds four results; see Results2.
 type Results4[A, B, C, D any] struct {
 	A A
 	B B
@@ -33,7 +33,7 @@ type Results4[A, B, C, D any] struct {
 	D D
 }
 
-// A decoder decodes one of several results of a reply into R.
+// A decoder decodes one of several results of a reply into its place in R.
 type decoder[R any] func(files *descriptors.Table, src []byte, all *R) (rest []byte, err error)
 
 // several is implemented by result types that decode themselves.
@@ -41,7 +41,7 @@ type several[R any] interface {
 	decoders() []decoder[R]
 }
 
-// decoderOf returns how to decode a result.
+// decoderOf returns the decoder for a type of result.
 func decoderOf[R any]() (decoder[R], error) {
 	if parts, ok := any(new(R)).(several[R]); ok {
 		return listDecoder(parts.decoders()), nil
@@ -53,7 +53,7 @@ func decoderOf[R any]() (decoder[R], error) {
 	return values.DecodeWith, nil
 }
 
-// part returns how to decode the result that of points to.
+// part returns the decoder for the part of R that of points to.
 func part[R, T any](of func(*R) *T) decoder[R] {
 	decode, err := decoderOf[T]()
 	return func(files *descriptors.Table, src []byte, all *R) ([]byte, error) {
@@ -101,7 +101,8 @@ func (*Results4[A, B, C, D]) decoders() []decoder[Results4[A, B, C, D]] {
 	}
 }
 
-// into lets Call decode into a result type that decodes itself.
+// into is implemented by result types that decode themselves, so that Call can use
+// them.
 type into interface {
 	decodeAll(files *descriptors.Table, src []byte) (rest []byte, err error)
 }

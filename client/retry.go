@@ -9,36 +9,56 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// firstPause is the mean pause before the second attempt; each later one is
-// twice as long.
-const firstPause = time.Millisecond
-
-// retry makes attempts until one succeeds or may not be repeated: only what was
-// not executed because of the connection, because the server is stopping, or
-// because it has another description of the function than this client had.
-func (c *Client) retry(ctx context.Context, r *call) *status.Error {
+// retry makes attempts until one succeeds or may not be repeated.
+func (c *core) retry(ctx context.Context, r *call) *status.Error {
+	if r.options.failure != nil {
+		failure := *r.options.failure
+		return &failure
+	}
 	r.startNs = c.clock.Ns()
-	r.deadlineNs = c.deadline(ctx, r.startNs)
+	r.deadlineNs = c.deadline(ctx, r)
 	if ctx.Err() != nil {
 		return endOfWaiting(ctx, "before the call began").With(status.OutcomeNotExecuted)
 	}
+	former := status.OutcomeNotExecuted
 	for count := 1; ; count++ {
 		failure := c.attempt(ctx, r)
 		if failure == nil {
 			return nil
 		}
 		outdated := r.outdated(failure)
-		if count >= c.config.attemptsMax || !outdated && !repeatable(failure) {
-			return failure
+		if !r.mayRepeat(failure, count, outdated) || !outdated && !c.pause(ctx, r, count) {
+			return withFormer(failure, former)
 		}
-		if !outdated && !c.pause(ctx, r, count) {
-			return failure
-		}
+		former = max(former, failure.Outcome)
 	}
 }
 
-// attempt sends once, on the first connection that takes it.
-func (c *Client) attempt(ctx context.Context, r *call) *status.Error {
+// mayRepeat decides whether there is another attempt after so many. What was not executed
+// because of the connection, because the server is stopping, or because it has another
+// description of the function than this client had, may be sent again; what perhaps was
+// executed only where caller and server allow that.
+func (r *call) mayRepeat(failure *status.Error, count int, outdated bool) bool {
+	if r.options.waitForReady && repeatable(failure) {
+		return true
+	}
+	if count >= r.options.attemptsMax {
+		return false
+	}
+	return outdated || repeatable(failure) || r.options.retryUnknown && lost(failure)
+}
+
+// withFormer makes the outcome of the last attempt that of the call: an attempt that was
+// not executed says nothing about those before it.
+func withFormer(failure *status.Error, former status.Outcome) *status.Error {
+	if failure.Outcome == status.OutcomeNotExecuted && former != status.OutcomeNotExecuted {
+		return failure.With(former)
+	}
+	return failure
+}
+
+// attempt sends the call once, on the first connection that takes it.
+func (c *core) attempt(ctx context.Context, r *call) *status.Error {
 	for {
 		connection, failure := c.connect(ctx, r)
 		if failure != nil {
@@ -58,12 +78,25 @@ func repeatable(failure *status.Error) bool {
 	return failure.Code == status.Unavailable && failure.Outcome == status.OutcomeNotExecuted
 }
 
+// lost reports whether the connection was lost when the function may have run.
+func lost(failure *status.Error) bool {
+	return failure.Code == status.Unavailable &&
+		(failure.Outcome == status.OutcomeUnknown || failure.Outcome == status.OutcomeExecutedResultLost)
+}
+
+// pauseLeast is the shortest pause that is worth making before the deadline.
+const pauseLeast = time.Millisecond
+
 // pause waits for a random time. It returns false when the deadline would pass
-// or the caller gives up.
-func (c *Client) pause(ctx context.Context, r *call, count int) bool {
-	mean := firstPause << (count - 1)
-	length := mean/2 + rand.N(mean)
-	if length >= c.remaining(r.deadlineNs) {
+// or the caller gives up. One that waits for a server to be ready makes shorter pauses
+// towards its deadline.
+func (c *core) pause(ctx context.Context, r *call, count int) bool {
+	remaining := c.remaining(r.deadlineNs)
+	length := r.options.pauseAfter(count)
+	if r.options.waitForReady && remaining > pauseLeast {
+		length = min(length, remaining-remaining/4)
+	}
+	if length >= remaining {
 		return false
 	}
 	select {
@@ -72,6 +105,17 @@ func (c *Client) pause(ctx context.Context, r *call, count int) bool {
 	case <-time.After(length):
 		return true
 	}
+}
+
+// pauseAfter draws the pause after so many attempts: half to one and a half times the
+// mean, so that callers that failed together do not come back together.
+func (o *callOptions) pauseAfter(count int) time.Duration {
+	mean := o.backoffFirst
+	for ; count > 1 && mean < o.backoffMost; count-- {
+		mean *= 2
+	}
+	mean = min(mean, o.backoffMost)
+	return mean/2 + rand.N(mean)
 }
 
 // asError keeps a nil failure from becoming an error that is not nil.

@@ -9,53 +9,56 @@ import (
 )
 
 const (
-	// The standby rests after this many replies in a row that left no call
-	// waiting: handing the role to and fro would cost callers that overlap more
-	// than it saves.
+	// The standby rests after so many replies in a row after which no call was waiting.
+	// When calls overlap, passing the role back and forth would cost more than it
+	// saves.
 	loneRepliesMin = 16
-	// How long nobody reads before the standby does; it happens after one to two
-	// ticks. Meanwhile PING, DRAIN and the connection's end go unnoticed.
+	// For so long nobody reads before the standby does; that is noticed after one to
+	// two ticks. Meanwhile PING, DRAIN and the end of the connection go unnoticed.
 	idleTick = 100 * time.Millisecond
 )
 
-// A role says who reads the connection. Waking another goroutine for every
-// reply would cost a lone caller more than the call, so a caller that is alone
-// reads for itself. There are three states:
+// A role says who reads the connection. Waking another goroutine for every reply would
+// cost a lone caller more than the call itself, so a caller that is alone reads for
+// itself. There are three states:
 //
-//   - The standby, which is the connection's goroutine, reads. So it is at first,
-//     while calls overlap, while nothing is called, after a write failed, and
-//     always where the socket is not local.
-//   - A caller reads, and handles what comes for others too, until its own call
-//     has ended or given up. The standby rests. Whoever ends that call but the
-//     reader itself must interrupt the read afterwards.
-//   - Nobody reads: between the calls of a lone caller, and for two ticks of the
-//     watch at most. A call that cannot be sent then, because the connection has
-//     ended, is made on another one, as if the end had been seen at once.
+//   - The standby, which is the connection's own goroutine, reads. It does so at first, while
+//     calls overlap, while there are no calls, after a write has failed, and always if the
+//     socket is not a local one.
+//   - A caller reads, and handles what arrives for others too, until its own call has ended or
+//     was given up. The standby rests. Whoever else ends that call must interrupt the read
+//     afterwards.
+//   - Nobody reads. This is so between the calls of a lone caller, for two ticks of the watch at
+//     most. If the connection has ended by then, a call that cannot be sent is made on another
+//     connection, as if the end had been noticed at once.
 //
-// The input belongs to whoever has the role. All is guarded by connection.mu.
+// The goroutine that reads is said to have the role; the input belongs to it.
+// connection.mu guards all fields.
 type role struct {
 	resting bool
 	leader  *call
-	// interrupted: the read deadline has passed by intention. boundUntil is what
-	// it should be, zero for none. The first may be read without the lock, by a
-	// caller that spins.
+	// interrupted means that the read deadline was set to a moment in the past in order
+	// to end the read. boundUntil is the deadline that should be set, or zero for none.
+	// A caller that spins may read interrupted without the lock.
 	interrupted atomic.Bool
 	boundUntil  time.Time
-	// recall wakes the standby. failure is how a caller's reading ended.
+	// recall wakes the standby. failure is the error with which a caller's reading
+	// ended.
 	recall chan struct{}
-	// unwatch ends the leader's watch over its context, and is the leader's.
+	// unwatch ends the watch over the context of the caller that reads. It belongs to
+	// that caller.
 	unwatch func() bool
 	failure error
-	// The watch recalls the standby when no call came for a tick.
+	// The watch recalls the standby if no call was made for a tick.
 	watch   *time.Timer
 	watched bool
 	seenID  uint64
 }
 
-// claim gives the role to the caller of r if nobody reads and r is alone, and
-// recalls the standby if it is not. idle reports that nobody read: then the end
-// of the connection may have gone unnoticed. Preconditions: c.mu is held, r is
-// in the table and not sent.
+// claim gives the role to the caller of r if nobody reads and r is the only call, and
+// recalls the standby if there are others. idle means that nobody was reading, so that
+// the connection may have ended unnoticed. Preconditions: c.mu is held, r is in the
+// table and not sent.
 func (c *connection) claim(r *call) (leads, idle bool) {
 	if !c.role.resting || c.role.leader != nil {
 		return false, false
@@ -71,8 +74,8 @@ func (c *connection) claim(r *call) (leads, idle bool) {
 	return true, true
 }
 
-// unclaim gives the role of r, which has to do something else first, to the
-// standby. Preconditions: c.mu is held.
+// unclaim gives the role to the standby, because the caller of r has something else to
+// do first. Preconditions: c.mu is held.
 func (c *connection) unclaim(r *call) {
 	if r.leads {
 		r.leads, c.role.leader = false, nil
@@ -80,7 +83,7 @@ func (c *connection) unclaim(r *call) {
 	}
 }
 
-// recallStandby makes sure that somebody reads, and reports whether nobody did.
+// recallStandby makes sure that somebody reads. It reports whether nobody did.
 // Preconditions: c.mu is held.
 func (c *connection) recallStandby() (idle bool) {
 	if !c.role.resting || c.role.leader != nil {
@@ -91,8 +94,8 @@ func (c *connection) recallStandby() (idle bool) {
 	return true
 }
 
-// lead reads until the call is to be woken. When the connection ends, the
-// standby finishes the call.
+// lead reads until the call is to be woken. If the connection ends, the standby
+// finishes the call.
 func (c *connection) lead(ctx context.Context, r *call) wake {
 	if m := c.memory; m != nil {
 		m.context, m.idleNs = ctx, r.idleSince()
@@ -135,16 +138,16 @@ func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
 	}
 }
 
-// watchContext makes the end of ctx interrupt the caller that reads, before it
-// sleeps.
+// watchContext makes the end of ctx interrupt the caller that reads. It is called
+// before that caller goes to sleep.
 func (c *connection) watchContext(ctx context.Context) {
 	if c.role.unwatch == nil && ctx.Done() != nil {
 		c.role.unwatch = context.AfterFunc(ctx, c.interruptLeader)
 	}
 }
 
-// idleSince returns since when the caller waits for its reply, 0 where that is
-// to be read from the clock.
+// idleSince returns when the caller began to wait for its reply, or 0 if the clock must
+// be read to know.
 func (r *call) idleSince() uint64 {
 	if r.inMemory && len(r.payload) <= quickPayloadBytesMax {
 		return r.startNs
@@ -152,8 +155,7 @@ func (r *call) idleSince() uint64 {
 	return 0
 }
 
-// handOver ends a caller's reading: the standby goes on where there is more to
-// come.
+// handOver ends a caller's reading. If there is more to read, the standby goes on.
 func (c *connection) handOver(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,14 +171,14 @@ func (c *connection) handOver(err error) {
 	c.watchIdle()
 }
 
-// quiet reports whether nothing is to be read for a while. Preconditions: c.mu
-// is held, and the role.
+// quiet reports whether there is nothing to read for a while. Preconditions: c.mu is
+// held, and the caller has the role.
 func (c *connection) quiet() bool {
 	return !c.leaving && c.pending.used == 0 && len(c.pings.waiting) == 0 && !c.input.partial()
 }
 
-// rest is called by the standby when callers have been alone lately. It returns
-// when the standby has the role again, and has it at once where others wait.
+// rest is called by the standby when callers have been alone lately. It returns when
+// the standby has the role again, which is at once if other calls wait.
 func (c *connection) rest() error {
 	c.mu.Lock()
 	if !c.quiet() || !c.memory.settle() {
@@ -193,8 +195,8 @@ func (c *connection) rest() error {
 	return c.role.failure
 }
 
-// interruptLeader ends the read of a caller that may have reason to stop; one
-// that has none goes on.
+// interruptLeader ends the read of a caller that may have a reason to stop. A caller
+// that has none reads on.
 func (c *connection) interruptLeader() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +236,7 @@ func (c *connection) boundRead(until time.Time) error {
 	return c.conn.SetReadDeadline(until)
 }
 
-// watchIdle starts the watch, which goes on by itself. Preconditions: c.mu is
+// watchIdle starts the watch, which then goes on by itself. Preconditions: c.mu is
 // held.
 func (c *connection) watchIdle() {
 	if c.role.watched {
@@ -248,8 +250,8 @@ func (c *connection) watchIdle() {
 	c.role.watch.Reset(idleTick)
 }
 
-// lookForIdle is the watch. When somebody reads it runs out: whoever stops
-// starts it again.
+// lookForIdle is what the watch does at each tick. While somebody reads it lets the
+// watch run out: whoever stops reading starts it again.
 func (c *connection) lookForIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

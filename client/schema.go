@@ -7,21 +7,20 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// A Function is the description of a function: its parameters, results,
-// documentation and the structs they use.
+// A Function is the description of a function: its parameters, its results, its
+// documentation, and the structs that they use.
 type Function = schema.Function
 
-// A Document is the schema document of a server, which describes all its
-// functions.
+// A Document is the schema of a server: the descriptions of all its functions.
 type Document = schema.Document
 
-// Names of the functions that every server has.
+// The names of built-in functions, which every server has.
 const (
 	functionSchema = "nearcall.schema"
 	functionStats  = "nearcall.stats"
 )
 
-// Schema asks the server for the description of all its functions.
+// Schema asks the server for the descriptions of all its functions.
 func (c *Client) Schema(ctx context.Context) (*Document, error) {
 	text, err := Call[string](ctx, c, functionSchema)
 	if err != nil {
@@ -34,17 +33,17 @@ func (c *Client) Schema(ctx context.Context) (*Document, error) {
 	return document, nil
 }
 
-// Stats asks the server for its counters, a JSON object.
+// Stats asks the server for its counters, which it returns as a JSON object.
 func (c *Client) Stats(ctx context.Context) (string, error) {
 	return Call[string](ctx, c, functionStats)
 }
 
 // Describe asks the server for the description of one function. It fails with
-// UNIMPLEMENTED when the server has none of that name.
+// UNIMPLEMENTED if there is no function with that name.
 func (c *Client) Describe(ctx context.Context, name string) (*Function, error) {
 	r := c.take()
-	defer c.give(r)
-	if failure := c.exchange(ctx, r, wire.Resolve, wire.CodecRaw, name, []byte(name)); failure != nil {
+	defer c.core.give(r)
+	if failure := c.core.exchange(ctx, r, wire.Resolve, wire.CodecRaw, name, []byte(name)); failure != nil {
 		return nil, failure
 	}
 	f, failure := readDescription(r)

@@ -33,7 +33,8 @@ func serveDemo(t testing.TB, address string) string {
 
 func serve(t testing.TB, address string, register func(*server.Server)) string {
 	t.Helper()
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	must(t, err)
 	register(s)
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, address)

@@ -8,33 +8,34 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Drift says what becomes of calls through generated code when the server's
-// function has changed incompatibly since the code was generated. What is compatible
-// spec/schema.md says; such changes are never noticed.
+// A Drift says what happens to a call through generated code if the server's function
+// has changed incompatibly since the code was generated. Compatible changes, which
+// spec/schema.md lists, are never reported.
 type Drift uint8
 
 const (
-	// DriftRefused fails such a call with FAILED_PRECONDITION, not executed, and says
-	// what has changed.
+	// DriftRefused makes the call fail with FAILED_PRECONDITION, not executed. The
+	// error says what has changed.
 	DriftRefused Drift = iota
-	// DriftLogged makes the call, and logs what has changed (warn).
+	// DriftLogged makes the call go on, and logs what has changed at level warn.
 	DriftLogged
-	// DriftIgnored makes the call.
+	// DriftIgnored makes the call go on.
 	DriftIgnored
 )
 
-// WithDrift sets what becomes of calls through generated code whose functions have
+// WithDrift sets what happens to calls through generated code if their functions have
 // changed. The default is DriftRefused.
 func WithDrift(drift Drift) Option {
 	return func(c *config) { c.drift = drift }
 }
 
-// A FuncOption configures what Func0 and its like return.
+// A FuncOption configures the functions that Func0 to Func4 return.
 type FuncOption func(*usage)
 
-// GeneratedFrom tells that the types were generated from a description, in JSON. The
-// function is then compared with that instead of its types, and so also by the names
-// and places of its parameters. It is for the code that `nearcall gen go` writes.
+// GeneratedFrom says that the types were generated from a description, given in JSON.
+// The server's function is then compared with this description instead of with the Go
+// types. That finds parameters whose names or places have changed, too. It is for the
+// code that `nearcall gen go` writes.
 func GeneratedFrom(description string) FuncOption {
 	return func(u *usage) {
 		u.stub = &stub{description: sync.OnceValues(func() (*Function, error) {
@@ -43,10 +44,10 @@ func GeneratedFrom(description string) FuncOption {
 	}
 }
 
-// A stub is what a function was when code was generated for it.
+// A stub holds the description that a function had when code was generated for it.
 type stub struct{ description func() (*Function, error) }
 
-// hash returns that of the description, "" where that cannot be read.
+// hash returns the hash of the description, or "" if the description cannot be read.
 func (s *stub) hash() string {
 	f, err := s.description()
 	if err != nil {
@@ -55,9 +56,9 @@ func (s *stub) hash() string {
 	return f.Hash
 }
 
-// compareStub decides as `nearcall.changes` does, by the same code, so that servers
-// which do not have that are served too.
-func (c *Client) compareStub(f *describedFunction, s *stub) *status.Error {
+// compareStub compares as the built-in function nearcall.changes does, by the same
+// code, so that it also works with servers that do not have that function.
+func (c *core) compareStub(f *describedFunction, s *stub) *status.Error {
 	if c.config.drift == DriftIgnored {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// None is the result type of functions without result. Any struct without fields does
-// as well. The result of a function that has one is dropped.
+// None is the result type of functions without a result. Any struct type without fields
+// will do as well. With it, the result of a function that has one is dropped.
 type None struct{}
 
 // isNone reports whether the program wants no result.
@@ -21,24 +21,25 @@ func isNone(result reflect.Type) bool {
 	return result.Kind() == reflect.Struct && result.NumField() == 0
 }
 
-// Func0 to Func4 return a Go function that calls a function of that many
-// parameters:
+// Func0 to Func4 return a Go function that calls a function with that many parameters:
 //
 //	ack := client.Func2[int64, int64, int64](c, "ack")
 //	sum, err := ack(ctx, 3, 4)
 //
-// Arguments and results of basic types (bool, numbers, time.Time,
-// time.Duration) are encoded without reflection and cost no allocation; a
-// string or []byte as result costs the one that holds it. The functions may be
-// used by any number of goroutines. Types that cannot travel, or are not those of
-// the server's function, make every call fail with INVALID_ARGUMENT before anything
-// is sent: they are compared at the first call on each schema of the server.
+// Arguments and results of basic types (bool, numbers, time.Time, time.Duration) are
+// encoded without reflection and cost no allocation; a result that is a string or
+// []byte costs one. The returned function may be used by any number of goroutines.
+//
+// The types are compared with the description of the server's function at the first
+// call, and again whenever the server's schema has changed. If they differ, or if a
+// type cannot be sent at all, every call fails with INVALID_ARGUMENT before anything is
+// sent.
 func Func0[R any](c *Client, name string, options ...FuncOption) func(context.Context) (R, error) {
 	m := newMethod[struct{}, R](c, name, options)
 	return func(ctx context.Context) (R, error) { return m.call(ctx, struct{}{}) }
 }
 
-// Func1: see Func0.
+// Func1 is Func0 for a function with one parameter.
 func Func1[A, R any](c *Client, name string, options ...FuncOption) func(context.Context, A) (R, error) {
 	type arguments struct {
 		a A
@@ -48,7 +49,7 @@ func Func1[A, R any](c *Client, name string, options ...FuncOption) func(context
 	return func(ctx context.Context, a A) (R, error) { return m.call(ctx, arguments{a}) }
 }
 
-// Func2: see Func0.
+// Func2 is Func0 for a function with two parameters.
 func Func2[A, B, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B) (R, error) {
 	type arguments struct {
 		a A
@@ -60,7 +61,7 @@ func Func2[A, B, R any](c *Client, name string, options ...FuncOption) func(cont
 	return func(ctx context.Context, a A, b B) (R, error) { return m.call(ctx, arguments{a, b}) }
 }
 
-// Func3: see Func0.
+// Func3 is Func0 for a function with three parameters.
 func Func3[A, B, C, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C) (R, error) {
 	type arguments struct {
 		a A
@@ -74,7 +75,7 @@ func Func3[A, B, C, R any](c *Client, name string, options ...FuncOption) func(c
 	return func(ctx context.Context, a A, b B, c C) (R, error) { return m.call(ctx, arguments{a, b, c}) }
 }
 
-// Func4: see Func0.
+// Func4 is Func0 for a function with four parameters.
 func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C, D) (R, error) {
 	type arguments struct {
 		a A
@@ -90,8 +91,8 @@ func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) fun
 	return func(ctx context.Context, a A, b B, c C, d D) (R, error) { return m.call(ctx, arguments{a, b, c, d}) }
 }
 
-// FuncN is Call for one function: for those that are variadic, or have more
-// parameters than Func4 takes.
+// FuncN is Func0 for a function with any number of parameters, or with variadic ones.
+// The function that it returns takes its arguments as Call does.
 func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx context.Context, args ...any) (R, error) {
 	var fixed *usage
 	if len(options) > 0 {
@@ -106,13 +107,13 @@ func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx contex
 	}
 }
 
-// A param is one of the arguments in a struct of them.
+// A param is one of the arguments in a struct that holds all of them.
 type param[Arguments any] struct {
 	of     reflect.Type
 	append func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
 }
 
-// parameter returns how to encode the argument that of points to.
+// parameter returns the encoder for the argument that of points to.
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	values, err := codec.For[T]()
 	return param[Arguments]{of: reflect.TypeFor[T](), append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
@@ -123,7 +124,7 @@ func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	}}
 }
 
-// A method is a function of the server with its types.
+// A method is a function of the server together with the types that the program uses.
 type method[Arguments, R any] struct {
 	client *Client
 	name   string
@@ -134,8 +135,8 @@ type method[Arguments, R any] struct {
 	values sync.Pool // *values[Arguments, R]
 }
 
-// values are the arguments and the result of one call. They are reused, because
-// what a codec points to lies on the heap.
+// values are the arguments and the result of one call. They are reused, because the
+// codec needs pointers to them, so they lie on the heap.
 type values[Arguments, R any] struct {
 	arguments Arguments
 	result    R
@@ -175,7 +176,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 		return notExecuted(status.InvalidArgument, "result of %s: %w", m.name, m.err)
 	}
 	r := m.client.take()
-	defer m.client.give(r)
+	defer m.client.core.give(r)
 	r.usage = &m.usage
 	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
 	for i, param := range m.params {
@@ -185,7 +186,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 		}
 		r.request = request
 	}
-	if failure := m.client.exchange(ctx, r, wire.Request, wire.CodecMessagePack, m.name, r.request); failure != nil {
+	if failure := m.client.core.exchange(ctx, r, wire.Request, wire.CodecMessagePack, m.name, r.request); failure != nil {
 		return failure
 	}
 	if m.result == nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A usage is how the program uses a function: by its own types, or by arguments
+// A usage is how the program uses a function: by Go types of its own, or with arguments
 // that were encoded by a description. It is compared with the description that the
-// server has, once for each schema, before anything is sent.
+// server has, before anything is sent, once for each schema.
 type usage struct {
 	types usageTypes
-	// encodedBy is set where the arguments are there in bytes.
+	// encodedBy is set if the arguments come encoded.
 	encodedBy *Function
-	// stub is set where the types were generated.
+	// stub is set if the types were generated.
 	stub *stub
 
-	// bound is the function that the usage was found to fit last.
+	// bound is the function that the usage was last found to fit.
 	bound atomic.Pointer[describedFunction]
 }
 
-// usageTypes are the types of the arguments and of the place for the result; nil
-// where the result is dropped.
+// usageTypes are the types of the arguments and of the place for the result, which is
+// nil if the result is dropped.
 type usageTypes struct {
 	arguments []reflect.Type
 	result    reflect.Type
@@ -37,11 +37,11 @@ func (t usageTypes) equal(other usageTypes) bool {
 	return t.result == other.result && slices.Equal(t.arguments, other.arguments)
 }
 
-// fittingMax bounds the usages that are remembered of one function. A program that
-// has more compares those that were forgotten anew.
+// fittingMax bounds how many usages are remembered for a function. A program that has
+// more compares those that were forgotten again.
 const fittingMax = 16
 
-// fits reports whether the usage is known to fit.
+// fits reports whether the usage is already known to fit.
 func (f *describedFunction) fits(u *usage) bool {
 	if u.encodedBy != nil {
 		return u.encodedBy.Hash == f.Hash
@@ -53,8 +53,9 @@ func (f *describedFunction) fits(u *usage) bool {
 	return known != nil && slices.ContainsFunc(*known, u.types.equal)
 }
 
-// compare says what does not fit, and remembers what does.
-func (c *Client) compare(f *describedFunction, u *usage) *status.Error {
+// compare returns an error that says what does not fit, or remembers that the usage
+// fits.
+func (c *core) compare(f *describedFunction, u *usage) *status.Error {
 	switch {
 	case f.fits(u):
 		return nil
@@ -74,8 +75,8 @@ func (c *Client) compare(f *describedFunction, u *usage) *status.Error {
 	return nil
 }
 
-// remember may lose a usage that another goroutine remembers at the same time: it
-// is then compared again.
+// remember adds a usage to those that fit. If another goroutine does so at the same
+// time one of the two is lost, and will be compared again.
 func (f *describedFunction) remember(fitting usageTypes) {
 	var all []usageTypes
 	if known := f.fitting.Load(); known != nil {
@@ -85,8 +86,9 @@ func (f *describedFunction) remember(fitting usageTypes) {
 	f.fitting.Store(&all)
 }
 
-// fitResult: several results are a list, or the parts of Results2 and its like;
-// none is what can be nil.
+// fitResult checks the type of the place for the result. Several results fit a list, or
+// the parts of one of the types Results2 to Results4. No result fits anything that can
+// be nil.
 func (f *describedFunction) fitResult(t reflect.Type) error {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[into]()) {
 		parts := make([]reflect.Type, t.NumField())
@@ -112,8 +114,8 @@ func outdatedDescription(name string) *status.Error {
 	return notExecuted(status.Aborted, "the arguments were encoded by another description of %s than this server's: describe it again, then encode and send anew", name)
 }
 
-// bind finds the function that the call uses, and compares the two where that was
-// not done. usable is as for exchange.
+// bind finds the function that the call uses, and compares the two unless that was done
+// before. usable is as for exchange.
 func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	if bound := r.usage.bound.Load(); bound != nil && bound.table == c.functions {
 		r.function = bound
@@ -121,7 +123,7 @@ func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, 
 	}
 	r.function = nil
 	f := c.functions.findDescribed(r.name)
-	// What does not fit may be of a server that has gone, which is not known before
+	// The description may be that of a server that has gone, which does not show before
 	// something is sent.
 	if f == nil || c.client.compare(f, r.usage) != nil {
 		if f, failure, usable = c.describe(ctx, r); f == nil {
@@ -138,6 +140,24 @@ func (c *connection) bind(ctx context.Context, r *call) (failure *status.Error, 
 		r.usage.bound.Store(f)
 	}
 	r.function = f
+	return nil, true
+}
+
+// checkIdempotent refuses to repeat a function that must not run twice, before it runs
+// once.
+func (c *connection) checkIdempotent(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	f := r.function
+	if f == nil {
+		f = c.functions.findDescribed(r.name)
+	}
+	if f == nil {
+		if f, failure, usable = c.describe(ctx, r); f == nil {
+			return failure, usable
+		}
+	}
+	if !f.Idempotent {
+		return notExecuted(status.FailedPrecondition, "%s is not registered as idempotent (server.Idempotent), so it is not called with client.RetryUnknown", r.name), true
+	}
 	return nil, true
 }
 
@@ -164,7 +184,7 @@ func (c *connection) describe(ctx context.Context, r *call) (f *describedFunctio
 	return c.functions.describe(description, question.functionID), nil, true
 }
 
-// readDescription reads the answer to a question.
+// readDescription reads the answer to describe.
 func readDescription(r *call) (*Function, *status.Error) {
 	f, rest, err := schema.ParseFunction(r.reply)
 	if err == nil && len(rest) > 0 {
@@ -176,9 +196,9 @@ func readDescription(r *call) (*Function, *status.Error) {
 	return f, nil
 }
 
-// outdated reports whether the server refused the call because the function has
-// another description. It is forgotten then; if the next one of that server
-// is the same, the refusal stands.
+// outdated reports whether the server refused the call because its function has another
+// description. The description is then forgotten. If the server answers with the same
+// one again, the refusal stands.
 func (r *call) outdated(failure *status.Error) bool {
 	if r.function == nil || r.header.Status == 0 || failure.Code != status.Aborted || failure.Outcome != status.OutcomeNotExecuted {
 		return false

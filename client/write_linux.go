@@ -2,8 +2,8 @@ package client
 
 import "syscall"
 
-// writeNonblocking writes what the socket takes at once. blocked tells that it
-// takes no more now.
+// writeNonblocking writes as much as the socket takes at once. blocked means that it
+// takes no more for now.
 func writeNonblocking(fd uintptr, b []byte) (n int, blocked bool, err error) {
 	for {
 		n, err = syscall.Write(int(fd), b)
@@ -18,8 +18,8 @@ func writeNonblocking(fd uintptr, b []byte) (n int, blocked bool, err error) {
 }
 
 // sendNonblocking is writeNonblocking with descriptors attached to the first byte.
-// refused tells that the user has as many on the way as the kernel allows, and
-// that nothing was written.
+// refused means that nothing was written, because the user already has as many
+// descriptors on the way as the kernel allows.
 func sendNonblocking(fd uintptr, b []byte, descriptors []int) (n int, blocked, refused bool, err error) {
 	if len(descriptors) == 0 {
 		n, blocked, err = writeNonblocking(fd, b)

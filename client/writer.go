@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// Payloads from here on are written from where they are instead of being
-	// copied into the buffer, when nobody else is writing.
+	// Payloads of at least this size are written from where they lie, instead of being
+	// copied into the buffer, if nobody else is writing.
 	gatherBytesMin = 16 << 10
-	// A caller writes for the others this many times before a goroutine takes
-	// over: the caller has a deadline of its own.
+	// A caller writes for others this many times at most before a goroutine takes over,
+	// because the caller has a deadline of its own.
 	flushRoundsMax = 4
 
 	writeTimeout = wire.WriteTimeoutMs * time.Millisecond
 )
 
-// Whoever appends a frame and finds nobody writing becomes the writer for all.
-// A writer never blocks: what the socket does not take is left to a goroutine
-// that lives until it has.
+// A caller that appends a frame while nobody is writing becomes the writer for all
+// callers. A writer never blocks: what the socket does not take at once is left to a
+// goroutine, which lives until all of it is written.
 
 // flush writes what is pending. Preconditions: the caller is the writer.
 func (c *connection) flush() {
@@ -45,8 +45,8 @@ func (c *connection) flush() {
 	}
 }
 
-// takePending takes what is to be sent next. When there is nothing it returns
-// false, and the caller is the writer no longer.
+// takePending takes what is to be sent next. If there is nothing it returns false, and
+// its caller is no longer the writer.
 func (c *connection) takePending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *connection) takePending() bool {
 	return true
 }
 
-// writeInBackground goes on as the writer and waits for the socket.
+// writeInBackground takes over as the writer and waits for the socket.
 func (c *connection) writeInBackground() {
 	for {
 		if err := c.writeRest(); err != nil {
@@ -72,7 +72,7 @@ func (c *connection) writeInBackground() {
 	}
 }
 
-// writeRest writes all of sending. A server that takes not one byte for limit
+// writeRest writes all of sending. A server that does not take a single byte for
 // write_timeout_ms loses the connection.
 func (c *connection) writeRest() error {
 	defer c.liftWriteBound()
@@ -92,10 +92,10 @@ func (c *connection) writeRest() error {
 	}
 }
 
-// writeGathered sends one large request without copying its payload. It waits
-// for the socket no longer than the call may; then the rest is copied and left
-// to a goroutine. Preconditions: the caller is the writer and holds gathering,
-// and nothing is pending.
+// writeGathered sends one large request without copying its payload. It waits for the
+// socket for as long as the call may last; then it copies the rest and leaves it to a
+// goroutine. Preconditions: the caller is the writer and holds gathering, and nothing
+// is pending.
 func (c *connection) writeGathered(ctx context.Context, r *call) {
 	lift := c.boundWrite(ctx, r.deadlineNs)
 	sent, err := c.output.writeVector(c.conn, r.head, r.payload)
@@ -112,7 +112,7 @@ func (c *connection) writeGathered(ctx context.Context, r *call) {
 	}
 }
 
-// boundWrite lets a write end with the call, and returns what undoes that.
+// boundWrite makes a write end with the call. It returns a function that undoes that.
 func (c *connection) boundWrite(ctx context.Context, deadlineNs uint64) (lift func()) {
 	limit := min(writeTimeout, c.client.remaining(deadlineNs))
 	_ = c.conn.SetWriteDeadline(time.Now().Add(limit))
@@ -132,16 +132,16 @@ func (c *connection) boundWrite(ctx context.Context, deadlineNs uint64) (lift fu
 	}
 }
 
-// interruptWrite and liftWriteBound fail only on a closed connection, which the
+// interruptWrite and liftWriteBound can only fail on a closed connection, which the
 // writer notices anyway.
 func (c *connection) interruptWrite() { _ = c.conn.SetWriteDeadline(time.Unix(1, 0)) }
 
 func (c *connection) liftWriteBound() { _ = c.conn.SetWriteDeadline(time.Time{}) }
 
-// writeFailed ends sending on this connection. What was sent may still be
-// answered: the reader goes on until the connection ends, which for a server
-// that does not read is now. On a connection that was left a write fails because
-// leaving interrupts it.
+// writeFailed ends sending on this connection. What was sent before may still be
+// answered, so the reader goes on until the connection ends. If the server does not
+// read, it ends now. On a connection that was left, a write fails because leaving
+// interrupts it.
 func (c *connection) writeFailed(err error) {
 	c.mu.Lock()
 	overdue := errors.Is(err, os.ErrDeadlineExceeded) && !c.leaving
@@ -162,6 +162,6 @@ func (c *connection) writeFailed(err error) {
 	c.closeIfUnused()
 }
 
-// letOthersAppend yields once, so that callers that were woken together write
+// letOthersAppend yields once, so that callers that were woken together can write
 // together.
 func letOthersAppend() { runtime.Gosched() }

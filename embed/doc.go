@@ -1,11 +1,5 @@
-// Package embed makes a server's functions callable within the process of a
-// program that is not written in Go. A package main that imports it and is built
-// by
-//
-//	nearcall build -o libdemo.so ./demo
-//
-// or go build -buildmode=c-shared, is loaded by libnearcall and by the bindings
-// for Perl and Python when they are given the address embed:/path/libdemo.so:
+// Package embed makes the functions of a server callable within the process of a
+// program that is not written in Go. Write a package main that imports it:
 //
 //	package main
 //
@@ -14,32 +8,44 @@
 //		"github.com/nearcall/nearcall/server"
 //	)
 //
-//	func init() {
-//		s := server.New()
-//		s.Register("add", func(a, b int64) int64 { return a + b })
-//		embed.Serve(s)
+//	func init() { embed.Serve(register) }
+//
+//	func register(s *server.Server) error {
+//		return s.Register("add", func(a, b int64) int64 { return a + b })
 //	}
 //
 //	func main() {}
 //
-// The functions are registered as for any other server, and none needs an
-// //export of its own. Calls run in the thread of the caller, without a system
-// call. A function that has proved slow, or that is registered with a maximal
-// run time or concurrency, is called over a socket of the same process instead:
-// so its caller can leave it at its deadline. Only the first slow call of a
-// function lasts as long as the function does.
+// and build it as a library:
 //
-// A process that is forked from the one that loaded the library cannot run Go:
-// none of the runtime's threads exist there. libnearcall notices before it enters
-// the library, and the same handle goes on over shared memory or a private Unix
-// socket to the process that loaded it, whose state all children share. The
-// socket lies in a directory that only its user can enter: $XDG_RUNTIME_DIR/nearcall-embed
-// where that variable names a directory of the user's alone, else
-// $TMPDIR/nearcall-embed-UID. It is removed when the process exits, or, after it was
-// killed, by the next one that loads the file.
+//	nearcall build -o libdemo.so ./demo
 //
-// A function must not end its goroutine by runtime.Goexit: within the process
-// there is nobody to return to, so the runtime ends the process after the log has
-// named the function. One that is registered with server.Apart is not run there. A
-// panic is an error of its call.
+// go build -buildmode=c-shared does the same. libnearcall, and the bindings for Perl
+// and Python, load the library when they are given the address embed:/path/libdemo.so.
+//
+// Functions are registered as with any other server; none needs an //export comment. A
+// call runs in the thread of its caller, without a system call. A function that has
+// proved to be slow, or that is registered with a maximal run time or concurrency, is
+// instead called over a socket of the same process, so that its caller can leave it at
+// the deadline. Only the first slow call of a function keeps its caller for as long as
+// the function runs.
+//
+// # Forks
+//
+// A process that was forked from the one that loaded the library cannot run Go, because
+// none of the threads of the Go runtime exist there. libnearcall notices that before it
+// enters the library. The same handle then calls the process that loaded the library,
+// over shared memory or a private Unix socket, so all children share that process's
+// state. The socket lies in a directory that only its user can enter:
+// $XDG_RUNTIME_DIR/nearcall-embed if that variable names a directory which belongs to
+// the user alone, and otherwise $TMPDIR/nearcall-embed-UID. The socket is removed when
+// the process exits. If the process is killed, the next one that loads the same file
+// removes it.
+//
+// # Panics
+//
+// A panic becomes an error of its call. A function must not end its goroutine by
+// runtime.Goexit: within the process there is nobody to return to, so the log names the
+// function and then the runtime ends the process. A function that is registered with
+// server.Apart does not run in its caller's thread, and may.
 package embed

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -9,36 +10,40 @@ import (
 )
 
 var (
-	errNoServer   = errors.New("the library's package main does not call embed.Serve: call it in a function init with the server that has the functions")
+	errNoServer   = errors.New("the library's package main does not call embed.Serve: call it in a function init, with what registers the functions")
 	errTwoServers = errors.New("the library calls embed.Serve more than once: register all functions with one server")
 )
 
-// A library is what the exported functions share, which get no receiver: one for
-// the process, because it can hold but one Go library.
+// A library is what the exported functions share. There is one for the process, because
+// they have no receiver, and because a process can hold only one Go library.
 type library struct {
 	mu      sync.Mutex
 	server  *server.Server
 	err     error
 	started bool
-	direct  *server.Direct // immutable once started
+	direct  *server.Direct // does not change once started
 }
 
 var loaded library
 
-// Serve makes the functions of s callable by the program that loads this library.
-// It belongs in a function init of package main, and returns at once: nothing is
-// served before the library is used through an embed: address. A mistake, such as
-// a second call, is told to whoever opens the library.
-func Serve(s *server.Server) {
+// Serve makes the functions that register registers callable by the program that loads
+// this library. It belongs in a function init of package main, calls register at once, and
+// serves nothing before the library is used through an embed: address. What fails (an
+// option of the server, register itself, a second call) is told to whoever opens the
+// library.
+func Serve(register func(s *server.Server) error, options ...server.Option) {
 	loaded.mu.Lock()
 	defer loaded.mu.Unlock()
-	if loaded.server != nil {
-		loaded.err = errTwoServers
+	if loaded.server != nil || loaded.err != nil {
+		loaded.err = cmp.Or(loaded.err, errTwoServers)
+		return
 	}
-	loaded.server = s
+	if loaded.server, loaded.err = server.New(options...); loaded.err == nil {
+		loaded.err = register(loaded.server)
+	}
 }
 
-// start begins to serve others, once.
+// start begins to serve other processes. Only the first call does.
 func (l *library) start(file string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +58,8 @@ func (l *library) start(file string) error {
 	return l.err
 }
 
-// serve lasts as long as the process: it is the host that stops.
+// serve serves other processes for as long as this process lives: the program decides
+// when that ends.
 func (l *library) serve(file string) error {
 	direct, err := l.server.Direct()
 	if err != nil {

@@ -24,7 +24,7 @@ func nearcallEmbedStart(file, message *C.char, messageBytes C.uint64_t) C.int {
 	return -1
 }
 
-// announce tells the C part where others are served.
+// announce tells the C part at which place other processes are served.
 func announce(where *place) {
 	path, latest := C.CString(where.path), C.CString(where.latest)
 	defer C.free(unsafe.Pointer(path))
@@ -44,7 +44,7 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 	if call.function == C.NEARCALL_EMBED_UNNUMBERED {
 		name := unsafe.String((*byte)(unsafe.Pointer(call.name)), int(call.name_bytes))
 		if call.function = C.uint32_t(direct.Find(name)); call.function == C.NEARCALL_EMBED_UNNUMBERED {
-			return C.NEARCALL_EMBED_ELSEWHERE // which knows how to refuse it
+			return C.NEARCALL_EMBED_ELSEWHERE // the other way knows how to refuse it
 		}
 	}
 	payload := unsafe.Slice((*byte)(call.payload), int(call.payload_bytes))
@@ -57,13 +57,13 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 	return C.NEARCALL_EMBED_DONE
 }
 
-// deliver copies what came of the call to the caller's memory.
+// deliver copies the result of the call to the caller's memory.
 func deliver(call *C.struct_nearcall_embed_call, run *server.DirectRun) {
 	reply, code, outcome := run.Reply()
 	call.code, call.outcome = C.int32_t(code), C.int32_t(outcome)
 	call.reply_bytes = C.uint64_t(len(reply))
 	if call.reply_bytes > call.reply_capacity && C.nearcall_embed_grow(call, call.reply_bytes) != 0 {
-		return // more bytes than capacity tell the caller
+		return // the caller sees that there are more bytes than it has room for
 	}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), len(reply)), reply)
 }

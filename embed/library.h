@@ -1,7 +1,7 @@
 #ifndef NEARCALL_EMBED_LIBRARY_C_H
 #define NEARCALL_EMBED_LIBRARY_C_H
 
-#include "embed_library.h"
+#include "embed/embed_library.h"
 
 /* Calls call->grow, which Go cannot. */
 int nearcall_embed_grow(struct nearcall_embed_call *call, uint64_t bytes);

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listener's sockets are this process's alone. The host forks whenever it likes,
-// and children inherit every descriptor: their copies would hide from callers that
-// this process has ended.
+// A listener's sockets belong to this process alone. The program may fork at any time,
+// and its children inherit every descriptor. With their copies open, callers would not
+// notice that this process has ended.
 type listener struct {
 	net.Listener
-	file *os.File        // a copy of the socket; package net's accepts only by itself
+	file *os.File        // a copy of the socket, because package net lets nobody else accept
 	raw  syscall.RawConn // of file
 }
 
@@ -48,7 +48,8 @@ func keepListener(of net.Listener) (*listener, error) {
 // Close closes both copies.
 func (l *listener) Close() error { return errors.Join(l.file.Close(), l.Listener.Close()) }
 
-// Accept accepts and keeps in one step, as seen by who forks.
+// Accept accepts a connection and marks it as this process's own. No fork can come
+// between the two.
 func (l *listener) Accept() (conn net.Conn, err error) {
 	failure := l.raw.Read(func(fd uintptr) bool {
 		conn, err = acceptKept(int(fd))

@@ -21,23 +21,23 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
 )
 
-// socketMode admits children that have become another user; the directory, which
-// they inherit a way around, keeps everybody else away.
+// socketMode admits children that run as another user by now. They reach the socket by
+// a way that they inherit. Everybody else is kept out by the directory.
 const socketMode = 0o666
 
 const lockSuffix = ".lock"
 
-// A place is where this process serves others.
+// A place is where this process serves other processes.
 type place struct {
-	path       string // the socket
-	latest     string // a symbolic link to the socket of who came last
-	descriptor int    // of the socket itself, -1 before listen
+	path       string // path of the socket
+	latest     string // a symbolic link to the socket of the process that came last
+	descriptor int    // that of the socket itself; -1 before listen
 	device     uint64
 	inode      uint64
 }
 
-// makePlace chooses a place for the library in file and removes what processes
-// that were killed have left there.
+// makePlace chooses a place for the library in file. It removes what processes that
+// were killed have left there.
 func makePlace(file string) (*place, error) {
 	directory, err := privateDirectory()
 	if err != nil {
@@ -49,9 +49,9 @@ func makePlace(file string) (*place, error) {
 	return &place{path: latest + "." + strings.ToLower(rand.Text()[:8]), latest: latest, descriptor: -1}, nil
 }
 
-// privateDirectory returns a directory of this user's that nobody else may enter. A
-// run-time directory that is another's, as after su, or open to others, is as good as
-// none.
+// privateDirectory returns a directory of this user that nobody else may enter. A
+// run-time directory that belongs to somebody else, as after su, or that is open to
+// others, is not used.
 func privateDirectory() (string, error) {
 	directory := filepath.Join(os.TempDir(), "nearcall-embed-"+strconv.Itoa(os.Geteuid()))
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
@@ -81,8 +81,9 @@ func checkPrivate(directory string) error {
 	return nil
 }
 
-// removeAbandoned removes sockets whose process holds their lock no more. A lock
-// comes before its socket, and until that is there its process may be about to take it.
+// removeAbandoned removes sockets whose process no longer holds their lock. A lock is
+// made before its socket; a lock without a socket may belong to a process that is just
+// about to make it.
 func removeAbandoned(latest string) {
 	locks, _ := filepath.Glob(latest + ".*" + lockSuffix)
 	for _, lock := range locks {
@@ -94,7 +95,7 @@ func removeAbandoned(latest string) {
 		if err != nil {
 			continue
 		}
-		// The kind of lock that the listener holds; flock(2) knows nothing of it.
+		// This is the kind of lock that the listener holds; flock(2) does not see it.
 		whole := unix.Flock_t{Type: unix.F_WRLCK}
 		if unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &whole) == nil {
 			os.Remove(socket)
@@ -104,8 +105,7 @@ func removeAbandoned(latest string) {
 	}
 }
 
-// listen binds the socket and leads the way to it. Children are forked before that or
-// after it.
+// listen binds the socket and makes it reachable. No fork can come between the two.
 func (p *place) listen(ctx context.Context) (net.Listener, error) {
 	at, err := address.Parse("unix:"+p.path, false)
 	if err != nil {

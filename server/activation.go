@@ -8,16 +8,16 @@ import (
 	"strconv"
 )
 
-// ErrNotActivated is returned by ActivationListeners when the program was not
-// started by socket activation.
+// ErrNotActivated is what ActivationListeners returns when the program was not started
+// by socket activation.
 var ErrNotActivated = errors.New("nearcall: not started by socket activation (LISTEN_PID, LISTEN_FDS)")
 
-// firstActivationDescriptor is where systemd puts the first socket.
+// firstActivationDescriptor is the number of the first socket that systemd passes.
 const firstActivationDescriptor = 3
 
-// ActivationListeners returns the listening sockets that systemd, or another
-// service manager with its protocol, passed to this process. Call it once, at
-// the start: the descriptors become the listeners' own.
+// ActivationListeners returns the listening sockets that systemd, or another service
+// manager with the same protocol, has passed to this process. Call it once, when the
+// program starts: the listeners take over the descriptors.
 func ActivationListeners() ([]net.Listener, error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, ErrNotActivated

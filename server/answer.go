@@ -2,57 +2,73 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
-// What raises a limit that an error names.
+// These say what raises the limits that errors name.
 var (
 	raiseFrameBytes        = fmt.Sprintf("the server's option WithFrameBytesMax raises it to at most %d", wire.FrameBytesMaxCeiling)
 	raiseCallersFrameBytes = fmt.Sprintf("the caller's option (frame_bytes_max, in Go client.WithFrameBytesMax) raises it to at most %d", wire.FrameBytesMaxCeiling)
 )
 
-// answer sends the call's one terminal frame; admitted is for output.append.
-// The caller flushes.
+// answer sends the one terminal frame of a call. For admitted see output.append. The
+// caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
-	if e.err == nil && len(e.result) > c.frameBytesMax {
+	extensions := e.context.takeReply()
+	if e.err == nil && len(extensions)+len(e.result) > c.frameBytesMax {
 		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
-			e.function.name, len(e.result), c.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
+			e.function.name, len(extensions)+len(e.result), c.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
-		c.fail(e.id, status.FromError(e.err), admitted)
+		c.fail(e.id, status.FromError(e.err), extensions, admitted)
 		return
 	}
 	e.function.expect(len(e.result))
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
 	if len(e.files.Going()) > 0 {
-		c.answerWithDescriptors(e, &header, admitted)
+		c.answerWithDescriptors(e, &header, extensions, admitted)
 		return
 	}
-	if !c.out.append(&header, e.result, admitted) {
-		c.fail(e.id, c.user.output.lost(e.function.name, int64(len(e.result))), nil)
+	header.ExtensionBytes = uint32(len(extensions))
+	if !c.out.append(&header, behind(extensions, e.result), admitted) {
+		c.fail(e.id, c.user.output.lost(e.function.name, int64(len(e.result))), nil, nil)
 	}
 }
 
-// sendFailure sends an ERROR; id 0 means the connection. The caller flushes.
-func (c *connection) sendFailure(id uint64, failure *status.Error) { c.fail(id, failure, nil) }
+// sendFailure sends an ERROR. Id 0 stands for the connection as a whole. The caller
+// flushes.
+func (c *connection) sendFailure(id uint64, failure *status.Error) { c.fail(id, failure, nil, nil) }
 
-func (c *connection) fail(id uint64, failure *status.Error, admitted func()) {
+func (c *connection) fail(id uint64, failure *status.Error, extensions []byte, admitted func()) {
 	header := wire.Header{
 		Type: wire.Error, Codec: wire.CodecMessagePack, CallID: id,
-		Status: wire.StatusField(uint8(failure.Code), uint8(failure.Outcome)),
+		Status:         wire.StatusField(uint8(failure.Code), uint8(failure.Outcome)),
+		ExtensionBytes: uint32(len(extensions)),
 	}
-	payload := codec.AppendFailure(nil, failure)
-	// The caller would take a frame larger than it accepts for a protocol error.
+	payload := codec.AppendFailure(slices.Clip(extensions), failure)
+	// The caller would take a frame larger than it accepts for a breach of the
+	// protocol.
 	if len(payload) > c.frameBytesMax {
-		payload = codec.AppendFailure(nil, withoutDetails(failure))
+		payload = codec.AppendFailure(slices.Clip(extensions), withoutDetails(failure))
 	}
 	if !c.out.append(&header, payload, admitted) {
-		// This one is small enough to be waited for.
+		// This frame is small enough to be waited for.
+		header.ExtensionBytes = 0
 		c.out.append(&header, codec.AppendFailure(nil, withoutDetails(failure)), nil)
 	}
+}
+
+// behind returns the payload of a frame with its extensions before it. Metadata are seldom
+// answered, so that it does not pay to write the two apart.
+func behind(extensions, payload []byte) []byte {
+	if len(extensions) == 0 {
+		return payload
+	}
+	return append(slices.Clip(extensions), payload...)
 }
 
 // refusedf makes the error for a call that was not executed.

@@ -10,11 +10,13 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// limitDetail is the type of a detail that names the limit which refused a call.
+// limitDetail is the type of the error detail that names the limit by which a call was
+// refused.
 const limitDetail = "nearcall.limit"
 
-// runApart runs the request's function in a goroutine of its own; held: when there is room
-// for its reply. Others of the connection go on meanwhile.
+// runApart runs the request's function in a goroutine of its own, so that other calls
+// of the connection go on meanwhile. If held is set, the function must not start before
+// there is room for its reply.
 func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
 	e := &execution{
 		server: c.server, connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
@@ -33,7 +35,8 @@ func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
 	go e.runApart()
 }
 
-// remember counts a call against the limits and makes it cancellable.
+// remember enters a call into the table of the connection, so that it counts against
+// the limits and can be cancelled.
 func (c *connection) remember(e *execution) *status.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,24 +56,24 @@ func (c *connection) remember(e *execution) *status.Error {
 	return nil
 }
 
-// crowdedf refuses a call that there will be room for once others have ended. The
-// detail tells callers' libraries that can wait so.
+// crowdedf returns the error for a call for which there will be room once other calls
+// have ended. Its detail tells callers' libraries that can wait to do so.
 func crowdedf(limit, format string, args ...any) *status.Error {
 	refusal := refusedf(status.ResourceExhausted, format, args...)
 	refusal.Details = []status.Detail{{Type: limitDetail, Value: limit}}
 	return refusal
 }
 
-// adopt counts a call that began in the reader and is no longer the reader's.
-// Preconditions: mu is held.
+// adopt enters a call into the table that began in the reader and no longer belongs to
+// it. Preconditions: mu is held.
 func (c *connection) adopt(e *execution) {
 	c.user.calls.Add(1)
 	c.calls[e.id] = e
 }
 
-// forget takes back what remember or adopt counted. For a call that ends in
-// time this is just before its answer can be seen, so that a caller that
-// counts its calls is never refused.
+// forget removes a call that remember or adopt entered. For a call that ends in time
+// this happens just before its answer becomes visible, so that a caller that counts its
+// own calls is never refused.
 func (c *connection) forget(e *execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +82,8 @@ func (c *connection) forget(e *execution) {
 	e.uncount()
 }
 
-// remind takes a forget back whose answer was not sent after all.
+// remind enters a call again that forget has removed, because its answer could not be
+// sent after all.
 func (c *connection) remind(e *execution) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,7 +108,7 @@ func (e *execution) runApart() {
 		e.runBounded()
 		return
 	}
-	// The function may end this goroutine.
+	// This is deferred because the function may end this goroutine.
 	defer e.answerApart()
 	defer e.cancel(context.Canceled)
 	e.runAndLeave()
@@ -116,7 +120,7 @@ func (e *execution) answerApart() {
 	c.out.flush()
 }
 
-// runBounded runs a function that has entered and whose run time is limited.
+// runBounded runs a function with a limited run time. The call has already entered.
 func (e *execution) runBounded() {
 	c := e.connection
 	e.context.shorten(time.Now().Add(e.function.maxRunTime))
@@ -131,8 +135,8 @@ func (e *execution) runBounded() {
 	c.forget(e)
 }
 
-// enter waits for a place if the function's concurrency is limited. An error
-// means that the function will not start.
+// enter waits for a place if the concurrency of the function is limited. After an error
+// the function will not start.
 func (e *execution) enter() error {
 	slots := e.function.slots
 	if slots != nil {
@@ -171,11 +175,12 @@ func (e *execution) runAndLeave() {
 	e.start(e.context)
 }
 
-// runWithin runs the function until its context ends, even though it may go on;
-// its result is then dropped. A function that heeds its context gets a moment
-// to return. late is nil when it returned in time, and is closed when it returns
-// otherwise. The context of one that returned is ended here only, by who has seen that it did:
-// on a busy machine a goroutine can stand still right behind its function.
+// runWithin runs the function until its context ends. When that happens, the function
+// gets a moment to return; after that it may go on, but its result is dropped. late is
+// nil if the function has returned in time. Otherwise late is closed when it does
+// return. If the function returned first, its context is ended here, by the goroutine
+// that has seen it return: on a busy machine the goroutine of the function may not run
+// again for a while.
 func (e *execution) runWithin() (late <-chan struct{}) {
 	finished := make(chan struct{})
 	go func() {
@@ -198,7 +203,7 @@ func (e *execution) runWithin() (late <-chan struct{}) {
 	}
 }
 
-// overdue makes the error for a call whose context ended before its function
+// overdue returns the error for a call whose context has ended before its function
 // returned.
 func (e *execution) overdue() *status.Error {
 	if errors.Is(e.context.Err(), context.Canceled) {

@@ -10,7 +10,10 @@ import (
 // TestWhoHasReturnedIsNotLate: on a busy machine a goroutine may stand still between its
 // function's return and its own end, longer than a function that is cancelled is waited for.
 func TestWhoHasReturnedIsNotLate(t *testing.T) {
-	s := New()
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Register("one", func() int64 { return 1 }); err != nil {
 		t.Fatal(err)
 	}

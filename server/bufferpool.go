@@ -6,16 +6,16 @@ import (
 )
 
 const (
-	// Buffers of less are not worth the lending.
+	// Smaller buffers are not worth lending.
 	pooledBytesMin = 4 << 10
-	// A frame of a round size has a header and extensions as well.
+	// Room for the header and the extensions of a frame whose payload has a round size.
 	pooledBytesExtra = 4 << 10
-	// The largest one takes the largest frame there may be. More than that, of an output
-	// with many frames, is not lent but made.
+	// The largest buffer holds the largest frame there can be. An output with many
+	// frames may need more; such a buffer is not lent but made.
 	pooledSizes = 13
 )
 
-// pooledBytes returns the bytes of the smallest buffer that has so many.
+// pooledBytes returns the size of the smallest buffer with at least so many bytes.
 func pooledBytes(bytes int) int {
 	size := sizeOf(bytes)
 	if size >= pooledSizes {
@@ -29,11 +29,11 @@ func sizeOf(bytes int) int {
 }
 
 // A bufferPool lends large buffers to connections while a large frame arrives or is
-// written, by their sizes, so that what is lent is what is counted. The garbage
-// collector empties it.
+// written. Buffers are kept by size, so that exactly what is lent is counted. The
+// garbage collector empties the pool.
 type bufferPool struct{ sizes [pooledSizes]sync.Pool }
 
-// get returns a buffer of pooledBytes.
+// get returns a buffer of the size that pooledBytes gives.
 func (p *bufferPool) get(bytes int) []byte {
 	if size := sizeOf(bytes); size < pooledSizes {
 		if lent, ok := p.sizes[size].Get().(*[]byte); ok {
@@ -43,7 +43,8 @@ func (p *bufferPool) get(bytes int) []byte {
 	return make([]byte, pooledBytes(bytes))
 }
 
-// put takes a buffer back. One that did not come from get is left to the garbage collector.
+// put takes a buffer back. A buffer that did not come from get is left to the garbage
+// collector.
 func (p *bufferPool) put(buffer []byte) {
 	if size := sizeOf(len(buffer)); size < pooledSizes && len(buffer) == pooledBytes(len(buffer)) {
 		p.sizes[size].Put(&buffer)

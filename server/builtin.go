@@ -20,7 +20,7 @@ func (t *functionTable) addBuiltins(s *Server) error {
 		{"ping", func() {}, nil, "Does nothing, for who asks how long calls take."},
 	}
 	for _, b := range builtins {
-		f, err := newFunction(reservedPrefix+b.name, b.fn, []FunctionOption{Doc(b.doc), Params(b.params...), Idempotent()})
+		f, err := s.newFunction(reservedPrefix+b.name, b.fn, []FunctionOption{Doc(b.doc), Params(b.params...), Idempotent()})
 		if err != nil {
 			return err
 		}
@@ -29,17 +29,18 @@ func (t *functionTable) addBuiltins(s *Server) error {
 	return nil
 }
 
-// A comparison is of a description that a caller has with that of a function here. It
-// names the latter: between two questions another server may have come, and who asks
-// may know the function as that one describes it.
+// A comparison says how the description that a caller has differs from that of a
+// function here. It names the hash of the latter: between two questions another server
+// may have taken over, and the caller may know the function as that one describes it.
 type comparison struct {
-	// Hash is that of the function's description, "" without a function.
+	// Hash is the hash of the function's description, or "" if there is no such
+	// function.
 	Hash    string   `nearcall:"hash"`
 	Changes []string `nearcall:"changes"`
 }
 
-// changes compares a function with the description that a caller's stub was
-// generated from, so that what is compatible is decided here for all languages.
+// changes compares a function with the description from which a caller's stub was
+// generated, so that what is compatible is decided here for all languages.
 func (t *functionTable) changes(name, description string) (comparison, error) {
 	before, err := schema.ParseFunctionJSON([]byte(description))
 	if err != nil {

@@ -1,34 +1,79 @@
 package server
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// A Call describes the call that a context belongs to. Immutable.
+// A Call describes the call that a context belongs to. Its fields are read-only.
 type Call struct {
-	// Function is the name it was registered under.
+	// Function is the name under which the function was registered.
 	Function string
-	// Peer is who calls.
+	// Peer is the caller.
 	Peer Peer
-	// TraceParent is the W3C trace context, "" when there is none.
+	// TraceParent is the W3C trace context, or "" if there is none.
 	TraceParent string
+	// IdempotencyKey names what is asked for, so that a repeated request can be told; it
+	// has 16 bytes, and is nil when there is none.
+	IdempotencyKey []byte
 	// Metadata are the caller's key-value pairs, nil when there are none.
 	Metadata map[string][]string
+
+	// mu protects what follows.
+	mu sync.Mutex
+	// reply are the extensions of the answer.
+	reply []byte
+	// answered: what is added now is too late.
+	answered bool
 }
 
-// CallFromContext returns the call that ctx, or a context it was derived from,
-// belongs to.
+// ErrAnswered is returned by AddReplyMetadata when the call has been answered.
+var ErrAnswered = errors.New("nearcall: the call has been answered")
+
+// AddReplyMetadata adds a pair that travels with the answer, be it a result or an error.
+// A key may be added several times. It consists of lower-case letters, digits and any of
+// "-_."; a value is any text or bytes. All pairs of an answer share limit
+// extension_bytes_max (4 KiB): one for which there is no room is not added, and the error
+// says so. It may be called by any goroutine until the function and its interceptors have
+// returned; then it fails with ErrAnswered. A caller that does not look at metadata, as one of the simple
+// protocol, never sees it.
+func (call *Call) AddReplyMetadata(key, value string) error {
+	if err := wire.CheckMetadata(key, value); err != nil {
+		return fmt.Errorf("nearcall: %w", err)
+	}
+	call.mu.Lock()
+	defer call.mu.Unlock()
+	if call.answered {
+		return ErrAnswered
+	}
+	reply := wire.AppendMetadata(call.reply, key, value)
+	if len(reply) > wire.ExtensionBytesMax {
+		return fmt.Errorf("nearcall: metadata %q would make %d bytes (at most %d in an answer, limit extension_bytes_max, which is fixed)", key, len(reply), wire.ExtensionBytesMax)
+	}
+	call.reply = reply
+	return nil
+}
+
+// takeReply returns the extensions of the answer, which nothing is added to any more.
+func (call *Call) takeReply() []byte {
+	call.mu.Lock()
+	defer call.mu.Unlock()
+	call.answered = true
+	return call.reply
+}
+
+// CallFromContext returns the call that ctx, or a context it was derived from, belongs
+// to. It reports false if ctx does not belong to a call.
 func CallFromContext(ctx context.Context) (*Call, bool) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	return call, ok
 }
-
-// An Interceptor runs around every call. It may refuse by returning an error
-// without calling next, and look at what next returns. next runs the function
-// and must be called at most once.
-type Interceptor func(ctx context.Context, call *Call, next func(ctx context.Context) error) error
 
 // parseMetadata fills in what a request's extensions tell about the call.
 func (call *Call) parseMetadata(extensions []byte) {
@@ -38,22 +83,15 @@ func (call *Call) parseMetadata(extensions []byte) {
 		kind, content, extensions = wire.NextExtension(extensions)
 		switch kind {
 		case wire.ExtensionTraceParent:
-			call.TraceParent = string(content)
+			call.TraceParent = cmp.Or(call.TraceParent, string(content))
+		case wire.ExtensionIdempotencyKey:
+			if call.IdempotencyKey == nil && len(content) == idempotencyKeyBytes {
+				call.IdempotencyKey = bytes.Clone(content)
+			}
 		case wire.ExtensionMetadata:
-			call.addMetadata(content)
+			call.Metadata = wire.AddMetadata(call.Metadata, content)
 		}
 	}
 }
 
-func (call *Call) addMetadata(content []byte) {
-	for i, b := range content {
-		if b == 0 {
-			if call.Metadata == nil {
-				call.Metadata = make(map[string][]string)
-			}
-			key := string(content[:i])
-			call.Metadata[key] = append(call.Metadata[key], string(content[i+1:]))
-			return
-		}
-	}
-}
+const idempotencyKeyBytes = 16

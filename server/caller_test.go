@@ -64,6 +64,15 @@ func (f *firstAccept) Accept() (net.Conn, error) {
 // newServer returns a server that logs to the test.
 func newServer(t testing.TB, options ...server.Option) *server.Server {
 	t.Helper()
+	s, err := tryServer(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tryServer returns what New does.
+func tryServer(options ...server.Option) (*server.Server, error) {
 	made := append(engineOptions(), server.WithLogger(slog.New(slog.DiscardHandler)))
 	return server.New(append(made, options...)...)
 }

@@ -8,34 +8,35 @@ import (
 )
 
 const (
-	// Results that wait for room may take so many times what their user may have of
-	// replies that wait to be read. They are there already: dropping them is the last resort.
-	// The meaning of output_bytes_per_user_max says so.
+	// Results that wait for room may take up so many times what their user may have in
+	// replies that wait to be read. They already exist, so dropping them is the last
+	// resort. The meaning of output_bytes_per_user_max in spec/limits.json states this.
 	lateTimes = 2
 )
 
-// A claim waits for room in a share. What is given back goes to results before it goes to
-// requests, and to those that came first.
+// A claim waits for room in a share. Bytes that are given back go to results before
+// requests, and among each of these to the one that came first.
 type claim struct {
 	share   *share
 	bytes   int64
-	late    int64         // what a result in hand takes meanwhile, 0 for a request
+	late    int64         // bytes of the result that waits, 0 for a request
 	granted chan struct{} // closed when the bytes are counted
 }
 
-// A queue has the claims of a budget.
+// A queue holds the claims on a budget.
 type queue struct {
-	waiting atomic.Int64 // claims; to be read without the lock
+	waiting atomic.Int64 // number of claims; may be read without the lock
 
-	// mu protects what follows, and the claims of shares.
+	// mu protects what follows, and the claims in shares.
 	mu     sync.Mutex
-	shares []*share // those with claims; each is first in its turn
+	shares []*share // those with claims; they take turns at the front
 	late   int64
 }
 
-// waitFor waits until bytes are counted, or the limit is over, or gone is closed; it reports
-// whether they are. There is no waiting for what can never be had, nor with a result
-// (late is not 0) where those that wait take all that they may.
+// waitFor waits until so many bytes are counted, and reports true. It reports false
+// when limit is over or gone is closed. late is the size of a result that waits, or 0
+// for a request. waitFor does not wait for bytes that can never be had, nor with a
+// result if the results that already wait take up all that they may.
 func (s *share) waitFor(bytes, late int64, limit time.Duration, gone <-chan struct{}) bool {
 	b := s.budget
 	if b == nil || bytes > min(b.perUserMax, b.max) {
@@ -56,7 +57,7 @@ func (s *share) waitFor(bytes, late int64, limit time.Duration, gone <-chan stru
 	return b.dequeue(c)
 }
 
-// enqueue adds a claim, unless results take all that they may while they wait.
+// enqueue adds a claim, unless waiting results already take up all that they may.
 func (b *budget) enqueue(c *claim) bool {
 	q, s := &b.queue, c.share
 	q.mu.Lock()
@@ -75,12 +76,12 @@ func (b *budget) enqueue(c *claim) bool {
 	s.late += c.late
 	q.late += c.late
 	q.waiting.Add(1)
-	// Whoever gave room back before that did not see the claim.
+	// A goroutine that gave room back before this did not see the claim.
 	b.grantLocked()
 	return true
 }
 
-// dequeue takes a claim back; it reports whether it was granted meanwhile.
+// dequeue removes a claim, and reports whether it was granted meanwhile.
 func (b *budget) dequeue(c *claim) bool {
 	q, s := &b.queue, c.share
 	q.mu.Lock()
@@ -98,12 +99,12 @@ func (b *budget) dequeue(c *claim) bool {
 		*of = slices.Delete(*of, i, i+1)
 	}
 	b.settleLocked(c)
-	// Those behind it may want less.
+	// The claims behind it may be smaller.
 	b.grantLocked()
 	return false
 }
 
-// grant gives room that was given back to those who wait for it.
+// grant hands room that was given back to the claims that wait for it.
 func (b *budget) grant() {
 	if b.queue.waiting.Load() == 0 {
 		return
@@ -122,13 +123,14 @@ func (b *budget) grantLocked() {
 		}
 		return len(s.results)+len(s.requests) == 0
 	})
-	// Where all of the budget is taken, another user is the first to get what comes.
+	// If the whole budget is in use, another user is the first to get what becomes
+	// free.
 	if len(q.shares) > 1 {
 		q.shares = append(q.shares[1:], q.shares[0])
 	}
 }
 
-// grantLocked grants the first claims of a list and returns the others.
+// grantLocked grants claims from the front of a list and returns the rest.
 func (s *share) grantLocked(claims []*claim) []*claim {
 	for len(claims) > 0 && s.take(claims[0].bytes) {
 		s.budget.settleLocked(claims[0])
@@ -139,16 +141,16 @@ func (s *share) grantLocked(claims []*claim) []*claim {
 	return claims
 }
 
-// settleLocked takes back what enqueue counted.
+// settleLocked uncounts what enqueue has counted for a claim.
 func (b *budget) settleLocked(c *claim) {
 	b.queue.waiting.Add(-1)
 	b.queue.late -= c.late
 	c.share.late -= c.late
 }
 
-// waitForShareLocked waits, without the lock, for so many bytes of the user's share, which
-// are then counted as this output's. late is what a result in hand takes meanwhile.
-// It reports false when there is no room in time, or before gone is closed.
+// waitForShareLocked waits for so many bytes of the user's share, without holding the
+// lock. They then count as this output's. late is the size of a result that waits, or
+// 0. It reports false if there is no room in time, or before gone is closed.
 func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration, gone <-chan struct{}) bool {
 	k := &o.kept
 	o.mu.Unlock()
@@ -163,7 +165,7 @@ func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration, gone
 	return counted || o.broken
 }
 
-// goneLocked returns what is closed when the output breaks.
+// goneLocked returns a channel that is closed when the output breaks.
 func (o *output) goneLocked() <-chan struct{} {
 	if o.kept.gone == nil {
 		o.kept.gone = make(chan struct{})
@@ -171,7 +173,8 @@ func (o *output) goneLocked() <-chan struct{} {
 	return o.kept.gone
 }
 
-// breakLocked ends all waiting. Nothing is written any more.
+// breakLocked marks the output as broken: nothing more is written, and all waiting
+// ends.
 func (o *output) breakLocked() {
 	if !o.broken && o.kept.gone != nil {
 		close(o.kept.gone)

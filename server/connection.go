@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,14 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// unknownProtocol is said in text: whoever speaks another protocol is likely to
-// be a person with nc or curl, or a program in its first hour.
+// unknownProtocol is sent as text, because a peer that speaks another protocol is
+// likely to be a person with nc or curl, or a program that is just being written.
 const unknownProtocol = "nearcall: the first byte 0x%02x begins no protocol of this socket; send a hello, or four bytes of big-endian length and JSON\n"
 
-// A connection is one caller's. Its goroutine, the reader, reads frames and
-// runs quick functions itself; others run in goroutines of their own. When a
-// function that the reader runs turns out to be slow, another goroutine takes
-// the reading over: see role.go.
+// A connection serves one caller. One of its goroutines at a time is the reader, which
+// reads frames and runs quick functions itself. Other functions run in goroutines of
+// their own. If a function that the reader runs turns out to be slow, another goroutine
+// becomes the reader: see role.go.
 type connection struct {
 	server  *Server
 	service *service
@@ -32,51 +33,51 @@ type connection struct {
 	peer    Peer
 	user    *user
 	out     output
-	parking transport.ParkingConn // conn, nil where a goroutine waits for it
-	onReady func()                // resume, where there is parking
+	parking transport.ParkingConn // conn, or nil if a goroutine waits for input
+	onReady func()                // resume, if conn can be parked
 
-	// Set by the handshake, immutable afterwards.
+	// Set by the handshake, and not changed afterwards.
 	sharedClock   bool
-	frameBytesMax int // largest frame the caller accepts
+	frameBytesMax int // size of the largest frame that the caller accepts
 
-	// Used by the reader alone.
+	// Used only by the reader.
 	in       *input
 	received received
 	parser   wire.Parser
 	frame    wire.Frame
-	nowNs    uint64 // when the request in frame was taken on
+	nowNs    uint64 // when the reader began with the request in frame
 	role     role
 	inline   *execution
 	contexts contextSupply
 	doneNs   uint64 // when the last function that the reader ran returned
 
-	// memory is nil until a busy connection is given some; memoryDue says that
-	// it is to be given now. requests counts until then.
+	// memory is nil until a busy connection is given some. requests counts up to that,
+	// and memoryDue says that it must be given now.
 	memory    *memory
 	memoryDue bool
 	requests  int
-	marks     *sharedmemory.Marks // of memory, for calls that begin from now on
+	marks     *sharedmemory.Marks // the marks of memory, for calls that begin from now on
 
-	// gate is set before the connection is closed: no function starts afterwards,
-	// so that whoever sees the end of the connection can believe the marks.
+	// gate is set before the connection is closed. No function starts after that, so
+	// that a caller that has seen the end of the connection can rely on the marks.
 	gate atomic.Bool
 
 	// nextSimple numbers the calls of the simple protocol.
 	nextSimple uint64
 
-	// accepted is the highest call id taken on; with draining it decides which
-	// calls a drain still covers.
+	// accepted is the highest call id that the server has accepted. While draining, it
+	// decides which calls are still answered.
 	accepted atomic.Uint64
 	draining atomic.Bool
 
-	// running counts calls that run outside the reader, and readers.
+	// running counts the calls that run outside the reader, and the readers.
 	running sync.WaitGroup
 
 	// mu protects what follows.
 	mu       sync.Mutex
 	calls    map[uint64]*execution
-	last     uint64 // of the drain frame
-	framed   bool   // the welcome is pending or out: frames may follow
+	last     uint64 // the id in the drain frame
+	framed   bool   // the welcome is sent or will be, so frames may follow
 	finished bool   // the last reader has ended
 	closed   bool
 }
@@ -95,7 +96,7 @@ func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
 	return c
 }
 
-// serve runs the connection, to its end unless the reading is taken over.
+// serve serves the connection until it ends or another goroutine becomes its reader.
 func (c *connection) serve() {
 	first, err := c.firstByte()
 	if err == nil && first == wire.FirstByteHello {
@@ -120,8 +121,9 @@ func (c *connection) serve() {
 	}
 }
 
-// end waits for functions that still run and gives everything back, at once
-// what others in the process wait for. Called by who has the role for good.
+// end waits for functions that still run, and then gives everything back. What others
+// in the process may be waiting for is given back first. The caller is the last reader:
+// nobody will read from the connection after it.
 func (c *connection) end() {
 	if c.memory != nil {
 		c.memory.waiter.Close()
@@ -138,14 +140,14 @@ func (c *connection) end() {
 	c.service.active.Done()
 }
 
-// read is the reader: it processes what is there, sends what that produced,
-// and waits for more. It returns when another goroutine has become the reader, or
-// none is because the connection is parked; the one that still is when the
-// connection ends gives everything back.
+// read makes its goroutine the reader: it processes what has arrived, sends the
+// answers, and waits for more. It returns when another goroutine has become the reader,
+// or when the connection is parked and has none. The reader that sees the connection
+// end gives everything back.
 func (c *connection) read() {
 	switch c.readFrames() {
 	case readerParked:
-		// The reader that follows takes the place of this one among the running.
+		// The next reader takes this one's place in running.
 	case readerEnded:
 		c.running.Done()
 		c.end()
@@ -154,7 +156,7 @@ func (c *connection) read() {
 	}
 }
 
-// What has become of a reader.
+// readerEnd says why a goroutine is no longer the reader.
 type readerEnd int
 
 const (
@@ -163,7 +165,7 @@ const (
 	readerEnded
 )
 
-// readFrames reads as long as this goroutine is the reader.
+// readFrames reads for as long as this goroutine is the reader.
 func (c *connection) readFrames() readerEnd {
 	for {
 		goOn, err := c.processBuffered()
@@ -187,8 +189,8 @@ func (c *connection) readFrames() readerEnd {
 	}
 }
 
-// await sends what has been produced and waits until there is more to process, or
-// parks the connection.
+// await sends the answers and waits until there is more to process, or parks the
+// connection.
 func (c *connection) await() (parked bool, err error) {
 	c.out.flush()
 	if c.memoryDue {
@@ -204,8 +206,8 @@ func (c *connection) await() (parked bool, err error) {
 	return false, c.receive(need)
 }
 
-// processBuffered handles every complete frame that has been read. goOn is
-// false when this goroutine is no longer the reader.
+// processBuffered handles all complete frames that have been read. goOn is false if
+// this goroutine is no longer the reader.
 func (c *connection) processBuffered() (goOn bool, err error) {
 	if c.in.dropping.left > 0 {
 		if err := c.drop(); err != nil {
@@ -228,8 +230,8 @@ func (c *connection) processBuffered() (goOn bool, err error) {
 	}
 }
 
-// receive waits for more bytes of a message that takes need bytes in all. Only
-// one that has begun has a deadline.
+// receive waits for more bytes of a message that has need bytes in all. There is a
+// deadline only if the message has begun.
 func (c *connection) receive(need int) error {
 	if err := c.makeRoom(need); err != nil {
 		return err
@@ -241,19 +243,19 @@ func (c *connection) receive(need int) error {
 	return c.wakeUp(former, c.in.fill(c.conn))
 }
 
-// fallAsleep prepares to wait for the socket; it reports whether that may be.
+// fallAsleep prepares to wait for the socket, and reports whether the reader may do so.
 func (c *connection) fallAsleep() (bool, error) {
 	if err := c.boundWait(); err != nil {
 		return false, err
 	}
-	// A drain that came before the deadline above was set must not be missed.
+	// A drain that began before the deadline above was set must not be missed.
 	if c.draining.Load() {
 		return false, os.ErrDeadlineExceeded
 	}
 	return c.memory.fallAsleep(), nil
 }
 
-// wakeUp follows a read that was waited for. err is what the read returned.
+// wakeUp is called after a read that had to wait. err is what the read returned.
 func (c *connection) wakeUp(former int, err error) error {
 	c.memory.awake()
 	if err == nil {
@@ -267,8 +269,8 @@ func (c *connection) boundWait() error {
 	return c.in.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence)
 }
 
-// readerEnds closes the connection for the reason that reading stopped. While
-// draining, what runs may still answer.
+// readerEnds closes the connection because reading has stopped. While the server
+// drains, running functions may still answer.
 func (c *connection) readerEnds(err error) {
 	c.mu.Lock()
 	c.finished = true
@@ -287,7 +289,7 @@ func (c *connection) readerEnds(err error) {
 		}
 		c.violation(&wire.ProtocolError{Text: text})
 	case c.draining.Load() && isTimeout(err):
-		// end closes after the last answer.
+		// end closes the connection after the last answer.
 	case isTimeout(err):
 		c.tooSlow()
 	default:
@@ -297,13 +299,13 @@ func (c *connection) readerEnds(err error) {
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// violation tells the peer what it did wrong, logs it and closes.
+// violation tells the peer how it has broken the protocol, logs that, and closes.
 func (c *connection) violation(err *wire.ProtocolError) {
 	c.closeWith(violationCode(err), "protocol error", err)
 }
 
-// tooSlow ends the connection of a peer that was held up within a frame: it has
-// broken no rule, and may send the same again.
+// tooSlow ends the connection of a peer that stopped in the middle of a frame. It has
+// not broken the protocol and may send the same again.
 func (c *connection) tooSlow() {
 	c.closeWith(status.Unavailable, "peer too slow", &wire.ProtocolError{Text: fmt.Sprintf("a frame stopped for frame_silence_ms, or was not complete within frame_timeout_ms; the server's options WithFrameSilence and WithFrameTimeout raise these limits to at most %d and %d ms", wire.FrameSilenceMsCeiling, wire.FrameTimeoutMsCeiling)})
 }
@@ -323,8 +325,8 @@ func violationCode(err *wire.ProtocolError) status.Code {
 	return status.InvalidArgument
 }
 
-// close closes the connection and ends the contexts of its calls. It may be
-// called by any goroutine, repeatedly.
+// close closes the connection and ends the contexts of its calls. It may be called from
+// any goroutine, any number of times.
 func (c *connection) close(reason error) {
 	c.mu.Lock()
 	if c.closed {
@@ -335,7 +337,7 @@ func (c *connection) close(reason error) {
 	c.gate.Store(true)
 	if c.role.interrupt() {
 		c.adopt(c.inline)
-		// Nobody reads any more who would do it.
+		// There is no reader any more that would do it.
 		go c.end()
 	}
 	calls := make([]*execution, 0, len(c.calls))
@@ -351,13 +353,13 @@ func (c *connection) close(reason error) {
 	c.conn.Close()
 	c.out.closed()
 	for _, call := range calls {
-		call.cancel(context.Canceled)
+		call.cancel(cmp.Or(reason, context.Canceled))
 	}
 }
 
-// drain makes the reader stop reading and tells the caller which calls will
-// still be answered. It does not wait: a caller that does not read must not
-// keep the others from being told.
+// drain makes the reader stop reading, and tells the caller which calls will still be
+// answered. It does not wait: a caller that does not read must not keep others from
+// being told.
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.draining.Store(true)
@@ -384,8 +386,8 @@ func (c *connection) appendDrain() {
 	c.out.append(&header, nil, nil)
 }
 
-// covered reports whether a call that was taken on while draining has an id
-// that the drain frame promised to answer.
+// covered reports whether the call with this id will be answered. While draining, the
+// drain frame has told the caller the highest such id.
 func (c *connection) covered(id uint64) bool {
 	if !c.draining.Load() {
 		return true

@@ -7,24 +7,32 @@ import (
 	"time"
 )
 
-// A callContext is the context of one call. It starts no timer and makes no
-// channel until somebody asks for one: most functions never do. It implements
-// the AfterFunc method that package context looks for, so that contexts derived
-// from it need no goroutine.
+// A callContext is the context of one call. It starts no timer and makes no channel until
+// somebody asks for one: most functions never do. From then on a context of package
+// context stands behind it, so that what is derived from it needs no goroutine and causes
+// are known. Its values are those of the context that Serve was given.
 type callContext struct {
 	function string
 	peer     *Peer
-	deadline time.Time // zero: none
+	deadline time.Time       // zero: none
+	values   context.Context // nil: none
 
-	// ended is written under mu and read without: functions that loop ask often.
+	// ended is written under mu and read without: functions that loop ask often. Where
+	// there is an inner context, that one counts.
 	ended atomic.Uint32 // why it ended, as below
+	inner atomic.Pointer[innerContext]
 
-	// mu protects what follows.
-	mu        sync.Mutex
-	call      *Call // made when somebody asks for it, or by what came with the request
-	done      chan struct{}
-	timer     *time.Timer
-	callbacks map[*func()]struct{}
+	// mu protects what follows, and the making of inner.
+	mu    sync.Mutex
+	call  *Call // made when somebody asks for it, or by what came with the request
+	cause error // why it was canceled
+}
+
+// An innerContext is what package context has made for a call.
+type innerContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc // of the deadline's timer
 }
 
 // Why a context has ended; not yet is 0.
@@ -59,24 +67,15 @@ func (s *contextSupply) next() *callContext {
 func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 // Done implements context.Context.
-func (c *callContext) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done == nil {
-		c.done = make(chan struct{})
-		if c.ended.Load() != 0 {
-			close(c.done)
-		} else {
-			c.startTimerLocked()
-		}
-	}
-	return c.done
-}
+func (c *callContext) Done() <-chan struct{} { return c.full().Done() }
 
 // Err implements context.Context.
 func (c *callContext) Err() error {
+	if inner := c.inner.Load(); inner != nil {
+		return inner.Err()
+	}
 	if c.ended.Load() == 0 && !c.deadline.IsZero() && time.Until(c.deadline) <= 0 {
-		c.end(context.DeadlineExceeded)
+		c.expire()
 	}
 	switch c.ended.Load() {
 	case endedCanceled:
@@ -87,6 +86,15 @@ func (c *callContext) Err() error {
 	return nil
 }
 
+// expire notes that the deadline has passed, so that what Err has said once stays so.
+func (c *callContext) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Load() == 0 {
+		c.ended.Store(endedDeadline)
+	}
+}
+
 type callKey struct{}
 
 // Value implements context.Context.
@@ -94,7 +102,40 @@ func (c *callContext) Value(key any) any {
 	if key == (callKey{}) {
 		return c.theCall()
 	}
-	return nil
+	return c.full().Value(key)
+}
+
+// full returns the context of package context, made once.
+func (c *callContext) full() *innerContext {
+	if inner := c.inner.Load(); inner != nil {
+		return inner
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if inner := c.inner.Load(); inner != nil {
+		return inner
+	}
+	parent := c.values
+	if parent == nil {
+		parent = context.Background()
+	}
+	made := new(innerContext)
+	made.Context, made.cancel = context.WithCancelCause(parent)
+	if c.ended.Load() == endedCanceled {
+		made.cancel(c.cause)
+	}
+	c.inner.Store(made.within(c.deadline))
+	return c.inner.Load()
+}
+
+// within returns the context with a deadline, if there is one.
+func (i *innerContext) within(deadline time.Time) *innerContext {
+	if deadline.IsZero() {
+		return i
+	}
+	made := &innerContext{cancel: i.cancel}
+	made.Context, made.stop = context.WithDeadline(i.Context, deadline)
+	return made
 }
 
 // theCall returns what the call is, made once.
@@ -107,34 +148,19 @@ func (c *callContext) theCall() *Call {
 	return c.call
 }
 
-// AfterFunc arranges that f runs in a goroutine of its own when the context
-// ends; stop undoes that.
-func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+// takeReply returns the extensions of the answer. A context that nobody asked for its call
+// has none.
+func (c *callContext) takeReply() []byte {
+	if c == nil {
+		return nil
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended.Load() != 0 {
-		go f()
-		return func() bool { return false }
+	call := c.call
+	c.mu.Unlock()
+	if call == nil {
+		return nil
 	}
-	if c.callbacks == nil {
-		c.callbacks = make(map[*func()]struct{})
-	}
-	key := &f
-	c.callbacks[key] = struct{}{}
-	c.startTimerLocked()
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, waiting := c.callbacks[key]
-		delete(c.callbacks, key)
-		return waiting
-	}
-}
-
-func (c *callContext) startTimerLocked() {
-	if c.timer == nil && !c.deadline.IsZero() {
-		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
-	}
+	return call.takeReply()
 }
 
 // shorten moves the deadline to a moment that is earlier. The function must not
@@ -146,37 +172,22 @@ func (c *callContext) shorten(deadline time.Time) {
 		return
 	}
 	c.deadline = deadline
-	if c.timer != nil {
-		c.timer.Reset(time.Until(deadline))
-	} else if c.done != nil && c.ended.Load() == 0 {
-		c.startTimerLocked()
+	if inner := c.inner.Load(); inner != nil {
+		c.inner.Store(inner.within(deadline))
 	}
 }
 
-// end ends the context because of context.Canceled or context.DeadlineExceeded;
-// the first reason counts. It runs for every call, so it defers nothing.
-func (c *callContext) end(reason error) {
+// end cancels the context; the first reason counts. It runs for every call, so it defers
+// nothing.
+func (c *callContext) end(cause error) {
 	c.mu.Lock()
 	if c.ended.Load() == 0 {
-		c.endLocked(reason)
+		c.ended.Store(endedCanceled)
+		c.cause = cause
 	}
+	inner := c.inner.Load()
 	c.mu.Unlock()
-}
-
-func (c *callContext) endLocked(reason error) {
-	ended := endedCanceled
-	if reason == context.DeadlineExceeded {
-		ended = endedDeadline
+	if inner != nil {
+		inner.cancel(cause)
 	}
-	c.ended.Store(ended)
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	if c.done != nil {
-		close(c.done)
-	}
-	for callback := range c.callbacks {
-		go (*callback)()
-	}
-	c.callbacks = nil
 }

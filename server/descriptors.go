@@ -10,18 +10,18 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// How long a reply waits before it tries again to send descriptors that the kernel
-// did not take: it does not tell when it would.
+// How long a reply waits before it tries again to send descriptors that the kernel has
+// refused. The kernel does not say when it would take them.
 const (
 	refusedPauseMin = time.Millisecond
 	refusedPauseMax = 50 * time.Millisecond
 )
 
-// received are the descriptors that came with frames. It belongs to the reader.
+// received holds the descriptors that came with frames. It belongs to the reader.
 type received struct {
 	agreed   bool // the feature was accepted
 	arrivals transport.Arrivals
-	frame    transport.Descriptors // those of the frame that is being handled
+	frame    transport.Descriptors // descriptors of the frame that is being handled
 }
 
 // descriptorsAllowed reports whether the feature is accepted on this connection.
@@ -31,14 +31,14 @@ func (c *connection) descriptorsAllowed() bool {
 	return local && allow != nil && allow(c.peer)
 }
 
-// agreeDescriptors makes reading take descriptors.
+// agreeDescriptors makes reading accept descriptors.
 func (c *connection) agreeDescriptors() {
 	c.received.agreed = true
 	c.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
 }
 
-// noteArrivals notes which of the bytes in the input descriptors came with; former
-// is how many there were before they were read.
+// noteArrivals records with which bytes of the input descriptors have arrived. former
+// is how many unread bytes there were before.
 func (c *connection) noteArrivals(former int) error {
 	if !c.received.agreed {
 		return nil
@@ -47,8 +47,8 @@ func (c *connection) noteArrivals(former int) error {
 	return c.received.arrivals.Add(came, c.in.taken+uint64(former), c.in.taken+uint64(len(c.in.unread())))
 }
 
-// handleFrame handles c.frame, which has just been taken from the input, with the
-// descriptors that came with it. Those that nobody has taken are closed.
+// handleFrame handles c.frame, which was just taken from the input, with the
+// descriptors that came with it. Those that nobody takes are closed.
 func (c *connection) handleFrame(bytes int) (goOn bool, err error) {
 	r := &c.received
 	if c.frame.Descriptors == 0 && !r.arrivals.Waiting() {
@@ -63,15 +63,15 @@ func (c *connection) handleFrame(bytes int) (goOn bool, err error) {
 	return goOn, err
 }
 
-// dropDescriptors closes those of the frame.
+// dropDescriptors closes the descriptors of the frame.
 func (c *connection) dropDescriptors() {
 	c.received.frame.Close()
 	c.received.frame = transport.Descriptors{}
 }
 
-// checkDescriptors refuses a request whose descriptors were lost, or of a function
-// that passes some where that was not agreed to. Where the function passes none it
-// closes those that came.
+// checkDescriptors refuses a request whose descriptors were lost, or whose function
+// passes files although that was not agreed. If the function passes none, it closes
+// those that came.
 func (c *connection) checkDescriptors(f *function) *status.Error {
 	switch {
 	case c.received.frame.Truncated:
@@ -91,7 +91,8 @@ func (c *connection) checkDescriptors(f *function) *status.Error {
 	return refusedf(status.FailedPrecondition, "%s passes files or connections, and the caller's hello did not offer feature bit 2 (file descriptors)", f.name)
 }
 
-// takeDescriptors gives the call a table with what came with its request.
+// takeDescriptors gives the call a table with the descriptors that came with its
+// request.
 func (e *execution) takeDescriptors() {
 	if !e.function.UsesDescriptors() {
 		return
@@ -102,12 +103,13 @@ func (e *execution) takeDescriptors() {
 	*frame = transport.Descriptors{}
 }
 
-// answerWithDescriptors sends a REPLY with its files. The caller flushes. A call that
-// admitted forgets counts as in flight while its reply waits for the kernel.
-func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, admitted func()) {
-	header.Length, header.Descriptors = uint32(len(e.result)), uint8(len(e.files.Going()))
-	frame := append(header.Append(nil), e.result...)
-	e.result = nil // it is counted once, and may wait for long
+// answerWithDescriptors sends a REPLY with its files. The caller flushes. If admitted
+// forgets the call, the call still counts as in flight while its reply waits for the
+// kernel.
+func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, extensions []byte, admitted func()) {
+	header.Descriptors = uint8(len(e.files.Going()))
+	frame := (&wire.Frame{Header: *header, Extensions: extensions, Payload: e.result}).Append(nil)
+	e.result = nil // the copy may wait for long, and only it is counted
 	pause := refusedPauseMin
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
 		refused := c.out.sendDescriptors(frame, e.files.Going(), admitted, nil)
@@ -115,7 +117,7 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 			return
 		}
 		if errors.Is(refused, errNoOutputRoom) {
-			c.fail(e.id, c.user.output.lost(e.function.name, int64(len(frame))), admitted)
+			c.fail(e.id, c.user.output.lost(e.function.name, int64(len(frame))), nil, admitted)
 			return
 		}
 		if admitted != nil {
@@ -123,21 +125,21 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ad
 		}
 		if time.Now().After(until) {
 			c.fail(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
-				With(status.OutcomeExecutedResultLost), admitted)
+				With(status.OutcomeExecutedResultLost), nil, admitted)
 			return
 		}
 		time.Sleep(pause)
 	}
 }
 
-// errNoOutputRoom says that the user has no room for a frame. No more is tried.
+// errNoOutputRoom says that the user has no room for a frame, so it is not tried again.
 var errNoOutputRoom = errors.New("there is no room for what waits to be read")
 
-// sendDescriptors writes a frame with descriptors in a message of its own, between
-// the frames that others write. admitted is as in append, but not called before
-// errNoOutputRoom is returned; sent is called before any of those that follow. Each may be
-// nil. An error means that nothing was passed on and the connection is as it was; any
-// other failure closes the connection.
+// sendDescriptors writes a frame with descriptors in a message of its own, between the
+// frames that others write. admitted is as in append, but is not called if
+// errNoOutputRoom is returned. sent is called when the frame was sent, before any other
+// frame follows. Both may be nil. An error means that nothing was sent and the
+// connection is as it was. Any other failure closes the connection.
 func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent func()) (refused error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,13 +162,13 @@ func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent
 	if refused == nil && sent != nil {
 		sent()
 	}
-	// Whoever flushed meanwhile has left it to this writer.
+	// A goroutine that flushed meanwhile has left its frames to this writer.
 	o.flushLocked()
 	return refused
 }
 
 // waitToWriteLocked waits until nobody writes and there is room for a frame of so many
-// bytes; it reports false when there is none.
+// bytes. It reports false if there will be none.
 func (o *output) waitToWriteLocked(bytes int) bool {
 	for {
 		for o.writing && !o.broken {

@@ -13,22 +13,23 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Direct runs functions for callers within this process, in the goroutine of
-// the caller. Package embed is what it is made for; programs in Go just call
-// their functions. Its methods may be called by any number of goroutines.
+// A Direct calls the functions of a server within this process, in the goroutine of the
+// caller. It is made for package embed; Go programs simply call their functions. Its
+// methods may be called from any number of goroutines.
 type Direct struct {
 	server *Server
 	table  *functionTable
 	peer   Peer
 	runs   sync.Pool // of *DirectRun
 
-	// The same moment, so that deadlines need no clock to be read.
+	// started and startedNs are the same moment, so that a deadline can be converted
+	// without reading a clock.
 	started   time.Time
 	startedNs uint64
 }
 
-// Direct returns the server's functions for calls within this process. From then
-// on none can be registered.
+// Direct returns the server's functions for calls within this process. No more
+// functions can be registered after that.
 func (s *Server) Direct() (*Direct, error) {
 	table, err := s.prepare()
 	if err != nil {
@@ -41,14 +42,14 @@ func (s *Server) Direct() (*Direct, error) {
 	return d, nil
 }
 
-// Serve serves other processes as Server.Serve does. It belongs to a program that
-// is not in Go, whose log should not begin with it: so it says so at the level
-// debug only.
+// Serve serves other processes, as Server.Serve does. The program it runs in is not
+// written in Go, and its log should not begin with lines of Nearcall's, so start and
+// stop are logged at level debug.
 func (d *Direct) Serve(ctx context.Context, listener net.Listener) error {
 	return d.server.serve(ctx, listener, slog.LevelDebug)
 }
 
-// Find returns the number of a function, 0 when there is none of that name.
+// Find returns the number of the function with a name, or 0 if there is none.
 func (d *Direct) Find(name string) uint32 {
 	if f := d.table.byName[name]; f != nil {
 		return f.id
@@ -56,8 +57,8 @@ func (d *Direct) Find(name string) uint32 {
 	return 0
 }
 
-// Overran notes that a call of the function took so long that its caller should
-// have been able to leave it: the next ones are not run directly.
+// Overran notes that a call of the function took so long that its caller should have
+// been able to leave it. The next calls of it are not run directly.
 func (d *Direct) Overran(function uint32) {
 	if f := d.table.find(function); f != nil {
 		f.blocked()
@@ -73,10 +74,12 @@ type DirectRun struct {
 	failure   []byte
 }
 
-// Run runs a function. It returns nil, and does nothing, for one that is not run
-// directly: it has proved to be slow, or its registration limits how it runs, so
-// that its caller must be able to leave it at its deadline. payload must stay as
-// it is until then; deadlineNs is of CLOCK_MONOTONIC, 0 is none.
+// Run calls a function. deadlineNs is a moment of CLOCK_MONOTONIC, or 0 for no
+// deadline. payload must not change until Release.
+//
+// Run does nothing and returns nil for a function that must not run in its caller's
+// goroutine, because its caller must be able to leave it at the deadline: one that has
+// proved to be slow, or whose registration limits how it runs.
 func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint64) *DirectRun {
 	f := d.table.find(function)
 	if f != nil && !f.inline() {
@@ -99,7 +102,7 @@ func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint6
 func (r *DirectRun) run(deadlineNs uint64) {
 	e, f := &r.execution, r.execution.function
 	ctx := context.Background()
-	if f.TakesContext() || len(e.server.config.interceptors) > 0 {
+	if f.needsContext {
 		e.context = r.newContext(deadlineNs)
 		ctx = e.context
 	}
@@ -127,7 +130,8 @@ func (r *DirectRun) newContext(deadlineNs uint64) *callContext {
 	return made
 }
 
-// Reply returns the result, or the error's payload with its code and outcome.
+// Reply returns the result. If the call has failed, it returns the payload of the error
+// with its code and its outcome.
 func (r *DirectRun) Reply() (payload []byte, code, outcome uint8) {
 	e := &r.execution
 	if e.err == nil {
@@ -138,7 +142,7 @@ func (r *DirectRun) Reply() (payload []byte, code, outcome uint8) {
 	return r.failure, uint8(failure.Code), uint8(failure.Outcome)
 }
 
-// Release gives the run back.
+// Release ends the use of the run and of its bytes.
 func (r *DirectRun) Release() {
 	e := &r.execution
 	e.context, e.payload, e.result, e.err = nil, nil, nil, nil

@@ -12,7 +12,7 @@ import (
 )
 
 func newDirect(t *testing.T) *server.Direct {
-	s := server.New()
+	s := newServer(t)
 	s.Register("echo", func(data []byte) []byte { return data })
 	s.Register("slow", func(data []byte) []byte {
 		time.Sleep(2 * time.Millisecond)
@@ -86,7 +86,7 @@ func TestDirectLeavesToOthers(t *testing.T) {
 }
 
 func TestNothingIsRegisteredAfterDirect(t *testing.T) {
-	s := server.New()
+	s := newServer(t)
 	if _, err := s.Direct(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
@@ -27,7 +28,11 @@ func Example() {
 	defer os.RemoveAll(directory)
 	address := "unix:" + filepath.Join(directory, "s")
 
-	s := server.New()
+	s, err := server.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	s.Register("greet", func(p person) string { return "Hello, " + p.Name }, server.Params("person"))
 	s.Register("half", half, server.Params("n"), server.Doc("Half of an even number."), server.Idempotent())
 
@@ -69,11 +74,11 @@ func half(_ context.Context, n int64) (int64, error) {
 
 // An interceptor sees every call with its peer, before and after.
 func ExampleWithInterceptor() {
-	audit := func(ctx context.Context, call *server.Call, next func(context.Context) error) error {
+	audit := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
 		started := time.Now()
 		err := next(ctx)
-		fmt.Fprintf(os.Stderr, "%s by uid %d: %v in %v\n", call.Function, call.Peer.UserID, err, time.Since(started))
+		fmt.Fprintf(os.Stderr, "%s by uid %d: %v in %v\n", call.Function(), call.Peer().UserID, err, time.Since(started))
 		return err
 	}
-	server.New(server.WithInterceptor(audit))
+	_, _ = server.New(server.WithInterceptor(audit))
 }

@@ -12,41 +12,42 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// An execution is one run of a function: what goes in and what comes out. The
-// reader uses one over and over; calls that run apart have one each.
+// An execution is one run of a function: what goes in and what comes out. The reader
+// reuses one for all its calls; calls that run apart have one each.
 //
-// A function may end its goroutine (runtime.Goexit, t.FailNow). That is answered
-// like a panic, by who is there then: for calls that run apart deferred functions, for
-// a reader's the goroutine that takes its place.
+// A function may end its goroutine (runtime.Goexit, t.FailNow). The caller then gets
+// the same answer as after a panic. For a call that runs apart, deferred functions send
+// it; for a call of the reader, the goroutine that takes the reader's place does.
 type execution struct {
 	server     *Server
-	connection *connection // nil for a call within the process
+	connection *connection // nil if the caller is in this process
 	id         uint64
 	function   *function
 	codec      wire.Codec
 	payload    []byte
-	counted    int64        // bytes of what the payload lies in, in the user's share
-	context    *callContext // nil when nobody can ask for it
+	counted    int64        // bytes counted in the user's share for the memory of the payload
+	context    *callContext // nil if nobody can ask for it
 	marks      *sharedmemory.Marks
-	files      *descriptors.Table // nil where the function passes none
-	held       bool               // until there is room for the reply
+	files      *descriptors.Table // nil if the function passes no files
+	held       bool               // must wait until there is room for the reply
 
-	// Of a call that the reader runs. goOn replaces a reader that the function ends.
+	// These are for calls of the reader. goOn replaces a reader whose goroutine the
+	// function has ended.
 	goOn      func(*execution)
-	mark      uint64 // of its role
+	mark      uint64 // the mark that role.begin returned
 	startedNs uint64
 	untimed   bool
 
-	called    bool  // the function was called
-	callError error // what it returned
+	called    bool  // whether the function was called
+	callError error // the error that it returned
 	result    []byte
 	scratch   []byte // where typed results are encoded
-	reserved  int64  // what of it is counted, in the user's share
+	reserved  int64  // bytes of it that are counted in the user's share
 	err       error  // nil or a *status.Error with its outcome
 }
 
-// start runs the function and marks how far it came. It does not run one whose
-// connection was closed: its caller has been told by the mark.
+// start runs the function and marks how far it has come. If the connection was closed
+// it does not run the function, because the mark has already told the caller so.
 func (e *execution) start(ctx context.Context) {
 	if e.marks == nil {
 		e.run(ctx)
@@ -73,8 +74,8 @@ func (e *execution) markEnd() {
 	}
 }
 
-// run runs the function inside the interceptors and turns a panic into an
-// error. It fills in result and err.
+// run runs the function inside the interceptors, and turns a panic into an error. It
+// sets result and err.
 func (e *execution) run(ctx context.Context) {
 	returned := false
 	defer func() {
@@ -91,7 +92,7 @@ func (e *execution) run(ctx context.Context) {
 		}
 	}()
 	e.called, e.callError = false, nil
-	if len(e.server.config.interceptors) > 0 {
+	if len(e.function.interceptors) > 0 {
 		e.err = e.settle(e.intercept(ctx, 0))
 	} else {
 		e.err = withOutcome(e.call(ctx))
@@ -113,7 +114,7 @@ func (e *execution) call(ctx context.Context) (err error) {
 }
 
 func (e *execution) intercept(ctx context.Context, index int) error {
-	interceptors := e.server.config.interceptors
+	interceptors := e.function.interceptors
 	if index == len(interceptors) {
 		if e.called {
 			return status.Errorf(status.Internal, "an interceptor called %s more than once", e.function.name)
@@ -121,14 +122,14 @@ func (e *execution) intercept(ctx context.Context, index int) error {
 		e.callError = withOutcome(e.call(ctx))
 		return e.callError
 	}
-	return interceptors[index](ctx, e.context.theCall(), func(ctx context.Context) error {
+	return interceptors[index](ctx, (*interceptedCall)(e), func(ctx context.Context) error {
 		return e.intercept(ctx, index+1)
 	})
 }
 
-// settle makes the error that interceptors returned one that can be sent. Only
-// what happened here says whether the function ran, whatever other calls the
-// interceptors made. A call without a result cannot be made a success.
+// settle turns the error that interceptors have returned into one that can be sent.
+// Whether the function ran is decided only by what happened here, not by other calls
+// that interceptors have made. A call without a result cannot be turned into a success.
 func (e *execution) settle(err error) error {
 	switch {
 	case err == nil && e.callError != nil:
@@ -150,21 +151,21 @@ func (e *execution) settle(err error) error {
 	return &failure
 }
 
-// cancel ends the context of the call.
-func (e *execution) cancel(reason error) {
+// cancel ends the context of the call, with a cause.
+func (e *execution) cancel(cause error) {
 	if e.context != nil {
-		e.context.end(reason)
+		e.context.end(cause)
 	}
 }
 
-// recovered logs what the function did instead of returning, and makes the error
-// that says so.
+// recovered logs what the function did instead of returning, and returns the error that
+// says so.
 func (e *execution) recovered(cause, did string) error {
 	e.server.config.logger.Error("function "+did,
 		"function", e.function.name, "panic", cause, "stack", string(debug.Stack()))
 	outcome := status.OutcomeExecuted
 	if !e.called {
-		outcome = status.OutcomeNotExecuted // an interceptor panicked before it
+		outcome = status.OutcomeNotExecuted // an interceptor panicked before the function ran
 	}
 	return &status.Error{
 		Code: status.Internal, Outcome: outcome,
@@ -173,8 +174,8 @@ func (e *execution) recovered(cause, did string) error {
 	}
 }
 
-// withOutcome makes err one that can be sent: a function's own error means
-// that it was executed.
+// withOutcome turns err into one that can be sent: an error of the function itself
+// means that the function was executed.
 func withOutcome(err error) error {
 	if err == nil {
 		return nil

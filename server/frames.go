@@ -8,11 +8,11 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A frameHandler handles c.frame. goOn is false when the goroutine that called
-// it is no longer the reader.
+// A frameHandler handles c.frame. goOn is false if its goroutine is no longer the
+// reader.
 type frameHandler func(c *connection) (goOn bool, err error)
 
-// frameHandlers has a handler for every type that the parser lets through.
+// frameHandlers has a handler for every type of frame that the parser lets through.
 var frameHandlers = [...]frameHandler{
 	wire.Request: (*connection).onRequest,
 	wire.Cancel:  (*connection).onCancel,
@@ -31,7 +31,7 @@ func (c *connection) onPing() (bool, error) {
 	return true, nil
 }
 
-// onPong refuses: this server sends no pings.
+// onPong refuses the frame, because this server sends no pings.
 func (c *connection) onPong() (bool, error) {
 	return true, &wire.ProtocolError{Text: "a PONG for which there was no PING"}
 }
@@ -66,8 +66,8 @@ func (c *connection) onResolve() (bool, error) {
 	return true, nil
 }
 
-// take takes a call on; it reports whether the call will be served, which a
-// drain may have ruled out.
+// take counts a request and reports whether it will be served. A drain may have ruled
+// that out.
 func (c *connection) take() bool {
 	c.accepted.Store(max(c.frame.CallID, c.accepted.Load()))
 	c.requests++
@@ -143,14 +143,14 @@ func noSuchFunction(name string) *status.Error {
 	return refusedf(status.Unimplemented, "the server has no function %.255q; `nearcall list ADDRESS` shows what it has", name)
 }
 
-// otherDescription refuses arguments that would be read as other values than
-// their caller wrote.
+// otherDescription returns the error for arguments that would be read as other values
+// than those their caller wrote.
 func otherDescription(name string) *status.Error {
 	return refusedf(status.Aborted, "the arguments were encoded by another description of %s than this server's: ask for its description again, then encode and send anew", name)
 }
 
-// expiry returns when the request expires on the server's clock, 0 for never,
-// and whether that has passed.
+// expiry returns when the request expires on the server's clock, or 0 if it does not,
+// and whether that moment has passed.
 func (c *connection) expiry() (expiryNs uint64, passed bool) {
 	if c.frame.Deadline == 0 {
 		return 0, false

@@ -5,62 +5,67 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/dispatch"
 )
 
-// inlineRunTimeMax is how long a function may run on average and still be run
-// by the goroutine that reads the connection: handing it to another goroutine
-// costs a tenth of that.
+// inlineRunTimeMax is how long a function may take on average and still be run by the
+// reader of the connection. Handing a call to another goroutine costs a tenth of that.
 const inlineRunTimeMax = 50 * time.Microsecond
 
-// provenCalls is how many calls of a function show that it is quick.
+// provenCalls is how many calls it takes to show that a function is quick.
 const provenCalls = 100
 
-// A function that has held others up is run apart for a number of calls that costs less
-// than they lost: handing a call over costs a microsecond or two, and it is one call for
-// every eight. Who is thought to be slow for no reason, because the machine was busy,
-// thereby loses little besides what the machine took. The bound is for times as of a process
-// that was stopped.
+// A function that has held up other calls runs apart for a number of calls. That must
+// cost less than the delay that it caused: handing a call over costs one or two
+// microseconds, and there is one such call for every eight microseconds of delay. So a
+// function that only seemed slow, because the machine was busy, loses little more than
+// the time that the machine took. The bound applies to very long times, such as those
+// of a process that was stopped.
 const (
 	slowRunTimeMin  = watchTickNew
 	slowTimePerCall = 8 * time.Microsecond
 	slowCallsMax    = 100_000
 )
 
-// instantRunTimeMax is how long a function may run on average and be timed only
-// now and then where calls come fast.
+// instantRunTimeMax is how long a function may take on average so that, when calls come
+// fast, only some of them are timed.
 const instantRunTimeMax = time.Microsecond
 
-// A function is a registered function with its limits and counters. Immutable
-// but for the counters.
+// A function is a registered function with its limits and counters. Only the counters
+// change.
 type function struct {
 	*dispatch.Function
 	id          uint32
 	name        string
 	description []byte
-	check       uint32 // of the description
+	check       uint32 // the check of the description
 	raw         func(ctx context.Context, data []byte) ([]byte, error)
 	maxRunTime  time.Duration
-	slots       chan struct{} // nil, or one place per call that may run
-	mayInline   bool          // nothing that is known forbids the reader to run it
+	slots       chan struct{} // nil, or a place for each call that may run
+	mayInline   bool          // the registration allows the reader to run it
+
+	// interceptors are those of the server, the group and the function, in this order.
+	interceptors []intercept.Interceptor
+	// needsContext is set if the function takes one, or an interceptor may ask for it.
+	needsContext bool
 
 	calls     atomic.Uint64
-	provenAt  atomic.Uint64 // how many calls show that it is quick
+	provenAt  atomic.Uint64 // after how many calls it counts as quick
 	failures  atomic.Uint64
-	timed     atomic.Uint64 // calls whose run time was taken
-	runTimeNs atomic.Uint64 // of those
+	timed     atomic.Uint64 // calls that were timed
+	runTimeNs atomic.Uint64 // the run time of these calls
 	averageNs atomic.Int64
-	slowFor   atomic.Int64 // calls that are still to run apart
-	expected  atomic.Int64 // bytes of the next result, 0 where the last were small
+	slowFor   atomic.Int64 // how many more calls run apart
+	expected  atomic.Int64 // expected bytes of the next result, 0 if the last ones were small
 }
 
-// inline reports whether the reading goroutine should run the function itself.
+// inline reports whether the reader should run the function itself.
 func (f *function) inline() bool {
 	return f.mayInline && f.averageNs.Load() < int64(inlineRunTimeMax)
 }
 
-// watchTick returns how closely the reader is watched while it runs the
-// function.
+// watchTick returns how closely to watch the reader while it runs the function.
 func (f *function) watchTick() time.Duration {
 	if f.calls.Load() < f.provenAt.Load() {
 		return watchTickNew
@@ -68,8 +73,8 @@ func (f *function) watchTick() time.Duration {
 	return watchTickProven
 }
 
-// instant reports whether the function has proved to run shorter than it takes
-// to read the clock a few dozen times.
+// instant reports whether the function has proved to take less time than a few dozen
+// readings of the clock.
 func (f *function) instant() bool {
 	return f.averageNs.Load() < int64(instantRunTimeMax) && f.calls.Load() >= provenCalls
 }
@@ -82,8 +87,8 @@ func (f *function) count(failed bool) {
 	}
 }
 
-// ran counts a call whose run time was taken. The average is a moving one over
-// about eight of them; updates that collide lose one, which does not matter.
+// ran counts a call that was timed. The average is a moving one over about eight calls.
+// If two updates collide one of them is lost, which does no harm.
 func (f *function) ran(runTime time.Duration, failed bool) {
 	f.count(failed)
 	f.timed.Add(1)
@@ -100,15 +105,16 @@ func (f *function) ran(runTime time.Duration, failed bool) {
 	f.averageNs.Store(average)
 }
 
-// remember keeps a function apart that ran for so long, and has it watched closely for
-// as many calls again when they are over.
+// remember makes a function that took so long run apart for a number of calls. It is
+// then watched closely for as many calls again.
 func (f *function) remember(runTime time.Duration) {
 	calls := min(int64(runTime/slowTimePerCall), slowCallsMax)
 	f.slowFor.Store(max(f.slowFor.Load(), calls))
 	f.provenAt.Store(f.calls.Load() + 2*uint64(f.slowFor.Load()))
 }
 
-// runTimeTotalNs returns how long all calls ran, by those that were timed.
+// runTimeTotalNs returns an estimate of how long all calls ran, from those that were
+// timed.
 func (f *function) runTimeTotalNs() uint64 {
 	timed := f.timed.Load()
 	if timed == 0 {
@@ -117,7 +123,7 @@ func (f *function) runTimeTotalNs() uint64 {
 	return uint64(float64(f.runTimeNs.Load()) * float64(f.calls.Load()) / float64(timed))
 }
 
-// blocked notes that a call held the reader up, so that the next ones do not.
+// blocked notes that a call has held up the reader, so that the next ones run apart.
 func (f *function) blocked() {
 	f.averageNs.Store(max(f.averageNs.Load(), 8*int64(inlineRunTimeMax)))
 	f.remember(slowRunTimeMin)

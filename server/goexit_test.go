@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
@@ -108,12 +109,12 @@ func TestGoexitOfACallerThatHasGone(t *testing.T) {
 // TestGoexitInAnInterceptor: what the caller is told depends on whether the
 // function ran.
 func TestGoexitInAnInterceptor(t *testing.T) {
-	s := newServer(t, server.WithInterceptor(func(ctx context.Context, call *server.Call, next func(context.Context) error) error {
-		if call.Function == "before" {
+	s := newServer(t, server.WithInterceptor(func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		if call.Function() == "before" {
 			runtime.Goexit()
 		}
 		err := next(ctx)
-		if call.Function == "after" {
+		if call.Function() == "after" {
 			runtime.Goexit()
 		}
 		return err

@@ -11,14 +11,14 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// turnAwayWait is how long a peer that is refused at once is given to say
-// which protocol it speaks, so that it can be told in that.
+// turnAwayWait is how long a peer that is turned away is given to show which protocol
+// it speaks, so that it can be told in that protocol.
 const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions
 
-// firstByte waits for the first byte of the connection. The deadline it sets
+// firstByte waits for the first byte of the connection. The deadline that it sets
 // covers the whole hello, or the first simple request.
 func (c *connection) firstByte() (byte, error) {
 	if err := c.bound(c.server.config.helloTimeout); err != nil {
@@ -35,7 +35,7 @@ func (c *connection) bound(timeout time.Duration) error {
 	if err := c.conn.SetReadDeadline(c.in.limit); err != nil {
 		return err
 	}
-	// A drain that came before the deadline was set must not be missed.
+	// A drain that began before the deadline was set must not be missed.
 	if c.draining.Load() {
 		return os.ErrDeadlineExceeded
 	}
@@ -74,7 +74,7 @@ func (c *connection) handshake() error {
 	return nil
 }
 
-// accept returns what the server agrees to of the features that are offered.
+// accept returns those of the offered features that the server agrees to.
 func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	accepted := hello.Offered & implemented
 	now := c.server.clock.Ns()
@@ -123,7 +123,7 @@ func featureNames(set wire.Feature) string {
 	return text
 }
 
-// agree settles what the connection uses and sends the welcome.
+// agree sets what the connection uses, and sends the welcome.
 func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	c.sharedClock = accepted&wire.FeatureSharedClock != 0
 	c.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
@@ -142,7 +142,7 @@ func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
 	draining := c.draining.Load()
 	c.mu.Unlock()
 	if draining {
-		// It came too early to be told by drain.
+		// The drain began too early for c.drain to tell the caller.
 		c.appendDrain()
 	}
 	c.out.flush()
@@ -156,7 +156,7 @@ func (c *connection) welcome() wire.Welcome {
 	}
 }
 
-// refuse answers the hello with a welcome that says no.
+// refuse answers the hello with a welcome that refuses the connection.
 func (c *connection) refuse(reason *status.Error) error {
 	c.server.config.logger.Warn("hello refused", "peer", c.peer.String(), "reason", reason.Message)
 	welcome := c.welcome()
@@ -166,7 +166,7 @@ func (c *connection) refuse(reason *status.Error) error {
 	return reason
 }
 
-// turnAway tells a peer that may not connect why, in its own protocol.
+// turnAway tells a peer that may not connect the reason, in the peer's own protocol.
 func (c *connection) turnAway(reason *status.Error) {
 	defer c.end()
 	reason.Outcome = status.OutcomeNotExecuted

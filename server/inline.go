@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// runInline runs the request's function in the reader; it reports whether this
+// runInline runs the request's function in the reader. It reports whether this
 // goroutine is still the reader afterwards.
 func (c *connection) runInline(f *function, expiryNs uint64) bool {
 	e := c.inline
 	e.id, e.function, e.codec, e.payload = c.frame.CallID, f, c.frame.Codec, c.frame.Payload
 	ctx := context.Background()
-	if f.TakesContext() || len(c.server.config.interceptors) > 0 {
+	if f.needsContext {
 		e.context = c.newContext(f, expiryNs)
 		ctx = e.context
 	}
 	e.startedNs, e.untimed = c.nowNs, c.memory.isUntimed()
-	// From begin on the reader may be another.
+	// From begin on, another goroutine may be the reader.
 	e.marks = c.marks
 	e.mark = c.role.begin(f.watchTick())
 	e.start(ctx)
@@ -34,7 +34,7 @@ func replaceReader(e *execution) {
 	}
 }
 
-// finishInline ends the call that runInline began, and reports what that does.
+// finishInline ends the call that runInline has begun, and reports the same.
 func (c *connection) finishInline(e *execution) bool {
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
@@ -55,7 +55,7 @@ func (c *connection) newInline() *execution {
 	return &execution{server: c.server, connection: c, goOn: replaceReader}
 }
 
-// account counts a call that has run, and returns when it was done.
+// account counts a call that has run, and returns when it was over.
 func (c *connection) account(e *execution, startedNs uint64, untimed bool) (doneNs uint64) {
 	if untimed {
 		e.function.count(e.err != nil)
@@ -69,7 +69,7 @@ func (c *connection) account(e *execution, startedNs uint64, untimed bool) (done
 // newContext makes the context of the request in c.frame.
 func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
 	made := c.contexts.next()
-	made.function, made.peer = f.name, &c.peer
+	made.function, made.peer, made.values = f.name, &c.peer, c.service.values
 	if c.frame.ExtensionBytes > 0 {
 		made.theCall().parseMetadata(c.frame.Extensions)
 	}
@@ -79,8 +79,8 @@ func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
 	return made
 }
 
-// watch is the timer's function: it takes the reading over from a reader that
-// has been running one function for a tick.
+// watch is what the timer calls. If the reader has been running one function for a
+// tick, it makes another goroutine the reader.
 func (c *connection) watch() {
 	mark, found := c.role.overdue()
 	if !found {
@@ -91,8 +91,8 @@ func (c *connection) watch() {
 	if c.closed || !c.role.take(mark) {
 		return
 	}
-	// The former reader keeps what its call uses, and from here on touches
-	// nothing else of the reader's.
+	// The former reader keeps what its call uses. From here on it touches nothing else
+	// that belongs to the reader.
 	slow := c.inline
 	slow.function.blocked()
 	c.adopt(slow)

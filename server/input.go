@@ -7,36 +7,38 @@ import (
 )
 
 const (
-	// An idle connection keeps this much: thousands of them are common.
+	// An idle connection keeps a buffer of this size; thousands of idle connections are
+	// common.
 	inputBytesIdle = 2048
-	// A busy one reads many frames at once. Larger buffers are borrowed.
+	// A busy connection has a buffer of this size, to read many frames at once. Larger
+	// buffers are borrowed.
 	inputBytesBusy = 32 << 10
-	// How much larger the next buffer may be than what has arrived.
+	// How many times larger than the bytes that have arrived the next buffer may be.
 	growthMax = 4
 )
 
-// An input holds bytes that were read and not parsed yet. Frames that were
-// parsed alias it until the next receive.
+// An input holds bytes that were read and not parsed yet. Frames that were parsed alias
+// it until the next receive.
 type input struct {
 	data       []byte
 	start, end int
-	taken      uint64    // bytes of the stream before start
+	taken      uint64    // bytes of the stream that lie before start
 	bounded    bool      // a read deadline is set
-	limit      time.Time // for the message that has begun
-	renew      bool      // it was set for a message that has been taken since
+	limit      time.Time // the deadline of the message that has begun
+	renew      bool      // limit was set for a message that has been taken since
 	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
-	lent       lentBuffers // what data or own is, of a connection that is not parked
+	lent       lentBuffers // holds data or own, of a connection that can be parked
 	dropping   dropping
 
-	// What data and own have above inputBytesIdle is counted there.
+	// What data and own have above inputBytesIdle is counted in the user's share.
 	share   *share
 	counted int64
 }
 
-// A dropping is what is left of a frame that was refused for want of room.
+// A dropping is what is still to come of a frame that was refused for want of room.
 type dropping struct {
-	left        int // bytes that have not come
+	left        int // bytes that have not arrived yet
 	bytes       int // of the whole frame
 	descriptors int
 }
@@ -47,15 +49,15 @@ func newInput(pool *bufferPool, share *share) *input {
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }
 
-// advance takes n bytes, a whole message.
+// advance takes n bytes, which are a whole message.
 func (in *input) advance(n int) {
 	in.start += n
 	in.taken += uint64(n)
 	in.renew = true
 }
 
-// split returns an input that goes on where this one is, with the unread bytes; in stays as
-// it is, for frames that alias it.
+// split returns an input that continues where this one is, with the unread bytes. in
+// itself stays as it is, for the frames that alias it.
 func (in *input) split() *input {
 	rest, made := in.unread(), *in
 	made.own, made.lent = nil, lentBuffers{}
@@ -66,10 +68,10 @@ func (in *input) split() *input {
 	return &made
 }
 
-// makeRoom makes room to read on when the frame at the front takes need bytes
-// in all. What was only announced costs nothing: a buffer is filled before it
-// is replaced, and then by one of at most about four times the bytes that have come. It
-// reports false when the user's share has none.
+// makeRoom makes room to read on when the frame at the front has need bytes in all.
+// Bytes that were only announced cost nothing: a buffer is filled before it is
+// replaced, and the new one is at most about four times as large as the bytes that have
+// arrived. It reports false if there is no room in the user's share.
 func (in *input) makeRoom(need int) bool {
 	have := in.end - in.start
 	switch {
@@ -85,7 +87,7 @@ func (in *input) makeRoom(need int) bool {
 	return true
 }
 
-// borrow replaces a buffer that is full.
+// borrow replaces a buffer that is full by a larger one.
 func (in *input) borrow(bytes int) bool {
 	bytes = pooledBytes(bytes)
 	if !in.share.take(int64(bytes)) {
@@ -130,8 +132,8 @@ func (in *input) release(buffers *readBuffers) {
 	in.uncount(int(in.counted))
 }
 
-// drop drops the bytes at the front, and those that follow, of a frame that is not to be
-// kept.
+// drop drops a frame that is not to be kept: the bytes at the front, and those that
+// follow.
 func (in *input) drop(bytes, descriptors int) {
 	have := len(in.unread())
 	in.start, in.end = 0, 0
@@ -140,7 +142,7 @@ func (in *input) drop(bytes, descriptors int) {
 	in.giveBack()
 }
 
-// dropUnread drops what has come of such a frame.
+// dropUnread drops what has arrived of such a frame.
 func (in *input) dropUnread() {
 	n := min(in.dropping.left, len(in.unread()))
 	in.dropping.left -= n
@@ -149,10 +151,10 @@ func (in *input) dropUnread() {
 	in.renew = in.renew || in.dropping.left == 0
 }
 
-// boundWait sets a deadline while a part of a frame is there: half a frame is
-// not waited for longer than a whole one may take, nor through more than a
-// short silence. Each frame has its own: the reads of a busy connection may all
-// end within one.
+// boundWait sets a read deadline if a part of a frame is there. A frame must be
+// complete within total, and must not be silent for longer than silence. Each frame has
+// its own deadline, because the reads of a busy connection may all end in the middle of
+// one.
 func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
 	if in.end == in.start && in.dropping.left == 0 {
 		if !in.bounded {
@@ -172,8 +174,8 @@ func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
 	return conn.SetReadDeadline(until)
 }
 
-// fill reads once. A read that fills the buffer shows a busy connection, which
-// then gets a larger one.
+// fill reads once. If the read fills the buffer the connection is busy, and gets a
+// larger buffer.
 func (in *input) fill(conn io.Reader) error {
 	n, err := conn.Read(in.data[in.end:])
 	in.end += n
@@ -190,7 +192,7 @@ func (in *input) fill(conn io.Reader) error {
 // A nowReader reads without waiting.
 type nowReader interface{ ReadNow(b []byte) (int, error) }
 
-// fillNow is fill without waiting, and into what is there.
+// fillNow is fill without waiting, and without a larger buffer.
 func (in *input) fillNow(conn nowReader) error {
 	n, err := conn.ReadNow(in.data[in.end:])
 	in.end += n

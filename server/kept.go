@@ -6,25 +6,27 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// kept is what of an output's memory waits for its peer, beyond that of outputBytesFree
-// counted in the user's share, so that who does not read cannot make the server hold what it
-// asked for. What is counted are buffers, however much of them is used.
+// kept accounts for the memory of an output that waits for its peer. What goes beyond
+// outputBytesFree is counted in the user's share, so that a peer that does not read
+// cannot make the server hold everything that it has asked for. Buffers are counted at
+// their full size, however much of them is used.
 type kept struct {
 	share   *share
 	counted int
 	writing int // bytes of what is being written
-	waiting int // of frames whose senders wait for room, where they are large
+	waiting int // bytes of large frames whose senders wait for room
 
-	promised int64         // what of counted is for replies of calls that have not returned
+	promised int64         // the part of counted that is for replies of calls that have not returned
 	gone     chan struct{} // closed when the output breaks; nil until somebody waits for the share
 }
 
-// socketOnly is in place of the bytes of a payload that cannot go through memory.
+// socketOnly stands for the size of a payload that cannot go through memory.
 const socketOnly = -1
 
-// waitLocked waits for room for a frame of so many bytes; it reports false when the user
-// gets none for a large one within the time of a write. Small ones wait until others have been written.
-// What the ring takes does not wait: the server holds nothing of it.
+// waitLocked waits for room for a frame of so many bytes. It reports false if the frame
+// is large and the user gets no room for it within the time of a write. Small frames
+// wait until others have been written. Frames that the ring takes do not wait, because
+// the server does not hold them.
 func (o *output) waitLocked(bytes, payloadBytes int) bool {
 	o.keepPromiseLocked()
 	for !o.broken {
@@ -48,8 +50,8 @@ func (o *output) waitLocked(bytes, payloadBytes int) bool {
 	return true
 }
 
-// waitForRoomLocked waits until something has been written. What a large frame takes
-// meanwhile has been counted.
+// waitForRoomLocked waits until something has been written. The size of a large frame
+// was counted before.
 func (o *output) waitForRoomLocked(bytes int) {
 	if bytes <= outputBytesFree {
 		bytes = 0
@@ -59,7 +61,8 @@ func (o *output) waitForRoomLocked(bytes int) {
 	o.kept.waiting -= bytes
 }
 
-// countLocked sees to it that bytes more than there are now are counted.
+// countLocked makes sure that so many bytes more than there are now are counted, and
+// reports whether there was room for them.
 func (o *output) countLocked(bytes int) bool {
 	more := o.missingLocked(bytes)
 	if more <= 0 {
@@ -72,18 +75,20 @@ func (o *output) countLocked(bytes int) bool {
 	return true
 }
 
-// missingLocked returns what must be counted for bytes more than there are now.
+// missingLocked returns how much must still be counted for so many bytes more than
+// there are now.
 func (o *output) missingLocked(bytes int) int64 {
 	k := &o.kept
 	needed := o.heldLocked(bytes) + k.writing + k.waiting - outputBytesUncounted
 	if needed <= k.counted {
 		return 0
 	}
-	// What was promised is in no steps: beside it, a share that is just large enough has no more of them.
+	// What was promised is not a multiple of a step: a share that is just large enough
+	// would have no room for further steps beside it.
 	return inSteps(needed) - int64(k.counted)
 }
 
-// outputBytesLeast returns the least budget that has room for one frame, also beside what
+// outputBytesLeast returns the smallest budget that has room for one frame, beside what
 // connections keep for their next results.
 func outputBytesLeast(frameBytes int) int64 {
 	return inSteps(int(inSteps(frameBytes)) * sparePart / (sparePart - 1))
@@ -94,21 +99,22 @@ func inSteps(bytes int) int64 {
 	return int64((bytes + outputBytesStep - 1) / outputBytesStep * outputBytesStep)
 }
 
-// heldLocked returns what is held of what is pending when bytes more are.
+// heldLocked returns how much memory the pending frames hold when so many bytes are
+// added.
 func (o *output) heldLocked(bytes int) int {
 	need := len(o.pending) + bytes
 	switch {
 	case need <= outputBytesOwn:
 		return need
 	case !o.writing && bytes >= gatherBytesMin+wire.HeaderBytes:
-		return cap(o.pending) + bytes // which stay where they are
+		return cap(o.pending) + bytes // the payload stays where it is
 	case need <= cap(o.pending):
 		return cap(o.pending)
 	}
 	return o.nextBytesLocked(need)
 }
 
-// releaseLocked gives back what was counted when nothing is kept any more.
+// releaseLocked uncounts everything when nothing is kept any more.
 func (o *output) releaseLocked() {
 	k := &o.kept
 	if k.counted > 0 && (o.broken || len(o.pending)+k.writing+k.waiting == 0) {
@@ -118,10 +124,11 @@ func (o *output) releaseLocked() {
 	}
 }
 
-// A large buffer grows by one part of so many, or to the next size that is lent.
+// A large buffer grows by one growthPart-th, or to the next size that is lent.
 const growthPart = 4
 
-// growLocked makes room for so many bytes more. A large buffer is lent, where that fits.
+// growLocked makes room for so many bytes more. A large buffer is lent if there is one
+// of that size.
 func (o *output) growLocked(bytes int) {
 	need := len(o.pending) + bytes
 	if need <= cap(o.pending) {
@@ -141,8 +148,9 @@ func (o *output) growLocked(bytes int) {
 	o.buffers.put(former[:cap(former)])
 }
 
-// nextBytesLocked returns how large a buffer is next when so many bytes are needed: of the
-// next size that is lent, or no larger than it must be where the user may not have that much.
+// nextBytesLocked returns the size of the next buffer when so many bytes are needed:
+// the next size that is lent, or just what is needed if the user may not have that
+// much.
 func (o *output) nextBytesLocked(need int) int {
 	next := pooledBytes(max(need, min(cap(o.pending)+cap(o.pending)/growthPart, o.pendingOutputBytesMax)))
 	if !o.kept.share.allows(int64(next + o.kept.writing + o.kept.waiting)) {
@@ -160,7 +168,8 @@ func (o *output) keepLocked(written []byte) {
 	o.spare = written
 }
 
-// keepScratch keeps the result's memory for the next one, unless that would be too much.
+// keepScratch keeps the memory of the result for the next result, unless that would be
+// too much.
 func (e *execution) keepScratch() {
 	bytes := int64(cap(e.result))
 	if bytes > outputBytesKept {

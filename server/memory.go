@@ -11,26 +11,27 @@ import (
 )
 
 const (
-	// framesAtOnce is how many frames are taken before replies that wait for
-	// the socket are flushed.
+	// framesAtOnce is how many frames are taken before the replies that wait for the
+	// socket are flushed.
 	framesAtOnce = 64
-	// recordBytesKept is what a sleeping connection keeps to take frames into.
+	// recordBytesKept is the size of the buffer that a sleeping connection keeps to
+	// take frames into.
 	recordBytesKept = 512
 )
 
-// memory is the memory that a connection shares with its caller. It belongs to
-// the reader, but for the end's sending half, which is the output's.
+// memory is what a connection has shared with its caller. It belongs to the reader,
+// except for the sending half of end, which belongs to the output.
 type memory struct {
 	regions  *sharedmemory.Regions
 	end      *sharedmemory.End
 	waiter   *sharedmemory.Waiter
 	parser   wire.Parser
-	record   []byte // where frames are taken to; a larger one is lent and counted
+	record   []byte // frames are taken into this; a larger one is lent and counted
 	grow     func(bytes int) []byte
 	pool     *bufferPool
 	share    *share
-	untimed  int   // calls since the clock was read
-	clockDue bool  // for the next call it must be read
+	untimed  int   // number of calls since the clock was read
+	clockDue bool  // the clock must be read for the next call
 	reserved int64 // bytes counted for the user
 	stop     func() bool
 }
@@ -41,8 +42,8 @@ func (c *connection) memoryAllowed() bool {
 	return local && c.service.sharedMemory
 }
 
-// giveMemory gives a busy connection its memory, once. Without it everything
-// goes on as before.
+// giveMemory gives a busy connection its memory, once. If it cannot, everything goes on
+// as before.
 func (c *connection) giveMemory() {
 	c.memoryDue = false
 	geometry, reserved := c.server.reserveMemory(c.user)
@@ -68,8 +69,8 @@ func (c *connection) giveMemory() {
 	c.server.counters.memories.Add(1)
 }
 
-// offerMemory tells the caller of the memory. An error means that it never will
-// know: then nothing of the connection has used it.
+// offerMemory tells the caller of the memory. After an error the caller will never know
+// of it, and nothing of the connection has used it.
 func (c *connection) offerMemory(geometry sharedmemory.Geometry, files ...*os.File) error {
 	offer := geometry.Offer(int(c.server.spinLimit() / time.Microsecond))
 	frame := wire.Frame{Header: wire.Header{Type: wire.Memory, Descriptors: wire.MemoryDescriptors}, Payload: offer.Append(nil)}
@@ -94,8 +95,8 @@ func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
 	c.memory.waiter.Awake()
 }
 
-// processMemory handles the frames that are in the ring, as processBuffered
-// does with those of the socket.
+// processMemory handles the frames in the ring, as processBuffered does those of the
+// socket.
 func (c *connection) processMemory() (goOn bool, err error) {
 	m := c.memory
 	if m == nil {
@@ -118,13 +119,14 @@ func (c *connection) processMemory() (goOn bool, err error) {
 	return true, nil
 }
 
-// untimedMax is how many calls of instant functions go by on a ring before the
-// clock is read again: reading it twice would cost a fifth of such a call. What
-// depends on it counts in milliseconds, and is wrong by microseconds: after a
-// wait, or what is no instant function, it is read for the next call.
+// untimedMax is how many calls of instant functions are taken from a ring before the
+// clock is read again. Reading it twice would cost a fifth of such a call. What depends
+// on the clock counts in milliseconds, and is wrong by microseconds at most, because
+// the clock is always read for the first call after a wait and after a function that is
+// not instant.
 const untimedMax = 16
 
-// readClock sets nowNs for a request.
+// readClock sets nowNs for a request, by the clock if it is due.
 func (c *connection) readClock(f *function) {
 	m := c.memory
 	if m != nil && !m.clockDue && m.untimed < untimedMax && f.instant() {
@@ -140,8 +142,8 @@ func (c *connection) readClock(f *function) {
 // isUntimed reports whether the clock was not read for the request.
 func (m *memory) isUntimed() bool { return m != nil && m.untimed > 0 }
 
-// awaitMemory waits for frames in the ring as long as that pays, and reports
-// whether the socket is to be waited for instead.
+// awaitMemory waits for frames in the ring for as long as that pays. It reports whether
+// to wait for the socket instead.
 func (c *connection) awaitMemory() (sleep bool, err error) {
 	m := c.memory
 	if m == nil || m.stop() {
@@ -162,9 +164,9 @@ func (c *connection) awaitMemory() (sleep bool, err error) {
 	return true, nil
 }
 
-// lookAtSocket reads what is there without waiting. What it finds is bounded in
-// time as if it were waited for: when a piece has come, and when all of them have
-// become frames.
+// lookAtSocket reads what has arrived, without waiting. It sets the same deadlines as
+// waiting would: when a part of a frame has come, and when all parts have become
+// frames.
 func (c *connection) lookAtSocket() error {
 	if err := c.makeRoom(c.parser.Need(c.in.unread())); err != nil {
 		return err
@@ -206,8 +208,8 @@ func (m *memory) awake() {
 	}
 }
 
-// split leaves the record to a call that still uses it, and has run for long; it returns
-// what is counted for it.
+// split leaves the record to a call that still uses it because it has been running for
+// long. It returns what is counted for the record.
 func (m *memory) split() (counted int64) {
 	if m == nil {
 		return 0
@@ -219,23 +221,23 @@ func (m *memory) split() (counted int64) {
 	return counted
 }
 
-// returnMemory unmaps the memory. Preconditions: nothing of the connection uses
-// it any more, or has ever done so.
+// returnMemory unmaps the memory. Preconditions: nothing of the connection uses it any
+// more, or nothing ever has.
 func (c *connection) returnMemory() {
 	if c.memory == nil {
 		return
 	}
 	c.out.take()
-	// It fails only for what is not mapped.
+	// Closing fails only for what is not mapped.
 	_ = c.memory.regions.Close()
 	c.memory.giveBackRecord()
 	c.server.users.giveBackMemory(c.user, c.memory.reserved)
 	c.memory, c.marks = nil, nil
 }
 
-// give sends MEMORY and from then on the ring may be used. An error means that
-// nothing was sent and the connection goes on without it; any other failure
-// closes the connection. Preconditions: the caller is the reader.
+// give sends MEMORY, and from then on the ring may be used. After an error nothing was
+// sent and the connection goes on without it. Any other failure closes the connection.
+// Preconditions: the caller is the reader.
 func (o *output) give(end *sharedmemory.End, frame []byte, descriptors []int) (refused error) {
 	return o.sendDescriptors(frame, descriptors, nil, func() { o.memory = end })
 }
@@ -250,12 +252,12 @@ func (o *output) take() {
 // wakeFrame is the frame WAKE.
 var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 
-// wakeForBytesMin is the size from which on a payload is put into the ring of a
-// caller that sleeps: copying it through the kernel costs more than WAKE.
+// wakeForBytesMin is the size from which on a payload is put into the ring even if the
+// caller sleeps: copying it through the kernel would cost more than a WAKE.
 const wakeForBytesMin = 16 << 10
 
-// putLocked puts a frame into the ring if the caller looks there, or is worth
-// waking, and there is room.
+// putLocked puts a frame into the ring if there is room and the caller looks there, or
+// is worth waking. It reports whether it did.
 func (o *output) putLocked(header *wire.Header, payload []byte) bool {
 	if !o.looksAtMemoryLocked(len(payload)) {
 		o.tellSleeperLocked()
@@ -272,8 +274,8 @@ func (o *output) putLocked(header *wire.Header, payload []byte) bool {
 	return true
 }
 
-// tellSleeperLocked is for a caller that waits for the socket: from this it learns what its
-// sleep has cost.
+// tellSleeperLocked tells a caller that waits for the socket the time, from which it
+// learns what its sleep has cost.
 func (o *output) tellSleeperLocked() {
 	if o.memory != nil && o.memory.PeerSleeps() {
 		o.memory.TellSleeper(o.clock.Ns())
@@ -285,13 +287,14 @@ func (o *output) looksAtMemoryLocked(payloadBytes int) bool {
 	return o.memory != nil && (payloadBytes >= wakeForBytesMin || !o.memory.PeerSleeps()) && o.memory.Attached()
 }
 
-// memoryTakesLocked reports whether putLocked will put such a frame, of which nothing then waits.
+// memoryTakesLocked reports whether putLocked would put such a frame, so that nothing
+// of it waits.
 func (o *output) memoryTakesLocked(payloadBytes int) bool {
 	return o.looksAtMemoryLocked(payloadBytes) && o.memory.HasRoom(payloadBytes)
 }
 
-// reserveMemory counts the memory of one more connection for its user. It
-// returns 0 where there is no more to be had.
+// reserveMemory counts the memory of one more connection for its user. It returns 0 if
+// there is none left.
 func (s *Server) reserveMemory(u *user) (geometry sharedmemory.Geometry, reserved int64) {
 	geometry = sharedmemory.Geometry{Slots: wire.SharedMemorySlots, Marks: wire.SharedMemoryMarks, ArenaBytes: s.config.arenaBytes}
 	if s.users.reserveMemory(u, geometry.Bytes(), s.config.memoryBytesPerUserMax) {
@@ -304,8 +307,8 @@ func (s *Server) reserveMemory(u *user) (geometry sharedmemory.Geometry, reserve
 	return geometry, 0
 }
 
-// memoryMissing counts, and logs the first reason why there is no shared memory; others
-// are for who debugs.
+// memoryMissing counts and logs a reason why there is no shared memory. Only the first
+// reason is a warning; the others are for debugging.
 func (s *Server) memoryMissing(reason error) {
 	s.counters.memoriesMissing.Add(1)
 	log := s.config.logger.Debug

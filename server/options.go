@@ -7,19 +7,20 @@ import (
 	"math"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// An Option configures a Server. One with a value out of range changes nothing, and makes
-// Serve and Direct fail with an error that names it.
+// An Option configures a Server. One with a value out of range makes New fail with an error
+// that names it.
 type Option func(*config)
 
 type config struct {
 	failures     []error
 	engine       Engine // nil: a goroutine for each connection
 	logger       *slog.Logger
-	interceptors []Interceptor
+	interceptors []intercept.Interceptor
 	software     string
 
 	allowedUsers  []uint32
@@ -81,59 +82,62 @@ func defaultConfig() config {
 	}
 }
 
-// WithLogger sets where the server logs; the default is slog.Default(). It
-// logs what is abnormal (refusals, protocol errors, panics, slow peers) and
-// starting and stopping, never payloads.
+// WithLogger sets where the server logs; the default is slog.Default(). The server logs
+// when it starts and stops, and what is abnormal: refusals, protocol errors, panics and
+// slow peers. It never logs payloads.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) { c.logger = logger }
 }
 
-// An Engine is what waits for connections. Package server/eventloop makes one; others
-// can not, because what engines are asked to do may change.
+// An Engine waits for input on connections. Package server/eventloop makes one. No
+// other package can, because the methods that an engine needs may change.
 type Engine interface{ transport.Engine }
 
-// WithEngine sets what waits for connections. By default each has a goroutine of its
-// own, which answers soonest: for thousands of idle ones see the guide
+// WithEngine sets the engine that waits for input on connections. By default a
+// goroutine waits for each connection, which gives the shortest response times. An
+// engine saves memory when thousands of connections are idle: see the guide
 // docs/guides/event-loop.md.
 func WithEngine(engine Engine) Option {
 	return func(c *config) { c.engine = engine }
 }
 
-// WithInterceptor adds a function that runs around every call, the first added
-// outermost.
-func WithInterceptor(interceptor Interceptor) Option {
+// WithInterceptor adds a function that runs around every call. The interceptor that is
+// added first is the outermost.
+func WithInterceptor(interceptor intercept.Interceptor) Option {
 	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
 }
 
-// WithAllowedUsers admits only peers with one of these user ids, or of a group
-// of WithAllowedGroups. It works on local sockets only: serving TCP with it
-// fails.
+// WithAllowedUsers admits only peers that have one of these user ids, or belong to one
+// of the groups of WithAllowedGroups. It works on local sockets only: with it, Serve
+// fails for a TCP listener.
 func WithAllowedUsers(userIDs ...uint32) Option {
 	return func(c *config) { c.allowedUsers = append(c.allowedUsers, userIDs...) }
 }
 
-// WithAllowedGroups admits only peers that belong to one of these group ids,
-// supplementary groups included, or have a user id of WithAllowedUsers.
+// WithAllowedGroups admits only peers that belong to one of these groups, as primary or
+// supplementary group, or have one of the user ids of WithAllowedUsers. It works on
+// local sockets only.
 func WithAllowedGroups(groupIDs ...uint32) Option {
 	return func(c *config) { c.allowedGroups = append(c.allowedGroups, groupIDs...) }
 }
 
-// WithAbstractAddresses permits "unix:@name". Any user of the machine can take
-// such a name before the server does, and connect to it whatever the file
-// permissions: use it together with WithAllowedUsers.
+// WithAbstractAddresses permits addresses of the form "unix:@name". Such a name has no
+// file permissions: any user of the machine can connect to it, or take it before the
+// server does. Use it together with WithAllowedUsers.
 func WithAbstractAddresses() Option {
 	return func(c *config) { c.allowAbstract = true }
 }
 
-// WithFileDescriptors lets functions take and return *os.File and *net.TCPConn in
-// calls of those local peers for which allow, which must not wait, returns true;
-// nil allows it to every local peer that may connect. Without this option nobody may:
-// an open file is a right that whoever has it keeps, and each takes one of this
-// process's descriptors.
+// WithFileDescriptors lets functions take and return *os.File and *net.TCPConn. It
+// applies to calls of the local peers for which allow returns true; nil allows every
+// local peer that may connect. allow is called while a connection is set up or a call
+// is read, so it must not wait. Without this option no peer may pass files: an open
+// file is a permission that its holder keeps, and each one takes up a descriptor of
+// this process.
 //
-// What a function takes is its own, to close as well. What it returns is closed
-// when it was sent. Over TCP, in JSON and in the simple protocol such
-// functions cannot be called.
+// A function owns the files that it is given and must close them. The files that it
+// returns are closed by the server once they are sent. Functions that pass files cannot
+// be called over TCP, in JSON, or in the simple protocol.
 func WithFileDescriptors(allow func(peer Peer) bool) Option {
 	if allow == nil {
 		allow = func(Peer) bool { return true }
@@ -141,7 +145,8 @@ func WithFileDescriptors(allow func(peer Peer) bool) Option {
 	return func(c *config) { c.allowDescriptors = allow }
 }
 
-// WithSocketMode sets the permissions of a path socket, up to 0777; the default is 0660.
+// WithSocketMode sets the permissions of a socket file, up to 0777; the default is
+// 0660.
 func WithSocketMode(mode fs.FileMode) Option {
 	return func(c *config) {
 		if mode&^fs.ModePerm != 0 || mode == 0 {
@@ -152,7 +157,7 @@ func WithSocketMode(mode fs.FileMode) Option {
 	}
 }
 
-// WithSocketGroup gives a path socket to a group id.
+// WithSocketGroup sets the group that owns a socket file, by its numeric id.
 func WithSocketGroup(groupID int) Option {
 	return func(c *config) {
 		value := int64(groupID)
@@ -162,64 +167,67 @@ func WithSocketGroup(groupID int) Option {
 	}
 }
 
-// WithHelloTimeout bounds the time from accept to the end of the hello, up to
-// 30 seconds; the default is 2.
+// WithHelloTimeout bounds the time from accepting a connection to the end of its hello,
+// or of its first simple request. The default is 2 seconds, the most is 30 seconds.
 func WithHelloTimeout(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithHelloTimeout", &c.helloTimeout, timeout, time.Millisecond, wire.HelloTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
-// WithFrameTimeout bounds the time from a frame's first byte to its last, up to
-// 5 minutes; the default is 10 seconds.
+// WithFrameTimeout bounds the time from the first byte of a frame to its last. The
+// default is 10 seconds, the most is 5 minutes.
 func WithFrameTimeout(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithFrameTimeout", &c.frameTimeout, timeout, time.Millisecond, wire.FrameTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
-// WithFrameSilence bounds the time between two pieces of one frame, up to 5
-// minutes; the default is 2 seconds.
+// WithFrameSilence bounds the time between two pieces of the same frame. The default is
+// 2 seconds, the most is 5 minutes.
 func WithFrameSilence(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithFrameSilence", &c.frameSilence, timeout, time.Millisecond, wire.FrameSilenceMsCeiling*time.Millisecond)
 	}
 }
 
-// WithWriteTimeout bounds one write to a peer that does not read, up to 5
-// minutes; the default is 10 seconds. The peer then loses its connection.
+// WithWriteTimeout bounds one write to a peer that does not read. When the time is over
+// the server closes the peer's connection. The default is 10 seconds, the most is 5
+// minutes.
 func WithWriteTimeout(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithWriteTimeout", &c.writeTimeout, timeout, time.Millisecond, wire.WriteTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
-// WithDrainTimeout bounds how long Serve waits for running functions after its
-// context ended, up to 10 minutes; the default is 30 seconds.
+// WithDrainTimeout bounds how long Serve waits for running functions after its context
+// has ended. The default is 30 seconds, the most is 10 minutes.
 func WithDrainTimeout(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithDrainTimeout", &c.drainTimeout, timeout, 0, wire.DrainTimeoutMsCeiling*time.Millisecond)
 	}
 }
 
-// WithFrameBytesMax sets the largest request and reply, 64 KiB to 16 MiB; the
-// default is 4 MiB.
+// WithFrameBytesMax sets the largest request and the largest reply, from 64 KiB to 16
+// MiB. The default is 4 MiB.
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) {
 		set(c, "WithFrameBytesMax", &c.frameBytesMax, bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling)
 	}
 }
 
-// WithPendingOutputBytesMax bounds the replies kept for a peer that reads
-// slowly; functions that finish then wait. The default is 1 MiB.
+// WithPendingOutputBytesMax bounds the replies that are kept for a peer while an
+// earlier write to it is blocked. Functions that finish then wait until there is room
+// again. The default is 1 MiB, the most is 64 MiB.
 func WithPendingOutputBytesMax(bytes int) Option {
 	return func(c *config) {
 		set(c, "WithPendingOutputBytesMax", &c.pendingOutputBytesMax, bytes, 1, wire.PendingOutputBytesMaxCeiling)
 	}
 }
 
-// WithCallsInFlight bounds the unanswered calls of one connection and of all
-// connections of one user; calls beyond are refused with RESOURCE_EXHAUSTED.
+// WithCallsInFlight bounds the calls that are not answered yet, for each connection and
+// for all connections of a user. Calls beyond a limit are refused with
+// RESOURCE_EXHAUSTED. The defaults are 1024 and 8192.
 func WithCallsInFlight(perConnection, perUser int) Option {
 	return func(c *config) {
 		set(c, "WithCallsInFlight, perConnection", &c.callsInFlightMax, perConnection, 1, wire.CallsInFlightMaxCeiling)
@@ -227,8 +235,9 @@ func WithCallsInFlight(perConnection, perUser int) Option {
 	}
 }
 
-// WithConnections bounds the open connections of the server and of one user;
-// connections beyond are refused with RESOURCE_EXHAUSTED.
+// WithConnections bounds the open connections of the server and of each user. An eighth
+// of them is kept for root and for the user of the server. Connections beyond a limit
+// are refused with RESOURCE_EXHAUSTED. The defaults are 16384 and 12288.
 func WithConnections(all, perUser int) Option {
 	return func(c *config) {
 		set(c, "WithConnections, all", &c.connectionsMax, all, 1, wire.ConnectionsMaxCeiling)
@@ -236,10 +245,10 @@ func WithConnections(all, perUser int) Option {
 	}
 }
 
-// WithInputBytes bounds what the server holds of requests that have come, whole or in
-// part, and not run: of all users and of one. A request beyond is refused with
-// RESOURCE_EXHAUSTED. What fits a connection's own small buffers is not counted. The
-// defaults are 1 GiB and 256 MiB.
+// WithInputBytes bounds the memory for requests that have arrived, in whole or in part,
+// and have not run yet: for all users together, and for each user. A request that does
+// not fit is refused with RESOURCE_EXHAUSTED. What fits into a connection's own small
+// buffers is not counted. The defaults are 1 GiB and 256 MiB.
 func WithInputBytes(all, perUser int64) Option {
 	return func(c *config) {
 		set(c, "WithInputBytes, all", &c.inputBytesMax, all, wire.FrameBytesFloor, wire.InputBytesMaxCeiling)
@@ -247,12 +256,18 @@ func WithInputBytes(all, perUser int64) Option {
 	}
 }
 
-// WithOutputBytes bounds the replies that wait to be read: of all users and of one. While
-// there is no room, requests of that user are held back for half of WithWriteTimeout, then
-// refused with RESOURCE_EXHAUSTED. Results that are there already wait for as long as a
-// write may take, and are lost only then, or when those that wait take twice one
-// user's bytes, or as much as all users'. Either has to be a third larger than a reply of
-// WithFrameBytesMax, in multiples of 64 KiB. The defaults are 1 GiB and 256 MiB.
+// WithOutputBytes bounds the memory for replies that wait until their callers read
+// them: for all users together, and for each user. The defaults are 1 GiB and 256 MiB.
+//
+// While there is no room, the server holds back new requests of that user for half of
+// WithWriteTimeout, and then refuses them with RESOURCE_EXHAUSTED. The results of calls
+// that have already run wait for as long as a write may take. They are dropped only
+// after that, or when the waiting results take up twice the bytes of a user or as many
+// as those of all users; the caller then gets RESOURCE_EXHAUSTED, executed, result
+// lost.
+//
+// Each of the two must be about a third larger than the largest reply
+// (WithFrameBytesMax), rounded up to a multiple of 64 KiB.
 func WithOutputBytes(all, perUser int64) Option {
 	return func(c *config) {
 		set(c, "WithOutputBytes, all", &c.outputBytesMax, all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
@@ -260,8 +275,9 @@ func WithOutputBytes(all, perUser int64) Option {
 	}
 }
 
-// checkOutputBytes refuses budgets that a reply of the largest size does not fit: functions would
-// run, and their results be lost, each time. Of a larger one, for a caller that accepts it, the error says so.
+// checkOutputBytes refuses budgets in which a reply of the largest size does not fit: a
+// function with such a reply would run, and lose its result, every time. A caller may
+// accept still larger replies; for those the error of the call says what happened.
 func (c *config) checkOutputBytes() {
 	least := outputBytesLeast(c.frameBytesMax)
 	for _, budget := range []struct {
@@ -275,29 +291,31 @@ func (c *config) checkOutputBytes() {
 	}
 }
 
-// WithoutSharedMemory serves over sockets only. The parameter shm=off of the
-// address does the same for one address.
+// WithoutSharedMemory makes the server use sockets only. The address parameter shm=off
+// does the same for one address.
 func WithoutSharedMemory() Option {
 	return func(c *config) { c.memoryOff = true }
 }
 
-// A Spin says how the goroutine of a connection that has shared memory waits for
-// the next call: see the guide docs/guides/shared-memory.md.
+// A Spin says how the server waits for the next call on a connection that has shared
+// memory: see the guide docs/guides/shared-memory.md.
 type Spin uint8
 
-// The ways to wait. They are those of the address parameter spin, which counts
-// where the option is not given.
+// These are the ways to wait. The address parameter spin has the same values; it
+// applies when the option is SpinAuto.
 const (
-	// SpinAuto spins where that makes calls faster.
+	// SpinAuto spins when that makes calls faster.
 	SpinAuto Spin = iota
-	// SpinOff sleeps at once: least CPU, a few microseconds more per call.
+	// SpinOff sleeps at once. It uses the least CPU and adds a few microseconds to a
+	// call.
 	SpinOff
-	// SpinDedicated never sleeps while a connection is open: each takes a CPU.
+	// SpinDedicated never sleeps while a connection is open: each connection takes up a
+	// CPU.
 	SpinDedicated
 )
 
-// WithSpin sets how connections that have shared memory wait for the next call;
-// the default is SpinAuto.
+// WithSpin sets how connections with shared memory wait for the next call. The default
+// is SpinAuto.
 func WithSpin(spin Spin) Option {
 	return func(c *config) {
 		value := int(spin)
@@ -307,27 +325,29 @@ func WithSpin(spin Spin) Option {
 	}
 }
 
-// WithSharedMemoryBytesPerUser bounds the shared memory of all connections of
-// one user, counted as if all of it were used; connections beyond get less, then
-// none, and use their sockets. The default is 1 GiB.
+// WithSharedMemoryBytesPerUser bounds the shared memory of all connections of a user.
+// Regions are counted at their full size, however much of them is used. A connection
+// that does not fit gets less memory, or none, and then uses its socket. The default is
+// 1 GiB.
 func WithSharedMemoryBytesPerUser(bytes int64) Option {
 	return func(c *config) {
 		set(c, "WithSharedMemoryBytesPerUser", &c.memoryBytesPerUserMax, bytes, 0, wire.SharedMemoryBytesPerUserMaxCeiling)
 	}
 }
 
-// WithSharedMemoryAfter sets after how many calls a connection is given shared
-// memory, 1 to 1048576; the default is 16.
+// WithSharedMemoryAfter sets after how many calls a connection is given shared memory,
+// from 1 to 1048576. The default is 16.
 func WithSharedMemoryAfter(calls int) Option {
 	return func(c *config) {
 		set(c, "WithSharedMemoryAfter", &c.memoryAfterCalls, calls, 1, wire.SharedMemoryAfterCallsCeiling)
 	}
 }
 
-// WithSharedMemoryArena sets how many bytes of bodies that do not fit a slot may
-// be on their way in each direction of a connection's memory, 0 to 16 MiB, in whole
-// pages of 4096; the default is 2 MiB. Larger frames travel over the socket. Pages are allocated
-// when they are first used.
+// WithSharedMemoryArena sets the size of the arena of a connection, for each direction.
+// The arena holds the bodies of frames that do not fit into a slot; frames that do not
+// fit into the arena travel over the socket. The size is a multiple of 4096 bytes, from
+// 0 to 16 MiB, and by default 2 MiB. The kernel allocates its pages when they are first
+// used.
 func WithSharedMemoryArena(bytes int) Option {
 	return func(c *config) {
 		if bytes%arenaGranule != 0 {
@@ -338,10 +358,11 @@ func WithSharedMemoryArena(bytes int) Option {
 	}
 }
 
-// arenaGranule is what the bytes of an arena are a multiple of: a page.
+// arenaGranule is the unit in which the size of an arena is given: a page.
 const arenaGranule = 4096
 
-// WithName sets what the server calls itself in its welcome.
+// WithName sets the name by which the server introduces itself in its welcome, up to
+// 255 bytes.
 func WithName(software string) Option {
 	return func(c *config) {
 		bytes := len(software)
@@ -351,7 +372,7 @@ func WithName(software string) Option {
 	}
 }
 
-// set sets what an option changes. A value out of range is refused: Serve says so.
+// set sets what an option changes. A value out of range is refused: New says so.
 func set[T int | int64 | time.Duration](c *config, option string, to *T, value, low, high T) bool {
 	if value < low || value > high {
 		c.failures = append(c.failures, fmt.Errorf("nearcall: %s: %v is out of range (%v to %v)", option, value, low, high))
@@ -365,6 +386,7 @@ func set[T int | int64 | time.Duration](c *config, option string, to *T, value, 
 type FunctionOption func(*functionConfig)
 
 type functionConfig struct {
+	interceptors   []intercept.Interceptor
 	doc            string
 	params         []string
 	idempotent     bool
@@ -373,21 +395,28 @@ type functionConfig struct {
 	apart          bool
 }
 
-// Doc documents the function for callers; it appears in generated stubs.
+// Doc documents the function for its callers. The text appears in nearcall describe and
+// in generated stubs.
 func Doc(text string) FunctionOption {
 	return func(c *functionConfig) { c.doc = text }
 }
 
-// Params names the parameters, which Go's reflection cannot tell; without it
-// they are called arg1, arg2 and so on.
+// Params names the parameters, because Go's reflection does not know their names.
+// Without it they are called arg1, arg2 and so on.
 func Params(names ...string) FunctionOption {
 	return func(c *functionConfig) { c.params = names }
 }
 
-// Idempotent marks a function that does no harm when it runs twice, so that
-// callers may repeat it when the outcome is unknown.
+// Idempotent declares that running the function twice does no more harm than running it
+// once, so callers may send a call again when its outcome is unknown.
 func Idempotent() FunctionOption {
 	return func(c *functionConfig) { c.idempotent = true }
+}
+
+// Intercept adds interceptors that run around the function, inside those of the server and
+// of its group.
+func Intercept(interceptors ...intercept.Interceptor) FunctionOption {
+	return func(c *functionConfig) { c.interceptors = append(c.interceptors, interceptors...) }
 }
 
 // MaxRunTime ends the function's context after this long and answers the
@@ -396,19 +425,20 @@ func MaxRunTime(limit time.Duration) FunctionOption {
 	return func(c *functionConfig) { c.maxRunTime = limit }
 }
 
-// MaxConcurrency lets at most this many calls of the function run at a time;
-// others wait within their deadlines.
+// MaxConcurrency limits how many calls of the function run at the same time. Other
+// calls wait their turn, within their deadlines.
 func MaxConcurrency(limit int) FunctionOption {
 	return func(c *functionConfig) { c.maxConcurrency = limit }
 }
 
 // Apart runs each call of the function in a goroutine of its own, from the first one
-// on. It is for functions that may be slow, however seldom: quick functions are run
-// where their requests are read, so that the first slow calls of one delay others on
-// the same connection by some milliseconds. Each call costs a microsecond or two more.
+// on. Use it for a function that may be slow, even if rarely. Without it a function
+// that has been quick so far runs in the goroutine that reads the connection, and when
+// it is slow for the first time it delays other calls on that connection by some
+// milliseconds. With Apart, each call costs one or two microseconds more.
 //
-// In a library (package embed) such a function is not run in the thread of its
-// caller either.
+// In a library (see package embed) Apart also keeps the function out of its caller's
+// thread.
 func Apart() FunctionOption {
 	return func(c *functionConfig) { c.apart = true }
 }

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,9 +37,7 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 		"WithSocketGroup":              server.WithSocketGroup(-1),
 		"WithName":                     server.WithName(strings.Repeat("x", 256)),
 	} {
-		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		err := newServer(t, option).ListenAndServe(ctx, "unix:"+t.TempDir()+"/s")
-		stop()
+		_, err := tryServer(option)
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "out of range") {
 			t.Errorf("%s: %v, want an error that names the option and the range", name, err)
 		}
@@ -54,9 +51,7 @@ func TestOutputHoldsOneReply(t *testing.T) {
 	for name, option := range map[string]server.Option{
 		"perUser": server.WithOutputBytes(1<<30, least-1), "all": server.WithOutputBytes(least-1, 1<<30),
 	} {
-		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		err := newServer(t, option, server.WithFrameBytesMax(frameBytes)).ListenAndServe(ctx, "unix:"+t.TempDir()+"/s")
-		stop()
+		_, err := tryServer(option, server.WithFrameBytesMax(frameBytes))
 		if err == nil || !strings.Contains(err.Error(), "WithOutputBytes, "+name+": 196607") ||
 			!strings.Contains(err.Error(), "196608") || !strings.Contains(err.Error(), "WithFrameBytesMax") {
 			t.Errorf("%s: %v, want an error that names both options and the least", name, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
@@ -22,8 +23,8 @@ import (
 // what an interceptor's error says.
 func TestInterceptorsAndOutcomes(t *testing.T) {
 	foreign := status.Errorf(status.NotFound, "of a call elsewhere").With(status.OutcomeExecuted)
-	around := func(ctx context.Context, call *server.Call, next func(context.Context) error) error {
-		switch call.Function {
+	around := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		switch call.Function() {
 		case "refused":
 			return errors.New("refused")
 		case "refused_by_another":

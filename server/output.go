@@ -13,43 +13,45 @@ import (
 )
 
 const (
-	// Payloads from here on are written from where they are instead of being
+	// Payloads of at least this size are written from where they lie, instead of being
 	// copied into the buffer.
 	gatherBytesMin = 16 << 10
-	// The write deadline is renewed when it is older than this, instead of at
-	// every write: setting one costs a tenth of a call.
+	// The write deadline is renewed if it is older than this, instead of at every
+	// write, because setting it costs a tenth of a call.
 	deadlineStep = time.Second
-	// This much pending is written without waiting for the flush.
+	// So much is written at once, without waiting for the flush.
 	outputBytesHeld = 32 << 10
-	// What an output keeps; larger buffers are lent.
+	// The largest buffer that an output keeps. Larger ones are lent.
 	outputBytesOwn = 4 << 10
-	// Where typed results are encoded: beyond this it is given back.
+	// The largest buffer for encoding typed results that is kept. Larger ones are given
+	// back.
 	outputBytesKept = 64 << 10
 )
 
-// An output collects frames of all goroutines of a connection and writes those
-// that are ready together at once. Whoever flushes first writes for the others.
+// An output collects the frames of all goroutines of a connection, and writes those
+// that are ready at the same time together. The goroutine that flushes first writes for
+// the others.
 type output struct {
 	conn                  net.Conn
 	timeout               time.Duration
 	pendingOutputBytesMax int
 	clock                 monotonic.Clock
 
-	// gate is closed before the connection is; see connection.gate.
+	// gate is set before the connection is closed; see connection.gate.
 	gate *atomic.Bool
 
-	// mu protects what follows. While writing is set the writer alone uses
-	// spare, vector and renewedNs.
+	// mu protects what follows. While writing is set, only the writer uses spare,
+	// vector and renewedNs.
 	mu        sync.Mutex
 	room      sync.Cond // broadcast when pending was taken or the output closed
 	pending   []byte
-	waiting   atomic.Bool // pending is not empty; to be read without the lock
+	waiting   atomic.Bool // whether pending has bytes; may be read without the lock
 	spare     []byte
 	writing   bool
 	broken    bool
 	vector    net.Buffers
 	renewedNs uint64
-	memory    *sharedmemory.End // nil: there is the socket only
+	memory    *sharedmemory.End // nil if there is only the socket
 	kept      kept
 	buffers   *bufferPool
 }
@@ -61,11 +63,11 @@ func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *ato
 	o.room.L = &o.mu
 }
 
-// append adds a frame to what will be written. It waits while a peer that does
-// not read has too much pending. The header's length is set here. admitted, if
-// not nil, is called when the wait is over and before the peer can see a byte;
-// it must not wait. Where the user gets no room for a frame append reports false and
-// drops it, which happens to none of up to outputBytesFree.
+// append adds a frame to what will be written, and sets its length in the header. It
+// waits while too much is pending for a peer that does not read. admitted, if not nil,
+// is called when the wait is over and before the peer can see a byte; it must not wait.
+// If the user gets no room for the frame, append drops it and reports false. That never
+// happens to frames of up to outputBytesFree.
 func (o *output) append(header *wire.Header, payload []byte, admitted func()) bool {
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
@@ -95,7 +97,7 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) bo
 	return true
 }
 
-// raw adds bytes that are not a frame; what it reports is as for append.
+// raw adds bytes that are not a frame. It reports what append reports.
 func (o *output) raw(data []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -108,7 +110,7 @@ func (o *output) raw(data []byte) bool {
 	return true
 }
 
-// flush writes what is pending, unless another goroutine is writing and will.
+// flush writes what is pending, unless another goroutine is writing and will do so.
 func (o *output) flush() {
 	if !o.waiting.Load() {
 		return
@@ -124,8 +126,8 @@ func (o *output) flushLocked() {
 	}
 }
 
-// finish writes what is pending and waits for whoever is writing, so that the
-// connection can be closed without losing a frame.
+// finish writes what is pending and waits for the goroutine that is writing, so that
+// the connection can be closed without losing a frame.
 func (o *output) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -149,8 +151,8 @@ func (o *output) writePendingLocked() {
 	o.keepLocked(taken)
 }
 
-// writeGatheredLocked writes what is pending and then the frame. The payload is
-// the caller's again when it returns.
+// writeGatheredLocked writes what is pending and then the frame. The payload belongs to
+// the caller again when it returns.
 func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	taken := header.Append(o.pending)
 	o.pending = o.spare[:0]
@@ -169,8 +171,9 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.flushLocked()
 }
 
-// unlockAndWrite runs write, of what takes so many bytes, without the lock. A failed or overdue
-// write breaks the output and closes the connection, which makes the reader notice.
+// unlockAndWrite calls write without holding the lock; what it writes takes so many
+// bytes. A write that fails or is overdue breaks the output and closes the connection,
+// which the reader notices.
 func (o *output) unlockAndWrite(bytes int, write func() error) {
 	o.writing, o.kept.writing = true, bytes
 	o.mu.Unlock()
@@ -193,11 +196,11 @@ func (o *output) renewDeadline() {
 		return
 	}
 	o.renewedNs = now
-	// A failure means that the connection is closed, which the write reports.
+	// If this fails the connection is closed, which the write will report.
 	_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout + deadlineStep))
 }
 
-// closed wakes those who wait for room.
+// closed breaks the output and wakes the goroutines that wait for room.
 func (o *output) closed() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// parkedBytesKept is the largest buffer that a parked connection keeps where the
-// next call will want it again: idle connections are many, and small calls common.
+// parkedBytesKept is the largest buffer that a parked connection keeps because its next
+// call will need it again: there are many idle connections, and small calls are common.
 const parkedBytesKept = 512
 
-// receiveOrPark reads what is there of a message that takes need bytes in all. Where
-// nothing is, the connection waits without a goroutine: then it is no longer the
-// caller's, and resume goes on when there is something.
+// receiveOrPark reads what has arrived of a message that has need bytes in all. If
+// nothing has, the connection is parked: it waits without a goroutine, no longer
+// belongs to the caller, and goes on in resume when something arrives.
 func (c *connection) receiveOrPark(need int) (parked bool, err error) {
 	ready, err := c.fallAsleep()
 	if !ready {
 		return false, err
 	}
 	c.rest()
-	// Before the connection may be resumed.
+	// This comes first, because the connection may be resumed at once.
 	c.server.counters.parked.Add(1)
 	if c.parking.Park(c.onReady) {
 		return true, nil
@@ -28,7 +28,7 @@ func (c *connection) receiveOrPark(need int) (parked bool, err error) {
 	return false, c.receiveNow(need)
 }
 
-// resume is where the reading of a connection that was parked goes on.
+// resume continues the reading of a connection that was parked.
 func (c *connection) resume() {
 	c.server.counters.parked.Add(-1)
 	if err := c.receiveNow(c.parser.Need(c.in.unread())); err != nil {
@@ -40,7 +40,7 @@ func (c *connection) resume() {
 	c.read()
 }
 
-// receiveNow reads what is there, which may be nothing.
+// receiveNow reads what has arrived, which may be nothing.
 func (c *connection) receiveNow(need int) error {
 	c.in.wake(c.server.readBuffers)
 	if err := c.makeRoom(need); err != nil {
@@ -54,7 +54,7 @@ func (c *connection) receiveNow(need int) error {
 	return c.wakeUp(former, err)
 }
 
-// rest gives back what a parked connection needs no more. Precondition: nothing uses
+// rest gives back what a parked connection does not need. Preconditions: nothing uses
 // the bytes of frames that were parsed.
 func (c *connection) rest() {
 	c.in.rest(c.server.readBuffers)
@@ -66,8 +66,9 @@ func (c *connection) rest() {
 	c.out.rest()
 }
 
-// rest gives the buffers up, but for a small one with the bytes of a message that
-// has begun; one of which more bytes have come stays until that is complete.
+// rest gives the buffers back, except a small one with the bytes of a message that has
+// begun. If more bytes than that have arrived, the buffer stays until the message is
+// complete.
 func (in *input) rest(buffers *readBuffers) {
 	unread := in.unread()
 	small := in.own == nil && len(in.data) == inputBytesIdle
@@ -84,8 +85,8 @@ func (in *input) rest(buffers *readBuffers) {
 	in.lent.giveBack(buffers)
 }
 
-// wake lends a small buffer to an input that has given its own up: many connections may
-// wake at once, most for a small call.
+// wake lends a small buffer to an input that has none. Many connections may wake at
+// once, and most do so for a small call.
 func (in *input) wake(buffers *readBuffers) {
 	if in.data == nil {
 		in.lent.small = buffers.small.get()
@@ -93,8 +94,8 @@ func (in *input) wake(buffers *readBuffers) {
 	}
 }
 
-// grow lends a large buffer in place of a small one that was filled, but for one that is
-// borrowed from the pool: that is replaced by a larger one of the same.
+// grow lends a large buffer in place of a small one that is full. A buffer that is
+// borrowed from the pool is left alone: a larger one of the pool will replace it.
 func (in *input) grow(buffers *readBuffers) {
 	if in.end < len(in.data) || len(in.data) >= inputBytesBusy || in.own != nil || !in.share.takeSpare(inputBytesBusy-inputBytesIdle) {
 		return
@@ -106,7 +107,7 @@ func (in *input) grow(buffers *readBuffers) {
 	in.lent.large = large
 }
 
-// rest gives buffers up that are not small. Others may be about to use them again.
+// rest gives buffers back that are not small, unless they are in use.
 func (o *output) rest() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,13 +123,13 @@ func (o *output) rest() {
 	o.vector = nil
 }
 
-// What connections read into while they are not parked.
+// The buffers that connections read into while they are not parked.
 type (
 	smallBuffer [inputBytesIdle]byte
 	largeBuffer [inputBytesBusy]byte
 )
 
-// lentBuffers are those that an input has; nil: none.
+// lentBuffers are the buffers that an input has; nil means none.
 type lentBuffers struct {
 	small *smallBuffer
 	large *largeBuffer
@@ -144,7 +145,8 @@ func (l *lentBuffers) giveBack(to *readBuffers) {
 	*l = lentBuffers{}
 }
 
-// readBuffers are those that nobody reads into. The garbage collector empties them.
+// readBuffers holds the buffers that no connection uses. The garbage collector empties
+// it.
 type readBuffers struct {
 	small reserve[smallBuffer]
 	large reserve[largeBuffer]

@@ -2,30 +2,19 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"syscall"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Peer is the other end of a connection. Immutable.
-type Peer struct {
-	// Local is set on local sockets; only then the ids are known, from the
-	// kernel, as of the time of connecting. The process id is for logs only.
-	Local     bool
-	UserID    uint32
-	GroupID   uint32
-	ProcessID int32
-	// Address is where the peer connected from; "" on most local sockets.
-	Address string
-	// Software is what the peer calls itself.
-	Software string
-}
+// A Peer is who calls.
+type Peer = intercept.Peer
 
-// identify learns who is at the other end and whether it may be.
+// identify finds out who is at the other end and whether that peer may connect.
 func (s *Server) identify(conn net.Conn) (Peer, error) {
 	credentials, err := peercred.Get(conn)
 	if errors.Is(err, peercred.ErrNotLocal) {
@@ -58,7 +47,8 @@ func (s *Server) admit(conn net.Conn, c *peercred.Credentials) error {
 	}
 	if len(s.config.allowedGroups) > 0 {
 		if socket, ok := conn.(syscall.Conn); ok {
-			// Without supplementary groups the primary group still counts.
+			// If the supplementary groups cannot be read, the primary group still
+			// counts.
 			_ = c.LoadGroups(socket)
 		}
 	}
@@ -70,12 +60,4 @@ func (s *Server) admit(conn net.Conn, c *peercred.Credentials) error {
 
 func denied(c *peercred.Credentials) error {
 	return status.Errorf(status.PermissionDenied, "user id %d may not call this server; ask its operator to admit the user or one of its groups", c.UserID)
-}
-
-// String returns the peer for a log line.
-func (p Peer) String() string {
-	if p.Local {
-		return fmt.Sprintf("uid %d pid %d", p.UserID, p.ProcessID)
-	}
-	return p.Address
 }

@@ -7,18 +7,20 @@ import (
 )
 
 const (
-	// Room for results from here on is promised, however much there is.
+	// For expected results of at least this size room is promised, however much of it
+	// is left.
 	expectedBytesMin = 64 << 10
-	// What is expected becomes smaller by one part of so many with each result that is.
+	// With each smaller result the expected size becomes smaller by this part.
 	expectedPart = 8
-	// A request is held back for this part of what a result waits, or of its own time.
+	// A request is held back for this part of the time that a result may wait, or of
+	// its own time.
 	heldPart = 2
-	// What is promised to a call is at most this part of a budget.
+	// At most this part of a budget is promised to one call.
 	promisePart = 16
 )
 
-// expect notes how large a result was, where it was large. The largest of the last few is
-// expected, so that one small result does not hide that others are not.
+// expect notes the size of a result if it is large. The largest of the last few results
+// is expected, so that one small result does not hide that the others are large.
 func (f *function) expect(resultBytes int) {
 	former, bytes := f.expected.Load(), int64(resultBytes)
 	if bytes <= outputBytesFree {
@@ -36,15 +38,16 @@ func (f *function) expect(resultBytes int) {
 	}
 }
 
-// mustHoldBack reports whether a request is not to begin before there is room for its reply:
-// where the last ones were large, and where next to no room is left also for smaller
-// ones, and of functions of which nothing is known. Small replies need no room.
+// mustHoldBack reports whether a request must not begin before there is room for its
+// reply. That is so if the last replies of the function were large. If hardly any room
+// is left, it is also so if they were smaller, and for functions of which nothing is
+// known. Small replies need no room.
 func (c *connection) mustHoldBack(f *function) bool {
 	expected := f.expected.Load()
 	return expected >= expectedBytesMin || c.user.output.isFull() && (expected > 0 || f.calls.Load() == 0)
 }
 
-// toPromise returns the bytes that are to be promised to a call.
+// toPromise returns how many bytes to promise to a call.
 func (c *connection) toPromise(f *function) int64 {
 	bytes := f.expected.Load()
 	if bytes == 0 {
@@ -54,10 +57,11 @@ func (c *connection) toPromise(f *function) int64 {
 	return min(bytes, min(b.perUserMax, b.max)/promisePart)
 }
 
-// holdBack holds a request back that has not begun as long as its user has no room for
-// the reply that is expected, and refuses it when unread replies are the reason. Where
-// functions that still run are, it begins after all: nobody knows how long they take. It waits for no
-// longer than a part of the limit, nor after gone is closed.
+// holdBack holds back a request that has not begun, as long as its user has no room for
+// the expected reply. If unread replies are the reason it then refuses the request. If
+// running functions are the reason, the request begins after all, because nobody knows
+// how long they will take. holdBack waits for a part of limit at most, and not after
+// gone is closed.
 func (c *connection) holdBack(f *function, limit time.Duration, gone <-chan struct{}) *status.Error {
 	s, bytes := &c.user.output, c.toPromise(f)
 	if c.out.promise(bytes, min(limit, c.server.config.writeTimeout)/heldPart, gone) || s.hasRoomUnpromised(bytes) {
@@ -66,7 +70,7 @@ func (c *connection) holdBack(f *function, limit time.Duration, gone <-chan stru
 	return s.refusal(bytes)
 }
 
-// holdBack is that for a call which has a goroutine of its own.
+// holdBack is connection.holdBack for a call that has a goroutine of its own.
 func (e *execution) holdBack() error {
 	limit := e.connection.server.config.writeTimeout
 	if deadline, bounded := e.context.Deadline(); bounded {
@@ -82,8 +86,9 @@ func (e *execution) holdBack() error {
 	return nil
 }
 
-// promise counts bytes for a reply of a call that has not begun, when there is room for
-// it. They are given back when the connection has written everything.
+// promise counts bytes for the reply of a call that has not begun, and reports whether
+// there is room for them. They are uncounted when the connection has written
+// everything.
 func (o *output) promise(bytes int64, limit time.Duration, gone <-chan struct{}) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,7 +105,7 @@ func (o *output) promise(bytes int64, limit time.Duration, gone <-chan struct{})
 	return true
 }
 
-// promiseNow is promise for who cannot wait.
+// promiseNow is promise without waiting.
 func (o *output) promiseNow(bytes int64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,8 +127,8 @@ func (o *output) promisedLocked(bytes int64) {
 	o.kept.share.countPromised(bytes)
 }
 
-// keepPromiseLocked is for when there is something to be written: what was promised is
-// then counted as any other.
+// keepPromiseLocked is called when there is something to write: what was promised then
+// counts like everything else.
 func (o *output) keepPromiseLocked() {
 	k := &o.kept
 	if k.promised > 0 {
@@ -137,8 +142,8 @@ func (s *share) countPromised(bytes int64) {
 	s.budget.promised.Add(bytes)
 }
 
-// hasRoomUnpromised reports whether there would be room if functions that run returned
-// nothing.
+// hasRoomUnpromised reports whether there would be room if all running functions
+// returned nothing.
 func (s *share) hasRoomUnpromised(bytes int64) bool {
 	b := s.budget
 	return s.held.Load()-s.promised.Load()+bytes <= b.perUserMax && b.held.Load()-b.promised.Load()+bytes <= b.max

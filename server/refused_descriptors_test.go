@@ -152,8 +152,11 @@ func serveUntilRefused(t *testing.T, path string) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptorsOpenMax, Max: descriptorsOpenMax}); err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil),
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil),
 		server.WithWriteTimeout(refusedWriteTimeout))
+	if err != nil {
+		t.Fatal(err)
+	}
 	register(t, s, "many", func() (files []*os.File, err error) {
 		for range filesOfReply {
 			file, err := os.Open(os.DevNull)

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// How long the reader may run one function before another goroutine takes the
-// reading over; it happens after one to two ticks. A timer that runs out wakes a
-// thread, which costs as much as a call or two: functions that have proved to
-// be quick are therefore watched less closely.
+// How long the reader may run one function before another goroutine becomes the reader,
+// which happens after one to two ticks. A timer that fires wakes a thread, which costs
+// as much as a call or two, so functions that have proved to be quick are watched less
+// closely.
 const (
 	watchTickNew    = time.Millisecond
 	watchTickProven = 16 * time.Millisecond
 )
 
-// A role says who reads the connection. The reader runs quick functions
-// itself, because handing every call to another goroutine would cost more than
-// the call. When such a function turns out to be slow, the watch takes the role
-// away and gives it to a new goroutine; the old one finishes its call and ends.
+// A role says who reads the connection. The reader runs quick functions itself, because
+// handing every call to another goroutine would cost more than the call. If such a
+// function turns out to be slow, a timer, the watch, takes the role from the reader and
+// gives it to a new goroutine. The old one finishes its call and ends.
 //
-// word counts up; it is odd while the reader runs a function. Leaving that
-// state is one compare-and-swap that either the reader or the watch wins.
+// word counts up, and is odd while the reader runs a function. That state ends by one
+// compare-and-swap, which either the reader or the watch wins.
 //
-// The watch is one timer a connection that is armed when a function starts and
-// lets itself run out when nothing ran for a tick, so that busy connections pay
-// for it once a tick and idle ones never.
+// Each connection has one timer. It is armed when a function starts, and not armed
+// again when nothing has run for a tick. So busy connections pay for it once a tick,
+// and idle ones never.
 type role struct {
 	word    atomic.Uint64
-	armed   atomic.Int64 // the tick that the timer is armed with, 0: none
+	armed   atomic.Int64 // the tick with which the timer is armed, 0 if it is not
 	stopped atomic.Bool
 	timer   atomic.Pointer[time.Timer]
 	watch   func()
-	seen    atomic.Uint64 // used by the watch, which may overlap with itself
+	seen    atomic.Uint64 // used by the watch, whose runs may overlap
 }
 
 func (r *role) init(watch func()) { r.watch = watch }
@@ -46,23 +46,23 @@ func (r *role) begin(tick time.Duration) (mark uint64) {
 	return mark
 }
 
-// end is called when the function returned; it reports whether the caller is
-// still the reader.
+// end is called when the function has returned. It reports whether its caller is still
+// the reader.
 func (r *role) end(mark uint64) bool { return r.word.CompareAndSwap(mark, mark+1) }
 
-// take takes the role from a reader that runs a function; it reports whether it
-// was in time.
+// take takes the role from a reader that runs a function. It reports whether it came in
+// time.
 func (r *role) take(mark uint64) bool { return r.word.CompareAndSwap(mark, mark+1) }
 
-// interrupt takes the role from whoever runs a function, so that nobody reads
-// any more; it reports whether one did.
+// interrupt takes the role from a goroutine that runs a function, so that nobody reads
+// any more. It reports whether there was one.
 func (r *role) interrupt() bool {
 	mark := r.word.Load()
 	return mark%2 == 1 && r.take(mark)
 }
 
-// overdue is called by the watch: it returns the mark of a function that has
-// run since the last tick. It arms the next tick if there is need for one.
+// overdue is called by the watch. It returns the mark of a function that has been
+// running since the last tick, and arms the next tick if that is needed.
 func (r *role) overdue() (mark uint64, found bool) {
 	mark = r.word.Load()
 	if mark%2 == 1 {
@@ -71,7 +71,7 @@ func (r *role) overdue() (mark uint64, found bool) {
 		return mark, found
 	}
 	r.armed.Store(0)
-	// A function that began meanwhile may have seen the timer armed.
+	// A function that has begun meanwhile may have seen the timer armed.
 	if r.word.Load()%2 == 1 {
 		r.arm(watchTickNew)
 	}
@@ -90,7 +90,7 @@ func (r *role) arm(tick time.Duration) {
 	r.timer.Store(time.AfterFunc(tick, r.watch))
 }
 
-// stop lets the watch run out.
+// stop stops the watch.
 func (r *role) stop() {
 	r.stopped.Store(true)
 	if timer := r.timer.Load(); timer != nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// makeRoom makes room to read on when the message at the front takes need bytes in all.
-// Where the user has none a request is refused and the rest of it dropped as it comes; a
-// connection of the simple protocol, whose answers have no number, ends.
+// makeRoom makes room to read on when the message at the front has need bytes in all.
+// If the user has no room, a request is refused, and the rest of it is dropped as it
+// arrives. A connection of the simple protocol ends instead, because answers there have
+// no number.
 func (c *connection) makeRoom(need int) error {
 	if c.in.makeRoom(need) {
 		return nil
@@ -30,15 +31,15 @@ func (c *connection) makeRoom(need int) error {
 // speaksFrames reports whether the connection speaks in frames.
 func (c *connection) speaksFrames() bool { return c.parser.From == wire.CallerSide }
 
-// refuseFrame answers the request of which c.frame has the header only.
+// refuseFrame answers a request of which c.frame has only the header.
 func (c *connection) refuseFrame() {
 	if c.take() {
 		c.sendFailure(c.frame.CallID, c.user.input.refusal(wire.HeaderBytes+int64(c.frame.Length)))
 	}
 }
 
-// drop drops what has come of a request that was refused, and at its end the
-// descriptors that came along.
+// drop drops what has arrived of a request that was refused, and at its end the
+// descriptors that came with it.
 func (c *connection) drop() error {
 	in := c.in
 	in.dropUnread()
@@ -50,11 +51,11 @@ func (c *connection) drop() error {
 	return err
 }
 
-// takeFrame takes the next frame out of the ring. It is refused when its user has no
-// room for it; c.frame then has the header only.
+// takeFrame takes the next frame from the ring. If its user has no room for it, refused
+// is true and c.frame has only the header.
 func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
 	record, err := m.end.Take(m.record, c.server.config.frameBytesMax, m.grow)
-	// One that was lent is counted, whether or not there is a frame in it.
+	// A record that was lent is counted, whether or not there is a frame in it.
 	if cap(record) > cap(m.record) {
 		m.giveBackRecord()
 		m.record = record
@@ -72,7 +73,7 @@ func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
 	return true, false, err
 }
 
-// growRecord lends a larger record, nil where the user has no room for it.
+// growRecord lends a larger record, or returns nil if the user has no room for it.
 func (c *connection) growRecord(bytes int) []byte {
 	bytes = pooledBytes(bytes)
 	if !c.user.input.take(int64(bytes)) {
@@ -81,7 +82,7 @@ func (c *connection) growRecord(bytes int) []byte {
 	return c.server.buffers.get(bytes)
 }
 
-// giveBackRecord gives a record back that was lent.
+// giveBackRecord gives back a record that was lent.
 func (m *memory) giveBackRecord() {
 	if cap(m.record) > recordBytesKept {
 		m.pool.put(m.record[:cap(m.record)])
@@ -89,8 +90,8 @@ func (m *memory) giveBackRecord() {
 	}
 }
 
-// An execution's copy of its payload is counted while the call has not ended: it may be
-// waiting for its turn.
+// copyPayload makes the execution's own copy of its payload. The copy counts until the
+// call has ended, because the call may wait for its turn for long.
 func (e *execution) copyPayload(payload []byte) bool {
 	if len(payload) > inputBytesFree {
 		if !e.connection.user.input.take(int64(len(payload))) {
@@ -102,7 +103,7 @@ func (e *execution) copyPayload(payload []byte) bool {
 	return true
 }
 
-// uncount gives back what was counted for the call.
+// uncount uncounts what was counted for the call.
 func (e *execution) uncount() {
 	e.connection.user.input.giveBack(e.counted)
 	e.counted = 0

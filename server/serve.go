@@ -22,12 +22,13 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// ErrDrainTimeout is returned by Serve when functions were still running at the
-// end of the drain timeout. Their connections have been closed.
+// ErrDrainTimeout is what Serve returns when functions were still running at the end of
+// the drain timeout. Their connections have been closed.
 var ErrDrainTimeout = errors.New("nearcall: functions were still running when the drain timeout ended")
 
-// ListenAndServe serves an address, "unix:/path", "unix:@name" or
-// "tcp:host:port", until ctx ends; see Serve.
+// ListenAndServe serves an address until ctx ends. The address has the form
+// "unix:/path", "unix:@name" or "tcp:host:port". It does what Listen and Serve do one
+// after the other.
 func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 	listener, err := s.Listen(ctx, addr)
 	if err != nil {
@@ -36,8 +37,11 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 	return s.Serve(ctx, listener)
 }
 
-// Listen binds an address without serving it yet.
+// Listen binds an address without serving it yet. Pass the listener to Serve.
 func (s *Server) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	if s.lifetime.isOver() {
+		return nil, ErrServerClosed
+	}
 	parsed, err := address.Parse(addr, s.config.allowAbstract)
 	if err != nil {
 		return nil, err
@@ -51,7 +55,7 @@ func (s *Server) Listen(ctx context.Context, addr string) (net.Listener, error) 
 	return listener{made, parsed}, nil
 }
 
-// A listener remembers the parameters of its address.
+// A listener is a net.Listener that remembers the parameters of its address.
 type listener struct {
 	net.Listener
 	address address.Address
@@ -66,13 +70,15 @@ func transportOf(network string) transport.Transport {
 
 // Serve serves the connections of a listener, which may come from Listen, from
 // package net, from crypto/tls or from socket activation, and closes it at the
-// end. When ctx ends it stops accepting, tells callers, lets running functions
-// finish, and returns nil; or ErrDrainTimeout when that took too long.
+// end, once. When ctx ends it stops accepting, tells callers, lets running functions
+// finish, and returns nil; or ErrDrainTimeout when that took too long. After Shutdown or
+// Close it returns ErrServerClosed. The contexts of functions have the values of ctx, but
+// do not end with it: what has been accepted is answered.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return s.serve(ctx, listener, slog.LevelInfo)
 }
 
-// serve logs its beginning and its end at a level.
+// serve is Serve with the level at which its start and its end are logged.
 func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Level) error {
 	table, err := s.prepare()
 	if err != nil {
@@ -82,10 +88,17 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 	if s.hasAllowLists() && network != "unix" {
 		return errors.Join(fmt.Errorf("nearcall: allowed users and groups cannot be checked on %s: serve a unix: address, or remove the lists", network), listener.Close())
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	service := &service{
-		server: s, table: table, transport: transportOf(network),
+		server: s, table: table, transport: transportOf(network), values: context.WithoutCancel(ctx),
+		stop: stop, ended: make(chan struct{}), abandoned: make(chan struct{}),
 		connections: make(map[*connection]struct{}),
 	}
+	if !s.lifetime.begin(service) {
+		return errors.Join(ErrServerClosed, listener.Close())
+	}
+	defer s.lifetime.end(service)
 	closeEngine, err := service.useEngine()
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -94,31 +107,47 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 	if network == "unix" {
 		unixsocket.PassRights(listener, false)
 	}
-	stop := context.AfterFunc(ctx, func() { listener.Close() })
-	defer stop()
+	listener = closedOnce(listener)
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	s.config.logger.Log(ctx, level, "serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
 	err = service.accept(ctx, listener)
-	err = errors.Join(err, service.drain(), closeEngine())
+	service.drained = service.drain()
+	err = errors.Join(err, service.drained, closeEngine())
 	s.config.logger.Log(ctx, level, "stopped", "address", listener.Addr().String())
+	if err == nil && errors.Is(context.Cause(ctx), ErrServerClosed) {
+		return ErrServerClosed
+	}
 	return err
 }
 
-// A service is one listener's connections.
+// A service holds the connections of one listener.
 type service struct {
 	server    *Server
 	table     *functionTable
 	transport transport.Transport
 
-	// engine is what the options name, on top of transport, or nil; unparked is done when
-	// the log has been told of a connection that it does not take.
+	// engine is the engine of the options, opened on top of transport; nil without one.
+	// unparked makes sure that only the first connection that it does not take is
+	// logged.
 	engine   transport.ParkingTransport
 	unparked sync.Once
+
+	// values are those of the contexts of functions; stop ends accepting.
+	values context.Context
+	stop   context.CancelCauseFunc
+
+	// ended is closed when Serve returns, with what draining returned in drained; abandoned
+	// when nothing is waited for any more.
+	ended       chan struct{}
+	drained     error
+	abandoned   chan struct{}
+	abandonOnce sync.Once
 
 	// Of the address and the options.
 	sharedMemory bool
 	spin         address.Spin
 
-	// active counts connections whose goroutines or functions still run.
+	// active counts the connections whose goroutines or functions still run.
 	active sync.WaitGroup
 
 	// mu protects connections.
@@ -126,7 +155,7 @@ type service struct {
 	connections map[*connection]struct{}
 }
 
-// useEngine puts the engine that the options name on top of the transport.
+// useEngine opens the engine that the options name on top of the transport.
 func (v *service) useEngine() (closeEngine func() error, err error) {
 	if v.server.config.engine == nil {
 		return func() error { return nil }, nil
@@ -139,9 +168,10 @@ func (v *service) useEngine() (closeEngine func() error, err error) {
 	return opened.Close, nil
 }
 
-// wrap makes a connection that was accepted the engine's or, without one, the
-// transport's. One that an engine does not take has a goroutine; the reason is told once,
-// since the next may be of its kind.
+// wrap hands an accepted connection to the engine or, without an engine, to the
+// transport. A connection that the engine does not take is waited for by a goroutine.
+// Only the first such connection is logged, because others are probably of the same
+// kind.
 func (v *service) wrap(conn net.Conn) net.Conn {
 	if v.engine != nil {
 		taken, err := v.engine.TakeOver(conn)
@@ -155,7 +185,8 @@ func (v *service) wrap(conn net.Conn) net.Conn {
 	return v.transport.Wrap(conn)
 }
 
-// setMemory decides by the options, and by the address if it is known.
+// setMemory decides whether there is shared memory, and how to wait for it, by the
+// options and by the address if there is one.
 func (v *service) setMemory(from net.Listener) {
 	config := &v.server.config
 	v.sharedMemory, v.spin = !config.memoryOff, address.Spin(config.spin)
@@ -191,8 +222,8 @@ func (v *service) accept(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// passing reports whether accept may succeed later: the process or the machine
-// is short of something, or the connection went away.
+// passing reports whether accept may succeed later. It may if the process or the
+// machine is short of something, or if only this connection has gone away.
 func passing(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, errno) {
@@ -213,7 +244,8 @@ func wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// start serves a connection in a goroutine, unless its peer may not connect.
+// start serves a connection in a goroutine, or turns it away if its peer may not
+// connect.
 func (v *service) start(conn net.Conn) {
 	s := v.server
 	s.counters.connections.Add(1)
@@ -257,7 +289,8 @@ func (v *service) all() []*connection {
 	return list
 }
 
-// drain tells every caller, waits for what runs, and closes what is left.
+// drain tells every caller that the server stops, waits for the calls that run, and
+// closes the connections that are left when the time is over.
 func (v *service) drain() error {
 	for _, c := range v.all() {
 		c.drain()
@@ -272,10 +305,20 @@ func (v *service) drain() error {
 	select {
 	case <-finished:
 		return nil
+	case <-v.abandoned:
+		v.closeAll(ErrServerClosed)
+		return nil
 	case <-timer.C:
 	}
-	for _, c := range v.all() {
-		c.close(ErrDrainTimeout)
-	}
+	v.closeAll(ErrDrainTimeout)
 	return ErrDrainTimeout
+}
+
+// abandon makes drain close what there is, without waiting.
+func (v *service) abandon() { v.abandonOnce.Do(func() { close(v.abandoned) }) }
+
+func (v *service) closeAll(reason error) {
+	for _, c := range v.all() {
+		c.close(reason)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,33 +17,35 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
-// reservedPrefix begins the names of built-in functions.
+// reservedPrefix is the beginning of the names of built-in functions.
 const reservedPrefix = "nearcall."
 
-// ErrServing is returned by Register once the server serves: callers have been
-// told the functions by then.
+// ErrServing is what Register returns once the server serves: by then callers may have
+// been told what functions there are.
 var ErrServing = errors.New("nearcall: functions are registered before serving")
 
-// A Server holds functions and serves them on any number of listeners.
-// Its methods may be called by any number of goroutines.
+// A Server holds functions and serves them on any number of listeners. Its methods may
+// be called from any number of goroutines.
 type Server struct {
 	config   config
 	clock    monotonic.Clock
 	started  time.Time
 	instance uint64
 	users    userTable
+	lifetime lifetime
 	counters counters
 	buffers  *bufferPool
 
 	// readBuffers are lent to connections that are not parked.
 	readBuffers *readBuffers
 
-	// spinLimit measures, once, for how long spinning pays on this machine.
+	// spinLimit measures, the first time it is called, for how long spinning pays on
+	// this machine.
 	spinLimit func() time.Duration
-	// memoryReported: the log has a reason why there was no shared memory.
+	// memoryReported is set once the log has a reason why there was no shared memory.
 	memoryReported atomic.Bool
 
-	// table is built by the first Serve and immutable from then on.
+	// table is built by the first Serve or Direct and is immutable from then on.
 	table *functionTable
 
 	// mu protects what follows.
@@ -52,23 +55,26 @@ type Server struct {
 	failures   []error
 }
 
-// A functionTable is what connections look functions up in.
+// A functionTable is where connections look functions up.
 type functionTable struct {
 	byID     []*function // the function with id n is at n-1
 	byName   map[string]*function
 	document *schema.Document
 }
 
-// New returns a server without functions.
-func New(options ...Option) *Server {
+// New returns a server without functions. It fails where an option has a value out of range,
+// and says which.
+func New(options ...Option) (*Server, error) {
 	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), readBuffers: new(readBuffers), spinLimit: sync.OnceValue(sharedmemory.SpinLimit), names: make(map[string]struct{})}
 	for _, option := range options {
 		option(&s.config)
 	}
 	s.config.checkOutputBytes()
-	s.failures = s.config.failures
+	if len(s.config.failures) > 0 {
+		return nil, errors.Join(s.config.failures...)
+	}
 	s.users.init(&s.config)
-	return s
+	return s, nil
 }
 
 func randomInstance() uint64 {
@@ -77,24 +83,22 @@ func randomInstance() uint64 {
 	return binary.LittleEndian.Uint64(number[:]) | 1
 }
 
-// Register serves a function under a name. It fails with a sentence that says
-// where when a type cannot be sent, when the name is taken, reserved or too
-// long. The same failure is returned by Serve, so it may be left unchecked here.
+// Register makes a function callable under a name. It fails if a parameter or a result
+// has a type that cannot be sent, if the name is taken, too long or reserved, or if the
+// server already serves. Its error says which, and where. Serve returns the same error,
+// so a program need not check it here.
 func (s *Server) Register(name string, fn any, options ...FunctionOption) error {
-	err := s.register(name, fn, options)
-	if err != nil {
-		s.mu.Lock()
-		s.failures = append(s.failures, err)
-		s.mu.Unlock()
+	if err := s.register(name, fn, options); err != nil {
+		return s.fail(err)
 	}
-	return err
+	return nil
 }
 
 func (s *Server) register(name string, fn any, options []FunctionOption) error {
 	if strings.HasPrefix(name, reservedPrefix) {
 		return fmt.Errorf("nearcall: register %q: names that begin with %q are the system's own", name, reservedPrefix)
 	}
-	made, err := newFunction(name, fn, options)
+	made, err := s.newFunction(name, fn, options)
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,7 @@ func (s *Server) register(name string, fn any, options []FunctionOption) error {
 	return nil
 }
 
-// prepare builds the table once and returns what failed so far.
+// prepare builds the table once. It returns the failures of options and registrations.
 func (s *Server) prepare() (*functionTable, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +158,7 @@ func (t *functionTable) add(f *function) {
 	t.byName[f.name] = f
 }
 
-// find returns the function with an id, nil when there is none.
+// find returns the function with an id, or nil if there is none.
 func (t *functionTable) find(id uint32) *function {
 	if id == 0 || int(id) > len(t.byID) {
 		return nil
@@ -162,7 +166,7 @@ func (t *functionTable) find(id uint32) *function {
 	return t.byID[id-1]
 }
 
-func newFunction(name string, fn any, options []FunctionOption) (*function, error) {
+func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*function, error) {
 	var c functionConfig
 	for _, option := range options {
 		option(&c)
@@ -175,7 +179,10 @@ func newFunction(name string, fn any, options []FunctionOption) (*function, erro
 		return nil, err
 	}
 	f := &function{Function: made, name: name, maxRunTime: c.maxRunTime, raw: made.Raw()}
-	// Who passes files may wait for them, and sending them may wait for the kernel.
+	// A function that passes files may wait for them, and sending them may wait for the
+	// kernel.
+	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
+	f.needsContext = made.TakesContext() || len(f.interceptors) > 0
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
 	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()

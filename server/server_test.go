@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -323,16 +324,16 @@ func TestAllowListsNeedALocalSocket(t *testing.T) {
 
 func TestInterceptors(t *testing.T) {
 	var order []string
-	around := func(name string) server.Interceptor {
-		return func(ctx context.Context, call *server.Call, next func(context.Context) error) error {
-			order = append(order, name+" before "+call.Function)
+	around := func(name string) intercept.Interceptor {
+		return func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+			order = append(order, name+" before "+call.Function())
 			err := next(ctx)
 			order = append(order, name+" after")
 			return err
 		}
 	}
-	refuse := func(_ context.Context, call *server.Call, next func(context.Context) error) error {
-		if call.Function == "secret" {
+	refuse := func(_ context.Context, call intercept.Call, next intercept.Next) error {
+		if call.Function() == "secret" {
 			return status.Errorf(status.PermissionDenied, "no").With(status.OutcomeNotExecuted)
 		}
 		return next(context.Background())

@@ -19,10 +19,10 @@ import (
 
 const (
 	simpleHeaderBytes = 4
-	// What an answer has around its result.
+	// The number of bytes in an answer besides its result.
 	simpleAnswerBytes = len(simpleAnswerStart) + 1
 	simpleAnswerStart = `{"ok":true,"r":`
-	// A shorter beginning of a hash would tell too few descriptions apart.
+	// A shorter beginning of a hash would not distinguish enough descriptions.
 	simpleHashDigitsMin = 8
 )
 
@@ -34,8 +34,8 @@ type simpleFailure struct {
 	Details [][2]any    `json:"details,omitempty"`
 }
 
-// serveSimple serves a connection that speaks the simple protocol: one request
-// at a time, answered in order. While one runs, others are read, so that a
+// serveSimple serves a connection that speaks the simple protocol: requests run one at
+// a time and are answered in order. While one runs, further ones are read, so that a
 // caller that hangs up is noticed.
 func (c *connection) serveSimple() {
 	c.frameBytesMax = c.server.config.frameBytesMax
@@ -66,9 +66,9 @@ func (c *connection) serveSimple() {
 	}
 }
 
-// hungUp reports whether the caller is gone, as opposed to having only ended
-// its own direction, as `printf ... | socat` does, to having sent what is refused, or to
-// the server draining.
+// hungUp reports whether the caller is gone. It is not if it has only ended its own
+// direction, as `printf ... | socat` does, if it has sent something that is refused, or
+// if the server is draining.
 func (c *connection) hungUp(err error) bool {
 	var refusal *status.Error
 	if !errors.Is(err, io.EOF) && !errors.As(err, &refusal) {
@@ -77,17 +77,17 @@ func (c *connection) hungUp(err error) bool {
 	return c.isLeft()
 }
 
-// isLeft reports whether the caller has closed its socket, where that can be told.
+// isLeft reports whether the caller has closed its socket, if that can be seen.
 func (c *connection) isLeft() bool {
 	socket, ok := c.conn.(interface{ HungUp() bool })
 	return ok && socket.HungUp()
 }
 
-// hangUpPoll is how often it is asked for while nothing is read.
+// hangUpPoll is how often to look for that while nothing is read.
 const hangUpPoll = 50 * time.Millisecond
 
-// awaitOrHangUp waits for done, and meanwhile looks after a caller of whom nothing is
-// read: cancel is called when it hangs up.
+// awaitOrHangUp waits for done. Meanwhile nothing is read from the caller, so it looks
+// whether the caller hangs up, and calls cancel if it does.
 func (c *connection) awaitOrHangUp(done <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(hangUpPoll)
 	defer ticker.Stop()
@@ -103,7 +103,7 @@ func (c *connection) awaitOrHangUp(done <-chan struct{}, cancel context.CancelCa
 	}
 }
 
-// readSimple passes on every request until the caller ends or breaks the rules.
+// readSimple passes on requests until the caller ends or breaks the protocol.
 func (c *connection) readSimple(requests *simpleQueue, cancel context.CancelCauseFunc) error {
 	for {
 		message, err := c.readSimpleMessage()
@@ -193,14 +193,14 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}
-	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline}
+	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline, values: c.service.values}
 	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
 	defer stop()
 	return e.runSimple()
 }
 
-// checkDescription refuses a request that was written for another description of
-// the function.
+// checkDescription refuses a request that was written for another description of the
+// function.
 func (r *simpleRequest) checkDescription(f *function) error {
 	switch {
 	case r.Description == nil:
@@ -213,8 +213,8 @@ func (r *simpleRequest) checkDescription(f *function) error {
 	return nil
 }
 
-// runSimple runs a call within its deadline: nobody else keeps that for callers
-// of the simple protocol. A function that goes on counts until it returns.
+// runSimple runs a call within its deadline, which nobody else keeps for callers of the
+// simple protocol. A function that goes on counts until it returns.
 func (e *execution) runSimple() ([]byte, error) {
 	c := e.connection
 	if refusal := c.remember(e); refusal != nil {

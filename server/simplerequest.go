@@ -15,12 +15,12 @@ type simpleRequest struct {
 	Function  string
 	Arguments json.RawMessage
 	TimeoutMs *float64
-	// Description is the beginning of the hash that the function's has.
+	// Description is the beginning of the hash of the function's description.
 	Description *string
 }
 
-// parseSimpleRequest reads an object whose members are named exactly so, and occur once:
-// package json alone would take "F" for "f", and the last of two.
+// parseSimpleRequest reads an object whose members have exactly these names and occur
+// once. Package json alone would accept "F" for "f", and the last of two.
 func parseSimpleRequest(message []byte) (*simpleRequest, error) {
 	if !utf8.Valid(message) {
 		return nil, errors.New("it is not UTF-8")
@@ -42,7 +42,7 @@ func parseSimpleRequest(message []byte) (*simpleRequest, error) {
 	return r, nil
 }
 
-// readMembers reads the members and the bracket behind them.
+// readMembers reads the members and the closing bracket.
 func (r *simpleRequest) readMembers(decoder *json.Decoder) error {
 	var unknown json.RawMessage
 	seen := make(map[string]bool, 4)
@@ -76,16 +76,16 @@ func (r *simpleRequest) readMembers(decoder *json.Decoder) error {
 	return err
 }
 
-// simpleAheadMax is how many requests are read before those in front are answered; their
-// bytes are those of one frame at most.
+// simpleAheadMax is how many requests are read before the ones in front are answered.
+// Together they have at most the bytes of one frame.
 const simpleAheadMax = 64
 
-// A simpleQueue holds requests that were read and wait for their turn. One goroutine puts
-// and one takes.
+// A simpleQueue holds requests that were read and wait for their turn. One goroutine
+// puts them in and one takes them out.
 type simpleQueue struct {
 	bytesMax int
 
-	// mu protects what follows; changed is signalled when it does.
+	// mu protects what follows; changed is signalled when it changes.
 	mu       sync.Mutex
 	changed  sync.Cond
 	messages [][]byte
@@ -119,7 +119,7 @@ func (q *simpleQueue) awaitRoom(message []byte) {
 	}
 }
 
-// put adds a message. Precondition: there is room for it.
+// put adds a message. Preconditions: there is room for it.
 func (q *simpleQueue) put(message []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +128,7 @@ func (q *simpleQueue) put(message []byte) {
 	q.changed.Signal()
 }
 
-// take waits for a message; there is none after close.
+// take waits for a message. After close there is none.
 func (q *simpleQueue) take() (message []byte, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +145,7 @@ func (q *simpleQueue) take() (message []byte, found bool) {
 	return message, true
 }
 
-// close is called when nothing more is put.
+// close is called when no more messages will be put.
 func (q *simpleQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,54 +11,58 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
-// counters are what the server has seen since it started.
+// counters hold what the server has counted since it started.
 type counters struct {
 	connections atomic.Uint64
 	refused     atomic.Uint64
 	violations  atomic.Uint64
 	memories    atomic.Uint64
-	parked      atomic.Int64 // now
+	parked      atomic.Int64 // at this moment
 
 	memoriesMissing atomic.Uint64
 	sleeps          sharedmemory.Sleeps
 }
 
-// Statistics is what a server tells about itself through nearcall.stats.
+// Statistics are the counters of a server. The built-in function nearcall.stats returns
+// them too.
 type Statistics struct {
 	ProcessID   int   `json:"process_id"`
 	UptimeMs    int64 `json:"uptime_ms"`
 	Connections int   `json:"connections"`
-	// InputBytes and OutputBytes are what is counted against limits input_bytes_max and
-	// output_bytes_max now.
+	// InputBytes and OutputBytes are the bytes that are counted at this moment against
+	// the limits input_bytes_max and output_bytes_max.
 	InputBytes  int64 `json:"input_bytes"`
 	OutputBytes int64 `json:"output_bytes"`
-	// Parked is how many of the connections wait with an engine now: see WithEngine.
+	// Parked is the number of connections that wait with an engine at this moment: see
+	// WithEngine.
 	Parked           int64  `json:"parked"`
 	ConnectionsTotal uint64 `json:"connections_total"`
 	RefusedTotal     uint64 `json:"refused_total"`
 	ViolationsTotal  uint64 `json:"violations_total"`
-	// SharedMemoryTotal counts connections that were given shared memory.
+	// SharedMemoryTotal counts the connections that were given shared memory.
 	SharedMemoryTotal uint64 `json:"shared_memory_total"`
-	// SharedMemoryRefusedTotal counts those that could not be given any, for reasons that the log has.
+	// SharedMemoryRefusedTotal counts those that could not be given any. The log has
+	// the reasons.
 	SharedMemoryRefusedTotal uint64 `json:"shared_memory_refused_total"`
-	// SharedMemorySleeps counts how often connections with shared memory slept instead of looking
-	// there for a request, by cause; docs/guides/shared-memory.md explains them.
+	// SharedMemorySleeps counts, by cause, how often a connection with shared memory
+	// went to sleep instead of looking for a request there. The guide
+	// docs/guides/shared-memory.md explains the causes.
 	SharedMemorySleeps map[string]uint64             `json:"shared_memory_sleeps"`
 	Goroutines         int                           `json:"goroutines"`
 	HeapBytes          uint64                        `json:"heap_bytes"`
 	Functions          map[string]FunctionStatistics `json:"functions"`
 }
 
-// FunctionStatistics counts the calls of one function that have ended. The run
-// time of functions that are called through shared memory and take less than a
-// microsecond is sampled.
+// FunctionStatistics counts the calls of one function that have ended. For functions
+// that are called through shared memory and take less than a microsecond, the run time
+// is estimated from samples.
 type FunctionStatistics struct {
 	Calls     uint64 `json:"calls"`
 	Failures  uint64 `json:"failures"`
 	RunTimeNs uint64 `json:"run_time_ns"`
 }
 
-// Statistics returns the counters of the server.
+// Statistics returns the current counters of the server.
 func (s *Server) Statistics() Statistics {
 	all := Statistics{
 		ProcessID: os.Getpid(), UptimeMs: time.Since(s.started).Milliseconds(),
@@ -78,8 +82,8 @@ func (s *Server) Statistics() Statistics {
 	return all
 }
 
-// heapBytes does without runtime.ReadMemStats, which stops all goroutines: any
-// caller may ask for it.
+// heapBytes does not use runtime.ReadMemStats, which stops all goroutines: any caller
+// may ask for the statistics, as often as it likes.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -11,9 +11,10 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// An account says whom connections count for: a local peer's user id, or the address
-// that others come from. All loopback addresses are one machine's, and each of its users
-// may use any of them. Peers of which nothing is known count as one.
+// An account says for whom connections count: the user id of a local peer, or the
+// address from which another peer comes. All loopback addresses belong to this machine,
+// any user of which may use any of them, so they are one account. Peers about which
+// nothing is known are one account, too.
 type account struct {
 	local    bool
 	loopback bool
@@ -21,7 +22,8 @@ type account struct {
 	network  netip.Prefix
 }
 
-// Who has one IPv6 address mostly has the 64 bits of its network.
+// Whoever has one IPv6 address usually has all addresses of its network, which differ
+// in the last 64 bits.
 const networkBitsIPv6 = 64
 
 func accountOf(peer *Peer) account {
@@ -40,12 +42,12 @@ func accountOf(peer *Peer) account {
 	if address.Is6() {
 		bits = networkBitsIPv6
 	}
-	// Neither is longer than the address.
+	// Neither number of bits is more than the address has.
 	network, _ := address.Prefix(bits)
 	return account{network: network}
 }
 
-// String returns whom it stands for, as the subject of a sentence.
+// String returns a text for the account that can be the subject of a sentence.
 func (a account) String() string {
 	switch {
 	case a.local:
@@ -60,14 +62,14 @@ func (a account) String() string {
 	return "the peers without an address"
 }
 
-// isOperator reports whether it is root or the user of this process, whom others must
-// not be able to shut out.
+// isOperator reports whether it is root or the user of this process. Others must not be
+// able to shut these out.
 func (a account) isOperator() bool {
 	return a.local && (a.userID == 0 || a.userID == uint32(os.Geteuid()))
 }
 
-// A user holds what all connections of one account share. Its connections and its
-// memory are protected by the table's mu.
+// A user holds what all connections of one account share. The table's mu protects its
+// connections and its memory.
 type user struct {
 	account     account
 	connections int
@@ -80,8 +82,8 @@ type user struct {
 // nobody is the user of connections that are not admitted.
 func nobody() *user { return new(user) }
 
-// A userTable counts by user. A user without connections is forgotten, so the table is
-// never larger than the number of connections.
+// A userTable counts connections for each user. A user without connections is
+// forgotten, so the table is never larger than the number of connections.
 type userTable struct {
 	connectionsMax        int
 	connectionsPerUserMax int
@@ -106,10 +108,10 @@ func (t *userTable) init(c *config) {
 	t.users = make(map[account]*user)
 }
 
-// operatorsPart of the connections is kept for operators.
+// operatorsPart is the part of the connections that is kept for operators.
 const operatorsPart = 8
 
-// join counts a connection; it returns an error when that would exceed a limit.
+// join counts a connection, or returns an error if that would exceed a limit.
 func (t *userTable) join(peer *Peer) (*user, error) {
 	of := accountOf(peer)
 	allMax := t.connectionsMax
@@ -136,7 +138,8 @@ func (t *userTable) join(peer *Peer) (*user, error) {
 	return u, nil
 }
 
-// leave takes back what join counted; it does nothing for who was not admitted.
+// leave uncounts a connection that join has counted. It does nothing for a peer that
+// was not admitted.
 func (t *userTable) leave(u *user) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +153,8 @@ func (t *userTable) leave(u *user) {
 	}
 }
 
-// reserveMemory counts shared memory; it reports false where that would exceed
-// the user's share.
+// reserveMemory counts shared memory. It reports false if that would exceed the user's
+// share.
 func (t *userTable) reserveMemory(u *user, bytes, perUserMax int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,7 +165,7 @@ func (t *userTable) reserveMemory(u *user, bytes, perUserMax int64) bool {
 	return true
 }
 
-// giveBackMemory takes back what reserveMemory counted.
+// giveBackMemory uncounts what reserveMemory has counted.
 func (t *userTable) giveBackMemory(u *user, bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

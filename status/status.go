@@ -1,5 +1,5 @@
-// Package status holds what a failed call tells its caller: a code, an
-// outcome, a message and details. Server and client share it.
+// Package status describes how a call failed: a code, an outcome, a message and
+// details. Server and client share it.
 //
 //	_, err := client.Call[int64](ctx, c, "ack", 3, 4)
 //	var failure *status.Error
@@ -8,7 +8,9 @@
 //	}
 //	if errors.Is(err, status.NotFound) { ... }
 //
-// The lists of codes and outcomes are made from spec/errors.json.
+// A function that is served returns an *Error, as Errorf makes it, to choose the
+// code that its caller sees. The lists of codes and outcomes are generated from
+// spec/errors.json, so they are the same in every language.
 package status
 
 import (
@@ -19,8 +21,8 @@ import (
 	"strings"
 )
 
-// A Code says what went wrong; the numbers are those of gRPC. It is an error
-// itself, so that errors.Is(err, status.NotFound) works on any error.
+// A Code says what kind of failure it was. The numbers are those of gRPC. A Code
+// is itself an error, so that errors.Is(err, status.NotFound) works.
 type Code uint8
 
 // String returns the code's name as the wire and other languages write it,
@@ -35,7 +37,8 @@ func (c Code) String() string {
 // Error makes a Code an error, to be used as the target of errors.Is.
 func (c Code) Error() string { return c.String() }
 
-// ParseCode returns the code with the given name.
+// ParseCode returns the code with the given name, such as "NOT_FOUND", and
+// whether there is one.
 func ParseCode(name string) (Code, bool) {
 	for number, candidate := range codeNames {
 		if candidate == name {
@@ -56,27 +59,28 @@ func (o Outcome) String() string {
 	return "outcome " + strconv.Itoa(int(o))
 }
 
-// A Detail is typed data that travels with an error. Value is anything that
-// encodes as the schema's type any.
+// A Detail is data that travels with an error. Type says what the data is, such
+// as "nearcall.limit". Value may be anything that can be sent as the type any:
+// nil, booleans, numbers, strings, bytes, times, and slices and maps of these.
 type Detail struct {
 	Type  string
 	Value any
 }
 
-// An Error is a failed call. A function returns one to choose its code and
-// details; a client returns one for every failure.
+// An Error is the failure of a call. Functions return one to choose the code and
+// the details. Clients return one for every call that failed.
 type Error struct {
 	Code    Code
 	Outcome Outcome
 	Message string
 	Details []Detail
 
-	// Cause is the local error behind this one, such as a system call's.
-	// It does not travel.
+	// Cause is the local error behind this one, such as that of a system call.
+	// It is not sent to the caller.
 	Cause error
 }
 
-// Error returns code, message and outcome.
+// Error returns the code, the message and the outcome as one line.
 func (e *Error) Error() string {
 	text := "nearcall: " + e.Code.String()
 	if e.Message != "" {
@@ -88,11 +92,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the local cause.
+// Unwrap returns Cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Is reports whether target is this error's code, or the context error that
-// means the same.
+// Is reports whether target is this error's code, or the error of package context
+// that means the same.
 func (e *Error) Is(target error) bool {
 	if code, ok := target.(Code); ok {
 		return e.Code == code
@@ -101,22 +105,24 @@ func (e *Error) Is(target error) bool {
 		e.Code == Cancelled && target == context.Canceled
 }
 
-// Errorf makes an error with a code and a formatted message. Functions return
-// it; %w keeps a local cause.
+// Errorf returns an error with a code and a formatted message, for functions to
+// return. An error that is formatted with %w becomes its Cause.
 func Errorf(code Code, format string, args ...any) *Error {
 	formatted := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: textOf(formatted), Cause: errors.Unwrap(formatted)}
 }
 
-// With returns e with the outcome set, for use where the error is made.
+// With sets the outcome of e and returns e. It is meant for the place where the
+// error is made; it does not copy.
 func (e *Error) With(outcome Outcome) *Error {
 	e.Outcome = outcome
 	return e
 }
 
-// FromError returns the Error in err's chain, or one made for it: context
-// errors get their codes, all others UNKNOWN. It returns nil for nil. An Error
-// that was wrapped keeps its code and takes the text of the whole chain.
+// FromError returns err as an Error, and nil for nil. If err wraps an Error, the
+// result has that one's code, outcome and details, and the text of the whole chain.
+// A wrapped Code gives its code. The errors of package context become
+// DEADLINE_EXCEEDED and CANCELLED, and all others UNKNOWN.
 func FromError(err error) *Error {
 	if err == nil {
 		return nil
@@ -133,8 +139,9 @@ func FromError(err error) *Error {
 	return &Error{Code: codeOf(err), Message: textOf(err), Cause: err}
 }
 
-// textOf returns the text of an error in which each Error stands with its message alone:
-// code and outcome are told once, in front and behind, and so is the name in front of all.
+// textOf returns the text of an error with each Error inside it reduced to its message.
+// Error.Error puts the name, the code and the outcome around the whole, and they should
+// not appear twice.
 func textOf(err error) string {
 	text := err.Error()
 	for _, inner := range errorsIn(err) {
@@ -147,7 +154,7 @@ func textOf(err error) string {
 	return strings.TrimPrefix(text, "nearcall: ")
 }
 
-// errorsIn returns each Error that err wraps and whose text it may therefore hold.
+// errorsIn returns the Errors that err wraps: its text may contain theirs.
 func errorsIn(err error) (found []*Error) {
 	switch e := err.(type) {
 	case *Error:

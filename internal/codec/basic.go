@@ -11,8 +11,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// basicCodec returns the codec of a type that needs no reflection when it is
-// used, nil for all others.
+// basicCodec returns the codec of a type that can be used without reflection, or nil
+// for any other type.
 func basicCodec[T any](options Option) any {
 	switch any((*T)(nil)).(type) {
 	case *int:
@@ -53,7 +53,7 @@ func basicCodec[T any](options Option) any {
 	return nil
 }
 
-// newCodec makes a codec of an append that cannot fail and a read.
+// newCodec makes a codec from an append function that cannot fail and a read function.
 func newCodec[T any](add func([]byte, T) []byte, read func([]byte) (T, []byte, error)) *Codec[T] {
 	return &Codec[T]{
 		append: func(dst []byte, value *T) ([]byte, error) { return add(dst, *value), nil },
@@ -97,8 +97,8 @@ func readString(src []byte) (string, []byte, error) {
 	return string(text), rest, err
 }
 
-// readFloat32 rounds to the nearest float32, and refuses what is beyond the
-// largest.
+// readFloat32 rounds to the nearest float32, and refuses numbers that are beyond the
+// largest one.
 func readFloat32(src []byte) (float32, []byte, error) {
 	value, rest, err := msgpack.ReadFloat(src)
 	if err == nil && !fitsFloat32(value) {

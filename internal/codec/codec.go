@@ -1,10 +1,10 @@
-// Package codec turns Go values into MessagePack and back by plans that are
-// built once for a type, and turns JSON and command-line text into MessagePack
-// and back by a schema.
+// Package codec turns Go values into MessagePack and back, by plans that are built once
+// for each type. It also turns JSON and command-line text into MessagePack and back, by
+// a schema.
 //
-// It never recurses deeper than limit nesting_depth_max, allocates nothing for
-// what a header only claims, and says in its errors where a value is wrong.
-// Which argument it is, and what that means for the call, is dispatch's to say.
+// It never recurses deeper than nesting_depth_max, allocates nothing for sizes that a
+// header only claims, and says in its errors where a value is wrong. Package dispatch
+// adds which argument that is, and what it means for the call.
 package codec
 
 import (
@@ -22,9 +22,9 @@ const (
 	// IgnoreUnknownFields skips fields that a struct does not have, as callers
 	// do with results. Without it such a field is refused, as servers do.
 	IgnoreUnknownFields Option = 1 << iota
-	// AliasBytes makes a decoded []byte point into what it was decoded from: it
-	// is valid only as long as that is. Bytes inside a list, map, struct or any
-	// are copied all the same.
+	// AliasBytes makes a decoded []byte point into the bytes that it was decoded from,
+	// so it is valid only as long as they are. A []byte inside a list, map, struct or
+	// any is always copied.
 	AliasBytes
 )
 
@@ -35,18 +35,17 @@ func joined(options []Option) (all Option) {
 	return all
 }
 
-// A Codec encodes and decodes values of one Go type. Bool, numbers, time and
-// duration cost no allocation either way, nor does []byte with AliasBytes; a
-// string costs the one that holds it. A Codec is immutable and may be used by
-// many goroutines.
+// A Codec encodes and decodes values of one Go type. Booleans, numbers, times and
+// durations cost no allocation in either direction, nor does []byte with AliasBytes; a
+// string costs the one that holds it. A Codec is immutable and may be used by many
+// goroutines.
 type Codec[T any] struct {
 	append func(dst []byte, value *T) ([]byte, error)
 	decode func(src []byte, value *T) ([]byte, error)
 	plan   *Plan // nil for a basic type
 }
 
-// For builds the codec of a type. The error says what in the type is not
-// supported.
+// For builds the codec of a type. The error says what is not supported in the type.
 func For[T any](options ...Option) (*Codec[T], error) {
 	if known, ok := basicCodec[T](joined(options)).(*Codec[T]); ok {
 		return known, nil
@@ -81,7 +80,7 @@ func (c *Codec[T]) Decode(src []byte, value *T) (rest []byte, err error) {
 	return c.decode(src, value)
 }
 
-// AppendWith is Append where the value may hold files, which files is given.
+// AppendWith is Append for values that may hold files. They are added to files.
 func (c *Codec[T]) AppendWith(files *descriptors.Table, dst []byte, value *T) ([]byte, error) {
 	if c.plan == nil || files == nil {
 		return c.Append(dst, value)
@@ -89,7 +88,7 @@ func (c *Codec[T]) AppendWith(files *descriptors.Table, dst []byte, value *T) ([
 	return c.plan.AppendWith(files, dst, reflect.ValueOf(value).Elem())
 }
 
-// DecodeWith is Decode where the value may hold files, which are taken from files.
+// DecodeWith is Decode for values that may hold files. They are taken from files.
 func (c *Codec[T]) DecodeWith(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
 	if c.plan == nil || files == nil {
 		return c.decode(src, value)
@@ -97,13 +96,12 @@ func (c *Codec[T]) DecodeWith(files *descriptors.Table, src []byte, value *T) (r
 	return c.plan.DecodeWith(files, src, reflect.ValueOf(value).Elem())
 }
 
-// A Plan is a Codec for a type that is known only when the program runs.
+// A Plan is a Codec for a type that is known only at run time.
 type Plan struct {
 	root node
 }
 
-// NewPlan builds the plan of a type. The error says what in the type is not
-// supported.
+// NewPlan builds the plan of a type. The error says what is not supported in the type.
 func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
 	if _, _, err := schema.FromGoType(t); err != nil {
 		return nil, err
@@ -126,7 +124,7 @@ func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
 	return p.AppendWith(nil, dst, value)
 }
 
-// AppendWith is Append where the value may hold files, which files is given.
+// AppendWith is Append for values that may hold files. They are added to files.
 func (p *Plan) AppendWith(files *descriptors.Table, dst []byte, value reflect.Value) ([]byte, error) {
 	out, err := p.root.append(dst, value, place{files: files})
 	if err != nil {
@@ -141,17 +139,17 @@ func (p *Plan) Decode(src []byte, value reflect.Value) (rest []byte, err error) 
 	return p.DecodeWith(nil, src, value)
 }
 
-// DecodeWith is Decode where the value may hold files, which are taken from files.
+// DecodeWith is Decode for values that may hold files. They are taken from files.
 func (p *Plan) DecodeWith(files *descriptors.Table, src []byte, value reflect.Value) (rest []byte, err error) {
 	return p.root.decode(src, value, place{files: files})
 }
 
-// AppendValue appends any supported value. Where it is not of a basic type a
+// AppendValue appends a value of any supported type. For a type that is not basic, a
 // plan is built for this call alone.
 func AppendValue(dst []byte, value any) ([]byte, error) { return AppendValueWith(nil, dst, value) }
 
-// AppendValueWith is AppendValue where the value may hold files, which files is
-// given.
+// AppendValueWith is AppendValue for values that may hold files. They are added to
+// files.
 func AppendValueWith(files *descriptors.Table, dst []byte, value any) ([]byte, error) {
 	out, err := msgpack.AppendAny(dst, value, 0, appendOther(files, value))
 	if err != nil {
@@ -160,14 +158,14 @@ func AppendValueWith(files *descriptors.Table, dst []byte, value any) ([]byte, e
 	return out, nil
 }
 
-// appendOther lets the elements of a list or map share their plans, and costs
-// nothing for a basic value.
+// appendOther makes the elements of a list or map share their plans. It costs nothing
+// for a basic value.
 func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
 	switch value.(type) {
 	case []any, map[string]any, map[int64]any:
 		return new(dynamicPlans).appender(files)
 	}
-	// The value itself, of whose type the description tells.
+	// This is the value itself, and the description tells its type.
 	return func(dst []byte, value any, depth int) ([]byte, error) {
 		plan, err := NewPlan(reflect.TypeOf(value))
 		if err != nil {

@@ -79,13 +79,14 @@ func (n *mapNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) 
 		v.SetMapIndex(key, element)
 	}
 	if v.Len() < count {
-		// Looking at each key as it comes would cost something where none is there twice.
+		// Checking each key as it comes would cost time even if no key occurs twice.
 		return src, n.repeated(pairs, key, in.inside())
 	}
 	return rest, nil
 }
 
-// repeated says which key is there twice, of pairs that have been decoded.
+// repeated returns an error that names the key that occurs twice, among pairs that have
+// been decoded.
 func (n *mapNode) repeated(src []byte, key reflect.Value, in place) (err error) {
 	for seen := map[any]bool{}; ; seen[key.Interface()] = true {
 		if src, err = n.key.decode(src, key, in); err != nil {
@@ -122,13 +123,13 @@ func (n *optionalNode) decode(src []byte, v reflect.Value, in place) ([]byte, er
 type structNode struct {
 	fields []fieldNode
 	byName map[string]int
-	// lenient: unknown fields are skipped.
+	// lenient means that unknown fields are skipped.
 	lenient bool
 }
 
 type fieldNode struct {
 	name []byte
-	// key is the name in MessagePack.
+	// key is the name, encoded in MessagePack.
 	key   []byte
 	index []int
 	node  node
@@ -198,13 +199,13 @@ func (n *structNode) decode(src []byte, v reflect.Value, in place) ([]byte, erro
 	return rest, nil
 }
 
-// A fieldSet is of the numbers of fields. The first 64 cost no allocation.
+// A fieldSet is a set of the numbers of fields. The first 64 cost no allocation.
 type fieldSet struct {
 	first uint64
 	more  map[int]bool
 }
 
-// add reports whether the field is new.
+// add adds a field, and reports whether it was new.
 func (s *fieldSet) add(at int) bool {
 	if at >= 64 {
 		if s.more[at] {
@@ -230,8 +231,8 @@ func (n *structNode) names() []byte {
 	return bytes.Join(names, []byte(", "))
 }
 
-// find returns the number of the field called name, or a negative one; the guess is where it
-// stands when the sender keeps the order of the schema.
+// find returns the number of the field called name, or a negative number. guess is
+// where the field is if the sender keeps the order of the schema.
 func (n *structNode) find(name []byte, guess int) int {
 	if guess < len(n.fields) && bytes.Equal(n.fields[guess].name, name) {
 		return guess

@@ -9,7 +9,7 @@ import (
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-// fileNode is the node of *os.File: the value is the number of a descriptor that
+// fileNode is the node of *os.File. The value is the number of a descriptor that
 // travels beside the payload.
 type fileNode struct{}
 
@@ -31,7 +31,7 @@ func (fileNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
 	return rest, err
 }
 
-// connectionNode is the same for *net.TCPConn.
+// connectionNode is the node of *net.TCPConn. The value is the same.
 type connectionNode struct{}
 
 func (connectionNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {

@@ -111,8 +111,8 @@ func (w *fromJSON) scalar(kind schema.Kind) (err error) {
 	return err
 }
 
-// fitsKind tells which JSON values may stand for a basic kind: for numbers a
-// decimal string as well.
+// fitsKind reports whether a JSON value of one kind may stand for a value of a basic
+// kind. Decimal strings may stand for numbers.
 func fitsKind(came string, kind schema.Kind) bool {
 	switch kind {
 	case schema.Bool:
@@ -132,8 +132,8 @@ func (w *fromJSON) base64(text string) error {
 	return nil
 }
 
-// appendScalar appends what text says in a value of a basic kind. JSON and the
-// command line share it, but for durations.
+// appendScalar appends the value of a basic kind that text states. JSON and the command
+// line share it, except for durations.
 func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 	switch {
 	case kind == schema.Bool && (text == "true" || text == "false"):
@@ -196,8 +196,8 @@ func numberError(kind schema.Kind, text string, err error) error {
 	return fmt.Errorf("%.40q is not a decimal number", text)
 }
 
-// any keeps what JSON itself tells apart; a number without point and exponent
-// is an integer where one can hold it.
+// any keeps apart what JSON itself keeps apart. A number without a point and an
+// exponent is an integer if one can hold it.
 func (w *fromJSON) any(depth int) (err error) {
 	switch w.reader.kind() {
 	case "list":
@@ -272,8 +272,8 @@ func (w *fromJSON) fields(name string, depth int) error {
 	return err
 }
 
-// The number of elements is known only after them: one byte is left for the
-// header, and what follows moves when that is not enough.
+// The number of elements is known only after them. One byte is left for the header, and
+// if that is not enough what follows it is moved.
 
 func (w *fromJSON) closeList(at, count int) {
 	var room [5]byte

@@ -14,17 +14,17 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// A place is what is around a value: the number of lists, maps and structs, and
-// the files of the call, nil where there are none.
+// A place is what surrounds a value: how many lists, maps and structs it is in, and the
+// files of the call, or nil if there are none.
 type place struct {
 	depth int
 	files *descriptors.Table
 }
 
-// inside is the place of what a list, map or struct here holds.
+// inside returns the place of what a list, map or struct at this place holds.
 func (p place) inside() place { return place{depth: p.depth + 1, files: p.files} }
 
-// A node encodes and decodes one type within a plan. decode overwrites v wholly.
+// A node encodes and decodes one type within a plan. decode overwrites all of v.
 type node interface {
 	append(dst []byte, v reflect.Value, in place) ([]byte, error)
 	decode(src []byte, v reflect.Value, in place) ([]byte, error)
@@ -193,7 +193,7 @@ func (timeNode) decode(src []byte, v reflect.Value, _ place) ([]byte, error) {
 	return rest, err
 }
 
-// anyNode finds the plan of what it holds when it sees it.
+// anyNode finds the plan of a value when it sees the value.
 type anyNode struct{ plans *dynamicPlans }
 
 func (n anyNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
@@ -209,11 +209,11 @@ func (n anyNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
 	return rest, err
 }
 
-// dynamicPlans keeps the plans of the types that were met in one place of type
-// any. There are only as many as the program has types.
+// dynamicPlans keeps the plans of the types that were met in one place of type any.
+// There are at most as many as the program has types.
 type dynamicPlans struct{ byType sync.Map }
 
-// appender is append for msgpack.
+// appender returns an append function for package msgpack.
 func (p *dynamicPlans) appender(files *descriptors.Table) msgpack.AppendOther {
 	return func(dst []byte, value any, depth int) ([]byte, error) {
 		return p.append(dst, value, place{depth: depth, files: files})

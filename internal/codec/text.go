@@ -37,7 +37,8 @@ func AppendFromText(dst []byte, t schema.Type, types schema.Types, text string) 
 	return out[:len(dst)+keep(len(out)-len(dst), err)], err
 }
 
-// appendDuration: who types a number means seconds as often as nanoseconds.
+// appendDuration appends a duration, which must have a unit: somebody who types a bare
+// number may mean seconds as well as nanoseconds.
 func appendDuration(dst []byte, text string) ([]byte, error) {
 	value, err := time.ParseDuration(text)
 	if err != nil {
@@ -46,7 +47,7 @@ func appendDuration(dst []byte, text string) ([]byte, error) {
 	return msgp.AppendInt64(dst, int64(value)), nil
 }
 
-// keep is how many of the bytes just written stay.
+// keep returns how many of the bytes that were just written are kept.
 func keep(written int, err error) int {
 	if err != nil {
 		return 0

@@ -175,7 +175,8 @@ func checkYear(moment time.Time) error {
 	return nil
 }
 
-// any writes a float so that it is read as one again.
+// any writes a value of type any. A float is written so that it is read as a float
+// again.
 func (w *toJSON) any(src []byte, depth int) ([]byte, error) {
 	switch msgp.NextType(src) {
 	case msgp.NilType:
@@ -196,8 +197,8 @@ func (w *toJSON) any(src []byte, depth int) ([]byte, error) {
 	return w.scalar(src, anyKind(src))
 }
 
-// anyKind returns the kind under which a value that is no list, map, float or
-// nil is written.
+// anyKind returns the kind as which to write a value that is not a list, map, float or
+// nil.
 func anyKind(src []byte) schema.Kind {
 	switch msgp.NextType(src) {
 	case msgp.BoolType:
@@ -261,7 +262,7 @@ func (w *toJSON) pairs(src []byte, t schema.Type, depth int) ([]byte, error) {
 	return rest, nil
 }
 
-// key writes a map's key with its colon; JSON has no keys but strings.
+// key writes the key of a map and its colon. JSON has only strings as keys.
 func (w *toJSON) key(src []byte, kind schema.Kind) (rest []byte, err error) {
 	if kind == schema.String {
 		rest, err = w.scalar(src, kind)

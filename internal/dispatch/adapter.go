@@ -22,23 +22,23 @@ type Adapter struct {
 // None is the result type of an adapted function that has no result.
 type None struct{}
 
-// A resultAppend appends a result; files is given the files that it holds.
+// A resultAppend appends a result. The files that it holds are added to files.
 type resultAppend[R any] func(files *descriptors.Table, dst []byte, value *R) ([]byte, error)
 
-// An invocation knows how a function of one arity takes its frame: F holds the
-// arguments and the result of one call, R is the result's type.
+// An invocation knows how to call a function with a certain number of parameters. F
+// holds the arguments and the result of one call, and R is the type of the result.
 type invocation[F, R any] struct {
 	of     *schema.Function
 	frames sync.Pool
 	result resultAppend[R]
-	// decode fills the frame; run calls the function and leaves the result in
-	// the frame, to which it returns the pointer.
+	// decode fills F, which is called the frame. run calls the function, leaves the
+	// result in the frame, and returns a pointer to it.
 	decode func(*arguments, *F)
 	run    func(context.Context, *F) (*R, error)
 }
 
-// A pooled frame has the argument reader with it, which would otherwise be
-// allocated for each call.
+// A pooled is a frame with its argument reader, which would otherwise be allocated for
+// each call.
 type pooled[F any] struct {
 	arguments arguments
 	frame     F
@@ -100,7 +100,7 @@ func argumentCodec[T any]() (*codec.Codec[T], error) {
 	return codec.For[T](codec.AliasBytes)
 }
 
-// newAdapter completes an adapter; fn is nil when the user's function is.
+// newAdapter completes an adapter. isNil says that the user's function is nil.
 func newAdapter[R any](t reflect.Type, isNil bool, bind func(*schema.Function) (callFunc, error)) Adapter {
 	signature, err := schema.SignatureOf(t)
 	if err != nil || isNil {

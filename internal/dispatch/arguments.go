@@ -39,8 +39,8 @@ func openArguments(of *schema.Function, files *descriptors.Table, payload []byte
 	return a
 }
 
-// next decodes the next argument. One that is missing is optional, and stays
-// at its zero value.
+// next decodes the next argument. An argument that is missing is optional, and keeps
+// its zero value.
 func next[T any](a *arguments, by *codec.Codec[T], value *T) {
 	if a.err != nil || a.index >= a.count {
 		return
@@ -61,8 +61,8 @@ func (a *arguments) fail(err error) {
 	a.err = refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
 }
 
-// close returns why the function cannot be called. When it can, what its
-// arguments hold is its own from now on.
+// close returns why the function cannot be called, or nil. If it can be called, it owns
+// what its arguments hold from now on.
 func (a *arguments) close() error {
 	if a.err == nil && len(a.rest) > 0 {
 		return refused("%s: %d bytes follow the array of arguments", a.of.Name, len(a.rest))

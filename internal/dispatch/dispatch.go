@@ -1,9 +1,9 @@
-// Package dispatch is the way from a request to the user's function and back:
-// decode the arguments, call, encode the result. What a function looks like is
+// Package dispatch leads from a request to the user's function and back: it decodes the
+// arguments, calls the function, and encodes the result. What a function looks like is
 // found out once, when it is made.
 //
-// It knows no connections. It does not recover panics, and limits neither time
-// nor concurrency: the server does, by the options kept here.
+// The package knows nothing about connections. It does not recover from panics, and it
+// limits neither time nor concurrency; the server does that, by the options kept here.
 package dispatch
 
 import (
@@ -27,7 +27,7 @@ type Options struct {
 	// ParamNames names each parameter but a leading context. Without any they
 	// are called arg1, arg2 and so on.
 	ParamNames []string
-	// Idempotent: running it twice does what running it once does.
+	// Idempotent says that running the function twice does what running it once does.
 	Idempotent bool
 	// MaxRunTime bounds one call; 0 means that only the caller's deadline does.
 	MaxRunTime time.Duration
@@ -47,19 +47,19 @@ type Function struct {
 }
 
 // callFunc takes the arguments in MessagePack and appends the result to dst. files
-// has what came with the arguments, and is given what goes with the result; it may
-// be nil.
+// holds the files that came with the arguments, and gets those that go with the result;
+// it may be nil.
 type callFunc func(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error)
 
 type rawFunc = func(ctx context.Context, data []byte) ([]byte, error)
 
-// NewFunction makes a function that callers know by name. fn is any Go function
-// whose parameters and results the schema has types for, with an optional
-// leading context.Context and an optional trailing error; or an Adapter. The
-// error says which parameter or result is not supported, and why.
+// NewFunction makes a function that callers know by name. fn is an Adapter, or any Go
+// function whose parameters and results have types in the schema, with an optional
+// leading context.Context and an optional trailing error. If a parameter or result is
+// not supported, the error says which, and why.
 //
-// A parameter of type []byte points into the request: it is valid until the
-// function returns. All else is the function's to keep.
+// A parameter of type []byte points into the request and is valid until the function
+// returns. The function may keep everything else.
 func NewFunction(name string, fn any, options Options) (*Function, error) {
 	adapter, err := adapterFor(name, fn)
 	if err != nil {
@@ -110,7 +110,7 @@ func adapterFor(name string, fn any) (Adapter, error) {
 // Description returns what the schema says about the function.
 func (f *Function) Description() *schema.Function { return f.description }
 
-// Options returns what the function was made with.
+// Options returns the options with which the function was made.
 func (f *Function) Options() Options { return f.options }
 
 // TakesContext reports whether the function can be told to stop.
@@ -120,9 +120,9 @@ func (f *Function) TakesContext() bool { return f.takesCtx }
 // connections. Such a function is called by CallWith.
 func (f *Function) UsesDescriptors() bool { return f.descriptors }
 
-// Raw returns the function for payloads in codec 0, nil where it is not one of
-// bytes to bytes. Its errors are those of Call. The result may alias data, and
-// data must stay as it is until the result has been used.
+// Raw returns the function for payloads in codec 0, or nil if it does not take and
+// return bytes. Its errors are those of Call. The result may alias data, so data must
+// not change until the result has been used.
 func (f *Function) Raw() func(ctx context.Context, data []byte) ([]byte, error) {
 	return f.raw
 }
@@ -134,9 +134,9 @@ func (f *Function) Call(ctx context.Context, by wire.Codec, payload, dst []byte)
 	return f.CallWith(ctx, nil, by, payload, dst)
 }
 
-// CallWith is Call where arguments and results may hold files: those that came with
-// the arguments are taken from files, and belong to the function from its start on;
-// files is given those of the result.
+// CallWith is Call for functions whose arguments and results may hold files. Those of
+// the arguments are taken from files, and belong to the function once it starts; those
+// of the result are added to files.
 func (f *Function) CallWith(ctx context.Context, files *descriptors.Table, by wire.Codec, payload, dst []byte) ([]byte, error) {
 	switch by {
 	case wire.CodecMessagePack:
@@ -180,7 +180,8 @@ func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, e
 	return out, nil
 }
 
-// rawByCall serves raw payloads for functions of a named type of bytes.
+// rawByCall handles raw payloads for functions whose parameter is a named type of
+// bytes.
 func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
 	reply, err := f.call(ctx, nil, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
 	if err != nil {
@@ -190,13 +191,13 @@ func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
 	return result, err
 }
 
-// refused makes the error of a call that was not started.
+// refused returns the error of a call that was not started.
 func refused(format string, args ...any) error {
 	return status.Errorf(status.InvalidArgument, format, args...).With(status.OutcomeNotExecuted)
 }
 
-// executed makes the error of a function that returned it. The outcome of a
-// call that the function made itself is not the outcome of this one.
+// executed returns the error of a call whose function returned err. If that came from a
+// call which the function made itself, its outcome is not the outcome of this call.
 func executed(err error) error {
 	own := *status.FromError(err)
 	own.Outcome = status.OutcomeExecuted

@@ -7,12 +7,12 @@ import (
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-// commonAdapter recognises the signatures that most functions have, so that
-// they are called without reflection though they are registered as they are.
+// commonAdapter recognises the signatures that most functions have, so that they are
+// called without reflection although they were registered without a wrapper.
 func commonAdapter(fn any) (Adapter, bool) {
 	for _, recognise := range recognisers() {
 		if adapter, ok := recognise(fn); ok {
-			// What the schema and the server see is the function itself.
+			// The schema and the server see the function itself.
 			signature, err := schema.SignatureOf(reflect.TypeOf(fn))
 			adapter.signature = signature
 			return adapter, err == nil
@@ -21,8 +21,8 @@ func commonAdapter(fn any) (Adapter, bool) {
 	return Adapter{}, false
 }
 
-// recognisers stands for a type switch over all combinations of these types,
-// with and without context and error.
+// recognisers takes the place of a type switch over all combinations of these types,
+// with and without a context and an error.
 func recognisers() []func(any) (Adapter, bool) {
 	return []func(any) (Adapter, bool){
 		shape0[bool], shape0[int], shape0[int64], shape0[uint64], shape0[float64], shape0[string], shape0[[]byte],

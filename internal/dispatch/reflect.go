@@ -70,8 +70,8 @@ func (c *reflectCall) decode(ctx context.Context, files *descriptors.Table, payl
 	if c.signature.TakesContext {
 		in = append(in, reflect.ValueOf(&ctx).Elem())
 	}
-	// A variadic function's further arguments are all of its last parameter's
-	// type; missing ones of others stand at their zero value.
+	// The further arguments of a variadic function have the type of its last parameter.
+	// Other arguments that are missing keep their zero values.
 	fixed := len(c.params)
 	if c.signature.Variadic {
 		fixed--

@@ -9,14 +9,14 @@ import (
 
 // A Change is one difference between two documents.
 type Change struct {
-	// Compatible: callers written for the old document go on working.
+	// Compatible means that callers written for the old document go on working.
 	Compatible bool
-	// Text is one sentence for a person.
+	// Text is a sentence for people.
 	Text string
 }
 
-// Diff returns what changed from one document to the next, in a fixed order:
-// functions as the old document has them, then new ones, then structs by name.
+// Diff returns what has changed from one document to the next, in a fixed order:
+// functions in the order of the old document, then new functions, then structs by name.
 func Diff(before, after *Document) []Change {
 	d := &differ{}
 	for _, f := range before.Functions {
@@ -44,13 +44,13 @@ func (d *Document) types() Types {
 	return all
 }
 
-// Incompatible returns what keeps callers written for one description of a
-// function from calling it by another, as sentences; none when nothing does.
-// Without the later one the function is gone.
+// Incompatible returns, as sentences, what keeps callers that were written for one
+// description of a function from calling it by another. It returns none if nothing
+// does. If after is nil, the function is gone.
 func Incompatible(before, after *Function) []string {
 	next := &Document{}
 	if after != nil {
-		// The name is the caller's to compare.
+		// Comparing the name is up to the caller.
 		renamed := *after
 		renamed.Name = before.Name
 		next.Functions = []*Function{&renamed}
@@ -119,11 +119,11 @@ func (d *differ) params(before, after *Function) {
 	}
 }
 
-// paramNames compares what the parameters are called. Callers pass them by
-// position, so that another name is compatible and another position is not. Of
-// several of one type that were renamed at once it cannot be told whether they
-// changed places, so that this counts as if they had; so does giving them their
-// first names, or none any more.
+// paramNames compares the names of parameters. Callers pass parameters by position, so
+// another name is compatible and another position is not. If several parameters of the
+// same type were renamed at once, it cannot be told whether they have changed places,
+// so it counts as if they had. Giving parameters their first names, or taking all names
+// away, counts in the same way.
 func (d *differ) paramNames(before, after *Function) {
 	renamed := map[string][]string{}
 	for i, param := range before.Params[:min(len(before.Params), len(after.Params))] {
@@ -146,8 +146,8 @@ func (d *differ) paramNames(before, after *Function) {
 	}
 }
 
-// variadic compares whether the last parameter repeats. That it now does is
-// compatible only for the parameter that was there before.
+// variadic compares whether the last parameter repeats. If it did not and now does,
+// that is compatible only for the parameter that was there before.
 func (d *differ) variadic(before, after *Function) {
 	switch {
 	case before.Variadic && !after.Variadic:
@@ -164,8 +164,8 @@ func (d *differ) results(before, after *Function) {
 	}
 }
 
-// structs compares the structs that both documents hold; where one is missing,
-// what used it has changed as well.
+// structs compares the structs that both documents hold. If one is missing, what used
+// it has changed as well.
 func (d *differ) structs(before, after Types) {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		now, ok := after[name]

@@ -13,19 +13,19 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// version is the member "nearcall" of the document.
+// version is the value of the member "nearcall" of the document.
 const version = "1"
 
-// A Document describes all functions of a server, in the order of their ids.
-// It is immutable once made.
+// A Document describes all functions of a server, in the order of their ids. It does
+// not change once it is made.
 type Document struct {
 	Functions []*Function
 	hash      [sha256.Size]byte
 	json      []byte
 }
 
-// NewDocument makes the document of a server's functions, which stand in the
-// order of their ids. Functions that use one struct name must mean one struct.
+// NewDocument makes the document of a server from its functions, in the order of their
+// ids. Functions that use the same struct name must mean the same struct.
 func NewDocument(functions []*Function) (*Document, error) {
 	types, names := Types{}, map[string]bool{}
 	list := make([]any, len(functions))
@@ -59,18 +59,18 @@ func (types Types) merge(f *Function) error {
 	return nil
 }
 
-// JSON returns the document: canonical, with its hash. The caller must not
+// JSON returns the document in canonical form, with its hash. The caller must not
 // change it.
 func (d *Document) JSON() []byte { return d.json }
 
-// Hash returns the document's hash in hex.
+// Hash returns the hash of the document in hex.
 func (d *Document) Hash() string { return hex.EncodeToString(d.hash[:]) }
 
-// WelcomeHash returns the first eight bytes of the hash as the welcome holds
-// them, a little-endian number.
+// WelcomeHash returns the first eight bytes of the hash in the form of the welcome, a
+// little-endian number.
 func (d *Document) WelcomeHash() uint64 { return binary.LittleEndian.Uint64(d.hash[:]) }
 
-// Function returns the function of that name, nil when there is none.
+// Function returns the function with that name, or nil if there is none.
 func (d *Document) Function(name string) *Function {
 	for _, f := range d.Functions {
 		if f.Name == name {
@@ -80,9 +80,9 @@ func (d *Document) Function(name string) *Function {
 	return nil
 }
 
-// ParseDocument reads a document, which need not be canonical: a person may
-// have laid it out. It verifies the hash over everything it holds, so also
-// over members that this version does not know.
+// ParseDocument reads a document, which need not be canonical: a person may have laid
+// it out. It verifies the hash over everything in the document, including members that
+// this version does not know.
 func ParseDocument(text []byte) (*Document, error) {
 	tree, err := readJSONTree(text)
 	if err != nil {
@@ -105,8 +105,8 @@ func ParseDocument(text []byte) (*Document, error) {
 	return d, nil
 }
 
-// readJSONTree refuses what would make two readers see two documents: text
-// that is not UTF-8, and anything after the end.
+// readJSONTree refuses text that two readers could read as two documents: text that is
+// not UTF-8, or that goes on after its end.
 func readJSONTree(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, fmt.Errorf("the text is not valid UTF-8")

@@ -11,10 +11,10 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// A description is encoded and read by way of a tree of map[string]any, []any,
-// string, bool and numbers, so that JSON and MessagePack cannot differ.
+// A description is encoded and read through a tree of map[string]any, []any, string,
+// bool and numbers, so that JSON and MessagePack cannot differ.
 
-// AppendMessagePack appends the description as a RESOLVE is answered.
+// AppendMessagePack appends the description in the form in which a RESOLVE is answered.
 func (f *Function) AppendMessagePack(dst []byte) []byte {
 	return appendTreeMessagePack(dst, f.tree(true))
 }
@@ -22,7 +22,7 @@ func (f *Function) AppendMessagePack(dst []byte) []byte {
 // JSON returns the description as JSON with sorted keys and no white space.
 func (f *Function) JSON() []byte { return appendTreeJSON(nil, f.tree(true)) }
 
-// tree leaves out what is empty or false.
+// tree returns the description as such a tree, without what is empty or false.
 func (f *Function) tree(withTypes bool) map[string]any {
 	params := make([]any, len(f.Params))
 	for i, param := range f.Params {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Programs in Go encode by their own types. Whether these mean what a function's
-// description means is found out here, once, before anything is sent: what the
-// wire could not tell apart, such as a duration and a number, least of all.
+// Go programs encode by their own types. Whether these mean what the description of a
+// function means is checked here, once, before anything is sent. This matters most for
+// what looks alike on the wire, such as a duration and a number.
 
-// FitArguments checks the types that a program passes against the parameters.
-// nil stands for an untyped nil.
+// FitArguments checks the types that a program passes against the parameters. A nil
+// type stands for an untyped nil.
 func (f *Function) FitArguments(have []reflect.Type) error {
 	if err := f.CheckArgumentCount(len(have)); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (f *Function) FitArguments(have []reflect.Type) error {
 	return nil
 }
 
-// FitResults checks that a program can hold what the function returns: have is
-// one type for each result, or one that can be nil where there is none.
+// FitResults checks that a program can hold what the function returns. have has one
+// type for each result; if there is no result, it has one that can be nil.
 func (f *Function) FitResults(have []reflect.Type) error {
 	if len(f.Results) == 0 && len(have) == 1 {
 		return fitNothing(have[0])
@@ -51,7 +51,8 @@ func fitNothing(t reflect.Type) error {
 	return err
 }
 
-// programType describes a type of the program. One without a name is shown as what it is.
+// programType describes a type of the program. A type without a name is shown as Go
+// writes it.
 func programType(t reflect.Type) (Type, Types, error) {
 	b := newTypeBuilder()
 	made, err := b.build(t, "struct")
@@ -62,7 +63,7 @@ func (t Type) canBeNil() bool {
 	return t.Kind == Optional || t.Kind == List || t.Kind == Map || t.Kind == Any
 }
 
-// A direction is the way that values travel, seen from the program.
+// A direction says which way values travel, as seen from the program.
 type direction uint8
 
 const (
@@ -90,7 +91,7 @@ func (f *Function) fitGoType(t reflect.Type, described Type, way direction) erro
 type fitting struct {
 	program, function Types
 	way               direction
-	// open are the pairs of structs that are being compared, or were.
+	// open holds the pairs of structs that are being compared or were compared.
 	open map[[2]string]bool
 }
 
@@ -101,13 +102,14 @@ func (f *fitting) mismatch(have, described Type) error {
 	return fmt.Errorf("the program has %s, and the function takes %s", have, described)
 }
 
-// compare: a nil, a number too large and the like are refused by who decodes the value.
+// compare compares two types. A nil, a number that is too large and the like are left
+// to whoever decodes the value.
 func (f *fitting) compare(have, described Type) error {
 	switch {
 	case have.Kind == Any || described.Kind == Any:
 		return f.compareAny(have, described)
 	case have.Kind == Optional:
-		// A nil that the function does not take is refused as the value it is.
+		// A nil that the function does not take will be refused as a value.
 		return f.compare(*have.Element, withoutOptional(described))
 	case described.Kind == Optional:
 		if f.way == receiving && have.Kind != List && have.Kind != Map {
@@ -129,8 +131,8 @@ func (f *fitting) compare(have, described Type) error {
 	return f.mismatch(have, described)
 }
 
-// compareAny: an any of either side is compared with the value itself, by who encodes
-// or decodes it. What such a value cannot tell is refused here, left out or not.
+// compareAny compares an any with another type. The value in an any is compared by
+// whoever encodes or decodes it. What such a value cannot show is refused here.
 func (f *fitting) compareAny(have, described Type) error {
 	if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
 		return f.mismatch(have, described)
@@ -145,8 +147,8 @@ func (f *fitting) compareAny(have, described Type) error {
 	return nil
 }
 
-// CheckAny refuses types that mean something else once they stand in a value of
-// type any: who reads a duration there finds a number of an unknown unit.
+// CheckAny refuses types that mean something else inside a value of type any: instead
+// of a duration, its reader would find a number without a unit.
 func CheckAny(t reflect.Type) error {
 	have, types, err := programType(t)
 	if err != nil {
@@ -155,7 +157,8 @@ func CheckAny(t reflect.Type) error {
 	return types.refuseDurations(have, errDurationInAny, map[string]bool{})
 }
 
-// refuseDurations looks into each struct once, and refuses the first duration in these words.
+// refuseDurations looks into each struct once, and returns refusal for the first
+// duration that it finds.
 func (types Types) refuseDurations(t Type, refusal error, seen map[string]bool) error {
 	switch {
 	case t.Kind == Duration:
@@ -193,8 +196,8 @@ func within(err error, place string) error {
 	return nil
 }
 
-// basic compares two kinds that hold nothing. An argument's number is checked by
-// the server before the function runs; a result's, which comes when it has run,
+// basic compares two kinds that hold no other types. The server checks the number in an
+// argument before the function runs. The number in a result, which comes after that,
 // must fit whatever it is.
 func (f *fitting) basic(have, described Kind) bool {
 	switch {
@@ -227,8 +230,9 @@ func holds(wide, narrow Kind) bool {
 	return false
 }
 
-// compareStructs: a struct is its fields, whatever it is called. A map stands for
-// a struct, and the other way round, where its values fit all of the fields.
+// compareStructs compares structs by their fields, whatever they are called. A map may
+// stand for a struct, and a struct for a map, if the map's values fit all of the
+// fields.
 func (f *fitting) compareStructs(have, described Type) error {
 	switch {
 	case have.Kind == StructRef && described.Kind == StructRef:
@@ -274,7 +278,8 @@ func (f *fitting) compareFields(have, described string) error {
 	return f.complete(have, described)
 }
 
-// complete refuses a struct that would send zero values for what it does not have.
+// complete refuses a struct of the program that lacks fields, for which it would send
+// zero values.
 func (f *fitting) complete(have, described string) error {
 	for _, field := range f.function[described].Fields {
 		has := slices.ContainsFunc(f.program[have].Fields, func(own Field) bool { return own.Name == field.Name })

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// GoFields returns the fields of a Go struct that travel. A field is called
-// after its tag nearcall, else its tag json, else itself; "-" and unexported
-// fields are left out. Embedded structs are flattened: an outer field hides an
-// inner one of its name.
+// GoFields returns the fields of a Go struct that are sent. The name of a field is its
+// tag nearcall, or else its tag json, or else its Go name. Fields with the name "-" and
+// unexported fields are left out. Embedded structs are flattened: an outer field hides
+// an inner one with the same name.
 func GoFields(t reflect.Type) ([]GoField, error) {
 	var fields []GoField
 	if err := collectFields(t, nil, &fields); err != nil {
@@ -42,8 +42,8 @@ func collectFields(t reflect.Type, index []int, fields *[]GoField) error {
 	return nil
 }
 
-// fieldName returns the name in the schema, "" for a field that is left out,
-// and whether a tag gave it.
+// fieldName returns the name of a field in the schema, or "" if the field is left out,
+// and whether a tag gave the name.
 func fieldName(field reflect.StructField) (name string, named bool) {
 	for _, key := range []string{"nearcall", "json"} {
 		tag := field.Tag.Get(key)
@@ -57,7 +57,7 @@ func fieldName(field reflect.StructField) (name string, named bool) {
 	return field.Name, false
 }
 
-// visibleFields drops what an outer field hides.
+// visibleFields drops the fields that an outer field hides.
 func visibleFields(t reflect.Type, all []GoField) ([]GoField, error) {
 	depths := map[string]int{}
 	for _, field := range all {

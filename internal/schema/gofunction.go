@@ -8,9 +8,9 @@ import (
 	"github.com/nearcall/nearcall/internal/msgpack"
 )
 
-// A GoSignature is a Go function's type without what does not travel: the
-// leading context and the trailing error. A variadic function's last parameter
-// is the type of one further argument.
+// A GoSignature is the type of a Go function without what is not sent: the leading
+// context and the trailing error. The last parameter of a variadic function has the
+// type of one further argument.
 type GoSignature struct {
 	Params, Results []reflect.Type
 	Variadic        bool
@@ -18,7 +18,7 @@ type GoSignature struct {
 	ReturnsError    bool
 }
 
-// SignatureOf takes a Go function's type apart.
+// SignatureOf returns the signature of a type of Go functions.
 func SignatureOf(t reflect.Type) (GoSignature, error) {
 	if t == nil || t.Kind() != reflect.Func {
 		return GoSignature{}, fmt.Errorf("%v is not a function", t)
@@ -45,11 +45,11 @@ func SignatureOf(t reflect.Type) (GoSignature, error) {
 	return signature, nil
 }
 
-// GoOptions is what a Go function's type does not tell about it.
+// GoOptions says about a Go function what its type does not.
 type GoOptions struct {
 	Doc string
-	// ParamNames holds a name for each parameter but a leading context; without
-	// any they are called arg1, arg2 and so on.
+	// ParamNames holds a name for each parameter except a leading context. Without
+	// names they are called arg1, arg2 and so on.
 	ParamNames []string
 	Idempotent bool
 }
@@ -116,7 +116,7 @@ func paramNames(function string, count int, given []string) ([]string, error) {
 	return given, checkParamNames(function, given)
 }
 
-// unnamed is what a parameter is called that was given no name.
+// unnamed returns the name of a parameter that was given none.
 func unnamed(index int) string { return fmt.Sprintf("arg%d", index+1) }
 
 func checkParamNames(function string, names []string) error {

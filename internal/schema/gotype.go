@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A GoField is a field of a Go struct as the schema sees it: embedded structs
-// are flattened, so Index may lead through them.
+// A GoField is a field of a Go struct as the schema sees it. Embedded structs are
+// flattened, so Index may lead through them.
 type GoField struct {
 	Name  string
 	Index []int
 	Type  reflect.Type
 }
 
-// FromGoType returns the schema of values of a Go type and the structs that it
-// reaches. The error says what is not supported and where in the type it is.
+// FromGoType returns the schema type for a Go type, and the structs that it uses. The
+// error says what is not supported, and where in the type it is.
 func FromGoType(t reflect.Type) (Type, Types, error) {
 	b := newTypeBuilder()
 	made, err := b.build(t, "")
@@ -31,10 +31,10 @@ func FromGoType(t reflect.Type) (Type, Types, error) {
 // typeBuilder collects the structs of one function.
 type typeBuilder struct {
 	types Types
-	// origins tells two Go types of one name apart.
+	// origins distinguishes two Go types with the same name.
 	origins map[string]reflect.Type
-	// open are the types under construction that have no name in the schema:
-	// meeting one again would describe it for ever.
+	// open are the types under construction that have no name in the schema. If one
+	// occurs within itself, its description would never end.
 	open map[reflect.Type]bool
 }
 
@@ -42,7 +42,7 @@ func newTypeBuilder() *typeBuilder {
 	return &typeBuilder{types: Types{}, origins: map[string]reflect.Type{}, open: map[reflect.Type]bool{}}
 }
 
-// Go types that stand for a kind though their own kind says otherwise.
+// specialKind returns the kind of Go types whose own kind says something else.
 func specialKind(t reflect.Type) Kind {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -57,7 +57,8 @@ func specialKind(t reflect.Type) Kind {
 	return Invalid
 }
 
-// basicKind returns the kind that a Go type has alone, Invalid for all others.
+// basicKind returns the kind that stands for a Go type by itself, or Invalid if there
+// is none.
 func basicKind(t reflect.Type) Kind {
 	if special := specialKind(t); special != Invalid {
 		return special
@@ -87,8 +88,7 @@ func basicKind(t reflect.Type) Kind {
 	return Invalid
 }
 
-// build returns the schema of t. name is what an anonymous struct here is
-// called.
+// build returns the schema type of t. name is the name for an anonymous struct here.
 func (b *typeBuilder) build(t reflect.Type, name string) (Type, error) {
 	if kind := basicKind(t); kind != Invalid {
 		return Type{Kind: kind}, nil
@@ -152,7 +152,7 @@ func (b *typeBuilder) buildStruct(t reflect.Type, path string) (Type, error) {
 		return made, nil
 	}
 	b.origins[name] = t
-	// The struct's name ends any description, so its fields begin afresh.
+	// The name of a struct ends any description, so its fields begin anew.
 	around := b.open
 	b.open = map[reflect.Type]bool{}
 	defer func() { b.open = around }()
@@ -177,8 +177,8 @@ func (b *typeBuilder) buildFields(t reflect.Type, name string) ([]Field, error) 
 	return fields, nil
 }
 
-// structName returns a type's name in the schema: Go's own, with the brackets
-// of a generic type made into words, or the path to an anonymous struct.
+// structName returns the name of a type in the schema. It is Go's own name, with the
+// brackets of a generic type made into words, or the path to an anonymous struct.
 func structName(t reflect.Type, path string) string {
 	goName := t.Name()
 	if goName == "" {

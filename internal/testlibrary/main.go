@@ -13,8 +13,9 @@ import (
 	"github.com/nearcall/nearcall/server"
 )
 
-func init() {
-	s := server.New()
+func init() { embed.Serve(register) }
+
+func register(s *server.Server) error {
 	demo.Register(s)
 	s.Register("goroutine", func() int64 {
 		answer := make(chan int64)
@@ -26,7 +27,7 @@ func init() {
 	s.Register("process_id", func() int64 { return int64(os.Getpid()) })
 	s.Register("blocked_signals", blockedSignals)
 	s.Register("broken_pipe", writeToBrokenPipe)
-	embed.Serve(s)
+	return nil
 }
 
 func main() {}

@@ -70,7 +70,7 @@ var rules = [...]rule{
 		uses: usesFlags | usesCodec | usesDescriptors | usesCallID | drawsCallID | usesFunction | usesDeadline | usesStatus | usesExtensions | usesPayload},
 	Reply: {senders: ServerSide, payloadMax: unlimited,
 		uses: usesFlags | usesCodec | usesDescriptors | usesCallID | usesFunction | usesExtensions | usesPayload},
-	Error:      {senders: ServerSide, uses: usesCodec | mayUseCallID | usesStatus | usesPayload, payloadMax: unlimited},
+	Error:      {senders: ServerSide, uses: usesCodec | mayUseCallID | usesStatus | usesExtensions | usesPayload, payloadMax: unlimited},
 	Cancel:     {senders: CallerSide, uses: usesCallID},
 	StreamData: {senders: CallerSide | ServerSide, uses: usesCodec | usesDescriptors | usesCallID | usesPayload, feature: FeatureStreams, payloadMax: unlimited},
 	StreamEnd:  {senders: CallerSide | ServerSide, uses: usesCallID, feature: FeatureStreams},

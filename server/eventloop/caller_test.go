@@ -65,9 +65,12 @@ func newServer(t testing.TB, options ...server.Option) *server.Server {
 
 func newServerWith(t testing.TB, options ...server.Option) *server.Server {
 	t.Helper()
-	s := server.New(append([]server.Option{
+	s, err := server.New(append([]server.Option{
 		server.WithLogger(slog.New(slog.DiscardHandler)), server.WithConnections(10000, 10000),
 	}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	register(t, s, "echo", func(data []byte) []byte { return data })
 	return s
 }

@@ -1,12 +1,13 @@
-// Package eventloop lets a server wait for thousands of mostly idle connections
-// without a goroutine for each of them:
+// Package eventloop lets a server wait for input on thousands of mostly idle
+// connections without a goroutine for each of them:
 //
-//	s := server.New(server.WithEngine(eventloop.New()))
+//	s, err := server.New(server.WithEngine(eventloop.New()))
 //
-// Everything else is as without it, for functions and for callers. The guide
-// docs/guides/event-loop.md says when that is worth it.
+// For functions and for callers nothing else changes. The guide
+// docs/guides/event-loop.md says when it is worth using.
 //
-// It is a module of its own, because it needs cloudwego/netpoll. Linux only.
+// It is a module of its own, because it needs cloudwego/netpoll. It works on Linux
+// only.
 package eventloop
 
 import (
@@ -14,12 +15,13 @@ import (
 	"github.com/nearcall/nearcall/server"
 )
 
-// New returns the engine. One may be given to any number of servers. While a listener
-// is served there are a goroutine and two descriptors more for each 20 processors; those
-// of netpoll itself, as many again, stay for as long as the process lives. Children inherit
-// none of them where the process may read /proc/self/fd and /proc/self/fdinfo.
+// New returns the engine. It may be given to any number of servers. While a listener is
+// served, the engine takes one goroutine and two descriptors for every 20 processors.
+// netpoll itself takes as many again, and keeps them for as long as the process lives.
+// Child processes do not inherit any of them if the process may read /proc/self/fd and
+// /proc/self/fdinfo.
 //
-// netpoll is one for the process: a program that configures it does so in a function
-// init. To lower the number of its pollers later takes them away from connections, and
-// Serve then returns an error.
+// netpoll exists once in a process. A program that configures it must do so in a
+// function init. If the number of its pollers is lowered later, connections lose
+// theirs, and Serve returns an error.
 func New() server.Engine { return eventloop.Engine{} }

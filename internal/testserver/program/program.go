@@ -60,7 +60,10 @@ func Main(options ...server.Option) {
 	if *files {
 		options = append(options, server.WithFileDescriptors(nil))
 	}
-	s := server.New(options...)
+	s, err := server.New(options...)
+	if err != nil {
+		fail(err)
+	}
 	demo.Register(s)
 	if *files {
 		registerFileFunctions(s)

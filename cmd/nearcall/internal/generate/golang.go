@@ -14,7 +14,8 @@ const goTupleMax = 4
 
 var goReserved = []string{"break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for",
 	"func", "go", "goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch",
-	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "ctx", "c", "all", "err", "args"}
+	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "status", "ctx", "c", "f", "all", "err", "args",
+	"none1", "none2", "none3", "none4"}
 
 type goModule struct {
 	Name      string
@@ -39,6 +40,10 @@ type goFunction struct {
 	Doc    []string
 	// Field holds the function of package client; a raw one has none.
 	Field, FieldType, Constructor string
+	// FakeField is what the method of the fake calls with Arguments; without it that begins
+	// with Unset.
+	FakeField, Arguments string
+	Unset                []string
 	// Description is what the function is now, quoted.
 	Description     string
 	Params, Returns string
@@ -59,7 +64,7 @@ func generateGo(document *schema.Document, name string) ([]byte, error) {
 	}
 	w := &goWriter{structs: map[string]string{}}
 	module := goModule{Name: strings.ToLower(name), Hash: document.Hash()}
-	types, global := structsOf(document), newNamespace("Client", "New", "SchemaHash")
+	types, global := structsOf(document), newNamespace("Client", "New", "SchemaHash", "Functions", "Fake")
 	for _, name := range sortedNames(types) {
 		w.structs[name] = global.take(camel(name))
 	}
@@ -69,6 +74,9 @@ func generateGo(document *schema.Document, name string) ([]byte, error) {
 	methods := newNamespace()
 	for _, f := range document.Functions {
 		module.Functions = append(module.Functions, w.function(f, methods.take(camel(f.Name))))
+	}
+	for i := range module.Functions {
+		module.Functions[i].FakeField = methods.take(module.Functions[i].Method + "Func")
 	}
 	module.UsesTime, module.UsesFile, module.UsesNet = w.usesTime, w.usesFile, w.usesNet
 	text, err := fill("go.tmpl", module)
@@ -127,6 +135,7 @@ func (w *goWriter) function(f *schema.Function, method string) goFunction {
 	made := goFunction{Name: fmt.Sprintf("%q", f.Name), Method: method, Doc: goDoc(f, method), Description: goDescription(f)}
 	names, types := w.params(f)
 	made.Params, made.Returns = joinPairs(names, types, f.Variadic), w.returns(f)
+	made.Arguments, made.Unset = joinArguments(names, f.Variadic), w.unset(f)
 	switch {
 	case f.Raw:
 		made.Body = []string{fmt.Sprintf("return c.client.CallRaw(ctx, %s, %s, nil)", made.Name, names[0])}
@@ -175,6 +184,29 @@ func joinPairs(names, types []string, variadic bool) string {
 		fmt.Fprintf(&all, ", %s %s%s", names[i], dots, types[i])
 	}
 	return all.String()
+}
+
+// joinArguments passes parameters on.
+func joinArguments(names []string, variadic bool) string {
+	all := strings.Join(append([]string{"ctx"}, names...), ", ")
+	if variadic {
+		all += "..."
+	}
+	return all
+}
+
+// unset is the body of a fake's method for which there is no function.
+func (w *goWriter) unset(f *schema.Function) []string {
+	types := w.results(f)
+	if len(types) > goTupleMax {
+		types = []string{"[]any"}
+	}
+	var lines, values []string
+	for i, of := range types {
+		name := fmt.Sprintf("none%d", i+1)
+		lines, values = append(lines, "var "+name+" "+of), append(values, name)
+	}
+	return append(lines, fmt.Sprintf("return %s", strings.Join(append(values, fmt.Sprintf("notFaked(%q)", f.Name)), ", ")))
 }
 
 func (w *goWriter) results(f *schema.Function) []string {

@@ -1,0 +1,172 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/intercept"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+// What an interceptor sees of a call, on either side.
+type seen struct {
+	Side, Function, TraceParent string
+	Arguments, Result           []any
+	Request, Reply              map[string][]string
+	Error                       string
+	Bounded                     bool
+}
+
+// watch returns an interceptor that keeps what it saw last.
+func watch(into *atomic.Pointer[seen]) intercept.Interceptor {
+	return func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		got := &seen{Side: call.Side().String(), Function: call.Function(), TraceParent: call.TraceParent()}
+		_, got.Bounded = ctx.Deadline()
+		var failures [3]error
+		failures[0] = call.AddMetadata("by", call.Side().String())
+		got.Arguments, failures[1] = call.Request().Values()
+		err := next(ctx)
+		got.Result, failures[2] = call.Reply().Values()
+		got.Request, got.Reply = call.Request().Metadata(), call.Reply().Metadata()
+		if err != nil {
+			got.Error = err.Error()
+		}
+		into.Store(got)
+		return errors.Join(err, errors.Join(failures[:]...))
+	}
+}
+
+// One interceptor serves both sides, and sees the same call.
+func TestInterceptorsOfBothSides(t *testing.T) {
+	var served, called atomic.Pointer[seen]
+	address := serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
+		must(t, s.Register("half", func(n int64) (int64, error) {
+			if n%2 != 0 {
+				return 0, status.Errorf(status.InvalidArgument, "%d is odd", n)
+			}
+			return n / 2, nil
+		}, server.Intercept(watch(&served))))
+		must(t, s.Register("raw", func(data []byte) []byte { return data }, server.Intercept(watch(&served))))
+	})
+	c := newClient(t, address, client.WithInterceptor(watch(&called)))
+	view := c.With(client.TraceParent(traceParent), client.Metadata("tenant", "acme"))
+	request := map[string][]string{"tenant": {"acme"}, "by": {"caller"}}
+	reply := map[string][]string{"by": {"server"}}
+	for _, row := range []struct {
+		call func() error
+		want seen
+	}{
+		{func() error { _, err := client.Call[int64](context.Background(), view, "half", 4); return err },
+			seen{Function: "half", Arguments: []any{int64(4)}, Result: []any{int64(2)}}},
+		{func() error { _, err := client.Func1[int64, int64](view, "half")(context.Background(), 5); return err },
+			seen{Function: "half", Arguments: []any{int64(5)}, Error: "nearcall: INVALID_ARGUMENT: 5 is odd (executed)"}},
+		{func() error {
+			_, err := view.CallRaw(context.Background(), "raw", []byte("hi"), []byte("before"))
+			return err
+		},
+			seen{Function: "raw", Arguments: []any{[]byte("hi")}, Result: []any{[]byte("hi")}}},
+	} {
+		err := row.call()
+		if (err != nil) != (row.want.Error != "") {
+			t.Fatalf("%s: %v", row.want.Function, err)
+		}
+		row.want.TraceParent, row.want.Request, row.want.Reply, row.want.Bounded = traceParent, request, reply, true
+		for side, got := range map[string]*seen{"caller": called.Load(), "server": served.Load()} {
+			row.want.Side = side
+			if !reflect.DeepEqual(*got, row.want) {
+				t.Errorf("the %s's interceptor saw %+v, want %+v", side, *got, row.want)
+			}
+		}
+	}
+}
+
+func TestInterceptorsOfClients(t *testing.T) {
+	foreign := status.Errorf(status.NotFound, "of a call elsewhere").With(status.OutcomeExecuted)
+	around := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		switch call.Function() {
+		case "refused":
+			return errors.New("refused")
+		case "refused_by_another":
+			return foreign
+		case "forgotten":
+			return nil
+		case "swallowed":
+			_ = next(ctx)
+			return nil
+		case "replaced":
+			_ = next(ctx)
+			return errors.New("replaced")
+		case "twice":
+			return errors.Join(next(ctx), next(ctx))
+		}
+		return next(ctx)
+	}
+	for name, want := range map[string]struct {
+		code    status.Code
+		outcome status.Outcome
+		runs    int64
+	}{
+		"refused":            {status.Unknown, status.OutcomeNotExecuted, 0},
+		"refused_by_another": {status.NotFound, status.OutcomeNotExecuted, 0},
+		"forgotten":          {status.Internal, status.OutcomeNotExecuted, 0},
+		"swallowed":          {status.Aborted, status.OutcomeExecuted, 1},
+		"replaced":           {status.Unknown, status.OutcomeExecuted, 1},
+		"twice":              {status.Aborted, status.OutcomeExecuted, 1},
+		"plain":              {status.Aborted, status.OutcomeExecuted, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs atomic.Int64
+			address := serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
+				must(t, s.Register(name, func() error { runs.Add(1); return status.Errorf(status.Aborted, "no") }))
+			})
+			c := newClient(t, address, client.WithInterceptor(around))
+			err := c.Call(context.Background(), name, nil)
+			expectFailure(t, err, want.code, want.outcome)
+			if runs.Load() != want.runs {
+				t.Errorf("the function ran %d times, want %d", runs.Load(), want.runs)
+			}
+		})
+	}
+}
+
+// Interceptors run within the time of their call.
+func TestInterceptorsHaveTheDeadline(t *testing.T) {
+	waits := func(ctx context.Context, _ intercept.Call, next intercept.Next) error {
+		<-ctx.Done()
+		return next(ctx)
+	}
+	c := newClient(t, demoServer(t), client.WithInterceptor(waits), client.WithTimeout(20*time.Millisecond))
+	_, err := client.Call[int64](context.Background(), c, "ack", 1, 2)
+	expectFailure(t, err, status.DeadlineExceeded, status.OutcomeNotExecuted)
+}
+
+func ExampleWithInterceptor() {
+	address, stop := serveExample()
+	defer stop()
+
+	told := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		arguments, err := call.Request().Values()
+		if err != nil {
+			return err
+		}
+		err = next(ctx)
+		results, _ := call.Reply().Values()
+		fmt.Println(call.Side(), call.Function(), arguments, results, err)
+		return err
+	}
+	c, err := client.New(address, client.WithInterceptor(told))
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	_, _ = client.Call[int64](context.Background(), c, "add", 3, 4)
+	// Output: caller add [3 4] [7] <nil>
+}
