@@ -8,8 +8,8 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/frame"
 )
 
-// accept waits for an arrival, opens it, and takes it. What cannot be opened is
-// refused, so that its giver still has it.
+// accept waits for an arrival, opens it, and takes it. If it cannot be opened it is
+// refused, so that its giver keeps it.
 func accept[T any](ctx context.Context, q *queue, open func(*arrival) (T, error), discard func(T)) (T, *arrival, error) {
 	for {
 		a, err := q.take(ctx)
@@ -38,7 +38,7 @@ func (q *queue) acceptConn(ctx context.Context) (*Conn, error) {
 		}
 		return newConn(bare, a.meta, a.link)
 	}, func(c *Conn) {
-		// It is its giver's, who may have given it to another process already.
+		// It belongs to its giver, who may already have given it to another process.
 		c.shared.Store(true)
 		_ = c.Close()
 	})
@@ -61,7 +61,8 @@ func (q *queue) acceptFile(ctx context.Context) (*os.File, Meta, error) {
 	return f, a.meta, nil
 }
 
-// reasonOf tells a lack of descriptors from something that is of another kind.
+// reasonOf tells a lack of descriptors apart from something of another kind than was
+// asked for.
 func reasonOf(err error) frame.Reason {
 	if isLackOfDescriptors(err) {
 		return frame.NoDescriptor

@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// The variables by which a service manager tells of the descriptors that it left
-// open: systemd's, and those of Server::Starter.
+// The variables in which a service manager says which descriptors it has left open:
+// those of systemd, and that of Server::Starter.
 const (
 	variableListenPID   = "LISTEN_PID"
-	variableListenPIDFD = "LISTEN_PIDFDID" // the same of newer systemd; the number suffices
+	variableListenPIDFD = "LISTEN_PIDFDID" // newer systemd sets it beside LISTEN_PID, which is enough
 	variableListenFDs   = "LISTEN_FDS"
 	variableListenNames = "LISTEN_FDNAMES"
 	variablePorts       = "SERVER_STARTER_PORT"
@@ -22,24 +22,22 @@ const (
 	firstDescriptor = 3
 )
 
-// Inherited returns the descriptors that whoever started this process left open
-// for it: those of systemd (LISTEN_FDS with LISTEN_PID, and names of
-// LISTEN_FDNAMES), then those of Server::Starter (SERVER_STARTER_PORT), whose
-// names are what it calls them, as 127.0.0.1:8080, 8080, [::]:443 or a path. It
-// returns none where there are none.
+// Inherited returns the descriptors that were left open for this process when it was
+// started: those of systemd (LISTEN_FDS with LISTEN_PID, named by LISTEN_FDNAMES), then
+// those of Server::Starter (SERVER_STARTER_PORT). The latter have the names that
+// Server::Starter uses, such as 127.0.0.1:8080, 8080, [::]:443, or a path. If there are
+// none, and always on Windows, it returns none.
 //
-// A listening socket becomes the Listener of its Item, anything else its
-// File: a datagram socket, a connection (net.FileConn makes one of it), or what StoreFDs had stored. All are the
-// caller's: Close those that are not used, or clients will connect to a socket that
-// nobody serves.
+// A listening socket becomes the Listener of its Item. Anything else becomes the File:
+// a datagram socket, a connection (net.FileConn makes a net.Conn of it), or what
+// StoreFDs has stored. All of them belong to the caller. Close those that are not used;
+// otherwise clients will connect to a socket that nobody serves.
 //
-// The descriptors are marked close-on-exec and the variables removed from the
-// environment, so that programs started by this one do not take them for theirs.
-// So the second call returns nothing. Call it early, from main, before anything
-// else looks at the environment. On an error none is returned, and those
-// that could be opened are closed.
-//
-// There are none on Windows.
+// The descriptors are marked close-on-exec, and the variables are removed from the
+// environment, so that programs which this one starts do not mistake them for their
+// own. A second call therefore returns nothing. Call it early in main, before anything
+// else looks at the environment. If it fails, it returns none and closes those that it
+// could open.
 func Inherited() ([]Item, error) {
 	named, err := namedDescriptors()
 	for _, variable := range []string{variableListenPID, variableListenPIDFD, variableListenFDs, variableListenNames, variablePorts} {
@@ -60,7 +58,7 @@ func Inherited() ([]Item, error) {
 	return items, nil
 }
 
-// A namedDescriptor is one that a service manager told of.
+// A namedDescriptor is a descriptor of which a service manager has told us.
 type namedDescriptor struct {
 	number int
 	name   string
@@ -86,8 +84,8 @@ func namedDescriptors() ([]namedDescriptor, error) {
 	return named, nil
 }
 
-// listenDescriptors returns nothing for variables that were meant for another
-// process, whose environment this one inherited.
+// listenDescriptors returns nothing for variables that were meant for another process,
+// from which this one has inherited its environment.
 func listenDescriptors(pid, count, names string) ([]namedDescriptor, error) {
 	if count == "" || pid != strconv.Itoa(os.Getpid()) {
 		return nil, nil
@@ -107,11 +105,11 @@ func listenDescriptors(pid, count, names string) ([]namedDescriptor, error) {
 	return named, nil
 }
 
-// descriptorsMax keeps a number that is a mistake from becoming an allocation. No
+// descriptorsMax keeps a number that is a mistake from becoming a large allocation. No
 // process has more descriptors (fs.nr_open).
 const descriptorsMax = 1 << 20
 
-// starterDescriptors reads name=number;name=number. A path may have a = in it.
+// starterDescriptors reads name=number;name=number. A path may contain "=".
 func starterDescriptors(ports string) (named []namedDescriptor, err error) {
 	if ports == "" {
 		return nil, nil
@@ -130,7 +128,7 @@ func starterDescriptors(ports string) (named []namedDescriptor, err error) {
 	return named, nil
 }
 
-// inherit takes a descriptor over. It owns it from here, also when it fails.
+// inherit takes a descriptor over. The descriptor belongs to it, even if it fails.
 func inherit(d namedDescriptor) (Item, error) {
 	listening, err := prepareInherited(d.number)
 	if err != nil {
@@ -142,7 +140,7 @@ func inherit(d namedDescriptor) (Item, error) {
 	}
 	listener, err := net.FileListener(file)
 	if errors.Is(err, syscall.EPROTONOSUPPORT) {
-		// A family that package net does not know, as AF_VSOCK.
+		// A family that package net does not know, such as AF_VSOCK.
 		return Item{Name: d.name, File: file}, nil
 	}
 	_ = file.Close() // the listener has a duplicate

@@ -9,7 +9,7 @@ import (
 )
 
 // prepareInherited marks a descriptor close-on-exec and reports whether it is a
-// stream socket that listens.
+// listening stream socket.
 func prepareInherited(fd int) (listening bool, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil {

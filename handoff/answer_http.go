@@ -7,22 +7,26 @@ import (
 	"net/http"
 )
 
-// An httpAnswer says that it is its connection's last one, if the server is leaving when its
-// head is written: its request may have come long before. It does all that the server's
-// own does, so that handlers see no difference.
+// An httpAnswer is the http.ResponseWriter of a server that Shutdown can stop. If the
+// server is stopping when the head of the answer is written, it says that the answer is
+// the last one on its connection; the request may have come long before. It can do all
+// that handlers can ask of the server's own ResponseWriter, with one exception:
+// http.MaxBytesReader tells only the server's own to close the connection after a body
+// that is too large. With this one the server reads up to 256 KiB of such a body first.
 type httpAnswer struct {
 	http.ResponseWriter
 	serving *httpServing
 	headed  bool
 }
 
-// plainAnswer is one of HTTP/1.
+// plainAnswer is an answer in HTTP/1.
 type plainAnswer struct{ *httpAnswer }
 
-// streamAnswer is one of HTTP/2.
+// streamAnswer is an answer in HTTP/2.
 type streamAnswer struct{ *httpAnswer }
 
-// answerOver returns what the handler answers by, and what is to be called after it.
+// answerOver returns the ResponseWriter for the handler, and what is to be called after
+// the handler.
 func (s *httpServing) answerOver(w http.ResponseWriter, r *http.Request) (answer http.ResponseWriter, end func()) {
 	a := &httpAnswer{ResponseWriter: w, serving: s}
 	end = func() { a.begin(http.StatusOK) }
@@ -32,7 +36,8 @@ func (s *httpServing) answerOver(w http.ResponseWriter, r *http.Request) (answer
 	return streamAnswer{a}, end
 }
 
-// begin is called before the head is written. One of HTTP/2 becomes GOAWAY.
+// begin is called before the head is written. In HTTP/2 the server turns Connection:
+// close into GOAWAY.
 func (a *httpAnswer) begin(status int) {
 	informs := status < http.StatusOK && status != http.StatusSwitchingProtocols
 	if a.headed || informs {
@@ -66,7 +71,7 @@ func (a *httpAnswer) FlushError() error {
 
 func (a *httpAnswer) Flush() { _ = a.FlushError() }
 
-// CloseNotify is asked for by handlers that are older than contexts.
+// CloseNotify is for handlers that are older than contexts.
 func (a *httpAnswer) CloseNotify() <-chan bool {
 	return a.ResponseWriter.(interface{ CloseNotify() <-chan bool }).CloseNotify()
 }

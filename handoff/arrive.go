@@ -11,17 +11,17 @@ import (
 // errGone is what claim returns for an arrival that its giver has back.
 var errGone = errors.New("handoff: it was asked back, or its channel has ended")
 
-// An arrival was given and is neither taken nor refused. Its descriptor is nobody's
-// but the giver's to use until claim and confirm.
+// An arrival is something that was given and is neither taken nor refused yet. Until
+// claim and confirm, only its giver may use it.
 type arrival struct {
 	link       *link
 	id         uint64
 	kind       frame.Kind
-	descriptor int    // where descriptors travel
-	resource   []byte // where something stands for them
+	descriptor int    // if descriptors can be sent
+	resource   []byte // what is sent in place of a descriptor elsewhere
 	meta       Meta
-	queue      *queue // where it waits; nil: such are not taken
-	left       func() // of a bare descriptor: it waits no more
+	queue      *queue // where it waits; nil if this side takes none of its kind
+	left       func() // for a bare descriptor: called when it no longer waits
 }
 
 // onGive queues what was given, or refuses it.
@@ -41,7 +41,7 @@ func (l *link) onGive(f *frame.Frame, descriptor int) error {
 	return nil
 }
 
-// admit notes an arrival, or says why it is refused.
+// admit notes an arrival, or returns why it is refused.
 func (l *link) admit(a *arrival) (frame.Reason, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (a *arrival) lacksDescriptor() bool {
 	return a.descriptor == channel.Lost && len(a.resource) == 0
 }
 
-// drop closes what nobody is to have. It never shuts down.
+// drop closes this process's copy of what was given. It never shuts a connection down.
 func (a *arrival) drop() {
 	closeArrival(a)
 	if a.queue != nil {
@@ -75,8 +75,8 @@ func (a *arrival) drop() {
 	}
 }
 
-// onRecall gives back what was not taken. What was taken meanwhile has its answer
-// on the way.
+// onRecall gives back what was not taken. If it was taken in the meantime, that answer
+// is already on its way.
 func (l *link) onRecall(f *frame.Frame, _ int) error {
 	l.mu.Lock()
 	a, waiting := l.arrivals[f.ID]
@@ -93,7 +93,7 @@ func (l *link) onRecall(f *frame.Frame, _ int) error {
 	return l.reply(frame.Frame{Type: frame.Refused, ID: f.ID, Reason: frame.Recalled})
 }
 
-// claim decides that nobody else answers this arrival.
+// claim makes its caller the only one who answers this arrival.
 func (a *arrival) claim() error {
 	l := a.link
 	if l.bare {
@@ -109,24 +109,24 @@ func (a *arrival) claim() error {
 	return nil
 }
 
-// confirm makes a claimed arrival this process's. After an error it is not, and
-// must only be closed.
+// confirm makes a claimed arrival belong to this process. If it fails, the arrival does
+// not, and must only be closed.
 func (a *arrival) confirm() error {
 	return a.link.sendAnswerWithin(takenTimeout, &frame.Frame{Type: frame.Taken, ID: a.id})
 }
 
-// takenTimeout is how long an acceptor waits for room. A giver that keeps to its
-// window leaves room for every answer, but on a busy machine a large GIVE of our own
-// may be on its way to it; one that reads nothing holds up what others have given
-// once, for then its channel ends.
+// takenTimeout is how long accepting may wait until the channel has room for its
+// answer. A giver that keeps to its window leaves room for every answer, but on a busy
+// machine a large GIVE of our own may be on its way to that giver. A giver that reads
+// nothing can hold up what others have given only once, because its channel ends then.
 const takenTimeout = answerTimeout / 2
 
-// fitting returns as much of a text as the peer takes for a message.
+// fitting returns as much of a text as the peer accepts in a message.
 func (l *link) fitting(text string) []byte {
 	return []byte(text[:min(len(text), l.limitsOfPeer().MessageBytesMax)])
 }
 
-// refuse answers a claimed arrival, whose descriptor the caller has closed.
+// refuse answers a claimed arrival, whose descriptor the caller has already closed.
 func (a *arrival) refuse(reason frame.Reason, why string) {
 	f := frame.Frame{Type: frame.Refused, ID: a.id, Reason: reason, Message: a.link.fitting(why)}
 	if err := a.link.sendAnswer(&f); err != nil {
@@ -134,7 +134,7 @@ func (a *arrival) refuse(reason frame.Reason, why string) {
 	}
 }
 
-// refuseAll makes a link take no more: what waits goes back to its giver.
+// refuseAll makes a link take no more. What waits goes back to its giver.
 func (l *link) refuseAll(why string) {
 	l.mu.Lock()
 	if l.refuse || l.ended != nil {
@@ -162,7 +162,8 @@ func (l *link) hold() {
 	l.held++
 }
 
-// release counts down; a link that takes no more and has nothing to hand back ends.
+// release counts such connections down. A link that takes no more ends when nothing is
+// left that may go back by it.
 func (l *link) release(connections int) {
 	l.mu.Lock()
 	l.held -= connections

@@ -12,24 +12,25 @@ import (
 )
 
 // A Conn is a connection that came from another process. It is a net.Conn on the
-// runtime's poller; Read returns the prefix first. What package net can do with the
-// bare connection, sendfile and splice among it, it can do with this.
+// runtime's poller. Read returns the prefix first: the bytes that its giver had already
+// read. Whatever package net can do with the bare connection, such as sendfile and
+// splice, it can do with a Conn too.
 //
-// A *net.TCPConn that came this way has keep-alive and TCP_NODELAY as package net
-// sets them for every new connection, whatever its giver had set.
+// A *net.TCPConn that arrives in this way has keep-alive and TCP_NODELAY set as package
+// net sets them for every new connection, whatever its giver had set.
 type Conn struct {
 	stream
-	tcp  *net.TCPConn // nil: a Unix connection
+	tcp  *net.TCPConn // nil for a Unix connection
 	meta Meta
 	link *link
 
-	exchange  atomic.Pointer[exchange] // that an http.Server of Serve has on it
-	shared    atomic.Bool              // somebody may have a copy of the descriptor
+	exchange  atomic.Pointer[exchange] // if an http.Server of Serve has the connection
+	shared    atomic.Bool              // another process may have a copy of the descriptor
 	closeOnce sync.Once
 	closeErr  error
 
 	mu   sync.Mutex
-	left []byte // of the prefix
+	left []byte // what is left of the prefix
 }
 
 // A stream is what *net.TCPConn and *net.UnixConn have in common.
@@ -45,27 +46,27 @@ type stream interface {
 	net.Conn
 }
 
-// newConn returns a connection that is held by its link until it is closed. It owns
-// c, also after an error.
+// newConn returns a connection, and counts it with its link until it is closed. It
+// takes over c, even if it fails.
 func newConn(c net.Conn, m Meta, l *link) (*Conn, error) {
 	bare, ok := c.(stream)
-	network := c.LocalAddr().Network() // "unixgram" has all methods, too
+	network := c.LocalAddr().Network() // "unixgram" has all the methods, too
 	if !ok || network != "tcp" && network != "unix" {
 		return nil, errors.Join(errNotAStream, c.Close())
 	}
 	tcp, _ := c.(*net.TCPConn)
 	l.hold()
 	left := m.Prefix
-	m.Prefix = nil // its memory is free when it has been read
+	m.Prefix = nil // its memory can be freed once it is read
 	return &Conn{stream: bare, tcp: tcp, meta: m, link: l, left: left}, nil
 }
 
 var errNotAStream = errors.New("handoff: it is no stream connection")
 
-// Meta returns what came with the connection but its prefix, which is read.
+// Meta returns what came with the connection, without the prefix, which Read returns.
 func (c *Conn) Meta() Meta { return c.meta }
 
-// Buffered returns how many bytes of the prefix are still to be read.
+// Buffered returns how many bytes of the prefix have not been read yet.
 func (c *Conn) Buffered() int { return len(c.unread()) }
 
 // unread returns what is left of the prefix.
@@ -75,8 +76,8 @@ func (c *Conn) unread() []byte {
 	return c.left
 }
 
-// NetConn returns the *net.TCPConn or *net.UnixConn, whose reads do not return what
-// is left of the prefix.
+// NetConn returns the underlying *net.TCPConn or *net.UnixConn. Reading from that one
+// skips what is left of the prefix.
 func (c *Conn) NetConn() net.Conn {
 	c.shared.Store(true)
 	return c.stream
@@ -88,7 +89,7 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return c.stream.SyscallConn()
 }
 
-// LocalAddr returns the address that the giver told, or the socket's own.
+// LocalAddr returns the address that the giver stated, or else that of the socket.
 func (c *Conn) LocalAddr() net.Addr {
 	if c.meta.Local != nil {
 		return c.meta.Local
@@ -96,8 +97,9 @@ func (c *Conn) LocalAddr() net.Addr {
 	return c.stream.LocalAddr()
 }
 
-// RemoteAddr returns the address that the giver told, or the socket's own. The
-// kernel has forgotten that of a client which has gone: then it is empty, not nil.
+// RemoteAddr returns the address that the giver stated, or else that of the socket.
+// When a client has gone, the kernel no longer knows its address; then the address is
+// empty, but not nil.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.meta.Remote != nil {
 		return c.meta.Remote
@@ -111,7 +113,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return &net.UnixAddr{Net: "unix"}
 }
 
-// Read returns bytes of the prefix as long as there are any, and does not wait for
+// Read returns bytes of the prefix as long as there are any, and then does not wait for
 // more.
 func (c *Conn) Read(p []byte) (int, error) {
 	if x := c.exchange.Load(); x != nil {
@@ -137,7 +139,7 @@ func (c *Conn) readPrefix(p []byte) int {
 	return n
 }
 
-// ReadFrom implements io.ReaderFrom, as the bare connection does.
+// ReadFrom implements io.ReaderFrom in the way the bare connection does.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	if c.tcp != nil {
 		return c.tcp.ReadFrom(r)
@@ -145,7 +147,8 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(writerOnly{c.stream}, r)
 }
 
-// WriteTo implements io.WriterTo: the prefix, then as the bare connection does.
+// WriteTo implements io.WriterTo: it writes the prefix and then goes on as the bare
+// connection does.
 func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	c.mu.Lock()
 	prefix := c.left
@@ -169,13 +172,14 @@ func (c *Conn) WriteTo(w io.Writer) (int64, error) {
 	return written + n, err
 }
 
-// These hide the methods that io.Copy would come back by.
+// These types hide the methods through which io.Copy would call back.
 type (
 	writerOnly struct{ io.Writer }
 	readerOnly struct{ io.Reader }
 )
 
-// SetKeepAliveConfig does what net.TCPConn does; a Unix connection has none.
+// SetKeepAliveConfig does what that of net.TCPConn does. It fails for a Unix
+// connection.
 func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
 	if c.tcp == nil {
 		return errors.ErrUnsupported
@@ -183,7 +187,7 @@ func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
 	return c.tcp.SetKeepAliveConfig(config)
 }
 
-// SetNoDelay does what net.TCPConn does; a Unix connection has none.
+// SetNoDelay does what that of net.TCPConn does. It fails for a Unix connection.
 func (c *Conn) SetNoDelay(noDelay bool) error {
 	if c.tcp == nil {
 		return errors.ErrUnsupported
@@ -191,7 +195,7 @@ func (c *Conn) SetNoDelay(noDelay bool) error {
 	return c.tcp.SetNoDelay(noDelay)
 }
 
-// SetReadDeadline is that of net.Conn.
+// SetReadDeadline implements net.Conn.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if x := c.exchange.Load(); x != nil {
 		return x.setDeadline(c, t)
@@ -199,19 +203,20 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.stream.SetReadDeadline(t)
 }
 
-// SetDeadline is that of net.Conn.
+// SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.stream.SetWriteDeadline(t))
 }
 
-// Close ends the connection. Copies that its giver has not closed yet, or that wait in
-// the channel of a process which was to get it and stopped, do not keep the client
-// waiting. Once NetConn or SyscallConn were called, others may have copies that are
-// meant to live on: then it closes this one alone.
+// Close ends the connection. It tells the client even if there are still copies of the
+// descriptor that the giver has not closed yet, or that wait in the channel of a
+// process which was to get the connection and was stopped. After NetConn or SyscallConn
+// was called, there may be copies that are meant to live on; then Close closes only
+// this one.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		if !c.shared.Load() {
-			_ = c.stream.CloseWrite() // of one that the client has ended
+			_ = c.stream.CloseWrite() // it fails if the client has ended the connection
 		}
 		c.closeErr = c.stream.Close()
 		c.link.release(1)
@@ -219,10 +224,11 @@ func (c *Conn) Close() error {
 	return c.closeErr
 }
 
-// HandBack gives the connection to the process that it came from, over the channel
-// it came by, with bytes that were read and belong to whoever serves it next, and
-// with what is left of the prefix behind them. Success and errors are as those of
-// Peer.SendConn; errors.ErrUnsupported: that process takes none back.
+// HandBack gives the connection to the process that it came from, over the channel by
+// which it came. unread are bytes that were read here but belong to whoever serves the
+// connection next; what is left of the prefix follows them. Success and errors mean
+// what they mean for Peer.SendConn. The error is errors.ErrUnsupported if that process
+// does not take connections back.
 func (c *Conn) HandBack(ctx context.Context, unread []byte) error {
 	m := c.meta
 	m.Prefix = unread

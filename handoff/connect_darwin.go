@@ -30,10 +30,11 @@ func credentialsOf(socket *net.UnixConn) (c Credentials, err error) {
 	return c, errors.Join(err, asked)
 }
 
-// passRights has nothing to say: macOS refuses none.
+// passRights does nothing: macOS cannot refuse descriptors.
 func passRights(*net.UnixListener, bool) {}
 
-// disarm has nothing to do: macOS does not wait where a descriptor is not in blocking mode.
+// disarm does nothing: on macOS closing a descriptor that is not in blocking mode does
+// not wait.
 func disarm(int) {}
 
 func newFile(descriptor int, name string) (*os.File, error) {
@@ -44,8 +45,8 @@ func closeFile(file *os.File) { _ = file.Close() }
 
 const defaultMode fs.FileMode = 0o660
 
-// listen publishes the socket when it has its mode. There is no lock on macOS: of two
-// that listen at the same moment the last has the name.
+// listen gives the socket its name when it has its permissions. There is no lock on
+// macOS: if two processes listen at the same moment, the last one has the name.
 func listen(at address.Address, c *config) (net.Listener, error) {
 	temporary := at.Target + ".new"
 	if err := errors.Join(mayReplace(temporary), mayReplace(at.Target)); err != nil {
@@ -69,8 +70,8 @@ func listen(at address.Address, c *config) (net.Listener, error) {
 	return l, nil
 }
 
-// mayReplace fails where something else lies than a socket on which nobody listens: that
-// is somebody's, and stays.
+// mayReplace fails unless the file is a socket on which nobody listens: anything else
+// belongs to somebody and stays.
 func mayReplace(path string) error {
 	info, err := os.Lstat(path)
 	switch {

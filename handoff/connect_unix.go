@@ -12,7 +12,7 @@ import (
 	"github.com/nearcall/nearcall/internal/address"
 )
 
-// connect opens a channel to the process that listens on an address.
+// connect opens a channel to the process that listens at an address.
 func connect(ctx context.Context, text string) (*channel.Channel, Credentials, error) {
 	at, err := unixAddress(text)
 	if err != nil {
@@ -26,7 +26,7 @@ func connect(ctx context.Context, text string) (*channel.Channel, Credentials, e
 	return channelOver(c)
 }
 
-// channelOver owns the socket, also after an error.
+// channelOver makes a channel of a socket and takes the socket over, even if it fails.
 func channelOver(conn net.Conn) (*channel.Channel, Credentials, error) {
 	socket := conn.(*net.UnixConn)
 	credentials, err := credentialsOf(socket)
@@ -49,8 +49,9 @@ func listenAt(address string, c *config) (net.Listener, error) {
 	return listen(at, c)
 }
 
-// ListenOn is Listen on a listening Unix socket that exists already: one that was
-// inherited, or taken over. The Listener owns it.
+// ListenOn is Listen for a Unix socket that already listens, because it was inherited
+// or taken over. The Listener owns it from then on. If an option is out of range,
+// Accept returns the error.
 func ListenOn(socket *net.UnixListener, options ...Option) *Listener {
 	c := newConfig(options)
 	passRights(socket, c.bare)

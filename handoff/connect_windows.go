@@ -12,7 +12,7 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/pipe"
 )
 
-// scheme begins the addresses of named pipes: pipe:NAME is \\.\pipe\NAME.
+// scheme is the beginning of the address of a named pipe: pipe:NAME is \\.\pipe\NAME.
 const scheme = "pipe:"
 
 func pipeName(address string) (string, error) {
@@ -23,7 +23,7 @@ func pipeName(address string) (string, error) {
 	return name, nil
 }
 
-// connect opens a channel to the process that listens on an address.
+// connect opens a channel to the process that listens at an address.
 func connect(ctx context.Context, address string) (*channel.Channel, Credentials, error) {
 	name, err := pipeName(address)
 	if err != nil {
@@ -36,8 +36,9 @@ func connect(ctx context.Context, address string) (*channel.Channel, Credentials
 	return channelOver(pipeConn{conn, pipeAddr(name)})
 }
 
-// channelOver owns the pipe, also after an error. Only this process's own user is
-// spoken to: Windows has no numbers that WithPeerUsers could name.
+// channelOver makes a channel of a pipe and takes the pipe over, even if it fails. The
+// peer must run as this process's own user: Windows has no numbers by which
+// WithPeerUsers could name others.
 func channelOver(socket net.Conn) (*channel.Channel, Credentials, error) {
 	conn := socket.(pipeConn).Conn
 	same, err := conn.IsSameUser()
@@ -48,11 +49,11 @@ func channelOver(socket net.Conn) (*channel.Channel, Credentials, error) {
 		return nil, Credentials{}, errors.Join(err, conn.Close())
 	}
 	ch, err := channel.Open(conn)
-	// The user's number is what os.Geteuid says of this process's.
+	// The number is what os.Geteuid returns for the user of this process.
 	return ch, Credentials{ProcessID: int32(conn.Process()), UserID: uint32(os.Geteuid())}, err
 }
 
-// listenAt makes the pipe; nobody else can have its name meanwhile.
+// listenAt makes the pipe. While it exists nobody else can have its name.
 func listenAt(address string, _ *config) (net.Listener, error) {
 	name, err := pipeName(address)
 	if err != nil {
@@ -65,7 +66,7 @@ func listenAt(address string, _ *config) (net.Listener, error) {
 	return &pipeListener{l, pipeAddr(name)}, nil
 }
 
-// These make package net's interfaces of a pipe.
+// These make a pipe fit the interfaces of package net.
 type (
 	pipeAddr     string
 	pipeListener struct {

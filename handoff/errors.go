@@ -7,27 +7,30 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/frame"
 )
 
-// What errors.Is finds in an Error, besides net.ErrClosed, os.ErrDeadlineExceeded,
-// the errors of contexts and errors.ErrUnsupported.
+// These are found in an Error by errors.Is, besides net.ErrClosed,
+// os.ErrDeadlineExceeded, the errors of contexts, and errors.ErrUnsupported.
 var (
-	// ErrRefused: the peer answered that it does not take this.
+	// ErrRefused means that the peer has answered that it does not take this.
 	ErrRefused = errors.New("handoff: refused")
-	// ErrNoDescriptor: the descriptor did not arrive, because the peer has as many
-	// as it may or a security module forbade it. It is refused too.
+	// ErrNoDescriptor means that the descriptor did not arrive, because the peer has as
+	// many open as it may, or because a security module forbade it. Such an error is
+	// ErrRefused, too.
 	ErrNoDescriptor = errors.New("handoff: the descriptor did not arrive")
-	// ErrDraining: the peer takes no more. It is refused too, where it was answered.
+	// ErrDraining means that the peer takes no more, because it is stopping. If the
+	// peer has answered so, the error is ErrRefused, too.
 	ErrDraining = errors.New("handoff: the peer takes no more")
-	// ErrTooLarge: the prefix, the message, a name, or what was peeked at is longer
-	// than agreed; nothing was sent.
+	// ErrTooLarge means that the prefix, the message, a name, or what was peeked at is
+	// longer than allowed. Nothing was sent.
 	ErrTooLarge = frame.ErrTooLarge
-	// ErrProtocol: the peer does not keep to the protocol.
+	// ErrProtocol means that the peer has broken the protocol.
 	ErrProtocol = frame.ErrProtocol
 )
 
-// A Reason is why a peer refused, as spec/handoff.md numbers it; 0: it did not.
+// A Reason says why a peer has refused; the numbers are those of spec/handoff.md. 0
+// means that it has not.
 type Reason = frame.Reason
 
-// The reasons.
+// These are the reasons.
 const (
 	ReasonBusy         = frame.Busy
 	ReasonNoDescriptor = frame.NoDescriptor
@@ -37,20 +40,21 @@ const (
 	ReasonRecalled     = frame.Recalled
 )
 
-// An Error says what failed with whom. What was to be given is still the caller's,
-// open and untouched. It implements net.Error.
+// An Error says what failed, and with which peer. What was to be given still belongs to
+// the caller, open and untouched. An Error is a net.Error.
 type Error struct {
-	// Op is what was tried, as "dial", "give", "want", "ping", "hand back" or "peek".
+	// Op is what was attempted, such as "dial", "give", "want", "ping", "hand back" or
+	// "peek".
 	Op string
-	// Address is the peer's, where it has one.
+	// Address is the address of the peer, if it has one.
 	Address string
-	// ID is the number of the handoff on its channel; 0: nothing was sent.
+	// ID is the number of the handoff on its channel, or 0 if nothing was sent.
 	ID     uint64
 	Reason Reason
 	Err    error
 }
 
-// Error implements error.
+// Error describes the failure in one line.
 func (e *Error) Error() string {
 	where := ""
 	if e.Address != "" {
@@ -62,7 +66,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is finds the sentinel of the reason.
+// Is reports whether target is the error that stands for the reason.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrRefused:
@@ -75,12 +79,12 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout implements net.Error.
+// Timeout reports whether a deadline has passed. It makes an Error a net.Error.
 func (e *Error) Timeout() bool {
 	var timeout interface{ Timeout() bool }
 	return errors.As(e.Err, &timeout) && timeout.Timeout()
 }
 
-// Temporary implements net.Error: what a peer refused because it is busy or lacks
-// descriptors may be tried again.
+// Temporary reports whether the same may succeed later, because the peer refused it
+// only for being busy or short of descriptors. It makes an Error a net.Error.
 func (e *Error) Temporary() bool { return e.Reason == ReasonBusy || e.Reason == ReasonNoDescriptor }

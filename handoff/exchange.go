@@ -14,28 +14,32 @@ import (
 )
 
 // MessageIdle is the message of a connection that is handed back between two requests,
-// where none has begun: whoever gets it waits for the next one.
+// when none has begun. Whoever gets it waits for the next request.
 const MessageIdle = "idle"
 
-// An exchange follows the requests and answers of one connection of an http.Server, so
-// as to know when it is between two requests and no byte of the next one was read. Only
-// then it can go back. What is not certain stays.
+// An exchange follows the requests and answers on one connection of an http.Server. It
+// knows when the connection is between two requests and no byte of the next one has
+// been read: only then can the connection go back. If it is not certain, the connection
+// stays.
 type exchange struct {
 	serving *httpServing
 	secure  bool
 
 	mu sync.Mutex
-	// resting: the server waits for the next request. total bytes were read since; head of
-	// them are the request's head, and body is what follows by its own word.
+	// resting means that the server waits for the next request. total bytes were read
+	// since then; head of them are the request's head, and body is how many follow it
+	// by its own account.
 	resting           bool
 	total, head, body int64
-	// lost: where a request begins is not known any more, or nobody takes it back.
+	// lost means that it is no longer known where a request begins, or that nobody
+	// takes the connection back.
 	lost bool
-	// deadline is the server's own.
+	// deadline is the read deadline that the server has set.
 	deadline time.Time
 }
 
-// expect is told how long the request's body is; below 0: it does not say.
+// expect is told how long the body of the request is, or a negative number if the
+// request does not say.
 func (x *exchange) expect(body int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -48,8 +52,8 @@ func (x *exchange) work() {
 	x.resting = false
 }
 
-// rest compares what was read with what the request was: more is the beginning of the
-// next one, which lies in the server's buffer.
+// rest compares what was read with the length of the request. If more was read, the
+// beginning of the next request is in the server's buffer.
 func (x *exchange) rest() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -58,7 +62,7 @@ func (x *exchange) rest() {
 	x.total, x.head, x.body = 0, 0, 0
 }
 
-// got notes what the server read.
+// got notes what the server has read.
 func (x *exchange) got(data []byte) {
 	if len(data) == 0 {
 		return
@@ -75,7 +79,7 @@ func (x *exchange) got(data []byte) {
 	x.total += int64(len(data))
 }
 
-// goes tells whether the connection is to go back now.
+// goes reports whether the connection is to go back now.
 func (x *exchange) goes() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -97,7 +101,8 @@ func (x *exchange) wake(c *Conn) {
 	}
 }
 
-// again restores the server's own deadline after wake; false: that is over.
+// again restores the server's own deadline after wake. It returns false if that has
+// passed.
 func (x *exchange) again(c *Conn) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,7 +117,7 @@ func (x *exchange) setDeadline(c *Conn, t time.Time) error {
 	return c.stream.SetReadDeadline(t)
 }
 
-// turned is told what the server thinks of the connection.
+// turned is told each state that the server reports for the connection.
 func (c *Conn) turned(state http.ConnState) {
 	x := c.exchange.Load()
 	switch {
@@ -126,7 +131,8 @@ func (c *Conn) turned(state http.ConnState) {
 	}
 }
 
-// read is the server's. Where the connection goes back the server sees its end.
+// read is what the server reads by. If the connection goes back, the server sees its
+// end.
 func (x *exchange) read(c *Conn, p []byte) (int, error) {
 	for {
 		if x.goes() {

@@ -12,17 +12,20 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// A gift is what is to be given. Its descriptor stays its owner's to close.
+// A gift is what is to be given. Its descriptor still belongs to its owner, who closes
+// it.
 type gift struct {
 	frame frame.Frame
 	what  syscall.Conn
 }
 
-// crowdedWait is how long a giver waits that nobody's answer can wake: the kernel
-// counts the descriptors of a user over all processes.
+// crowdedWait is how long a giver waits when no answer may wake it. The kernel counts
+// the descriptors of a user that are on their way over all processes, so room may
+// appear without any answer on this channel.
 const crowdedWait = 5 * time.Millisecond
 
-// give gives, and returns when the peer has taken it (nil) or will not (an Error).
+// give gives a gift and waits for the answer. It returns nil if the peer has taken the
+// gift, and an Error if it has not and will not.
 func (l *link) give(ctx context.Context, op string, g *gift) error {
 	id, err := l.giveAndWait(ctx, g)
 	if err == nil {
@@ -104,8 +107,9 @@ func (l *link) awaitRoom(ctx context.Context) error {
 	return nil
 }
 
-// sendGift sends the frame with the descriptor. An error means that the peer never
-// sees it, but for a channel that has ended: then waiting is told.
+// sendGift sends the frame with the descriptor. After an error the peer will never see
+// the frame. If the channel has ended while a part of it was sent, sendGift returns no
+// error, and waiting is told.
 func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id uint64, err error) {
 	if err := l.enterSending(ctx); err != nil {
 		return 0, err
@@ -127,8 +131,8 @@ func (l *link) sendGift(ctx context.Context, g *gift, waiting chan answer) (id u
 	return 0, err
 }
 
-// register draws an id for a question, for who has the turn to send. The frame has it before
-// the question may be settled, which reads it.
+// register draws an id for a question. Its caller has the turn to send. The id is set
+// in the frame before the question can be settled, because settling reads it.
 func (l *link) register(f *frame.Frame, q question) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +145,8 @@ func (l *link) register(f *frame.Frame, q question) error {
 	return nil
 }
 
-// forget tells whether the question was known: if not, it was settled.
+// forget removes a question and reports whether it was there. If it was not, it was
+// settled.
 func (l *link) forget(id uint64) (known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +156,8 @@ func (l *link) forget(id uint64) (known bool) {
 }
 
 // await waits for the answer to a gift. When the context ends it asks for the gift
-// back, and ends the channel where even that is not answered: either way it knows
-// whose the gift is.
+// back, and if even that is not answered it ends the channel. In either case it knows
+// who owns the gift.
 func (l *link) await(ctx context.Context, id uint64, waiting chan answer) error {
 	select {
 	case a := <-waiting:
@@ -177,7 +182,7 @@ func (l *link) await(ctx context.Context, id uint64, waiting chan answer) error 
 	return nil
 }
 
-// ask sends a frame that another type answers, and waits for that.
+// ask sends a frame and waits for the answer, a frame of another type.
 func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, error) {
 	waiting := make(chan answer, 1)
 	id, err := l.sendQuestion(ctx, f, asks(by, waiting))
@@ -193,7 +198,7 @@ func (l *link) ask(ctx context.Context, f frame.Frame, by frame.Type) (answer, e
 	}
 }
 
-// abandon forgets a question whose answer may still come.
+// abandon removes a question whose answer may still come.
 func (l *link) abandon(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +228,7 @@ func (l *link) sendQuestion(ctx context.Context, f frame.Frame, q question) (id 
 // pending returns how many gifts wait for their answer.
 func (l *link) pending() int { return len(l.window) }
 
-// A refusedError is a peer's REFUSED.
+// A refusedError is the error for a peer's REFUSED.
 type refusedError struct {
 	reason  frame.Reason
 	message string

@@ -15,23 +15,24 @@ import (
 	"time"
 )
 
-// HandBackRequest gives the connection of a request back to where it came from,
-// as if the request had not been read: the giver's reads return its head and all
-// that follows. It is for http.Handlers on connections that a Listener accepted,
-// when a request turns out to be another's: a client that keeps its connection may
-// ask for another host in the next request. Call it before anything was read from
-// r.Body or written to w, and return.
+// HandBackRequest gives the connection of a request back to the process that it came
+// from, as if the request had not been read: that process reads its head and all that
+// follows. Use it in http.Handlers on connections that a Listener accepted, when a
+// request turns out to be meant for another server. That happens when a client keeps
+// its connection and asks for another host in its next request. Call HandBackRequest
+// before anything is read from r.Body or written to w, and return from the handler
+// after it.
 //
-// The head is made anew from r. Method, target (r.RequestURI), protocol, r.Host,
-// the fields of r.Header and what frames the body are those that came; the order
-// of the fields and the case of their names are not, and Cache-Control: no-cache
-// stands beside a Pragma that asked for it. r.Method, r.Host and r.Header may have
-// been changed on purpose.
+// The head is made anew from r. It has the method, the target (r.RequestURI), the
+// protocol, r.Host, the fields of r.Header and the framing of the body that came. The
+// order of the fields and the case of their names may differ, and a request with
+// Pragma: no-cache gets Cache-Control: no-cache beside it. You may change r.Method,
+// r.Host and r.Header on purpose before.
 //
-// nil: the giver has the connection. An error that is http.ErrNotSupported came
-// before anything was done, and w can still be answered: HTTP/2, TLS, or a server
-// that cannot hijack. With any other error w can be used no more: the client was
-// answered 503 and the connection closed.
+// If it returns nil, the connection belongs to the process that it came from. If the
+// error is http.ErrNotSupported, nothing was done and w can still be used: the request
+// came by HTTP/2 or TLS, or the server cannot hijack. After any other error w cannot be
+// used: the client was answered 503 and the connection is closed.
 func HandBackRequest(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	if r.TLS != nil || r.ProtoMajor != 1 {
 		return handBackFailed(fmt.Errorf("%w: only HTTP/1 without TLS can be handed back, and this is %s", http.ErrNotSupported, r.Proto))
@@ -71,7 +72,7 @@ func handBackFailed(err error) error {
 	return &Error{Op: "hand back", Err: err}
 }
 
-// requestHeadOf undoes what net/http does to a head when it reads one.
+// requestHeadOf undoes what net/http does to a head when it reads it.
 func requestHeadOf(r *http.Request) ([]byte, error) {
 	for _, part := range []string{r.Method, r.RequestURI, r.Proto} {
 		if part == "" || strings.ContainsAny(part, " \t\r\n") {
@@ -87,7 +88,7 @@ func requestHeadOf(r *http.Request) ([]byte, error) {
 		fmt.Fprintf(&head, "Host: %s\r\n", r.Host)
 	}
 	// What frames the body must fit the bytes that follow, whatever was done to the
-	// fields since.
+	// fields in the meantime.
 	framing := map[string]bool{"Host": true, "Transfer-Encoding": true, "Content-Length": true}
 	_, sized := r.Header["Content-Length"]
 	switch {
@@ -107,12 +108,13 @@ func requestHeadOf(r *http.Request) ([]byte, error) {
 	return head.Bytes(), nil
 }
 
-// apologyTimeout bounds how long a client that does not read the answer holds up
-// the handler.
+// apologyTimeout bounds how long a client that does not read the answer can hold up the
+// handler.
 const apologyTimeout = 500 * time.Millisecond
 
-// apologise answers for a server that can no more. It reads on for a while: to
-// close with bytes unread resets the connection, and the answer may be lost.
+// apologise answers the client for a server that cannot. It reads on for a while,
+// because closing a connection with unread bytes resets it, and the answer could be
+// lost.
 func apologise(c net.Conn) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(apologyTimeout))

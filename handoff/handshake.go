@@ -13,8 +13,8 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// Credentials are what the kernel says of a peer, at the time of connecting. The
-// process id is for logs: it may belong to another process by now.
+// Credentials are what the kernel says about a peer, as of the moment when it
+// connected. Use the process id for logs only: it may belong to another process by now.
 type Credentials struct {
 	ProcessID int32
 	UserID    uint32
@@ -24,8 +24,8 @@ type Credentials struct {
 // overflowUserID stands for a user that has no number in this user namespace.
 const overflowUserID = 65534
 
-// admits reports whether a peer's user may be spoken to: root, this process's own,
-// or one that was named.
+// admits returns an error unless the peer's user is root, this process's own, or one of
+// those that were named.
 func (c *config) admits(peer Credentials) error {
 	if slices.Contains(c.users, peer.UserID) {
 		return nil
@@ -46,12 +46,13 @@ func (l *link) hello() frame.Hello {
 	return h
 }
 
-// open says hello as the side that connected, and begins to read.
+// open exchanges hellos on the side that connected, and begins to read.
 func (l *link) open(ctx context.Context) error {
 	if err := l.sendHello(ctx, l.hello()); err != nil {
 		return err
 	}
-	// The context alone knows its deadline: the reader would call it a breach.
+	// Only the context knows its deadline: to the reader it would look as if the peer
+	// had broken the protocol.
 	stop := context.AfterFunc(ctx, l.channel.End)
 	peer, err := l.reader.Hello(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
 	if !stop() {
@@ -67,7 +68,7 @@ func (l *link) open(ctx context.Context) error {
 	return nil
 }
 
-// answer says hello as the side that listens, and begins to read.
+// answer exchanges hellos on the side that listens, and begins to read.
 func (l *link) answer(admitted error) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), wire.HelloTimeoutMs*time.Millisecond, os.ErrDeadlineExceeded)
 	defer cancel()

@@ -8,18 +8,18 @@ import (
 	"net"
 )
 
-// FromHijack makes what http.Hijacker returned fit to be given away: the
-// connection, and the bytes that were read from it and belong to whoever is next,
-// which are to be Meta.Prefix. These are the rest of the request's body, as far as
-// the handler has not read it, and requests that the client sent ahead. rw is used
-// up; bytes that were still to be written are written first.
+// FromHijack prepares what http.Hijacker returned for being given away. It returns the
+// connection, and the bytes that were read from it but belong to whoever serves it
+// next; pass those as Meta.Prefix. They are the rest of the request's body, as far as
+// the handler has not read it, and any requests that the client has sent ahead. rw must
+// not be used after that; bytes that were still to be written are written first.
 //
-// Where the connection is a *Conn it stays one, and what it holds itself is not
-// among the bytes: giving it away adds that.
+// A *Conn stays a *Conn. What it holds itself is not among the bytes, because giving it
+// away adds that.
 //
-// TLS ends in the process that has its keys, so a *tls.Conn cannot be given away:
-// the error is errors.ErrUnsupported. Let the receiver make the handshake
-// (PeekTLS).
+// A *tls.Conn cannot be given away, because TLS ends in the process that has its keys:
+// the error is errors.ErrUnsupported. Let the receiver do the handshake instead (see
+// PeekTLS).
 func FromHijack(c net.Conn, rw *bufio.ReadWriter) (net.Conn, []byte, error) {
 	if _, ok := c.(*tls.Conn); ok {
 		return nil, nil, &Error{Op: "hijack", Err: errTLSHere}

@@ -9,13 +9,13 @@ import (
 // An Item is a listener or a file that came from another process.
 type Item struct {
 	Name     string
-	Listener net.Listener // nil: it is a file
-	File     *os.File     // nil: it is a listener
+	Listener net.Listener // nil for a file
+	File     *os.File     // nil for a listener
 	Meta     Meta
 }
 
-// Close closes what the item holds. To close a Unix listener leaves its file to
-// whoever made it.
+// Close closes the listener or the file. Closing a Unix listener leaves its socket file
+// in place, for the process that made it.
 func (i Item) Close() error {
 	var errs []error
 	if i.Listener != nil {

@@ -14,58 +14,60 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// errChannelEnded is what became of gifts that nobody had taken when their channel
-// ended: they are their giver's.
+// errChannelEnded is the answer to gifts that nobody had taken when their channel
+// ended. They belong to their giver.
 var errChannelEnded error = channel.EndedError("the channel ended before it was taken")
 
-// A link is one side of a channel after the hellos: giver and receiver in one. Its
-// reader goroutine handles every frame of the peer and never waits for the program.
+// A link is one side of a channel after the hellos. It both gives and receives. Its
+// reader, a goroutine, handles every frame from the peer and never waits for the
+// program.
 type link struct {
 	config      *config
 	channel     *channel.Channel
 	reader      *channel.Reader
-	address     string // of the peer, for errors
+	address     string // the peer's, for errors
 	peer        frame.Hello
 	credentials Credentials
 	inbox       *inbox
 
 	// sending is full while somebody sends a frame. Ids grow in the order in which
-	// they are sent.
+	// frames are sent.
 	sending chan struct{}
 	lastID  uint64
 	encoded []byte
 
-	window chan struct{} // a place for each unanswered gift
+	window chan struct{} // has a place for each gift that is not answered
 
 	mu          sync.Mutex
 	questions   map[uint64]question // gifts, pings and wants
-	abandoned   map[frame.Type]int  // answers that may still come and nobody waits for
-	arrivals    map[uint64]*arrival // not taken, not refused
+	abandoned   map[frame.Type]int  // answers that may still come, but for which nobody waits
+	arrivals    map[uint64]*arrival // neither taken nor refused yet
 	lastArrival uint64
-	refuse      bool  // this side drains
-	held        int   // connections in this process that came by this link
-	ended       error // why the reader has ended; nil: it has not
+	refuse      bool  // this side takes no more
+	held        int   // connections in this process that came by this link and may go back
+	ended       error // why the reader has ended; nil if it has not
 	wanted      bool  // a WANT is being answered
 
-	bare bool // its peer knows no protocol: nothing is answered
+	bare bool // the peer does not speak the protocol, so nothing is answered
 
-	replies  chan frame.Frame // that the reader has for the peer; made when the hellos are over
-	answered chan struct{}    // somebody's gift was answered; holds one
-	draining chan struct{}    // closed when the peer drains, or the channel has ended
+	replies  chan frame.Frame // what the reader answers; made when the hellos are over
+	answered chan struct{}    // a gift was answered; holds one
+	draining chan struct{}    // closed when the peer takes no more, or the channel has ended
 	done     chan struct{}    // closed when the reader has ended
 	drainOne sync.Once
 }
 
-// repliesMax is more than a peer can be owed that keeps to its window.
+// repliesMax is more answers than can be owed to a peer that keeps to its window.
 const repliesMax = 2 * wire.HandoffWindowCeiling
 
-// A question is what an id of this side stands for.
+// A question is what one of this side's ids stands for.
 type question struct {
-	answer frame.Type   // that it may have; a gift can also be refused
-	settle func(answer) // called once, by the reader: it must not wait
+	answer frame.Type   // the type of its answer; a gift can also be refused
+	settle func(answer) // called once, by the reader, so it must not wait
 }
 
-// asks is a question whose answer somebody waits for; the channel holds one.
+// asks returns a question for whose answer somebody waits. The channel holds one
+// answer.
 func asks(by frame.Type, waiting chan answer) question {
 	return question{by, func(a answer) { waiting <- a }}
 }
@@ -74,7 +76,7 @@ func asks(by frame.Type, waiting chan answer) question {
 type answer struct {
 	reason  frame.Reason
 	message string
-	err     error // the channel ended before
+	err     error // set if the channel ended before the answer
 }
 
 func newLink(c *config, in *inbox, ch *channel.Channel) *link {
@@ -91,7 +93,7 @@ func newLink(c *config, in *inbox, ch *channel.Channel) *link {
 	}
 }
 
-// handlers has what is done with each type of frame. An error ends the channel.
+// handlers handle the frames of each type. An error ends the channel.
 var handlers = [...]func(l *link, f *frame.Frame, descriptor int) error{
 	frame.Give:    (*link).onGive,
 	frame.Taken:   (*link).onAnswer,
@@ -118,8 +120,8 @@ func (l *link) read() {
 	}
 }
 
-// finish settles everything: what was given and not taken is the giver's, what
-// arrived and was not taken is forgotten.
+// finish settles everything when the channel has ended: what was given and not taken
+// belongs to the giver, and what arrived and was not taken is dropped.
 func (l *link) finish(err error) {
 	if errors.Is(err, io.EOF) {
 		err = l.channel.WhyEnded()
@@ -147,7 +149,7 @@ func (l *link) end() {
 	<-l.done
 }
 
-// err returns why no more can be given; nil: it can.
+// err returns why nothing more can be given, or nil if something can.
 func (l *link) err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +164,7 @@ func (l *link) err() error {
 	}
 }
 
-// enterSending waits for its turn to send; who has it calls leaveSending.
+// enterSending waits for the turn to send. Whoever gets it must call leaveSending.
 func (l *link) enterSending(ctx context.Context) error {
 	select {
 	case l.sending <- struct{}{}:
@@ -179,7 +181,7 @@ func (l *link) enterSending(ctx context.Context) error {
 	}
 }
 
-// leaveSending also bounds the buffer that a link keeps.
+// leaveSending ends the turn to send. It also bounds the buffer that a link keeps.
 func (l *link) leaveSending() {
 	if cap(l.encoded) > encodedBytesKept {
 		l.encoded = nil
@@ -187,7 +189,7 @@ func (l *link) leaveSending() {
 	<-l.sending
 }
 
-// sendEncoded is for who has the turn.
+// sendEncoded sends what is encoded. Its caller has the turn to send.
 func (l *link) sendEncoded(ctx context.Context, descriptor int) error {
 	done, err := l.channel.TrySend(l.encoded, descriptor)
 	if !done {
@@ -196,7 +198,8 @@ func (l *link) sendEncoded(ctx context.Context, descriptor int) error {
 	return l.endIfPartial(err)
 }
 
-// endIfPartial ends a channel on which nothing can follow; the reader settles the rest.
+// endIfPartial ends the channel if only a part of a frame was sent, because nothing can
+// follow that. The reader settles the rest.
 func (l *link) endIfPartial(err error) error {
 	var partial *channel.PartialError
 	if errors.As(err, &partial) {
@@ -211,8 +214,8 @@ const encodedBytesKept = 16 << 10
 // answerTimeout bounds how long an answer may wait for a peer that does not read.
 const answerTimeout = wire.HandoffRecallMs * time.Millisecond
 
-// reply sends an answer from the reader, which must not wait. A peer that keeps to
-// its window never fills the queue.
+// reply hands an answer of the reader, which must not wait, to writeReplies. A peer
+// that keeps to its window never fills the queue.
 func (l *link) reply(f frame.Frame) error {
 	select {
 	case l.replies <- f:
@@ -222,7 +225,7 @@ func (l *link) reply(f frame.Frame) error {
 	}
 }
 
-// writeReplies runs beside the reader.
+// writeReplies sends the answers of the reader, in a goroutine of its own.
 func (l *link) writeReplies() {
 	for {
 		select {
@@ -237,14 +240,14 @@ func (l *link) writeReplies() {
 	}
 }
 
-// sendAnswer sends a frame that has no id of its own sequence.
+// sendAnswer sends a frame that answers or recalls another, and so has no new id.
 func (l *link) sendAnswer(f *frame.Frame) error { return l.sendAnswerWithin(answerTimeout, f) }
 
 func (l *link) sendAnswerWithin(timeout time.Duration, f *frame.Frame) error {
 	if l.bare {
 		return nil
 	}
-	var wait context.Context // made when there is something to wait for
+	var wait context.Context // made only if there is something to wait for
 	select {
 	case l.sending <- struct{}{}:
 	default:
@@ -273,7 +276,7 @@ func answerContext(timeout time.Duration) (context.Context, context.CancelFunc) 
 	return context.WithTimeoutCause(context.Background(), timeout, os.ErrDeadlineExceeded)
 }
 
-// onAnswer settles what an id stands for.
+// onAnswer settles the question with the id of the frame.
 func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	l.mu.Lock()
 	q, found := l.questions[f.ID]
@@ -300,7 +303,7 @@ func (l *link) onAnswer(f *frame.Frame, _ int) error {
 	return nil
 }
 
-// failure returns why a gift was not taken; nil: it was.
+// failure returns why a gift was not taken, or nil if it was.
 func (a answer) failure() error {
 	if a.reason != 0 {
 		return &refusedError{reason: a.reason, message: a.message}

@@ -15,19 +15,20 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// A Listener takes what other processes give. It is a net.Listener whose
-// connections are *Conn: http.Server.Serve, tls.NewListener and others use it as
-// they would one of TCP. Its methods may be called by any number of goroutines.
+// A Listener takes what other processes give. It is a net.Listener whose connections
+// are *Conn, so http.Server.Serve, tls.NewListener and others use it like a TCP
+// listener. Its methods may be called from any number of goroutines.
 type Listener struct {
 	config *config
 	socket net.Listener
 	inbox  inbox
-	// failure is what was wrong with the options of ListenOn: nothing is accepted.
+	// failure is what was wrong with the options of ListenOn. A Listener that has one
+	// accepts nothing.
 	failure error
 
-	channels *tally // that are served
-	refused  *tally // channels that are being told why
-	waiting  *tally // bare descriptors
+	channels *tally // channels that are served
+	refused  *tally // channels that are being told why they are refused
+	waiting  *tally // bare descriptors that wait to be accepted
 
 	mu      sync.Mutex
 	links   map[*link]struct{}
@@ -35,9 +36,9 @@ type Listener struct {
 	opening sync.WaitGroup // hellos and links that are being read
 }
 
-// Listen listens for givers on an address, as "unix:/path", by the rules of
-// spec/transports.md: a lock says that the socket is taken, and nobody meets it
-// before it has its mode.
+// Listen listens for givers at an address, such as "unix:/path". It makes the socket by
+// the rules of spec/transports.md: a lock shows that the address is in use, and nobody
+// can connect before the socket has its permissions.
 func Listen(address string, options ...Option) (*Listener, error) {
 	c := newConfig(options)
 	if err := c.check(); err != nil {
@@ -74,7 +75,7 @@ func (l *Listener) acceptChannels() {
 				told = now
 				l.config.logger.Warn("handoff: cannot accept a channel; trying again", "error", err)
 			}
-			// What is short comes back; nothing tells when.
+			// The shortage will pass, but nothing tells when.
 			time.Sleep(acceptPause)
 			continue
 		}
@@ -82,10 +83,11 @@ func (l *Listener) acceptChannels() {
 	}
 }
 
-// acceptPause is how long a listener that lacks descriptors leaves its backlog alone.
+// acceptPause is how long a listener that is short of descriptors waits before it
+// accepts again.
 const acceptPause = 10 * time.Millisecond
 
-// acceptComplaintEach is how often it says so.
+// acceptComplaintEach is how often the log says so.
 const acceptComplaintEach = 10 * time.Second
 
 // serve runs a channel from its hello to its end.
@@ -109,8 +111,8 @@ func (l *Listener) serve(socket net.Conn) {
 	l.serveLink(link, admitted)
 }
 
-// admit counts a channel, and says why it is to be refused. Of those, a user has as
-// many at a time as it may have channels: what comes beyond that is counted by nobody,
+// admit counts a channel, and says why it is to be refused, if it is. A user may have
+// as many refused channels at a time as channels. One beyond that is counted nowhere
 // and gets no answer.
 func (l *Listener) admit(peer Credentials) (counted *tally, refusal error) {
 	most := l.config.channelsMax
@@ -148,7 +150,8 @@ func (l *Listener) serveLink(link *link, admitted error) {
 	l.config.logger.Log(context.Background(), level, "handoff: channel ended", "process", process, "error", link.err())
 }
 
-// takeBare reports whether the peer knew no protocol: then this is all of its channel.
+// takeBare takes a descriptor from a peer that does not speak the protocol, and reports
+// whether this was such a peer. If so, nothing else follows on its channel.
 func (l *Listener) takeBare(k *link) bool {
 	descriptor, err := k.reader.Bare(time.Now().Add(wire.HelloTimeoutMs * time.Millisecond))
 	if err == nil && descriptor == channel.NoDescriptor {
@@ -164,7 +167,8 @@ func (l *Listener) takeBare(k *link) bool {
 	return true
 }
 
-// queueBare closes what nobody accepts in time: its giver hears of nothing.
+// queueBare queues a bare descriptor. It closes one that finds no room, and its giver
+// is not told.
 func (l *Listener) queueBare(k *link, descriptor int) {
 	k.bare = true
 	user, queue := k.credentials.UserID, l.inbox[frame.Connection]
@@ -198,11 +202,11 @@ func (l *Listener) remove(k *link) {
 	delete(l.links, k)
 }
 
-// closedText is what givers are told.
+// closedText is the reason that givers are told.
 const closedText = "the process stops listening"
 
-// Accept waits for a connection, always a *Conn, and takes it: its giver is told
-// before Accept returns. After Close it returns net.ErrClosed.
+// Accept waits for a connection, which is always a *Conn, and takes it: the giver is
+// told before Accept returns. After Close it returns net.ErrClosed.
 func (l *Listener) Accept() (net.Conn, error) {
 	if l.failure != nil {
 		return nil, &net.OpError{Op: "accept", Net: "handoff", Addr: l.Addr(), Err: l.failure}
@@ -214,7 +218,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// AcceptListener waits for a listener, which belongs to the caller from then on.
+// AcceptListener waits for a listener. It belongs to the caller from then on.
 func (l *Listener) AcceptListener(ctx context.Context) (net.Listener, Meta, error) {
 	if l.failure != nil {
 		return nil, Meta{}, l.failure
@@ -222,7 +226,7 @@ func (l *Listener) AcceptListener(ctx context.Context) (net.Listener, Meta, erro
 	return l.inbox[frame.Listener].acceptListener(ctx)
 }
 
-// AcceptFile waits for a file, which belongs to the caller from then on.
+// AcceptFile waits for a file. It belongs to the caller from then on.
 func (l *Listener) AcceptFile(ctx context.Context) (*os.File, Meta, error) {
 	if l.failure != nil {
 		return nil, Meta{}, l.failure
@@ -230,12 +234,12 @@ func (l *Listener) AcceptFile(ctx context.Context) (*os.File, Meta, error) {
 	return l.inbox[frame.File].acceptFile(ctx)
 }
 
-// Addr returns the socket's address.
+// Addr returns the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 
-// Close stops taking: givers are told, what nobody accepted goes back to them, and
-// Accept ends. Connections that were accepted live on, and those that may go back
-// to their giver keep their channel until they are closed or handed back.
+// Close makes the Listener take no more: givers are told, what nobody has accepted goes
+// back to them, and Accept returns. Connections that were accepted live on. If they may
+// go back to their giver, their channel stays until they are closed or handed back.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	first := !l.closed
@@ -249,7 +253,7 @@ func (l *Listener) Close() error {
 		return nil
 	}
 	err := l.socket.Close()
-	var refusing sync.WaitGroup // beside each other: one that does not read holds up its own
+	var refusing sync.WaitGroup // at the same time: a peer that does not read holds up nobody else
 	for _, k := range links {
 		refusing.Go(func() { k.refuseAll(closedText) })
 	}
@@ -258,10 +262,11 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Shutdown is Close, and waits until every channel has ended: until all
-// connections that came by them are closed or handed back.
+// Shutdown closes the Listener and waits until every channel has ended, which is when
+// all connections that came by them are closed or handed back.
 //
-// An http.Server is stopped by the function Shutdown instead, which loses no request.
+// To stop an http.Server use the function Shutdown instead, which does not lose a
+// request.
 func (l *Listener) Shutdown(ctx context.Context) error {
 	err := l.Close()
 	ended := make(chan struct{})

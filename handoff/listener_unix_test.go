@@ -68,9 +68,13 @@ func TestListenersOfMultipathTCP(t *testing.T) {
 	peer := dial(t, address)
 	taken := make(chan net.Listener, 1)
 	go func() {
+		defer close(taken)
 		for {
 			one, _, err := l.AcceptListener(t.Context())
 			if err != nil {
+				if t.Context().Err() == nil {
+					t.Error(err)
+				}
 				return
 			}
 			taken <- one
@@ -79,7 +83,10 @@ func TestListenersOfMultipathTCP(t *testing.T) {
 	const times = 500
 	for range times {
 		must(t, peer.SendListener(testContext(t), given, handoff.Meta{}))
-		one := <-taken
+		one, ok := <-taken
+		if !ok {
+			return
+		}
 		if one.Addr().String() != given.Addr().String() {
 			t.Errorf("it listens at %s, want %s", one.Addr(), given.Addr())
 		}

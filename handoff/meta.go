@@ -11,14 +11,14 @@ import (
 
 // A Meta travels with what is given.
 type Meta struct {
-	// Name is what the giver calls it: a route, a listener's name.
+	// Name is the giver's name for it, such as that of a route or a listener.
 	Name string
-	// Message is whatever the two programs agreed on.
+	// Message is anything that the two programs have agreed on.
 	Message []byte
-	// Prefix is what was read of a connection already; its next owner reads it first.
+	// Prefix is what was already read from a connection. Its next owner reads it first.
 	Prefix []byte
-	// Local and Remote are the connection's addresses where the giver knows them
-	// better than the kernel; nil: the socket's own.
+	// Local and Remote are the addresses of the connection if the giver knows them
+	// better than the kernel does, or nil.
 	Local, Remote net.Addr
 }
 
@@ -30,7 +30,7 @@ func (m *Meta) frame(kind frame.Kind) frame.Frame {
 func metaOf(f *frame.Frame) Meta {
 	message := f.Message
 	if len(f.Prefix) > 0 {
-		message = bytes.Clone(message) // it stays longer than the prefix, whose memory it shares
+		message = bytes.Clone(message) // it outlives the prefix, with which it shares memory
 	}
 	return Meta{Name: f.Name, Message: message, Prefix: f.Prefix,
 		Local: parseAddress(f.Local), Remote: parseAddress(f.Remote)}
@@ -43,7 +43,7 @@ func addressText(a net.Addr) string {
 	return a.Network() + ":" + a.String()
 }
 
-// parseAddress returns nil for no address.
+// parseAddress returns nil if the text is empty.
 func parseAddress(text string) net.Addr {
 	if text == "" {
 		return nil
@@ -58,7 +58,7 @@ func parseAddress(text string) net.Addr {
 	return otherAddress{network, rest}
 }
 
-// An otherAddress is one that package net has no type for.
+// An otherAddress is an address for which package net has no type.
 type otherAddress struct{ network, text string }
 
 func (a otherAddress) Network() string { return a.network }

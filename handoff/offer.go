@@ -8,13 +8,16 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// OfferConn is SendConn for a program that gives many away and waits for none: it costs no
-// goroutine. It gives c and returns true; then done is called once, with what SendConn would
-// have returned, by a goroutine that others wait for: it must not wait. Until then
-// nobody may use c. recall asks for c back, without waiting; done tells whether it came.
+// OfferConn gives a connection away as SendConn does, without waiting for the answer.
+// It is for programs that give many connections away, as it takes no goroutine.
 //
-// false: nothing was done, c is the caller's as before, and done is not called. The channel has
-// ended, or giving would have to wait for something: SendConn does.
+// It returns true if c is on its way. Then done is called once, with what SendConn
+// would have returned; it must not wait, because others wait for the goroutine that
+// calls it. Nobody may use c before that. recall asks the peer to give c back, and does
+// not wait either; done is then told whether it came back.
+//
+// It returns false if the channel has ended, or if giving c would have to wait, as
+// SendConn does. Then c still belongs to the caller and done is never called.
 func (p *Peer) OfferConn(c net.Conn, m Meta, done func(error)) (recall func(), offered bool) {
 	what, prefix, err := bare(c)
 	if err != nil {
@@ -34,7 +37,7 @@ func (p *Peer) OfferConn(c net.Conn, m Meta, done func(error)) (recall func(), o
 	return func() { go o.recall() }, true
 }
 
-// An offer is a gift whose answer nobody waits for.
+// An offer is a gift for whose answer nobody waits.
 type offer struct {
 	link     *link
 	gift     gift
@@ -61,7 +64,8 @@ func (o *offer) send() bool {
 	return o.sendInTurn()
 }
 
-// sendInTurn has a place in the window and the turn to send.
+// sendInTurn sends the offer. Its caller has a place in the window and the turn to
+// send.
 func (o *offer) sendInTurn() bool {
 	l := o.link
 	if err := l.register(&o.gift.frame, question{frame.Taken, o.settle}); err != nil {
@@ -87,13 +91,13 @@ func (o *offer) sendInTurn() bool {
 	known := l.forget(o.gift.frame.ID)
 	l.leaveSending()
 	if !known {
-		return true // the channel has ended, and who settles that has it
+		return true // the channel has ended, and its end has settled the offer
 	}
 	<-l.window
 	return false
 }
 
-// finish sends the rest, for a peer that does not read at the moment.
+// finish sends the rest to a peer that does not read at the moment.
 func (o *offer) finish() {
 	l := o.link
 	ctx, cancel := answerContext(wire.HandoffRecallMs * time.Millisecond)
@@ -115,7 +119,7 @@ func (o *offer) settle(a answer) {
 	o.done(nil)
 }
 
-// recall ends the channel where even that is not answered.
+// recall asks for the gift back. If even that is not answered it ends the channel.
 func (o *offer) recall() {
 	l := o.link
 	if err := l.sendAnswer(&frame.Frame{Type: frame.Recall, ID: o.gift.frame.ID}); err != nil {

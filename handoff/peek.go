@@ -13,7 +13,7 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// What bounds Peek where its caller says nothing: limits peek_bytes_max and
+// These bound Peek if its caller does not: the limits peek_bytes_max and
 // peek_timeout_ms, and the most that the latter may be.
 const (
 	PeekBytesMax   = wire.PeekBytesMax
@@ -21,32 +21,31 @@ const (
 	PeekTimeoutMax = wire.PeekTimeoutMsCeiling * time.Millisecond
 )
 
-// peekBytesFirst is room for what most clients send first: a request's head, or
-// a ClientHello with a post-quantum key.
+// peekBytesFirst is room for what most clients send first: the head of a request, or a
+// ClientHello with a post-quantum key.
 const peekBytesFirst = 4096
 
-// Peek waits until enough reports true and returns what the connection's next
-// reads will return, without consuming it. It calls enough, from this goroutine,
-// with all that has arrived so far whenever more has; enough must not keep the
-// slice. A nil enough is content with the first byte.
+// Peek waits until enough reports true and returns the bytes that the connection's next
+// reads will return. It does not consume them. Whenever more bytes have arrived, it
+// calls enough, from this goroutine, with all that have arrived so far; enough must not
+// keep the slice. If enough is nil, the first byte suffices.
 //
-// It looks at no more than limit bytes, and at limit peek_bytes_max where limit
-// is 0; if they are not enough the error is ErrTooLarge. An error of enough ends
-// Peek and is returned within an *Error. When the client ended its side and
-// enough was still not content the error is io.ErrUnexpectedEOF, or io.EOF if it
-// sent nothing at all: Peek notices that at once on Linux, and on macOS only at
-// the deadline where unread bytes hide it. The bytes that did arrive are returned
-// with every error.
+// Peek looks at no more than limit bytes, or peek_bytes_max if limit is 0. If these are
+// not enough the error is ErrTooLarge. If enough returns an error, Peek returns it
+// within an *Error. If the client ends its side before enough is content, the error is
+// io.ErrUnexpectedEOF, or io.EOF if the client sent nothing at all. Linux shows that
+// end at once; on macOS unread bytes may hide it until the deadline. With every error
+// Peek returns the bytes that did arrive.
 //
-// A client that sends too slowly ends Peek at the context's deadline, or after
-// limit peek_timeout_ms if it has none, with a net.Error whose Timeout is true.
-// Peek uses the connection's read deadline for that and leaves none behind.
-// Nobody may read from the connection meanwhile.
+// For a client that sends too slowly, Peek ends at the context's deadline, or after
+// peek_timeout_ms if it has none, with a net.Error whose Timeout is true. Peek uses the
+// connection's read deadline for that, and leaves none set. Nobody else may read from
+// the connection in the meantime.
 //
-// The kernel shows no more than its receive buffer holds. c is a *net.TCPConn, a
-// *net.UnixConn or a *Conn, whose prefix counts as bytes that have arrived. On
-// Windows the error is errors.ErrUnsupported: there, read what is needed and hand
-// it on as Meta.Prefix.
+// The kernel shows no more than fits into its receive buffer. c must be a *net.TCPConn,
+// a *net.UnixConn or a *Conn; for a *Conn the prefix counts as bytes that have arrived.
+// On Windows the error is errors.ErrUnsupported. Read what is needed there and pass it
+// on as Meta.Prefix.
 func Peek(ctx context.Context, c syscall.Conn, limit int, enough func([]byte) (bool, error)) ([]byte, error) {
 	if limit <= 0 {
 		limit = wire.PeekBytesMax
@@ -66,13 +65,13 @@ type peeking struct {
 	enough func([]byte) (bool, error)
 	limit  int
 
-	// buffer holds what had been read before, then what the socket shows; the
-	// first seen bytes are valid and enough has been asked about them.
+	// buffer holds what had been read before, then what the socket shows. Its first
+	// seen bytes are valid, and enough has been asked about them.
 	buffer []byte
 	prefix int
 	seen   int
 
-	err error // why it is over, where enough was not content
+	err error // why it is over, if enough was not content
 }
 
 func (p *peeking) run(ctx context.Context, c syscall.Conn) error {
@@ -83,14 +82,14 @@ func (p *peeking) run(ctx context.Context, c syscall.Conn) error {
 		return p.err
 	}
 	if own, ok := c.(*Conn); ok {
-		c = own.stream // nobody gets a copy of the descriptor
+		c = own.stream // nobody else gets a copy of the descriptor
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
-	// Clients usually have sent before they are accepted: look before a deadline
-	// is set for waiting.
+	// Clients have usually sent something before they are accepted, so look before
+	// setting a deadline and waiting.
 	over := false
 	if err := raw.Control(func(fd uintptr) { over = p.look(fd) }); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (p *peeking) run(ctx context.Context, c syscall.Conn) error {
 	return p.err
 }
 
-// overByPrefix reports whether bytes that were read before decide.
+// overByPrefix reports whether the bytes that were read before are enough, or too many.
 func (p *peeking) overByPrefix(c syscall.Conn) bool {
 	conn, ok := c.(*Conn)
 	if !ok || conn.Buffered() == 0 {
@@ -124,7 +123,8 @@ func (p *peeking) overByPrefix(c syscall.Conn) bool {
 	return p.judge(p.prefix)
 }
 
-// look reports whether the peek is over; false waits for more.
+// look looks at what has arrived and reports whether the peek is over. If it returns
+// false, more is waited for.
 func (p *peeking) look(fd uintptr) bool {
 	ended := false
 	for {
@@ -140,12 +140,12 @@ func (p *peeking) look(fd uintptr) bool {
 		case p.prefix+n > p.seen && p.judge(p.prefix+n):
 			return true
 		case p.seen == full:
-			continue // the buffer has grown
+			continue // the buffer has grown, so look again
 		case ended:
 			p.err = p.endOfInput()
 			return true
 		}
-		// A FIN behind unread bytes wakes the poller once and shows in no read.
+		// A FIN behind unread bytes wakes the poller once and does not show in a read.
 		// What arrived before it is looked at once more.
 		if p.seen == p.prefix || !inputEnded(fd) {
 			return false
@@ -154,7 +154,7 @@ func (p *peeking) look(fd uintptr) bool {
 	}
 }
 
-// judge asks about all that is there, and makes room if all room is taken.
+// judge asks enough about all that is there, and makes more room if there is none left.
 func (p *peeking) judge(seen int) (over bool) {
 	p.seen = seen
 	done, err := p.enough(p.buffer[:seen])
@@ -187,8 +187,8 @@ func (p *peeking) endOfInput() error {
 	return io.ErrUnexpectedEOF
 }
 
-// boundRead makes the connection's reads fail when the context ends. release
-// undoes it.
+// boundRead makes the connection's reads fail when the context ends. release undoes
+// that.
 func boundRead(ctx context.Context, c syscall.Conn) (release func(), err error) {
 	conn, ok := c.(interface{ SetReadDeadline(time.Time) error })
 	if !ok {
@@ -214,7 +214,7 @@ func boundRead(ctx context.Context, c syscall.Conn) (release func(), err error) 
 	}, nil
 }
 
-// waitFailed says why a wait ended: the context knows better than the poller.
+// waitFailed returns why a wait has ended: the context knows better than the poller.
 func waitFailed(ctx context.Context, err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err

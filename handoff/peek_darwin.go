@@ -1,4 +1,4 @@
 package handoff
 
-// inputEnded cannot be told: poll(2) of macOS knows no POLLRDHUP.
+// inputEnded cannot tell: poll(2) on macOS has no POLLRDHUP.
 func inputEnded(uintptr) bool { return false }

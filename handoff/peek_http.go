@@ -13,18 +13,18 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// ErrNotHTTP is in the error of PeekHTTP1 when what the client sent is not the
-// head of an HTTP/1 request and no further byte could make it one.
+// ErrNotHTTP is in the error of PeekHTTP1 if what the client has sent is not the head
+// of an HTTP/1 request and no further byte could make it one.
 var ErrNotHTTP = errors.New("not an HTTP/1 request")
 
-// PeekHTTP1 waits for the head of an HTTP/1 request, up to the empty line after
-// its fields, and returns it as http.ReadRequest does. Nothing is
-// consumed: whoever gets the connection reads the request from its first byte.
-// The result has no body, whatever its ContentLength, and no context.
+// PeekHTTP1 waits for the head of an HTTP/1 request, up to the empty line after its
+// fields, and returns it as http.ReadRequest does. It consumes nothing, so whoever gets
+// the connection reads the request from its first byte. The result has no body,
+// whatever its ContentLength says, and no context.
 //
-// The errors are those of Peek, and ErrNotHTTP as soon as the bytes cannot become
-// a request. A head longer than limit peek_bytes_max is ErrTooLarge, for which
-// 431 is the answer. A client that speaks HTTP/2 at once gets the method PRI.
+// The errors are those of Peek, and ErrNotHTTP as soon as the bytes cannot become a
+// request. For a head longer than peek_bytes_max the error is ErrTooLarge; the fitting
+// answer is 431. For a client that begins with HTTP/2 the method is PRI.
 func PeekHTTP1(ctx context.Context, c syscall.Conn) (*http.Request, error) {
 	head := requestHead{}
 	if _, err := Peek(ctx, c, wire.PeekBytesMax, head.complete); err != nil {
@@ -33,9 +33,9 @@ func PeekHTTP1(ctx context.Context, c syscall.Conn) (*http.Request, error) {
 	return head.request, nil
 }
 
-// A requestHead looks for the end of a head in bytes that grow.
+// A requestHead looks for the end of a head while more bytes arrive.
 type requestHead struct {
-	searched int // no head ends before
+	searched int // no head ends before this
 	begun    bool
 	request  *http.Request
 }
@@ -61,8 +61,8 @@ func (h *requestHead) complete(data []byte) (bool, error) {
 	return true, nil
 }
 
-// end returns where the head ends, or -1. As for net/http a line may end without
-// a carriage return.
+// end returns where the head ends, or -1. A line may end without a carriage return, as
+// in net/http.
 func (h *requestHead) end(data []byte) int {
 	for {
 		line := bytes.IndexByte(data[h.searched:], '\n')
@@ -83,8 +83,8 @@ func (h *requestHead) end(data []byte) int {
 	}
 }
 
-// requestLine reports whether the first line is all there, and what rules out
-// already that it is one of a request.
+// requestLine reports whether the first line is complete. The error says that it cannot
+// be that of a request, which may show before it is complete.
 func requestLine(data []byte) (begun bool, err error) {
 	method := bytes.IndexFunc(data, func(r rune) bool { return !isToken(r) })
 	if method < 0 {

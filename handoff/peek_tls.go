@@ -13,25 +13,25 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// ErrNotTLS is in the error of PeekTLS when what the client sent is not a TLS
+// ErrNotTLS is in the error of PeekTLS if what the client has sent is not a TLS
 // ClientHello and no further byte could make it one.
 var ErrNotTLS = errors.New("not a TLS ClientHello")
 
-// PeekTLS waits for a TLS ClientHello, in however many segments and records it
-// comes, and returns it as crypto/tls would show it to GetConfigForClient, with
-// ServerName and SupportedProtos for one. Nothing is consumed: whoever gets the
-// connection makes the handshake.
+// PeekTLS waits for a TLS ClientHello, in however many segments and records it arrives.
+// It returns what crypto/tls would show to GetConfigForClient, for example ServerName
+// and SupportedProtos. It consumes nothing: whoever gets the connection does the
+// handshake.
 //
-// The errors are those of Peek, and ErrNotTLS as soon as the bytes cannot become
-// a ClientHello. One that says it is longer than limit peek_bytes_max is
-// ErrTooLarge at once. Where a client encrypts its ClientHello (ECH), ServerName
-// is the public name that it gives to all.
+// The errors are those of Peek, and ErrNotTLS as soon as the bytes cannot become a
+// ClientHello. If the ClientHello announces that it is longer than peek_bytes_max, the
+// error is ErrTooLarge at once. If the client encrypts its ClientHello (ECH),
+// ServerName is the public name, which it shows to everybody.
 func PeekTLS(ctx context.Context, c syscall.Conn) (*tls.ClientHelloInfo, error) {
 	return PeekTLSWithin(ctx, c, wire.PeekBytesMax)
 }
 
-// PeekTLSWithin is PeekTLS with a limit of its own, in bytes of records and their
-// headers, from 1 to limit peek_bytes_max.
+// PeekTLSWithin is PeekTLS with a limit on the bytes of the records and their headers,
+// from 1 to peek_bytes_max.
 func PeekTLSWithin(ctx context.Context, c syscall.Conn, bytesMax int) (*tls.ClientHelloInfo, error) {
 	if bytesMax < 1 || bytesMax > wire.PeekBytesMax {
 		return nil, fmt.Errorf("nearcall: PeekTLSWithin: %d is out of range (1 to %d)", bytesMax, wire.PeekBytesMax)
@@ -51,7 +51,7 @@ func PeekTLSWithin(ctx context.Context, c syscall.Conn, bytesMax int) (*tls.Clie
 	return hello, nil
 }
 
-// The framing of RFC 8446, 4 and 5.1. What is inside crypto/tls reads.
+// The framing of RFC 8446, sections 4 and 5.1. crypto/tls reads what is inside.
 const (
 	recordHandshake    = 22
 	recordHeaderBytes  = 5
@@ -62,15 +62,15 @@ const (
 	recordLengthOffset = 3
 )
 
-// A helloProgress is how far the records of a ClientHello have been followed.
+// A helloProgress says how far the records of a ClientHello were followed.
 type helloProgress struct {
 	bytesMax int
-	next     int // where the first record begins that is not all there
-	have     int // bytes of the message in the records before
+	next     int // where the first incomplete record begins
+	have     int // bytes of the message in the records before that
 	header   [messageHeaderBytes]byte
 }
 
-// complete reports whether the records of data hold a whole message.
+// complete reports whether the records in data hold a whole message.
 func (p *helloProgress) complete(data []byte) (bool, error) {
 	for {
 		body, length, err := recordBody(data[p.next:])
@@ -98,8 +98,8 @@ func (p helloProgress) with(body []byte) helloProgress {
 	return p
 }
 
-// recordBody returns what is there of the first record's body, and the length it
-// is to have: 0 while that is not known.
+// recordBody returns as much of the first record's body as is there, and its full
+// length, or 0 while that is not known.
 func recordBody(data []byte) (body []byte, length int, err error) {
 	switch {
 	case len(data) > 0 && data[0] != recordHandshake:
@@ -116,8 +116,8 @@ func recordBody(data []byte) (body []byte, length int, err error) {
 	return data[recordHeaderBytes:min(len(data), recordHeaderBytes+length)], length, nil
 }
 
-// messageBytes returns the message's length with its header: 0 while that is not
-// known.
+// messageBytes returns the length of the message with its header, or 0 while that is
+// not known.
 func messageBytes(header []byte, bytesMax int) (int, error) {
 	if len(header) > 0 && header[0] != messageClientHello {
 		return 0, fmt.Errorf("%w: a handshake message of type %d", ErrNotTLS, header[0])
@@ -132,7 +132,7 @@ func messageBytes(header []byte, bytesMax int) (int, error) {
 	return length, nil
 }
 
-// errHelloSeen ends a handshake that was begun for its ClientHello alone.
+// errHelloSeen ends a handshake that was begun only for its ClientHello.
 var errHelloSeen = errors.New("the ClientHello was read")
 
 // parseClientHello lets crypto/tls read a complete ClientHello.
@@ -150,7 +150,7 @@ func parseClientHello(ctx context.Context, data []byte) (*tls.ClientHelloInfo, e
 	return seen, nil
 }
 
-// A recorded is a connection whose peer sent data and reads nothing.
+// A recorded is a connection whose peer has sent data and reads nothing.
 type recorded struct {
 	net.Conn
 	data io.Reader

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peekSocket copies what the socket's next read would return. again reports that
-// nothing is there yet; no bytes otherwise are the end of the input.
+// peekSocket copies what the socket's next read would return. again means that nothing
+// has arrived yet. No bytes without again mean the end of the input.
 func peekSocket(fd uintptr, buffer []byte) (n int, again bool, err error) {
 	for {
 		n, _, err := unix.Recvfrom(int(fd), buffer, unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// peekSocket is not to be had: the poller's wait for readability completes at
-// once while part of a head is buffered, so that a peek would spin.
+// peekSocket does not work on Windows: while a part of a head is buffered, the poller's
+// wait for more returns at once, so that a peek would spin.
 func peekSocket(uintptr, []byte) (n int, again bool, err error) {
 	return 0, false, fmt.Errorf("%w: peeking on Windows; read what is needed and hand it on as Meta.Prefix", errors.ErrUnsupported)
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/frame"
 )
 
-// A Peer is a process that was dialled to be given connections, listeners and
-// files. Its methods may be called by any number of goroutines. It keeps one
-// descriptor and, while the channel lives, two goroutines.
+// A Peer is a process that this one has dialled in order to give it connections,
+// listeners and files. Its methods may be called from any number of goroutines. It
+// takes one descriptor and, while the channel lives, two goroutines.
 type Peer struct {
 	link  *link
 	inbox inbox
 }
 
-// Dial connects to the process that listens on an address, as "unix:/path", and
-// checks that its user is root, this process's own, or allowed by WithPeerUsers.
+// Dial connects to the process that listens at an address, such as "unix:/path". It
+// checks that the process runs as root, as this process's own user, or as one of those
+// of WithPeerUsers.
 func Dial(ctx context.Context, address string, options ...Option) (*Peer, error) {
 	c := newConfig(options)
 	p := &Peer{}
@@ -52,14 +53,14 @@ func (p *Peer) dial(ctx context.Context, address string, c *config) error {
 		err = l.open(ctx)
 	}
 	if err != nil {
-		l.reader.Close() // of descriptors that came with it
+		l.reader.Close() // closes descriptors that came along
 		return errors.Join(err, ch.Close())
 	}
 	p.link = l
 	return nil
 }
 
-// takeBack runs until the channel has ended.
+// takeBack passes on the connections that come back, until the channel has ended.
 func (p *Peer) takeBack(take func(*Conn)) {
 	go func() {
 		<-p.link.done
@@ -74,21 +75,23 @@ func (p *Peer) takeBack(take func(*Conn)) {
 	}
 }
 
-// SendConn gives a connection away: a *net.TCPConn, a *net.UnixConn, a *Conn, or
-// any other whose socket can be reached. After nil it is the peer's and c is
-// closed. After an error, always an *Error, c is open, untouched, and still the
-// caller's, however the attempt ended: where the context ends first the peer is
-// asked to give c back, and where it cannot answer within a second the channel is
-// ended, with all that it had not taken.
+// SendConn gives a connection away: a *net.TCPConn, a *net.UnixConn, a *Conn, or any
+// other whose socket can be reached. It cannot give a *tls.Conn, whose state is in this
+// process.
 //
-// Untouched are its bytes. A peer that did not come to say that it took c may have set
-// options of the socket before, as package net does: TCP_NODELAY and keep-alive.
+// If it returns nil, the connection belongs to the peer and c is closed. If it returns
+// an error, which is always an *Error, c is open, untouched, and still belongs to the
+// caller. That is so however the attempt ended: if the context ends first, the peer is
+// asked to give c back, and if it does not answer within a second the channel is ended,
+// together with everything that the peer had not taken. Nobody may read from c, write
+// to it, or close it before SendConn returns.
 //
-// A peer that was stopped may have a copy of c in its channel for as long as it is:
-// whoever closes c after an error calls CloseWrite first, or its client is not told.
+// Untouched means that none of its bytes are lost. A peer that could not say any more
+// that it took c may already have set socket options, as package net does: TCP_NODELAY
+// and keep-alive.
 //
-// Nobody may read from c, write to it or close it meanwhile. A *tls.Conn cannot be
-// given: its state is in this process.
+// A peer that is stopped may hold a copy of c in its channel until it goes on. So call
+// CloseWrite before you close c after an error; otherwise the client may not notice.
 func (p *Peer) SendConn(ctx context.Context, c net.Conn, m Meta) error {
 	return sendConn(ctx, p.link, "give", c, m)
 }
@@ -106,7 +109,8 @@ func sendConn(ctx context.Context, l *link, op string, c net.Conn, m Meta) error
 	return nil
 }
 
-// closeGiven closes only the descriptor: a shutdown would act on the peer's too.
+// closeGiven closes only this process's descriptor. A shutdown would act on the peer's
+// too.
 func closeGiven(c net.Conn) {
 	if own, ok := c.(*Conn); ok {
 		own.shared.Store(true)
@@ -114,7 +118,8 @@ func closeGiven(c net.Conn) {
 	_ = c.Close()
 }
 
-// bare returns what has the connection's descriptor, and what it has read ahead.
+// bare returns the object that holds the connection's descriptor, and the bytes that
+// the connection has already read.
 func bare(c net.Conn) (what syscall.Conn, prefix []byte, err error) {
 	switch c := c.(type) {
 	case *tls.Conn:
@@ -127,13 +132,14 @@ func bare(c net.Conn) (what syscall.Conn, prefix []byte, err error) {
 	return nil, nil, fmt.Errorf("%w: a %T has no socket that could be given", errors.ErrUnsupported, c)
 }
 
-// SendListener gives a listener. Afterwards both processes accept from it, until
-// the caller closes l.
+// SendListener gives a listener. After that both processes accept from it, until the
+// caller closes l.
 func (p *Peer) SendListener(ctx context.Context, l net.Listener, m Meta) error {
 	return sendOpen(ctx, p.link, frame.Listener, l, m)
 }
 
-// SendFile gives a file, which stays open here too; its offset is shared.
+// SendFile gives a file. The file stays open here as well, and both processes share its
+// offset.
 func (p *Peer) SendFile(ctx context.Context, f *os.File, m Meta) error {
 	return sendOpen(ctx, p.link, frame.File, f, m)
 }
@@ -146,7 +152,7 @@ func sendOpen(ctx context.Context, l *link, kind frame.Kind, what any, m Meta) e
 	return l.give(ctx, "give", &gift{frame: m.frame(kind), what: descriptor})
 }
 
-// Ping asks whether the peer is there and returns when it has answered.
+// Ping asks the peer for a sign of life and returns when it has answered.
 func (p *Peer) Ping(ctx context.Context) error {
 	if _, err := p.link.ask(ctx, frame.Frame{Type: frame.Ping}, frame.Pong); err != nil {
 		return &Error{Op: "ping", Address: p.link.address, Err: err}
@@ -154,24 +160,26 @@ func (p *Peer) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Pending returns how many handoffs wait for the peer's answer.
+// Pending returns the number of handoffs that wait for the peer's answer.
 func (p *Peer) Pending() int { return p.link.pending() }
 
-// Done is closed when nothing more can be given: the peer drains, or the channel
-// has ended.
+// Done returns a channel that is closed when nothing more can be given, because the
+// peer takes no more or the channel has ended.
 func (p *Peer) Done() <-chan struct{} { return p.link.draining }
 
-// Err returns why Done is closed: ErrDraining, or what ended the channel.
+// Err returns why Done is closed: ErrDraining, or the error that ended the channel. It
+// returns nil if Done is open.
 func (p *Peer) Err() error { return p.link.err() }
 
-// Ended is closed when the channel has ended, and with it the way back.
+// Ended returns a channel that is closed when the channel to the peer has ended. After
+// that nothing comes back from the peer either.
 func (p *Peer) Ended() <-chan struct{} { return p.link.done }
 
-// Credentials returns who the peer is, as the kernel said.
+// Credentials returns who the peer is, as the kernel reports it.
 func (p *Peer) Credentials() Credentials { return p.link.credentials }
 
-// Close ends the channel. What was given and not taken stays the caller's: those
-// calls return errors.
+// Close ends the channel. What was given and not taken still belongs to the caller; the
+// calls that were giving it return errors.
 func (p *Peer) Close() error {
 	p.link.end()
 	return nil

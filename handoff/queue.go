@@ -9,9 +9,9 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/frame"
 )
 
-// A queue holds arrivals of one kind until the program asks for them. The windows
-// of the channels bound it; bare descriptors, which have none, are counted for each
-// user.
+// A queue holds the arrivals of one kind until the program asks for them. Its size is
+// bounded by the windows of the channels. Bare descriptors have no window; they are
+// counted for each user.
 type queue struct {
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -19,7 +19,7 @@ type queue struct {
 	closed   bool
 }
 
-// An inbox has the queue of each kind that a side takes.
+// An inbox has a queue for each kind of thing that a side takes.
 type inbox [frame.File + 1]*queue
 
 func newInbox(kinds ...frame.Kind) (made inbox) {
@@ -52,7 +52,7 @@ func newQueue() *queue {
 	return q
 }
 
-// put reports whether anybody can still take the arrival.
+// put adds an arrival, and reports whether anybody can still take it.
 func (q *queue) put(a *arrival) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +64,7 @@ func (q *queue) put(a *arrival) bool {
 	return true
 }
 
-// remove takes an arrival out that its giver has back.
+// remove takes an arrival out because its giver has it back.
 func (q *queue) remove(a *arrival) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *queue) remove(a *arrival) {
 	}
 }
 
-// take waits for an arrival, claimed; after close it returns net.ErrClosed.
+// take waits for an arrival and claims it. After close it returns net.ErrClosed.
 func (q *queue) take(ctx context.Context) (*arrival, error) {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() {
@@ -115,7 +115,7 @@ func (q *queue) close() {
 	q.closed = true
 	q.changed.Broadcast()
 	for _, a := range q.arrivals {
-		if a.link.bare { // others are their link's to close
+		if a.link.bare { // those of other links are closed by their links
 			a.left()
 			closeArrival(a)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,11 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// Serve is server.Serve for a server that Shutdown can stop without losing a request. Its
-// listener may be any, and a server may have several; connections that were handed over go
-// back where they came from. It wraps server.Handler, server.ConnState and
-// server.ConnContext: set those before. After Shutdown it returns http.ErrServerClosed.
+// Serve serves HTTP as server.Serve does, with a server that Shutdown can stop without
+// losing a request. The listener may be of any kind, and a server may have several.
+// Connections that were handed over go back to where they came from when the server
+// stops. Serve wraps server.Handler, server.ConnState and server.ConnContext: set those
+// before. After Shutdown it returns http.ErrServerClosed.
 func Serve(server *http.Server, l net.Listener) error {
 	return servingOf(server).serve(l, server.Serve)
 }
@@ -28,20 +30,21 @@ func ServeTLS(server *http.Server, l net.Listener, certificateFile, keyFile stri
 	})
 }
 
-// Shutdown stops a server of Serve or ServeTLS in the order that loses no request:
+// Shutdown stops a server of Serve or ServeTLS without losing a request. It does so in
+// this order:
 //
-//   - The listeners are closed. What a Listener was offered and did not take goes back to
-//     its givers, who are told that it takes no more.
-//   - Every answer that begins since, however long its request is there, says that it is the
-//     connection's last one: by Connection: close, or in HTTP/2 by GOAWAY.
-//   - Connections that were handed over and are between two requests go back to their
-//     giver, which waits for the next request and gives it to another process. Others, and
-//     those that cannot go back, for they speak TLS or their giver takes none, stay until
-//     their next request is answered: for a second at most, from now on or from the end of
-//     an answer that had begun before.
-//   - Then the server's own Shutdown follows.
+//   - The listeners are closed. What a Listener was offered and has not taken goes back to its givers, who are
+//     told that it takes no more.
+//   - Every answer that begins after that says that it is the last one on its connection, by Connection: close or,
+//     in HTTP/2, by GOAWAY. That applies to requests that arrived earlier, too.
+//   - Connections that were handed over and are between two requests go back to their giver, which waits for the
+//     next request and gives it to another process. Other connections stay until their next request is answered,
+//     but for a second at most, which begins now or when an answer that had begun is complete. So do connections
+//     that cannot go back, because they use TLS or because their giver does not take them.
+//   - Then the server's own Shutdown is called.
 //
-// The server's own Shutdown alone closes connections on which a request may be on its way.
+// On its own, the server's Shutdown closes connections on which a request may be on its
+// way.
 func Shutdown(ctx context.Context, server *http.Server) error {
 	s, found := knownServing(server)
 	if !found {
@@ -56,14 +59,15 @@ func Shutdown(ctx context.Context, server *http.Server) error {
 	s.wait(ctx)
 	closing = append(closing, unlessClosed(server.Shutdown(ctx)))
 	for _, l := range listeners {
-		if own, ok := l.(*Listener); ok {
+		if own, ok := l.Listener.(*Listener); ok {
 			closing = append(closing, own.Shutdown(ctx))
 		}
 	}
 	return errors.Join(closing...)
 }
 
-// unlessClosed is for listeners: the server closes once more what was closed before.
+// unlessClosed drops the error of closing a listener again: the server closes those
+// that were closed before once more.
 func unlessClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -71,21 +75,26 @@ func unlessClosed(err error) error {
 	return err
 }
 
-// An httpServing is what is known of the connections that an http.Server serves. It is the
-// server's handler as well: so it lives as long as the server.
+// An httpServing holds what is known about the connections that an http.Server serves.
+// It is the server's handler too, so that it lives as long as the server.
 type httpServing struct {
 	handler http.Handler
 	leaving atomic.Bool
-	changed chan struct{} // holds one
 
 	mu        sync.Mutex
-	listeners []net.Listener
-	accepting int                    // how many Serve and ServeTLS there are
-	left      time.Time              // when the server began to leave
-	resting   map[net.Conn]time.Time // since when it is between requests; zero: it is not
+	listeners []*servedListener      // one for each call of Serve and ServeTLS that accepts, or did when the server began to stop
+	accepting int                    // how many calls of Serve and ServeTLS accept
+	left      time.Time              // when the server began to stop
+	resting   map[net.Conn]time.Time // since when each is between requests; zero if it is not
+	changed   chan struct{}          // closed and replaced when accepting or resting changes while the server stops
 }
 
-// wrapping is held by who wraps a server, for two Serve may begin at the same time.
+// A servedListener has an address to tell it from others by, because a net.Listener need
+// not be comparable.
+type servedListener struct{ net.Listener }
+
+// wrapping is held while a server is wrapped, because two calls of Serve may begin at
+// the same time.
 var wrapping sync.Mutex
 
 func knownServing(server *http.Server) (s *httpServing, found bool) {
@@ -101,7 +110,7 @@ func servingOf(server *http.Server) *httpServing {
 	if s, found := server.Handler.(*httpServing); found {
 		return s
 	}
-	s := &httpServing{handler: server.Handler, resting: make(map[net.Conn]time.Time), changed: make(chan struct{}, 1)}
+	s := &httpServing{handler: server.Handler, resting: make(map[net.Conn]time.Time), changed: make(chan struct{})}
 	if s.handler == nil {
 		s.handler = http.DefaultServeMux
 	}
@@ -126,52 +135,57 @@ func (s *httpServing) wrap(server *http.Server) {
 	}
 }
 
-// serve runs a Serve of the server.
+// serve runs one call of Serve or ServeTLS.
 func (s *httpServing) serve(l net.Listener, serve func(net.Listener) error) error {
-	if !s.enter(l) {
+	served := s.enter(l)
+	if served == nil {
 		_ = l.Close()
 		return http.ErrServerClosed
 	}
 	err := serve(l)
-	s.exit()
+	s.exit(served)
 	if s.leaving.Load() && errors.Is(err, net.ErrClosed) {
 		return http.ErrServerClosed // the listener was closed before the server
 	}
 	return err
 }
 
-func (s *httpServing) enter(l net.Listener) (entered bool) {
+// enter returns nil when the server is stopping.
+func (s *httpServing) enter(l net.Listener) *servedListener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leaving.Load() {
-		return false
+		return nil
 	}
-	s.listeners = append(s.listeners, l)
+	served := &servedListener{l}
+	s.listeners = append(s.listeners, served)
 	s.accepting++
-	return true
+	return served
 }
 
-func (s *httpServing) exit() {
+func (s *httpServing) exit(served *servedListener) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.accepting--
-	s.mu.Unlock()
+	if !s.leaving.Load() {
+		s.listeners = slices.DeleteFunc(s.listeners, func(other *servedListener) bool { return other == served })
+	}
 	s.tellLeaving()
 }
 
-// tellLeaving lets who waits for the connections look again.
+// tellLeaving makes all who wait for the connections look at them again: several calls of
+// Shutdown may wait at the same time. Preconditions: mu is held.
 func (s *httpServing) tellLeaving() {
-	if !s.leaving.Load() {
-		return
-	}
-	select {
-	case s.changed <- struct{}{}:
-	default:
+	if s.leaving.Load() {
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}
 }
 
 type exchangeKey struct{}
 
-// handed is the connection that was handed over; secure: it lies below TLS.
+// handed returns the connection that was handed over. secure means that it lies below
+// TLS.
 func handed(c net.Conn) (conn *Conn, secure bool) {
 	if over, ok := c.(*tls.Conn); ok {
 		c, secure = over.NetConn(), true
@@ -201,12 +215,13 @@ func (s *httpServing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end()
 }
 
-// turned is told what the server thinks of a connection.
+// turned is told each state that the server reports for a connection.
 func (s *httpServing) turned(c net.Conn, state http.ConnState) {
 	if conn, _ := handed(c); conn != nil {
 		conn.turned(state)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch state {
 	case http.StateClosed, http.StateHijacked:
 		delete(s.resting, c)
@@ -215,12 +230,12 @@ func (s *httpServing) turned(c net.Conn, state http.ConnState) {
 	default:
 		s.resting[c] = time.Now()
 	}
-	s.mu.Unlock()
 	s.tellLeaving()
 }
 
-// leave returns the listeners that are to be closed.
-func (s *httpServing) leave() []net.Listener {
+// leave notes that the server is stopping, and returns the listeners that are to be
+// closed.
+func (s *httpServing) leave() []*servedListener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.leaving.Swap(true) {
@@ -229,7 +244,8 @@ func (s *httpServing) leave() []net.Listener {
 	return s.listeners
 }
 
-// wakeResting wakes the connections between two requests: they go back then.
+// wakeResting wakes the connections that are between two requests, so that they go
+// back.
 func (s *httpServing) wakeResting() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,11 +258,12 @@ func (s *httpServing) wakeResting() {
 	}
 }
 
-// wait returns when no connection is left, or none but such as have rested long enough.
+// wait returns when no connections are left except those that have rested long enough.
 func (s *httpServing) wait(ctx context.Context) {
 	for {
 		var rested <-chan time.Time
-		if busy, end := s.restEnd(); !busy {
+		busy, end, changed := s.restEnd()
+		if !busy {
 			pause := time.Until(end)
 			if pause <= 0 {
 				return
@@ -257,27 +274,30 @@ func (s *httpServing) wait(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-rested:
-		case <-s.changed:
+		case <-changed:
 		}
 	}
 }
 
-// restMax is how long a connection that cannot go back is left open for its next request.
+// restMax is how long a connection that cannot go back is left open for its next
+// request.
 const restMax = wire.HandoffRestMs * time.Millisecond
 
-// restEnd is when all connections have rested long enough, where none is busy. Who accepts is:
-// what it has accepted last may not be among the connections yet, and the server does not
-// answer the first request of one that it meets when it is shutting down itself.
-func (s *httpServing) restEnd() (busy bool, end time.Time) {
+// restEnd returns when all connections will have rested long enough, and a channel that is
+// closed when that changes; busy means that some are not resting. A server that still
+// accepts counts as busy: the connection that it has accepted last may not be among those
+// known here yet, and a server does not answer the first request of a connection that it
+// first meets while it shuts itself down.
+func (s *httpServing) restEnd() (busy bool, end time.Time, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.accepting > 0 {
-		return true, end
+		return true, end, s.changed
 	}
 	for _, since := range s.resting {
 		switch {
 		case since.IsZero():
-			return true, end
+			return true, end, s.changed
 		case since.Before(s.left):
 			since = s.left
 		}
@@ -285,5 +305,5 @@ func (s *httpServing) restEnd() (busy bool, end time.Time) {
 			end = own
 		}
 	}
-	return false, end
+	return false, end, s.changed
 }

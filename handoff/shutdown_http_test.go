@@ -184,6 +184,68 @@ func TestShutdownOfIdleServer(t *testing.T) {
 	}
 }
 
+// Shutdown may be called several times at once, as by a program that does so for each signal:
+// every one of the calls returns when the last answer is over.
+func TestShutdownSeveralTimesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, answer := make(chan struct{}), make(chan struct{})
+		site := newKeptSite(t, "HTTP/1", func(http.ResponseWriter, *http.Request) { close(begun); <-answer })
+		asked := make(chan error, 1)
+		go func() {
+			response, err := site.ask("/")
+			if err == nil {
+				err = response.Body.Close()
+			}
+			asked <- err
+		}()
+		<-begun
+		const times = 3
+		stopped := make(chan error, times)
+		for range times {
+			go func() { stopped <- handoff.Shutdown(t.Context(), site.server) }()
+		}
+		synctest.Wait() // all of them wait for the answer
+		close(answer)
+		must(t, <-asked)
+		for range times {
+			must(t, <-stopped)
+		}
+		if err := <-site.ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returns %v", err)
+		}
+	})
+}
+
+// awaitCollected collects garbage until something is gone.
+func awaitCollected(t *testing.T, what string, collected <-chan struct{}) {
+	t.Helper()
+	for end := time.After(patience); ; {
+		runtime.GC()
+		select {
+		case <-collected:
+			return
+		case <-end:
+			t.Fatalf("after %v %s is kept", patience, what)
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// A server may listen anew, as often as its listener fails, and keeps none of those.
+func TestListenersAreForgotten(t *testing.T) {
+	server, forgotten := &http.Server{}, make(chan struct{})
+	func() {
+		l, ended := newPipeListener(), make(chan error, 1)
+		runtime.AddCleanup(l, func(struct{}) { close(forgotten) }, struct{}{})
+		go func() { ended <- handoff.Serve(server, l) }()
+		must(t, l.Close())
+		<-ended
+	}()
+	awaitCollected(t, "a listener that failed", forgotten)
+	must(t, handoff.Shutdown(t.Context(), server))
+}
+
 // A server that ended in another way than by Shutdown is forgotten.
 func TestServersAreForgotten(t *testing.T) {
 	forgotten := make(chan struct{})
@@ -195,17 +257,7 @@ func TestServersAreForgotten(t *testing.T) {
 		must(t, l.Close())
 		<-ended
 	}()
-	for end := time.After(patience); ; {
-		runtime.GC()
-		select {
-		case <-forgotten:
-			return
-		case <-end:
-			t.Fatal("the server is kept")
-		default:
-			runtime.Gosched()
-		}
-	}
+	awaitCollected(t, "the server", forgotten)
 }
 
 // Listeners of one server may be served from the same moment on.

@@ -13,7 +13,8 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/channel"
 )
 
-// withDescriptor lets use have the gift's descriptor, which is not closed meanwhile.
+// withDescriptor lends the gift's descriptor to use, and keeps it from being closed
+// meanwhile.
 func withDescriptor(g *gift, _ Credentials, use func(descriptor int) error) error {
 	raw, err := g.what.SyscallConn()
 	if err != nil {
@@ -26,8 +27,8 @@ func withDescriptor(g *gift, _ Credentials, use func(descriptor int) error) erro
 
 func closeArrival(a *arrival) { channel.Close([]int{a.descriptor}) }
 
-// openConn makes a connection of an arrival; its descriptor is used up either way.
-// Package net makes a copy of it and puts that on the poller.
+// openConn makes a connection of an arrival and takes its descriptor over, even if it
+// fails. Package net makes a copy of the descriptor and puts that on the poller.
 func openConn(a *arrival) (net.Conn, error) {
 	disarm(a.descriptor)
 	file, err := newFile(a.descriptor, a.meta.Name)
@@ -40,9 +41,9 @@ func openConn(a *arrival) (net.Conn, error) {
 		return nil, err
 	}
 	listening := c.RemoteAddr() == nil && listens(c)
-	// The copy keeps the socket open, so that this does not wait.
+	// The copy keeps the socket open, so this does not wait.
 	_ = file.Close()
-	// Without a peer it is a listener, or its client has gone.
+	// A socket without a peer is a listener, or its client has gone.
 	if listening {
 		return nil, errors.Join(errors.New("handoff: a listener was given as a connection"), c.Close())
 	}
@@ -50,7 +51,7 @@ func openConn(a *arrival) (net.Conn, error) {
 }
 
 func openListener(a *arrival) (net.Listener, error) {
-	// Before newFile, which may give it another number.
+	// This comes before newFile, which may change the number of the descriptor.
 	if !isListening(a.descriptor) {
 		closeArrival(a)
 		return nil, errors.New("handoff: what was given as a listener does not listen")
@@ -63,7 +64,7 @@ func openListener(a *arrival) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// openFile takes whatever it is: pipes, devices and sockets are files too.
+// openFile takes anything: pipes, devices and sockets are files too.
 func openFile(a *arrival) (*os.File, error) {
 	return newFile(a.descriptor, a.meta.Name)
 }

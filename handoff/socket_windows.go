@@ -14,9 +14,9 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/pipe"
 )
 
-// withDescriptor duplicates the gift into the peer's process and puts what stands
-// for it into the frame. If the peer refuses it, the duplicate is the peer's to
-// close; what the peer was never told of is closed there, but for sockets, whose
+// withDescriptor duplicates the gift into the peer's process and puts what stands for
+// it into the frame. If the peer refuses the gift, closing the duplicate is up to the
+// peer. What the peer was never told about is closed there, except for sockets, whose
 // duplicates cannot be named.
 func withDescriptor(g *gift, peer Credentials, use func(descriptor int) error) (err error) {
 	process := uint32(peer.ProcessID)
@@ -35,17 +35,17 @@ func withFile(g *gift, process uint32, use func(descriptor int) error) error {
 		return err
 	}
 	g.frame.Resource = duplicate.Resource
-	// Of a frame that was sent in part the peer acts on nothing.
+	// The peer does not act on a frame of which only a part was sent.
 	if err := use(channel.NoDescriptor); err != nil {
-		_ = duplicate.Withdraw() // fails where the peer has ended, and all its handles with it
+		_ = duplicate.Withdraw() // fails if the peer has ended, and all its handles with it
 		return err
 	}
 	duplicate.Keep()
 	return nil
 }
 
-// duplicateSocket takes a copy without a completion port: the receiver binds the
-// socket to its own, which it can only where none is bound.
+// duplicateSocket duplicates a socket that is not bound to a completion port: the
+// receiver binds it to its own, which works only if it is bound to none.
 func duplicateSocket(what syscall.Conn, process uint32) ([]byte, error) {
 	socket, ok := what.(interface{ File() (*os.File, error) })
 	if !ok {
@@ -59,8 +59,8 @@ func duplicateSocket(what syscall.Conn, process uint32) ([]byte, error) {
 	return pipe.DuplicateSocket(file, process)
 }
 
-// closeArrival closes what was duplicated into this process, which has to be opened
-// for that.
+// closeArrival closes what was duplicated into this process. To be closed, it has to be
+// opened first.
 func closeArrival(a *arrival) {
 	if len(a.resource) == 0 {
 		return

@@ -14,19 +14,19 @@ import (
 
 const variableNotifySocket = "NOTIFY_SOCKET"
 
-// storeTimeout is as long as systemd's own sd_notify_barrier waits by default.
+// storeTimeout is what systemd's own sd_notify_barrier waits by default.
 const storeTimeout = 5 * time.Second
 
-// StoreFDs lets systemd keep descriptors for the next start of this service, be it
-// a restart or after a crash: Inherited returns them then, under their names. It
-// returns when systemd has read all of them. The items stay open here and are the
-// caller's. A Unix listener that is stored no longer removes its file when it is
-// closed.
+// StoreFDs makes systemd keep descriptors for the next start of this service, whether
+// it is restarted or has crashed: Inherited then returns them under their names.
+// StoreFDs returns when systemd has read all of them. The items stay open here and
+// still belong to the caller. A Unix listener that was stored no longer removes its
+// socket file when it is closed.
 //
-// The unit needs FileDescriptorStoreMax= above 0: systemd does not say when it
-// throws descriptors away. A name is stored once for each item: RemoveFDs first
-// where it is to be replaced. Without NOTIFY_SOCKET, and on other systems than
-// Linux, the error is errors.ErrUnsupported.
+// The unit needs FileDescriptorStoreMax= above 0; systemd does not say when it throws
+// descriptors away. Storing an item under a name that is in use adds to it: to replace
+// what is stored, call RemoveFDs first. Without NOTIFY_SOCKET, and on other systems
+// than Linux, the error is errors.ErrUnsupported.
 func StoreFDs(items ...Item) error {
 	return notifyManager("store", func(n *notifier) error {
 		for _, item := range items {
@@ -38,7 +38,7 @@ func StoreFDs(items ...Item) error {
 	})
 }
 
-// RemoveFDs makes systemd close what it keeps under the names.
+// RemoveFDs makes systemd close what it keeps under these names.
 func RemoveFDs(names ...string) error {
 	return notifyManager("remove", func(n *notifier) error {
 		for _, name := range names {
@@ -68,7 +68,7 @@ func notifyManager(op string, tell func(*notifier) error) error {
 	return nil
 }
 
-// A notifier sends what sd_notify(3) describes to the service manager.
+// A notifier sends messages to the service manager, as sd_notify(3) describes.
 type notifier struct{ socket *net.UnixConn }
 
 func openNotifier(address string) (*notifier, error) {
@@ -109,13 +109,14 @@ func (n *notifier) store(item Item) error {
 	if err != nil {
 		return err
 	}
-	// Not by File or Fd: that would make the socket block for everybody.
+	// File and Fd will not do: they would put the socket into blocking mode for
+	// everybody.
 	var failure error
 	err = raw.Control(func(fd uintptr) { failure = n.sendDescriptor(text, fd) })
 	return errors.Join(err, failure)
 }
 
-// storedSource returns what holds the item's descriptor.
+// storedSource returns the object that holds the item's descriptor.
 func storedSource(item Item) (syscall.Conn, error) {
 	switch {
 	case item.File != nil:
@@ -133,8 +134,8 @@ func storedSource(item Item) (syscall.Conn, error) {
 	return source, nil
 }
 
-// barrier waits until the manager has read all that was sent before: it then
-// closes the end of a pipe that it is given.
+// barrier waits until the manager has read all that was sent before. It gives the
+// manager one end of a pipe, which the manager closes when it comes to it.
 func (n *notifier) barrier() error {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -156,7 +157,7 @@ func (n *notifier) barrier() error {
 	return nil
 }
 
-// checkStoredName knows what systemd would refuse without a word.
+// checkStoredName refuses names that systemd would drop without a word.
 func checkStoredName(name string) error {
 	printable := func(r rune) bool { return r >= ' ' && r < 0x7f && r != ':' }
 	bad := strings.IndexFunc(name, func(r rune) bool { return !printable(r) })

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendDescriptor does what WriteMsgUnix would if it worked on connected datagram
+// sendDescriptor does what WriteMsgUnix would do if it worked on connected datagram
 // sockets.
 func (n *notifier) sendDescriptor(text string, fd uintptr) error {
 	raw, err := n.socket.SyscallConn()

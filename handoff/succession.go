@@ -14,18 +14,21 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// drainName is the name of the file that a successor gives when it serves: the end of a
-// pipe that its predecessor closes when it has freed its address.
+// drainName is the name of the file that a successor gives to its predecessor once it
+// serves: one end of a pipe, which the predecessor closes when it has freed its
+// address.
 const drainName = "drain"
 
 // successionTimeout is how long a predecessor may take for each of its steps.
 const successionTimeout = wire.HandoffSuccessionMs * time.Millisecond
 
-// successionPause is between two attempts to find a predecessor that breaks off.
+// successionPause is the time between two attempts to reach a predecessor that ends
+// meanwhile.
 const successionPause = 20 * time.Millisecond
 
-// A Succession is a process among those that serve the same listeners one after the other.
-// A program that is started again so replaces itself without refusing a connection:
+// A Succession is a process among those that serve the same listeners one after the
+// other. With it, a program that is started again replaces the running one without
+// refusing a connection:
 //
 //	site, err := handoff.Succeed(ctx, "unix:/run/site/control.sock", listen)
 //	...
@@ -34,7 +37,7 @@ const successionPause = 20 * time.Millisecond
 //	<-site.Replaced()
 //	err = handoff.Shutdown(ctx, server)
 type Succession struct {
-	// Items are the listeners: the predecessor's, or those that were opened.
+	// Items are the listeners: those of the predecessor, or those that open returned.
 	Items []Item
 
 	address  string
@@ -44,10 +47,11 @@ type Succession struct {
 	once     sync.Once
 }
 
-// Succeed asks the process that listens at the address for its listeners. Where nobody
-// does, for this is the first, it calls open. The items stay open here, and are offered to
-// the next process; they are the caller's. A predecessor goes on serving until Ready: a
-// successor that fails before does no harm.
+// Succeed asks the process that listens at the address, the predecessor, for its
+// listeners. If no process does, because this is the first one, it calls open. The
+// items belong to the caller. They stay open here, and are offered to the next process.
+// The predecessor goes on serving until Ready, so a successor that fails before does no
+// harm.
 func Succeed(ctx context.Context, address string, open func() ([]Item, error), options ...Option) (*Succession, error) {
 	s := &Succession{address: address, options: options, replaced: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(ctx, successionTimeout)
@@ -67,8 +71,8 @@ func Succeed(ctx context.Context, address string, open func() ([]Item, error), o
 	}
 }
 
-// isReplaced tells that a predecessor may be about to be replaced by another process, which
-// is there in a moment.
+// isReplaced reports whether the predecessor may just be being replaced by another
+// process, which will be there in a moment.
 func isReplaced(err error) bool {
 	for _, sign := range []error{net.ErrClosed, ErrDraining, io.EOF, syscall.EPIPE, syscall.ECONNRESET, syscall.EADDRINUSE} {
 		if errors.Is(err, sign) {
@@ -96,8 +100,8 @@ func (s *Succession) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// Ready tells the predecessor that this process serves. It returns when this one can be
-// succeeded itself.
+// Ready tells the predecessor that this process serves now. It returns when this
+// process can itself be succeeded.
 func (s *Succession) Ready(ctx context.Context) error {
 	if s.before != nil {
 		ctx, cancel := context.WithTimeout(ctx, successionTimeout)
@@ -123,7 +127,7 @@ func (s *Succession) Ready(ctx context.Context) error {
 	return nil
 }
 
-// dismiss waits until the predecessor's address is free.
+// dismiss tells the predecessor to stop and waits until its address is free.
 func (s *Succession) dismiss(ctx context.Context) error {
 	waits, gone, err := os.Pipe()
 	if err != nil {
@@ -144,7 +148,7 @@ func (s *Succession) dismiss(ctx context.Context) error {
 	return nil
 }
 
-// awaitSuccessor frees the address for a successor that serves.
+// awaitSuccessor waits for a successor that serves, and frees the address for it.
 func (s *Succession) awaitSuccessor(control *Listener) {
 	for {
 		file, meta, err := control.AcceptFile(context.Background())
@@ -164,7 +168,7 @@ func (s *Succession) awaitSuccessor(control *Listener) {
 	}
 }
 
-// leavePaths leaves the files of Unix listeners to the successor.
+// leavePaths leaves the socket files of Unix listeners to the successor.
 func (s *Succession) leavePaths() {
 	for _, item := range s.Items {
 		if l, ok := item.Listener.(*net.UnixListener); ok {
@@ -173,6 +177,6 @@ func (s *Succession) leavePaths() {
 	}
 }
 
-// Replaced is closed when a successor serves: this process stops accepting, finishes what
-// it has begun, and ends.
+// Replaced returns a channel that is closed when a successor serves. This process then
+// stops accepting, finishes what it has begun, and ends.
 func (s *Succession) Replaced() <-chan struct{} { return s.replaced }

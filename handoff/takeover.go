@@ -8,10 +8,10 @@ import (
 	"github.com/nearcall/nearcall/handoff/internal/frame"
 )
 
-// Takeover asks the process that listens on an address for what it listens on
-// (WithListeners), and returns it. That process goes on accepting until it closes
-// its own: whoever connects meanwhile is accepted by either. Options are those of
-// Dial.
+// Takeover asks the process that listens at an address for what it listens on (see
+// WithListeners), and returns it. That process goes on accepting until it closes its
+// own listeners; until then either process may accept a connection. The options are
+// those of Dial.
 func Takeover(ctx context.Context, address string, options ...Option) ([]Item, error) {
 	p := &Peer{inbox: newInbox(frame.Listener, frame.File)}
 	if err := p.dial(ctx, address, newConfig(options)); err != nil {
@@ -26,7 +26,8 @@ func Takeover(ctx context.Context, address string, options ...Option) ([]Item, e
 	return items, nil
 }
 
-// want asks, and accepts until the answer says that this was all.
+// want asks for the listeners, and accepts items until the answer says that those were
+// all.
 func (p *Peer) want(ctx context.Context) ([]Item, error) {
 	if p.link.peer.Takes&frame.TakesRequests == 0 {
 		return nil, fmt.Errorf("%w: the process gives no listeners away", errors.ErrUnsupported)
@@ -49,7 +50,7 @@ func (p *Peer) want(ctx context.Context) ([]Item, error) {
 	return append(<-listeners, <-files...), err
 }
 
-// gather accepts until the context ends, and then sends all.
+// gather accepts items until the context ends, and then sends all of them.
 func gather(ctx context.Context, accept func(context.Context) (Item, error)) <-chan []Item {
 	gathered := make(chan []Item, 1)
 	go func() {
@@ -66,8 +67,8 @@ func gather(ctx context.Context, accept func(context.Context) (Item, error)) <-c
 	return gathered
 }
 
-// onWant gives what this process listens on. The reader goes on meanwhile, for it
-// reads the answers.
+// onWant gives what this process listens on, in a goroutine of its own, because the
+// reader has to read the answers.
 func (l *link) onWant(f *frame.Frame, _ int) error {
 	if l.config.listeners == nil {
 		return fmt.Errorf("%w: it asks for listeners, which this side did not offer", frame.ErrProtocol)
@@ -83,7 +84,7 @@ func (l *link) onWant(f *frame.Frame, _ int) error {
 	go func() {
 		done := frame.Frame{Type: frame.Done, ID: id}
 		if err := l.giveItems(l.config.listeners(name)); err != nil {
-			// Without a message it would be a success.
+			// Without a message it would look like a success.
 			if done.Message = l.fitting(err.Error()); len(done.Message) == 0 {
 				l.channel.End()
 			}

@@ -2,7 +2,7 @@ package handoff
 
 import "sync"
 
-// A tally counts what each user has.
+// A tally counts something for each user.
 type tally struct {
 	mu     sync.Mutex
 	counts map[uint32]int
@@ -10,7 +10,8 @@ type tally struct {
 
 func newTally() *tally { return &tally{counts: make(map[uint32]int)} }
 
-// enter counts one more, unless the user has as many as it may.
+// enter counts one more, unless the user has as many as it may. It reports whether it
+// did.
 func (t *tally) enter(user uint32, most int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Close closes descriptors that came from elsewhere. It does not wait for any of them, however
-// many others do: one of a few goroutines closes them, all of a call one after the other.
+// Close closes descriptors that came from another process. It does not wait for any of
+// them, however many others do: a few goroutines close them, and one of these closes
+// all descriptors of a call one after the other.
 func Close(numbers ...int) {
 	var usual, others []int
 	for _, number := range numbers {
@@ -30,7 +31,7 @@ func (c *closer) close(numbers []int) {
 	}
 }
 
-// closeHere waits.
+// closeHere closes them in this goroutine, and waits for that.
 func closeHere(numbers []int) {
 	for _, number := range numbers {
 		Disarm(number)
@@ -38,8 +39,9 @@ func closeHere(numbers []int) {
 	}
 }
 
-// Crowded reports that a call is not to have such descriptors: very many wait to be
-// closed, and so would one of these, or what the call itself opens, which is ordinary.
+// Crowded reports whether a call must not have such descriptors, because the lane is
+// full in which one of them would wait to be closed, or the ordinary lane, in which
+// those that the call itself opens would wait.
 func Crowded(numbers ...int) bool {
 	return ordinary.isFull() || slices.ContainsFunc(numbers, func(number int) bool { return laneOf(number).isFull() })
 }
@@ -50,8 +52,8 @@ type Open interface {
 	Close() error
 }
 
-// CloseOpen is Close for what a descriptor from elsewhere was made into. Nothing was written
-// through it here, so that errors mean nothing.
+// CloseOpen is Close for a file or a connection that was made from such a descriptor.
+// Nothing was written through it here, so errors do not matter.
 func CloseOpen(open Open) {
 	lane := &suspect
 	raw, err := open.SyscallConn()
@@ -59,14 +61,15 @@ func CloseOpen(open Open) {
 		err = raw.Control(func(fd uintptr) { lane = laneOf(int(fd)) })
 	}
 	if err != nil {
-		return // it is closed already
+		return // it is already closed
 	}
 	lane.run(1, func() { _ = open.Close() })
 }
 
-// Disarm makes sure that closing a socket which came from elsewhere does not wait for
-// what was not sent. Nothing is lost by that: the kernel goes on sending. A linger time of zero,
-// which does not wait and resets the connection, stays. It waits for whoever is using the socket.
+// Disarm makes sure that closing a socket from another process does not wait for data
+// that is not sent yet. Nothing is lost by that, because the kernel goes on sending. A
+// linger time of zero stays; it does not wait, and resets the connection. Disarm waits
+// for whoever is using the socket.
 func Disarm(socket int) {
 	if lingers(socket) {
 		_ = unix.SetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
@@ -85,16 +88,17 @@ func laneOf(number int) *closer {
 	return &suspect
 }
 
-// isOrdinary tells what seldom makes its closing wait. Nothing is sure: whoever shares a file can
-// hold a lock that closing takes, or make a socket linger after it was looked at. Of a pipe that is
-// easily done. It asks only what the kernel answers without waiting for anybody.
+// isOrdinary reports whether closing a descriptor seldom has to wait. Nothing is
+// certain: whoever shares a file can hold a lock that closing needs, or make a socket
+// linger after it was looked at. With pipes that is easily done. isOrdinary asks only
+// what the kernel answers without waiting for anybody.
 func isOrdinary(number int) bool {
 	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err == nil {
-		// A local socket has others in its queue, perhaps.
+		// A local socket may have other descriptors in its queue.
 		return (domain == unix.AF_INET || domain == unix.AF_INET6) && isOfInternet(number) && !lingers(number)
 	}
-	// In memory, as memfds are.
+	// This is a file in memory, such as a memfd.
 	if _, err := unix.FcntlInt(uintptr(number), unix.F_GET_SEALS, 0); err == nil {
 		return true
 	}
@@ -104,7 +108,8 @@ func isOrdinary(number int) bool {
 	}
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG, unix.S_IFDIR:
-		// It lies on a disk; what other processes and machines are asked about does not.
+		// This file is on a disk. For files without a device, other processes or
+		// machines have to be asked.
 		return stat.Dev_major != 0
 	}
 	return false

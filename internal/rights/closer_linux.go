@@ -6,25 +6,27 @@ import (
 )
 
 const (
-	// closersMax bounds the threads that close descriptors of one lane.
+	// closersMax bounds the threads that close the descriptors of one lane.
 	closersMax = 8
-	// waitingMax descriptors of one lane wait for them, before calls and connections that
-	// bring more are refused.
+	// waitingMax is how many descriptors of one lane may wait for these before calls
+	// and connections that bring more are refused.
 	waitingMax = 512
-	// waitingAskedMax do before a connection on which they were agreed to is, whose calls
-	// have been refused for long: what they brought waits as well.
+	// waitingAskedMax is how many may wait before a connection is refused on which
+	// descriptors were agreed on. Its calls have been refused for long by then, and
+	// what they brought waits as well.
 	waitingAskedMax = 2 * waitingMax
 )
 
-// The lanes are of the whole process: threads are its, too. What may well make its closing wait
-// does not hold up what seldom does.
+// The lanes belong to the whole process, as threads do. Descriptors whose closing may
+// well wait must not hold up those that seldom do.
 var ordinary, suspect closer
 
 // A closer runs what may wait in a few goroutines, which end when there is nothing
 // more to do. Its zero value is ready.
 type closer struct {
-	// count is of descriptors that wait. It is written with the lock, and read without it:
-	// before each read of a socket on kernels that cannot refuse them.
+	// count is the number of descriptors that wait. It is written with the lock held.
+	// It is read without it, before each read of a socket on kernels that cannot refuse
+	// descriptors.
 	count atomic.Int64
 
 	mu      sync.Mutex
@@ -32,7 +34,8 @@ type closer struct {
 	running int
 }
 
-// A task is what came together: it is run by one goroutine, so that it takes no more than one thread.
+// A task is what came together. One goroutine runs it, so that it takes no more than
+// one thread.
 type task struct {
 	run   func()
 	count int
@@ -42,11 +45,12 @@ func (c *closer) isFull() bool { return c.has(waitingMax) }
 
 func (c *closer) has(most int64) bool { return c.count.Load() >= most }
 
-// anyHas reports whether so many wait in one of the lanes. Nothing that is received is sure
-// to go the other way.
+// anyHas reports whether so many wait in one of the lanes: it is never certain into
+// which lane the next descriptor will go.
 func anyHas(most int64) bool { return ordinary.has(most) || suspect.has(most) }
 
-// Waiting returns how many descriptors stay open because very many wait to be closed; 0: not so many.
+// Waiting returns how many descriptors stay open because very many wait to be closed,
+// or 0 if not that many wait.
 func Waiting() int {
 	if !anyHas(waitingMax) {
 		return 0
@@ -54,7 +58,7 @@ func Waiting() int {
 	return int(ordinary.count.Load() + suspect.count.Load())
 }
 
-// run never waits: descriptors stay open until a goroutine comes to them.
+// run never waits. Descriptors stay open until a goroutine comes to them.
 func (c *closer) run(count int, run func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,16 +2,18 @@ package rights
 
 import "golang.org/x/sys/unix"
 
-// drainBytes are taken from a queue at once.
+// drainBytes is how many bytes are taken from a queue at once.
 const drainBytes = 64 << 10
 
-// Drain lets nothing more come on a stream socket that is about to be closed, and takes out of its
-// queue what descriptors there are: the kernel would close them with it. Where there are some a
-// duplicate of the socket is left to who closes them, and the peer hears of the end when that is
-// done. Nobody may read from the socket meanwhile, or later. Bytes that were unread stay so, as far
-// as that goes: from them the peer knows what was not read.
+// Drain empties a stream socket that is about to be closed: nothing more can arrive,
+// and the descriptors in its queue are taken out, because the kernel would close them
+// with the socket. If there are some, a duplicate of the socket is kept until they are
+// closed, and the peer is told of the end only then. Nobody may read from the socket
+// meanwhile or later. Bytes that were not read stay unread as far as possible, because
+// they tell the peer what was not read.
 func Drain(socket int) {
-	// It fails where nothing can come any more. Else the peer could go on sending for ever.
+	// This fails if nothing can arrive any more. Without it the peer could go on
+	// sending for ever.
 	_ = unix.Shutdown(socket, unix.SHUT_RD)
 	for {
 		if anyHas(waitingMax) && isNext(socket) && leave(socket, nil) {
@@ -28,8 +30,8 @@ func Drain(socket int) {
 	}
 }
 
-// leave has descriptors closed that came from a socket, and what is still in its queue. It
-// fails where this process can have no more of them.
+// leave hands the descriptors that came from a socket, and what is still in its queue,
+// to those who close them. It fails if this process can have no more descriptors.
 func leave(socket int, numbers []int) bool {
 	duplicate, err := unix.FcntlInt(uintptr(socket), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -46,9 +48,11 @@ func leave(socket int, numbers []int) bool {
 	return true
 }
 
-// takeNext reads on in a queue, and returns descriptors that it finds; more: there may be others.
+// takeNext reads on in a queue and returns the descriptors that it finds. more means
+// that there may be others.
 func takeNext(socket int) (numbers []int, more bool) {
-	// Whoever reads a part of what came with descriptors has them; so one byte can stay.
+	// Reading a part of what came with descriptors is enough to get them, so one byte
+	// can stay.
 	left, err := unix.IoctlGetInt(socket, unix.TIOCINQ)
 	if err != nil || left == 0 || left == 1 && !isNext(socket) {
 		return nil, false
@@ -57,9 +61,10 @@ func takeNext(socket int) (numbers []int, more bool) {
 	return r.Numbers, failure == 0 && r.Bytes > 0
 }
 
-// MustStay reports that descriptors are next in a socket's queue, and are to stay there: so many
-// wait to be closed that whoever sends more has to lose the connection; asked: they were agreed to,
-// and calls that bring them are refused before.
+// MustStay reports whether descriptors are next in a socket's queue and must stay
+// there, because so many wait to be closed that a peer which sends more has to lose its
+// connection. asked means that descriptors were agreed on; calls that bring them are
+// then refused first.
 func MustStay(socket int, asked bool) bool {
 	most := int64(waitingMax)
 	if asked {
@@ -68,7 +73,7 @@ func MustStay(socket int, asked bool) bool {
 	return anyHas(most) && isNext(socket)
 }
 
-// isNext tells whether descriptors came with the byte at the front.
+// isNext reports whether descriptors came with the byte at the front.
 func isNext(socket int) bool {
 	for {
 		_, _, flags, _, err := unix.RecvmsgBuffers(socket, [][]byte{make([]byte, 1)}, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -7,18 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NewFile is os.NewFile for a descriptor that came from elsewhere. os.NewFile registers one that
-// does not block with the runtime's poller, for which the kernel asks whoever is behind it: a process, for
-// a file of FUSE; whoever has the lock, for an epoll. The scheduler is not told, so that nothing else of
-// the program would go on. So only pipes and the common sockets are registered. Of others that do
-// not block Read says so (EAGAIN), as their sender wanted.
+// NewFile is os.NewFile for a descriptor that came from another process. os.NewFile
+// registers a non-blocking one with the runtime's poller. For that the kernel asks
+// whoever is behind the file, such as a process for a file of FUSE, or the holder of a
+// lock for an epoll. The scheduler is not told, so the rest of the program would stop
+// meanwhile. So only pipes and the common sockets are registered. For any other that
+// does not block, Read returns EAGAIN, as its sender wanted.
 func NewFile(number int, name string) (*os.File, error) {
-	// Whether it blocks its sender may change at any moment.
+	// Its sender may change at any moment whether it blocks.
 	if pollsAtOnce(number) || isOrdinary(number) {
 		return os.NewFile(uintptr(number), name), nil
 	}
 	defer Close(number)
-	// Only its number is wanted: by what it is then replaced, the runtime does not see.
+	// Only a number is needed. The runtime does not notice what then takes the place of
+	// this file.
 	other, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("open", err)
@@ -30,9 +32,10 @@ func NewFile(number int, name string) (*os.File, error) {
 	return file, nil
 }
 
-// pollsAtOnce tells what the kernel can be asked about without waiting: whether it can be read. Of
-// sockets these are the ones whose poll takes no lock that their owner can hold in a system call
-// (AF_VSOCK's does); a terminal's waits for whoever changes its line discipline.
+// pollsAtOnce reports whether the kernel can be asked, without waiting, if the
+// descriptor can be read. Among sockets these are the ones whose poll takes no lock
+// that their owner can hold in a system call, as that of AF_VSOCK does. The poll of a
+// terminal waits for whoever changes its line discipline.
 func pollsAtOnce(number int) bool {
 	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err == nil {
@@ -43,7 +46,7 @@ func pollsAtOnce(number int) bool {
 	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// isOfInternet tells TCP and UDP from what else has an Internet address.
+// isOfInternet tells TCP and UDP sockets from others that have Internet addresses.
 func isOfInternet(number int) bool {
 	protocol, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_PROTOCOL)
 	return err == nil && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)

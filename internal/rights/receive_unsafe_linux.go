@@ -12,7 +12,7 @@ const wordBytes = 8
 // A Control has room for the descriptors of one message.
 type Control [controlBytes / wordBytes]uint64
 
-// controlBytes is CMSG_SPACE of all that a message can bring.
+// controlBytes is CMSG_SPACE for all that a message can bring.
 const controlBytes = unix.SizeofCmsghdr + (MessageMax*NumberBytes+wordBytes-1)/wordBytes*wordBytes
 
 var controls = sync.Pool{New: func() any { return new(Control) }}
@@ -20,14 +20,15 @@ var controls = sync.Pool{New: func() any { return new(Control) }}
 // A Received is what one read took.
 type Received struct {
 	Bytes   int
-	Numbers []int // the caller's, close-on-exec
-	// Truncated: the process could not have all.
+	Numbers []int // close-on-exec; these belong to the caller
+	// Truncated means that the process could not have all of them.
 	Truncated bool
 }
 
-// Receive reads what is there, without waiting, and the descriptors that came with it.
-// Where the process can have no more of them the kernel closes the others meanwhile, which
-// may take its time: the scheduler is told, as it is not for reads that bring none.
+// Receive reads what has arrived, without waiting, and the descriptors that came with
+// it. If the process can have no more descriptors, the kernel closes the others
+// meanwhile, which may take long. The scheduler is told about that, unlike for reads
+// that bring none.
 func Receive(socket int, b []byte) (Received, unix.Errno) {
 	control, _ := controls.Get().(*Control)
 	defer controls.Put(control)

@@ -7,25 +7,26 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// Descriptors are what came along with a read, or with one frame.
+// Descriptors are the descriptors that came with one read, or with one frame.
 type Descriptors struct {
-	// Numbers are the receiver's to close, by package rights. They are close-on-exec.
+	// Numbers are close-on-exec. The receiver must close them, with package rights.
 	Numbers []int
-	// Truncated: there were more, which the process could not have, or than were
-	// expected. They are closed.
+	// Truncated means that more descriptors came than were expected, or than the
+	// process could have. Those are closed.
 	Truncated bool
 }
 
-// Close closes them. It does not wait for what they are.
+// Close closes the descriptors. It does not wait, whatever they are.
 func (d Descriptors) Close() { rights.Close(d.Numbers...) }
 
-// Crowded reports that a call is not to have them: see package rights.
+// Crowded reports whether a call must not have these descriptors: see package rights.
 func (d Descriptors) Crowded() bool { return rights.Crowded(d.Numbers...) }
 
-// DescriptorsWaiting returns how many stay open because very many wait to be closed.
+// DescriptorsWaiting returns how many descriptors stay open because very many wait to
+// be closed.
 func DescriptorsWaiting() int { return rights.Waiting() }
 
-// Only keeps the first of them, and closes what is more.
+// Only keeps the first count descriptors and closes the others.
 func (d Descriptors) Only(count int) Descriptors {
 	if len(d.Numbers) <= count {
 		return d
@@ -36,27 +37,28 @@ func (d Descriptors) Only(count int) Descriptors {
 
 func (d Descriptors) came() bool { return d.Truncated || len(d.Numbers) > 0 }
 
-// An arrival is what came along with one read, which took the bytes from up to
-// to of the stream.
+// An arrival holds the descriptors that came with one read. The read took the bytes
+// from from up to to of the stream.
 type arrival struct {
 	Descriptors
 	from, to uint64
 }
 
-// Arrivals finds out which frame descriptors came with. The kernel ends a read
-// within the message that brought them, and that message begins with the frame
-// that announces them: so it is the frame that holds the read's last byte, and it
-// has begun in that read. Arrivals belongs to who reads.
+// Arrivals finds out with which frame descriptors came. The kernel ends a read within
+// the message that brought them, and that message begins with the frame that announces
+// them. So the descriptors belong to the frame that contains the read's last byte and
+// has begun in that read. Arrivals belongs to whoever reads.
 type Arrivals struct {
 	waiting []arrival
 }
 
-// arrivalsMax: those of a frame that is not complete, and those of one behind it
-// that came with its last bytes. More came in the middle of a frame.
+// arrivalsMax is how many arrivals can wait: those of a frame that is not complete, and
+// those of the next frame that came with its last bytes. If there are more, some came
+// in the middle of a frame.
 const arrivalsMax = 2
 
-// Add notes what came along with the read of the bytes from up to to of the
-// stream.
+// Add records the descriptors that came with the read of the bytes from from up to to
+// of the stream.
 func (a *Arrivals) Add(d Descriptors, from, to uint64) error {
 	if !d.came() {
 		return nil
@@ -75,13 +77,14 @@ func misplaced() error {
 // Waiting reports whether there are descriptors whose frame was not seen yet.
 func (a *Arrivals) Waiting() bool { return len(a.waiting) > 0 }
 
-// AnyNumber announces no number: what comes is taken.
+// AnyNumber stands for a number that was not announced: all descriptors that came are
+// taken.
 const AnyNumber = -1
 
-// Take returns the descriptors of a frame that takes the bytes from up to to of
-// the stream and announces that many. Where some were lost it closes the others. It
-// fails with a *wire.ProtocolError when not as many came, or not with the frame's
-// first byte.
+// Take returns the descriptors of a frame that consists of the bytes from from up to to
+// of the stream and announces so many. If some were lost it closes the others. It fails
+// with a *wire.ProtocolError if another number came, or if they did not come with the
+// first byte of the frame.
 func (a *Arrivals) Take(from, to uint64, announced int) (Descriptors, error) {
 	var first arrival
 	if len(a.waiting) > 0 && a.waiting[0].to <= to {
@@ -106,7 +109,7 @@ func (a *Arrivals) Take(from, to uint64, announced int) (Descriptors, error) {
 	return first.Descriptors, nil
 }
 
-// Close closes what was not taken.
+// Close closes the descriptors that were not taken.
 func (a *Arrivals) Close() {
 	for _, waiting := range a.waiting {
 		waiting.Close()

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NothingSent reports whether a sendmsg that failed took nothing from a connection
-// that goes on: it fails with a number only when it has taken nothing, such as
-// ETOOMANYREFS for a user with more descriptors on the way than RLIMIT_NOFILE, or
-// EPERM where the peer takes none (SO_PASSRIGHTS).
+// NothingSent reports whether a sendmsg that failed has sent nothing, on a connection
+// that goes on. Errors with a number mean that, such as ETOOMANYREFS if the user has
+// more descriptors on the way than RLIMIT_NOFILE, or EPERM if the peer takes none
+// (SO_PASSRIGHTS).
 func NothingSent(err error) bool {
 	var number unix.Errno
 	if !errors.As(err, &number) {

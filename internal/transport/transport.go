@@ -1,6 +1,6 @@
-// Package transport is the contract between a way of moving bytes and those
-// who use it. Each transport is a folder beside this file; transporttest holds
-// all of them to the contract.
+// Package transport is the contract between a way of moving bytes and the code that
+// uses it. Each transport is a folder beside this file, and transporttest checks that
+// it keeps the contract.
 package transport
 
 import (
@@ -12,52 +12,55 @@ import (
 	"github.com/nearcall/nearcall/internal/address"
 )
 
-// ErrDescriptors is returned when descriptors arrived that were not agreed to,
-// or did not come with the frame that announced them. They are closed already; the
-// connection is to be closed.
+// ErrDescriptors means that descriptors arrived that were not agreed on, or not with
+// the frame that announced them. They are already closed; the connection must be
+// closed.
 var ErrDescriptors = errors.New("nearcall: the peer sent file descriptors, which were not agreed to")
 
-// ErrNotSent is returned by SendDescriptors when the kernel did not let the
-// descriptors pass, as for a user who has too many on the way. Nothing was sent;
-// the connection is as it was.
+// ErrNotSent is what SendDescriptors returns if the kernel did not let the descriptors
+// pass, for example because the user has too many on the way. Nothing was sent, and the
+// connection is as it was.
 var ErrNotSent = errors.New("nearcall: the kernel does not pass on descriptors")
 
-// ErrInUse is returned by Listen when a living server holds the address.
+// ErrInUse is what Listen returns if a living server has the address.
 var ErrInUse = errors.New("nearcall: a server is already running on this address")
 
-// A LocalConn is a connection to a process on this machine that can be given
-// descriptors. Connections of unixsocket are.
+// A LocalConn is a connection to a process on this machine over which descriptors can
+// be sent. The connections of unixsocket are.
 type LocalConn interface {
 	net.Conn
-	// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
+	// ReadNow is Read without waiting. 0 without an error means that nothing has
+	// arrived.
 	ReadNow(b []byte) (int, error)
-	// ExpectDescriptors sets how many may come along with each later read; at
-	// first none. It is for who reads.
+	// ExpectDescriptors sets how many descriptors may come with each later read; at
+	// first none may. Only the reader calls it.
 	ExpectDescriptors(count int)
-	// Received returns the descriptors that came along with the last read, with
-	// its last bytes. Where some are expected it is to be asked after every read.
+	// Received returns the descriptors that came with the last bytes of the last read.
+	// If some are expected it must be called after every read.
 	Received() Descriptors
-	// SendDescriptors writes all of b with the descriptors attached to its first
-	// byte, or nothing and fails with ErrNotSent. They stay the caller's.
+	// SendDescriptors writes all of b with the descriptors attached to its first byte;
+	// or it writes nothing and fails with ErrNotSent. The descriptors still belong to
+	// the caller.
 	SendDescriptors(b []byte, descriptors ...int) error
 }
 
-// ListenOptions shape a listener. Transports ignore what does not apply.
+// ListenOptions configure a listener. Transports ignore those that do not apply.
 type ListenOptions struct {
-	// Mode of a socket in the file system; 0 means 0660.
+	// Mode is the permissions of a socket file; 0 means 0660.
 	Mode fs.FileMode
-	// PassRights lets peers send descriptors from the moment when they connect; otherwise
-	// none before the connection expects some, where the kernel can refuse them.
+	// PassRights lets peers send descriptors as soon as they connect. Otherwise, if the
+	// kernel can refuse descriptors, they may send none before the connection expects
+	// some.
 	PassRights bool
-	// GroupID that the socket is given to, or -1.
+	// GroupID is the group to which a socket file is given, or -1.
 	GroupID int
 }
 
 // A Transport makes connections of one kind. Implementations are immutable.
 type Transport interface {
-	// Listen binds the address. Closing the listener gives the address back
-	// and leaves accepted connections open. A dead server's leftovers are
-	// replaced; a living one's address fails with ErrInUse.
+	// Listen binds the address. Closing the listener gives the address back and leaves
+	// accepted connections open. What a dead server has left behind is replaced; for
+	// the address of a living server the error is ErrInUse.
 	Listen(ctx context.Context, a address.Address, options ListenOptions) (net.Listener, error)
 
 	// Dial connects before ctx ends. The connection is a reliable stream with

@@ -1,14 +1,14 @@
 package sharedmemory
 
-// An arena lends out the bytes behind a ring, in the order of the frames whose
-// bodies they hold, and takes them back in the same order. It knows only what
-// its writer did; nothing of it lies in the region.
+// An arena lends out the bytes behind a ring, in the order of the frames whose bodies
+// they hold, and takes them back in the same order. It knows only what its writer has
+// done; none of its own state lies in the region.
 type arena struct {
 	pages     []byte
-	populated int // bytes from the start that are known to exist
+	populated int // bytes from the start whose pages are known to exist
 	head      int // where the next body may begin
 	tail      int // where the oldest body begins
-	live      int // bodies lent
+	live      int // number of bodies that are lent
 	wrapped   bool
 }
 
@@ -30,8 +30,8 @@ func (a *arena) room(bytes int) (start int, found bool) {
 	return 0, false
 }
 
-// lend takes the bytes that room found; it returns nil when the machine has no
-// memory for them.
+// lend takes the bytes that room has found. It returns nil if the machine has no memory
+// for them.
 func (a *arena) lend(start, bytes int) []byte {
 	end := start + bytes
 	if end > a.populated {

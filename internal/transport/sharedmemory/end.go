@@ -6,21 +6,22 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// RecordBytesMin is the least capacity of the buffer given to Take.
+// RecordBytesMin is the smallest capacity that the buffer for Take may have.
 const RecordBytesMin = wire.HeaderBytes + inlineBytesMax
 
-// An End is one side of a connection's memory. Put and MustWake are for one
-// goroutine at a time, and so are all others; the two may be different ones.
+// An End is one side of a connection's memory. One goroutine at a time may use Put and
+// MustWake, and one at a time all other methods; the two may be different goroutines.
 type End struct {
 	out        writer
 	peerSleeps *atomic.Uint64
-	woken      uint64 // the peer's word for which WAKE was sent
+	woken      uint64 // the word of the peer for which WAKE was sent
 
 	in     reader
 	sleeps *atomic.Uint64
-	word   uint64 // what sleeps holds
+	word   uint64 // the value in sleeps
 
-	// Hints: when each side last sent to the other while that slept, and where it runs.
+	// Hints to the other side: when each last sent something to the other while that
+	// slept, and where each runs.
 	sent, peerSent *atomic.Uint64
 	cpu, peerCPU   *atomic.Uint64
 
@@ -48,20 +49,20 @@ func (r *Regions) end(own, peer []byte, server bool) *End {
 	return e
 }
 
-// PeerSleeps reports whether the peer waits for the socket: then frames are
-// sent there.
+// PeerSleeps reports whether the peer waits for the socket. Frames must then be sent
+// there.
 func (e *End) PeerSleeps() bool { return e.peerSleeps.Load()%2 == 1 }
 
 // Attached reports whether the peer has ever looked at its ring.
 func (e *End) Attached() bool { return e.peerSleeps.Load() > 1 }
 
-// TellSleeper says when something is sent to a peer that sleeps, which learns from that
-// what its sleep has cost.
+// TellSleeper tells a peer that sleeps when something is sent to it. The peer learns
+// from that what its sleep has cost.
 func (e *End) TellSleeper(nowNs uint64) { e.sent.Store(nowNs) }
 
-// Put puts a frame into the ring; body and further are the parts of its body,
-// whose bytes the header counts. It reports whether there was room. After a
-// frame, or several, MustWake must be asked.
+// Put puts a frame into the ring and reports whether there was room. body and further
+// are the parts of its body, whose total length is in the header. After one or several
+// frames, MustWake must be called.
 func (e *End) Put(header *wire.Header, body, further []byte) bool {
 	return e.out.write(header, body, further)
 }
@@ -69,8 +70,8 @@ func (e *End) Put(header *wire.Header, body, further []byte) bool {
 // HasRoom reports whether there is room for a frame with a body of so many bytes.
 func (e *End) HasRoom(bytes int) bool { return e.out.hasRoom(bytes) }
 
-// MustWake reports whether the peer has fallen asleep, perhaps without seeing
-// what was put: then WAKE is to be sent, once for each sleep.
+// MustWake reports whether the peer has fallen asleep, perhaps without seeing what was
+// put. WAKE must then be sent, once for each sleep.
 func (e *End) MustWake() bool {
 	word := e.peerSleeps.Load()
 	if word%2 == 0 || word == e.woken {
@@ -83,22 +84,23 @@ func (e *End) MustWake() bool {
 // Ready reports whether a frame can be taken.
 func (e *End) Ready() bool { return e.in.ready() }
 
-// Take takes the next frame, header and body as they would come from a socket,
-// into a buffer with a capacity of at least RecordBytesMin, or into one that
-// grow returns when it needs more. It returns nil when there is none. An error
-// means that the peer broke the rules, or ErrFault; the connection is to be
+// Take takes the next frame, with header and body as they would come from a socket. It
+// uses a buffer with a capacity of at least RecordBytesMin, or the one that grow
+// returns if it needs more. It returns nil if there is no frame. An error is ErrFault,
+// ErrNoRoom, or means that the peer has broken the rules and the connection must be
 // closed.
 func (e *End) Take(into []byte, frameBytesMax int, grow func(bytes int) []byte) ([]byte, error) {
 	frame, err := e.in.take(into, frameBytesMax, grow)
 	if frame != nil {
-		// The peer may have sent its WAKE for this sleep: the next has another number.
+		// The peer may already have sent its WAKE for this sleep, so the next one needs
+		// another number.
 		e.Awake()
 	}
 	return frame, err
 }
 
-// Look looks at the ring that often, with pauses that leave the processor's
-// other resources to whoever shares it, and reports whether a frame is there.
+// Look looks at the ring so many times and reports whether there is a frame. It pauses
+// in between, so that other programs on the same core can run.
 func (e *End) Look(times int) bool {
 	for range times {
 		if e.in.ready() {
@@ -109,8 +111,8 @@ func (e *End) Look(times int) bool {
 	return false
 }
 
-// FallAsleep says that from now on this side waits for the socket. It reports
-// false when a frame is there: then this side is awake.
+// FallAsleep says that from now on this side waits for the socket. If there is a frame
+// it reports false, and this side stays awake.
 func (e *End) FallAsleep() bool {
 	if e.word%2 == 0 {
 		e.word++

@@ -6,8 +6,8 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// What lies where in a region, in bytes. Lines that different sides poll are
-// 128 apart, because processors fetch cache lines in pairs.
+// The positions of everything in a region, in bytes. Lines that different sides poll
+// are 128 bytes apart, because processors fetch cache lines in pairs.
 const (
 	sleepsOffset = 0
 	sentOffset   = 8
@@ -40,11 +40,11 @@ const (
 type Geometry struct {
 	Slots      int // a power of two, in each direction
 	Marks      int // a power of two
-	ArenaBytes int // of each direction; 0: no arenas
+	ArenaBytes int // size in each direction; 0 if there are no arenas
 }
 
-// GeometryOf returns what a MEMORY announces, or an error when no region can be
-// like that.
+// GeometryOf returns the geometry that a MEMORY announces, or an error if no region can
+// be like that.
 func GeometryOf(offer wire.MemoryOffer) (Geometry, error) {
 	switch {
 	case offer.Slots < slotsMin || offer.Slots > slotsMax || offer.Slots&(offer.Slots-1) != 0:
@@ -65,7 +65,7 @@ func (g Geometry) Offer(spinUs int) wire.MemoryOffer {
 // Geometry returns how large the parts are.
 func (r *Regions) Geometry() Geometry { return r.geometry }
 
-// Bytes returns what both regions take when all of them is used.
+// Bytes returns the size of both regions together.
 func (g Geometry) Bytes() int64 { return int64(g.callerRegion().bytes + g.serverRegion().bytes) }
 
 // A layout is the geometry of one region, from the outside in.

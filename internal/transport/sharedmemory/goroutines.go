@@ -2,12 +2,13 @@ package sharedmemory
 
 import "runtime/metrics"
 
-// goroutines counts those of the process. Its zero value is ready.
+// goroutines counts the goroutines of the process. Its zero value is ready for use.
 type goroutines struct {
 	sample []metrics.Sample // kept, so that asking allocates nothing
 }
 
-// runnable is how many want to run and do not; 0 also where that is not known.
+// runnable returns how many goroutines are ready to run but do not run, or 0 if that is
+// not known.
 func (g *goroutines) runnable() uint64 {
 	if g.sample == nil {
 		g.sample = []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countRunnable counts the threads of the machine that run or want to; 0: that is not
-// known.
+// countRunnable returns how many threads of the machine run or want to run, or 0 if
+// that is not known.
 func countRunnable() uint64 {
 	var buffer [128]byte
 	// "0.20 0.18 0.12 1/80 11206"
@@ -16,7 +16,8 @@ func countRunnable() uint64 {
 	return number(running[bytes.LastIndexByte(running, ' ')+1:])
 }
 
-// threadWaited tells for how long the calling thread wanted to run and did not.
+// threadWaited returns the calling thread, and for how long it has been ready to run
+// without running.
 func threadWaited() (thread, waitedNs uint64) {
 	var buffer [128]byte
 	// "528409 2050098 9": the second
@@ -24,7 +25,8 @@ func threadWaited() (thread, waitedNs uint64) {
 	return uint64(unix.Gettid()), number(rest)
 }
 
-// machineCPUs counts the CPUs of the machine that are online; 0: that is not known.
+// machineCPUs returns how many CPUs of the machine are online, or 0 if that is not
+// known.
 func machineCPUs() (count uint64) {
 	var buffer [1024]byte
 	// "0-3,8-11"

@@ -5,20 +5,20 @@ import "sync/atomic"
 // A Stage is how far a call came.
 type Stage uint8
 
-// The stages. StageNone means that the mark says nothing of the call, or that
-// the server has not seen it.
+// These are the stages. StageNone means that the mark says nothing about the call, or
+// that the server has not seen the call.
 const (
 	StageNone Stage = iota
 	StageReceived
 	StageStarted
 	StageFinished
-	// StageOverwritten: the mark belongs to a later call.
+	// StageOverwritten means that the mark belongs to a later call.
 	StageOverwritten
 )
 
-// Marks tell how far calls came. The server stores them, from any goroutine;
-// the caller loads them, also after the server's death. A nil *Marks is for
-// connections without memory.
+// Marks tell how far calls came. The server stores them, from any goroutine; the caller
+// loads them, even after the server's death. A nil *Marks stands for a connection
+// without memory.
 type Marks struct {
 	page []byte
 	mask uint64
@@ -36,8 +36,8 @@ func (m *Marks) word(callID uint64) *atomic.Uint64 {
 	return word64(m.page, int(callID&m.mask)*markBytes)
 }
 
-// Set stores the stage of a call, unless the mark belongs to a later one by now.
-// The store is sequentially consistent.
+// Set stores the stage of a call, unless the mark already belongs to a later one. The
+// store is sequentially consistent.
 func (m *Marks) Set(callID uint64, stage Stage) {
 	if m == nil {
 		return

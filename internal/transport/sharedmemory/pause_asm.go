@@ -2,6 +2,6 @@
 
 package sharedmemory
 
-// pause tells the processor that this is a loop that waits for memory. Being no
-// loop itself it can be preempted between any two.
+// pause tells the processor that it is in a loop that waits for memory. It is not
+// itself a loop, so a goroutine can be preempted between two calls.
 func pause()

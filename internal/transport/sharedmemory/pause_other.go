@@ -2,5 +2,5 @@
 
 package sharedmemory
 
-// pause does nothing where no instruction for it is known.
+// pause does nothing on processors for which no such instruction is known.
 func pause() {}

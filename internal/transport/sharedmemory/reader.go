@@ -10,16 +10,16 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// ErrFault means that memory of the peer's region could not be read, because
-// the machine has no page for it.
+// ErrFault means that memory of the peer's region could not be read, because the
+// machine has no page for it.
 var ErrFault = errors.New("nearcall: a page of the peer's region cannot be read")
 
-// ErrNoRoom means that nobody gave room for a frame, which has been taken but for its
-// header.
+// ErrNoRoom means that there was no room for a frame. The frame was taken from the
+// ring, but only its header was kept.
 var ErrNoRoom = errors.New("nearcall: there is no room for a frame")
 
-// A reader takes frames out of the ring of the peer's region. Used by one
-// goroutine at a time.
+// A reader takes frames from the ring of the peer's region. One goroutine at a time may
+// use it.
 type reader struct {
 	region     []byte
 	firstSlot  int
@@ -27,7 +27,7 @@ type reader struct {
 	mask       uint32
 	seen       uint32 // frames taken so far
 	next       *atomic.Uint32
-	taken      *atomic.Uint32 // in the own region
+	taken      *atomic.Uint32 // lies in this side's own region
 }
 
 func (r *reader) init(region []byte, l layout, slots int, taken *atomic.Uint32) {
@@ -44,10 +44,10 @@ func (r *reader) watchNext() { r.next = word32(r.slot(), sequenceOffset) }
 // ready reports whether a frame is there.
 func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
 
-// take copies the next frame to the start of into, or of what grow returns where
-// into is too small, and returns it: header and body, as on a socket. It returns
-// nil when there is none, and the header with ErrNoRoom when grow returns nil. What grow
-// returned is returned with any error. What it returns is private; the peer cannot change it.
+// take copies the next frame, header and body as on a socket, to the start of into, or
+// of what grow returns if into is too small. It returns nil if there is no frame, and
+// the header with ErrNoRoom if grow returns nil. What grow has returned is returned
+// with any error, too. The result is private memory, which the peer cannot change.
 func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte) (frame []byte, err error) {
 	if !r.ready() {
 		return nil, nil
@@ -58,7 +58,7 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 	copy(into[:wire.HeaderBytes+firstLineBody], slot[headerOffset:lineBytes])
 	bytes := int(binary.LittleEndian.Uint32(into))
 	if bytes > frameBytesMax {
-		// Whoever parses the header says so.
+		// The parser of the header will report that.
 		return into[:wire.HeaderBytes], nil
 	}
 	if place != 0 {
@@ -96,7 +96,7 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 	return into, copyOut(into[wire.HeaderBytes:], r.region[place:place+bytes])
 }
 
-// copyOut copies from pages that the peer may have removed: it can punch holes
+// copyOut copies from pages that the peer may have removed. The peer can punch holes
 // into its region, and a machine that has no page to fill one sends SIGBUS.
 func copyOut(to, from []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

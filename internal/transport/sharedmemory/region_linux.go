@@ -20,9 +20,9 @@ type Regions struct {
 	caller, server []byte
 }
 
-// Create makes the regions of a connection and maps them for the server. The
-// descriptors are for the caller; whoever calls Create closes them. Every page
-// but those of the arenas exists afterwards, so that touching one cannot fail.
+// Create makes the regions of a connection and maps them for the server. The files are
+// for the caller of the connection; whoever calls Create closes them. Afterwards every
+// page exists except those of the arenas, so touching one cannot fail.
 func Create(g Geometry) (_ *Regions, callerFile, serverFile *os.File, err error) {
 	r := &Regions{geometry: g}
 	callerFile, r.caller, err = create("nearcall-caller", g.callerRegion(), sealsOfBoth)
@@ -35,7 +35,7 @@ func Create(g Geometry) (_ *Regions, callerFile, serverFile *os.File, err error)
 		}
 		return nil, nil, nil, errors.Join(err, r.Close())
 	}
-	// Until the caller says otherwise, both wait for the socket.
+	// Both sides wait for the socket until they say otherwise.
 	word64(r.caller, sleepsOffset).Store(1)
 	word64(r.server, sleepsOffset).Store(1)
 	return r, callerFile, serverFile, nil
@@ -55,8 +55,8 @@ func create(name string, l layout, seals int) (_ *os.File, _ []byte, err error) 
 	return file, region, nil
 }
 
-// memfd makes a file that no program can be run from, where the kernel (6.3)
-// knows how.
+// memfd makes a file from which no program can be run, if the kernel supports that
+// (6.3).
 func memfd(name string) (int, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(name, flags|unix.MFD_NOEXEC_SEAL)
@@ -69,8 +69,8 @@ func memfd(name string) (int, error) {
 	return fd, nil
 }
 
-// prepare sizes, allocates, maps and seals, in this order: a seal against
-// future writing leaves the mapping that is there.
+// prepare sizes, allocates, maps and seals a region, in this order, because a seal
+// against future writing does not affect a mapping that exists.
 func prepare(fd int, l layout, seals int) ([]byte, error) {
 	if err := unix.Fchmod(fd, regionMode); err != nil {
 		return nil, fmt.Errorf("fchmod: %w", err)
@@ -102,9 +102,8 @@ func mapRegion(fd, bytes, protection int) ([]byte, error) {
 	return region, nil
 }
 
-// Attach maps what a MEMORY brought, for the caller, after checking that it can
-// neither shrink nor be smaller than announced. Whoever calls Attach closes the
-// descriptors.
+// Attach maps the regions of a MEMORY for the caller. It checks that they can neither
+// shrink nor be smaller than announced. Whoever calls Attach closes the descriptors.
 func Attach(g Geometry, callerFD, serverFD int) (*Regions, error) {
 	r := &Regions{geometry: g}
 	var err error
@@ -136,8 +135,8 @@ func attach(fd, bytes, protection int) ([]byte, error) {
 	return mapRegion(fd, bytes, protection)
 }
 
-// Close unmaps the regions. Nobody may use them, or what was taken from them in
-// place, any more.
+// Close unmaps the regions. Nobody may use them after that, nor what was taken from
+// them in place.
 func (r *Regions) Close() error {
 	var failures []error
 	for _, region := range []*[]byte{&r.caller, &r.server} {
@@ -149,6 +148,6 @@ func (r *Regions) Close() error {
 	return errors.Join(failures...)
 }
 
-// populate makes pages exist, which would otherwise be a deadly signal where
-// memory is short.
+// populate makes pages exist. If memory is short, touching a page that does not exist
+// would end the process by a signal.
 func populate(pages []byte) error { return unix.Madvise(pages, unix.MADV_POPULATE_WRITE) }

@@ -59,36 +59,35 @@ func (s *sleeper) fallAsleep(t *testing.T) {
 // TestSleepsByCause: why a side sleeps is counted when it does, and each cause is met where
 // it is the case.
 func TestSleepsByCause(t *testing.T) {
-	first, second := twoCPUs(t)
 	for _, test := range []struct {
 		cause      string
 		mode       address.Spin
 		processors int
-		once       func(t *testing.T, s *sleeper)
+		once       func(t *testing.T, s *sleeper, own *ownThread)
 	}{
-		{"peer_asleep", address.SpinAuto, 2, func(t *testing.T, s *sleeper) {
+		{"peer_asleep", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			s.peer.FallAsleep()
 			s.sleep(t)
 		}},
-		{"off", address.SpinOff, 2, func(t *testing.T, s *sleeper) { s.sleep(t) }},
-		{"nothing_came", address.SpinAuto, 2, func(t *testing.T, s *sleeper) { s.sleep(t) }},
-		{"in_vain", address.SpinAuto, 2, func(t *testing.T, s *sleeper) {
+		{"off", address.SpinOff, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"nothing_came", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"in_vain", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			for range 20 {
 				s.sleep(t)
 			}
 		}},
-		{"one_processor", address.SpinAuto, 1, func(t *testing.T, s *sleeper) { s.sleep(t) }},
-		{"process_turn", address.SpinAuto, 1, func(t *testing.T, s *sleeper) {
-			runOn(t, first)
+		{"one_processor", address.SpinAuto, 1, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"process_turn", address.SpinAuto, 1, func(t *testing.T, s *sleeper, own *ownThread) {
+			own.runOn(own.first)
 			s.peer.Awake()
-			runOn(t, second)
+			own.runOn(own.second)
 			s.waiter.Awake()
 			s.await(0, true)
 			s.await(3*time.Millisecond, true)
 			s.fallAsleep(t)
 		}},
-		{"shared_processor", address.SpinAuto, 2, func(t *testing.T, s *sleeper) {
-			runOn(t, first)
+		{"shared_processor", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
+			own.runOn(own.first)
 			s.peer.Awake()
 			// It may move for some times.
 			for range 20 {
@@ -97,7 +96,7 @@ func TestSleepsByCause(t *testing.T) {
 				s.fallAsleep(t)
 			}
 		}},
-		{"no_place", address.SpinAuto, 2, func(t *testing.T, s *sleeper) {
+		{"no_place", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			other := newSleeper(t, address.SpinAuto, new(sharedmemory.Sleeps))
 			defer other.close()
 			other.waiter.Awake()
@@ -107,7 +106,7 @@ func TestSleepsByCause(t *testing.T) {
 	} {
 		t.Run(test.cause, func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(test.processors))
-			defer runOn(t, first, second)
+			own := takeThread(t)
 			sleeps := new(sharedmemory.Sleeps)
 			// The number of CPUs is asked for now and then.
 			for end := time.Now().Add(20 * time.Second); sleeps.ByCause()[test.cause] == 0; {
@@ -115,7 +114,7 @@ func TestSleepsByCause(t *testing.T) {
 					t.Fatalf("waited 20 s for it, got %v", sleeps.ByCause())
 				}
 				s := newSleeper(t, test.mode, sleeps)
-				test.once(t, s)
+				test.once(t, s, own)
 				s.close()
 			}
 		})

@@ -11,33 +11,34 @@ import (
 )
 
 const (
-	// looksAtOnce is how often a spinner looks at its ring between two looks at the
-	// clock: about a microsecond.
+	// looksAtOnce is how many times a spinner looks at its ring before it looks at the
+	// clock again, which takes about a microsecond.
 	looksAtOnce  = 32
 	socketLookNs = uint64(wire.SocketLookUs) * uint64(time.Microsecond)
-	// takenAwayNs: a longer gap between two looks at the clock is time that the CPU
-	// was taken away.
+	// takenAwayNs is the gap between two looks at the clock from which on the CPU is
+	// taken to have been away.
 	takenAwayNs = uint64(50 * time.Microsecond)
-	// loneNs is how long a side goes on without a sleep in a process with one CPU: in a
-	// sleep the runtime looks after all else.
+	// loneNs is how long a side in a process with one CPU goes on without a sleep.
+	// During a sleep the runtime looks after everything else.
 	loneNs = uint64(2 * time.Millisecond)
 )
 
 // What a side does next.
 type Next uint8
 
-// The choices of Await.
+// These are the results of Await.
 const (
-	// TakeFrames: there are some.
+	// TakeFrames means that there are frames.
 	TakeFrames Next = iota
-	// LookAtSocket without waiting: it has not been looked at for long.
+	// LookAtSocket means to look at the socket without waiting, because that was not
+	// done for long.
 	LookAtSocket
-	// Sleep.
+	// Sleep means to wait for the socket.
 	Sleep
 )
 
-// A Waiter waits for frames as its governor decides: it spins before it sleeps, or
-// not. Used by whoever takes frames from the End.
+// A Waiter waits for frames as its governor decides, with or without spinning before it
+// sleeps. Whoever takes frames from the End uses it.
 type Waiter struct {
 	end      *End
 	clock    monotonic.Clock
@@ -53,7 +54,7 @@ type Waiter struct {
 	lone      bool  // its process has one CPU
 	slept     bool
 	together  bool // both sides were on one CPU when this one woke
-	peerWas   bool // awake when this side fell asleep
+	peerWas   bool // whether the peer was awake when this side fell asleep
 	sinceNs   uint64
 	cpu       uint64 // where this side was last, from 1
 	idleNs    uint64 // since when there has been nothing to do
@@ -62,26 +63,26 @@ type Waiter struct {
 	readNs    uint64 // what the clock said to a spinner last
 }
 
-// NewCallerWaiter returns the waiter of a caller. Nobody spins for a peer that
-// sleeps: it has to be woken first, and may be woken on the spinner's own CPU.
-// But somebody has to begin, and that is the caller: now and then it tries
-// whether the server stays awake when it is awake itself. limit is what a sleep
-// costs; sleeps counts those of this side. It must be closed.
+// NewCallerWaiter returns the waiter of a caller, which must be closed. Spinning for a
+// peer that sleeps is of no use: it has to be woken first, and may be woken on the
+// spinner's own CPU. But one side has to begin, and that is the caller: now and then it
+// tries whether the server stays awake if it stays awake itself. limit is what a sleep
+// costs, and sleeps counts the sleeps of this side.
 func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
 	processRation.callers.Add(1)
 	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true, sleeps: sleeps}
 }
 
-// NewWaiter returns the waiter of a server's end, which must be closed. limit is what
-// a sleep costs; sleeps counts those of this side.
+// NewWaiter returns the waiter of a server's end, which must be closed. limit is what a
+// sleep costs, and sleeps counts the sleeps of this side.
 func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
 	processRation.servers.Add(1)
 	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewServer(uint64(limit)), sleeps: sleeps}
 }
 
-// Await waits for frames without sleeping, if that is worth it. arrivedNs is
-// when the last frame was handled first, idleNs when that was done; both may be
-// older. stop is asked now and then, and ends the wait.
+// Await waits for frames without sleeping if that pays. arrivedNs is when the handling
+// of the last frame began, and idleNs when it was over; both may be older. stop is
+// called now and then, and ends the wait.
 func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	if w.slept {
 		w.learn(arrivedNs)
@@ -102,18 +103,18 @@ func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 	return Sleep
 }
 
-// Prepare is for a caller that is about to send, and will wait for the reply: from now on it
-// looks at its ring, so that the reply comes there. One that will not spin sleeps on, or the
-// server would spin for it.
+// Prepare is called by a caller that is about to send and will wait for the reply. If
+// it is going to spin it looks at its ring from now on, so that the reply comes there.
+// If not, it stays asleep; otherwise the server would spin for it.
 func (w *Waiter) Prepare(nowNs uint64) {
 	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && (w.governor.Spins() || w.governor.Due(nowNs)) {
 		w.end.Awake()
 	}
 }
 
-// Leave is for a caller that has its reply. One that spins says on that it looks at its ring,
-// though nobody does until its next call: the server decides meanwhile whether to wait for
-// that. It reports false when there is a frame to take.
+// Leave is called by a caller that has its reply. If it spins it goes on saying that it
+// looks at its ring, although nobody does until its next call; the server decides
+// meanwhile whether to wait for that. Leave reports false if there is a frame to take.
 func (w *Waiter) Leave() bool {
 	w.stopSpinning()
 	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && w.governor.Spins() {
@@ -122,12 +123,12 @@ func (w *Waiter) Leave() bool {
 	return w.end.FallAsleep()
 }
 
-// ReadNs is when a spinner read the clock last: about now, if Await has just
-// waited for longer than a glance at the ring.
+// ReadNs returns when a spinner last read the clock. That is about now if Await has
+// just waited for longer than a glance at the ring.
 func (w *Waiter) ReadNs() uint64 { return w.readNs }
 
-// learn tells the governor of a sleep that is over. What the peer's word says cannot
-// be more than the sleep was.
+// learn tells the governor about a sleep that is over. The cost that the peer's word
+// suggests cannot be more than the whole sleep.
 func (w *Waiter) learn(arrivedNs uint64) {
 	w.slept, w.sinceNs = false, 0
 	w.lookedNs, w.arrivedNs = arrivedNs, arrivedNs
@@ -145,8 +146,8 @@ func (w *Waiter) learn(arrivedNs uint64) {
 	w.together = !w.begins && w.sharesCPU(arrivedNs, soon)
 }
 
-// sharesCPU reports whether both sides are on one CPU, and stay there. Where requests come
-// too seldom to spin for, to move costs more than it is good for.
+// sharesCPU reports whether both sides are on one CPU and stay there. If requests come
+// too seldom to spin for, moving costs more than it gains.
 func (w *Waiter) sharesCPU(nowNs uint64, moves bool) bool {
 	if w.mode != address.SpinAuto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
 		return false
@@ -158,8 +159,8 @@ func (w *Waiter) sharesCPU(nowNs uint64, moves bool) bool {
 	return false
 }
 
-// move goes to another CPU. Meanwhile nothing is known of where this side runs, or
-// both might move to the same.
+// move goes to another CPU. Meanwhile it publishes none, because otherwise both sides
+// might move to the same one.
 func (w *Waiter) move() {
 	w.end.cpu.Store(0)
 	w.cpu = 0
@@ -210,7 +211,7 @@ func (w *Waiter) maySpin(nowNs uint64) bool {
 	return w.spins
 }
 
-// whyNot is why this side does not spin, though it is not told so.
+// whyNot returns why this side does not spin although it was not told not to.
 func (w *Waiter) whyNot() cause {
 	switch {
 	case !w.begins && w.end.PeerSleeps():
@@ -227,8 +228,9 @@ func (w *Waiter) whyNot() cause {
 	return inVain
 }
 
-// look tells the governor of the machine. With one CPU for the process a side looks only
-// while it is the only one there, or it would keep the others from taking their frames.
+// look tells the governor about the machine. If the process has one CPU, a side looks
+// at its ring only while it is the only one there; otherwise it would keep the others
+// from taking their frames.
 func (w *Waiter) look() {
 	nowNs := w.clock.Ns()
 	w.publishCPU()
@@ -250,15 +252,16 @@ func (w *Waiter) look() {
 	w.governor.Look(nowNs, &facts)
 }
 
-// addGoroutines is for a caller, whose process may do anything: on the one CPU that it has
-// goroutines that want to run are others as well, however many CPUs the machine has.
+// addGoroutines is for a caller, whose process may do anything: if it has only one CPU,
+// goroutines that want to run compete for it, however many CPUs the machine has.
 func (w *Waiter) addGoroutines(facts *governor.Facts) {
 	if n := w.goroutines.runnable(); n > 0 {
 		facts.Machine, facts.Runnable = 2, 1+facts.PeerAwake+n
 	}
 }
 
-// giveWay lets whoever was woken on this CPU run, and reports whether to spin on.
+// giveWay lets a thread run that was woken on this CPU, and reports whether to go on
+// spinning.
 func (w *Waiter) giveWay() bool {
 	if w.governor.Yields() {
 		yield()
@@ -277,8 +280,8 @@ func (w *Waiter) giveWay() bool {
 	return true
 }
 
-// spin looks at the ring. On a hot one a frame comes before the clock is read at
-// all: what the caller knows of the time may be too old to tell a gap by.
+// spin looks at the ring. If the ring is hot a frame comes before the clock is read at
+// all: the time that the caller knows may be too old to show a gap.
 func (w *Waiter) spin(stop func() bool) Next {
 	if w.sinceNs == 0 {
 		if w.end.Look(looksAtOnce) {
@@ -346,10 +349,12 @@ func (w *Waiter) Awake() {
 	w.end.Awake()
 }
 
-// Rest gives back what the waiter holds of the process, until it waits again.
+// Rest gives back the place that the waiter has among the spinners of the process,
+// until it waits again.
 func (w *Waiter) Rest() { w.stopSpinning() }
 
-// Close gives back what the waiter holds of the process. It is the last call.
+// Close gives back what the waiter holds of the process. No other method may be called
+// after it.
 func (w *Waiter) Close() {
 	w.stopSpinning()
 	if w.begins {

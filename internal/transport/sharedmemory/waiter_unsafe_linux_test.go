@@ -14,14 +14,22 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 )
 
-// twoCPUs keeps the test on one thread and returns two CPUs that it may use.
-func twoCPUs(t *testing.T) (first, second int) {
+// An ownThread is the thread of a test, or of a subtest, which are goroutines of their own: it
+// stays on it and may move it. Another thread that was moved would stay where it is, whoever
+// runs on it next.
+type ownThread struct {
+	t             *testing.T
+	id            int
+	first, second int // CPUs that it may use
+}
+
+func takeThread(t *testing.T) *ownThread {
 	t.Helper()
 	var allowed unix.CPUSet
+	runtime.LockOSThread()
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
 		t.Fatalf("%d CPUs may be used, the test needs 2: %v", allowed.Count(), err)
 	}
-	runtime.LockOSThread()
 	t.Cleanup(func() {
 		unix.SchedSetaffinity(0, &allowed)
 		runtime.UnlockOSThread()
@@ -32,18 +40,21 @@ func twoCPUs(t *testing.T) (first, second int) {
 			found = append(found, cpu)
 		}
 	}
-	return found[0], found[1]
+	return &ownThread{t: t, id: unix.Gettid(), first: found[0], second: found[1]}
 }
 
 // runOn moves the thread to these CPUs.
-func runOn(t *testing.T, cpus ...int) {
-	t.Helper()
+func (o *ownThread) runOn(cpus ...int) {
+	o.t.Helper()
+	if running := unix.Gettid(); running != o.id {
+		o.t.Fatalf("thread %d was to be moved, and this is %d", o.id, running)
+	}
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		t.Fatal(err)
+		o.t.Fatal(err)
 	}
 }
 
@@ -71,20 +82,20 @@ func waiters(t *testing.T, clock monotonic.Clock) (caller, server *sharedmemory.
 // seldom.
 func TestWhoWakesBesideItsPeerMovesAway(t *testing.T) {
 	const rounds = 200
-	first, second := twoCPUs(t)
+	own := takeThread(t)
 	clock := monotonic.New()
 	for name, beside := range map[string]bool{"beside": true, "beside, seldom": true, "elsewhere": false} {
 		seldom := name == "beside, seldom"
 		caller, server, callerEnd := waiters(t, clock)
 		nowNs, moves := clock.Ns(), 0
 		for range rounds {
-			runOn(t, first)
+			own.runOn(own.first)
 			caller.Awake()
 			if !beside {
-				runOn(t, second)
+				own.runOn(own.second)
 			}
 			server.Awake()
-			runOn(t, first, second)
+			own.runOn(own.first, own.second)
 			before := thisCPU(t)
 			nowNs += uint64(time.Millisecond)
 			if seldom {
@@ -107,7 +118,7 @@ func TestWhoWakesBesideItsPeerMovesAway(t *testing.T) {
 // TestOneCPUEach: a server with one CPU spins for a caller that has another, while it
 // has no other connection.
 func TestOneCPUEach(t *testing.T) {
-	first, second := twoCPUs(t)
+	own := takeThread(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	clock := monotonic.New()
 	caller, server, _ := waiters(t, clock)
@@ -125,10 +136,10 @@ func TestOneCPUEach(t *testing.T) {
 			}
 		}
 	}
-	runOn(t, first)
+	own.runOn(own.first)
 	caller.Awake()
 	await("the caller is on the same CPU", false)
-	runOn(t, second)
+	own.runOn(own.second)
 	await("the caller has another CPU", true)
 	otherEnd, _ := pair(t, testGeometry)
 	other := sharedmemory.NewWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
@@ -141,7 +152,7 @@ func TestOneCPUEach(t *testing.T) {
 // another, while no other end of the process would be held up by it, and by turns with
 // goroutines that want the CPU.
 func TestOneCPUForTheCaller(t *testing.T) {
-	first, second := twoCPUs(t)
+	own := takeThread(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	clock := monotonic.New()
 	callerEnd, serverEnd := pair(t, testGeometry)
@@ -151,9 +162,9 @@ func TestOneCPUForTheCaller(t *testing.T) {
 	serverRuns := func(cpu int) {
 		server := sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
 		defer server.Close()
-		runOn(t, cpu)
+		own.runOn(cpu)
 		server.Awake()
-		runOn(t, first)
+		own.runOn(own.first)
 	}
 	spins := func() (spun bool) {
 		caller.Awake()
@@ -170,9 +181,9 @@ func TestOneCPUForTheCaller(t *testing.T) {
 		}
 	}
 	rests := func() bool { return !spins() }
-	serverRuns(first)
+	serverRuns(own.first)
 	await("the server is on the same CPU", rests)
-	serverRuns(second)
+	serverRuns(own.second)
 	await("the server has another CPU", spins)
 	otherEnd, _ := pair(t, testGeometry)
 	other := sharedmemory.NewCallerWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))

@@ -11,21 +11,22 @@ import (
 
 const (
 	wakeTrials = 11
-	// CPUs that were idle for a moment take longer to wake, and callers pause.
+	// A pause between measurements: CPUs that were idle for a moment take longer to
+	// wake, and callers pause too.
 	wakePause = time.Millisecond
-	// Below this a spin would often end just before the reply of a server that
-	// had to be woken.
+	// With a shorter limit a spin would often end just before the reply of a server
+	// that had to be woken.
 	spinMin = 20 * time.Microsecond
 	spinMax = wire.SpinUsMax * time.Microsecond
 )
 
-// SpinLimit measures for how long spinning pays on this machine: as long as it
-// takes both sides of a call to fall asleep and to be woken, which is what
-// spinning spares. It takes a hundredth of a second.
+// SpinLimit measures for how long spinning pays on this machine. That is the time it
+// takes both sides of a call to fall asleep and to be woken, which spinning saves. The
+// measurement takes a hundredth of a second.
 //
-// Two threads answer each other through a socket in system calls that block.
-// Goroutines would not do: the runtime lets two that wait for each other take
-// turns on one thread, which two processes cannot.
+// Two threads answer each other through a socket, in system calls that block.
+// Goroutines would not do: the runtime lets two goroutines that wait for each other
+// take turns on one thread, which two processes cannot do.
 func SpinLimit() time.Duration {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -37,7 +38,8 @@ func SpinLimit() time.Duration {
 		answerBytes(pair[1])
 	}()
 	trials := pingBytes(pair[0])
-	// Closing is not enough where a host has forked meanwhile: the child has a copy.
+	// Closing is not enough if a host has forked meanwhile, because the child has a
+	// copy.
 	unix.Shutdown(pair[0], unix.SHUT_RDWR)
 	<-answered
 	unix.Close(pair[0])

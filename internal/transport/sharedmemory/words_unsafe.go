@@ -19,10 +19,10 @@ func word32(region []byte, offset int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&region[offset]))
 }
 
-// storeAndFence64 stores, and no load that follows comes before that. Store would
-// do by Go's memory model; but what the race detector puts in its place is no
-// fence, and programs are run with it. Where it is one, both are the same
-// instruction.
+// storeAndFence64 stores a value so that no load that follows can come before the
+// store. By Go's memory model Store would do, but what the race detector puts in its
+// place is not a fence, and programs are run with it. Where Store is a fence, both are
+// the same instruction.
 func storeAndFence64(word *atomic.Uint64, value uint64) { word.Swap(value) }
 
 // storeAndFence32 is the same.

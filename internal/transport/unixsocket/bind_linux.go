@@ -19,11 +19,11 @@ import (
 
 const defaultMode fs.FileMode = 0o660
 
-// bindMode is of a socket that is not settled yet.
+// bindMode is the mode of a socket file until settle has set the final one.
 const bindMode = 0o600
 
-// bindAndPublish listens under a temporary name and gives the socket the public
-// one, so that whoever finds it finds it ready, with its mode.
+// bindAndPublish listens under a temporary name and then gives the socket its public
+// name, so that whoever finds the socket finds it ready, with its mode.
 func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, id fileID, err error) {
 	temporary, err := temporaryName(path)
 	if err != nil {
@@ -42,8 +42,8 @@ func bindAndPublish(ctx context.Context, path string, options transport.ListenOp
 	return bound, id, nil
 }
 
-// temporaryName returns a name in the same directory that this process alone
-// uses, shortened where the kernel would not take more.
+// temporaryName returns a name in the same directory that only this process uses. It is
+// shortened if the kernel would not take it otherwise.
 func temporaryName(path string) (string, error) {
 	long := path + "." + strconv.Itoa(os.Getpid())
 	if len(long) <= address.UnixPathBytesMax {
@@ -81,8 +81,9 @@ func bindUnix(ctx context.Context, path string, options transport.ListenOptions)
 }
 
 func bindListen(fd int, path string, options transport.ListenOptions) (id fileID, err error) {
-	// The mode of the new file is the descriptor's mode less the umask, so it can be
-	// narrower than this but never wider, until settle makes it what it is to be.
+	// The mode of the new file is that of the descriptor without the bits of the umask.
+	// So it can be narrower than this, but never wider, until settle sets the final
+	// mode.
 	if err := unix.Fchmod(fd, bindMode); err != nil {
 		return id, os.NewSyscallError("fchmod", err)
 	}
@@ -108,10 +109,11 @@ func bindListen(fd int, path string, options transport.ListenOptions) (id fileID
 // siocUnixFile asks for the file that a socket is bound to (SIOCUNIXFILE).
 const siocUnixFile = 0x89e0
 
-// boundFile opens the file of a socket that was just bound, without permission to use
-// it (O_PATH). In a directory of another user the name may be anybody's by now: a
-// privileged process asks the kernel for the file itself; another looks whether it is such a
-// file as it has just made, which in that directory is a socket of its own.
+// boundFile opens the file of a socket that was just bound, without the right to use it
+// (O_PATH). In a directory of another user the name may by now belong to anybody. A
+// privileged process asks the kernel for the file itself. Any other process checks that
+// the file looks like the one that it has just made, which in such a directory means a
+// socket of its own.
 func boundFile(fd int, path string) (bound int, id fileID, err error) {
 	bound, err = unix.IoctlRetInt(fd, siocUnixFile)
 	if err != nil {
@@ -132,13 +134,14 @@ func boundFile(fd int, path string) (bound int, id fileID, err error) {
 	return bound, idOf(&stat), nil
 }
 
-// isAsBound tells a file that may be the socket which was just bound.
+// isAsBound reports whether a file may be the socket that was just bound.
 func isAsBound(stat *unix.Stat_t) bool {
 	return isSocket(stat) && int(stat.Uid) == os.Geteuid() && stat.Mode&0o777&^bindMode == 0
 }
 
-// removeUnopened removes a socket whose file could not be opened, as where the process can
-// have no more descriptors. It leaves what cannot be that socket.
+// removeUnopened removes a socket whose file could not be opened, for example because
+// the process can have no more descriptors. It leaves anything that cannot be that
+// socket.
 func removeUnopened(path string) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || !isAsBound(&stat) {
@@ -147,7 +150,8 @@ func removeUnopened(path string) error {
 	return removeOwn(path, idOf(&stat))
 }
 
-// settle sets group and mode of an open file, whatever its name leads to.
+// settle sets the group and the mode of an open file, whatever its name leads to by
+// now.
 func settle(bound int, path string, options transport.ListenOptions) error {
 	if options.GroupID >= 0 {
 		if err := unix.Fchownat(bound, "", -1, options.GroupID, unix.AT_EMPTY_PATH); err != nil {
@@ -160,7 +164,8 @@ func settle(bound int, path string, options transport.ListenOptions) error {
 	}
 	err := unix.Fchmodat(bound, "", uint32(mode.Perm()), unix.AT_EMPTY_PATH)
 	if err != nil {
-		// Before Linux 6.6, and where a sandbox does not know of the call.
+		// This is for kernels before Linux 6.6, and for sandboxes that do not know the
+		// call.
 		err = unix.Chmod("/proc/self/fd/"+strconv.Itoa(bound), uint32(mode.Perm()))
 	}
 	if err != nil {

@@ -16,28 +16,31 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-// A conn reads by recvmsg. Where the kernel refuses descriptors on its behalf, as it
-// does until some are expected, it has no control space, and the read is one that never waits. Otherwise
-// it has room for all that may come: what has none would be closed by the kernel, in the
-// read, and what is closed may make whoever does it wait. The message header lives in
-// the conn and the callback is made once, so that reading allocates nothing.
+// A conn reads by recvmsg. The kernel refuses descriptors on its behalf, if it can,
+// until some are expected; until then the read has no control space, and never waits
+// for the closing of one. Otherwise the read has room for all descriptors that may
+// come: those without room would be closed by the kernel within the read, and closing
+// some descriptors takes as long as others like. The message header is a part of the
+// conn and the callback is made once, so that reading allocates nothing.
 //
-// Only one goroutine may Read at a time; all else is as for *net.UnixConn.
+// Only one goroutine may Read at a time. In all other respects it is like a
+// *net.UnixConn.
 type conn struct {
 	*net.UnixConn
 	raw        syscall.RawConn
 	receive    func(fd uintptr) bool // waits
 	receiveNow func(fd uintptr) bool
 
-	// careful: descriptors may come, expected or not.
+	// careful is set once descriptors may come, whether or not they are expected.
 	careful  atomic.Bool
 	expected int
 	received transport.Descriptors // what came with the last read
-	strays   bool                  // they were not expected
+	strays   bool                  // some came that were not expected
 
-	// reading is held for each careful read, and protects emptied: the queue is, in order
-	// to be closed, and what a reader would find there is not what came next. Nobody waits for it
-	// in order to close: whoever has it empties the queue afterwards, as closing says.
+	// reading is held during each careful read, and protects emptied. emptied means
+	// that the queue was emptied in order to close the connection, so what a reader
+	// finds there is not what came next. Close does not wait for this lock: if it is
+	// held, its holder empties the queue afterwards.
 	reading sync.Mutex
 	emptied bool
 	closing atomic.Bool
@@ -63,7 +66,8 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	return c, errors.Join(c.refuseCredentials(), c.refuseDescriptors())
 }
 
-// refuseDescriptors undoes what the kernel does unless it is told otherwise.
+// refuseDescriptors makes the kernel refuse descriptors, which it would otherwise let
+// pass.
 func (c *conn) refuseDescriptors() error {
 	clean := false
 	err := c.raw.Control(func(fd uintptr) { clean = rights.Refuse(int(fd)) })
@@ -73,8 +77,8 @@ func (c *conn) refuseDescriptors() error {
 	return err
 }
 
-// beCareful is for as long as the connection lives: what was sent while that was allowed
-// may still be queued.
+// beCareful makes reads careful for as long as the connection lives, because
+// descriptors that were sent while that was allowed may still be queued.
 func (c *conn) beCareful() error {
 	c.careful.Store(true)
 	var failure error
@@ -88,13 +92,13 @@ func (c *conn) refuseCredentials() error {
 	return errors.Join(err, failure)
 }
 
-// Read reads up to len(b) bytes. It fails with transport.ErrDescriptors when
-// descriptors came along.
+// Read reads up to len(b) bytes. It fails with transport.ErrDescriptors if descriptors
+// came that were not expected.
 func (c *conn) Read(b []byte) (int, error) {
 	return c.read(b, c.receive)
 }
 
-// ReadNow is Read without waiting: 0 and no error mean that nothing is there.
+// ReadNow is Read without waiting. 0 without an error means that nothing has arrived.
 func (c *conn) ReadNow(b []byte) (int, error) {
 	n, err := c.read(b, c.receiveNow)
 	if c.failure == unix.EAGAIN && errors.Is(err, unix.EAGAIN) {
@@ -106,7 +110,7 @@ func (c *conn) ReadNow(b []byte) (int, error) {
 // ExpectDescriptors sets how many may come along with a read.
 func (c *conn) ExpectDescriptors(count int) {
 	c.expected = count
-	// Each of these fails only for a connection that is closed.
+	// Each of these calls fails only if the connection is closed.
 	if count == 0 {
 		_ = c.refuseDescriptors()
 		return
@@ -145,7 +149,7 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	return c.count, nil
 }
 
-// receiveOnce reports whether the read is over; false waits in the poller.
+// receiveOnce reports whether the read is over. If it returns false the poller waits.
 func (c *conn) receiveOnce(fd uintptr) bool {
 	if c.careful.Load() {
 		c.receiveCarefully(int(fd))
@@ -188,26 +192,29 @@ func (c *conn) receiveCarefully(fd int) {
 	}
 }
 
-// Close closes the connection. Descriptors that wait in its queue are taken out before:
-// the kernel would close them. It does not wait for a read that the kernel holds up.
+// Close closes the connection. It first takes out the descriptors that wait in its
+// queue, because the kernel would close them and might wait for that. It does not wait
+// for a read that the kernel holds up.
 func (c *conn) Close() error {
 	if !c.careful.Load() {
 		return c.UnixConn.Close()
 	}
 	c.closing.Store(true)
 	emptied := true
-	// It fails where the connection is closed already.
+	// This fails if the connection is already closed.
 	_ = c.raw.Control(func(fd uintptr) { emptied = c.empty(int(fd)) })
 	if emptied {
 		return c.UnixConn.Close()
 	}
-	// The peer is to hear of it, and the runtime's poller would wait for who reads.
+	// The peer must be told now, because the runtime's poller would wait for the
+	// reader.
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	go func() { _ = c.UnixConn.Close() }()
 	return nil
 }
 
-// empty fails where somebody reads: who does will.
+// empty empties the queue. It does nothing and reports false while somebody reads, who
+// will then empty it.
 func (c *conn) empty(fd int) bool {
 	if !c.reading.TryLock() {
 		return false

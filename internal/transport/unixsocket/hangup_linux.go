@@ -2,8 +2,8 @@ package unixsocket
 
 import "golang.org/x/sys/unix"
 
-// HungUp reports whether the peer has closed the connection altogether, as
-// opposed to having ended only its own direction. It does not wait.
+// HungUp reports whether the peer has closed the whole connection, and not only its own
+// direction. It does not wait.
 func (c *conn) HungUp() bool {
 	gone := false
 	err := c.raw.Control(func(fd uintptr) {

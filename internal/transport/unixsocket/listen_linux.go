@@ -39,8 +39,8 @@ func (l *listener) File() (*os.File, error) {
 	return socket.File()
 }
 
-// Lock returns the file whose lock shows that the socket is in use, for as long as
-// anybody has it open. It stays the listener's.
+// Lock returns the file whose lock shows that the socket is in use. The lock lasts for
+// as long as anybody has the file open. The file belongs to the listener.
 func (l *listener) Lock() *os.File { return l.lock }
 
 // SyscallConn implements syscall.Conn.
@@ -65,8 +65,8 @@ func listenPath(ctx context.Context, a address.Address, options transport.Listen
 }
 
 // takeLock locks the file beside the socket. The lock belongs to the open file
-// description, so it ends with this process however that ends. The file stays:
-// removing it would let two servers hold locks on two files of one name.
+// description, so it ends with this process, however the process ends. The file stays:
+// if it were removed, two servers could hold locks on two files with the same name.
 func takeLock(a address.Address) (*os.File, error) {
 	lock, err := os.OpenFile(a.Target+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,8 +91,8 @@ func takeLock(a address.Address) (*os.File, error) {
 	return nil, errors.Join(err, lock.Close())
 }
 
-// mayNotListen: it is the directory that has to be another's, whatever of socket and lock
-// could not be made in it.
+// mayNotListen returns the error for a socket or a lock that could not be made. In
+// either case the directory has to be another one.
 func mayNotListen(a address.Address) error {
 	directory, user := filepath.Dir(a.Target), os.Geteuid()
 	return fmt.Errorf("nearcall: user %d may not make a socket and its lock in %s, for %s: %w; let the directory be that user's, as by install -d -m 0750 -o %d %s, or choose another address",
@@ -110,15 +110,16 @@ func listenUnix(ctx context.Context, target string, options transport.ListenOpti
 	return bound, err
 }
 
-// PassRights says whether those who connect to a listener that was made elsewhere, such
-// as by socket activation, may send descriptors before they are expected.
+// PassRights says whether processes that connect to a listener may send descriptors
+// before they are expected. It is for listeners that were made elsewhere, such as by
+// socket activation.
 func PassRights(on net.Listener, pass bool) {
 	socket, ok := on.(syscall.Conn)
 	if !ok {
 		return
 	}
 	if raw, err := socket.SyscallConn(); err == nil {
-		// It fails for a listener that is closed.
+		// This fails if the listener is closed.
 		_ = raw.Control(func(fd uintptr) { passRights(int(fd), pass) })
 	}
 }
@@ -131,8 +132,8 @@ func passRights(socket int, pass bool) {
 	}
 }
 
-// Close stops listening, removes the socket if the path still is this one's,
-// and gives the lock back.
+// Close stops listening, removes the socket if the path still belongs to it, and gives
+// the lock back.
 func (l *listener) Close() error {
 	l.closeOnce.Do(func() {
 		l.closeErr = errors.Join(closeSoon(l.Listener), removeOwn(l.path, l.id), l.lock.Close())
@@ -140,9 +141,9 @@ func (l *listener) Close() error {
 	return l.closeErr
 }
 
-// closeWait is how long the end of a listener is waited for. Connections that nobody has
-// accepted end with it, and what was sent on them: on kernels that cannot refuse
-// descriptors that may take as long as their senders like.
+// closeWait is how long to wait for the end of a listener. Connections that nobody has
+// accepted end with it, and so does what was sent on them. On kernels that cannot
+// refuse descriptors, that may take as long as their senders like.
 const closeWait = 100 * time.Millisecond
 
 func closeSoon(l net.Listener) error {

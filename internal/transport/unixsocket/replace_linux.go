@@ -11,14 +11,15 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-// A fileID tells a file from all others that are there at the same time. Its number may be
-// another's once it is gone, so what it is counts too.
+// A fileID distinguishes a file from all others that exist at the same time. Once a
+// file is gone its number may belong to another one, so what kind of file it is counts
+// too.
 type fileID struct{ device, inode uint64 }
 
 func idOf(stat *unix.Stat_t) fileID { return fileID{device: uint64(stat.Dev), inode: stat.Ino} }
 
-// publish gives a socket its public name. Only a socket on which nobody listens is
-// replaced; everything else is somebody's, and stays.
+// publish gives a socket its public name. It replaces only a socket on which nobody
+// listens. Everything else belongs to somebody and stays.
 func publish(temporary, path string) error {
 	for {
 		err := unix.Renameat2(unix.AT_FDCWD, temporary, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
@@ -33,7 +34,7 @@ func publish(temporary, path string) error {
 		case judgement != nil:
 			return judgement
 		case err != unix.EEXIST:
-			// Some file systems cannot look and rename in one step.
+			// Some file systems cannot check and rename in one step.
 			return os.Rename(temporary, path)
 		case dead == fileID{}:
 			continue // it has gone meanwhile
@@ -44,13 +45,13 @@ func publish(temporary, path string) error {
 	}
 }
 
-// replace puts a socket in the place of one that was judged to be dead. Should there be
-// something else by now, that gets its place back.
+// replace puts a socket in the place of one that was found to be dead. If something
+// else is there by now, it gets its place back.
 func replace(temporary, path string, dead fileID) (done bool, err error) {
 	exchange := func() error {
 		err := unix.Renameat2(unix.AT_FDCWD, temporary, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
 		if err == unix.ENOENT {
-			return nil // there is nothing any more
+			return nil // there is nothing left to remove
 		}
 		return os.NewSyscallError("renameat2", err)
 	}
@@ -67,7 +68,8 @@ func replace(temporary, path string, dead fileID) (done bool, err error) {
 	return false, exchange()
 }
 
-// RemoveDead removes a socket on which nobody listens. It fails where something else is.
+// RemoveDead removes a socket on which nobody listens. It fails if the file is anything
+// else.
 func RemoveDead(path string) error {
 	dead, err := judge(path)
 	if err != nil || dead == (fileID{}) {
@@ -76,8 +78,8 @@ func RemoveDead(path string) error {
 	return removeOwn(path, dead)
 }
 
-// judge returns a socket on which nobody listens, nothing where there is nothing, and
-// otherwise says what there is.
+// judge returns the id of a socket on which nobody listens, and the zero id if there is
+// no file. For anything else it returns an error that says what it is.
 func judge(path string) (dead fileID, err error) {
 	var stat unix.Stat_t
 	err = unix.Lstat(path, &stat)
@@ -101,7 +103,7 @@ func judge(path string) (dead fileID, err error) {
 	}
 }
 
-// knock connects, and leaves again.
+// knock connects and closes the connection again.
 func knock(path string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -127,11 +129,11 @@ func kindOf(stat *unix.Stat_t) string {
 	return "a device"
 }
 
-// removeSocket removes what a process with the same number has left.
+// removeSocket removes what an earlier process with the same number has left.
 func removeSocket(path string) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(path, &stat); err != nil || !isSocket(&stat) {
-		return nil // binding says what there is
+		return nil // binding will say what is there
 	}
 	return removeOwn(path, idOf(&stat))
 }

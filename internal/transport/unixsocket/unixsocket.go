@@ -1,7 +1,6 @@
-// Package unixsocket carries connections over stream sockets of the machine,
-// by the rules of spec/transports.md: a socket is complete before it has its
-// public name, a lock says that its server lives, and descriptors that nobody
-// agreed to end the connection.
+// Package unixsocket carries connections over local stream sockets, by the rules of
+// spec/transports.md: a socket is complete before it has its public name, a lock shows
+// that its server lives, and descriptors that were not agreed on end the connection.
 package unixsocket
 
 import (
@@ -28,7 +27,8 @@ func (Transport) Listen(ctx context.Context, a address.Address, options transpor
 // Dial connects.
 func (t Transport) Dial(ctx context.Context, a address.Address) (net.Conn, error) {
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		// Before the server has it, so that it never sent any.
+		// This is done before the server has the connection, so that it cannot have
+		// sent any.
 		return raw.Control(func(fd uintptr) { rights.Refuse(int(fd)) })
 	}}
 	conn, err := dialer.DialContext(ctx, "unix", a.Target)

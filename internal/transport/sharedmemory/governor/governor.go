@@ -3,7 +3,7 @@
 //
 // It makes no system calls and reads no clock: whoever waits tells it what
 // happened and when, and asks. All of it is integer arithmetic, so that
-// libnearcall/src/governor.c decides alike step for step; testdata/traces.txt
+// libnearcall/src/memory/governor.c decides alike step for step; testdata/traces.txt
 // holds both to that.
 //
 // The rule is that of renting skis (Karlin, Manasse, McGeoch, Owicki: Competitive
