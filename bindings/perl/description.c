@@ -13,11 +13,27 @@ bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision)
     return nearcall_function_revision(ncp_find_waiting(aTHX_ call)) != revision;
 }
 
+/* Before anything is waited for while arguments are encoded: what that has taken is no longer there
+ * to wait. */
+static void take_encoding_off(ncp_invocation *call)
+{
+    int64_t now_ms = ncp_now_ms();
+
+    if (!call->work_began_ms)
+        return;
+    ncp_shorten_timeout(call, now_ms - call->work_began_ms);
+    call->work_began_ms = now_ms;
+}
+
 /* A call that does not wait is refused in its turn, and finds the function then. */
 ncp_plan *ncp_plan_anew(pTHX_ ncp_invocation *call)
 {
-    if (!call->is_begun || !call->handle->nonblocking)
+    if (!call->is_begun || !call->handle->nonblocking) {
+        take_encoding_off(call);
         (void)ncp_find_waiting(aTHX_ call);
+        if (call->work_began_ms)
+            call->work_began_ms = ncp_now_ms();
+    }
     return ncp_plan_current(aTHX_ call->function);
 }
 
@@ -42,11 +58,13 @@ static int look_again(const ncp_invocation *call, const char *name, STRLEN bytes
 /* What the library has learned since it was encoded by is a new revision. */
 static int look_for_newer(pTHX_ ncp_invocation *call)
 {
-    int64_t began_ms = call->work_began_ms ? call->work_began_ms : ncp_now_ms();
     STRLEN bytes;
     const char *name = SvPVutf8(call->function->name, bytes);
+    int64_t began_ms;
     int r;
 
+    take_encoding_off(call);
+    began_ms = ncp_now_ms();
     call->handle->requests++;
     (void)nearcall_process(call->handle->client); /* notices that the connection has ended */
     r = look_again(call, name, bytes);

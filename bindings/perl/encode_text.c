@@ -15,7 +15,7 @@ typedef struct decimal {
 /* Perl has found that the text is a number, and no infinity. */
 static decimal decimal_of(const char *text, const char *end)
 {
-    static const IV exponent_limit = 1000000;
+    static const IV exponent_limit = 100000000; /* no text that is read has as many digits */
     decimal result = { .end = end };
     IV exponent = 0;
     bool is_small = false, behind_point = false;

@@ -60,6 +60,15 @@ void ncp_encode_file(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 /* ---- Out of a reply ---- */
 
+/* Without the layers that `use open` has for the scope of the call: their code would run while
+ * the reply is read, and that scope is not where the file was opened. */
+static PerlIO *stream(pTHX_ int fd, const char *mode)
+{
+    static const char none_but_defaults[] = ":";
+
+    return PerlIO_openn(aTHX_ none_but_defaults, mode, fd, 0, 0, NULL, 0, NULL);
+}
+
 /* Perl's own open() does the same: what can be written and not be positioned has a
  * stream for each direction. */
 static void open_streams(pTHX_ IO *io, int fd, int access, bool is_socket)
@@ -70,9 +79,9 @@ static void open_streams(pTHX_ IO *io, int fd, int access, bool is_socket)
     bool both = access == O_RDWR && lseek(fd, 0, SEEK_CUR) < 0;
 
     IoTYPE(io) = is_socket ? IoTYPE_SOCKET : types[access];
-    IoIFP(io) = PerlIO_fdopen(fd, both ? "r" : modes[access]);
+    IoIFP(io) = stream(aTHX_ fd, both ? "r" : modes[access]);
     if (both)
-        IoOFP(io) = PerlIO_fdopen(fd, "w");
+        IoOFP(io) = stream(aTHX_ fd, "w");
     else if (access != O_RDONLY)
         IoOFP(io) = IoIFP(io);
 }

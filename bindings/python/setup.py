@@ -72,7 +72,7 @@ class BuildExtension(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         own = ext.sources
-        ext.sources = sorted(own) + sorted(str(path) for path in (libnearcall() / "src").glob("*.c"))
+        ext.sources = sorted(own) + sorted(str(path) for path in (libnearcall() / "src").glob("*/*.c"))
         try:
             super().build_extension(ext)
         finally:

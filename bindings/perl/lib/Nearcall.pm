@@ -172,15 +172,15 @@ Nearcall - call functions of a Go program on this machine as if they were your o
 
 =head1 DESCRIPTION
 
-A Nearcall server is a program, in Go as a rule, that offers functions on a
-socket. This module calls them. The server describes its functions, and values
-travel as that description says: C<"10"> arrives as a number where a number is
-wanted and as text where text is wanted, bytes stay bytes and characters
-characters, and a number that does not fit is refused before anything is sent.
+A Nearcall server is a program, usually written in Go, that offers functions on a
+socket. This module calls them. The server describes its functions, and values are
+sent as that description says: C<"10"> arrives as a number where the function takes a
+number and as text where it takes text, bytes stay bytes and characters stay characters,
+and a number that does not fit is refused before anything is sent.
 
-A handle works across C<fork>: each process gets a connection of its own when it
-first calls, and no process disturbs another's, not even at exit. It has no
-threads, and it installs no signal handlers; yours run while a call waits.
+A handle works across C<fork>: each process gets a connection of its own when it makes
+its first call, and no process disturbs another's, not even at exit. The module starts no
+threads and installs no signal handlers; yours run while a call waits.
 
 =head1 CONSTRUCTOR
 
@@ -190,49 +190,50 @@ threads, and it installs no signal handlers; yours run while a call waits.
 
 The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>),
 C<tcp:host:port>, or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>.
-Nothing is connected before the first call. Throws a L<Nearcall::Error> for an
-address that cannot be understood and for a library that cannot be loaded, and
-croaks for an option that does not exist. The options:
+Nothing is connected before the first call. C<new> throws a L<Nearcall::Error> for an
+address that it cannot understand and for a library that cannot be loaded, and croaks for
+an option that does not exist. The options are:
 
 =over 4
 
 =item timeout => $seconds
 
-How long a call may take in all: encoding its arguments, connecting, sending, waiting. Fractions are
-fine, C<'inf'> means no limit. Default: 30.
+How long a call may take in all: to encode its arguments, connect, send, and wait. Fractions are
+allowed, and C<'inf'> means no limit. The default is 30.
 
 =item connect_timeout => $seconds
 
-Bounds connecting within a call. Default: only the call's own timeout does.
+Bounds the time that a call may spend on connecting. By default only the call's own timeout does.
 
 =item name => $text
 
-What this program calls itself, for the server's log.
+The name by which this program introduces itself, for the server's log.
 
 =item attempts => $number
 
-How often a call that was certainly not executed is sent in all, as while a server is replaced. Default: 3; with 1
-it is never sent again. Arguments that are encoded anew, when a server has come that takes others, are sent anew, too.
+How many times a call is sent in all, as long as it was certainly not executed, for example while a
+server is being replaced. The default is 3; with 1 it is never sent again. Sending a call whose arguments
+were encoded anew, because another server describes its function differently, counts too.
 
 =item calls_in_flight_max => $number
 
 How many calls of C<begin> may be unfinished, or finished and neither waited for nor returned by
-C<process>. Default: 1024, at most 16384. More fail with C<RESOURCE_EXHAUSTED>, not executed.
-What a server does not take at once waits in line within its deadline.
+C<process>. The default is 1024, the most is 16384. Further calls fail with C<RESOURCE_EXHAUSTED>, not
+executed. Calls that the server does not accept at once wait in line, within their deadlines.
 
 =item frame_bytes_max => $bytes
 
-The largest reply that is accepted. Default: 4 MiB, at most 16777215 bytes. The server has a limit
-of its own for requests, the same by default (in Go C<server.WithFrameBytesMax>).
+The size of the largest reply that is accepted. The default is 4 MiB, the most is 16777215 bytes. The
+server has a limit of its own for requests, with the same default (in Go C<server.WithFrameBytesMax>).
 
 =item server_users => [ $user, ... ]
 
-Further users, by name or id, that the server may run as, besides root, this
-process's own user and the owner of the socket's directory.
+Further users, by name or id, as which the server may run, besides root, this
+process's own user and the owner of the directory with the socket.
 
 =item any_server_user => 1
 
-Talks to a server of any user.
+Accepts a server that runs as any user.
 
 =item allow_abstract => 1
 
@@ -240,39 +241,37 @@ Accepts C<unix:@name>. Any user of the machine can take such a name.
 
 =item nonblocking => 1
 
-For event loops: C<begin> and C<process> never wait. A handle has one connection: when its
-server stops, calls that are begun then wait until those in flight are answered, and go
-to the next server after that. Slow calls hold up no others on a handle of their own.
+For event loops: C<begin> and C<process> never wait. A handle has one connection. When its server
+stops, calls that are begun after that wait until those in flight are answered, and then go to the
+next server. Put slow calls on a handle of their own if they must not hold up others.
 
 =item shared_memory => 0
 
-Calls over the socket only, as C<?shm=off> behind the address. Otherwise a busy
-connection on this machine uses memory that it shares with the server, which changes
-nothing but the speed: results are copies, and a forked child gets memory of its own.
+Makes all calls go over the socket, as C<?shm=off> at the end of the address does. By default a busy
+connection on this machine uses memory that it shares with the server. That changes nothing but the
+speed: results are copies, and a forked child gets memory of its own.
 
 =item spin => 'auto'
 
-How to wait for shared memory: C<auto> looks at it for some microseconds before
-it sleeps where that is faster, C<off> sleeps at once, C<dedicated> never sleeps.
-With C<dedicated> a signal does not end a wait: Perl's handlers run when the reply
-has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> behind the
-address are the same. Of an option and an address, what switches more off wins.
+How to wait on shared memory. C<auto> looks at it for some microseconds before it sleeps if that is
+faster, C<off> sleeps at once, and C<dedicated> never sleeps. With C<dedicated> a signal does not end
+a wait: Perl's handlers run when the reply has come or the timeout has passed. C<?spin=off> and
+C<?spin=dedicated> at the end of the address do the same. If an option and the address differ, the
+one that switches more off wins.
 
 =item booleans => 'json'
 
-What results of type C<bool>, and true and false within C<any>, are: with C<json>, the
-default, objects of L<JSON::PP::Boolean>, as JSON modules make them, which print as 1 and 0
-and which every JSON module writes as C<true> and C<false>. With C<perl> they are perl's own
-true and false, of which only perl 5.36 and later know that they are no numbers, and only
-recent JSON modules.
+What results of type C<bool> are, and true and false within C<any>. With C<json>, the default, they
+are objects of L<JSON::PP::Boolean>, as JSON modules make them, which print as 1 and 0 and which every
+JSON module writes as C<true> and C<false>. With C<perl> they are Perl's own true and false. Only Perl
+5.36 and later, and only recent JSON modules, know that those are not numbers.
 
 =item block_signals => 1
 
-For C<embed:>. Signals wait while a function runs in this process, since Go's stacks
-have no room for handlers like Perl's. That is done anyway, in each call, while C<%SIG>
-has a handler; say it for a handler that C<%SIG> does not show, because a module installed
-it in C after the library was loaded and without C<SA_ONSTACK>. The price is two system
-calls a call.
+For C<embed:>. Makes signals wait while a function runs in this process, because Go's stacks have no
+room for handlers like Perl's. That is done anyway, for each call, while C<%SIG> has a handler. Set the
+option for a handler that C<%SIG> does not show, because a module has installed it in C, without
+C<SA_ONSTACK>, after the library was loaded. It costs two system calls for each call.
 
 =back
 
@@ -283,74 +282,73 @@ calls a call.
     my $result  = $go->call( $name => @arguments );
     my @results = $go->call( $name => @arguments );
 
-Calls a function and returns its results. A function with one result returns
-it; one with none returns the empty list, C<undef> in scalar context; one with
-several returns them as a list, in scalar context as a reference to an array.
-Throws a L<Nearcall::Error> when the call fails.
+Calls a function and returns its results. A function with one result returns it. A
+function without results returns the empty list, or C<undef> in scalar context. A function
+with several results returns them as a list, or in scalar context as a reference to an
+array. C<call> throws a L<Nearcall::Error> when the call fails.
 
-The first call of a function asks the server for its description: one round
-trip more.
+The first call of a function takes one more round trip, to ask the server for its
+description.
 
 =head2 Proxies
 
     my $result = $go->ack( 2, 3 );
 
-Every function of the server is a method, unless its name is one of this
-module's own methods, which are all that this page names, or C<AUTOLOAD>,
-C<DESTROY>, C<can>, C<DOES>, C<import>, C<isa>, C<unimport>,
-C<VERSION>, or begins with an underscore. Such functions, and those with a dot
-in their name, are reached by C<call>.
+Every function of the server is a method, unless its name begins with an underscore or is that of one
+of this module's own methods. These are the ones that this page names, and C<AUTOLOAD>, C<DESTROY>,
+C<can>, C<DOES>, C<import>, C<isa>, C<unimport> and C<VERSION>. Use C<call> for such functions, and for
+those with a dot in their name.
 
 =head2 function
 
     my $ack = $go->function('ack');
     my $result = $ack->( 2, 3 );
 
-A function as a code reference, for places that call it often or hand it on.
-It keeps the handle open and the timeout of the object it was made from. Nothing
-is sent before it is first called. C<< $ack->begin( 2, 3 ) >> does not wait, as L</begin>.
+Returns a function as a code reference, for code that calls it often or passes it on. The reference keeps
+the handle open, and has the timeout of the object that it was made from. Nothing is sent before it is first
+called. C<< $ack->begin( 2, 3 ) >> does not wait, like L</begin>.
 
 =head2 call_raw
 
     my $bytes = $go->call_raw( $name => $bytes );
 
-Calls a function of bytes to bytes without asking for its description.
+Calls a function that takes and returns bytes, without asking for its description.
 
 =head2 with
 
     my $quick = $go->with( timeout => 0.5 );
 
-The same handle with another timeout. Cheap: make one for one call.
+Returns the same handle with another timeout. This is cheap enough to do it for a single call.
 
 =head2 ping
 
     my $seconds = $go->ping;
 
-Asks the server for a sign of life and returns how long it took.
+Asks the server for a sign of life and returns how long the answer took.
 
 =head2 connect
 
-Connects now, to find out early whether a server is there. Optional.
+Connects now, to find out early whether there is a server. It is optional.
 
 =head2 disconnect
 
-Drops the connection; the next call opens another.
+Drops the connection. The next call opens another one.
 
 =head2 close
 
-Closes the handle for every object that shares it. It is also closed when the
-last of them goes out of scope.
+Closes the handle for all objects that share it. The handle is also closed when the last of
+them goes out of scope.
 
 =head2 transport
 
     print $go->transport;
 
-How calls travel now: C<shared memory>, C<unix socket>, C<tcp>, C<same process>, or
-the empty string when there is no connection.
+How calls travel at present: C<shared memory>, C<unix socket>, C<tcp>, C<same process>, or the
+empty string if there is no connection.
 
 =head2 server_process_id
 
-The server's process id as it says itself; 0 when not connected.
+The process id of the server, as the server states it; 0 if there is no connection.
 
 =head1 SEVERAL CALLS IN FLIGHT
 
@@ -358,42 +356,45 @@ The server's process id as it says itself; 0 when not connected.
 
     my $call = $go->begin( $name => @arguments );
 
-Sends a call and returns without waiting. At most 1024 calls may be unfinished on
-a handle. Replies come in any order. A call that is sent this way is not sent again by itself
-after C<UNAVAILABLE>. Where a server has come that describes the function otherwise it is encoded
-once more, if its arguments are plain scalars; with references among them, whose data are yours again
-when C<begin> has returned, it ends C<ABORTED>, not executed, and may be begun anew. With
-C<nonblocking> the first call of a function is encoded when its description has come: leave its
-data alone until it is over. The returned object has these methods:
+Sends a call and returns without waiting. At most C<calls_in_flight_max> calls may be unfinished on a
+handle. Replies come in any order. The module does not send such a call again after C<UNAVAILABLE>.
+
+If the server was replaced by one that describes the function differently, the call is encoded once more,
+provided that its arguments are plain scalars. If there are references among them, whose data you may
+change again once C<begin> has returned, the call ends with C<ABORTED>, not executed, and may be begun
+anew. With C<nonblocking>, the first call of a function is encoded only when its description has arrived:
+do not change its data until the call is over.
+
+The returned object has these methods:
 
 =over 4
 
 =item $call->ready
 
-Whether the call is over. Does not wait.
+Whether the call is over. It does not wait.
 
 =item $call->wait
 
-Waits for the call, and returns or throws as C<call> does. It can be asked again: the list of
-results, or the error, is new each time, and references in it lead to the same data. An argument's
-own code cannot wait for the call that it is an argument of; that dies.
+Waits for the call, and returns or throws as C<call> does. You may use it more than once: the list of
+results, or the error, is new each time, but references in it lead to the same data. Code that runs for an
+argument cannot wait for the call that it is an argument of; that dies.
 
 =item $call->cancel
 
-Gives the call up. That happens by itself when the object goes out of scope. The outcome is
-C<not executed> while its function was still looked up, and unknown otherwise.
+Gives the call up, which also happens when the object goes out of scope. The outcome is
+C<not executed> if the function was still being looked up, and C<unknown> otherwise.
 
 =item $call->error
 
-The L<Nearcall::Error> of a call that is over and failed, else C<undef>.
+The L<Nearcall::Error> of a call that is over and has failed, otherwise C<undef>.
 
 =back
 
 =head1 EVENT LOOPS
 
-With C<< nonblocking => 1 >> nothing waits: watch C<fd> for C<events>, for
-C<timeout> at most, then C<process>, in any loop. C<fd> and C<events> stay; ask for C<timeout>
-again after each C<begin>, C<process> and C<cancel>.
+With C<< nonblocking => 1 >> nothing waits. In any loop, watch C<fd> for C<events>, for at most
+C<timeout>, and then call C<process>. C<fd> and C<events> stay the same; ask for C<timeout> again
+after each C<begin>, C<process> and C<cancel>.
 
     my $call = $go->begin( ack => 2, 3 );
     until ( $call->ready ) {
@@ -407,29 +408,29 @@ again after each C<begin>, C<process> and C<cancel>.
     }
     print $call->wait;
 
-The constants come from L<IO::Poll>. L<EV>, L<AnyEvent> and other loops take the number of
-a descriptor as it is; a loop that wants a file handle must not be given one that closes
-the descriptor.
+The constants come from L<IO::Poll>. L<EV>, L<AnyEvent> and other loops take the number of a
+descriptor. If a loop wants a file handle, do not give it one that closes the descriptor.
 
 =head2 fd
 
-The number of the descriptor to watch: one for the life of the handle, whatever becomes of
-its connections. A child of a fork asks before it waits.
+The number of the descriptor to watch. A handle has one for as long as it lives, whatever happens to
+its connections. A forked child must ask for it before it waits.
 
 =head2 events
 
-What to watch it for: C<POLLIN>, C<POLLOUT> or both, as numbers of L<poll(2)>.
+What to watch the descriptor for: C<POLLIN>, C<POLLOUT> or both, as the numbers of L<poll(2)>.
 
 =head2 timeout
 
-The seconds until C<process> is due even if nothing happens; C<undef>: never.
+The number of seconds after which C<process> should be called even if nothing happens, or
+C<undef> for never.
 
 =head2 process
 
     my @finished = $go->process;
 
-Reads, writes, and times calls out, without waiting. Returns the objects of
-calls that are over and were not returned before; in scalar context how many.
+Reads, writes, and ends calls whose time is over, without waiting. Returns the objects of calls that
+are over and were not returned before, or their number in scalar context.
 
 =head1 VALUES
 
@@ -453,95 +454,93 @@ calls that are over and were not returned before; in scalar context how many.
 
 =item Strings
 
-Text comes back as characters. Print it through an C<:encoding(UTF-8)> layer, as
-any text. Where a function takes C<string>, decode your input first.
+Text is returned as characters. Print it through an C<:encoding(UTF-8)> layer, like any text. If a
+function takes C<string>, decode your input first.
 
 =item Whole numbers
 
-Have their full range: no detour through floating point, also where they are written as
-C<"1e3"> or C<"5.0">. Text that the program has used as a number is read as text all the same.
+Whole numbers have their full range. They do not pass through floating point, not even if they are
+written as C<"1e3"> or C<"5.0">. Text that the program has used as a number is still read as text.
 
 =item Floating point
 
-A number that is written as text, or is an object that reads as such, as Math::BigFloat's, is sent
-where the float64, written out, is that number again. One with more digits, as
-C<"0.10000000000000001">, is refused (send C<0 + $text> if they do not matter), and so is one that
-is too large or too small, as C<"1e400"> and C<"1e-400">, and a whole number that no float64 is, as
-C<9007199254740993>. For C<any> a Math::BigFloat is refused. Infinity is sent where the
-program has it. Text that the program has used as a number is looked at as text all the same.
+A number that is written as text, or is an object that reads as text, like those of Math::BigFloat, is
+accepted if there is a float64 that, written out, is the same number. One with more digits, such as
+C<"0.10000000000000001">, is refused; send C<0 + $text> if these digits do not matter. So is a number that
+is too large or too small, such as C<"1e400"> and C<"1e-400">, and a whole number that is not a float64, such
+as C<9007199254740993>. For C<any>, a Math::BigFloat is refused. Infinity is sent if the program has it. Text
+that the program has used as a number is still looked at as text.
 
 =item Maps
 
-Keys of a map are text or whole numbers, in any form of a number. Two keys that are the same number,
-as C<1> and C<"01">, are refused, and so is a tied hash that gives a key twice.
+The keys of a map are text or whole numbers, in any form of a number. Two keys that are the same number, such
+as C<1> and C<"01">, are refused, and so is a tied hash that returns a key twice.
 
 =item Times and durations
 
-Are numbers, so they have a number's 53 bits: a time of these years is exact to
-a quarter of a microsecond, a duration below 100 days to 2 nanoseconds. Of objects,
-C<epoch> and, where there is one, C<nanosecond> are asked: L<Time::Piece>,
-L<DateTime>, and their like.
+These are numbers, with the 53 bits of a number: a time of our years is exact to a quarter of a microsecond, and
+a duration below 100 days to 2 nanoseconds. For an object, its methods C<epoch> and, if there is one,
+C<nanosecond> are called: those of L<Time::Piece>, L<DateTime>, and their like.
 
 =item Structs
 
-A field that a hash leaves out has the zero value of its type, so C<{}> is the struct of
-zero values. A key that is no field is refused, by name, before anything is sent. An object
-is looked at more strictly: every field must be one of its keys, also where its hash is tied, or be
-answered by the method of that name, unless the field is optional; its other keys must begin with an
-underscore. Methods that every class has, as C<import> and C<VERSION>, count where its own class
-defines them.
+A field that is missing from a hash has the zero value of its type, so C<{}> is the struct of zero values. A key
+that is not a field is refused, by name, before anything is sent. The rules for objects are stricter. Every field
+that is not optional must be one of the object's keys, even if its hash is tied, or have a method of that name.
+Keys that are not fields must begin with an underscore. Methods that every class has, such as C<import> and
+C<VERSION>, count only if the object's own class defines them.
 
 =item Objects with TO_JSON
 
-Are what that method returns, as with JSON modules, where a C<list>, C<map>, C<struct> or
-C<any> is wanted, or where the object does not overload. An object with C<epoch> is a time.
+As with JSON modules, such an object stands for what its method TO_JSON returns, where a C<list>, C<map>,
+C<struct> or C<any> is wanted, or if the object has no overloading. An object with C<epoch> is a time.
 
 =item Any
 
-References to arrays and hashes, C<undef>, numbers, strings, true and false are sent
-as such. What was made as a string remains one, even if it was used as a number
-since; before Perl 5.36 a number that was printed counts as a string, and only
-JSON::PP's booleans are seen as booleans. Strings are sent as text. A reference to a scalar
-is a boolean if that is 1, 0 or a boolean; another, as C<\"text">, is refused.
+References to arrays and hashes, C<undef>, numbers, strings, true and false are sent as such. What was made as a
+string stays one, even if it was used as a number since. Before Perl 5.36 a number that was printed counts as a
+string, and only the booleans of JSON::PP are recognised. Strings are sent as text. A reference to a scalar is a
+boolean if the scalar is 1, 0 or a boolean; any other, such as C<\"text">, is refused.
 
 =item Files and connections
 
-Are passed on open, to and from servers on this machine that allow it. The function gets a
-duplicate, so close yours when you like; both share the position in the file. What
-Perl has buffered is written before, and what it has read ahead of you is given back where
-the file can be positioned; where it cannot, use C<sysread>. What a layer that decodes, as
-C<:encoding(UTF-8)>, has taken to decode it is not: C<sysseek> to where the function is to begin. A connection that you pass on is
-no longer yours to use. What you get blocks, as other handles do, and is closed when you drop it.
+These are passed on open, to and from servers on this machine that allow it. The function gets a duplicate, so you
+may close yours at any time; both share the position in the file. What Perl has buffered for writing is written
+first. What Perl has read ahead of you is given back if the file can be positioned; if it cannot, use C<sysread>.
+What a decoding layer such as C<:encoding(UTF-8)> has taken in is not given back: use C<sysseek> to go to the place
+where the function is to begin. After passing a connection on, do not use it any more. Handles that you get are
+blocking, as others are, and are closed when you drop them.
 
 =item Shared variables
 
-Of L<threads::shared> are sent as others are, value by value: C<lock> what other threads change
+Variables of L<threads::shared> are sent like others, value by value. Use C<lock> if other threads may change them
 meanwhile.
 
 =item Tied variables and overloaded objects
 
-Are asked once: where a server has come that describes the function otherwise, what a tied
-argument gave is encoded again, and with other code among the arguments the call ends C<ABORTED>, not
-executed, and can be made anew. Their code may use the handle that it is
-an argument for only if it is a tied argument itself, not one deeper inside. What it changes of the
-arguments, and of the containers that it lies in, comes too late: the values that were there before
-are sent. Containers beside it whose turn has not come are sent as they are then, because
-nothing is copied deeply. It runs on the call's time, and is ended by nothing else: it may die, but
-not leave by C<last>, C<next> or C<goto>.
+Their code is called once for each value. If the server was replaced by one that describes the function differently,
+what a tied argument has returned is encoded again. With other code among the arguments the call ends with
+C<ABORTED>, not executed, and can be made anew.
+
+The code may use the handle whose call it is an argument of only if it belongs to a tied argument itself, not to
+something inside one. If it changes the arguments, or the containers in which it lies, that comes too late: the
+values that were there before are sent. Other containers whose turn has not come are sent as they are by then,
+because nothing is copied deeply. The code runs within the time of the call, and nothing else ends it. It may die,
+but not leave by C<last>, C<next> or C<goto>.
 
 =back
 
 =head1 ERRORS
 
-A failed call throws a L<Nearcall::Error>: it has a code, says whether the function
-ran, and stringifies with the file and line of the call. Mistakes in using this
-module, such as an option that does not exist or a handle that was closed, croak with
-a plain string.
+A call that fails throws a L<Nearcall::Error>, which has a code, says whether the function ran, and turns into a
+string with the file and line of the call. Mistakes in the use of this module, such as an option that does not
+exist or a handle that was closed, croak with a plain string.
 
 =head1 SIGNALS
 
-Perl runs the program's signal handlers while a call waits, also for a signal that came just
-before (20 ms later at most), and between the values of its arguments. The call goes on with the deadline it had. A handler may die, as in the usual
+Perl runs the program's signal handlers while a call waits, and between the values of its arguments. A signal that
+arrived just before the wait is handled at most 20 ms late. The call then goes on with its deadline. A handler may
+die, as in the usual
 
     my $result = eval {
         local $SIG{ALRM} = sub { die "too late\n" };
@@ -550,38 +549,37 @@ before (20 ms later at most), and between the values of its arguments. The call 
     };
     alarm 0;
 
-and the handle can be used afterwards; the call that was left is cancelled. A handler that
-calls through the same handle makes the call that it interrupted fail with C<CANCELLED>: give
-handlers a handle of their own.
+The handle can be used afterwards, and the call that was left is cancelled. If a handler makes a call through the
+same handle, the call that it has interrupted fails with C<CANCELLED>. So use another handle in signal handlers.
 
 =head1 FORK AND THREADS
 
-A handle that was opened before C<fork> works in parent and child. The child's first call
-opens the child's own connection. What the child does with objects it inherited, letting them go
-and exiting included, sends nothing on the parent's connection. Calls that were in flight belong to
-the parent; waiting for one in the child throws C<UNAVAILABLE>, outcome unknown.
+A handle that was opened before C<fork> works in parent and child. The child's first call opens a connection of its
+own. Whatever the child does with objects that it has inherited, even if it drops them or exits, nothing is sent on the
+parent's connection. Calls that were in flight belong to the parent; waiting for one in the child throws
+C<UNAVAILABLE>, outcome unknown.
 
-A new thread (L<threads>, or mod_perl under a threaded MPM) has copies of all objects, which open
-a connection of their own when they are first used; no thread disturbs another's. Calls that
-were in flight belong to the thread that began them; waiting for a copy throws C<UNAVAILABLE>, outcome
-unknown. L<Nearcall::Handoff> objects stay with their thread: in another they are C<undef>.
+A new thread (L<threads>, or mod_perl under a threaded MPM) has copies of all objects, which open a connection of
+their own when they are first used. No thread disturbs another's. Calls that were in flight belong to the thread that
+began them; waiting for a copy throws C<UNAVAILABLE>, outcome unknown. L<Nearcall::Handoff> objects stay with their
+thread: in another one they are C<undef>.
 
 =head1 GO IN THE SAME PROCESS
 
     my $go = Nearcall->new('embed:/srv/app/libdemo.so');
 
-C<new> loads a Go library, made by C<nearcall build>, and quick functions run in this process
-at the price of a function call. Functions that have proved slow, and C<begin>, go over a socket
-within the process. All methods and errors are the same, and C<transport> is C<same process>.
+C<new> loads a Go library that was built by C<nearcall build>. Quick functions then run in this process, at the price
+of a function call. Functions that have proved to be slow, and calls of C<begin>, go over a socket within the process.
+All methods and errors are the same, and C<transport> is C<same process>.
 
-Children that are forked later call the process that loaded the library, by the same handle or one
-they open for the same file, and all see one state. So open it before the fork, and stay alive: when
-that process ends, calls of its children fail with C<UNAVAILABLE>. A program that makes itself a
-daemon opens the handle when it has done so. With C<?children=own> behind the address the library is
-loaded at the first call instead, by each process that had no loaded library when it was forked.
+Children that are forked later call the process that loaded the library, through the same handle or through one that
+they open for the same file, so that all of them see the same state. So open the handle before the fork and keep the
+process alive: when it ends, calls of its children fail with C<UNAVAILABLE>. A program that makes itself a daemon must
+open the handle after that. With C<?children=own> at the end of the address the library is loaded at the first call
+instead, by each process that was forked without a loaded library.
 
-A process can load one Go library, and never lets go of it. With it come the threads of the
-Go runtime. C<%SIG> works as without it; while a function runs in this process, signals wait.
+A process can load only one Go library, and never unloads it. The library brings the threads of the Go runtime with
+it. C<%SIG> works as usual, but while a function runs in this process signals wait.
 
 =head1 SEE ALSO
 

@@ -229,6 +229,11 @@ subtest 'text that was used as a number' => sub {
             cmp_ok( through( float64 => $used->($text) ), '==', $text, "$what: float64 $text" );
         }
     }
+    my $zeros = '0' x 1_200_000;
+    for my $type ( 'int64', 'float64' ) {
+        refused( $type => "5${zeros}e-12000000", qr/expected $type .*, got/, "$type: an exponent of more digits than a number has" );
+        is( through( $type => "5${zeros}e-1200000" ), 5, "$type: one that is just the other's beginning" );
+    }
     my $sum = 0.1 + 0.2;
     my $printed = "$sum";
     cmp_ok( through( float64 => $sum ), '==', 0.1 + 0.2, 'a number that was printed keeps its digits' );

@@ -64,6 +64,28 @@ subtest 'buffers' => sub {
     is( do { local $/; readline $reader }, 'before, and after', 'what was printed is there first' );
 };
 
+# A layer that runs code when a file is opened with it.
+{
+    package PerlIO::via::Hostile;
+    our $does = sub { };
+    sub PUSHED { my ($class) = @_; $does->(); return bless {}, $class }
+    sub FILL { my ( undef, $below ) = @_; return scalar readline $below }
+    $INC{'PerlIO/via/Hostile.pm'} = __FILE__;
+}
+
+subtest 'layers of the program are not those of what comes' => sub {
+    use open IO => ':via(Hostile)';
+    my $asked = 0;
+    local $PerlIO::via::Hostile::does = sub { $asked++; $go->call( echo => 'x' x 100_000 ) };
+    open my $own, '<', $0 or die $!;
+    is( $asked, 1, 'open() has them' );
+    my ( $file, $bytes ) = $go->call( file_with => 50_000 );
+    is( $bytes =~ tr/\0//c, 0, 'what comes beside a file is what it was' );
+    is( length $bytes, 50_000, 'all of it' );
+    $go->call('file_pipe');
+    is( $asked, 1, 'no code runs while a result is read' );
+};
+
 subtest 'files come' => sub {
     my $file = file_with('opened there');
     my $got = $go->call( file_open => $file->filename );

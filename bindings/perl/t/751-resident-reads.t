@@ -31,6 +31,8 @@ for my $read ( '$ENV{MINE}', 'exists $ENV{MINE}', '@ENV{qw(OTHER MINE)}', 'map {
     is_deeply( [ grep { /MINE/ } @{ $resident->ask(2)->{reads} } ], ['MINE'], "$read: it is reported" );
 }
 
+is_for( start('{ my @r = ($ENV{"MINE\0"}, exists $ENV{"MINE\0"}); }'), 'MINE=a PROGRAM', 1, 'a name that no variable has' );
+
 for my $read ( 'keys %ENV', 'my %e = %ENV', 'values %ENV' ) {
     my $resident = start("{ my \@r = ($read); }");
     is_for( $resident, 'SHLVL=1 PROGRAM', 1, "$read: the first" );

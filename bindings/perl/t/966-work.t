@@ -8,10 +8,11 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
-use TestTools qw(error_of in_child rss_kib);
+use TestTools qw(error_of in_child rss_kib timed);
 use Hostile qw(text truth list_of hash_of tied_value tied_hash litter);
 
 use Hash::Util ();
+use IO::Socket::UNIX ();
 use Time::HiRes qw(time setitimer ITIMER_REAL);
 
 use Nearcall;
@@ -76,6 +77,30 @@ subtest 'the deadline' => sub {
             my $quick = $go->with( timeout => 0.3 );
             return name_of { $costs{$what}->($quick) };
         }, 'DEADLINE_EXCEEDED not executed', $what );
+    }
+};
+
+subtest 'what refusing takes, where the server has been replaced by one that says nothing' => sub {
+    for my $name ( 'call', 'begin' ) {
+        my $gone = TestServer->start;
+        my $path = $gone->directory . '/server.sock';
+        is( in_child {
+            alarm 120;
+            my $handle = Nearcall->new( $gone->address, timeout => 3 );
+            $handle->identity(1);
+            my $silent;
+            my $late = text( sub {
+                kill 'KILL', $gone->pid;
+                unlink $path;
+                $silent = IO::Socket::UNIX->new( Local => $path, Listen => 8 ) // die "listen: $!";
+                my $end = time + 2;
+                1 while time < $end;
+                'text';
+            } );
+            my $error;
+            my $took = timed { $error = error_of { $handle->$name( identity => [ $late, sub { } ] ) } };
+            return $error->name . ( $took < 4 ? '' : " after $took s" );
+        }, 'INVALID_ARGUMENT', $name );
     }
 };
 

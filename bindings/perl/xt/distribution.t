@@ -38,7 +38,7 @@ chdir $name or die "chdir $name: $!";
 ok( -e $_, "it holds $_" )
     for qw(LICENSE MANIFEST META.json META.yml Changes README Makefile.PL typemap
     lib/Nearcall/Codes.pm libnearcall/include/nearcall.h t/lib/TestServer.pm);
-ok( ( grep { -s } glob 'libnearcall/src/*.c' ), 'and the C client' );
+ok( ( grep { -s } glob 'libnearcall/src/*/*.c' ), 'and the C client' );
 
 my $missing = join "\n", grep { !-e } map { /\A(\S+)/ } do { open my $list, '<', 'MANIFEST' or die; readline $list };
 is( $missing, '', 'all that MANIFEST lists is there' );

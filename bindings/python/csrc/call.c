@@ -327,11 +327,11 @@ static void call_dealloc(PyObject *self)
 
 static PyMethodDef call_methods[] = {
     {"wait", call_wait, METH_NOARGS,
-     "wait($self, /)\n--\n\nWait for the reply and return it. May be asked again."},
+     "wait($self, /)\n--\n\nWait for the reply and return it. It may be called again."},
     {"ready", call_ready, METH_NOARGS,
-     "ready($self, /)\n--\n\nWhether wait() will return without waiting."},
+     "ready($self, /)\n--\n\nReturn whether wait() would return at once."},
     {"cancel", call_cancel, METH_NOARGS,
-     "cancel($self, /)\n--\n\nGive the call up. False if it had finished already."},
+     "cancel($self, /)\n--\n\nGive the call up. Return False if it had already finished."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -447,42 +447,42 @@ static PyMethodDef client_methods[] = {
     {"call", (PyCFunction)(void (*)(void))client_call, METH_FASTCALL | METH_KEYWORDS,
      "call($self, name, /, *args, timeout=None, **named)\n--\n\n"
      "Call a function of the server and return its result.\n\n"
-     "timeout is in seconds and bounds the whole call; None is the client's. Where the\n"
-     "function has a parameter of that name, which is given as timeout_, it is refused."},
+     "timeout is in seconds and bounds the whole call; None means the client's default. If the\n"
+     "function has a parameter with that name, timeout is refused; give the parameter as timeout_."},
     {"call_raw", (PyCFunction)(void (*)(void))client_call_raw, METH_FASTCALL | METH_KEYWORDS,
      "call_raw($self, name, data, /, *, timeout=None)\n--\n\n"
-     "Call a function of bytes to bytes without encoding anything."},
+     "Call a function that takes and returns bytes, without encoding anything."},
     {"begin", (PyCFunction)(void (*)(void))client_begin, METH_FASTCALL | METH_KEYWORDS,
      "begin($self, name, /, *args, timeout=None, **named)\n--\n\n"
      "Send a call without waiting for its reply, and return it as a Call."},
     {"_function", client_unasked_function, METH_VARARGS,
      "_function($self, name, hash='', description='', warns=False, /)\n--\n\n"
-     "A function that is not looked up; of generated code, with what that was generated from."},
+     "Return a function without looking it up. Generated code passes what it was generated from."},
     {"function", client_function, METH_O,
      "function($self, name, /)\n--\n\n"
-     "A function of the server as a callable. Fails at once if there is none."},
+     "Return a function of the server as a callable. Fails at once if there is none."},
     {"connect", (PyCFunction)(void (*)(void))client_connect, METH_VARARGS | METH_KEYWORDS,
      "connect($self, /, timeout=None)\n--\n\n"
      "Connect now, to check the address early. Calls do it on their own."},
     {"ping", (PyCFunction)(void (*)(void))client_ping, METH_VARARGS | METH_KEYWORDS,
      "ping($self, /, timeout=None)\n--\n\n"
-     "Ask the server for a sign of life; return the round trip in seconds."},
+     "Ask the server for a sign of life, and return the time until its answer in seconds."},
     {"transport", client_transport, METH_NOARGS,
      "transport($self, /)\n--\n\n"
-     "How this thread's calls travel now: 'shared memory', 'unix socket', 'tcp',\n"
-     "'same process', or '' when there is no connection."},
+     "Return how this thread's calls travel at present: 'shared memory', 'unix socket', 'tcp',\n"
+     "'same process', or '' if there is no connection."},
     {"close", client_close, METH_NOARGS,
-     "close($self, /)\n--\n\nClose the connections of this process. Views share them."},
+     "close($self, /)\n--\n\nClose the connections of this process, which clients of with_timeout() share."},
     {"with_timeout", client_with_timeout, METH_O,
      "with_timeout($self, timeout, /)\n--\n\n"
-     "The same client with another default timeout in seconds; None is none."},
+     "Return the same client with another default timeout in seconds; None means no limit."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef client_getset[] = {
-    {"timeout", get_timeout, NULL, "Default timeout of calls in seconds; None is none.", NULL},
+    {"timeout", get_timeout, NULL, "The default timeout of calls in seconds, or None for no limit.", NULL},
     {"closed", get_closed, NULL, "Whether close() was called.", NULL},
-    {"address", get_address, NULL, "The server's address.", NULL},
+    {"address", get_address, NULL, "The address of the server.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

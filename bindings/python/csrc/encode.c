@@ -282,9 +282,15 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
 
 /* ---- Lists and maps ---- */
 
-/* Encoding one runs no code but the encoder's. */
-static int is_inert(PyObject *item)
+/* Encoding one runs no code but the encoder's, and no handler of a signal. */
+static int is_inert(const core_node *element, PyObject *item)
 {
+    if (element->kind == CORE_OPTIONAL && item != Py_None)
+        return is_inert(element->element, item);
+    if (element->kind == CORE_FLOAT32 || element->kind == CORE_FLOAT64)
+        return PyFloat_CheckExact(item); /* large integers are looked at in Python */
+    if (element->kind == CORE_DURATION || element->kind == CORE_STRUCT)
+        return 0;
     return PyLong_CheckExact(item) || PyFloat_CheckExact(item) || PyUnicode_CheckExact(item)
            || PyBool_Check(item) || PyBytes_CheckExact(item) || item == Py_None;
 }
@@ -315,7 +321,7 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     for (here.index = 0; here.index < count && r == 0; here.index++) {
         PyObject *item = Py_XNewRef(item_of(list, here.index));
 
-        if (item != NULL && is_borrowed && (!is_inert(item) || core_encoder_is_due(e))) {
+        if (item != NULL && is_borrowed && (!is_inert(element, item) || core_encoder_is_due(e))) {
             list = own = PyList_GetSlice(list, 0, count);
             is_borrowed = 0;
         }

@@ -70,11 +70,15 @@ static int refuse_key(core_encoder *e, const core_struct *structure, PyObject *d
 {
     core_walk walk = core_walk_of(dict);
     PyObject *key = NULL, *value;
+    int r;
 
     while (core_walk_next(e, &walk, &key, &value))
         if (!is_field(e, structure, key))
             break;
-    return refuse_name(e, structure, key, at, NO_FIELD);
+    Py_XINCREF(key); /* telling the place runs code of keys around, which may empty the dict */
+    r = refuse_name(e, structure, key, at, NO_FIELD);
+    Py_XDECREF(key);
+    return r;
 }
 
 /* Looking such keys up runs no code of theirs, which might change the dict meanwhile. */

@@ -8,7 +8,8 @@ typedef struct core_function {
 } core_function;
 
 /* tp_call gives a tuple and a dict; the rest of this file wants an array with
- * the names beside it. Returns the array, in `room` when it is large enough. */
+ * the names beside it. Returns the array, in `room` when it is large enough. What was
+ * given by name is held: the dict may be the program's own, and code of a value may empty it. */
 static PyObject **flatten(PyObject *args, PyObject *kwargs, PyObject **room, Py_ssize_t room_count,
                           PyObject **ret_names)
 {
@@ -28,10 +29,21 @@ static PyObject **flatten(PyObject *args, PyObject *kwargs, PyObject **room, Py_
     for (i = 0; i < positional; i++)
         items[i] = PyTuple_GetItem(args, i);
     for (i = 0; i < named && PyDict_Next(kwargs, &position, &key, &value); i++) {
-        items[positional + i] = value;
+        items[positional + i] = Py_NewRef(value);
         PyTuple_SetItem(*ret_names, i, Py_NewRef(key));
     }
     return items;
+}
+
+static void drop(PyObject **items, PyObject **room, Py_ssize_t positional, PyObject *names)
+{
+    Py_ssize_t i, named = names == NULL ? 0 : PyTuple_Size(names);
+
+    for (i = 0; i < named; i++)
+        Py_DECREF(items[positional + i]);
+    Py_XDECREF(names);
+    if (items != room)
+        PyMem_Free(items);
 }
 
 #define ARGUMENTS_WITHOUT_ALLOCATION 8
@@ -53,9 +65,7 @@ static PyObject *function_call(PyObject *self, PyObject *args, PyObject *kwargs)
         result = core_entry_call(function->client, function->entry, &arguments);
     }
     core_scratch_clear(&scratch);
-    Py_XDECREF(names);
-    if (items != room)
-        PyMem_Free(items);
+    drop(items, room, PyTuple_Size(args), names);
     return result;
 }
 
@@ -177,8 +187,8 @@ static PyGetSetDef function_getset[] = {
     {"__name__", get_name, NULL, NULL, NULL},
     {"__qualname__", get_name, NULL, NULL, NULL},
     {"__signature__", get_signature, NULL, NULL, NULL},
-    {"description", get_description, NULL, "What the server's schema says of the function.", NULL},
-    {"client", get_client, NULL, "The client it calls through.", NULL},
+    {"description", get_description, NULL, "What the server's schema says about the function.", NULL},
+    {"client", get_client, NULL, "The client through which it calls.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

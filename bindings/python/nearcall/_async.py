@@ -49,14 +49,14 @@ class AsyncFunction:
 class AsyncClient:
     """A server's functions as coroutines: ``await client.ack(3, 4)``.
 
-    It runs on the caller's event loop, asyncio's own or uvloop, without a thread.
-    Thousands of calls may be in flight; replies come in any order. What one
-    connection does not hold goes over further ones, and what those do not hold
-    waits in turn. Cancelling a task cancels its call. The keywords are those of
-    Client.
+    It runs on the caller's event loop, that of asyncio or uvloop, without a thread.
+    Thousands of calls may be in flight, and their replies come in any order. Calls
+    that do not fit on one connection go over further ones, and calls that do not fit
+    on those either wait their turn. Cancelling a task cancels its call. The keywords
+    are those of Client.
 
-    One loop at a time: it may be used under asyncio.run() again and again, and
-    in a child after a fork, but not on two running loops.
+    A client may be used on one running loop at a time. It may be used under
+    asyncio.run() again and again, and in a child after a fork.
     """
 
     _runtime: type[Runtime] = AsyncioRuntime
@@ -96,9 +96,9 @@ class AsyncClient:
     async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         """Calls a function and returns its result.
 
-        timeout is in seconds and bounds the whole call; None is the client's,
-        math.inf none at all. Where the function has a parameter of that name, which
-        is given as timeout_, it is refused.
+        timeout is in seconds and bounds the whole call. None means the client's default,
+        and math.inf means no limit. If the function has a parameter with that name,
+        timeout is refused; give the parameter as timeout_.
         """
         if timeout is not None:
             named["timeout"] = timeout  # for where the function has a parameter of that name
@@ -125,7 +125,7 @@ class AsyncClient:
             await self._engine.sleep(pause_seconds)
 
     async def function(self, name: str, /) -> AsyncFunction:
-        """A function of the server with its signature and documentation."""
+        """Returns a function of the server with its signature and documentation."""
         name = _core.function_name(name)
         description = await self._engine.find(name, self._deadline(None))
         function = AsyncFunction(self, name)
@@ -134,7 +134,7 @@ class AsyncClient:
         return function
 
     def with_timeout(self, timeout: float | None, /) -> AsyncClient:
-        """The same client, its connections shared, with another default timeout."""
+        """Returns the same client, with the same connections, with another default timeout."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
         view._timeout = _core.seconds(timeout)
@@ -142,18 +142,18 @@ class AsyncClient:
         return view
 
     def transport(self) -> str:
-        """How calls travel now: 'shared memory', 'unix socket', 'tcp', 'same process',
-        or '' when there is no connection."""
+        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp',
+        'same process', or '' if there is no connection."""
         return self._engine.transport()
 
     @property
     def address(self) -> str:
-        """The server's address."""
+        """The address of the server."""
         return self._address
 
     @property
     def timeout(self) -> float | None:
-        """Default timeout of calls in seconds; None is none."""
+        """The default timeout of calls in seconds, or None for no limit."""
         return self._timeout
 
     @property
@@ -162,7 +162,7 @@ class AsyncClient:
         return self._engine.closed
 
     def close(self) -> None:
-        """Closes the connections; calls in flight end with Cancelled."""
+        """Closes the connections. Calls in flight end with Cancelled."""
         self._engine.close()
 
     async def __aenter__(self) -> Self:

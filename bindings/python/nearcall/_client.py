@@ -16,40 +16,39 @@ __all__ = ["Client"]
 class Client(_core.Client):
     """A server's functions, callable as methods: ``client.ack(3, 4)``.
 
-    Making a client does not connect; the first call does. A client may be used
-    by several threads at the same time and before and after a fork: each thread
-    that calls at the same moment gets a connection of its own, and so does each
-    process.
+    Making a client does not connect; the first call does. A client may be used by
+    several threads at the same time, and before and after a fork. Each thread that
+    calls at the same moment gets a connection of its own, and so does each process.
 
     address: ``"unix:/path"``, ``"unix:@name"`` or ``"tcp:host:port"``; or
         ``"embed:/path/of/library.so"``, a Go library that is loaded into this
         process at once. Children that are forked later call the process that loaded
-        it; with ``"?children=own"`` behind the path it is loaded at the first call
-        instead, by each process of its own.
-    timeout: seconds that a call may take in all; None for no limit.
-    name: what this program calls itself, for the server's log.
-    any_server_user: talk to a server of any user. Without it the server must run
-        as root, as this user, as the owner of the socket's directory, or as one
-        of server_users (names or numbers).
+        it. With ``"?children=own"`` at the end, each process loads the library for
+        itself instead, at its first call.
+    timeout: how many seconds a call may take in all; None means no limit.
+    name: the name by which this program introduces itself, for the server's log.
+    any_server_user: accept a server that runs as any user. By default the server
+        must run as root, as this user, as the owner of the directory with the
+        socket, or as one of server_users (names or numbers).
     allow_abstract: accept ``"unix:@name"``, a name that any user can take.
-    attempts: how often a call that was certainly not executed is sent in all.
-    frame_bytes_max: the largest reply that is accepted; 0 for libnearcall's own
-        limit.
-    shared_memory: False to call over the socket only, as ``"?shm=off"`` behind the
-        address. Otherwise a busy connection on this machine uses memory that it
-        shares with the server. Results are copies, and a forked child gets memory
-        of its own.
-    spin: how to wait for shared memory: ``"auto"`` looks at it for some
-        microseconds before it sleeps where that is faster, ``"off"`` sleeps at
-        once, ``"dedicated"`` never sleeps, and signal handlers run when the reply has
-        come or the timeout has passed. ``"?spin=off"`` and ``"?spin=dedicated"``
-        behind the address are the same; of an option and an address, what switches
-        more off wins.
-    block_signals: for ``"embed:"``, let signals wait while a function runs in this
-        process. Handlers that Python installs need it not; say it for those that
-        an extension module installs in C after the library was loaded and
-        without ``SA_ONSTACK``: Go's stacks have no room for them. The price is
-        two system calls a call.
+    attempts: how many times a call that was certainly not executed is sent in all.
+    frame_bytes_max: the size of the largest reply that is accepted, in bytes; 0
+        means the limit of libnearcall.
+    shared_memory: False makes all calls go over the socket, as ``"?shm=off"`` at the
+        end of the address does. By default a busy connection on this machine uses
+        memory that it shares with the server. Results are copies, and a forked child
+        gets memory of its own.
+    spin: how to wait on shared memory. ``"auto"`` looks at it for some
+        microseconds before it sleeps if that is faster, ``"off"`` sleeps at once,
+        and ``"dedicated"`` never sleeps: signal handlers then run when the reply has
+        come or the timeout has passed. ``"?spin=off"`` and ``"?spin=dedicated"`` at
+        the end of the address do the same. If an option and the address differ, the
+        one that switches more off wins.
+    block_signals: for ``"embed:"``, make signals wait while a function runs in this
+        process. Handlers that Python installs do not need it. Set it for handlers
+        that an extension module installs in C, without ``SA_ONSTACK``, after the
+        library was loaded: Go's stacks have no room for them. It costs two system
+        calls for each call.
     """
 
     __slots__ = ("__weakref__", "_options")
@@ -86,7 +85,7 @@ class Client(_core.Client):
         super().__init__(*core_arguments(address, self._options))
 
     def with_timeout(self, timeout: float | None, /) -> Self:
-        """The same client, its connections shared, with another default timeout."""
+        """Returns the same client, with the same connections, with another default timeout."""
         view = super().with_timeout(timeout)
         view._options = Options(**{**self._options, "timeout": timeout})
         return view

@@ -1,9 +1,9 @@
-"""How many calls a client has in flight while its server refuses further ones, because those of all
-clients of its user are as many as it runs.
+"""How many calls a client keeps in flight while its server refuses further ones, because the calls of all
+clients of its user are as many as the server runs.
 
-Nobody tells when others have ended theirs, and calls that this client has given up run on. So calls go where
-one of this client has ended, and beside that a few more after each pause: twice as many each time while none is
-refused; one, after pauses that grow, while all are.
+Nobody tells when other clients' calls have ended, and calls that this client has given up run on. So a call is
+sent when one of this client's has ended, and a few more are sent after each pause: twice as many each time while
+none is refused, and only one, after pauses that grow, while all are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_of_crowd(error: ResourceExhausted) -> bool:
 
 
 class Crowd:
-    """From a refusal until calls wait for no room any more."""
+    """The state from a refusal until no call waits for room any more."""
 
     def __init__(self) -> None:
         self.calls_max = 0
@@ -35,14 +35,14 @@ class Crowd:
         self._was_refused = False
 
     def refuse(self, calls: int, reason: str) -> None:
-        """Learns that the server has refused one beside so many."""
+        """Records that the server has refused a call while so many others were in flight."""
         self.calls_max = calls if not self.reason else min(self.calls_max, calls)
         self.reason = reason
         self._further = 1
         self._was_refused = True
 
     def let_further(self) -> None:
-        """After each pause."""
+        """Lets more calls go, after a pause."""
         longer_seconds = min(self.pause_seconds * 2, _PAUSE_SECONDS_MAX)
         self.pause_seconds = longer_seconds if self._was_refused else _FIRST_PAUSE_SECONDS
         self._was_refused = False

@@ -28,19 +28,19 @@ __all__ = [
 
 
 class NearcallError(Exception):
-    """A call that failed: what went wrong, and whether the function ran."""
+    """A call has failed: what went wrong, and whether the function ran."""
 
     code: Code
     """What went wrong. Test this or the class, never the message."""
 
     message: str
-    """A sentence for a person."""
+    """A sentence for people."""
 
     outcome: Outcome
-    """Whether the function ran: what decides if the call may be sent again."""
+    """Whether the function ran. This decides whether the call may be made again."""
 
     details: list[tuple[str, Any]]
-    """What the function added, as pairs of type and value."""
+    """What the function has added, as pairs of a type and a value."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ for _class in (NearcallError, *_CLASSES.values()):
 
 
 def make_error(code: int, message: str, outcome: int, details: list[list[Any]]) -> NearcallError:
-    """The exception for what libnearcall or this binding found."""
+    """Returns the exception for an error that libnearcall or this binding has found."""
     try:
         known = Code(code)
     except ValueError:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def descriptor_of(value: Any) -> int:
-    """The descriptor of what has fileno(). The function is to find the file where the
-    program is with it: what was buffered is written, what was read ahead given back."""
+    """Returns the descriptor of an object with fileno(). The function should find the file at the place
+    where the program is: what was buffered is written, and what was read ahead is given back."""
     try:
         number: int = value.fileno()
     except ValueError as error:
@@ -37,8 +37,8 @@ PLACE_MAX = 2**63 - 1
 
 
 def place_of(file: io.BufferedReader | io.TextIOWrapper) -> int:
-    """How many bytes the program has read. A text file does not know within a line that is read by
-    next(), nor within what its decoder has taken in part: that is more than a place."""
+    """Returns how many bytes the program has read. A text file does not know this within a line that is
+    read by next(), nor while its decoder holds a part of a character: that is more than a place."""
     try:
         place = file.tell()
     except OSError as error:
@@ -49,8 +49,8 @@ def place_of(file: io.BufferedReader | io.TextIOWrapper) -> int:
 
 
 def make_file(descriptor: int) -> BinaryIO:
-    """A file object that owns the descriptor. Its giver has closed its own, so whether it
-    blocks is ours to say: files of Python do."""
+    """Returns a file object that owns the descriptor. Whether it blocks is for us to say, because the
+    giver has closed its own descriptor: files of Python block."""
     try:
         os.set_blocking(descriptor, True)
         access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
@@ -75,7 +75,7 @@ def is_positioned(descriptor: int) -> bool:
 
 
 def make_connection(descriptor: int) -> socket.socket:
-    """A socket that owns the descriptor."""
+    """Returns a socket that owns the descriptor."""
     import socket
 
     try:

@@ -43,7 +43,10 @@ class GreenFuture:
 
     def result(self) -> Any:
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                self._error = None  # whose traceback has the frames of who waits for this
         return self._result
 
     def set_result(self, result: Any, /) -> None:

@@ -125,7 +125,9 @@ class Kept(asyncio.Protocol):
     def is_waited_for(self, now: float) -> bool:
         """Asked again and again by a server that leaves: what rests is waited for no longer
         than _REST_SECONDS."""
-        if self.transport.is_closing() or self.transport.get_protocol() is not self or self._requests.upgrades:
+        if self.transport.is_closing():
+            return self.transport.get_write_buffer_size() > 0  # of the last answer
+        if self.transport.get_protocol() is not self or self._requests.upgrades:
             return False
         if not self._server.rests(self):
             self._rests_since = None

@@ -1,9 +1,9 @@
-"""Keeps a program ready that knows nothing of it: what 'nearcall resident install' starts.
+"""Keeps a program ready without changing it: this is what 'nearcall resident install' starts.
 
-Of the program's file everything up to its first statement that does more than import,
-define or name is run once, and the rest by each run; for what pip makes of an entry
-point that is the import. With an entry the module is imported once, and the function
-called by each run, as pip's programs do it.
+Everything in the program's file up to its first statement that does more than import, define or
+name is run once, and each run does the rest. In a program that pip has made for an entry point
+that part is the import. With an entry the module is imported once, and each run calls the
+function, as pip's programs do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 
 def begin() -> NoReturn:
-    """sys.argv: -c, settings as JSON, the program's path."""
+    """sys.argv holds -c, the settings as JSON, and the path of the program."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
     program = sys.argv[2]
     sys.argv[:] = [program, "--nearcall-resident"]
@@ -46,7 +46,7 @@ def begin() -> NoReturn:
 
 
 def check() -> None:
-    """Whether that will do, for who installs it: an exception says what is missing."""
+    """Raises an exception that says what is missing if the program cannot be installed in this way."""
     settings: dict[str, Any] = json.loads(sys.argv[1])
     if settings["entry"]:
         _function(settings["entry"])
@@ -79,7 +79,7 @@ def _file(program: str) -> Callable[[], Any]:
 
 
 def _split(source: bytes, program: str) -> tuple[CodeType, CodeType]:
-    """What is run once, and what each run does."""
+    """Returns the code that is run once, and the code of each run."""
     body = ast.parse(source, program).body
     count = next((i for i, statement in enumerate(body) if not _is_harmless(statement)), len(body))
     flags = 0
@@ -96,7 +96,7 @@ def _split(source: bytes, program: str) -> tuple[CodeType, CodeType]:
 
 
 def _is_harmless(statement: ast.stmt) -> bool:
-    """Whether it is the same for all runs: what it says stands in the file, or in modules."""
+    """Whether the statement does the same in all runs, because what it says is in the file or in modules."""
     if isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass)):
         return True
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -112,7 +112,7 @@ def _is_harmless(statement: ast.stmt) -> bool:
 
 
 def _plainly(function: Callable[[], Any]) -> Callable[[], Any]:
-    """What goes wrong is shown as without the statements that led here."""
+    """Shows what goes wrong without the statements that led here."""
 
     def run() -> Any:
         try:

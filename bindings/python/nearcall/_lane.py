@@ -1,12 +1,12 @@
-"""One connection of an AsyncClient, as one loop uses it: what to watch, whom to wake.
+"""One connection of an AsyncClient as an event loop uses it: what to watch, and whom to wake.
 
-No thread: the loop watches one descriptor for as long as it uses the connection. It holds the
-lane by a weak reference only, so that a client which nobody has any more goes, and closes. A lane
-that was inherited by a fork leaves the loop alone, because its kernel side is the parent's too.
+There is no thread: the loop watches one descriptor for as long as it uses the connection. It holds the lane only
+by a weak reference, so that a client to which nobody refers any more goes away and closes. A lane that was inherited
+by a fork leaves the loop alone, because its kernel side is the parent's too.
 
-Whoever waits is told what became of its call however the lane ends, and nothing that a use
-of the engine meets keeps the loop from watching. A signal's handler may raise between any two steps
-here. What must not end with that is carried out, and so it is written to be done again.
+Whoever waits is told what happened to the call, however the lane ends, and no error in using the engine keeps the
+loop from watching. A signal handler may raise between any two steps here. What must not be cut short by that is
+carried out (see carry_out), and is therefore written so that it can be done again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nearcall._errors import Cancelled, NearcallError, Unavailable
 from nearcall._runtime import Future, Runtime, Timer, call_weakly, carried
 
 Why: TypeAlias = Callable[[Outcome], NearcallError]
-"""What a call ends with that the loop can no longer wait for."""
+"""Makes the error of a call for which the loop can no longer wait."""
 
 
 def closed(outcome: Outcome) -> NearcallError:
@@ -40,8 +40,8 @@ def inherited(outcome: Outcome) -> NearcallError:
 
 
 class Watch:
-    """A loop's watch on an engine: of its descriptor, and of the time. It ends before the engine closes, whose
-    descriptor's number may be another's afterwards."""
+    """A loop's watch on an engine: on its descriptor, and on the time. It ends before the engine closes, because the
+    number of the engine's descriptor may belong to another file after that."""
 
     def __init__(self, engine: _core.Engine, runtime: Runtime) -> None:
         self._engine = engine
@@ -49,40 +49,40 @@ class Watch:
         self._descriptor = engine.fileno()
         self._generation = _core.fork_generation()
         self.is_on = False
-        """Perhaps, while it is begun or ended."""
+        """May be true or false while the watch is being begun or ended."""
         self.is_begun = False
         self.timer: Timer | None = None
         self.timer_at = math.inf
 
     def begin(self, callback: Callable[[], None]) -> None:
-        """May be asked again."""
+        """Begins the watch. It may be called again."""
         if not self.is_begun:
             self.is_on = True
             self._runtime.watch(self._descriptor, callback)
             self.is_begun = True
 
     def end(self) -> None:
-        """May be asked again."""
+        """Ends the watch. It may be called again."""
         if self.is_on and self._may_touch_loop():
             self._runtime.unwatch(self._descriptor)
             self.expect_nothing()
         self.is_on = False
 
     def lose(self, _: object) -> None:
-        """Ends it for who was dropped, wherever the collector has come to, and in whatever thread: the loop stops
-        watching when it is its turn, and the descriptor stays until then."""
+        """Ends the watch of a lane that was dropped, wherever and in whatever thread the collector has dropped it. The
+        loop stops watching at its next turn, and the descriptor stays open until then."""
         if self.is_on and self._may_touch_loop():
             self._runtime.call_soon_anywhere(carried(self.end))
 
     def is_ours(self) -> bool:
-        """Whether the loop is this process's, and may be touched."""
+        """Whether the loop belongs to this process and may be used."""
         return self._generation == _core.fork_generation() and self._runtime.is_alive()
 
     def is_inherited(self) -> bool:
         return self._generation != _core.fork_generation()
 
     def expect(self, due: float, callback: Callable[[], None]) -> None:
-        """Calls back by then, or earlier, which does no harm: the callback looks, and says it again."""
+        """Calls back at that time or earlier. Earlier does no harm, because the callback looks and asks again."""
         timer = self._runtime.call_later(max(due - time.monotonic(), 0), callback)
         former = self.timer
         self.timer = timer
@@ -91,7 +91,7 @@ class Watch:
             former.cancel()
 
     def expect_nothing(self) -> None:
-        # Also where it is this one that has rung: it may be a former one, whose cancelling a signal's handler ended.
+        # Cancel it even if a timer has just fired: that may be an earlier one that a signal handler kept uncancelled.
         timer, self.timer = self.timer, None
         self.timer_at = math.inf
         if timer is not None:
@@ -102,16 +102,16 @@ class Watch:
 
 
 class Lane:
-    """The calls in flight of one engine, each with the future that waits for it."""
+    """The calls in flight on one engine, each with the future that waits for it."""
 
     def __init__(self, engine: _core.Engine, runtime: Runtime, has_progressed: Callable[[], None]) -> None:
         self.engine = engine
         self.places = 0
-        """Calls that are on it: from before they are begun until they have ended."""
+        """The number of calls on this lane, from before they are begun until they have ended."""
         self.sent = 0
-        """Those of them whose request the engine has."""
+        """The number of those whose request the engine has."""
         self.is_idle = False
-        """Kept by who closes lanes that have no calls."""
+        """Set and used by the code that closes lanes without calls."""
         self.is_asked = False
         """Whether ask() has come to its end."""
         self._has_progressed = has_progressed
@@ -164,6 +164,8 @@ class Lane:
         except BaseException:
             _core.carry_out(self._give_up, begun, future)
             raise
+        finally:
+            del future  # it has the exception, whose traceback has this frame
 
     def look(self) -> None:
         """Notices what the loop has not come to yet: that the connection has ended."""

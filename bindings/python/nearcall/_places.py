@@ -124,10 +124,10 @@ class Places:
 
     async def _turn(self, place: Place, deadline: float, *, goes_first: bool = False) -> Lane:
         assert self._runtime is not None
-        place.turn = turn = self._runtime.future()
+        place.turn = self._runtime.future()
         (self._returned if goes_first else self._queue).append(place)
         _core.carry_out(self._pass_on)
-        lane: Lane | None = await wait(turn, deadline, self._runtime)
+        lane: Lane | None = await wait(place.turn, deadline, self._runtime)
         if lane is None:
             raise late(self._held_up_by())
         return lane
@@ -418,6 +418,7 @@ async def wait(turn: Future, deadline: float, runtime: Runtime) -> Any:
     try:
         return await turn
     finally:
+        del turn  # it has the exception, whose traceback has this frame
         if timer is not None:
             timer.cancel()
 

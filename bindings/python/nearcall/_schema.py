@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def type_text(description: Any) -> str:
-    """The type hint for a type of the schema."""
+    """Returns the type hint for a type of the schema."""
     if isinstance(description, str):
         return _NAMES.get(description, "int")
     if "list" in description:
@@ -51,8 +51,8 @@ def _identifier(name: str) -> str:
 
 
 def keyword_names(params: list[Any]) -> tuple[str, ...]:
-    """The names by which parameters can be given as keywords: their own, and where Python cannot write that,
-    or a call takes it for itself, one that is made of it."""
+    """Returns the names by which parameters can be given as keywords: their own names, or names made from
+    these if Python cannot write them or if a call uses them for itself."""
     own = {param["name"] for param in params}
     names: list[str] = []
     for param in params:
@@ -71,7 +71,7 @@ def _required_count(params: list[Any]) -> int:
 
 
 def signature(description: dict[str, Any]) -> inspect.Signature:
-    """What inspect.signature() shows for a function of the server."""
+    """Returns what inspect.signature() shows for a function of the server."""
     params = description["params"]
     required = _required_count(params)
     names = keyword_names(params)
@@ -95,8 +95,8 @@ def signature(description: dict[str, Any]) -> inspect.Signature:
 
 
 def doc(description: dict[str, Any]) -> str:
-    """The docstring of a function of the server: its signature, which help() does not show of other
-    callables than Python's own, what the server says, then its structs."""
+    """Returns the docstring of a function of the server: its signature, which help() shows only for
+    Python's own functions; then what the server says; then its structs."""
     types = str(signature(description)).replace("'", "")
     lines = [f"{description['name']}{types}", ""]
     lines.append(str(description.get("doc") or f"The function {description['name']} of the server."))

@@ -1,4 +1,4 @@
-"""aiohttp on connections that another process has accepted, as ``nearcall front`` gives them.
+"""aiohttp for connections that another process has accepted, as ``nearcall front`` gives them.
 
     from aiohttp import web
     from nearcall.aiohttp import Site
@@ -9,12 +9,14 @@
     ...
     await runner.cleanup()
 
-Each process has a socket of its own, and the front is told all of them. cleanup() loses no
-request: connections between two requests go back to the front.
+Each process has a socket of its own, and the front must be told all of them. cleanup() does not
+lose a request that is answered within the runner's shutdown_timeout: connections between two
+requests go back to the front.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import ssl
@@ -34,8 +36,7 @@ def _rests(kept: Kept) -> bool:
 
 
 class Site(web.BaseSite):  # type: ignore[misc, unused-ignore]
-    """A site whose connections are given. address and options are those of
-    nearcall.handoff.Listener."""
+    """A site that is given its connections. address and options are those of nearcall.handoff.Listener."""
 
     def __init__(
         self,
@@ -71,5 +72,9 @@ class Site(web.BaseSite):  # type: ignore[misc, unused-ignore]
     async def stop(self) -> None:
         served: Any = self._server
         if isinstance(served, HttpServer):
-            await served.drain()
+            # Requests may have no end of their own, and on_shutdown, by which an application ends
+            # those, is called after this.
+            loop = asyncio.get_running_loop()
+            end = loop.time() + self._runner._shutdown_timeout
+            await served.drain(lambda: loop.time() >= end)
         await super().stop()

@@ -5,7 +5,7 @@ from nearcall.eventlet import Client
 go = Client("unix:/run/demo/nearcall.sock")
 go.ack(3, 4)  # other green threads run meanwhile
 
-nearcall.Client works under eventlet too, but blocks the whole hub while it waits.
+nearcall.Client works under eventlet too, but it blocks the whole hub while it waits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Event:
 
 
 class _Hub:
-    """The hub of a thread, as nearcall._runtime.Runtime."""
+    """The hub of a thread, as a nearcall._runtime.Runtime."""
 
     survives_fork = False
     waiters_survive_fork = True

@@ -1,8 +1,8 @@
-"""What code stands on that `nearcall gen python` has written.
+"""The base of code that `nearcall gen python` has written.
 
-It passes arguments as it was written for. So before the first call by each description
-that a server has, that is compared with the one that the code was generated from; what
-is compatible is decided by the server.
+Generated code encodes arguments by the description from which it was generated. So before the
+first call under each description that a server has, the two descriptions are compared; the
+server decides whether they are compatible.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FITTING_MAX = 8
 
 
 class Dataclass(Protocol):
-    """Any dataclass: for structs that need not have any field, and those whose fields no attributes can be."""
+    """Any dataclass. For structs that may have no fields, and those with fields whose names cannot be attributes."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -83,7 +83,7 @@ class _NumpyTruth(Protocol):
 
 
 class Opened(Protocol):
-    """Anything open."""
+    """Anything that is open."""
 
     def fileno(self) -> int: ...
 
@@ -98,7 +98,7 @@ SyncClient: TypeAlias = "Client | GreenClient"
 
 
 def client_of(client: str | os.PathLike[str] | SyncClient, options: dict[str, Any]) -> SyncClient:
-    """The client of an address and options, or the one that is there."""
+    """Returns the client for an address and options, or the one that was given."""
     if isinstance(client, (str, os.PathLike)):
         return Client(client, **options)
     if not hasattr(type(client), "_function"):
@@ -108,7 +108,7 @@ def client_of(client: str | os.PathLike[str] | SyncClient, options: dict[str, An
 
 
 def async_client_of(client: str | os.PathLike[str] | AsyncClient, options: dict[str, Any]) -> AsyncClient:
-    """The same for AsyncClient."""
+    """Does the same for AsyncClient."""
     from nearcall import _async  # asyncio takes long to import
 
     if not isinstance(client, _async.AsyncClient):
@@ -167,7 +167,7 @@ class Generated:
 
 
 class AsyncGenerated:
-    """The same for AsyncClient."""
+    """The functions of generated code for AsyncClient, by name."""
 
     def __init__(self, client: AsyncClient, descriptions: dict[str, str], changes: Changes) -> None:
         _check(changes)
@@ -188,7 +188,7 @@ class AsyncGenerated:
 
 
 def _callers_level() -> int:
-    """The stack level, for whoever asks, of the line that called generated code."""
+    """Returns the stack level, for its caller, of the line that called generated code."""
     level, frame = 1, sys._getframe(1)
     entries = (Generated.call.__code__, AsyncGenerated.call.__code__)
     while frame.f_code not in entries and frame.f_back is not None:
@@ -197,7 +197,7 @@ def _callers_level() -> int:
 
 
 def _said(answer: Any) -> tuple[str, list[str]] | None:
-    """The hash and the changes of an answer, where it is one."""
+    """Returns the hash and the changes from an answer, if it has them."""
     if not isinstance(answer, dict):
         return None
     function_hash, changes = answer.get("hash"), answer.get("changes")
@@ -207,7 +207,7 @@ def _said(answer: Any) -> tuple[str, list[str]] | None:
 
 
 class Origin:
-    """The description that a function's code was generated from, and what that fits."""
+    """The description from which a function's code was generated, and which descriptions it fits."""
 
     def __init__(self, name: str, text: str, changes: Changes) -> None:
         self.name = name
@@ -230,12 +230,12 @@ class Origin:
         return True
 
     def trust(self, engine: _core.Engine, revision: int) -> None:
-        """Takes a description as it is, for as long as an engine has that: its server is too old to say."""
+        """Accepts a description for as long as an engine has it, because its server is too old to compare."""
         self._revisions[engine] = revision
 
     def judge(self, answer: Any, description: dict[str, Any]) -> bool:
-        """Raises, or warns, where the server says that it does not fit. False: the server
-        speaks of another description."""
+        """Raises or warns if the server says that it does not fit. Returns False if the server has
+        compared another description."""
         known_hash = description.get("hash", "")
         function_hash, changes = _said(answer) or (known_hash, ["the server does not say how"])
         if function_hash != known_hash:

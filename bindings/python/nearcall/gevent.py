@@ -1,11 +1,11 @@
-"""A client for greenlets of gevent, as in the workers of ``gunicorn -k gevent``.
+"""A client for greenlets of gevent, such as those of ``gunicorn -k gevent`` workers.
 
 from nearcall.gevent import Client
 
 go = Client("unix:/run/demo/nearcall.sock")
 go.ack(3, 4)  # other greenlets run meanwhile
 
-nearcall.Client works under gevent too, but blocks the whole hub while it waits.
+nearcall.Client works under gevent too, but it blocks the whole hub while it waits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Timer:
 
 
 class _Hub:
-    """The hub of a thread, as nearcall._runtime.Runtime."""
+    """The hub of a thread, as a nearcall._runtime.Runtime."""
 
     survives_fork = True
     waiters_survive_fork = True

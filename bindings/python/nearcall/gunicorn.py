@@ -1,14 +1,15 @@
-"""Workers of gunicorn whose connections another process has accepted, as ``nearcall front``
+"""gunicorn workers for connections that another process has accepted, as ``nearcall front``
 gives them.
 
     gunicorn -k nearcall.gunicorn.ThreadWorker --threads 4 -w 2 -b unix:/run/site/worker-%n.sock app:app
 
-Each worker takes connections on an address of its own: %n is the first number from 1 that no
-other worker has, and the front is told all of them. (The master itself listens on the address
-as it stands there, where nobody connects.) A worker that ends loses no request: what it has
-not accepted, and connections between two requests, go back to the front.
+Each worker takes connections at an address of its own: %n is replaced by the first number from
+1 that no other worker has, and the front must be told all of these addresses. (The master also
+listens at the address as it is written, but nobody connects there.) A worker that ends does not
+lose a request: what it has not accepted, and connections between two requests, go back to the
+front.
 
-Worker is gunicorn's sync worker, ThreadWorker its gthread.
+Worker is gunicorn's sync worker, and ThreadWorker its gthread worker.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _Socket:
         return self.listener.fileno()
 
     def setblocking(self, blocking: bool) -> None:
-        """It never blocks."""
+        """Does nothing: this socket never blocks."""
 
     def accept(self) -> tuple[Connection, Any]:
         try:
@@ -60,7 +61,7 @@ class _Socket:
             return connection, ""
 
     def getsockname(self) -> Any:
-        """Of what was accepted last."""
+        """Returns the address of the connection that was accepted last."""
         return self._local
 
     def drain(self) -> None:
@@ -72,7 +73,7 @@ class _Socket:
 
 
 class _Taking:
-    """What both kinds of workers do otherwise than gunicorn's own."""
+    """What both kinds of workers do differently from gunicorn's own."""
 
     sockets: list[Any]
     alive: bool
@@ -118,7 +119,7 @@ class ThreadWorker(_Taking, _ThreadWorker):  # type: ignore[misc, unused-ignore]
 
     @property
     def worker_connections(self) -> int:
-        """As many as it can serve now: given more, it would keep them from workers that are
+        """Returns how many it can serve now. More would be kept from workers that are
         free."""
         waiting = len(self.keepalived_conns) + len(self.pending_conns)
         return min(self._most, int(self.cfg.threads) + waiting)
@@ -139,7 +140,7 @@ class ThreadWorker(_Taking, _ThreadWorker):  # type: ignore[misc, unused-ignore]
         super().murder_keepalived(force)
 
     def _hand_back_idle(self) -> None:
-        """Gives back what waits for a request, of which nothing was read."""
+        """Gives back connections that wait for a request of which nothing was read."""
         for waiting in (self.keepalived_conns, self.pending_conns):
             for each in list(waiting):
                 if self._way_back and isinstance(each.sock, Connection) and self._hand_back(each):

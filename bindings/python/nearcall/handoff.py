@@ -1,7 +1,7 @@
 """Take live connections from other processes of this machine.
 
-A front, as ``nearcall front`` is, accepts connections and gives them away; a process
-that listens here gets them as sockets and speaks with the clients itself::
+A front, such as ``nearcall front``, accepts connections and gives them away. A process
+that listens here gets them as sockets and talks to the clients directly::
 
     from nearcall import handoff
 
@@ -10,8 +10,9 @@ that listens here gets them as sockets and speaks with the clients itself::
             connection, meta = listener.accept()
             ...
 
-A connection is this process's when accept() has returned it, and its giver's until
-then: whoever is killed, it has one owner.
+The process that gives is called the giver. A connection has one owner at any time: it
+belongs to its giver until accept() returns it, and to this process from then on,
+whichever of them is killed.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _parse_address(text: str) -> Address:
 
 
 def _seconds(timeout: float | None) -> float:
-    """0: at once; infinity: without a limit."""
+    """Checks a timeout: 0 means at once, and infinity without a limit."""
     seconds = _core.seconds(timeout) if timeout != 0 or isinstance(timeout, bool) else 0.0
     return math.inf if seconds is None else seconds
 
@@ -103,9 +104,9 @@ def _plain_host(host: str) -> str:
 
 
 def host_matches(host: str | bytes, pattern: str) -> bool:
-    """Whether a request for this host, as in its Host header, fits a pattern as the front
-    compares them: ``www.example.com``, ``*.example.com`` for every name below example.com,
-    or ``*``. A port, a final dot and the case of letters make no difference."""
+    """Whether a request for this host, as in its Host header, fits a pattern: ``www.example.com``,
+    ``*.example.com`` for every name below example.com, or ``*`` for any. It ignores a port, a
+    final dot and the case of letters, and compares as the front does."""
     text = host.decode("latin-1") if isinstance(host, bytes) else host
     before, colon, port = text.rpartition(":")
     # Within brackets the colons are those of an IPv6 address.
@@ -117,8 +118,10 @@ def host_matches(host: str | bytes, pattern: str) -> bool:
 
 
 class Connection(socket.socket):
-    """A socket that came from another process. recv(), recv_into() and makefile() return
-    the prefix first; select() and poll() do not know of it, pending() does."""
+    """A socket that came from another process.
+
+    The giver may have read the first bytes, which are called the prefix. recv(), recv_into() and
+    makefile() return the prefix first. select() and poll() do not know about it; pending() does."""
 
     meta: Meta
     """What came with it."""
@@ -151,12 +154,12 @@ class Connection(socket.socket):
         return self.meta
 
     def pending(self) -> int:
-        """How many bytes of the prefix are still to be read."""
+        """Returns how many bytes of the prefix have not been read yet."""
         return len(self._prefix)
 
     def take_prefix(self) -> bytes:
-        """What is left of the prefix, which counts as read then: for libraries that read
-        the descriptor themselves."""
+        """Returns what was not yet read of the prefix, which counts as read from then on. It is for
+        libraries that read from the descriptor themselves."""
         taken, self._prefix = bytes(self._prefix), memoryview(b"")
         return taken
 
@@ -208,14 +211,14 @@ class Connection(socket.socket):
         return super().detach()
 
     def dup(self) -> socket.socket:  # type: ignore[override]
-        """A plain socket."""
+        """Returns a plain socket."""
         self._refuse_unread("dup()")
         copy = socket.socket(fileno=socket.dup(self.fileno()))
         copy.settimeout(self.gettimeout())
         return copy
 
     def getpeername(self) -> Any:
-        """The client's address, as the giver told or the kernel does."""
+        """Returns the address of the client, from the giver or else from the kernel."""
         return self.meta.remote if self._texts[1] else super().getpeername()
 
     def getsockname(self) -> Any:
@@ -231,13 +234,15 @@ class Connection(socket.socket):
         return copy
 
     def hand_back(self, unread: bytes = b"", timeout: float | None = None, *, idle: bool = False) -> None:
-        """Gives the connection to the process that it came from, with bytes that were read
-        and belong to whoever serves it next. It is closed here then. After an error it is
-        as it was; nearcall.Unimplemented: that process takes none back.
+        """Gives the connection to the process that it came from.
 
-        idle says that a client keeps the connection and no byte of a next request was read:
-        a program that stops gives such connections back, and the front waits for the next
-        request and gives it to another process."""
+        unread are bytes that were read here but belong to whoever serves the connection next. The
+        connection is then closed here. After an error it is as it was; the error is
+        nearcall.Unimplemented if that process does not take connections back.
+
+        idle says that the client keeps the connection open and that no byte of a next request was
+        read. A program that stops gives such connections back; the front waits for the next request
+        and gives it to another process."""
         if self.fileno() < 0:
             raise ValueError("the connection is closed, nothing is left to hand back: do that instead of closing it")
         meta = replace(self.meta, message=_IDLE) if idle else self.meta
@@ -247,14 +252,15 @@ class Connection(socket.socket):
 
 
 class Listener:
-    """Takes connections that other processes give. Any thread may use it.
+    """Takes connections that other processes give. It may be used by any thread.
 
-    address is ``unix:/path``, or a Unix socket that listens already, or its descriptor:
-    a master opens that, and each forked worker makes a Listener of it. A Listener that
-    was made before a fork works in the children too: each takes channels of its own.
-    mode is that of the socket's file. window is how many connections may wait on a
-    channel, channels_max how many givers are served at a time; 0 means the defaults of
-    spec/limits.md. peer_users may give besides root and this process's own user."""
+    address is ``unix:/path``, or a Unix socket that already listens, or the descriptor of one: a
+    master can open it, and each forked worker make a Listener of it. A Listener that was made
+    before a fork works in the children, too; each of them takes channels of its own.
+
+    mode is the permissions of the socket file. window is how many connections may wait on a
+    channel, and channels_max how many givers are served at a time; 0 means the defaults of
+    spec/limits.md. peer_users may give in addition to root and this process's own user."""
 
     def __init__(
         self,
@@ -286,9 +292,10 @@ class Listener:
             yield self._core
 
     def accept(self, timeout: float | None = None) -> tuple[Connection, Meta]:
-        """Waits for a connection and takes it: its giver is told before this returns.
-        After timeout seconds TimeoutError is raised, with 0 BlockingIOError at once;
-        when drain() was called, nearcall.Unavailable."""
+        """Waits for a connection and takes it: the giver is told before this returns.
+
+        After timeout seconds it raises TimeoutError, with a timeout of 0 it raises BlockingIOError
+        at once, and after drain() it raises nearcall.Unavailable."""
         connection = Connection(self)
         try:
             return connection, connection._describe(*self._take(connection, timeout))
@@ -318,8 +325,8 @@ class Listener:
             poll.poll(None if wait_ms < 0 else wait_ms)
 
     def refuse(self, reason: Reason = Reason.BUSY, text: str = "") -> bool:
-        """Refuses what accept() would return next; its giver keeps it. text is for a
-        person. False: nothing waits."""
+        """Refuses what accept() would return next; the giver keeps it. text is for people. Returns
+        False if nothing waits."""
         with self._locked() as core:
             return core.refuse(reason, text)
 
@@ -337,25 +344,25 @@ class Listener:
             core.give(channel, connection, forget, meta.name, *texts, meta.message, prefix, timeout)
 
     def drain(self, text: str = "") -> None:
-        """Stops listening: what was not accepted goes back to its givers, who are told that
-        nothing more is taken. Connections that were accepted live on, and can be handed
-        back until close()."""
+        """Stops listening. What was not accepted goes back to its givers, who are told that this
+        process takes no more. Connections that were accepted live on, and can be handed back
+        until close()."""
         with self._locked() as core:
             core.drain(text)
 
     def fileno(self) -> int:
-        """What select(), poll() and event loops watch: it is readable when accept(0) is due."""
+        """Returns the descriptor for select(), poll() and event loops. When it is readable, call accept(0)."""
         with self._locked() as core:
             return core.fileno()
 
     def timeout(self) -> float | None:
-        """Seconds after which accept(0) is due though the descriptor stays silent."""
+        """Returns the number of seconds after which to call accept(0) even if the descriptor stays silent."""
         with self._locked() as core:
             milliseconds = core.timeout_ms()
         return None if milliseconds < 0 else milliseconds / 1000
 
     def close(self) -> None:
-        """Ends all channels. What was accepted lives on, the rest stays its givers'.
+        """Ends all channels. What was accepted lives on, and the rest belongs to its givers. An
         accept() in another thread ends with nearcall.Unavailable or ValueError."""
         with self._locked() as core:
             if core.fileno() >= 0:

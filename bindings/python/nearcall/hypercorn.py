@@ -1,4 +1,4 @@
-"""hypercorn on connections that another process has accepted, as ``nearcall front`` gives them.
+"""hypercorn for connections that another process has accepted, as ``nearcall front`` gives them.
 
     import asyncio
     from hypercorn.config import Config
@@ -6,9 +6,10 @@
 
     asyncio.run(serve(app, Config(), "unix:/run/site/hypercorn-1.sock"))
 
-Each process has a socket of its own, and the front is told all of them. When it stops no
-request is lost: connections between two requests go back to the front, and clients of HTTP/2
-are told to open no more streams before the last ones are answered.
+Each process has a socket of its own, and the front must be told all of them. When the process
+stops no request is lost that is answered within graceful_timeout: connections between two
+requests go back to the front, and clients of HTTP/2 are told to open no more streams before the
+last ones are answered.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from hypercorn.events import RawData  # type: ignore[import-untyped, import-not-
 from hypercorn.protocol.h2 import H2Protocol  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from hypercorn.utils import wrap_app  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from nearcall import _core
 from nearcall._handoff_http import HttpServer, current, listener_of
 from nearcall.handoff import Listener
 
@@ -40,36 +42,36 @@ __all__ = ["serve"]
 # its word on their way.
 _GOAWAY = b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00"
 # How long a client of HTTP/2 that was told so may have nothing to ask before it is left.
-_REST_SECONDS = 1.0
+_REST_SECONDS = _core.HANDOFF_REST_MS / 1000
 _LOOK_AGAIN_SECONDS = 0.01
 
 
 class _Streams:
-    """A client of HTTP/2 that is told to open no more streams."""
+    """An HTTP/2 client that is told to open no more streams."""
 
     def __init__(self, server: TCPServer) -> None:
         self._server = server
-        self._told = False
+        self._telling: asyncio.Future[None] | None = None
         self._busy_until = 0.0
 
-    async def part(self) -> bool:
-        """Returns whether it is to be waited for."""
+    def part(self) -> bool:
+        """Returns whether it is to be waited for. One that reads nothing is told when it has
+        read what was sent before."""
         wrapper: Any = getattr(self._server, "protocol", None)  # there is none until it runs
         protocol: Any = getattr(wrapper, "protocol", None)
         if not isinstance(protocol, H2Protocol) or protocol.closed:
             return False
         now = asyncio.get_running_loop().time()
-        if not self._told or not protocol.idle:
+        if self._telling is None:
+            self._telling = asyncio.ensure_future(self._server.protocol_send(RawData(_GOAWAY)))
+        if not self._telling.done() or not protocol.idle:
             self._busy_until = now
-        if not self._told:
-            self._told = True
-            await self._server.protocol_send(RawData(_GOAWAY))
         return now < self._busy_until + _REST_SECONDS
 
 
 class _Application:
-    """The application, which tells when a request was answered, and says with each answer
-    whether it is the connection's last one."""
+    """The application. It notes when a request was answered, and says with each answer whether it is
+    the last one on its connection."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -158,6 +160,8 @@ class _Run:
         taking.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=max(0, end - asyncio.get_running_loop().time()))
+        for kept in list(taking.kept):
+            kept.transport.abort()  # a client that reads nothing would keep the loop from ending
 
     async def _part(self, draining: asyncio.Future[None], end: float) -> None:
         """Waits until no client of HTTP/2 has anything to ask. Others may become such until all
@@ -165,7 +169,7 @@ class _Run:
         loop = asyncio.get_running_loop()
         while loop.time() < end:
             drained = draining.done()
-            waited = [await streams.part() for streams in list(self._streams)]
+            waited = [streams.part() for streams in self._streams]
             if drained and not any(waited):
                 return
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
@@ -188,7 +192,7 @@ async def serve(
     mode: Literal["asgi", "wsgi"] | None = None,
     **options: Any,
 ) -> None:
-    """hypercorn.asyncio.serve with another listener. address and options are those of
-    nearcall.handoff.Listener; what the configuration binds is not used."""
+    """Does what hypercorn.asyncio.serve does, with another listener. address and options are those of
+    nearcall.handoff.Listener. The addresses to bind in the configuration are not used."""
     application = wrap_app(app, config.wsgi_max_body_size, mode)
     await _Run(application, config, listener_of(address, options)).until(shutdown_trigger or _signalled)

@@ -20,26 +20,30 @@ What is imported once need not be imported for each run::
 
 The launcher ``nearcall-run`` stands in for the program: ``nearcall-run ./report --since
 yesterday``. It passes arguments, environment, directory, umask, resource limits and the
-standard streams themselves to a forked child that has imported everything already, and
-ends as that ended. The first run starts the resident; after ten minutes without a run it
-leaves, and as soon as the program or a module that was imported changes. Started in any
-other way the program runs plainly.
+standard streams themselves to a child that is forked from the resident, a process that has
+imported everything already, and ends as the child ended. The first run starts the resident.
+The resident leaves after ten minutes without a run, and as soon as the program or a module
+that was imported changes. Started in any other way, the program runs plainly, as if this
+module were not there.
 
 What stands before main() sees the arguments, environment, directory and streams (``/dev/null``
-and a log) of the resident, not those of a run. Variables of the environment that are read
-there, and the directory where it is asked for or a relative path is looked at, are noticed from the
-import of this module on, so that it is to be the first: a caller with another value runs the
-program plainly. A program that is started there (``subprocess``, ``os.system``, ``os.fork``) has the
-directory and all variables. What extensions read by C's getenv() is not noticed: name it in
-``environment``; nor is what their C code opens: say ``same_directory``. What was opened there is
-shared by the runs, but for files that are read; data bases are for ``warm``. Threads that were
-started there do not exist in a run. Hashes of text are the same in all runs of a resident, and with
-them the order of sets; the functions of
-``random`` are seeded anew, but other generators that were seeded there give all runs the same
-numbers: seed them in ``warm`` or in the run.
-``/dev/tty`` cannot be opened in a run, whose process has no controlling terminal. It leads
-its process group and its session: os.setpgrp(), os.setpgid() and os.setsid() are content
-with that.
+and a log) of the resident, not those of a run. Some of this is noticed, from the import of this
+module on, which should therefore come first: variables of the environment that are read, and
+the directory if it is asked for or a relative path is used. For a caller for whom these are
+different the program runs plainly. A program that is started before main() (by ``subprocess``,
+``os.system`` or ``os.fork``) counts as reading the directory and all variables.
+
+Two things are not noticed. If an extension reads a variable by C's getenv(), name the variable
+in ``environment``; if its C code opens files by relative paths, set ``same_directory``.
+
+Whatever is opened before main() is shared by the runs, except files that are open for reading.
+Connect to data bases in ``warm``. Threads that were started before main() do not exist in a run.
+The hashes of strings, and with them the order of sets, are the same in all runs of a resident.
+The functions of ``random`` are seeded anew in each run, but other generators that were seeded
+before main() give all runs the same numbers: seed them in ``warm`` or in the run.
+
+The process of a run has no controlling terminal, so ``/dev/tty`` cannot be opened. It already
+leads its process group and its session; os.setpgrp(), os.setpgid() and os.setsid() accept that.
 """
 
 from __future__ import annotations
@@ -80,31 +84,33 @@ def main(
     same_directory: bool | None = None,
     early_input: bool = False,
 ) -> NoReturn:
-    """Run a function as the program, and end with the number it returns as sys.exit() does.
+    """Run a function as the program, and end with the number it returns, as sys.exit() does.
 
-    sys.exit(), exceptions, atexit and threads work in it as in any program; the program is
-    not to count on anything that stands around or behind the call of main(). In a plain run
-    a first argument ``--no-resident`` is taken from sys.argv. Nothing before it takes the
-    first argument away: a resident that cannot see how it was started ends with code 125
-    and says so in its log.
+    sys.exit(), exceptions, atexit and threads work in the function as in any program. The program
+    must not rely on anything around or behind the call of main(), which does not return. In a plain
+    run main() removes ``--no-resident`` from sys.argv if that is the first argument. Nothing before
+    main() may remove the first argument: a resident that cannot see how it was started ends with
+    code 125 and says so in its log.
 
-    warm: called in each child before it has something to run, and in plain runs: for data
-      bases and whatever else cannot be shared.
-    idle: after how many seconds without a run the resident leaves; 0 or None: 600,
-      negative: never.
-    workers: how many children wait; 0: two. There is no limit to how many run.
-    environment: names of variables that the program reads before main() where nobody sees
-      it, or their beginnings, as ``MYAPP_*``. A run where they have another value than at the
-      resident's start is a plain one. For ``PYTHON*``, ``LANG`` and ``LC_*``, the dynamic
-      linker and the time zone that holds already, and for what is read by ``os.environ``.
-    reread: names of variables that are read before main(), and again in each run: callers
-      may have others. Or their beginnings; ``*``: all.
-    same_directory: True: only callers in the directory where the resident was started have
-      it; the others run plainly. False: callers in any, though the program has looked at its
-      directory. None: as it was seen to do.
-    early_input: whether the program asks before main() what its standard input is. It was
-      ``/dev/null``, and callers with another one run plainly.
-    watch: files that the program reads before main(), as its configuration: the resident
+    warm: called in each child before it gets a run, and in plain runs, for data bases and
+      whatever else cannot be shared.
+    idle: the number of seconds without a run after which the resident leaves; 0 and None mean
+      600, and a negative number means never.
+    workers: how many children wait for runs; 0 means two. Any number of children may run.
+    environment: names of variables, or of their beginnings such as ``MYAPP_*``, that the program
+      reads before main() in a way that is not noticed. If they have other values than at the
+      start of the resident, the program runs plainly. This is already done for ``PYTHON*``,
+      ``LANG`` and ``LC_*``, the dynamic linker and the time zone, and for what is read through
+      ``os.environ``.
+    reread: names of variables, or of their beginnings, that are read before main() and again in
+      each run, so that callers may have other values. ``*`` stands for all variables.
+    same_directory: if True, only callers in the directory in which the resident was started are
+      served by it; for others the program runs plainly. If False, callers in any directory are
+      served, even if the program has looked at its directory. None: it depends on whether the
+      program was seen to look.
+    early_input: whether the program asks before main() what its standard input is. In the
+      resident that was ``/dev/null``, so for callers with another one the program runs plainly.
+    watch: files that the program reads before main(), such as its configuration. The resident
       leaves when one of them changes.
     """
     if _core.Resident.started(os.fsencode(sys.argv[1]) if len(sys.argv) > 1 else b""):
@@ -125,7 +131,7 @@ def main(
 
 
 class _Handed:
-    """Tells the handle what the program has read, without what its options except."""
+    """Tells the handle what the program has read, except what its options leave out."""
 
     def __init__(self, reread: Iterable[str], same_directory: bool | None, early_input: bool) -> None:
         self._reread = [os.fsencode(name) for name in reread]
@@ -158,7 +164,7 @@ def _supervise(
     warm: Callable[[], object] | None,
     handed: _Handed,
 ) -> None:
-    """Returns in children that have a run, and nowhere else."""
+    """Returns only in children that have a run."""
     code = 1
     try:
         handle = _core.Resident(os.fsencode(sys.argv[0]), workers, _idle_ms(idle), names)
@@ -184,7 +190,7 @@ def _supervise(
 
 
 def _idle_ms(idle: float | None) -> int:
-    """As nearcall_resident.h has it: 0: its own, negative: never."""
+    """Converts to the form of nearcall_resident.h: 0 is its default, and a negative number means never."""
     if idle is None or idle == 0:
         return 0
     if isinstance(idle, bool) or idle != idle:
@@ -204,7 +210,7 @@ def _fork(handle: _core.Resident) -> int:
 
 
 def _open_for_writing() -> list[io.IOBase]:
-    """What the children will have of the program's streams, whoever keeps them."""
+    """Returns the program's streams that children will write to, whoever else holds them."""
     opened = []
     for thing in gc.get_objects():
         # Not by isinstance(), which asks objects that stand for others to become them.
@@ -216,14 +222,14 @@ def _open_for_writing() -> list[io.IOBase]:
 
 
 def _flush(streams: Iterable[io.IOBase]) -> None:
-    """What fails here fails again for those who ask, and as in any program for no one else."""
+    """Flushes a stream. What fails here fails again for those who ask, and, as in any program, for nobody else."""
     for stream in (*streams, sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
 
 
 def _leave(code: int) -> NoReturn:
-    """Without anything that belongs to runs: atexit, destructors."""
+    """Ends the process without anything that belongs to runs, such as atexit functions and destructors."""
     _flush(_run.inherited)
     os._exit(code)
 
@@ -242,7 +248,7 @@ def _watch(handle: _core.Resident, more: list[str]) -> None:
 
 
 class _Run:
-    """What this process runs; nothing in a supervisor and in a plain run."""
+    """What this process runs. It is empty in a supervisor and in a plain run."""
 
     def __init__(self) -> None:
         self.handle: _core.Resident | None = None
@@ -269,16 +275,16 @@ class _Run:
             gc.unfreeze()
 
     def tell_end(self) -> None:
-        """For the launcher, in case that the supervisor is no more."""
+        """Tells the launcher how the run ends, in case the supervisor has gone."""
         if self.handle:
             notes.tell_run()
             _flush(self.inherited)
             self.handle.ending(self.code)
 
     def end(self, code: object) -> None:
-        """Ends a run as the interpreter does, but does not take the modules apart: that
-        takes longer than most runs, and copies what all of them share. Returns where
-        something that the run has made wants to see its own end, or is not as usual."""
+        """Ends a run as the interpreter does, but without taking the modules apart: that takes longer
+        than most runs, and copies what all of them share. It returns if something that the run has
+        made needs to see its own end, or is not as usual."""
         if self.handle and (code is None or isinstance(code, int)) and self._finish():
             _core.Resident.exit(self.code)
         self.share_nothing()
@@ -298,7 +304,7 @@ class _Run:
 
 
 def _exit_code(code: object) -> int:
-    """What the interpreter makes of it; everything that is no number it writes to stderr."""
+    """Returns what the interpreter makes of a code; anything that is not a number it writes to stderr."""
     if code is None:
         return 0
     if not isinstance(code, int):
@@ -307,7 +313,7 @@ def _exit_code(code: object) -> int:
 
 
 def _has_finalizers() -> bool:
-    """Whether an object that is not shared with other runs is there and has a __del__."""
+    """Whether there is an object with a __del__ that is not shared with other runs."""
     streams = [sys.stdin, sys.stdout, sys.stderr]
     layers = [*streams, *(getattr(stream, "buffer", None) for stream in streams)]
     layers += [getattr(layer, "raw", None) for layer in layers]
@@ -346,15 +352,15 @@ def _become_run(handle: _core.Resident, warm: Callable[[], object] | None, hande
 
 
 def _ignore(ignored: list[int]) -> None:
-    """Tells Python what it sees when it starts; what is ignored anyway it knows."""
+    """Tells Python about a signal that is ignored, as Python sees it when it starts."""
     for number in ignored:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.SIG_IGN)
 
 
 def _lead() -> None:
-    """Leads its process group and its session, as others ask to. The kernel refuses that to
-    who does already, where a program that was started would be granted it."""
+    """Answers a request to lead its process group or session, which it already does. The kernel would
+    refuse that, although it grants it to a program that was started."""
     own = os.getpid()
     setpgrp, setpgid, setsid = os.setpgrp, os.setpgid, os.setsid
 
@@ -385,7 +391,7 @@ def _set_environment(variables: list[bytes]) -> None:
 
 
 def _standard_streams() -> list[tuple[int, io.TextIOWrapper]]:
-    """Those that are still as Python made them: others are the program's own."""
+    """Returns the streams that are still as Python made them. Others belong to the program."""
     standard = []
     for number, stream in enumerate((sys.__stdin__, sys.__stdout__, sys.__stderr__)):
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -399,9 +405,9 @@ def _raw(stream: io.TextIOWrapper) -> object:
 
 
 def _renew(number: int, stream: io.TextIOWrapper) -> None:
-    """Makes a stream as Python makes it when it starts: whether it is a terminal, and where
-    it stands, is other than it was. It stays what it is, and so does its buffer, for
-    whoever has kept one of them, as a handler of logging."""
+    """Makes a stream anew as Python does when it starts, because whether it is a terminal, and its
+    position, have changed. The object and its buffer stay the same for whoever has kept one of
+    them, such as a handler of logging."""
     binary = stream.buffer
     errors, unbuffered, by_line = stream.errors, stream.write_through, stream.line_buffering
     raw = io.FileIO(number, "wb" if number else "rb", closefd=False)

@@ -1,12 +1,13 @@
-"""uvicorn on connections that another process has accepted, as ``nearcall front`` gives them.
+"""uvicorn for connections that another process has accepted, as ``nearcall front`` gives them.
 
     import uvicorn
     from nearcall.uvicorn import Server
 
     Server(uvicorn.Config(app), "unix:/run/site/uvicorn-1.sock").run()
 
-Each process has a socket of its own, and the front is told all of them. On SIGTERM, or after
-limit_max_requests, no request is lost: connections between two requests go back to the front.
+Each process has a socket of its own, and the front must be told all of them. On SIGTERM, or
+after limit_max_requests, no request is lost: connections between two requests go back to the
+front.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def _rests(kept: Kept) -> bool:
 
 
 class Server(uvicorn.Server):  # type: ignore[misc, unused-ignore]
-    """uvicorn.Server with another listener. address and options are those of
-    nearcall.handoff.Listener; host, port, fd and uds of the configuration are not used."""
+    """A uvicorn.Server with another listener. address and options are those of
+    nearcall.handoff.Listener. host, port, fd and uds of the configuration are not used."""
 
     def __init__(
         self,

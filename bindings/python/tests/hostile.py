@@ -7,6 +7,7 @@ this runs them all against the address it is given, for valgrind.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import datetime
 import gc
 import itertools
@@ -484,13 +485,30 @@ def names_that_lie(client: Client) -> None:
     assert client.call(Liar("add"), 1, 2) == 3
 
 
+def keywords_that_are_dropped(client: Client) -> None:
+    """Who calls from C gives a dict of the program's own."""
+    call = ctypes.pythonapi.PyObject_Call
+    call.restype = ctypes.py_object
+    call.argtypes = [ctypes.py_object] * 3
+    for _ in range(10):
+        named: dict[str, Any] = {}
+        kept: list[Any] = []
+
+        def act(named: dict[str, Any] = named, kept: list[Any] = kept) -> None:
+            named.clear()
+            kept.extend(Acting(bool, 7) for _ in range(1000))
+
+        named.update(a=Acting(act, 17), b=Acting(bool, 5))
+        assert call(client.divmod, (), named) == (3, 2)
+
+
 ATTACKS: list[Attack] = [
     list_that_changes, dict_that_changes, keys_that_change_a_struct, keys_that_lie, attributes_that_change_the_object,
     attributes_without_end, value_of_ever_more_parts, iterable_without_end, code_that_takes_its_time,
     time_of_arguments_counts, arguments_that_call_the_same_client, arguments_that_close_the_client, buffer_that_changes,
     errors_that_are_raised, texts_of_errors_that_act, times_that_lie, numbers_that_lie, iterables_that_act,
     handlers_that_change_what_is_sent, handlers_that_close_the_client, dicts_that_were_larger, names_that_lie,
-    mapping_without_end, collections_during_decoding, values_of_a_call_that_is_dropped,
+    mapping_without_end, collections_during_decoding, values_of_a_call_that_is_dropped, keywords_that_are_dropped,
 ]  # fmt: skip
 
 

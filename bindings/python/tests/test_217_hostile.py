@@ -75,7 +75,7 @@ def sanitized(tmp_path: Path) -> Path:
     """A folder with the package as it is installed, but an extension that the sanitizers watch."""
     shutil.copytree(Path(nearcall.__file__).parent, tmp_path / "nearcall", ignore=shutil.ignore_patterns("*.so"))
     library = REPOSITORY / "libnearcall"
-    sources = [*(REPOSITORY / "bindings/python/csrc").glob("*.c"), *(library / "src").glob("*.c")]
+    sources = [*(REPOSITORY / "bindings/python/csrc").glob("*.c"), *(library / "src").glob("*/*.c")]
     folders = [sysconfig.get_path("include"), library / "include", library / "src"]
     command = ["gcc", "-shared", "-fPIC", "-O1", "-g", "-std=c11", "-D_GNU_SOURCE", "-DPy_LIMITED_API=0x030B0000"]
     command += [*SANITIZERS, *(f"-I{folder}" for folder in folders), *map(str, sources), "-lm"]

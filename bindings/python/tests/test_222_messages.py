@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nearcall
 from nearcall import Client
+from scripted import ScriptedServer, function
 
 HUGE = 10**5000
 
@@ -50,3 +52,29 @@ def test_fields_are_listed(client: Client) -> None:
     for value in ({"nmae": "Ann"}, Person()):
         with pytest.raises(nearcall.InvalidArgument, match=r"has no field '(nmae|nickname)'.*; it has name, age, tags"):
             client.greet(value)
+
+
+class Emptying(str):
+    """A key that empties what it leads to when it is shown, and takes what was freed into use again."""
+
+    __slots__ = ("kept", "table")
+
+    def __repr__(self) -> str:
+        self.table.clear()
+        self.kept = ["".join(["another", str(number % 10)]) for number in range(1000)]
+        return "key"
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_name_whose_place_drops_it(folder: Path, more: int) -> None:
+    types = {"Person": {"fields": [{"name": "name", "type": "string"}]}}
+    key = Emptying("ann")
+    with (
+        ScriptedServer(folder / "f", function([{"map": ["string", {"struct": "Person"}]}], [], types=types)) as server,
+        Client(server.address) as client,
+    ):
+        for _ in range(10):
+            key.table = {"".join(["misname", str(number)]): 1 for number in range(1 + more)}
+            told = r"\(p0\)\[key\]: .* has no field 'misname0'; it has name"
+            with pytest.raises(nearcall.InvalidArgument, match=told):
+                client.f({key: key.table})

@@ -173,6 +173,35 @@ def test_signals_come_in(serve: Callable[[Any], ScriptedServer], ring: None, nam
         client.call("f", None if kind == "any" else [] if "list" in kind else {})
 
 
+CHANGED: dict[str, tuple[Any, Any]] = {
+    "durations": ("duration", 1),
+    "optional durations": ({"optional": "duration"}, 1.5),
+    "large integers for floats": ("float64", 2**60),
+    "integers": ("int64", 5),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_list_that_a_handler_changes_is_sent_as_it_was(serve: Callable[[Any], ScriptedServer], name: str) -> None:
+    kind, value = CHANGED[name]
+    values: list[Any] = []
+    former = signal.signal(signal.SIGALRM, lambda *_: values.clear())
+    try:
+        with serve({"list": kind}) as server, Client(server.address, timeout=PATIENCE_SECONDS) as client:
+            client.call("f", [value] * 20 * TIMES)
+            whole = server.requests.pop()
+            sent = b""
+            # Where the handler comes before the call, what is sent is empty.
+            while values or sent != whole:
+                values[:] = [value] * 20 * TIMES
+                ring_during(0.005, lambda: client.call("f", values))
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                sent = server.requests.pop()
+                assert sent in (whole, b"\x91\x90")
+    finally:
+        signal.signal(signal.SIGALRM, former)
+
+
 @pytest.mark.parametrize("name", EMPTY)
 def test_what_was_emptied_costs_nothing(serve: Callable[[Any], ScriptedServer], name: str) -> None:
     kind, make = EMPTY[name]

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import copy
+import gc
 import inspect
 import itertools
 import json
@@ -237,6 +238,35 @@ def eventpolls() -> set[str]:
             if os.readlink(entry) == "anon_inode:[eventpoll]":
                 found.add(entry.name)
     return found
+
+
+async def use_and_drop(address: str) -> None:
+    """A client that is not closed, whose calls have failed in all the ways in which replies tell so."""
+    go = AsyncClient(address)
+    with contextlib.suppress(nearcall.NotFound):
+        await go.fail(5, "gone")
+    with contextlib.suppress(nearcall.DeadlineExceeded):
+        await go.sleep(20_000, timeout=0.001)
+
+
+def test_dropped_client_is_closed_although_its_calls_have_failed(address: str, run: Run) -> None:
+    """Without the garbage collector, which may not come for a long time."""
+
+    async def main() -> None:
+        gc.collect()
+        before = descriptor_count()
+        for _ in range(5):
+            await use_and_drop(address)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while descriptor_count() > before:
+            assert time.monotonic() < end, "dropped clients keep descriptors"
+            await asyncio.sleep(0.005)
+
+    gc.disable()
+    try:
+        run(main)
+    finally:
+        gc.enable()
 
 
 def test_loop_watches_one_descriptor_whatever_becomes_of_the_server(own_server: Server, run: Run) -> None:

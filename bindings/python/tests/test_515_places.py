@@ -91,7 +91,7 @@ def test_waiting_for_room_on_the_server(folder: Path) -> None:
 
     async def main(server: FullServer) -> None:
         async with AsyncClient(server.address) as go:
-            ends = await asyncio.gather(*(go.call("f", timeout=1) for _ in range(5)), return_exceptions=True)
+            ends = await asyncio.gather(*(go.call("f", timeout=3) for _ in range(5)), return_exceptions=True)
         for end in ends:
             assert isinstance(end, DeadlineExceeded)
             assert end.outcome is Outcome.NOT_EXECUTED

@@ -14,7 +14,7 @@ from giver import StartGiver
 
 from nearcall import handoff
 from nearcall._handoff_http import HttpServer, Kept, Requests
-from support import PATIENCE_SECONDS, REPOSITORY
+from support import PATIENCE_SECONDS, REPOSITORY, wait_until
 
 
 def test_hosts_are_compared_as_the_front_does() -> None:
@@ -164,3 +164,33 @@ def test_what_rests_late_is_left_its_time_as_well(where: str, giver_of: StartGiv
                 assert kept.is_waited_for(now) == waits, now
 
     run_server(where, use)
+
+
+class Large(asyncio.Protocol):
+    """Answers with more than sockets hold, and closes."""
+
+    BYTES = 64 << 20
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(bytes(self.BYTES))
+        self.transport.close()
+
+
+def test_a_last_answer_is_waited_for_until_it_was_sent(where: str, giver_of: StartGiver) -> None:
+    def use(server: HttpServer) -> None:
+        with giver_of(where).connect() as client:
+            client.sendall(GET)
+            read = len(client.recv(1))
+            (kept,) = server.kept
+            wait_until(lambda: kept.transport.is_closing(), "the server closes")
+            assert kept.is_waited_for(0.0)
+            while data := client.recv(1 << 20):
+                read += len(data)
+            assert read == Large.BYTES
+            wait_until(lambda: not server.kept, "the connection has ended")
+
+    run_server(where, use, Large)

@@ -73,36 +73,36 @@ Nearcall::Error - why a call failed, and whether the function ran
 
 =head1 DESCRIPTION
 
-Every failed call throws an object of this class. It says two things: what went
-wrong, the code, and whether the function ran, the outcome. Test those; the
-message is for a person and may change in any version.
+Every call that fails throws an object of this class. Its code says what went wrong, and
+its outcome says whether the function ran. Test those two; the message is for people and
+may change in any version.
 
-As a string it is the function, the name of the code, the message, the outcome,
+As a string the object shows the function, the name of the code, the message, the outcome,
 and the file and line of the call:
 
     ack: OUT_OF_RANGE: m is at most 3 (executed) at worker.pl line 12.
 
-It is always true.
+As a boolean it is always true.
 
 =head1 METHODS
 
 =head2 code
 
-The code's number, as L<Nearcall::Codes> lists them.
+The number of the code. L<Nearcall::Codes> lists all of them.
 
 =head2 name
 
-The code's name, as C<DEADLINE_EXCEEDED>.
+The name of the code, such as C<DEADLINE_EXCEEDED>.
 
 =head2 is
 
     $error->is('UNAVAILABLE', 'DEADLINE_EXCEEDED')
 
-Whether the code is one of those named, by name or by number.
+Whether the code is one of those listed, by name or by number.
 
 =head2 outcome
 
-The outcome's number: one of the C<OUTCOME_> constants of L<Nearcall::Codes>.
+The number of the outcome: one of the C<OUTCOME_> constants of L<Nearcall::Codes>.
 
 =head2 outcome_text
 
@@ -111,49 +111,49 @@ C<executed>.
 
 =head2 not_executed
 
-True when the function did not run and will not: the call may be sent again.
+True if the function did not run and will not run: the call may be made again.
 
 =head2 unknown
 
-True when the function ran once, runs now, or did not run. Only the application
-can tell whether the call may be sent again.
+True if the function ran once, is running now, or did not run. Only the application
+can tell whether the call may be made again.
 
 =head2 result_lost
 
-True when the function ran to its end and its result did not arrive.
+True if the function ran to its end and its result did not arrive.
 
 =head2 executed
 
-True when the function ran and returned this error itself.
+True if the function ran and returned this error itself.
 
 =head2 message
 
-A sentence for a person.
+A sentence for people.
 
 =head2 details
 
-A reference to an array of details, each C<[ $type, $value ]>; empty when the
-function gave none.
+A reference to an array of details, each C<[ $type, $value ]>. It is empty if there are
+none.
 
 =head2 function
 
-The name of the function that was called; C<undef> when no call had begun.
+The name of the function that was called, or C<undef> if no call had begun.
 
 =head2 file
 
-The file of the program that the call is in.
+The file that contains the call.
 
 =head2 line
 
-Its line there.
+The line of the call in that file.
 
 =head2 as_string
 
-What the object is as a string.
+Returns the object as a string.
 
 =head2 throw
 
-Dies with the object once more, unchanged.
+Dies with the object again, unchanged.
 
 =head1 SEE ALSO
 

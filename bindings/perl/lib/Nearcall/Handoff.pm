@@ -101,11 +101,11 @@ A web application, behind C<nearcall front>:
 
 =head1 DESCRIPTION
 
-A front, as C<nearcall front> is, accepts connections and gives the sockets themselves
-to the process that is to serve them, which from then on speaks with the client alone.
-This module is that process's side. A connection has one owner at any time: it is this
-process's when L</accept> has returned it, and its giver's until then, whoever is
-killed.
+A front, such as C<nearcall front>, accepts connections and gives the sockets themselves to
+the process that is to serve them, which from then on talks to the client directly. This
+module is for that process; the one that gives is called the giver. A connection has one
+owner at any time. It belongs to its giver until L</accept> returns it, and to this process
+from then on, whichever of them is killed.
 
 For PSGI applications see L<Plack::Handler::Nearcall>.
 
@@ -115,92 +115,92 @@ For PSGI applications see L<Plack::Handler::Nearcall>.
 
     my $listener = Nearcall::Handoff->new( $address, %options );
 
-Listens on C<unix:/path>, or on a Unix socket that listens already: one that a master
-has opened before it forked. Throws a L<Nearcall::Error>: C<ALREADY_EXISTS> when another
-process listens there. The options:
+Listens on C<unix:/path>, or on a Unix socket that already listens because a master has
+opened it before forking. If another process listens there it throws a L<Nearcall::Error>
+with C<ALREADY_EXISTS>. The options are:
 
 =over
 
 =item mode
 
-Permissions of the socket's file; 0660 unless given.
+The permissions of the socket file. The default is 0660.
 
 =item peer_users
 
-Reference to an array of users that may give besides root and this process's own, by
-name or number.
+A reference to an array of users, by name or number, that may give in addition to root and
+this process's own user.
 
 =item window
 
-How many connections may wait to be accepted from one giver; 64 unless given.
+How many connections from one giver may wait to be accepted. The default is 64.
 
 =item channels_max
 
-How many givers are served at a time. Others wait.
+How many givers are served at a time. Further givers wait. The default is 16384.
 
 =item prefix_bytes_max, message_bytes_max
 
-The longest prefix and message that are taken, in bytes; 65536 unless given.
+The longest prefix and the longest message that are taken, in bytes. The default of both is 65536.
 
 =back
 
-Numbers that are out of range are refused.
+C<new> refuses numbers that are out of range.
 
 =head2 accept
 
     my $connection = $listener->accept($timeout);
 
-Waits for a connection and takes it: its giver is told before this returns. The timeout
-is in seconds; without it there is none, and with 0 nothing is waited for. Returns a
-L<Nearcall::Handoff::Connection>, which is an L<IO::Socket::IP> or L<IO::Socket::UNIX>,
-or nothing, and C<$!> is C<EINTR> (a signal's handler has run), C<EAGAIN> or
-C<ETIMEDOUT>. Throws a L<Nearcall::Error> of C<UNAVAILABLE> after L</drain>.
+Waits for a connection and takes it: the giver is told before C<accept> returns. The timeout
+is in seconds. Without one C<accept> waits without a limit, and with 0 it does not wait.
+It returns a L<Nearcall::Handoff::Connection>, which is an L<IO::Socket::IP> or
+L<IO::Socket::UNIX>. Otherwise it returns nothing, and C<$!> is C<EINTR> (a signal handler has
+run), C<EAGAIN> or C<ETIMEDOUT>. After L</drain> it throws a L<Nearcall::Error> with
+C<UNAVAILABLE>.
 
 =head2 refuse
 
     $listener->refuse( $reason, $text );
 
-Refuses what L</accept> would return next: its giver keeps it and may ask another. The
-reason is C<busy>, C<kind>, C<draining> or C<denied>; the text is for a person. Returns
-whether something waited.
+Refuses what L</accept> would return next: the giver keeps it and may give it to another
+process. The reason is C<busy>, C<kind>, C<draining> or C<denied>, and the text is for people.
+Returns whether there was anything to refuse.
 
 =head2 drain
 
     $listener->drain($text);
 
-Stops listening. What was not accepted goes back to its givers, who are told that
-nothing more is taken. Connections that were accepted live on, and can be handed back
-until L</close>.
+Stops listening. What was not accepted goes back to its givers, who are told that this process
+takes no more. Connections that were accepted live on, and can be handed back until L</close>.
 
 =head2 close
 
-Ends all channels to givers, as does the end of the object. What was accepted lives on.
+Ends all channels to givers. The end of the object does the same. What was accepted lives on.
 
 =head2 host_matches
 
     if ( !Nearcall::Handoff::host_matches( $env->{HTTP_HOST}, 'shop.example' ) ) { ... }
 
-A function: whether a request for this host, as in its Host header, fits a pattern as
-C<nearcall front> compares them: C<www.example.com>, C<*.example.com> for every name below
-example.com, or C<*>. A port, a final dot and the case of letters make no difference. A
-program that gets a request for another host hands its connection back.
+A function that returns whether a request for this host, as in its Host header, fits a pattern:
+C<www.example.com>, C<*.example.com> for every name below example.com, or C<*> for any. It ignores
+a port, a final dot and the case of letters, and compares as C<nearcall front> does. A program
+that gets a request for another host hands the connection back.
 
 =head2 fileno
 
-The descriptor to watch in an event loop. When it is readable, or after L</timeout>,
-C<< accept(0) >> is due.
+The descriptor to watch in an event loop. When it is readable, or after L</timeout>, call
+C<< accept(0) >>.
 
 =head2 timeout
 
-Seconds after which C<< accept(0) >> is due though the descriptor stays silent; undef:
-never.
+The number of seconds after which to call C<< accept(0) >> even if the descriptor stays silent, or
+undef for never.
 
 =head1 FORK
 
-A listener that was made before a fork works in the children: each takes channels of its
-own on the same socket, and leaves those of its parent alone. A giver that keeps one
-channel, as C<nearcall front> does, so meets one of them; where several workers are to be
-given connections each listens on an address of its own.
+A listener that was made before a fork works in the children: each of them takes channels of its
+own on the same socket, and leaves those of its parent alone. A giver that keeps one channel, as
+C<nearcall front> does, therefore reaches only one of the children. If several workers are to get
+connections, let each listen on an address of its own.
 
 =head1 SEE ALSO
 

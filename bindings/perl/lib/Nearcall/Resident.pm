@@ -192,16 +192,15 @@ and to run it:
 
 =head1 DESCRIPTION
 
-Most of the time that a short Perl program takes goes into loading its modules. With
-this module a program stays ready: what stands before C<resident> is done once, and each
-run is a forked child that has done it already. The launcher C<nearcall-run> stands in
-for the program: it passes arguments, environment, directory, umask, resource limits and
-the standard streams themselves, and ends as the program ended. The first run starts the
-resident; after ten minutes without a run it leaves, and as soon as the program or a module
-that was loaded changes.
+A short Perl program spends most of its time loading modules. With this module it stays ready: what stands
+before C<resident> is done once, in a process that is called the resident, and each run is a forked child of
+that process. The launcher C<nearcall-run> stands in for the program. It passes on its arguments, environment,
+directory, umask, resource limits, and the standard streams themselves, and ends as the program has ended. The
+first run starts the resident. The resident leaves after ten minutes without a run, and as soon as the program
+or a module that was loaded changes.
 
-Started in any other way, or by C<nearcall-run> where it finds something amiss, the
-program runs plainly, as if C<resident> were not there.
+Started in any other way, or by C<nearcall-run> when something is wrong, the program runs plainly, as if
+C<resident> were not there.
 
 =head1 FUNCTIONS
 
@@ -209,56 +208,58 @@ program runs plainly, as if C<resident> were not there.
 
     resident { ... } %options;
 
-Runs the block and ends the process with code 0, whatever the block's value is. For another
-code call C<exit>, as in C<exit main(@ARGV)>. C<exit> and C<die> work inside as they do without
-this module, and END blocks run once, at the end of the run. It never returns. In a plain run a
-first argument C<--no-resident> is taken from C<@ARGV>. Nothing before it takes the first
-argument away: a resident that cannot see how it was started ends with code 125 and says so in
-its log. The options:
+Runs the block and ends the process with code 0, whatever the value of the block is. For another code call
+C<exit>, as in C<exit main(@ARGV)>. C<exit> and C<die> work inside the block as they do without this module,
+and END blocks run once, at the end of the run. C<resident> never returns. In a plain run it removes
+C<--no-resident> from C<@ARGV> if that is the first argument. Nothing before C<resident> may remove the first
+argument: a resident that cannot see how it was started ends with code 125 and says so in its log. The options
+are:
 
 =over
 
 =item warm
 
-A reference to code for each child, before it has something to run: to connect to a data base,
-whose connections cannot be shared. It is called before the block in plain runs too.
+A reference to code that each child calls before it gets a run, for example to connect to a data base, because
+such connections cannot be shared. In plain runs it is called before the block, too.
 
 =item idle
 
-After how many seconds without a run the resident leaves; 0 or C<undef>: 600, negative: never.
+The number of seconds without a run after which the resident leaves. 0 or C<undef> mean 600, and a negative
+number means never.
 
 =item workers
 
-How many children wait; 2 unless given. There is no limit to how many run.
+How many children wait for runs. The default is 2. Any number of children may run.
 
 =item environment
 
-Reference to an array of names of variables that the program reads before C<resident> where
-nobody sees it, as C<MY_CONFIG>, or their beginnings, as C<MYAPP_*>. A run where they have another
-value than at the resident's start is a plain one. For what perl reads itself (C<PERL*>, C<LANG> and
-C<LC_*>), the dynamic linker and the time zone that holds already, and for what is read by
-C<%ENV>, but not under C<-T>.
+A reference to an array of names of variables, such as C<MY_CONFIG>, or of their beginnings, such as C<MYAPP_*>.
+These are variables that the program reads before C<resident> in a way that is not noticed. If they have other
+values than at the start of the resident, the program runs plainly. This is already done for what Perl itself
+reads (C<PERL*>, C<LANG> and C<LC_*>), for the dynamic linker and the time zone, and for what is read through
+C<%ENV>, except under C<-T>.
 
 =item reread
 
-Reference to an array of names of variables that are read before C<resident>, and again in each
-run: callers may have others. Or their beginnings; C<*>: all.
+A reference to an array of names of variables, or of their beginnings, that are read before C<resident> and
+again in each run, so that callers may have other values. C<*> stands for all variables.
 
 =item same_directory
 
-True: only callers in the directory where the resident was started have it; the others
-run plainly. False: callers in any, though the program has looked at its directory. Not given: as it
-was seen to do.
+If true, only callers in the directory in which the resident was started are served by it; for others the program
+runs plainly. If false, callers in any directory are served, even if the program has looked at its directory. By
+default this depends on whether the program was seen to look.
 
 =item early_input
 
-True: the program asks before C<resident> what its standard input is, as C<-t STDIN>. It was
-F</dev/null>, and callers with another one run plainly. False: it asks again in the run. Not given: as it was seen to do.
+If true, the program asks before C<resident> what its standard input is, for example by C<-t STDIN>. In the resident
+that was F</dev/null>, so for callers with another one the program runs plainly. If false, it asks again in the run.
+By default this depends on whether the program was seen to ask.
 
 =item watch
 
-Reference to an array of files that the program reads before C<resident>, as its
-configuration. The resident leaves when one of them changes, as it does for modules.
+A reference to an array of files that the program reads before C<resident>, such as its configuration. The resident
+leaves when one of them changes, as it does for modules.
 
 =back
 
@@ -268,44 +269,43 @@ configuration. The resident leaves when one of them changes, as it does for modu
 
 =item *
 
-What stands before C<resident> sees the arguments, environment, directory and streams (F</dev/null>
-and a log) of the resident, not those of a run. So whatever looks at them belongs into the
-block or what it calls, also what modules do at load. Variables that are read by C<%ENV>, the directory
-where L<Cwd> or a relative path asks for it (C<open>, C<stat>, C<glob>, C<< <> >> and their like), and tests of STDIN and
-C<< <STDIN> >> are noticed from C<use Nearcall::Resident> on, so that it is to
-be the first: a caller with others runs the program plainly. A program that is started there (C<system>, backticks,
-C<fork>, C<open> with a bar) has the directory and all variables. What is read by C's getenv(), and what the C code of modules
-opens, is not noticed.
+What stands before C<resident> sees the arguments, environment, directory and streams (F</dev/null> and a log) of the
+resident, not those of a run. So code that looks at them belongs into the block or into what the block calls. That
+includes what modules do when they are loaded.
+
+Some of this is noticed, from C<use Nearcall::Resident> on, which should therefore come first: variables that are read
+through C<%ENV>; the directory, if L<Cwd> or a relative path uses it (C<open>, C<stat>, C<glob>, C<< <> >> and their
+like); tests of STDIN, and C<< <STDIN> >>. For a caller for whom these are different the program runs plainly. A program
+that is started before C<resident> (by C<system>, backticks, C<fork>, or C<open> with a bar) counts as reading the
+directory and all variables. What is read by C's getenv(), and what the C code of modules opens, is not noticed.
 
 =item *
 
-C<__FILE__>, and with it the place in messages, is the program's full path.
+C<__FILE__>, and with it the place that messages name, is the full path of the program.
 
 =item *
 
-The random numbers of a run begin anew: C<srand> with a fixed seed belongs into the block.
-C<$^T> is the time at which the run began.
+Each run has its own sequence of random numbers. A C<srand> with a fixed seed belongs into the block. C<$^T> is the
+time at which the run began.
 
 =item *
 
-Files that were opened for reading before are each run's own, at the place where they stood.
-Whatever else is open before is shared with other runs, which for sockets and data bases goes
-wrong: use L<warm|/resident>.
+Files that were opened for reading before C<resident> are each run's own, at the position where they were. Everything
+else that is open by then is shared with other runs. That goes wrong for sockets and data bases: use
+L<warm|/resident> for them.
 
 =item *
 
-The process is a session leader without a controlling terminal: F</dev/tty> cannot be opened.
-It leads its process group as well, and C<setpgrp>, where it is compiled behind C<use Nearcall::Resident>,
-is content with that; C<POSIX::setsid> and C<POSIX::setpgid> fail.
-The streams are the terminal, where they are one. Signals that the launcher gets it gets too, and SIGHUP
-when the launcher is gone.
+The process is a session leader without a controlling terminal, so F</dev/tty> cannot be opened. It already leads its
+process group. A C<setpgrp> that is compiled behind C<use Nearcall::Resident> accepts that; C<POSIX::setsid> and
+C<POSIX::setpgid> fail. A stream that is a terminal is the caller's terminal. The process gets the signals that the
+launcher gets, and SIGHUP when the launcher is gone.
 
 =item *
 
-The end of a run is perl's own, with END blocks and the destructors of all objects, those that
-modules made when they were loaded among them: with large ones that takes some milliseconds. A
-run that needs none of it any more writes out what its handles hold and calls C<POSIX::_exit>:
-the launcher ends with that code.
+A run ends as any Perl program does, with END blocks and the destructors of all objects, including those that modules
+made when they were loaded. With large objects that takes some milliseconds. A run that does not need this can flush its
+handles and call C<POSIX::_exit>; the launcher ends with that code.
 
 =item *
 
@@ -315,8 +315,8 @@ Threads do not survive the fork.
 
 =head1 ERRORS
 
-C<resident> with an unknown option dies. What goes wrong in the resident stands in its log,
-beside the socket, and the launcher runs the program plainly.
+C<resident> dies if it is given an unknown option. What goes wrong in the resident is in its log, beside the socket, and
+the launcher then runs the program plainly.
 
 =head1 SEE ALSO
 

@@ -101,80 +101,81 @@ Nearcall::Handoff::Connection - a socket that came from another process
 
 =head1 DESCRIPTION
 
-What L<Nearcall::Handoff/accept> returns: an L<IO::Socket::IP> or L<IO::Socket::UNIX>.
+This is what L<Nearcall::Handoff/accept> returns: an L<IO::Socket::IP> or L<IO::Socket::UNIX>.
 
-Its giver may have read the first bytes. C<sysread>, C<read>, C<readline> and C<getc>
-return them first, C<recv> does not; after that the handle is an ordinary one. A
-C<read> may return less than asked for once, where the prefix ends. C<select> and event
-loops do not know of the prefix: read before you wait while L</pending> is not 0, or begin
-with L</take_prefix>. C<nearcall front> reads nothing, so that there is none.
+The giver may have read the first bytes of the connection, which are called the prefix.
+C<sysread>, C<read>, C<readline> and C<getc> return them first, but C<recv> does not; after
+that the handle is an ordinary one. Where the prefix ends, one C<read> may return less than was
+asked for. C<select> and event loops do not know about the prefix: as long as L</pending> is not
+0, read before you wait, or begin with L</take_prefix>. With C<nearcall front> there is no
+prefix, because it reads nothing.
 
-A process that was stopped when it was to get the connection keeps a copy of it for as
-long: C<shutdown> before C<close>, so that the client need not wait for that one.
+A process that was stopped when it was to get the connection keeps a copy of it until it goes on.
+Call C<shutdown> before C<close>; otherwise the client would wait for that process.
 
 =head1 METHODS
 
 =head2 name
 
-What the giver calls the connection, as a route.
+The giver's name for the connection, such as that of a route.
 
 =head2 message
 
-Whatever the two programs agreed on.
+Anything that the two programs have agreed on.
 
 =head2 prefix
 
-All that the giver had read, whether it was read here or not.
+All that the giver had read, whether or not it was read here since.
 
 =head2 pending
 
-How many bytes of the prefix are still to be read.
+How many bytes of the prefix have not been read yet.
 
 =head2 take_prefix
 
-What is still to be read of the prefix. It counts as read then.
+Returns what was not yet read of the prefix. It counts as read from then on.
 
 =head2 process_id
 
-The giver's process when it connected, as the kernel told; for logs.
+The process id of the giver when it connected, from the kernel. Use it for logs.
 
 =head2 user_id
 
-The giver's user.
+The user id of the giver.
 
 =head2 peerhost
 
-The client's address: what the giver says, or else the socket. undef for a Unix socket,
-as are the next three.
+The address of the client: the one that the giver stated, or else that of the socket. This and the
+next three are undef for a Unix socket.
 
 =head2 peerport
 
-The client's port.
+The port of the client.
 
 =head2 sockhost
 
-The address that the client connected to.
+The address to which the client has connected.
 
 =head2 sockport
 
-The port that it connected to.
+The port to which the client has connected.
 
 
 =head2 hand_back
 
     $connection->hand_back( $unread, $timeout );
 
-Gives the connection to the process that it came from, with the bytes that were read and
-belong to whoever serves it next, and what is left of the prefix behind them. It is closed
-here then. Throws a L<Nearcall::Error>, and the connection is as it was:
-C<UNIMPLEMENTED> when that process takes none back.
+Gives the connection to the process that it came from. C<$unread> are bytes that were read here but
+belong to whoever serves the connection next; what is left of the prefix follows them. The connection
+is then closed here. On failure it throws a L<Nearcall::Error>, and the connection is as it was. The
+code is C<UNIMPLEMENTED> if that process does not take connections back.
 
 =head2 hand_back_idle
 
     $connection->hand_back_idle($timeout);
 
-The same for a connection that a client keeps, and on which no byte of a next request was
-read: a process that stops gives it back, and the front waits for the next request and gives
-it to another process. L<Plack::Handler::Nearcall> does that.
+The same for a connection that its client keeps open, and on which no byte of a next request was read.
+A process that stops gives such connections back; the front waits for the next request and gives it to
+another process. L<Plack::Handler::Nearcall> does that.
 
 =cut

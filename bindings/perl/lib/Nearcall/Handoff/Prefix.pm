@@ -100,7 +100,7 @@ Nearcall::Handoff::Prefix - the first bytes of a connection, which its giver had
 
 =head1 DESCRIPTION
 
-What a L<Nearcall::Handoff::Connection> is tied to until its prefix was read. Programs do
+A L<Nearcall::Handoff::Connection> is tied to this class until its prefix has been read. Programs do
 not use it.
 
 =cut

@@ -40,7 +40,7 @@ __END__
 
 =head1 NAME
 
-Nearcall::Resident::Installed - keep a Perl program ready that knows nothing of it
+Nearcall::Resident::Installed - keep a Perl program ready without changing it
 
 =head1 SYNOPSIS
 
@@ -49,12 +49,12 @@ Nearcall::Resident::Installed - keep a Perl program ready that knows nothing of 
 =head1 DESCRIPTION
 
 C<nearcall resident install> starts a program as C<perl -MNearcall::Resident::Installed PROGRAM>.
-The program, and what it says C<use> of, is compiled once; each run is a forked child that
-begins where the program would begin: with its first statement that is no C<use> and in no C<BEGIN>
-block. Everything that L<Nearcall::Resident> says of runs holds. The modules that are named behind the
-equals sign, which the program would load by C<require> while it runs, are loaded as well. Words
-such as C<-watch=/etc/exiftool.conf> and C<-same_directory=1> are the options of L<Nearcall::Resident/resident>
-of these names.
+The program is compiled once, with the modules that it loads by C<use>. Each run is a forked child that
+begins where the program would begin: with its first statement that is not a C<use> and not in a C<BEGIN>
+block. Everything that L<Nearcall::Resident> says about runs applies. The modules that are listed behind an
+equals sign are loaded as well; these are modules that the program would load by C<require> while it runs.
+Words such as C<-watch=/etc/exiftool.conf> and C<-same_directory=1> are the options with these names of
+L<Nearcall::Resident/resident>.
 
 =head1 SEE ALSO
 

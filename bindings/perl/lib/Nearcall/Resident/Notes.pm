@@ -32,9 +32,10 @@ sub _is_of_programs {
     return $kind eq 'file' && grep { !ref && m{\A/.} && index( $name, "$_/" ) == 0 } @INC;
 }
 
-sub variable { my ($name) = @_; return _note( 'variable', _who(), $name ) }
+# C takes no NUL, and no variable of a process has one in its name.
+sub variable { my ($name) = @_; return length $path && _note( 'variable', _who(), $name =~ tr/\0/?/r ) }
 
-sub directory { return _note( 'directory', _who(), '' ) }
+sub directory { return length $path && _note( 'directory', _who(), '' ) }
 
 sub _who {
     for ( my $i = 1 ; my ( $package, $file, $line ) = caller $i ; $i++ ) {
@@ -86,8 +87,8 @@ Nearcall::Resident::Notes - notes what a program touches before its runs
 
 =head1 DESCRIPTION
 
-A part of L<Nearcall::Resident> for C<nearcall resident check>, which tells what it has noted. It has
-nothing for programs to use, and does nothing but where that command asks for it.
+This is a part of L<Nearcall::Resident>. It works for C<nearcall resident check>, which shows what it has
+noted, and does nothing unless that command asks for it. Programs do not use it.
 
 =head1 SEE ALSO
 

@@ -134,8 +134,8 @@ Nearcall::Resident::Reads - notices what a program reads before its runs
 
 =head1 DESCRIPTION
 
-A part of L<Nearcall::Resident>, which says what is noticed and what comes of it. It has nothing for
-programs to use, and does nothing where a program runs plainly.
+This is a part of L<Nearcall::Resident>, whose manual says what is noticed and what follows from it. It does
+nothing when a program runs plainly. Programs do not use it.
 
 =head1 SEE ALSO
 

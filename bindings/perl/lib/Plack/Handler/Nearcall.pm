@@ -125,38 +125,38 @@ Plack::Handler::Nearcall - Starlet for connections that another process has acce
 
 =head1 DESCRIPTION
 
-L<Starlet> whose workers are given their connections, by C<nearcall front> or another
-program with Nearcall's handoffs, instead of accepting them: see L<Nearcall::Handoff>. The
-worker speaks with the client itself, so that C<REMOTE_ADDR> is the client's.
+This is L<Starlet> with workers that do not accept connections: C<nearcall front>, or another program that
+uses Nearcall's handoffs, gives them theirs (see L<Nearcall::Handoff>). The worker talks to the client
+directly, so C<REMOTE_ADDR> is the address of the client.
 
-All options of L<Starlet> but those of listening, and:
+It has all options of L<Starlet> except those for listening, and these:
 
 =over
 
 =item --handoff
 
-Where connections are given. Each worker listens on an address of its own, for which C<%n>
-is replaced by the first number from 1 that no other worker has; a front is told all of
-them, and gives each connection to the worker that has least to do:
+The address at which connections are given. Each worker listens on an address of its own: C<%n> is replaced
+by the first number from 1 that no other worker has. The front must be told all of these addresses. It gives
+each connection to the worker that has the least to do:
 
     [backend.shop]
     sockets = ["unix:/run/shop/worker-1.sock", "unix:/run/shop/worker-2.sock"]
 
-Without C<%n> the workers share one address, and a giver's connections go to the one that
-it has met; that is for one worker.
+Without C<%n> the workers share one address, and all connections of a giver go to the worker that it has
+reached. That suits a single worker.
 
 =item --peer-users
 
-Users that may give besides root and this process's own, with commas between them.
+Users, separated by commas, that may give in addition to root and this process's own user.
 
 =back
 
-A worker that ends, by C<--max-reqs-per-child> or a signal, leaves what it had not
-accepted to the giver, which gives it to another. So it does with a connection that its
-client keeps, and on which no next request has begun.
+When a worker ends, because of C<--max-reqs-per-child> or a signal, what it has not accepted goes back to the
+giver, which gives it to another worker. So do connections that their clients keep open, on which no next
+request has begun.
 
-PSGI applications find the L<Nearcall::Handoff::Connection> in C<nearcall.connection> of
-the environment, with the name and message that came with it.
+PSGI applications find the L<Nearcall::Handoff::Connection> as C<nearcall.connection> in their environment. It
+has the name and the message that came with it.
 
 =head1 SEE ALSO
 
