@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// An activity knows what goes on, and when nothing did for long.
+// An activity keeps account of what goes on in a resident, and notices when nothing has
+// gone on for long.
 type activity struct {
-	idle    time.Duration // negative: for ever
-	expired func() bool   // called after idle time; false: something does go on
+	idle    time.Duration // negative means without a limit
+	expired func() bool   // called after idle time; returns false if something goes on after all
 
 	mu      sync.Mutex
-	busy    int    // connections and runs
-	running int    // runs
-	runs    uint64 // that have ended
+	busy    int    // number of connections and runs
+	running int    // number of runs
+	runs    uint64 // number of runs that have ended
 	timer   *time.Timer
-	quiet   *sync.Cond // nothing goes on
+	quiet   *sync.Cond // signalled when nothing goes on
 }
 
 func newActivity(idle time.Duration, expired func() bool) *activity {
@@ -24,7 +25,7 @@ func newActivity(idle time.Duration, expired func() bool) *activity {
 	return a
 }
 
-// watch begins to count idle time.
+// watch begins to measure idle time.
 func (a *activity) watch() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +69,7 @@ func (a *activity) endRun() {
 	a.end()
 }
 
-// withdrawRun takes back a run that its launcher has given up before it began.
+// withdrawRun uncounts a run that its launcher gave up before it began.
 func (a *activity) withdrawRun() {
 	a.mu.Lock()
 	a.running--

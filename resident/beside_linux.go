@@ -8,24 +8,24 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/channel"
 )
 
-// connectionsWaiting are those that wait for Accept.
+// connectionsWaiting is how many connections may wait for Accept.
 const connectionsWaiting = 64
 
-// A beside is the listener of the functions that are served beside commands. All
-// methods allow nil.
+// A beside is the listener for the functions that are served beside commands
+// (Options.Serve). All methods may be called on nil.
 type beside struct {
 	address net.Addr
 	queue   chan *net.UnixConn
 	closed  chan struct{}
 	once    sync.Once
 	cancel  context.CancelFunc
-	ended   chan struct{} // Serve has returned
+	ended   chan struct{} // closed when Serve has returned
 
 	mu    sync.Mutex
-	taken []*net.UnixConn // some are closed
+	taken []*net.UnixConn // some of these are closed by now
 }
 
-// serveBeside begins to serve functions where the program has some.
+// serveBeside begins to serve functions if the program has some.
 func (r *resident) serveBeside() {
 	if r.options.Serve == nil {
 		return
@@ -43,8 +43,8 @@ func (r *resident) serveBeside() {
 	}()
 }
 
-// take gives a connection to Accept, or returns false. What comes into the queue when it
-// has been emptied for good is closed at once.
+// take queues a connection for Accept, or returns false. If the queue was emptied for
+// good in the meantime, the connection is closed at once.
 func (b *beside) take(socket *net.UnixConn) bool {
 	if b == nil {
 		return false
@@ -65,7 +65,7 @@ func (b *beside) take(socket *net.UnixConn) bool {
 	return true
 }
 
-// open tells whether a connection is still open.
+// open reports whether a connection is still open.
 func (b *beside) open() bool {
 	if b == nil {
 		return false
@@ -76,8 +76,8 @@ func (b *beside) open() bool {
 	return len(b.taken) > 0
 }
 
-// opened keeps the connections that are open. A server wants the sockets themselves,
-// so nobody tells when it closes one.
+// opened returns those of the connections that are still open. A server needs the
+// sockets themselves, so nothing tells when it closes one.
 func opened(sockets []*net.UnixConn) []*net.UnixConn {
 	kept := sockets[:0]
 	for _, socket := range sockets {
@@ -90,7 +90,7 @@ func opened(sockets []*net.UnixConn) []*net.UnixConn {
 	return kept
 }
 
-// stop returns when functions are not served any more.
+// stop ends serving, and returns when Serve has returned.
 func (b *beside) stop() {
 	if b != nil {
 		b.cancel()
@@ -98,7 +98,7 @@ func (b *beside) stop() {
 	}
 }
 
-// Accept returns the next connection that is not a launcher's.
+// Accept returns the next connection that is not from a launcher.
 func (b *beside) Accept() (net.Conn, error) {
 	select {
 	case socket := <-b.queue:
@@ -117,12 +117,12 @@ func (b *beside) Close() error {
 	return nil
 }
 
-// empty closes what nobody will accept.
+// empty closes the connections that nobody will accept.
 func (b *beside) empty() {
 	for {
 		select {
 		case socket := <-b.queue:
-			// It has closed the socket where it fails.
+			// If Open fails, it has closed the socket.
 			if conn, err := channel.Open(socket); err == nil {
 				_ = conn.Close()
 			}
@@ -132,5 +132,5 @@ func (b *beside) empty() {
 	}
 }
 
-// Addr is the address of the resident's socket.
+// Addr returns the address of the resident's socket.
 func (b *beside) Addr() net.Addr { return b.address }

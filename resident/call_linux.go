@@ -11,13 +11,13 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// exitPanicked is what the Go runtime ends a process with.
+// exitPanicked is the code with which the Go runtime ends a process after a panic.
 const exitPanicked = 2
 
-// A result is how a run ended.
+// A result says how a run ended.
 type result struct {
 	code   int
-	killed syscall.Signal // 0: it ended by itself
+	killed syscall.Signal // 0 if it ended by itself
 }
 
 func (r result) frame() request.Frame {
@@ -27,7 +27,7 @@ func (r result) frame() request.Frame {
 	return request.Frame{Type: request.Exited, Value: uint32(r.code & 0xff)}
 }
 
-// call runs the program in a goroutine of its own, in a process that stays.
+// call runs the program in a goroutine of its own, in a process that lives on.
 func call(ctx context.Context, run runFunc, inv *Invocation, s *session) result {
 	host := &sharedHost{session: s}
 	host.code.Store(exitPanicked)
@@ -46,7 +46,7 @@ func call(ctx context.Context, run runFunc, inv *Invocation, s *session) result 
 	return result{code: int(host.code.Load())}
 }
 
-// A sharedHost is a process that stays after the run.
+// A sharedHost is the host of a run whose process lives on after it.
 type sharedHost struct {
 	session *session
 	code    atomic.Int64

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Path returns the path of a file that the caller named: relative ones are relative
-// to the caller's directory.
+// Path returns the path of a file that the caller has named. Relative names are
+// relative to the caller's directory.
 func (inv *Invocation) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -20,8 +20,8 @@ func (inv *Invocation) Path(name string) string {
 	return filepath.Join(inv.directoryPath(), name)
 }
 
-// directoryPath is one by which the directory is found even if it has no name: that of
-// its descriptor.
+// directoryPath returns a path by which the caller's directory is found even if it has
+// no name any more: that of its descriptor.
 func (inv *Invocation) directoryPath() string {
 	if inv.Dir == "" && inv.directory != nil {
 		return inv.directory.Name()
@@ -32,9 +32,10 @@ func (inv *Invocation) directoryPath() string {
 	return inv.Dir
 }
 
-// Command returns a command that runs with the caller's directory, environment,
-// umask and streams, and is found in the caller's PATH; see exec.CommandContext. It
-// runs on the resident's side: what needs the terminal to itself is for Execute.
+// Command returns a command that runs with the caller's directory, environment, umask
+// and streams. The program is looked up in the caller's PATH; see exec.CommandContext.
+// It runs on the resident's side. For a program that needs the terminal to itself use
+// Execute.
 func (inv *Invocation) Command(ctx context.Context, name string, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, name, arguments...)
 	if inv.Resident {
@@ -50,8 +51,8 @@ func (inv *Invocation) Command(ctx context.Context, name string, arguments ...st
 	return command
 }
 
-// firstOfEach leaves out what a plain run would not see: of variables that are there
-// twice package exec takes the last one.
+// firstOfEach keeps the first of variables that occur more than once, as a plain run
+// does. Package exec would take the last one.
 func firstOfEach(variables []string) []string {
 	seen := make(map[string]bool, len(variables))
 	kept := make([]string, 0, len(variables))
@@ -65,8 +66,8 @@ func firstOfEach(variables []string) []string {
 	return kept
 }
 
-// inputOfCommands is what they inherit. Not what does not block for this process
-// only: they do not expect that.
+// inputOfCommands returns the input that commands inherit. It is not one that was
+// reopened in non-blocking mode for this process, because commands do not expect that.
 func (inv *Invocation) inputOfCommands() *os.File {
 	if inv.passed != nil && inv.Stdin == inv.reopened {
 		return inv.passed
@@ -74,7 +75,7 @@ func (inv *Invocation) inputOfCommands() *os.File {
 	return inv.Stdin
 }
 
-// lookPath is exec.LookPath with the caller's PATH and directory.
+// lookPath does what exec.LookPath does, with the caller's PATH and directory.
 func (inv *Invocation) lookPath(name string) (string, error) {
 	if filepath.Base(name) != name {
 		return inv.Path(name), nil

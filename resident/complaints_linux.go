@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// complaintPause is between two complaints: whoever can connect could fill the log.
+// complaintPause is the least time between two complaints: anybody who can connect
+// could otherwise fill the log.
 const complaintPause = time.Second
 
-// complaints say in the log that connections were not as they should be.
+// complaints log that connections were not as they should be.
 type complaints struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	last   time.Time
-	unsaid int // since then
+	unsaid int // how many were not logged since then
 }
 
 func (c *complaints) of(what string, reason error) {

@@ -11,10 +11,11 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// runConcurrently runs the program beside others. It returns when the launcher was
-// told how that ended.
+// runConcurrently runs the program beside other runs. It returns when the launcher was
+// told how the run ended.
 func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
-	// Counted before it is told: whoever has heard of a run finds it in the report.
+	// The run is counted before the launcher is told, so that whoever knows of a run
+	// finds it in the report.
 	r.activity.beginRun()
 	if err := conn.Write(request.Frame{Type: request.Running, Second: uint32(unix.Getpid())}); err != nil {
 		r.activity.withdrawRun()
@@ -55,7 +56,8 @@ func (r *resident) runConcurrently(conn *channel.Conn, p *passed) {
 	<-told
 }
 
-// unknownSignal tells how a signal ends a program of Go that does not know it.
+// unknownSignal returns how a signal ends a Go program that does not handle it, and
+// whether it does.
 func unknownSignal(s syscall.Signal) (how result, ends bool) {
 	switch s {
 	case unix.SIGHUP, unix.SIGINT, unix.SIGTERM:
@@ -66,10 +68,11 @@ func unknownSignal(s syscall.Signal) (how result, ends bool) {
 	return result{}, false
 }
 
-// reopenInput replaces a pipe or a terminal by another description of the same, that
-// can be waited for without a thread, and closed meanwhile. Its own is shared with
-// the caller's shell and stays as it is: it is returned, for programs that the run
-// starts, or nil when nothing was replaced.
+// reopenInput replaces an input that is a pipe or a terminal by a new open file
+// description of the same one, which can be waited for without a thread and closed
+// meanwhile. The original shares its description with the caller's shell and must stay
+// as it is. reopenInput returns the original, for programs that the run starts, or nil
+// if nothing was replaced.
 func (p *passed) reopenInput() *os.File {
 	fd := p.descriptors[0]
 	var s unix.Stat_t

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever of a process belongs to a run is put on for it here, and, in mode
-// Serial, taken off afterwards.
+// This file gives a process everything of it that belongs to a run and, in mode Serial,
+// takes that away afterwards. The word for it is "dress".
 
-const streams = 3 // descriptors 0, 1 and 2
+const streams = 3 // number of the descriptors 0, 1 and 2
 
-// enter goes to the caller's directory.
+// enter changes to the caller's directory.
 func (p *passed) enter() error {
 	if err := unix.Fchdir(p.directory()); err != nil {
 		return plainlyError(fmt.Sprintf("the caller's directory cannot be entered: %v", err))
@@ -38,13 +38,13 @@ func setEnvironment(variables []string) {
 	os.Clearenv()
 	for _, variable := range firstOfEach(variables) {
 		if name, value, found := strings.Cut(variable, "="); found && name != "" {
-			_ = os.Setenv(name, value) // fails for names without which it could not have come
+			_ = os.Setenv(name, value) // fails only for names that cannot be in an environment
 		}
 	}
 }
 
-// invocation returns what the program is given. The files are its own from now on,
-// and all descriptors with them.
+// invocation returns what the program is given. The files, and with them all
+// descriptors, belong to it from now on.
 func (p *passed) invocation(files [streams]*os.File) *Invocation {
 	inv := &Invocation{
 		Args: p.Arguments, Env: p.Variables, Dir: p.Directory,
@@ -62,8 +62,8 @@ func (p *passed) invocation(files [streams]*os.File) *Invocation {
 	return inv
 }
 
-// lend has programs that the run starts inherit another input than the run's own;
-// nil: the same.
+// lend makes programs that the run starts inherit another input than the run's own, or
+// the same if input is nil.
 func (inv *Invocation) lend(input *os.File) {
 	if input != nil {
 		inv.reopened, inv.passed = inv.Stdin, input

@@ -11,8 +11,9 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/inheritance"
 )
 
-// startEnvironment is what this process was started with, as the kernel has it: the
-// program may have changed its own since. What tells of descriptors is none of it.
+// startEnvironment returns the environment with which this process was started, as the
+// kernel has it: the program may have changed its own since. The variables that pass
+// descriptors are left out.
 func startEnvironment() []string {
 	text, err := os.ReadFile("/proc/self/environ")
 	if err != nil {
@@ -25,15 +26,16 @@ func startEnvironment() []string {
 	})
 }
 
-// textLines are those of a file of the kernel's whose lines end with NUL.
+// textLines splits the text of a file of the kernel in which every line ends with a
+// NUL.
 func textLines(text []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
-// changes are what the program has made of its environment before its runs, which it
-// does in a plain run as well.
+// changes are what the program has done to its environment before its runs. It does the
+// same in a plain run.
 type changes struct {
-	names []string // of variables that it has set, changed or removed
+	names []string // names of variables that it has set, changed or removed
 	set   []string
 }
 
@@ -55,7 +57,7 @@ func changesSince(start []string) changes {
 	return c
 }
 
-// apply makes the same changes to a caller's environment.
+// apply makes the same changes to the environment of a caller.
 func (c changes) apply(variables []string) []string {
 	if len(c.names) == 0 {
 		return variables
@@ -67,11 +69,11 @@ func (c changes) apply(variables []string) []string {
 	return append(changed, c.set...)
 }
 
-// hideEnvironment leaves nothing of what this process was started with in
-// /proc/PID/environ, where whoever may look sees it for as long as the process lives, but
-// what tells whose resident it is. Go has copies of all.
+// hideEnvironment removes from /proc/PID/environ what this process was started with,
+// except what tells whose resident it is. Anybody who may read that file could
+// otherwise see it for as long as the process lives. Go has copies of everything.
 func hideEnvironment() error {
-	// C, where it is linked, has none: its table leads there. It copies what is set.
+	// If C is linked, its table points there. Setting a variable makes C copy it.
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
 		_ = os.Setenv(name, value)
@@ -100,13 +102,13 @@ func hideEnvironment() error {
 	return err
 }
 
-// shownEnvironment is where in this process's memory that is.
+// shownEnvironment returns where in this process's memory that environment lies.
 func shownEnvironment() (start, length int64, err error) {
 	text, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return 0, 0, err
 	}
-	const first = 47 // of the fields behind the name
+	const first = 47 // index among the fields behind the name
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < first+2 {
 		return 0, 0, fmt.Errorf("/proc/self/stat has %d fields behind the name", len(fields))

@@ -10,8 +10,8 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/place"
 )
 
-// A socketFile is the file that a socket was bound to: another socket may be at its
-// path by now.
+// A socketFile identifies the file to which a socket was bound. By now another socket
+// may be at the same path.
 type socketFile struct{ device, inode uint64 }
 
 func socketFileAt(path string) (socketFile, error) {
@@ -19,15 +19,15 @@ func socketFileAt(path string) (socketFile, error) {
 	if err := unix.Lstat(path, &status); err != nil {
 		return socketFile{}, &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
-	// Its number may be another file's, once the socket is gone.
+	// Once the socket is gone its number may be that of another file.
 	if status.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return socketFile{}, &os.PathError{Op: "lstat", Path: path, Err: unix.ENOTSOCK}
 	}
 	return socketFile{status.Dev, status.Ino}, nil
 }
 
-// ownSocket returns the file that a launcher has bound, as it told; else the one that
-// is at the path now.
+// ownSocket returns the file that the launcher has bound, if it said which, or else the
+// file that is at the path now.
 func ownSocket(told, path string) (socketFile, error) {
 	var f socketFile
 	if _, err := fmt.Sscanf(told, "%d:%d", &f.device, &f.inode); err == nil {
@@ -36,14 +36,15 @@ func ownSocket(told, path string) (socketFile, error) {
 	return socketFileAt(path)
 }
 
-// isFound tells whether launchers that connect reach this resident.
+// isFound reports whether launchers that connect reach this resident.
 func (r *resident) isFound() bool {
 	there, err := socketFileAt(r.place.Socket())
 	return err == nil && there == r.socket
 }
 
-// ready tells launchers that this start came to something, unless they have given it
-// up: under their lock, for they look there whether they may.
+// ready tells launchers that this start has succeeded, unless they have given it up. It
+// does so under their lock, because they look there to decide whether to start a
+// resident.
 func (r *resident) ready() {
 	lock, err := r.place.TakeLockSoon()
 	defer func() { _ = lock.Release() }()

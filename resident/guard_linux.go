@@ -3,6 +3,7 @@ package resident
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,18 +13,18 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// readOnce are the variables that Go and the dynamic linker read at a program's start.
+// readOnce are the variables that Go and the dynamic linker read when a program starts.
 func readOnce() []string {
 	return []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "TZ", "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 }
 
-// A guard says which requests this process may take.
+// A guard decides which requests this process may take.
 type guard struct {
 	surroundings channel.Surroundings
-	fixed        []string        // names of variables
-	start        []string        // the environment at the start
-	changes      changes         // that the program has made to it since
-	limits       *resourceLimits // that runs share; nil: each has its own
+	fixed        []string        // names of variables that are read once
+	start        []string        // the environment when the process started
+	changes      changes         // what the program has changed in it since
+	limits       *resourceLimits // those that all runs share; nil if each run has its own
 	watched      watched
 	reads        reads
 }
@@ -48,23 +49,24 @@ func newGuard(o Options, w watched) (*guard, error) {
 	return g, nil
 }
 
-// keepChanges is called before the first run, when the program has prepared all of them. From
-// there on callers must have of what it changed what the resident was started with: what
-// the program made of it may come from that.
+// keepChanges is called before the first run, when the program has prepared everything.
+// Of the variables that the program has changed, callers must from then on have the
+// values with which the resident was started: what the program made of them may depend
+// on these.
 func (g *guard) keepChanges() {
 	g.changes = changesSince(g.start)
 	g.fixed = append(g.fixed, g.changes.names...)
 }
 
-// A plainlyError is why the launcher is to run the program itself.
+// A plainlyError is a reason for the launcher to run the program itself.
 type plainlyError string
 
 func (e plainlyError) Error() string { return string(e) }
 
-// A passed is a request to run, with what came along.
+// A passed is a request to run, with everything that came along.
 type passed struct {
 	request.Request
-	descriptors []int // owned
+	descriptors []int // these belong to it
 	peer        peercred.Credentials
 }
 
@@ -72,13 +74,14 @@ func (p *passed) directory() int { return p.descriptors[request.Descriptors-1] }
 
 func (p *passed) close() { closeDescriptors(p.descriptors) }
 
-// knows tells whether the other end is of this process's user.
+// knows reports whether the process at the other end runs as this process's user.
 func knows(conn *channel.Conn) (peercred.Credentials, bool) {
 	peer, err := conn.Peer()
 	return peer, err == nil && int(peer.UserID) == os.Geteuid()
 }
 
-// receive returns the request, or a plainlyError, or what ends the connection.
+// receive returns the request. If it returns a plainlyError the launcher is to run the
+// program itself; any other error ends the connection.
 func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Credentials) (*passed, error) {
 	r, descriptors, err := conn.Receive(h)
 	if err != nil {
@@ -119,14 +122,23 @@ func (g *guard) variables(theirs []string) string {
 		value, set := lookup(theirs, name)
 		ours, ourSet := lookup(g.start, name)
 		if value != ours || set != ourSet {
-			return fmt.Sprintf("the variable %s is read only once and has another value than at the resident's start", strings.ToValidUTF8(name, "?"))
+			return g.otherValue(name)
 		}
 	}
 	return ""
 }
 
-// names returns the variables that are read once, with those here and at the start
-// that a name with a star means.
+// otherValue says of a variable what it was before the run that callers may not have another of.
+func (g *guard) otherValue(name string) string {
+	does := "the variable %s is read before the run, and the resident was started with another value"
+	if slices.Contains(g.changes.names, name) {
+		does = "the program changes the variable %s before the run, and the resident was started with another value"
+	}
+	return fmt.Sprintf(does, strings.ToValidUTF8(name, "?"))
+}
+
+// names returns the variables that are read only once. A name with a star stands for
+// all variables with that beginning, those of the caller and those of the start.
 func (g *guard) names(theirs []string) []string {
 	var names []string
 	for _, name := range g.fixed {

@@ -14,18 +14,19 @@ var errNotInherited = errors.New(argumentResident + " is what nearcall-run start
 // A start is what a resident's process was started with.
 type start struct {
 	worker  bool
-	lock    string // a worker has none
-	socket  string // of a resident: its file, as a socketFile has it; "": not known
-	watched string // of a worker
-	files   string // of a worker: the soft limit of files it was started with; "": not known
+	lock    string // empty in a worker
+	socket  string // in a resident: its file, as a socketFile has it; "" if not known
+	watched string // in a worker only
+	files   string // in a worker: the soft limit of files with which it was started; "" if not known
 }
 
-// argumentsWereTaken tells that this process was started as a resident, when its
-// arguments do not say so.
+// argumentsWereTaken reports whether this process was started as a resident although
+// its arguments do not say so.
 func argumentsWereTaken() bool { return inheritance.Resident() }
 
-// inherited takes the variables away, so that programs started by this one do not
-// take its descriptors for theirs.
+// inherited reads what this process was started with and removes the variables for it,
+// so that programs which this process starts do not mistake its descriptors for their
+// own.
 func inherited() (start, error) {
 	s := start{worker: inheritance.Worker(), lock: os.Getenv(inheritance.Lock), socket: os.Getenv(inheritance.Socket), watched: os.Getenv(inheritance.Watched), files: os.Getenv(inheritance.Files)}
 	isResident, count := inheritance.Resident() && s.lock != "", os.Getenv(inheritance.ListenFDs)

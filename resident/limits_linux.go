@@ -16,10 +16,10 @@ import (
 // limitsCount is the number of resource limits there are on Linux.
 const limitsCount = 16
 
-// resourceLimits are those of a process, by their numbers.
+// resourceLimits are the limits of a process, by their numbers.
 type resourceLimits [limitsCount]unix.Rlimit
 
-// limitsOf returns those of a process; 0: this one.
+// limitsOf returns the limits of a process; 0 means this one.
 func limitsOf(pid int) (l resourceLimits, err error) {
 	for resource := range l {
 		if err := unix.Prlimit(pid, resource, nil, &l[resource]); err != nil {
@@ -29,12 +29,13 @@ func limitsOf(pid int) (l resourceLimits, err error) {
 	return l, nil
 }
 
-// same leaves out the soft limit of files: Go has raised it.
+// same compares one limit. It ignores the soft limit of files, which Go has raised.
 func (l *resourceLimits) same(other *resourceLimits, resource int) bool {
 	return l[resource] == other[resource] || resource == unix.RLIMIT_NOFILE && l[resource].Max == other[resource].Max
 }
 
-// sharedLimits returns those that a process has for all its runs; nil: each has its own.
+// sharedLimits returns the limits that a process has for all its runs, or nil if each
+// run has its own.
 func sharedLimits(m Mode) (*resourceLimits, error) {
 	if m == Pool {
 		return nil, nil
@@ -43,8 +44,8 @@ func sharedLimits(m Mode) (*resourceLimits, error) {
 	return &l, err
 }
 
-// allow says why a caller with other limits than these is to run the program itself.
-// It allows nil.
+// allow returns an error if the caller has other limits than these, so that it is to
+// run the program itself. It may be called on nil.
 func (l *resourceLimits) allow(peer peercred.Credentials) error {
 	if l == nil {
 		return nil
@@ -61,7 +62,7 @@ func (l *resourceLimits) allow(peer peercred.Credentials) error {
 	return nil
 }
 
-// restore sets the limits of this process back to these, as far as it is allowed to.
+// restore sets the limits of this process back to these, as far as that is allowed.
 func (l *resourceLimits) restore() error {
 	now, err := limitsOf(0)
 	if err != nil || now == *l {
@@ -78,9 +79,9 @@ func (l *resourceLimits) restore() error {
 	return nil
 }
 
-// filesAtStart returns the soft limit of files that this process was started with, and
-// "" when that is not known: package syscall has raised it by now, and tells the other one
-// only those that it starts, who get it.
+// filesAtStart returns the soft limit of files with which this process was started, or
+// "" if that is not known. Package syscall has raised the limit by now. It sets the
+// original one only in processes that it starts, so one of those is asked.
 func filesAtStart() string {
 	soft, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {
@@ -89,10 +90,11 @@ func filesAtStart() string {
 	return strings.TrimSpace(string(soft))
 }
 
-// limits takes the caller's resource limits over. Those to be raised come first: only
-// that can be forbidden, and it can be undone. After an error that is no plainlyError
-// some are the caller's already. files is what filesAtStart said: a caller who has the
-// same leaves Go's own limit of files where a plain start has it.
+// limits takes the caller's resource limits over. Limits that are to be raised come
+// first, because only raising can be forbidden, and up to there everything can be
+// undone. After an error that is not a plainlyError some limits are already the
+// caller's. files is what filesAtStart has returned: if the caller's limit is the same,
+// Go's own limit of files stays as it is after a plain start.
 func (p *passed) limits(files string) error {
 	theirs, err := limitsOf(int(p.peer.ProcessID))
 	if err != nil {
@@ -111,7 +113,8 @@ func (p *passed) limits(files string) error {
 			if same || raise != (theirs[resource].Max > ours[resource].Max) {
 				continue
 			}
-			// Not by prlimit: package syscall is to know that Go's own limit of files is no more.
+			// This must not be prlimit: package syscall has to know that Go's own limit
+			// of files no longer applies.
 			if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: theirs[resource].Cur, Max: theirs[resource].Max}); err != nil {
 				return refusedLimit(resource, err, ours.restore())
 			}
@@ -120,7 +123,8 @@ func (p *passed) limits(files string) error {
 	return nil
 }
 
-// refusedLimit is EPERM where this process has not enough of the limit to give it.
+// refusedLimit returns an error that is EPERM if this process may not raise its limit
+// as far as the caller's.
 func refusedLimit(resource int, refused, restored error) error {
 	if restored != nil {
 		return fmt.Errorf("the caller's resource limit %d cannot be set: %w", resource, refused)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// mapped returns the paths of the code that this process has mapped besides its program:
-// its libraries, which may be replaced as the program may.
+// mapped returns the paths of the code that this process has mapped besides its
+// program. These are its libraries, which may be replaced just as the program may.
 func mapped(program string) []string {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

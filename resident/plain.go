@@ -19,7 +19,7 @@ func runPlainly(o Options, run runFunc) int {
 		}
 	}
 	caught, ctx := newSignals(context.Background(), true)
-	directory, _ := os.Getwd() // empty where it has no name
+	directory, _ := os.Getwd() // empty if it has no name
 	inv := &Invocation{
 		Args: os.Args, Env: os.Environ(), Dir: directory,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -31,7 +31,7 @@ func runPlainly(o Options, run runFunc) int {
 	return run(ctx, inv)
 }
 
-// A plainHost is the process itself.
+// A plainHost is the host of a plain run, which is the process itself.
 type plainHost struct {
 	inv       *Invocation
 	executing sync.Mutex
@@ -39,7 +39,7 @@ type plainHost struct {
 
 func (*plainHost) exit(code int) { os.Exit(code) }
 
-// execute leaves the program alone when ctx ends, as a launcher does.
+// execute leaves the program running when ctx ends, as a launcher does.
 func (h *plainHost) execute(ctx context.Context, arguments []string) (int, error) {
 	type result struct {
 		code int
@@ -67,8 +67,8 @@ func (h *plainHost) execute(ctx context.Context, arguments []string) (int, error
 	}
 }
 
-// neverRan tells as launchers and shells do that there is no such program, or none
-// that can be run.
+// neverRan returns the code with which launchers and shells say that there is no such
+// program, or that it cannot be run.
 func neverRan(err error) (int, error) {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
@@ -79,7 +79,8 @@ func neverRan(err error) (int, error) {
 	return 0, err
 }
 
-// Exit codes of shells for programs that are not there, and that cannot be run.
+// The exit codes of shells for programs that do not exist, and for those that cannot be
+// run.
 const (
 	notExecutableCode = 126
 	notFoundCode      = 127

@@ -16,37 +16,37 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/lease"
 )
 
-// A pool supervises workers: it starts them, and tells launchers how they ended.
+// A pool supervises workers: it starts them, and tells launchers how they have ended.
 type pool struct {
 	resident *resident
 	wanted   int
-	files    string // as filesAtStart has it
+	files    string // what filesAtStart has returned
 	queue    *lease.Queue
 
 	mu       sync.Mutex
 	starting int
 	waiting  map[*member]bool
-	failures int        // workers in a row that ended before they waited
-	given    int        // serial workers that have a connection
-	lost     int        // workers in a row that ended while they waited
-	ready    bool       // one has waited
-	leaving  bool       // the backlog is to be emptied
-	draining bool       // it is empty
-	failed   bool       // no more are started
-	free     *sync.Cond // one waits, or failed
+	failures int        // workers in a row that have ended before they waited
+	given    int        // serial workers that have a connection now
+	lost     int        // workers in a row that have ended while they waited
+	ready    bool       // a worker has waited
+	leaving  bool       // the resident leaves, and the backlog is to be emptied
+	draining bool       // the backlog is empty
+	failed   bool       // no more workers are started
+	free     *sync.Cond // signalled when a worker waits, and when failed is set
 	members  sync.WaitGroup
 }
 
-// A member is a worker as its supervisor knows it. One goroutine hears it; the lock of
-// the pool guards what is below process and lease.
+// A member is a worker as its supervisor sees it. One goroutine receives its messages.
+// The pool's lock guards the fields below process and lease.
 type member struct {
 	process *os.Process
 	lease   *lease.Lease
 	waited  bool
-	taken   bool          // it has had a run
-	running bool          // it has one now
-	conn    *channel.Conn // the run's; nil: how it ends cannot be told
-	done    chan bool     // of a serial one: it was done with what it was given, or ended before it began
+	taken   bool          // it has taken a run
+	running bool          // it has a run now
+	conn    *channel.Conn // that of the run; nil if nobody can be told how it ends
+	done    chan bool     // of a serial worker: true if it has done what it was given, false if it has ended before it began
 }
 
 func newPool(r *resident) (*pool, error) {
@@ -68,8 +68,8 @@ func (p *pool) waits() int {
 	return len(p.waiting)
 }
 
-// fill starts the workers that are missing: the first alone, for its memory helps
-// the others start.
+// fill starts the workers that are missing. The first one is started alone, because its
+// memory helps the others to start.
 func (p *pool) fill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,23 +89,25 @@ func (p *pool) fill() {
 	}
 }
 
-// fail is called with the lock held.
+// fail notes that no more workers can be started. Its caller holds the lock.
 func (p *pool) fail(why string, err error) {
 	p.failed = true
 	p.free.Broadcast()
 	p.resident.goAway(leaving{why: why, err: err})
 }
 
-// give gives a connection to a serial worker, when one is free, and returns when that
-// is done with it, or when the launcher has withdrawn: what it passed is let go of then,
-// for others wait for the end of its output. It returns false when there will be no
-// worker. Those of a pool take it when they can: it came from one, to which its request
-// did not come in time.
+// give gives a connection to a serial worker when one is free, and returns when the
+// worker is done with it. It also returns when the launcher has withdrawn, to let go of
+// what it has passed: others may be waiting for the end of its output. It returns false
+// if there will be no worker.
+//
+// In a pool it queues the connection, which workers take when they can. Such a
+// connection comes from a worker that the request did not reach in time.
 func (p *pool) give(conn *channel.Conn) bool {
 	if p.resident.options.Mode == Pool {
 		return p.enqueue(conn)
 	}
-	withdrawn := false // guarded by the lock
+	withdrawn := false // guarded by the pool's lock
 	defer conn.OnEnd(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -118,7 +120,7 @@ func (p *pool) give(conn *channel.Conn) bool {
 			return !wanted
 		}
 		if err := conn.PassOn(m.lease.Give); errors.Is(err, unix.ETOOMANYREFS) {
-			p.freed(m) // when something else fails it has ended
+			p.freed(m) // after any other failure the worker has ended
 			return false
 		}
 		if <-done {
@@ -133,8 +135,8 @@ func (p *pool) enqueue(conn *channel.Conn) bool {
 	return !p.draining && !p.failed && conn.PassOn(p.queue.Put) == nil
 }
 
-// claim waits for a worker that waits, and makes it this connection's; nil: there
-// will be none, or it is not wanted any more.
+// claim waits for a free worker and assigns it to this connection. It returns no worker
+// if there will be none or, with wanted false, if the launcher has withdrawn.
 func (p *pool) claim(conn *channel.Conn, withdrawn *bool) (m *member, done chan bool, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +155,8 @@ func (p *pool) claim(conn *channel.Conn, withdrawn *bool) (m *member, done chan 
 	return nil, nil, true
 }
 
-// start starts a worker of this very program, even if its file is another by now.
+// start starts a worker from this very program, even if its file has been replaced by
+// now.
 func (p *pool) start() (*member, error) {
 	own, theirs, err := lease.Pair()
 	if err != nil {
@@ -186,7 +189,7 @@ func startProcess(arguments, environment []string, files []uintptr) (*os.Process
 	return os.FindProcess(pid)
 }
 
-// attend hears what a worker says until it ends.
+// attend receives the messages of a worker until the worker ends.
 func (p *pool) attend(m *member) {
 	defer p.members.Done()
 	for {
@@ -211,7 +214,7 @@ func (p *pool) attend(m *member) {
 	p.reap(m)
 }
 
-// waitsNow is for a worker that is ready for its first run.
+// waitsNow is called when a worker is ready for its first run.
 func (p *pool) waitsNow(m *member) {
 	p.mu.Lock()
 	p.starting--
@@ -227,8 +230,8 @@ func (p *pool) waitsNow(m *member) {
 	p.fill()
 }
 
-// taken is for a worker that has committed itself to a run. Of a pool's the
-// connection comes with it.
+// taken is called when a worker has committed itself to a run. In a pool the connection
+// comes with that message.
 func (p *pool) taken(m *member, fd int) {
 	p.resident.activity.beginRun()
 	p.mu.Lock()
@@ -249,11 +252,12 @@ func (p *pool) taken(m *member, fd int) {
 	p.refill()
 }
 
-// refillDelay is how long the next start leaves the CPU to the run that has begun.
+// refillDelay is how long the start of the next worker leaves the CPU to the run that
+// has just begun.
 const refillDelay = 20 * time.Millisecond
 
-// refill starts another worker: at once when none waits, else when the run has ended
-// or goes on for a while.
+// refill starts another worker. It does so at once if none is waiting, and otherwise
+// after a delay.
 func (p *pool) refill() {
 	if p.waits() > 0 {
 		time.AfterFunc(refillDelay, p.fill)
@@ -262,8 +266,9 @@ func (p *pool) refill() {
 	p.fill()
 }
 
-// freed is for a worker that waits again: a serial one is done with what it was given
-// and told the launcher so itself, one of a pool had a connection without a run.
+// freed is called when a worker waits again. A serial worker has then done what it was
+// given, and has told the launcher so itself. A worker of a pool had a connection that
+// brought no run.
 func (p *pool) freed(m *member) {
 	p.release(m, true)
 	p.mu.Lock()
@@ -272,8 +277,8 @@ func (p *pool) freed(m *member) {
 	p.free.Broadcast()
 }
 
-// release ends what the worker did, if anything. A connection that was given is of
-// whoever gave it.
+// release ends what the worker was doing, if anything. A connection that was given to
+// it belongs to whoever gave it.
 func (p *pool) release(m *member, done bool) {
 	p.mu.Lock()
 	conn, given, running := m.conn, m.done, m.running
@@ -293,15 +298,16 @@ func (p *pool) release(m *member, done bool) {
 	}
 }
 
-// outlive is for a worker that has become another program, which lets go of its lease as
-// its end does: nobody tells that program when its caller is gone. It returns when the
-// process has ended.
+// outlive is for a worker that has become another program. That lets go of the worker's
+// lease, as the end of a process does, and nobody tells the other program when its
+// caller is gone. outlive does, and returns when the process has ended.
 func (p *pool) outlive(m *member) {
 	p.mu.Lock()
 	conn, running := m.conn, m.running
 	p.mu.Unlock()
 	pid := m.process.Pid
-	// A process that ends has no file any more when its descriptors are closed.
+	// When a process ends, it no longer has a file by the time its descriptors are
+	// closed.
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || conn == nil || !running {
 		return
 	}
@@ -310,7 +316,8 @@ func (p *pool) outlive(m *member) {
 	}
 }
 
-// reap tells the launcher how the worker ended. Descriptors are closed by then.
+// reap tells the launcher how the worker has ended. The worker's descriptors are closed
+// by then.
 func (p *pool) reap(m *member) {
 	p.outlive(m)
 	state, err := m.process.Wait()
@@ -335,7 +342,7 @@ func (p *pool) reap(m *member) {
 	p.fill()
 }
 
-// forget lets nobody claim a worker any more that has ended, and returns the
+// forget makes sure that nobody claims a worker that has ended, and returns the
 // connection that it had.
 func (p *pool) forget(m *member) (conn *channel.Conn, running bool) {
 	p.mu.Lock()
@@ -351,7 +358,7 @@ func resultOf(state *os.ProcessState) result {
 	return result{code: state.ExitCode()}
 }
 
-// drain ends the pool: workers take what waits in the backlog and leave then.
+// drain ends the pool. Workers take what waits in the backlog and then leave.
 func (p *pool) drain() {
 	p.mu.Lock()
 	p.leaving = true
@@ -359,13 +366,13 @@ func (p *pool) drain() {
 	p.drained()
 	p.members.Wait()
 	p.close()
-	// They could not take all, or ended: the launchers run the program themselves.
+	// If the workers could not take everything, launchers run the program themselves.
 	for fd := p.resident.acceptNow(); fd >= 0; fd = p.resident.acceptNow() {
 		p.resident.attend(channel.FromDescriptor(fd))
 	}
 }
 
-// close lets go of what no worker has taken: nothing of it was done.
+// close lets go of what no worker has taken. None of that was begun.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -373,7 +380,8 @@ func (p *pool) close() {
 	_ = p.queue.Close()
 }
 
-// drained ends the leases when the resident leaves and nobody waits any more.
+// drained ends the leases of waiting workers if the resident leaves and no launcher
+// waits any more.
 func (p *pool) drained() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -386,7 +394,7 @@ func (p *pool) drained() {
 	}
 }
 
-// backlog tells whether a launcher waits.
+// backlog reports whether a launcher waits.
 func (r *resident) backlog() bool {
 	waits := false
 	raw, err := r.listener.SyscallConn()

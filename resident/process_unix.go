@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signalledCode is what shells add the number of a signal to.
+// signalledCode is what shells add to the number of a signal to make an exit code.
 const signalledCode = 128
 
-// processUmask can only be read by setting it; what another goroutine made in
-// between would have fewer permissions, not more.
+// processUmask reads the umask of the process, which is only possible by setting it.
+// What another goroutine makes in between has fewer permissions, not more.
 func processUmask() int {
 	mask := unix.Umask(0o077)
 	unix.Umask(mask)
 	return mask
 }
 
-// terminalSize tells whether a file is a terminal, and how large. The descriptor is
-// left as it is, which Fd would not do.
+// terminalSize reports whether a file is a terminal, and how large that is. It leaves
+// the descriptor as it is, which Fd would not do.
 func terminalSize(file *os.File) (rows, columns int, is bool) {
 	if file == nil {
 		return 0, 0, false

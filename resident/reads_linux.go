@@ -9,11 +9,11 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/inheritance"
 )
 
-// reads are what a program reads before its runs, of which each caller has its own. What
-// is read of the environment is in the guard's names.
+// reads are what a program reads before its runs although each caller has its own. What
+// it reads of the environment is in the guard's names.
 type reads struct {
-	directory string // that callers must be in; "": in any
-	named     string // as os.Getwd says it
+	directory string // where callers must be; "" means anywhere
+	named     string // its name as os.Getwd returns it
 	is        unix.Stat_t
 	input     bool
 }
@@ -34,15 +34,15 @@ func newReads(o Options) (reads, error) {
 	return r, err
 }
 
-// here is this process's directory as launchers tell theirs: by the kernel's name. That of
-// os.Getwd is the one by which a shell came there.
+// here returns this process's directory under the name that the kernel gives it, as
+// launchers do. The name that os.Getwd returns is the one by which a shell came there.
 func here() (string, error) {
 	directory, err := unix.Getwd()
 	return directory, os.NewSyscallError("getcwd", err)
 }
 
-// isNamed tells whether os.Getwd says in a caller's directory, which is this one, what it
-// has said here.
+// isNamed reports whether os.Getwd returns the same in this directory with a caller's
+// variables as it has returned here.
 func (r reads) isNamed(variables []string) bool {
 	var is unix.Stat_t
 	name, _ := lookup(variables, "PWD")
@@ -52,7 +52,7 @@ func (r reads) isNamed(variables []string) bool {
 	return name == r.named
 }
 
-// refusal is why a caller must run the program itself, or "".
+// refusal returns why a caller must run the program itself, or "".
 func (r reads) refusal(p *passed) string {
 	var directory, input unix.Stat_t
 	if r.directory != "" && (p.Directory != r.directory || unix.Fstat(p.directory(), &directory) != nil ||
@@ -65,9 +65,9 @@ func (r reads) refusal(p *passed) string {
 	return ""
 }
 
-// startInDirectory starts this program once more where its launcher was, if that is
-// another directory: packages have looked at this one by now. It returns when there is
-// nothing to do, or with what keeps it from it.
+// startInDirectory starts this program once more in the directory of its launcher, if
+// that is another one: packages have already looked at the present one. It returns only
+// if there is nothing to do, or if it has failed.
 func startInDirectory(o Options) error {
 	directory := os.Getenv(inheritance.Directory)
 	if !o.SameDirectory || directory == "" {

@@ -26,7 +26,7 @@ func TestVariablesThatAreReadOnce(t *testing.T) {
 		startResident(t, path)
 		for _, name := range append([]string{"MINE"}, readOnce...) {
 			_, _, outcome := run(t, testlauncher.Launch{Program: path, Env: append(os.Environ(), name+"=another")})
-			if !strings.Contains(outcome.Plainly, name) {
+			if !strings.Contains(outcome.Plainly, "the variable "+name+" is read before the run") {
 				t.Errorf("%s has another value: %+v", name, outcome)
 			}
 		}

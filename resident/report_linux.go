@@ -8,7 +8,8 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// idleMS is as reports have it: a negative time of any size is for ever.
+// idleMS returns an idle time as reports have it: any negative time means without a
+// limit.
 func idleMS(idle time.Duration) int64 {
 	if idle < 0 {
 		return -1
@@ -16,7 +17,7 @@ func idleMS(idle time.Duration) int64 {
 	return idle.Milliseconds()
 }
 
-// report is what status and stop are answered with.
+// report returns the answer to status and stop.
 func (r *resident) report(leaving bool) (string, error) {
 	s := request.State{
 		Program: r.program, ProcessID: os.Getpid(), Mode: r.options.Mode.String(), StartedMS: r.started.UnixMilli(),

@@ -15,5 +15,5 @@ func reside(Options, runFunc) int {
 
 func argumentsWereTaken() bool { return false }
 
-// borrowUmask is for residents.
+// borrowUmask is only needed in residents.
 func borrowUmask(int) error { return nil }

@@ -24,7 +24,8 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// reside is a process that was started as a resident, or as a worker of one.
+// reside is what a process does that was started as a resident, or as one of its
+// workers.
 func reside(o Options, run runFunc) int {
 	var started start
 	err := startInDirectory(o)
@@ -54,7 +55,7 @@ func reside(o Options, run runFunc) int {
 	return 0
 }
 
-// absolute is for the case that the program goes to another directory.
+// absolute makes paths absolute, because the program may change its directory.
 func absolute(paths []string) []string {
 	var all []string
 	for _, path := range paths {
@@ -90,34 +91,34 @@ func (o Options) workers() int {
 	return o.Workers
 }
 
-// A resident is the process that listens: it runs what runs concurrently, or
-// supervises those that do.
+// A resident is the process that listens. It runs what runs concurrently, or supervises
+// the workers that run.
 type resident struct {
 	options  Options
 	run      runFunc
 	log      *slog.Logger
 	place    place.Place
-	program  string // its path
+	program  string // the path of its file
 	socket   socketFile
 	started  time.Time
 	listener *net.UnixListener
 	guard    *guard
 	activity *activity
-	beside   *beside // nil: there are no functions
+	beside   *beside // nil if there are no functions
 	pool     *pool   // nil in mode Concurrent
 
 	complaints complaints
 
-	leave    chan leaving // why, of the first to say so
+	leave    chan leaving // the reason of the first who gives one
 	leaving  atomic.Bool
-	accepted sync.WaitGroup // connections that are being attended
+	accepted sync.WaitGroup // counts connections that are being served
 }
 
-// leaving is why a resident leaves.
+// leaving says why a resident leaves.
 type leaving struct {
 	why      string
 	outdated bool
-	err      error // nil: all is well
+	err      error // nil if all is well
 }
 
 func newResident(o Options, run runFunc, started start) (*resident, error) {
@@ -144,7 +145,8 @@ func newResident(o Options, run runFunc, started start) (*resident, error) {
 		return nil, errors.Join(errNotInherited, made.Close())
 	}
 	r.listener.SetUnlinkOnClose(false)
-	// So that SO_PEERCRED names this process to launchers, and not the one that bound it.
+	// Listening again makes SO_PEERCRED name this process to launchers, and not the one
+	// that has bound the socket.
 	if err := unix.Listen(inheritance.Listener, wire.ListenBacklog); err != nil {
 		return nil, os.NewSyscallError("listen", err)
 	}
@@ -161,14 +163,14 @@ func (r *resident) live() error {
 	if err := r.begin(); err != nil {
 		return err
 	}
-	r.activity.watch() // not sooner: what it asks is there now, and preparing is not idling
+	r.activity.watch() // not sooner: what it looks at exists only now, and preparing is not idling
 	var l leaving
 	select {
 	case l = <-r.leave:
 	case <-terminate:
 		l.why = "SIGTERM"
 	}
-	signal.Stop(terminate) // the next one ends it at once
+	signal.Stop(terminate) // the next signal ends the process at once
 	r.log.Info("the resident leaves", "reason", l.why)
 	r.leaving.Store(true)
 	return errors.Join(l.err, r.withdraw(l), r.finish())
@@ -184,7 +186,7 @@ func (r *resident) begin() error {
 	}
 	switch {
 	case r.options.Mode == Pool:
-		return nil // its processes accept
+		return nil // its workers accept
 	case r.options.Mode == Serial:
 		r.accepted.Add(1)
 		go r.accept()
@@ -218,8 +220,8 @@ func (r *resident) idle() bool {
 	return true
 }
 
-// withdraw lets no launcher find this resident any more. Without the lock it is right too
-// as long as this process listens.
+// withdraw makes sure that no launcher finds this resident any more. As long as this
+// process listens, that is right even without the lock.
 func (r *resident) withdraw(l leaving) error {
 	lock, err := r.place.TakeLockSoon()
 	if err != nil && !errors.Is(err, place.ErrLocked) {
@@ -235,14 +237,14 @@ func (r *resident) withdraw(l leaving) error {
 		err = errors.Join(err, os.Remove(r.place.Lock()))
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // somebody removed it before
+		return nil // somebody has already removed it
 	}
 	return err
 }
 
-// finish takes what waits in the backlog, and returns when nothing goes on.
+// finish takes what waits in the backlog and returns when nothing goes on any more.
 func (r *resident) finish() error {
-	_ = r.listener.SetDeadline(time.Unix(1, 0)) // a goroutine that accepts drains
+	_ = r.listener.SetDeadline(time.Unix(1, 0)) // makes a goroutine in accept empty the backlog
 	if r.options.Mode != Pool {
 		r.accepted.Wait()
 	}
@@ -255,7 +257,7 @@ func (r *resident) finish() error {
 	return r.listener.Close()
 }
 
-// accept attends connections until the resident leaves, and those that wait then.
+// accept serves connections until the resident leaves, and then those that still wait.
 func (r *resident) accept() {
 	defer r.accepted.Done()
 	for {
@@ -275,10 +277,11 @@ func (r *resident) accept() {
 	}
 }
 
-// acceptPause is after a failure: descriptors are short, and nobody is told when there are some.
+// acceptPause is how long to wait after a failure: the process is short of descriptors,
+// and nothing tells when there are some.
 const acceptPause = 10 * time.Millisecond
 
-// acceptNow returns a connection that waits, or -1.
+// acceptNow returns a connection that waits, or -1 if there is none.
 func (r *resident) acceptNow() int {
 	accepted := -1
 	raw, err := r.listener.SyscallConn()
@@ -293,7 +296,7 @@ func (r *resident) acceptNow() int {
 	return accepted
 }
 
-// attend serves a connection, which it owns, in a goroutine.
+// attend serves a connection in a goroutine. The connection belongs to it.
 func (r *resident) attend(conn *channel.Conn, err error) {
 	if err != nil {
 		r.complaints.of("a connection was lost", err)
@@ -342,7 +345,7 @@ func (r *resident) answer(conn *channel.Conn) error {
 	return err
 }
 
-// answerRun runs the program here, or leaves it to the launcher.
+// answerRun runs the program here, or leaves that to the launcher.
 func (r *resident) answerRun(conn *channel.Conn, h request.Header, peer peercred.Credentials) error {
 	if r.pool != nil {
 		if r.pool.give(conn) {

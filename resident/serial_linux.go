@@ -14,7 +14,7 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// takeSerially runs the program in this process, and gives the process back.
+// takeSerially runs the program in this process, and then restores the process.
 func (w *worker) takeSerially(conn *channel.Conn, p *passed) error {
 	_ = w.lease.Tell(lease.Taken, lease.NoDescriptor) // the supervisor may be gone
 	own, err := undress()
@@ -27,7 +27,7 @@ func (w *worker) takeSerially(conn *channel.Conn, p *passed) error {
 	}
 	if err := p.dress(); err != nil {
 		w.log.Error("a run could not begin", "reason", err)
-		os.Exit(exitNotStarted) // what the supervisor tells the launcher
+		os.Exit(exitNotStarted) // the supervisor passes this on to the launcher
 	}
 	result := w.runSerially(conn, p)
 	own.dress()
@@ -44,13 +44,13 @@ func (w *worker) runSerially(conn *channel.Conn, p *passed) result {
 	for fd := range streams {
 		files[fd] = os.NewFile(uintptr(p.descriptors[fd]), streamName(fd))
 	}
-	// Not 0, 1 and 2: what a goroutine that stays behind still holds would close
-	// the next run's.
+	// These are not descriptors 0, 1 and 2: a goroutine that stays behind could still
+	// hold files of this run, and would close those of the next.
 	os.Stdin, os.Stdout, os.Stderr = files[0], files[1], files[2]
 	caught, ctx := newSignals(context.Background(), true)
 	s := newSession(conn)
 	s.signal = func(received syscall.Signal) {
-		if received != unix.SIGTSTP { // who is stopped does not hear of CONT
+		if received != unix.SIGTSTP { // a launcher that is stopped does not pass on CONT
 			_ = unix.Kill(-unix.Getpid(), received)
 		}
 	}
@@ -66,8 +66,8 @@ func (w *worker) runSerially(conn *channel.Conn, p *passed) result {
 	return r
 }
 
-// forgetSignals undoes what the run has done to signals. What it ignored it would go
-// on ignoring, for Reset does not undo that.
+// forgetSignals undoes what the run has done to signals. Reset would not make a signal
+// that the run has ignored work again.
 func forgetSignals() {
 	signal.Reset()
 	for s := syscall.Signal(1); s < signalsEnd; s++ {
@@ -80,14 +80,14 @@ func forgetSignals() {
 	}
 }
 
-// signalsEnd is one more than the last signal on Linux.
+// signalsEnd is one more than the number of the last signal on Linux.
 const signalsEnd = 65
 
 func streamName(fd int) string {
 	return [streams]string{"/dev/stdin", "/dev/stdout", "/dev/stderr"}[fd]
 }
 
-// An undressed is a process as it is between runs.
+// An undressed is what a process has of its own between runs.
 type undressed struct {
 	files       [streams]*os.File
 	descriptors [streams]int
@@ -110,10 +110,10 @@ func undress() (*undressed, error) {
 	return u, nil
 }
 
-// dress gives it back.
+// dress gives that back to the process.
 func (u *undressed) dress() {
 	for fd := range streams {
-		_ = unix.Dup3(u.descriptors[fd], fd, 0) // of open descriptors it cannot fail
+		_ = unix.Dup3(u.descriptors[fd], fd, 0) // cannot fail, because both are open
 	}
 	closeDescriptors(u.descriptors[:])
 	os.Stdin, os.Stdout, os.Stderr = u.files[0], u.files[1], u.files[2]

@@ -9,25 +9,25 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// A session is a run's connection to its launcher.
+// A session is the connection of a run to its launcher.
 type session struct {
 	conn   *channel.Conn
-	signal func(syscall.Signal) // the launcher sent one
-	gone   func()               // the launcher is no more
+	signal func(syscall.Signal) // called when the launcher has sent a signal
+	gone   func()               // called when the launcher has ended
 
 	mu   sync.Mutex
-	over bool // nothing that comes concerns this run any more
+	over bool // set when the run is over: what arrives no longer concerns it
 
 	executing chan struct{} // held while a program runs on the caller's side
 	executed  chan syscall.WaitStatus
-	ended     chan struct{} // nothing comes any more
+	ended     chan struct{} // closed when nothing more will arrive
 }
 
 func newSession(conn *channel.Conn) *session {
 	return &session{conn: conn, executing: make(chan struct{}, 1), executed: make(chan syscall.WaitStatus, 1), ended: make(chan struct{})}
 }
 
-// read hands on what the launcher sends, until the connection ends.
+// read passes on what the launcher sends, until the connection ends.
 func (s *session) read() {
 	defer s.whileRunning(s.gone)
 	defer close(s.ended)
@@ -43,7 +43,7 @@ func (s *session) read() {
 			select {
 			case s.executed <- syscall.WaitStatus(frame.Value):
 			default:
-				return // nobody asked
+				return // nobody has asked for it
 			}
 		default:
 			return
@@ -51,7 +51,7 @@ func (s *session) read() {
 	}
 }
 
-// whileRunning does nothing when the run is over, and lets it not be over meanwhile.
+// whileRunning calls f unless the run is over, and keeps it from ending meanwhile.
 func (s *session) whileRunning(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *session) whileRunning(f func()) {
 	}
 }
 
-// end returns false when the run was over already.
+// end ends the run. It returns false if the run was already over.
 func (s *session) end() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,8 @@ func (s *session) execute(ctx context.Context, arguments []string) (int, error) 
 	}
 }
 
-// awaitExecuted lets the next program in when the one has ended that nobody waits for.
+// awaitExecuted waits for the end of a program for which nobody waits any more, and
+// then lets the next one start.
 func (s *session) awaitExecuted() {
 	select {
 	case <-s.executed:

@@ -10,15 +10,16 @@ import (
 
 const signalsWaiting = 16
 
-// signals are those of one run. They come to the process, or from the launcher.
+// signals handles the signals of one run. They come to the process, or from the
+// launcher.
 type signals struct {
 	ofProcess bool
 	cancel    context.CancelCauseFunc
 
 	mu       sync.Mutex
-	stopped  bool           // the run is over: its goroutines get no signal of another
-	watched  chan os.Signal // ends the context; nil until somebody uses that
-	received chan os.Signal // what Signals returned; nil until then
+	stopped  bool           // the run is over, and its goroutines must not get signals of another
+	watched  chan os.Signal // ends the context; nil until somebody uses the context
+	received chan os.Signal // what Signals has returned; nil before that
 	done     chan struct{}
 }
 
@@ -29,8 +30,8 @@ func newSignals(parent context.Context, ofProcess bool) (*signals, context.Conte
 	return s, runContext{ctx, s}
 }
 
-// A runContext takes signals over when it is used: a program that ignores it ends
-// by them, as it would without Nearcall.
+// A runContext takes signals over once it is used. A program that does not use it is
+// ended by them, as it would be without Nearcall.
 type runContext struct {
 	context.Context
 	signals *signals
@@ -46,7 +47,7 @@ func (c runContext) Err() error {
 	return c.Context.Err()
 }
 
-// ends tells which signals end a context.
+// ends reports whether a signal ends a context.
 func ends(s os.Signal) bool { return s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP }
 
 func (s *signals) watch() {
@@ -63,7 +64,7 @@ func (s *signals) watch() {
 	go func() {
 		select {
 		case received := <-s.watched:
-			signal.Stop(s.watched) // the next one ends the process
+			signal.Stop(s.watched) // the next signal ends the process
 			s.cancel(&SignalError{received})
 		case <-s.done:
 		}
@@ -82,8 +83,8 @@ func (s *signals) channel() <-chan os.Signal {
 	return s.received
 }
 
-// deliver is for a signal that the launcher sent. It returns false when the program
-// knows nothing of it, or was told once already and goes on.
+// deliver handles a signal that the launcher has sent. It returns false if the program
+// does not handle the signal, or if it was told once before and goes on.
 func (s *signals) deliver(received os.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (s *signals) deliver(received os.Signal) bool {
 	return taken
 }
 
-// stop gives the process's signals back, and ends the context.
+// stop gives the signals back to the process, and ends the context.
 func (s *signals) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

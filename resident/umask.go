@@ -2,14 +2,15 @@ package resident
 
 import "runtime"
 
-// residentUmask is what residents are started with.
+// residentUmask is the umask with which residents are started.
 const residentUmask = 0o077
 
-// WithUmask calls f so that files and directories that it makes, and commands that it
-// starts, have the caller's umask. In mode Concurrent f runs in a goroutine of its
-// own, on a thread that ends with it, which costs some tens of microseconds; what f
-// starts with go has the process's umask, 077. Otherwise it is a plain call, for the
-// umask is the process's own then. A panic of f is one of WithUmask, and so is Exit.
+// WithUmask calls f. The files and directories that f makes, and the commands that it
+// starts, get the caller's umask. In mode Concurrent f runs in a goroutine of its own,
+// on a thread that ends with it, which costs some tens of microseconds; goroutines that
+// f starts have the umask of the process, 077. In the other modes this is a plain call,
+// because the process has the caller's umask. A panic of f panics out of WithUmask, and
+// Exit in f ends the run.
 func (inv *Invocation) WithUmask(f func()) error {
 	if !inv.foreignUmask() {
 		f()
@@ -21,7 +22,7 @@ func (inv *Invocation) WithUmask(f func()) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: nobody else gets this thread
+		runtime.LockOSThread() // never unlocked, so that nobody else gets this thread
 		if failure = borrowUmask(inv.Umask); failure != nil {
 			return
 		}
@@ -39,7 +40,7 @@ func (inv *Invocation) WithUmask(f func()) error {
 	return failure
 }
 
-// foreignUmask tells whether the process has another umask than the run.
+// foreignUmask reports whether the umask of the process is not that of the run.
 func (inv *Invocation) foreignUmask() bool {
 	return inv.concurrent && inv.Umask != residentUmask
 }

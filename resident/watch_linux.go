@@ -13,9 +13,9 @@ import (
 
 const watchedEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_MOVE_SELF | unix.IN_DELETE_SELF
 
-// watch makes the resident leave when its program is no longer what it was. Where
-// that cannot be watched, an outdated resident stays until it is idle; no launcher
-// finds it any more, for the name of its socket has the file's identity.
+// watch makes the resident leave when its program has changed. If that cannot be
+// watched, an outdated resident stays until it is idle. No launcher finds it any more,
+// because the name of its socket contains the identity of the file.
 func (r *resident) watch() {
 	events, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *resident) watch() {
 	go r.awaitChange(os.NewFile(uintptr(events), "inotify"), before)
 }
 
-// watchFile watches both a symbolic link and what it leads to.
+// watchFile watches a symbolic link as well as what it leads to.
 func watchFile(events int, path string) (place.Stat, error) {
 	for _, flag := range []uint32{0, unix.IN_DONT_FOLLOW} {
 		if _, err := unix.InotifyAddWatch(events, path, watchedEvents|flag); err != nil {
@@ -55,11 +55,12 @@ func watchFile(events int, path string) (place.Stat, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		watchAbove(events, target)
 	}
-	return place.StatOf(path) // after it, so that no change is missed
+	return place.StatOf(path) // after the watch is set, so that no change is missed
 }
 
-// watchAbove is for what a file is not told: a directory that is renamed, a link that
-// leads elsewhere. What may not be watched there is noticed by who takes a run.
+// watchAbove watches for changes above a file that the file does not show: a directory
+// that is renamed, or a link that leads elsewhere. What may not be watched there is
+// noticed when a run is taken.
 func watchAbove(events int, path string) {
 	for path != filepath.Dir(path) {
 		path = filepath.Dir(path)
@@ -86,11 +87,12 @@ func (r *resident) awaitChange(events *os.File, before map[string]place.Stat) {
 	}
 }
 
-// watched is what the files of Options.Watch were when the resident started: who is
-// about to take a run compares, for what watches them may be late.
+// watched holds what the files of Options.Watch were when the resident started. A
+// process that is about to take a run compares them, because watching may tell too
+// late.
 type watched struct {
 	paths []string
-	were  []string // identities; missing: there was no such file
+	were  []string // identities, or missing if there was no such file
 }
 
 const missing = "-"
@@ -103,14 +105,14 @@ func watchedNow(paths []string) watched {
 	return w
 }
 
-// watchedBefore is for workers: text is that of their supervisor's.
+// watchedBefore makes a worker's watched from the text of its supervisor's.
 func watchedBefore(paths []string, text string) watched {
 	return watched{paths: paths, were: strings.Split(text, ",")}
 }
 
 func (w watched) text() string { return strings.Join(w.were, ",") }
 
-// changed returns the path of a file that is not what it was, or "".
+// changed returns the path of a file that has changed, or "".
 func (w watched) changed() string {
 	for i, path := range w.paths {
 		if i >= len(w.were) || w.were[i] != missing && w.were[i] != identityOf(path) {

@@ -19,15 +19,15 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// A worker is a process of a pool, or the one of a serial resident. It leads a
-// process group.
+// A worker is a process of a pool, or the process that runs in a serial resident. It
+// leads a process group.
 type worker struct {
 	options Options
 	run     runFunc
 	lease   *lease.Worker
 	guard   *guard
 	log     *slog.Logger
-	files   string // the soft limit of files that programs have which it starts; "": not known
+	files   string // the soft limit of files for programs that it starts; "" if not known
 
 	complaints complaints
 }
@@ -50,15 +50,16 @@ func newWorker(o Options, run runFunc, started start) (*worker, error) {
 	return &worker{options: o, run: run, lease: l, guard: g, log: o.logger(), files: started.files, complaints: complaints{log: o.logger()}}, nil
 }
 
-// work waits for runs until the lease ends. In a pool it does not return from one.
+// work waits for runs until the lease ends. In a pool it does not return once it has
+// taken a run.
 func (w *worker) work() error {
 	if err := w.lease.Tell(lease.Ready, lease.NoDescriptor); err != nil {
 		return err
 	}
 	next := w.lease.Next
 	if w.options.Mode == Serial {
-		// Who holds the socket while it runs keeps launchers waiting when the
-		// supervisor is killed.
+		// If the supervisor is killed, a worker that holds the socket while it runs
+		// would keep launchers waiting.
 		w.lease.Leave()
 		next = w.lease.NextGiven
 	}
@@ -71,13 +72,14 @@ func (w *worker) work() error {
 		if err == nil {
 			var p *passed
 			if p, err = w.attend(conn); p != nil {
-				// Nothing else is deferred here or above: it would be done while a panic of
-				// the program unwinds, before its trace is written.
+				// Nothing else is deferred here or in the callers: it would run while a
+				// panic of the program unwinds, before the trace is written.
 				w.runAlone(conn, p)
 			}
 			err = errors.Join(err, conn.Close())
 		}
-		// A supervisor that leaves waits for the last of the backlog.
+		// A supervisor that leaves waits for the end of the last connection from the
+		// backlog.
 		err = errors.Join(err, w.lease.Tell(lease.Free, lease.NoDescriptor))
 		if err != nil && !errors.Is(err, io.EOF) {
 			w.complaints.of("a connection ended", err)
@@ -86,7 +88,7 @@ func (w *worker) work() error {
 }
 
 // silence is how long a worker of a pool waits for a launcher that has connected. The
-// supervisor waits longer, for any number of them.
+// supervisor waits longer, for any number of launchers.
 const silence = 10 * time.Millisecond
 
 func (w *worker) patience() time.Duration {
@@ -96,8 +98,8 @@ func (w *worker) patience() time.Duration {
 	return channel.HelloTimeout
 }
 
-// attend serves one connection. In a pool it returns a run that this process is now
-// for; in mode Serial that is over when it returns.
+// attend serves one connection. In a pool it returns the run that this process has
+// taken. In mode Serial the run is over when attend returns.
 func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 	peer, known := knows(conn)
 	if !known {
@@ -132,17 +134,17 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 	return nil, err
 }
 
-// take commits this process to a run, and makes it the caller's. Before RUNNING
-// nothing was done for which the launcher could not run the program itself.
+// take commits this process to a run and gives it to the caller. Until RUNNING is sent
+// nothing was done that would keep the launcher from running the program itself.
 func (w *worker) take(conn *channel.Conn, p *passed) error {
 	if err := p.limits(w.files); err != nil {
 		if errors.Is(err, unix.EPERM) {
-			_ = w.lease.Tell(lease.Outgrown, lease.NoDescriptor) // who starts the next one has the limits
+			_ = w.lease.Tell(lease.Outgrown, lease.NoDescriptor) // the caller, who will start the next resident, has these limits
 		}
 		var why plainlyError
 		if !errors.As(err, &why) {
 			_ = conn.Write(request.Frame{Type: request.Plainly, Text: err.Error()})
-			os.Exit(0) // another takes its place
+			os.Exit(0) // another worker takes its place
 		}
 		return err
 	}
@@ -152,7 +154,7 @@ func (w *worker) take(conn *channel.Conn, p *passed) error {
 	}
 	pid := unix.Getpid()
 	if err := conn.Write(request.Frame{Type: request.Running, Value: uint32(pid), Second: uint32(pid)}); err != nil {
-		os.Exit(0) // withdrawn; this process is the caller's already, so another takes its place
+		os.Exit(0) // withdrawn; this process already has the caller's limits, so another takes its place
 	}
 	w.lease.Leave()
 	if err := p.dress(); err != nil {
@@ -163,8 +165,8 @@ func (w *worker) take(conn *channel.Conn, p *passed) error {
 	return nil
 }
 
-// announce gives the supervisor its copy of the connection. Without a supervisor the
-// run goes on: it tells its end itself.
+// announce gives the supervisor a copy of the connection. Without a supervisor the run
+// goes on, and tells its end itself.
 func (w *worker) announce(conn *channel.Conn) error {
 	err := conn.Control(func(fd int) error { return w.lease.Tell(lease.Taken, fd) })
 	if errors.Is(err, unix.ETOOMANYREFS) {
@@ -180,17 +182,18 @@ func (w *worker) runAlone(conn *channel.Conn, p *passed) {
 	caught, ctx := newSignals(context.Background(), true)
 	inv := p.invocation([streams]*os.File{os.Stdin, os.Stdout, os.Stderr})
 	s := newSession(conn)
-	s.signal = func(syscall.Signal) {} // they come to the process group
+	s.signal = func(syscall.Signal) {} // signals come to the process group
 	s.gone = func() { hangUp(caught) }
 	inv.signals, inv.host = caught, &aloneHost{s}
 	go s.read()
 	defer exitAfterGoexit(inv.host)
 	inv.host.exit(w.run(ctx, inv))
-	runtime.KeepAlive(before) // or its finalizers close 0, 1 and 2
+	runtime.KeepAlive(before) // otherwise finalizers would close 0, 1 and 2
 }
 
-// exitAfterGoexit is deferred: other goroutines would keep a process whose run has
-// ended its own. A panic it lets pass, for its trace is not written yet.
+// exitAfterGoexit is deferred. It exits when a run has ended its own goroutine, because
+// other goroutines would keep the process alive. It lets a panic pass, as the trace is
+// not written yet.
 func exitAfterGoexit(h host) {
 	var callers [framesMax]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
@@ -207,27 +210,29 @@ func exitAfterGoexit(h host) {
 	}
 }
 
-// framesMax is more than there are between Goexit and what it calls.
+// framesMax is more frames than there are between Goexit and the function that it
+// calls.
 const framesMax = 16
 
-// adoptStreams makes new files of the caller's descriptors: those of the process's
-// start know the modes of other files, whether they block and whether they append.
+// adoptStreams makes new files for the caller's descriptors. The os.Files from the
+// start of the process remember the modes of other files: whether they block and
+// whether they append.
 func adoptStreams() {
 	for fd, stream := range []**os.File{&os.Stdin, &os.Stdout, &os.Stderr} {
 		*stream = os.NewFile(uintptr(fd), (*stream).Name())
 	}
 }
 
-// hangUp does what a terminal does whose user has left.
+// hangUp does what a terminal does when its user has left.
 func hangUp(s *signals) {
 	s.cancel(ErrCallerGone)
 	_ = unix.Kill(-unix.Getpid(), unix.SIGHUP)
 }
 
-// An aloneHost is a process that has one run.
+// An aloneHost is the host of a run that has a process to itself.
 type aloneHost struct{ session *session }
 
-// exit tells the code as well, for the case that the supervisor is no more.
+// exit also tells the launcher the code, because the supervisor may have ended.
 func (h *aloneHost) exit(code int) {
 	_ = h.session.conn.Write(request.Frame{Type: request.Ending, Value: uint32(code & 0xff)})
 	os.Exit(code)

@@ -16,12 +16,12 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// Status asks the resident at this place how it is. The error is ErrNotRunning when there
-// is none. Nothing is sent to a process of another user.
+// Status asks the resident at this place for its state. The error is ErrNotRunning if
+// there is no resident. Nothing is sent to a process of another user.
 func (p Place) Status(ctx context.Context) (*Report, error) { return p.ask(ctx, request.Status) }
 
-// Stop tells the resident to finish what runs and to leave, and returns when it has said
-// that it will. Errors are those of Status.
+// Stop tells the resident to finish what runs and then to leave. It returns when the
+// resident has said that it will. Errors are those of Status.
 func (p Place) Stop(ctx context.Context) (*Report, error) { return p.ask(ctx, request.Stop) }
 
 func (p Place) ask(ctx context.Context, kind request.Kind) (*Report, error) {
@@ -48,8 +48,8 @@ func (p Place) ask(ctx context.Context, kind request.Kind) (*Report, error) {
 	return report, nil
 }
 
-// dial connects, where a path is too long for an address by its directory's descriptor,
-// as launchers do.
+// dial connects as launchers do: if a path is too long for an address, through the
+// descriptor of its directory.
 func dial(ctx context.Context, path string) (net.Conn, error) {
 	var dialer net.Dialer
 	if len(path) < len(syscall.RawSockaddrUnix{}.Path) {

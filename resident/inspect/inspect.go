@@ -1,5 +1,5 @@
-// Package inspect finds the residents of this user, asks them how they are, and tells
-// them to leave. It starts none.
+// Package inspect finds the residents of this user, asks them for their state, and
+// tells them to leave. It never starts one.
 package inspect
 
 import (
@@ -18,48 +18,52 @@ import (
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
 
-// ErrNotRunning is returned when nobody listens at a place.
+// ErrNotRunning means that nobody listens at a place.
 var ErrNotRunning = errors.New("no resident runs")
 
-// A Place is where one version of a program is resident, was, or could not be started.
+// A Place is where one version of a program is resident, was resident, or could not be
+// started.
 type Place struct {
-	Name     string // the last part of the program's path, as file names have it
-	Identity string // of the program's file
-	Socket   string // the paths of its files, which need not exist
+	Name     string // the last part of the program's path, as it appears in file names
+	Identity string // identifies the program's file
+	Socket   string // paths of its files, which need not exist
 	Lock     string
 	Log      string
-	// Directory is where they are, when that is not where launchers look that are started
-	// with this environment; else empty.
+	// Directory is where the files are, if that is not the directory in which launchers
+	// look that are started with this environment. Otherwise it is empty.
 	Directory string
 }
 
-// A Report is what a resident says of itself.
+// A Report is what a resident says about itself.
 type Report struct {
 	Program   string
 	ProcessID int
 	Mode      string
 	Started   time.Time
-	Idle      time.Duration // after which it leaves; negative: never
-	Runs      uint64        // that have ended
-	Running   int           // now
+	Idle      time.Duration // after which it leaves; negative if it stays
+	Runs      uint64        // runs that have ended
+	Running   int           // runs at this moment
 	Waiting   int           // processes of a pool that wait for a run
-	Leaving   bool          // it takes no more
-	// What the program was seen to read before its runs, or says that it reads: names of variables,
-	// "*" for all, the directory it was in, or "", and whether standard input.
+	Leaving   bool          // it takes no more runs
+	// What the program was seen to read before its runs, or says that it reads: names
+	// of variables, with "*" for all; the directory in which it was, or ""; and whether
+	// it looked at its standard input.
 	Reads          []string
 	ReadsDirectory string
 	ReadsInput     bool
-	// Text is the report as it came, a JSON object with what is not known here too.
+	// Text is the report as it arrived: a JSON object, which may have members that are
+	// not known here.
 	Text json.RawMessage
 }
 
-// Places returns the places of a program: by its name those of every version, by a path,
-// which contains a slash, that of the version that is there now. Without a program they
-// are all places of this user, in the order of names.
+// Places returns the places of a program. A program that is given by its name has the
+// places of all its versions; one that is given by a path, which contains a slash, has
+// the place of the version that is there now. For "" it returns all places of this
+// user, ordered by name.
 //
-// They are in the directory where a launcher with the same environment looks, and in
-// those of the user's sessions and services, which may have another. None is made. An
-// error says why nothing can be resident.
+// They lie in the directory in which a launcher with the same environment looks, and in
+// those of the user's sessions and services, which may have another. Places creates
+// none of these. An error says why no program can be resident.
 func Places(program string) ([]Place, error) {
 	directories, err := place.Directories()
 	if err != nil {
@@ -95,7 +99,8 @@ func Places(program string) ([]Place, error) {
 	return places, nil
 }
 
-// PlacesIn returns the places of one directory, which may be that of another environment.
+// PlacesIn returns the places in one directory, which may belong to another
+// environment.
 func PlacesIn(directory string) (places []Place, err error) {
 	found, err := place.Traces(directory)
 	for _, p := range found {
@@ -108,8 +113,8 @@ func placeOf(p place.Place) Place {
 	return Place{Name: p.Program, Identity: p.Identity, Socket: p.Socket(), Lock: p.Lock(), Log: p.Log()}
 }
 
-// FailedStarts returns how many starts in a row came to nothing, and until when the
-// program is run plainly because of them; the zero time when it is not.
+// FailedStarts returns how many starts in a row have failed, and until when the program
+// is run plainly because of that. The time is zero if it is not.
 func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 	text, err := os.ReadFile(p.Lock)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +135,8 @@ func (p Place) FailedStarts() (count int, plainlyUntil time.Time, err error) {
 	return count, info.ModTime().Add(guard(count)), nil
 }
 
-// guard is twice as long with each start that came to nothing.
+// guard returns how long a program is run plainly after so many failed starts. Each
+// further one doubles the time.
 func guard(starts int) time.Duration {
 	const longest = wire.ResidentGuardMs * time.Millisecond
 	d := wire.ResidentGuardFirstMs * time.Millisecond
@@ -140,8 +146,8 @@ func guard(starts int) time.Duration {
 	return min(d, longest)
 }
 
-// FailedProgram returns the path of the program whose last start came to nothing, so far
-// as it is known; else "".
+// FailedProgram returns the path of the program whose last start has failed, or "" if
+// that is not known.
 func (p Place) FailedProgram() string {
 	text, err := os.ReadFile(p.Lock)
 	if err != nil {
@@ -152,8 +158,7 @@ func (p Place) FailedProgram() string {
 	return path
 }
 
-// ForgetStarts forgets those that came to nothing, so that the next run starts a resident
-// again.
+// ForgetStarts forgets failed starts, so that the next run starts a resident again.
 func (p Place) ForgetStarts() error {
 	err := os.Truncate(p.Lock, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,9 @@
-// Package residentcobra makes a program resident whose command line is cobra's.
+// Package residentcobra makes programs resident whose command line is built with cobra.
 //
 //	func main() { residentcobra.Main(resident.Options{}, newRoot) }
 //
-// takes the place of newRoot().Execute(). The program then stays ready between its
-// runs for those who start it by nearcall-run, and runs as before for all others.
+// takes the place of newRoot().Execute(). For those who start it through nearcall-run,
+// the program then stays ready between its runs. For all others it runs as before.
 package residentcobra
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/nearcall/nearcall/resident"
 )
 
-// exitFailed is what programs of cobra end with after an error.
+// exitFailed is the exit code of cobra programs after an error.
 const exitFailed = 1
 
-// Main makes a new command tree for each run and executes it. The exit code is 1
-// after an error, which cobra has printed unless SilenceErrors was set, and 0
-// otherwise. It never returns.
+// Main makes a new command tree for each run and executes it. It never returns. The
+// exit code is 1 after an error, which cobra has printed unless SilenceErrors is set,
+// and 0 otherwise.
 //
-// newRoot is called once for each run, at the same time for several in mode
-// Concurrent, because flags of cobra keep their values: it must make new commands
-// each time, not return those that a variable holds. Functions that are added with
-// cobra.OnInitialize belong to the process: add them before Main.
+// newRoot is called once for each run, and in mode Concurrent several times at once. It
+// must make new commands each time, and not return those that a variable holds, because
+// cobra's flags keep their values. Functions that are added with cobra.OnInitialize
+// belong to the process: add them before Main.
 func Main(options resident.Options, newRoot func(inv *resident.Invocation) *cobra.Command) {
 	resident.Main(options, func(ctx context.Context, inv *resident.Invocation) int {
 		if err := Execute(ctx, inv, newRoot(inv)); err != nil {
@@ -35,14 +35,16 @@ func Main(options resident.Options, newRoot func(inv *resident.Invocation) *cobr
 }
 
 // Execute executes a command tree with the arguments, streams and context of an
-// invocation, and returns its error: for programs that choose their exit codes.
+// invocation, and returns its error. It is for programs that choose their exit codes
+// themselves.
 //
 //	resident.Main(options, func(ctx context.Context, inv *resident.Invocation) int {
 //		return exitCode(residentcobra.Execute(ctx, inv, newRoot(inv)))
 //	})
 //
-// Commands get the streams by cmd.InOrStdin, cmd.OutOrStdout and cmd.ErrOrStderr,
-// and the context by cmd.Context; it ends when the caller does or is interrupted.
+// Commands get the streams from cmd.InOrStdin, cmd.OutOrStdout and cmd.ErrOrStderr.
+// They get the context from cmd.Context; it ends when the caller ends or interrupts the
+// run.
 func Execute(ctx context.Context, inv *resident.Invocation, root *cobra.Command) error {
 	root.SetArgs(arguments(inv))
 	root.SetIn(inv.Stdin)
@@ -51,7 +53,8 @@ func Execute(ctx context.Context, inv *resident.Invocation, root *cobra.Command)
 	return root.ExecuteContext(ctx)
 }
 
-// arguments is never nil, which cobra takes for the arguments of the process.
+// arguments returns the arguments for cobra. They are never nil, which cobra would take
+// for the arguments of the process.
 func arguments(inv *resident.Invocation) []string {
 	if len(inv.Args) == 0 {
 		return []string{}

@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,25 +22,10 @@ type programs struct {
 
 var built programs
 
-func TestMain(m *testing.M) {
-	directory, err := os.MkdirTemp("", "nearcall-faults")
-	if err == nil {
-		err = processes.CloseInherited()
-	}
-	if err == nil {
-		built, err = build(directory)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(directory)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(processes.Main(m, build)) }
 
-func build(directory string) (programs, error) {
-	p := programs{
+func build(directory string) error {
+	built = programs{
 		server:   filepath.Join(directory, "testserver"),
 		ledger:   filepath.Join(directory, "ledger"),
 		once:     filepath.Join(directory, "one_call"),
@@ -51,11 +35,11 @@ func build(directory string) (programs, error) {
 		phases:   filepath.Join(directory, "phases"),
 	}
 	if err := processes.BuildLibrary(); err != nil {
-		return p, err
+		return err
 	}
-	return p, errors.Join(
-		processes.BuildServer(p.server),
-		processes.Run("go", "build", "-o", p.caller, "./gocaller"),
-		processes.BuildCaller(p.ledger), processes.BuildCaller(p.once), processes.BuildCaller(p.callList), processes.BuildCaller(p.refuse), processes.BuildCaller(p.phases),
+	return errors.Join(
+		processes.BuildServer(built.server),
+		processes.Run("go", "build", "-o", built.caller, "./gocaller"),
+		processes.BuildCaller(built.ledger), processes.BuildCaller(built.once), processes.BuildCaller(built.callList), processes.BuildCaller(built.refuse), processes.BuildCaller(built.phases),
 	)
 }

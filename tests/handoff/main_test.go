@@ -1,7 +1,6 @@
 package handoff_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,29 +11,14 @@ import (
 // programs is the folder of what the tests start.
 var programs string
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
+func TestMain(m *testing.M) { os.Exit(processes.Main(m, build)) }
 
-func run(m *testing.M) int {
-	folder, err := os.MkdirTemp("", "nearcall-handoff-")
-	if err == nil {
-		defer os.RemoveAll(folder)
-		programs = folder
-		err = build()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func build() error {
+func build(folder string) error {
+	programs = folder
 	for _, name := range []string{"giver", "receiver"} {
 		if err := processes.Run("go", "build", "-race", "-o", filepath.Join(programs, name), "./"+name); err != nil {
 			return err
 		}
 	}
-	return processes.CloseInherited()
+	return nil
 }

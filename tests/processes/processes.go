@@ -51,10 +51,28 @@ func Run(command ...string) error {
 	return nil
 }
 
-// CloseInherited keeps the descriptors that this process was started with, beyond
+// Main is for TestMain: it runs the tests when prepare has made what they start, in a folder
+// that is there until they end.
+func Main(m *testing.M, prepare func(folder string) error) (code int) {
+	folder, err := os.MkdirTemp("", "nearcall-tests-")
+	if err == nil {
+		defer os.RemoveAll(folder)
+		err = closeInherited()
+	}
+	if err == nil {
+		err = prepare(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// closeInherited keeps the descriptors that this process was started with, beyond
 // the standard ones, from those it starts: whoever limits or counts theirs relies
-// on it. It belongs at the beginning of TestMain.
-func CloseInherited() error {
+// on it.
+func closeInherited() error {
 	entries, err := os.ReadDir("/proc/self/fd")
 	for _, entry := range entries {
 		if descriptor, _ := strconv.Atoi(entry.Name()); descriptor > 2 {

@@ -230,6 +230,42 @@ func TestInstalledIsUpgraded(t *testing.T) {
 	})
 }
 
+// A link to the launcher, whatever its name, is the launcher: the same resident serves it, also
+// after an upgrade.
+func TestInstalledByALink(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		p.installLauncher(f)
+		must(t, os.Mkdir(p.path("own"), 0o755))
+		must(t, errors.Join(os.Symlink("../launchers/tool", p.path("own/tool")), os.Symlink("tool", p.path("own/alias"))))
+		p.env = append(p.env, "PATH="+p.path("own")+":"+p.path("launchers")+":"+p.path("programs")+":"+os.Getenv("PATH"))
+		for _, version := range []string{"1", "2"} {
+			for _, called := range []string{"alias", "tool", p.path("own/alias"), "own/tool", "launchers/tool"} {
+				plain, got := p.tool(p.program, "3"), p.tool(called, "3")
+				if got.output != plain.output || got.errors != plain.errors || got.code != plain.code || !strings.Contains(got.output, "tool "+version) {
+					t.Errorf("as %s: %s, and plainly %s", called, got, plain)
+				}
+			}
+			processes.WaitFor(t, "the old version to leave", settleTimeout, func() bool { return len(p.sockets()) == 1 })
+			p.waitRuns(5)
+			if version == "1" {
+				f.text = strings.Replace(strings.Replace(f.text, `"1"`, `"2"`, 1), `'1'`, `'2'`, 1)
+				f.write(p)
+			}
+		}
+	})
+}
+
+// A directory that PATH has by two names holds each launcher once.
+func TestInstalledIsFoundOnce(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		p.installLauncher(f)
+		must(t, os.Symlink("launchers", p.path("again")))
+		p.env = append(p.env, "PATH="+p.path("launchers")+":"+p.path("again")+":"+p.path("programs")+":"+os.Getenv("PATH"))
+		p.expect(p.nearcall("installed"), fmt.Sprintf("tool  %s  %s\n", p.path("launchers/tool"), p.program), 0)
+		p.expect(p.nearcall("remove", "tool"), fmt.Sprintf("tool: %s is removed\n", p.path("launchers/tool")), 0)
+	})
+}
+
 // What is removed is the launcher, and its resident leaves.
 func TestInstalledIsRemoved(t *testing.T) {
 	eachForeign(t, func(t *testing.T, p *place, f foreign) {
@@ -269,8 +305,8 @@ func TestInstalledReads(t *testing.T) {
 		must(t, errors.Join(os.Mkdir(p.path("two"), 0o755), os.WriteFile(p.path("two/where"), nil, 0o644)))
 		for i, c := range []looker{
 			{with: []string{"EARLY=a"}},
-			{with: []string{"EARLY=b"}, reason: "variable EARLY"},
-			{reason: "variable EARLY"},
+			{with: []string{"EARLY=b"}, reason: "the variable EARLY is read before the run"},
+			{reason: "the variable EARLY is read before the run"},
 			{with: []string{"EARLY=a"}, in: "two", reason: "directory"},
 			{with: []string{"EARLY=a", "OTHER=1"}},
 		} {
@@ -343,7 +379,7 @@ func TestInstalledWithOptions(t *testing.T) {
 	}{
 		"same directory": {[]string{"--same-directory"}, func(p *place, tool *exec.Cmd) { tool.Dir = "/" }, "the program reads its directory"},
 		"early input":    {[]string{"--early-input"}, func(p *place, tool *exec.Cmd) { tool.Stdin = strings.NewReader("something") }, "standard input"},
-		"environment":    {[]string{"--environment", "OWN_*,OTHER"}, func(p *place, tool *exec.Cmd) { tool.Env = append(tool.Env, "OWN_NAME=1") }, "the variable OWN_NAME"},
+		"environment":    {[]string{"--environment", "OWN_*,OTHER"}, func(p *place, tool *exec.Cmd) { tool.Env = append(tool.Env, "OWN_NAME=1") }, "the variable OWN_NAME is read before the run"},
 		"none": {nil, func(p *place, tool *exec.Cmd) {
 			tool.Dir, tool.Stdin, tool.Env = "/", strings.NewReader("something"), append(tool.Env, "OWN_NAME=1")
 		}, ""},

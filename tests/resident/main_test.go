@@ -22,27 +22,14 @@ func TestMain(m *testing.M) {
 	if how := os.Getenv(variableRestriction); how != "" {
 		os.Exit(restricted(how))
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
 	// What nohup, or a shell that puts this into the background, had ignored is not
 	// what is tested: a signal that is caught here is at its default in what is started.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	folder, err := os.MkdirTemp("", "nearcall-resident-")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(folder) }()
-		programs = folder
-		err = prepare()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(processes.Main(m, prepare))
 }
 
-func prepare() (err error) {
+func prepare(folder string) (err error) {
+	programs = folder
 	if root, err = filepath.Abs(processes.Root); err != nil {
 		return err
 	}
@@ -58,5 +45,5 @@ func prepare() (err error) {
 			return err
 		}
 	}
-	return processes.CloseInherited()
+	return nil
 }

@@ -20,11 +20,11 @@ type looker struct {
 
 // lookers are those of what there is to look at, with a first one that starts the resident.
 func lookers() map[string][]looker {
-	variable := []looker{{with: []string{"EARLY=a"}}, {with: []string{"EARLY=b"}, reason: "variable EARLY"}, {reason: "variable EARLY"}, {in: "two", with: []string{"EARLY=a", "OTHER=1"}}}
+	variable := []looker{{with: []string{"EARLY=a"}}, {with: []string{"EARLY=b"}, reason: "the variable EARLY is read before the run"}, {reason: "the variable EARLY is read before the run"}, {in: "two", with: []string{"EARLY=a", "OTHER=1"}}}
 	directory := []looker{{}, {in: "two", reason: "directory"}, {with: []string{"EARLY=a"}}, {piped: true}}
 	return map[string][]looker{
 		"variable":  variable,
-		"variables": {{with: []string{"EARLY=a", "_=x", "SHLVL=1"}}, {with: []string{"EARLY=a", "_=y", "SHLVL=2"}}, {with: []string{"EARLY=a", "EARLY2=b"}, reason: "variable EARLY2"}, {in: "two", with: []string{"EARLY=a"}}},
+		"variables": {{with: []string{"EARLY=a", "_=x", "SHLVL=1"}}, {with: []string{"EARLY=a", "_=y", "SHLVL=2"}}, {with: []string{"EARLY=a", "EARLY2=b"}, reason: "the variable EARLY2 is read before the run"}, {in: "two", with: []string{"EARLY=a"}}},
 		"directory": directory,
 		"file":      directory,
 		"module":    directory,

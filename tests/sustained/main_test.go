@@ -2,7 +2,6 @@ package sustained_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,19 +12,7 @@ import (
 // built are the programs that the tests start.
 var built struct{ server, caller string }
 
-func TestMain(m *testing.M) {
-	folder, err := os.MkdirTemp("", "nearcall-sustained")
-	if err == nil {
-		err = build(folder)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(folder)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(processes.Main(m, build)) }
 
 func build(folder string) error {
 	built.server, built.caller = filepath.Join(folder, "testserver"), filepath.Join(folder, "steady")

@@ -27,23 +27,10 @@ var (
 // all are run where the soak asks for it, else those that take little to install and to run.
 var all = os.Getenv("NEARCALL_REAL_PROGRAMS") == "all"
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(processes.Main(m, prepare)) }
 
-func run(m *testing.M) int {
-	folder, err := os.MkdirTemp("", "nearcall-real-")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(folder) }()
-		built = folder
-		err = prepare()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
-
-func prepare() (err error) {
+func prepare(folder string) (err error) {
+	built = folder
 	if repository, err = filepath.Abs(root); err != nil {
 		return err
 	}

@@ -44,26 +44,26 @@ func (p *program) benchCommand() *cobra.Command {
 		// The usage line says itself where flags stand.
 		DisableFlagsInUseLine: true,
 		Short:                 "Measure how long calls of a function take",
-		Long: `Calls a function again and again, and prints how long the calls took, how many
-there were in a second, also in the slowest quarter of one, and the CPU time of each:
-of the callers, and of a local server. The function really runs, every time: choose
-one that may. A mean far above p50 says that calls were slow for a part of the time,
-which percentiles of calls hide: few are made then.
+		Long: `Calls a function again and again, and prints how long the calls took, how many there
+were in a second, how many in the slowest quarter of a second, and the CPU time of each
+call: that of the callers, and that of a local server. The function really runs every
+time, so choose one that may. A mean far above p50 shows that calls were slow for a part
+of the time. Percentiles hide that, because few calls are made in such a time.
 
-Each of the --callers waits for its answer before it calls again, on a connection of
-its own as a process of its own has it. Without --rate they call as fast as they can,
-which shows what a server can do; with it calls are due at fixed times, as users are
-who do not wait for each other, and a call that was held up by a slow one counts
-from when it was due; those that were due and never begun are told as missed. Every
-call is measured. Those of --warm-up are not, and go as fast as they can.
+Each of the --callers has a connection of its own, as a separate process has, and waits
+for its answer before it calls again. Without --rate they call as fast as they can,
+which shows what a server can do. With --rate calls are due at fixed times, like those
+of users who do not wait for each other. A call that was held up by a slow one counts
+from when it was due; calls that were due and never begun are reported as missed. Every
+call is measured, except those of --warm-up, which go as fast as they can.
 
-With lists, as --callers 1,16 --transport shm,socket, every combination is a setting:
-they take turns in --rounds, each for its part of --duration in each, so that what
-else the machine does meets all alike. One table shows them. A setting that could not
-be measured says why in its row, and the exit code is 1.
+With lists, such as --callers 1,16 --transport shm,socket, every combination is a
+setting. Settings take turns in --rounds, and each gets its part of --duration in each
+round, so that whatever else the machine does affects all of them. One table shows them.
+If a setting could not be measured, its row says why, and the exit code is 1.
 
-ARGUMENTs are those of 'nearcall call'. Failed calls are counted and not timed; if
-there were any, the exit code is that of the first; 1 with several settings.
+The ARGUMENTs are those of 'nearcall call'. Failed calls are counted and not timed. If
+there were any, the exit code is that of the first, or 1 with several settings.
 
 ` + exitCodesText(),
 		Example: `  nearcall bench unix:/tmp/demo.sock one
@@ -95,7 +95,7 @@ func (b *benching) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&b.rounds, "rounds", 0, "in how many turns each setting is measured (default 3 for several settings, 1 for one)")
 	flags.BoolVar(&b.shared, "shared", false, "let all callers share one connection, as goroutines of one client do")
 	flags.DurationVarP(&b.duration, "duration", "d", benchDuration, "how long to measure each setting, in all rounds together")
-	flags.DurationVar(&b.warmUp, "warm-up", benchWarmUp, "how long to call before that, in each round")
+	flags.DurationVar(&b.warmUp, "warm-up", benchWarmUp, "how long to call before measuring, in each round")
 	flags.Float64Var(&b.rate, "rate", 0, "calls per second of all callers together (default as fast as they can)")
 	flags.BoolVar(&b.raw, "raw", false, "send one argument as raw bytes, without asking for the function's types")
 	flags.BoolVar(&b.json, "json", false, "print a JSON object with nanoseconds, and an error as JSON")

@@ -31,8 +31,9 @@ func (p *program) buildCommand() *cobra.Command {
 		Use:   "build PACKAGE -o FILE [-- GO-BUILD-FLAGS...]",
 		Short: "Build functions into a library that other languages load",
 		Long: `build runs 'go build -buildmode=c-shared' for a package main that calls
-embed.Serve, checks what the library exports, and only then puts it in its place:
-processes that have loaded an older one keep that. It needs go and a C compiler.`,
+embed.Serve, checks what the library exports, and only then puts it in its place.
+Processes that have loaded an older library keep that one. build needs go and a C
+compiler.`,
 		Example: `  nearcall build ./examples/hello/library -o /tmp/hello/libhello.so
   nearcall build ./library -o libdemo.so -- -trimpath -ldflags=-s`,
 		Args: arguments(cobra.MinimumNArgs(1)),

@@ -38,15 +38,16 @@ func (p *program) callCommand() *cobra.Command {
 		Short:                 "Call a function and print its result",
 		Long: `Calls a function and prints its result.
 
-The arguments are converted to the types of the function's parameters: text,
-numbers, true and false, times (2026-01-02T15:04:05Z) and durations with their
-unit (1.5s) are written as they are, null is no value, and lists, maps and structs are JSON. An
-argument - of type string or bytes is read from standard input.
+The arguments are converted to the types of the function's parameters. Text,
+numbers, true and false are written as they are, and so are times
+(2026-01-02T15:04:05Z) and durations with their unit (1.5s). null stands for no
+value, and lists, maps and structs are JSON. An argument - of type string or bytes
+is read from standard input.
 
 A result that is a string or bytes is printed as it is, with no newline added to
 bytes; everything else is printed as JSON.
 
-Flags stand before ADDRESS; what follows it is never taken for a flag, so that
+Flags stand before ADDRESS. What follows ADDRESS is never taken for a flag, so
 arguments may begin with -.
 
 ` + exitCodesText(),

@@ -69,7 +69,10 @@ func (p *program) serveDemo(ctx context.Context, address string) error {
 	if p.abstract {
 		options = append(options, server.WithAbstractAddresses())
 	}
-	s := server.New(options...)
+	s, err := server.New(options...)
+	if err != nil {
+		return err
+	}
 	demo.Register(s)
 	listener, err := s.Listen(ctx, address)
 	if err != nil {

@@ -13,7 +13,7 @@ func (p *program) describeCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "describe SOURCE [FUNCTION]",
-		Short:             "Show all that is known of a function, or of all of them",
+		Short:             "Show everything that is known about a function, or about all functions",
 		Example:           `  nearcall describe unix:/tmp/demo.sock greet`,
 		Args:              arguments(cobra.RangeArgs(1, 2)),
 		ValidArgsFunction: p.completeFunction,

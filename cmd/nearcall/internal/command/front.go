@@ -32,22 +32,23 @@ func (p *program) frontCommand() *cobra.Command {
 		Use:   "front CONFIG",
 		Short: "Give each connection to the process that serves it, and leave the path of its data",
 		Long: `Accepts connections, looks at the first bytes without consuming them, and gives
-the connection itself to a process that serves it: by host and path of an HTTP/1
-request, or by the server name of a TLS connection, which the process decrypts
-with its own certificate. Backends listen with package handoff, its bindings, or
-'nearcall receive'.
+the connection itself to a process that serves it. The process is chosen by host
+and path of an HTTP/1 request, or by the server name of a TLS connection, which
+the process decrypts with its own certificate. Backends listen with package
+handoff, its bindings, or 'nearcall receive'.
 
-SIGHUP reads CONFIG again; one with errors is reported and not used. SIGTERM and
-SIGINT accept no more, let what was accepted find its backend, and end; a second
-one does not wait for that. Connections that were handed over are not touched by
-any of this.
+On SIGHUP the front reads CONFIG again; a file with errors is reported and not
+used. On SIGTERM and SIGINT it accepts no more, lets the connections that it has
+accepted find their backends, and ends; a second signal makes it end at once.
+Connections that were handed over are not affected by any of this.
 
 --takeover asks a running front, at the control.address of its configuration, for
-its listeners, and tells it to drain. Nobody there is no error, so that the same
-command line does for the first start. Listeners are also taken from systemd
-(LISTEN_FDS) and Server::Starter (SERVER_STARTER_PORT), by their name or address.
+its listeners, and tells it to drain. It is no error if no front is running there,
+so the same command line can be used for the first start. Listeners are also taken
+from systemd (LISTEN_FDS) and Server::Starter (SERVER_STARTER_PORT), by their name
+or address.
 
-A quarter of the processors is used, unless GOMAXPROCS says otherwise.`,
+It uses a quarter of the processors, unless GOMAXPROCS says otherwise.`,
 		Example: `  nearcall front --check front.toml
   nearcall front front.toml
   nearcall front --takeover unix:/run/front/control.sock front.toml`,

@@ -27,3 +27,17 @@ func TestGen(t *testing.T) {
 	nearcall(t, "gen", "go", path, "--output", "/no/such/directory/file").expect(t, 1, "choose another --output")
 	nearcall(t, "gen", "go", "unix:/no/such/socket").expect(t, 78)
 }
+
+func TestGenService(t *testing.T) {
+	directory := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(directory, "shop.go"), []byte("package shop\n\ntype Shop struct{}\n\nfunc (s *Shop) Buy(count int64) {}\n"), 0o600))
+	got := nearcall(t, "gen", "service", "Shop", "--directory", directory).expect(t, 0, `"Buy": {server.Params("count")}`)
+	output := filepath.Join(directory, "shop_functions.go")
+	nearcall(t, "gen", "service", "Shop", "--directory", directory, "--output", output).expectOut(t, "")
+	written, err := os.ReadFile(output)
+	must(t, err)
+	if string(written) != got.out {
+		t.Fatal("in the file is another text")
+	}
+	nearcall(t, "gen", "service", "Other", "--directory", directory).expect(t, 2, "Other")
+}

@@ -24,11 +24,12 @@ func (p *program) pingCommand() *cobra.Command {
 	run := &pinging{program: p}
 	cmd := &cobra.Command{
 		Use:   "ping ADDRESS",
-		Short: "Ask a server for a sign of life, or whether calls are hot",
-		Long: `Ask a server for a sign of life.
+		Short: "Ask whether a server is alive, or whether calls are hot",
+		Long: `Asks a server whether it is alive.
 
-With --shm it calls without pause for about a second instead, and tells whether calls
-are hot: both sides stay awake and look at shared memory; and if not, why.`,
+With --shm it instead makes calls for about a second without a pause, and says whether
+they are hot, which means that both sides stay awake and look at shared memory. If they
+are not, it says why.`,
 		Example: `  nearcall ping unix:/tmp/demo.sock
   nearcall ping --count 100 --interval 0 --json unix:/tmp/demo.sock
   nearcall ping --shm unix:/tmp/demo.sock`,
@@ -47,7 +48,7 @@ are hot: both sides stay awake and look at shared memory; and if not, why.`,
 	}
 	cmd.Flags().IntVarP(&run.count, "count", "n", 1, "how often to ask")
 	cmd.Flags().DurationVar(&run.interval, "interval", time.Second, "how long to wait in between")
-	cmd.Flags().BoolVar(&run.memory, "shm", false, "call for a second, and tell whether calls are hot, and if not, why")
+	cmd.Flags().BoolVar(&run.memory, "shm", false, "call for a second, and say whether calls are hot and, if not, why")
 	cmd.Flags().BoolVar(&run.json, "json", false, "print a JSON object with nanoseconds")
 	return cmd
 }

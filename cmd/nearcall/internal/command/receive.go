@@ -40,27 +40,28 @@ func (p *program) receiveCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Run a program for each connection that is handed over",
 		Long: `Takes connections that another process hands over, such as 'nearcall front', and
-runs PROGRAM for each, so that programs in any language can be behind it.
+runs PROGRAM for each, so that the program behind a front can be in any language.
 
 The program gets the connection itself, as its standard input and output (--stdio,
-as from inetd) or as descriptor 3 (--listen-fds, as from systemd with Accept=yes:
-LISTEN_FDS=1, LISTEN_PID, LISTEN_FDNAMES=connection). It is in blocking mode, and
-nothing of it has been read. REMOTE_ADDR and REMOTE_PORT are the client's;
-HANDOFF_NAME and HANDOFF_MESSAGE are what the giver sent along, where it did and
-there is no NUL in it. What the program writes to standard error comes out here.
+as under inetd) or as descriptor 3 (--listen-fds, as under systemd with Accept=yes:
+LISTEN_FDS=1, LISTEN_PID, LISTEN_FDNAMES=connection). The connection is in blocking
+mode, and nothing has been read from it. REMOTE_ADDR and REMOTE_PORT are the client's.
+HANDOFF_NAME and HANDOFF_MESSAGE are what the giver sent along, if it sent something
+without a NUL in it. What the program writes to standard error is printed here.
 
 At most --max programs run at a time. While they do, further connections stay with
-their giver, which can hand them to another. A connection of which bytes were read
-already cannot be put into a program: it is refused before it is sent, as too
-large for a prefix of 0 bytes, and stays the giver's too.
+their giver, which can hand them to another process. A connection of which bytes were
+already read cannot be given to a program. It is refused before it is sent, as too
+large for a prefix of 0 bytes, and it stays with the giver too.
 
-While PROGRAM cannot be started, because it is missing, not executable, or ends at once
-with 126 or 127 as shells and env do then, nothing is taken but one connection now and
-then to try again, after 100 ms at first and 10 s at most. One that was taken goes back to
-a giver that takes connections back, as 'nearcall front' does, and is closed otherwise.
+PROGRAM may be missing or not executable, or it may end at once with 126 or 127, as
+shells and env then do. As long as it cannot be started, only one connection is taken
+now and then to try again, after 100 ms at first and after 10 s at most. That connection
+goes back to a giver that takes connections back, as 'nearcall front' does, and is
+closed otherwise.
 
-On SIGINT and SIGTERM nothing more is taken, and it ends when the programs that run
-have; a second signal passes SIGTERM on to them.`,
+On SIGINT and SIGTERM it takes no more connections, and ends when the running programs
+have ended; a second signal passes SIGTERM on to them.`,
 		Example: `  nearcall receive --address unix:/tmp/cat.sock -- cat
   nearcall receive --address unix:/run/shop.sock --max 8 --user www-data -- perl shop.pl
   nearcall receive --address unix:/run/app.sock --listen-fds -- python3 app.py`,

@@ -40,15 +40,16 @@ func (p *program) residentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resident",
 		Short: "Show, stop, install and check programs that stay ready between their runs",
-		Long: `Programs that were started by nearcall-run and made for it stay ready for their
-next run. These commands show them, and stop them.
+		Long: `Programs that are made for it and were started by nearcall-run stay ready for their
+next run. These commands show such residents, and stop them.
 
-They are in $XDG_RUNTIME_DIR/nearcall-resident, or where that is not set, in
-/tmp/nearcall-resident-UID; those of your sessions and of your services may be in
-different ones of the two, and both are looked into. PROGRAM is a name, for every version of it that runs,
-or a path, for the version that is there. Without it all are meant.
+Residents are found in $XDG_RUNTIME_DIR/nearcall-resident, or in
+/tmp/nearcall-resident-UID if that variable is not set. Those of your sessions and
+those of your services may be in different directories, so both are searched. PROGRAM
+is a name, for every version of the program that runs, or a path, for the version that
+is there. Without PROGRAM all residents are meant.
 
-A resident that is stopped finishes what runs, and the next run starts another.`,
+A resident that is stopped finishes what runs, and the next run starts another one.`,
 	}
 	cmd.AddCommand(
 		p.residentListCommand(),

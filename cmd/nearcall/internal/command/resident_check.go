@@ -55,7 +55,8 @@ it has started; and once by one that a run from an empty directory has started, 
 an empty HOME, without input, and with none but the most needed variables, so that what
 was read too early is seen. Each begins with a copy of the current directory as it was; what it
 does elsewhere, also below HOME, is really done, and done six times. Its standard input is
-/dev/null unless --input or --pipe names a file, and it has no terminal.
+/dev/null unless --input or --pipe names a file, and it has no terminal. A run that writes
+more than 64 MiB, or takes longer than --timeout, is given up.
 
 Lines that differ between plain runs are not compared, nor is what Python keeps of compiled
 modules. Exit code 1 when something differs, 3 when nothing could be compared.`,

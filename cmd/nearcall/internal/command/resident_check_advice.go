@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,13 +70,27 @@ func isConfiguration(note residentcheck.Note) bool {
 func watchLine(files []string, language installed.Language, k kept) string {
 	switch {
 	case k.foreign:
-		return "nearcall resident install" + flagsOf(k, nil, files) + " " + k.Program
+		return "nearcall resident install" + flagsOf(k, nil, files) + " " + forShells(k.Program)
 	case language == installed.Python:
 		return "resident.main(..., watch=[" + quotedAll(files) + "])"
 	case language == installed.Perl:
 		return "resident { ... } watch => [" + quotedAll(files) + "];"
 	}
 	return "resident.Options{Watch: []string{" + quotedAll(files) + "}}"
+}
+
+// plainWord is what no shell reads as anything else.
+var plainWord = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// forShells are words of a command line as a shell takes them.
+func forShells(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		if quoted[i] = word; !plainWord.MatchString(word) {
+			quoted[i] = installed.Quoted(word)
+		}
+	}
+	return strings.Join(quoted, " ")
 }
 
 func quotedAll(texts []string) string {
@@ -89,7 +104,7 @@ func quotedAll(texts []string) string {
 func loadLine(report *residentcheck.Report, language installed.Language, k kept) string {
 	switch {
 	case k.foreign:
-		return strings.Join(append([]string{"nearcall resident check" + flagsOf(k, report.Loaded, nil), report.Program}, report.Arguments...), " ")
+		return "nearcall resident check" + flagsOf(k, report.Loaded, nil) + " " + forShells(append([]string{report.Program}, report.Arguments...)...)
 	case language == installed.Perl:
 		return "use " + strings.Join(report.Loaded, " (); use ") + " ();"
 	}
@@ -101,7 +116,7 @@ func flagsOf(k kept, load, watch []string) string {
 	var flags strings.Builder
 	add := func(name string, values ...string) {
 		if len(values) > 0 && values[0] != "" {
-			fmt.Fprintf(&flags, " --%s %s", name, strings.Join(values, ","))
+			fmt.Fprintf(&flags, " --%s %s", name, forShells(strings.Join(values, ",")))
 		}
 	}
 	add("entry", k.Entry)
@@ -109,9 +124,12 @@ func flagsOf(k kept, load, watch []string) string {
 	add("preload", append(k.Preload[:len(k.Preload):len(k.Preload)], load...)...)
 	add("environment", k.Environment...)
 	add("reread", k.Reread...)
-	for name, value := range map[string]*bool{"same-directory": k.SameDirectory, "early-input": k.EarlyInput} {
-		if value != nil {
-			fmt.Fprintf(&flags, " --%s=%t", name, *value)
+	for _, choice := range []struct {
+		name  string
+		value *bool
+	}{{"same-directory", k.SameDirectory}, {"early-input", k.EarlyInput}} {
+		if choice.value != nil {
+			fmt.Fprintf(&flags, " --%s=%t", choice.name, *choice.value)
 		}
 	}
 	add("watch", append(k.Watch[:len(k.Watch):len(k.Watch)], watch...)...)

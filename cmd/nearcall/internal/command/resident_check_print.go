@@ -91,7 +91,7 @@ const shownMax = 200
 func oneLine(text string) string {
 	text = printable(strings.TrimSuffix(text, "\n"))
 	if len(text) > shownMax {
-		text = text[:shownMax] + " ..."
+		text = strings.ToValidUTF8(text[:shownMax], "") + " ..."
 	}
 	return text
 }

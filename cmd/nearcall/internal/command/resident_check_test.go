@@ -146,7 +146,8 @@ func TestResidentCheckTellsWhatIsTouched(t *testing.T) {
 	perl := p.write("a.pl", "#!/usr/bin/perl\nuse Nearcall::Resident;\nBEGIN { open my $f, '<', '"+configuration+"'; my $t = time; }\nresident { require Text::Wrap; };\n")
 	p.check(perl).expect(t, 0, "time        time  ("+perl+":3)", `    resident { ... } watch => ["`+configuration+`"];`, "    use Text::Wrap ();\n", "Not seen: ")
 	other := p.write("other", p.python()+"import os\nopen('"+configuration+"').close()\nif 1:\n    import wave\n")
-	p.check("--environment", "A,B", other, "x").expect(t, 0, "Loaded in each run: wave", "    nearcall resident check --preload wave --environment A,B "+other+" x\n")
+	p.check("--environment", "A,B", "--same-directory", "--early-input=false", other, "x", "it's $A").expect(t, 0, "Loaded in each run: wave",
+		"    nearcall resident check --preload wave --environment A,B --same-directory=true --early-input=false "+other+` x 'it'\''s $A'`+"\n")
 	p.check("--preload", "wave", other, "x").expect(t, 0, "Touched")
 }
 
@@ -154,6 +155,7 @@ func TestResidentCheckTellsWhatIsTouched(t *testing.T) {
 func TestResidentCheckComparesNothing(t *testing.T) {
 	p := newChecked(t)
 	broken := p.write("broken", p.python()+"import nearcall.resident\nimport sys\nsys.exit('not today')\n")
+	endless := p.write("endless", p.python()+"import nearcall.resident\nwhile True:\n    print('x' * 10000)\n")
 	for arguments, want := range map[string]struct {
 		code int
 		text string
@@ -162,12 +164,38 @@ func TestResidentCheckComparesNothing(t *testing.T) {
 		broken:                                   {3, "not today"},
 		"--preload notthere " + broken:           {3, "cannot be made resident"},
 		"--timeout 1ms " + broken:                {3, "--timeout is how long it may take"},
+		endless:                                  {3, "it wrote more than 64 MiB"},
 		"--directory /nowhere/to/find " + broken: {2, "the current directory is not in it"},
 		"--ignore ( " + broken:                   {2, "missing closing"},
 		"nowhere-to-find":                        {3, "there is no program"},
 	} {
 		if r := p.check(strings.Fields(arguments)...); r.code != want.code || !strings.Contains(r.err, want.text) {
 			t.Errorf("%s: %d, %s%s; not %v", arguments, r.code, r.out, r.err, want)
+		}
+	}
+}
+
+// A program that hangs while it is loaded as a resident is not left behind.
+func TestResidentCheckOfOneThatHangs(t *testing.T) {
+	t.Parallel()
+	p := newChecked(t)
+	hangs := p.write("hangs", p.python()+`import os, signal, sys
+if sys.argv[1:] == ["--nearcall-resident"]:
+    with open(os.path.join(os.path.dirname(__file__), "processes"), "a") as file:
+        print(os.getpid(), file=file)
+    signal.pause()
+    import nearcall.resident
+`)
+	r := p.check("--timeout", "5s", hangs)
+	if r.code != 3 || !strings.Contains(r.err, "--timeout is how long it may take") {
+		t.Errorf("%d, %s%s", r.code, r.out, r.err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.directory, "processes"))
+	must(t, err)
+	for _, process := range strings.Fields(string(text)) {
+		// One that nobody has waited for yet has no command any more.
+		if command, _ := os.ReadFile("/proc/" + process + "/cmdline"); len(command) > 0 {
+			t.Errorf("process %s is still there: %q", process, command)
 		}
 	}
 }

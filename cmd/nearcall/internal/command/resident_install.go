@@ -25,21 +25,22 @@ func (p *program) residentInstallCommand() *cobra.Command {
 	var chosen languages
 	cmd := &cobra.Command{
 		Use:   "install PROGRAM",
-		Short: "Keep a program of others ready, without changing it",
+		Short: "Keep a program ready that somebody else wrote, without changing it",
 		Long: `Makes a launcher for a program in Perl or Python that knows nothing of residents. The
-program is not touched, and goes on as before for whoever calls it by its path. The
-launcher is a link with the program's name, in a directory that is to stand before the
-program's in PATH; after an upgrade of the program it serves the new version.
+program is not touched, and works as before when it is called by its path. The
+launcher is a link with the program's name, in a directory that should stand before the
+program's in PATH. After an upgrade of the program it serves the new version.
 
-Of a program in Python everything up to the first statement that does more than import,
-define or name is run once, and the rest by each run: so what pip makes of an entry
-point is loaded once. --entry names the function instead, where that is not enough. A program in
-Perl is compiled once, with all that it uses, and each run begins with its first
-statement. --preload names modules that runs would load.
+In a program in Python, everything up to the first statement that does more than import,
+define or name something is run once, and the rest is run by each run. So what pip makes
+of an entry point is loaded once. If that is not enough, --entry names the function to
+call instead. A program in Perl is compiled once, with everything that it uses, and each
+run begins with its first statement. --preload names modules that runs would load.
 
-What is loaded must not read what belongs to a run: variables, the directory and standard
-input that are read before it are compared where they are noticed, and where a flag says so;
-'nearcall resident check' shows the rest. An administrator may forbid it: see nearcall-run(1).`,
+What is loaded must not read what belongs to a run. If variables, the directory or
+standard input are read before the run, they are compared for each caller, if the
+reading is noticed or a flag declares it. 'nearcall resident check' shows the rest. An
+administrator may forbid residents: see nearcall-run(1).`,
 		Example: `  nearcall resident install black
   nearcall resident install black --entry black:patched_main --preload black.linegen,blib2to3.pgen2.driver
   nearcall resident install exiftool --preload Image::ExifTool`,
@@ -58,7 +59,7 @@ input that are read before it are compared where they are noticed, and where a f
 func settingsFlags(cmd *cobra.Command, settings *installed.Settings, chosen *languages) {
 	settings.Preload, settings.Path = []string{}, []string{}
 	flags := cmd.Flags()
-	flags.StringVar(&settings.Entry, "entry", "", "call this `MODULE:FUNCTION` of Python instead of what the file does")
+	flags.StringVar(&settings.Entry, "entry", "", "call this `MODULE:FUNCTION` of Python instead of running the file")
 	flags.StringSliceVar(&settings.Preload, "preload", settings.Preload, "load these `modules` once, too")
 	flags.StringSliceVar(&settings.Path, "path", settings.Path, "find modules in these `directories`, too")
 	flags.StringSliceVar(&settings.Watch, "watch", nil, "leave when one of these `files` changes, which are read before the run")

@@ -52,11 +52,11 @@ func (p *program) root() *cobra.Command {
 		Long: `nearcall calls the functions of a Nearcall server, shows what they are, and
 generates typed stubs for other languages.
 
-An ADDRESS is unix:/path, unix:@name or tcp:host:port. Behind unix: may stand
-?shm=auto|off (shared memory) and ?spin=auto|off|dedicated (how to wait for it),
-joined by &; quote such an address. Where SOURCE is written, a
-file with a schema (made by 'nearcall schema export') does as well, and - reads
-it from standard input.
+An ADDRESS is unix:/path, unix:@name or tcp:host:port. An address with unix: may
+end with ?shm=auto|off (shared memory) and ?spin=auto|off|dedicated (how to wait for
+it), joined by &; quote such an address. A SOURCE is an address, or a file with a
+schema (made by 'nearcall schema export'), or - to read such a file from standard
+input.
 
 ` + exitCodesText(),
 		Example: `  nearcall demo                                serves functions to try this with

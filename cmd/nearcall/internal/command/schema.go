@@ -41,7 +41,7 @@ func (p *program) schemaDiffCommand() *cobra.Command {
 		Short: "Show what changed, and fail when callers would break",
 		Long: `Shows what changed from the schema OLD to NEW, which are addresses or files.
 Exits with 1 when a change breaks callers that were written for OLD: a function
-or field that is gone, a type that is another, a parameter that is new and not
+or field that is gone, a type that has changed, or a new parameter that is not
 optional.`,
 		Example: `  nearcall schema diff schema.json unix:/tmp/demo.sock`,
 		Args:    arguments(cobra.ExactArgs(2)),

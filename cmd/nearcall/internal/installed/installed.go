@@ -84,7 +84,7 @@ func (l Launcher) Install(launcher, nearcall string) error {
 		return err
 	}
 	text := fmt.Sprintf("#!/bin/sh\n# Made by 'nearcall resident install'; 'nearcall resident remove %s' removes it.\n%s%s\nexec %s resident begin \"$0\" \"$2\"\n",
-		l.Name(), settingsMark, settings, quoted(nearcall))
+		l.Name(), settingsMark, settings, Quoted(nearcall))
 	if err := os.MkdirAll(filepath.Dir(l.starter()), 0o755); err != nil {
 		return err
 	}
@@ -142,17 +142,20 @@ func (l Launcher) Remove() (stays bool, err error) {
 	return !is, err
 }
 
-func quoted(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
+// Quoted is a word as shells take it.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // Launchers returns what is installed in these directories.
 func Launchers(directories []string) ([]Launcher, error) {
 	var all []Launcher
 	var seen []string
 	for _, directory := range directories {
-		if !filepath.IsAbs(directory) || slices.Contains(seen, filepath.Clean(directory)) {
+		// PATH may have one by several names, as /bin and /usr/bin.
+		there, err := filepath.EvalSymlinks(directory)
+		if err != nil || !filepath.IsAbs(directory) || slices.Contains(seen, there) {
 			continue
 		}
-		seen = append(seen, filepath.Clean(directory))
+		seen = append(seen, there)
 		entries, err := os.ReadDir(filepath.Join(directory, Folder))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return nil, err

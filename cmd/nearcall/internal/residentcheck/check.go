@@ -66,14 +66,14 @@ func Check(ctx context.Context, s Setting) (*Report, error) {
 	}
 	defer os.RemoveAll(temporary)
 	r := &runner{setting: s, temporary: temporary}
-	if r.work, err = newCopy(s.Directory, filepath.Join(temporary, "directory", filepath.Base(s.Directory))); err != nil {
+	if r.work, err = newCopy(s.Directory, filepath.Join(temporary, "directory", filepath.Base(s.Directory)), temporary); err != nil {
 		return nil, err
 	}
 	if s.Home != "" {
-		if r.home, err = newCopy(s.Home, filepath.Join(temporary, "home")); err != nil {
+		if r.home, err = newCopy(s.Home, filepath.Join(temporary, "home"), temporary); err != nil {
 			return nil, err
 		}
-		r.setting.Environment = append(r.setting.Environment, "HOME="+r.home.path)
+		r.setting.Environment = slices.Concat(r.setting.Environment, []string{"HOME=" + r.home.path})
 	}
 	report := &Report{Program: s.Plain[0], Arguments: append([]string{}, s.Plain[1:]...)}
 	return report, r.compare(ctx, report)

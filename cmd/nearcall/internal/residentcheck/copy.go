@@ -24,22 +24,38 @@ const (
 type copied struct {
 	source string
 	path   string
+	apart  fs.FileInfo     // the directory that copies are in, and which is in no copy itself
 	marks  map[string]mark // of what was copied, by paths below it
 }
 
-// newCopy copies a directory. Nothing below it is left out but what is neither a file,
-// a directory nor a link.
-func newCopy(source, path string) (*copied, error) {
-	c := &copied{source: source, path: path, marks: map[string]mark{}}
+// newCopy copies a directory to a path within another one. Nothing below it is left out but
+// that other one, and what is neither a file, a directory nor a link.
+func newCopy(source, path, apart string) (*copied, error) {
+	info, err := os.Stat(apart)
+	if err != nil {
+		return nil, err
+	}
+	c := &copied{source: source, path: path, apart: info, marks: map[string]mark{}}
 	if err := c.isSmall(); err != nil {
 		return nil, err
 	}
 	return c, c.putBack()
 }
 
+// walkSource is for what is to be copied. Temporary directories may be below the source: without
+// an end the copy would be copied into itself.
+func (c *copied) walkSource(call func(path string, info fs.FileInfo) error) error {
+	return walk(c.source, func(path string, info fs.FileInfo) error {
+		if os.SameFile(info, c.apart) {
+			return fs.SkipDir
+		}
+		return call(path, info)
+	})
+}
+
 func (c *copied) isSmall() error {
 	files, bytes := 0, int64(0)
-	return walk(c.source, func(path string, info fs.FileInfo) error {
+	return c.walkSource(func(path string, info fs.FileInfo) error {
 		files++
 		if info.Mode().IsRegular() {
 			bytes += info.Size()
@@ -58,7 +74,7 @@ func (c *copied) putBack() error {
 		return err
 	}
 	times := map[string]time.Time{}
-	err := walk(c.source, func(path string, info fs.FileInfo) error {
+	err := c.walkSource(func(path string, info fs.FileInfo) error {
 		if info.IsDir() {
 			times[path] = info.ModTime()
 		}

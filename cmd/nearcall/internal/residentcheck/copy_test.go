@@ -1,6 +1,8 @@
 package residentcheck_test
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,7 +34,8 @@ func source(t *testing.T) string {
 
 // Whatever a run does to the copy is seen, and is undone before the next.
 func TestCopyIsPutBack(t *testing.T) {
-	c, err := residentcheck.NewCopy(source(t), filepath.Join(t.TempDir(), "deep", "copy"))
+	apart := t.TempDir()
+	c, err := residentcheck.NewCopy(source(t), filepath.Join(apart, "deep", "copy"), apart)
 	must(t, err)
 	in := func(name string) string { return filepath.Join(c.Path(), name) }
 	before, err := os.Stat(in("kept"))
@@ -76,7 +79,31 @@ func TestCopyIsBounded(t *testing.T) {
 	large := filepath.Join(directory, "large")
 	must(t, os.WriteFile(large, nil, 0o600))
 	must(t, os.Truncate(large, 1<<40))
-	if _, err := residentcheck.NewCopy(directory, filepath.Join(t.TempDir(), "copy")); err == nil {
+	apart := t.TempDir()
+	if _, err := residentcheck.NewCopy(directory, filepath.Join(apart, "copy"), apart); err == nil {
 		t.Error("a terabyte was copied")
+	}
+}
+
+// Temporary directories may be in the one that is copied, as in /tmp: the copy has no copy of
+// itself.
+func TestCopyWithinItsSource(t *testing.T) {
+	directory := source(t)
+	apart := filepath.Join(directory, "folder", "temporary")
+	must(t, os.Mkdir(apart, 0o700))
+	must(t, os.WriteFile(filepath.Join(apart, "notes"), nil, 0o600))
+	c, err := residentcheck.NewCopy(directory, filepath.Join(apart, "copy"), apart)
+	must(t, err)
+	for range 2 {
+		if _, err := os.Stat(filepath.Join(c.Path(), "folder/deep/file")); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(filepath.Join(c.Path(), "folder/temporary")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it was copied into itself: %v", err)
+		}
+		if changes, err := c.Changes(); err != nil || len(changes) != 0 {
+			t.Errorf("before anything was done there is %v, %v", changes, err)
+		}
+		must(t, c.PutBack())
 	}
 }

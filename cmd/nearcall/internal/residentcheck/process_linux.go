@@ -1,7 +1,11 @@
 package residentcheck
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -13,21 +17,47 @@ func inItsOwnSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid
 
 func killGroup(process int) { _ = syscall.Kill(-process, syscall.SIGKILL) }
 
-// endOf returns what waits for the end of a process of others.
-func endOf(process int) (wait func(ctx context.Context), err error) {
+// end calls stop, which tells a process of others to end, and waits for its end.
+func end(ctx context.Context, process int, stop func() error) {
 	descriptor, err := unix.PidfdOpen(process, 0)
 	if err != nil {
-		return nil, err
+		return
 	}
-	return func(ctx context.Context) {
-		defer unix.Close(descriptor)
-		for ctx.Err() == nil {
-			polled := []unix.PollFd{{Fd: int32(descriptor), Events: unix.POLLIN}}
-			if n, _ := unix.Poll(polled, pollMs); n > 0 {
-				return
-			}
+	defer unix.Close(descriptor)
+	if stop() == nil {
+		awaitEnd(ctx, descriptor)
+	}
+}
+
+// killStartedWith kills the processes whose environment had something in it when they were
+// started, as the kernel shows it, and waits for their end. It has a descriptor of each, as
+// numbers of processes are used again.
+func killStartedWith(ctx context.Context, text string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		process, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
 		}
-	}, nil
+		descriptor, err := unix.PidfdOpen(process, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		environment, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		if bytes.Contains(environment, []byte(text)) && unix.PidfdSendSignal(descriptor, unix.SIGKILL, nil, 0) == nil {
+			awaitEnd(ctx, descriptor)
+		}
+		_ = unix.Close(descriptor)
+	}
+}
+
+func awaitEnd(ctx context.Context, descriptor int) {
+	for ctx.Err() == nil {
+		polled := []unix.PollFd{{Fd: int32(descriptor), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(polled, pollMs); n > 0 {
+			return
+		}
+	}
 }
 
 // pollMs bounds how long a context that has ended goes unseen.

@@ -2,6 +2,7 @@ package residentcheck
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,14 +33,7 @@ const answerTimeout = 10 * time.Second
 func (r residents) look(ctx context.Context, report *Report) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	places, err := inspect.PlacesIn(r.directory)
-	if err == nil && len(places) == 0 {
-		err = inspect.ErrNotRunning
-	}
-	if err != nil {
-		return err
-	}
-	status, err := places[0].Status(ctx)
+	status, err := r.status(ctx, report.Program)
 	if err != nil {
 		return err
 	}
@@ -54,22 +48,40 @@ func (r residents) look(ctx context.Context, report *Report) error {
 	return err
 }
 
-// stop ends them, as nobody else has any, and waits for their end.
+// status asks that of a program. What this starts itself may be resident as well.
+func (r residents) status(ctx context.Context, program string) (*inspect.Report, error) {
+	places, err := inspect.PlacesIn(r.directory)
+	if err != nil {
+		return nil, err
+	}
+	err = inspect.ErrNotRunning
+	for _, place := range places {
+		status, failed := place.Status(ctx)
+		if failed != nil {
+			err = failed
+		} else if filepath.Base(status.Program) == filepath.Base(program) {
+			return status, nil
+		}
+	}
+	return nil, err
+}
+
+// stop ends them, as nobody else has any, and waits for their end. Those that do not answer, as
+// they hang while they load, are killed.
 func (r residents) stop() {
+	r.stopThoseThatAnswer()
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	killStartedWith(ctx, "NEARCALL_RESIDENT_LOCK="+r.directory+"/")
+}
+
+func (r residents) stopThoseThatAnswer() {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	places, _ := inspect.PlacesIn(r.directory)
 	for _, place := range places {
-		report, err := place.Status(ctx)
-		if err != nil {
-			continue
-		}
-		ended, err := endOf(report.ProcessID)
-		if err != nil {
-			continue
-		}
-		if _, err := place.Stop(ctx); err == nil {
-			ended(ctx)
+		if report, err := place.Status(ctx); err == nil {
+			end(ctx, report.ProcessID, func() error { _, err := place.Stop(ctx); return err })
 		}
 	}
 }
@@ -78,10 +90,27 @@ func (r residents) stop() {
 func (r residents) said() string {
 	places, _ := inspect.PlacesIn(r.directory)
 	for _, place := range places {
-		text, _ := os.ReadFile(place.Log)
-		if last := lastLine(string(text)); last != "" {
+		if last := lastLine(endOf(place.Log)); last != "" {
 			return "; its resident said: " + last
 		}
 	}
 	return ""
+}
+
+// logBytesShown is where a last line is looked for: a log may be of any size.
+const logBytesShown = 64 << 10
+
+// endOf is that of a file, or "" where it cannot be read.
+func endOf(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return ""
+	}
+	text, _ := io.ReadAll(io.NewSectionReader(file, max(0, info.Size()-logBytesShown), logBytesShown))
+	return string(text)
 }

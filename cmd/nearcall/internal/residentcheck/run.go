@@ -39,6 +39,26 @@ const (
 // pipeTimeout bounds how long a pipe is waited for that what a run has left behind holds.
 const pipeTimeout = 5 * time.Second
 
+// writtenBytesMax is how much a run may write to each of its streams, as all of it is held to be
+// compared.
+const writtenBytesMax = 64 << 20
+
+var errWrittenTooMuch = fmt.Errorf("it wrote more than %d MiB", writtenBytesMax>>20)
+
+// A written is what a run writes to a stream. It gives the run up where that is too much.
+type written struct {
+	text   bytes.Buffer
+	giveUp context.CancelCauseFunc
+}
+
+func (w *written) Write(text []byte) (int, error) {
+	if w.text.Len()+len(text) > writtenBytesMax {
+		w.giveUp(errWrittenTooMuch)
+		return 0, errWrittenTooMuch
+	}
+	return w.text.Write(text)
+}
+
 // A runner runs one command after the other in the same place.
 type runner struct {
 	setting   Setting
@@ -82,14 +102,16 @@ func (r *runner) copies() map[string]*copied {
 }
 
 func (r *runner) runIn(ctx context.Context, name string, command []string, directory string, environment []string, input Input) (*Run, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.setting.RunTimeout)
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.setting.RunTimeout, fmt.Errorf("it did not end in %v: --timeout is how long it may take", r.setting.RunTimeout))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = directory, environment, inItsOwnSession()
 	cmd.Cancel = func() error { killGroup(cmd.Process.Pid); return nil }
 	cmd.WaitDelay = pipeTimeout
 	// Pipes, which a resident has not before its runs.
-	var output, failures bytes.Buffer
+	output, failures := written{giveUp: giveUp}, written{giveUp: giveUp}
 	cmd.Stdout, cmd.Stderr = &output, &failures
 	done, err := input.give(cmd)
 	if err != nil {
@@ -99,10 +121,10 @@ func (r *runner) runIn(ctx context.Context, name string, command []string, direc
 	err = cmd.Run()
 	took := time.Since(began)
 	done()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("the run %q did not end in %v, with %q: --timeout is how long it may take", name, r.setting.RunTimeout, lastLine(failures.String()))
+	if why := context.Cause(ctx); why != nil {
+		return nil, fmt.Errorf("the run %q was given up, with %q: %w", name, lastLine(failures.text.String()), why)
 	}
-	return result(name, cmd, err, took, output.String(), failures.String())
+	return result(name, cmd, err, took, output.text.String(), failures.text.String())
 }
 
 func lastLine(text string) string {
