@@ -75,7 +75,10 @@ func goAllocations(folder string) ([]result.Measure, error) {
 }
 
 func serveHere(path string) (stop func(), err error) {
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, err
+	}
 	err = errors.Join(
 		s.Register("echo", func(data []byte) []byte { return data }),
 		s.Register("plus", func(a, b int64) int64 { return a + b }),

@@ -51,7 +51,7 @@ func builtCallers(t *testing.T) (folder string) {
 		return all
 	}
 	library := filepath.Join(folder, "libnearcall.so")
-	compile(t, library, append(sources("../libnearcall/src/*.c"), "-shared", "-fPIC", "-pthread", "-I../libnearcall/include", "-I../libnearcall/src")...)
+	compile(t, library, append(sources("../libnearcall/src/*/*.c"), "-shared", "-fPIC", "-pthread", "-I../libnearcall/include", "-I../libnearcall/src")...)
 	with := []string{"-I../libnearcall/include", library, "-Wl,-rpath," + folder}
 	own := sources("callers/subject_*.c", "callers/main.c", "callers/caller.c", "callers/protocol.c", "callers/functions.c", "callers/message.c", "callers/allocations.c")
 	compile(t, filepath.Join(folder, "caller"), slices.Concat(own, with, []string{"-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc"})...)

@@ -15,14 +15,8 @@ import (
 
 const latestName = "latest.json"
 
-func (o options) readme() string { return filepath.Join(o.root, "README.md") }
-
-func (o options) eventLoopGuide() string {
-	return filepath.Join(o.root, "docs/guides/event-loop.md")
-}
-
-// ofReadme reports whether the README's figures are those of this run.
-func (o options) ofReadme() bool { return !o.quick && o.only == "" && o.out == "" }
+// inDocuments reports whether the figures in the project's documents are those of this run.
+func (o options) inDocuments() bool { return !o.quick && o.only == "" && o.out == "" }
 
 // results is where a run leaves its result; "" for nowhere.
 func (o options) results() string {
@@ -43,8 +37,8 @@ func datedName(r *result.Result) string {
 }
 
 // keep writes the result and what is made of it. That of a full run is also kept
-// under its date and machine, and the README's figures are its own. Of a part there is
-// the result alone.
+// under its date and machine, and the figures in documents are its own. Of a part there
+// is the result alone.
 func (o options) keep(r *result.Result) error {
 	folder := o.results()
 	if folder == "" {
@@ -71,10 +65,10 @@ func (o options) keep(r *result.Result) error {
 		return err
 	}
 	fmt.Println("wrote", filepath.Join(folder, report.PageName))
-	if !o.ofReadme() {
+	if !o.inDocuments() {
 		return nil
 	}
-	return errors.Join(report.UpdateReadme(o.readme(), r), report.UpdateEventLoopGuide(o.eventLoopGuide(), r))
+	return report.UpdateDocuments(o.root, r)
 }
 
 // reportAgain writes or checks what is made of the last full run.
@@ -87,26 +81,26 @@ func (o options) reportAgain() error {
 	if err := o.unsuitable(r); err != nil {
 		return fmt.Errorf("%s: %w", latest, err)
 	}
-	inFolder, inReadme, inGuide := report.Write, report.UpdateReadme, report.UpdateEventLoopGuide
+	inFolder, inDocuments := report.Write, report.UpdateDocuments
 	if o.check {
-		inFolder, inReadme, inGuide = report.Check, report.CheckReadme, report.CheckEventLoopGuide
+		inFolder, inDocuments = report.Check, report.CheckDocuments
 	}
 	err = inFolder(o.results(), r)
-	if o.ofReadme() {
-		err = errors.Join(err, inReadme(o.readme(), r), inGuide(o.eventLoopGuide(), r))
+	if o.inDocuments() {
+		err = errors.Join(err, inDocuments(o.root, r))
 	}
-	if o.ofReadme() && o.check {
+	if o.inDocuments() && o.check {
 		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r))
 	}
 	return err
 }
 
-// errUnsuitable means that a result is not what the README may show.
-var errUnsuitable = errors.New("the README shows full runs of a revision only")
+// errUnsuitable means that a result is not what documents may show.
+var errUnsuitable = errors.New("README.md and docs show full runs of a revision only")
 
-// unsuitable is why the README may not show a result, if it is to.
+// unsuitable is why documents may not show a result, if they are to.
 func (o options) unsuitable(r *result.Result) error {
-	if !o.ofReadme() {
+	if !o.inDocuments() {
 		return nil
 	}
 	switch revision := r.Versions.Nearcall; {

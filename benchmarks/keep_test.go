@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// ofRevision is a full result that the README may show, with nothing in it.
+// ofRevision is a full result that documents may show, with nothing in it.
 func ofRevision() *result.Result {
 	return &result.Result{
 		Schema: result.Schema, Date: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
@@ -23,10 +24,10 @@ func ofRevision() *result.Result {
 // project is a repository of which only the documents with figures matter.
 func project(t *testing.T) tools {
 	t.Helper()
-	here := options{tools: tools{root: t.TempDir()}}
-	from := options{tools: tools{root: ".."}}
-	for path, source := range map[string]string{here.readme(): from.readme(), here.eventLoopGuide(): from.eventLoopGuide()} {
-		text, err := os.ReadFile(source)
+	here := tools{root: t.TempDir()}
+	for _, document := range report.Documents() {
+		path := filepath.Join(here.root, document.Path)
+		text, err := os.ReadFile(filepath.Join("..", document.Path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,20 @@ func project(t *testing.T) tools {
 			t.Fatal(err)
 		}
 	}
-	return here.tools
+	return here
+}
+
+// documents are the texts of those that show figures.
+func documents(t *testing.T, root string) (all []string) {
+	t.Helper()
+	for _, document := range report.Documents() {
+		text, err := os.ReadFile(filepath.Join(root, document.Path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(text))
+	}
+	return all
 }
 
 // filesBelow are the files of a folder, by their paths in it.
@@ -60,9 +74,9 @@ func filesBelow(t *testing.T, folder string) []string {
 func TestWhatEachKindOfRunLeaves(t *testing.T) {
 	const dated = "2026-03-01-a-processor-2cpu.json"
 	for name, test := range map[string]struct {
-		o      options
-		want   []string
-		readme bool
+		o       options
+		want    []string
+		written bool // the documents
 	}{
 		"full":         {options{}, []string{"benchmarks/results/" + dated, "benchmarks/results/latest.json", "benchmarks/results/report.html"}, true},
 		"quick":        {options{quick: true}, []string{"build/benchmarks/results/latest.json", "build/benchmarks/results/report.html"}, false},
@@ -75,10 +89,7 @@ func TestWhatEachKindOfRunLeaves(t *testing.T) {
 		if o.out != "" {
 			o.out = filepath.Join(o.root, o.out)
 		}
-		before, err := os.ReadFile(o.readme())
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := documents(t, o.root)
 		if err := o.keep(ofRevision()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -86,14 +97,15 @@ func TestWhatEachKindOfRunLeaves(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: left are %v", name, got)
 		}
-		after, err := os.ReadFile(o.readme())
-		if err != nil || (string(before) != string(after)) != test.readme {
-			t.Errorf("%s: the README was written: %v, %v", name, string(before) != string(after), err)
+		for i, after := range documents(t, o.root) {
+			if (before[i] != after) != test.written {
+				t.Errorf("%s: %s was written: %v", name, report.Documents()[i].Path, before[i] != after)
+			}
 		}
 	}
 }
 
-func TestReadmeShowsFullRunsOfRevisionsOnly(t *testing.T) {
+func TestDocumentsShowFullRunsOfRevisionsOnly(t *testing.T) {
 	for why, change := range map[string]func(*result.Result){
 		"":           func(*result.Result) {},
 		"quick":      func(r *result.Result) { r.Quick = true },
@@ -113,7 +125,7 @@ func TestReadmeShowsFullRunsOfRevisionsOnly(t *testing.T) {
 }
 
 // What -render and -check look at is refused as what a run leaves is.
-func TestRenderAndCheckRefuseWhatReadmeMayNotShow(t *testing.T) {
+func TestRenderAndCheckRefuseWhatDocumentsMayNotShow(t *testing.T) {
 	o := options{tools: project(t), render: true}
 	r := ofRevision()
 	if err := o.keep(r); err != nil {

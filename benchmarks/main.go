@@ -39,12 +39,12 @@ func main() {
 	flag.StringVar(&o.root, "root", ".", "the repository")
 	flag.StringVar(&o.perl, "perl", "perl", "the Perl to call from")
 	flag.StringVar(&o.python, "python", "", "the Python to call from (default build/venv's)")
-	flag.BoolVar(&o.quick, "quick", false, "finish within a minute and a half: fewer groups, in few short rounds; the README is left as it is")
+	flag.BoolVar(&o.quick, "quick", false, "finish within a minute and a half: fewer groups, in few short rounds; documents are left as they are")
 	flag.IntVar(&o.rounds, "rounds", 0, "so many rounds, `N`, instead of the usual number; where a group cuts its rounds into slices each of them counts")
 	flag.BoolVar(&o.plan, "plan", false, "measure nothing; print what would be measured, and how long it would take")
-	flag.BoolVar(&o.render, "render", false, "measure nothing; write the README's figures, the pictures and the report from latest.json")
+	flag.BoolVar(&o.render, "render", false, "measure nothing; write the figures in README.md and docs, the pictures and the report from latest.json")
 	flag.BoolVar(&o.check, "check", false, "measure nothing; fail when -render would change anything, or latest.json is not all that a full run measures")
-	flag.BoolVar(&o.allowed, "allowed", false, "measure nothing; fail when a run with the other options would be refused, as where the README would show a tree that is of no revision")
+	flag.BoolVar(&o.allowed, "allowed", false, "measure nothing; fail when a run with the other options would be refused, as where documents would show a tree that is of no revision")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and parts whose name matches this `regexp`; the result is printed, and kept only in -out")
 	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
 	flag.StringVar(&o.base, "base", "", "measure rows of this `tree` and of -root in pairs of turns, and write nothing but these, into -out; -rounds says how many pairs")
@@ -76,8 +76,8 @@ func (o options) run(ctx context.Context) error {
 	if o.plan {
 		return planned.print(os.Stdout)
 	}
-	if o.rounds > 0 && o.ofReadme() {
-		return errors.New("with -rounds a run is none that the README may show: add -out FOLDER, -only or -quick")
+	if o.rounds > 0 && o.inDocuments() {
+		return errors.New("with -rounds a run is none that documents may show: add -out FOLDER, -only or -quick")
 	}
 	if o.allowed {
 		return o.unsuitable(&result.Result{Quick: o.quick, Versions: result.Versions{Nearcall: result.Revision(o.root)}})

@@ -153,7 +153,10 @@ func TestDigestIsMD5(t *testing.T) {
 func serve(t *testing.T, echo func(data []byte) []byte) string {
 	t.Helper()
 	address := "unix:" + filepath.Join(t.TempDir(), "s.sock")
-	s := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Register("echo", echo); err != nil {
 		t.Fatal(err)
 	}

@@ -99,6 +99,22 @@ func axisTicksAt(axis *plot.Axis, values []float64, label func(float64) string) 
 	axis.Min, axis.Max = low/spare, high*spare
 }
 
+// linearFrom0 gives an axis a linear scale from 0 on, with a few labels at round values.
+func linearFrom0(axis *plot.Axis, high float64, label func(float64) string) {
+	const labelsMax = 6 // after that of 0
+	step := math.Pow(10, math.Floor(math.Log10(high))-1)
+	for _, times := range []float64{2, 2.5, 2, 2} { // 1, 2, 5, 10 and 20
+		if high/step > labelsMax {
+			step *= times
+		}
+	}
+	var ticks []plot.Tick
+	for n := 0.0; n*step <= high; n++ {
+		ticks = append(ticks, plot.Tick{Value: n * step, Label: label(n * step)})
+	}
+	axis.Min, axis.Max, axis.Tick.Marker = 0, high, plot.ConstantTicks(ticks)
+}
+
 // withoutLabelsThatTouch takes away labels of ticks that the next label would touch. The
 // last stays.
 func withoutLabelsThatTouch(ticks []plot.Tick) {
@@ -132,6 +148,9 @@ func Time(ns float64) string {
 	}
 	return short(ns) + " ns"
 }
+
+// Seconds writes a time that is in them.
+func Seconds(s float64) string { return short(s) + " s" }
 
 // Rate writes how many there are per second.
 func Rate(perSecond float64) string {

@@ -1,4 +1,4 @@
-// Package chart draws what a report shows: lines against logarithmic axes, and
+// Package chart draws what a report shows: lines, mostly against logarithmic axes, and
 // distributions one above the other. The same chart becomes an SVG for a page, in the
 // page's own colours, or a PNG on a white ground that is readable on any page. What it
 // draws depends on its data alone: fonts and colours are built in.

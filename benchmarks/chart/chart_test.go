@@ -6,6 +6,7 @@ import (
 	"errors"
 	"image/png"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,6 +23,17 @@ func lines() chart.Lines {
 	}
 }
 
+// timeline is of many points.
+func timeline() chart.Lines {
+	c := chart.Lines{Says: "Calls over time", X: "time", Y: "calls/s", XLabel: chart.Seconds, YLabel: chart.Rate, Timeline: true, Lines: make([]chart.Line, 2)}
+	for n := 1; n <= 40; n++ {
+		for i := range c.Lines {
+			c.Lines[i].X, c.Lines[i].Y = append(c.Lines[i].X, float64(n)/4), append(c.Lines[i].Y, float64(1000*(i+1)+n))
+		}
+	}
+	return c
+}
+
 func bands() chart.Bands {
 	return chart.Bands{Says: "Distributions", Bands: []chart.Band{
 		{Name: "fast", Lower: []int64{100, 126, 158}, Counts: []int64{5, 90, 3}, Min: 110, P50: 130, P99: 160, P999: 190, Max: 199},
@@ -30,7 +42,7 @@ func bands() chart.Bands {
 }
 
 func TestChartsAreTheSameEachTime(t *testing.T) {
-	for _, c := range []chart.Chart{lines(), bands()} {
+	for _, c := range []chart.Chart{lines(), timeline(), bands()} {
 		first, err := chart.PNG(c)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +78,7 @@ func TestChartsShowTheirData(t *testing.T) {
 }
 
 func TestSVGIsWellFormedAndInThePagesColours(t *testing.T) {
-	for _, c := range []chart.Chart{lines(), bands()} {
+	for _, c := range []chart.Chart{lines(), timeline(), bands()} {
 		svg, err := chart.SVG(c)
 		if err != nil {
 			t.Fatal(err)
@@ -124,6 +136,27 @@ func TestAnAxisHasLabels(t *testing.T) {
 	for _, want := range []string{">3 k/s<", ">4 k/s<", ">6 k/s<"} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("the axis has no label %q: %s", want, svg)
+		}
+	}
+}
+
+// Time goes on evenly, from 0.
+func TestTimelinesBeginWith0(t *testing.T) {
+	for last, labels := range map[float64]string{10: "0 s 2 s 4 s 6 s 8 s 10 s", 3: "0 s 0.5 s 1 s 1.5 s 2 s 2.5 s 3 s", 15: "0 s 5 s 10 s 15 s"} {
+		c := timeline()
+		for i := range c.Lines {
+			c.Lines[i].X, c.Lines[i].Y = append(c.Lines[i].X[:1], last), c.Lines[i].Y[:2]
+		}
+		svg, err := chart.SVG(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, label := range regexp.MustCompile(`>([0-9.]+ s)<`).FindAllStringSubmatch(svg, -1) {
+			got = append(got, label[1])
+		}
+		if strings.Join(got, " ") != labels {
+			t.Errorf("up to %g s the labels are %q", last, got)
 		}
 	}
 }

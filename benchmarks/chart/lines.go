@@ -21,6 +21,9 @@ type Lines struct {
 	X, Y           string // what the axes are
 	XLabel, YLabel func(float64) string
 	Lines          []Line
+	// Timeline says that X is time, from 0 on: its axis is linear, has few labels, and points
+	// have no marks, as there are many.
+	Timeline bool
 }
 
 func (l Lines) Title() string { return l.Says }
@@ -54,7 +57,11 @@ func (l Lines) draw(to draw.Canvas) error {
 		xs, ys = append(xs, line.X...), append(ys, line.Y...)
 	}
 	slices.Sort(xs)
-	axisTicksAt(&p.X, slices.Compact(xs), l.XLabel)
+	if l.Timeline {
+		linearFrom0(&p.X, slices.Max(xs), l.XLabel)
+	} else {
+		axisTicksAt(&p.X, slices.Compact(xs), l.XLabel)
+	}
 	logarithmic(&p.Y, ys, l.YLabel)
 	p.Add(horizontals{})
 	for i, line := range l.Lines {
@@ -67,7 +74,10 @@ func (l Lines) draw(to draw.Canvas) error {
 			return err
 		}
 		drawn.LineStyle, marks.GlyphStyle = look(i)
-		p.Add(drawn, marks)
+		p.Add(drawn)
+		if !l.Timeline {
+			p.Add(marks)
+		}
 	}
 	p.Draw(rest)
 	return nil
@@ -79,7 +89,9 @@ func (l Lines) legend() []entry {
 		stroke, mark := look(i)
 		entries[i] = entry{line.Name, func(to draw.Canvas, left, right, y vg.Length) {
 			to.StrokeLine2(stroke, left, y, right, y)
-			to.DrawGlyph(mark, vg.Point{X: (left + right) / 2, Y: y})
+			if !l.Timeline {
+				to.DrawGlyph(mark, vg.Point{X: (left + right) / 2, Y: y})
+			}
 		}}
 	}
 	return entries

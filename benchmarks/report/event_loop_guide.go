@@ -35,16 +35,6 @@ func BesideIdle(engine string, count int) string {
 	return fmt.Sprintf("beside-idle-%s-%d", engine, count)
 }
 
-// UpdateEventLoopGuide replaces the figures in the guide to the event loop.
-func UpdateEventLoopGuide(path string, r *result.Result) error {
-	return updateFigures(path, eventLoopFigures(r))
-}
-
-// CheckEventLoopGuide returns ErrStale when UpdateEventLoopGuide would change the file.
-func CheckEventLoopGuide(path string, r *result.Result) error {
-	return checkFigures(path, eventLoopFigures(r))
-}
-
 // eventLoopFigures is the guide's table and what follows from it.
 func eventLoopFigures(r *result.Result) string {
 	f := figuresOf(r)

@@ -2,9 +2,6 @@ package report_test
 
 import (
 	"cmp"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,30 +29,10 @@ func idleResult(moreBytes float64) *result.Result {
 }
 
 func TestEventLoopGuide(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "guide.md")
-	if err := os.WriteFile(path, []byte(readme), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r := idleResult(80 << 10)
-	if err := report.CheckEventLoopGuide(path, r); !errors.Is(err, report.ErrStale) {
-		t.Errorf("before: %v, want ErrStale", err)
-	}
-	if err := report.UpdateEventLoopGuide(path, r); err != nil {
-		t.Fatal(err)
-	}
-	if err := report.CheckEventLoopGuide(path, r); err != nil {
-		t.Errorf("after: %v", err)
-	}
-	wantText(t, path, "| 1,000 | 10.0 KiB | 2.0 KiB | 9.00 us (20.0 us) | 9.00 us (20.0 us) |",
+	wantIn(t, shown(t, report.EventLoopGuide, idleResult(80<<10)), "| 1,000 | 10.0 KiB | 2.0 KiB | 9.00 us (20.0 us) | 9.00 us (20.0 us) |",
 		"less memory from 10 idle connections on", "GOMAXPROCS=1 50,000 calls a second instead of 100,000")
-	if err := report.UpdateEventLoopGuide(path, idleResult(0)); err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, path, "less memory from the first connection on")
-	if err := report.UpdateEventLoopGuide(path, &result.Result{}); err != nil {
-		t.Fatal(err)
-	}
-	wantText(t, path, "| 10,000 | not measured | not measured | not measured | not measured |")
+	wantIn(t, shown(t, report.EventLoopGuide, idleResult(0)), "less memory from the first connection on")
+	wantIn(t, shown(t, report.EventLoopGuide, &result.Result{}), "| 10,000 | not measured | not measured | not measured | not measured |")
 }
 
 // Memory is one thing, and time another.
@@ -78,30 +55,10 @@ func TestEventLoopGuideSaysWhenCallsAreFaster(t *testing.T) {
 				}
 			}
 		}
-		path := writeReadme(t, readme)
-		if err := report.UpdateEventLoopGuide(path, r); err != nil {
-			t.Fatal(err)
-		}
-		wantText(t, path, test.want)
+		wantIn(t, shown(t, report.EventLoopGuide, r), test.want)
 		rowOf(r, report.BesideIdle(report.IdleGoroutines, 100)).Failed = "it died"
-		if err := report.UpdateEventLoopGuide(path, r); err != nil {
-			t.Fatal(err)
-		}
-		if text, err := os.ReadFile(path); err != nil || strings.Contains(string(text), lower) || strings.Contains(string(text), never) {
-			t.Errorf("it is judged without a row: %v\n%s", err, text)
-		}
-	}
-}
-
-func wantText(t *testing.T, path string, wanted ...string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range wanted {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not in:\n%s", want, text)
+		if text := shown(t, report.EventLoopGuide, r); strings.Contains(text, lower) || strings.Contains(text, never) {
+			t.Errorf("it is judged without a row:\n%s", text)
 		}
 	}
 }

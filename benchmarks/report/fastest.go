@@ -86,6 +86,15 @@ type beatenFamily struct {
 	Table  section
 }
 
+// rowsOf is how many there are in all families.
+func rowsOf(families []beatenFamily) int {
+	rows := 0
+	for _, family := range families {
+		rows += len(family.Rows)
+	}
+	return rows
+}
+
 // notFastest returns where a row of another way has a lower median than Nearcall's best
 // row of the same group and work, peers' from the same language, by reasons; and how many rows of others there are that
 // have such a row beside them.
@@ -198,22 +207,3 @@ const noReason = "No reason is known."
 func (f beatenFamily) ReasonText() string { return cmp.Or(f.Reason, noReason) }
 
 const notFastestTitle = "Where Nearcall is not the fastest"
-
-// readmeNotFastest is the same, shortly.
-func readmeNotFastest(r *result.Result) string {
-	families, compared := notFastest(r)
-	if compared == 0 {
-		return ""
-	}
-	var out strings.Builder
-	rows := 0
-	for _, family := range families {
-		rows += len(family.Rows)
-	}
-	fmt.Fprintf(&out, "### %s\n\nOf %d rows of other ways, floors among them, that stand beside Nearcall's best row of the same work, among peers from the same language, %d have a lower median, of their rounds:\n\n<details><summary>which, by how much, and why</summary>\n\n", notFastestTitle, compared, rows)
-	for _, family := range families {
-		fmt.Fprintf(&out, "* %s. %s\n", family.Summary(), family.ReasonText())
-	}
-	out.WriteString("\n</details>\n\n")
-	return out.String()
-}

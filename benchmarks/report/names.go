@@ -20,7 +20,7 @@ func Wants() Wanted {
 	f := figuresOf(nothing)
 	publishedTables(f)
 	callersTables(f)
-	waysTable(f)
+	waysTable(f, firstWays)
 	overTimeTables(f)
 	rows := *f.asked
 	for _, way := range mainDistributions {

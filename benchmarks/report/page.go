@@ -87,7 +87,7 @@ func page(r *result.Result) ([]byte, error) {
 	view := pageView{
 		Result: r, Day: r.Date.Format(time.DateOnly), Machine: machineFacts(r), Method: methodFacts(r), Goals: goals(r), Gaps: notMeasured(r),
 		Groups: groupsOf(r), Callers: callersCharts(r), Sizes: sizeCharts(r), Peers: peersOf(r), AllCount: len(r.Rows),
-		Ways:   section{table: plainText(waysTable(ofSmall(r))), ID: "way-table", Class: "ways"},
+		Ways:   section{table: plainText(waysTable(ofSmall(r), firstWays)), ID: "way-table", Class: "ways"},
 		Counts: section{table: measuresTable(r.Measures), ID: "measures"},
 	}
 	view.Beaten, view.Compared = notFastest(r)
@@ -104,9 +104,7 @@ func page(r *result.Result) ([]byte, error) {
 	if drawn, ok := mainDistribution(r); ok {
 		view.Main = append(view.Main, drawn)
 	}
-	for i, t := range overTimeTables(f) {
-		view.OverTime = append(view.OverTime, section{table: plainText(t), ID: fmt.Sprintf("over-time-%d", i+1), Class: "ways"})
-	}
+	view.OverTime = overTimeSections(f)
 	view.Published = publishedSections(r, f)
 	for i, t := range callersTables(f) {
 		view.Many = append(view.Many, section{table: t, ID: fmt.Sprintf("many-%d", i+1)})
@@ -114,6 +112,18 @@ func page(r *result.Result) ([]byte, error) {
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, view)
 	return out.Bytes(), err
+}
+
+func overTimeSections(f figures) []section {
+	var all []section
+	for i, t := range overTimeTables(f) {
+		var charts nonEmptyCharts
+		if i < len(conditions) {
+			charts.add(overTimeChart(f, conditions[i]))
+		}
+		all = append(all, section{table: plainText(t), ID: fmt.Sprintf("over-time-%d", i+1), Class: "ways", Charts: charts})
+	}
+	return all
 }
 
 func publishedSections(r *result.Result, f figures) []section {

@@ -149,12 +149,17 @@ func peersTable(f figures, peers []result.Peer, rows []peerRow, size int) table 
 }
 
 func peerCells(f figures, way string, size, callers int) []cell {
-	suffix := fmt.Sprintf("-%d-%d", size, callers)
-	cells := f.cells("peer-"+way+suffix, medianOf, slowestOf, perSecond, bothCPU)
-	if cells[0].Missing && cells[0].Why == "" {
-		cells[0].Why = f.reasons["peers"+suffix+", "+way]
+	return f.cells(fmt.Sprintf("peer-%s-%d-%d", way, size, callers), medianOf, slowestOf, perSecond, bothCPU)
+}
+
+// peerLeftOut is what a row is left out as where it is one of a peer's: its group and its
+// way; "" for other rows.
+func peerLeftOut(row string) string {
+	parts := peerName.FindStringSubmatch(row)
+	if parts == nil {
+		return ""
 	}
-	return cells
+	return fmt.Sprintf("%s%s-%s, %s", peersPrefix, parts[2], parts[3], parts[1])
 }
 
 // peersCharts are the cost against size, and the throughput against callers.

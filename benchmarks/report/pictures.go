@@ -8,6 +8,8 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/chart"
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -16,8 +18,9 @@ import (
 // PageName is the page in the folder of the results.
 const PageName = "report.html"
 
-// The pictures that the README shows, in the same folder.
+// The pictures that the documents show, in the same folder.
 const (
+	OverTimeName      = "over-time.png"
 	DistributionsName = "distributions.png"
 	CallersName       = "callers.png"
 	SizesName         = "sizes.png"
@@ -35,6 +38,9 @@ type picture struct {
 // pictures returns those that the result has rows for.
 func pictures(r *result.Result) []picture {
 	var all []picture
+	if drawn, ok := overTimeChart(figuresOf(r), conditions[0]); ok {
+		all = append(all, picture{OverTimeName, drawn})
+	}
 	if drawn, ok := mainDistribution(r); ok {
 		all = append(all, picture{DistributionsName, drawn})
 	}
@@ -47,6 +53,22 @@ func pictures(r *result.Result) []picture {
 	return all
 }
 
+// picturesText shows those of some pictures that there are, and says what they lack, in a
+// document that finds them in that folder.
+func picturesText(r *result.Result, folder string, names ...string) string {
+	var out strings.Builder
+	for _, picture := range pictures(r) {
+		if !slices.Contains(names, picture.name) {
+			continue
+		}
+		fmt.Fprintf(&out, "![%s](%s/%s)\n\n", picture.chart.Title(), folder, picture.name)
+		if missing := picture.chart.MissingText(); missing != "" {
+			fmt.Fprintf(&out, "%s\n\n", missing)
+		}
+	}
+	return out.String()
+}
+
 // files returns the page and the pictures of a result by their names; nil for those
 // that it has no rows for.
 func files(r *result.Result) (map[string][]byte, error) {
@@ -54,7 +76,7 @@ func files(r *result.Result) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string][]byte{PageName: page, DistributionsName: nil, CallersName: nil, SizesName: nil}
+	all := map[string][]byte{PageName: page, OverTimeName: nil, DistributionsName: nil, CallersName: nil, SizesName: nil}
 	for _, picture := range pictures(r) {
 		if all[picture.name], err = chart.PNG(picture.chart.Chart); err != nil {
 			return nil, err

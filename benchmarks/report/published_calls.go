@@ -8,7 +8,7 @@ import (
 )
 
 // perlAccount is where the published figures of this file come from.
-const perlAccount = "Published: a company that calls Go from a forking Perl server, 2024, on a Xeon W-11955M."
+const perlAccount = "Published by a company that calls Go from a forking Perl server, in 2024, on a Xeon W-11955M."
 
 // PublishedFunctions are the functions of that account: one() is 1, ack is
 // Ackermann's of 3 and 4, md5 that of "hoge" in hexadecimal.
@@ -34,11 +34,11 @@ var publishedWays = []struct {
 }
 
 // callNotes are about the tables of these functions.
-var callNotes = []string{perlAccount, "Times and rates as there. one() is 1, ack Ackermann's function, md5 that of a short text in hexadecimal.",
-	"Go calling itself: of one() and md5 ten thousand calls are timed together, as each takes no longer than to read the clock; of Perl and Python calling themselves, a thousand. " +
-		"The compiler leaves the call of one() out, as it did where it was published; the row go-itself-called is of a call that it may not leave out.",
-	"In a forked child its library hangs as soon as a function needs a goroutine, hence cgo and a socket to its parent. " +
-		"That naive way, which makes a connection for each call, is not made again here: in its place stands Nearcall's own row, whose handle finds the parent by itself, through shared memory."}
+var callNotes = []string{perlAccount, "Times and rates are given as they were there: one() returns 1, ack is Ackermann's function, and md5 is the digest of a short text in hexadecimal.",
+	"Where Go calls itself, ten thousand calls of one() or md5 are timed together, because each takes no longer than reading the clock; where Perl and Python call themselves, a thousand are. " +
+		"The compiler leaves the call of one() out, as it did in the published figures; the row go-itself-called has a call that it may not leave out.",
+	"In a forked child the company's library hangs as soon as a function needs a goroutine, so it connects to its parent by a socket, anew for each call. " +
+		"That way is not measured again here: in its place stands Nearcall's own row, whose handle finds the parent by itself, through shared memory."}
 
 // callsTable is calling Go from Perl, by rates as they were published.
 func callsTable(f figures) table {

@@ -27,10 +27,10 @@ func handoffsTable(f figures) table {
 	t := table{
 		Title: "Handing connections over",
 		Notes: []string{
-			"Published: the author of a Go library that passes connections, 2020, on an i7-8550U; both ends in one process. On Windows it was 214 us and 369 us.",
-			"The same program took 329 us and 2,982 us on a machine of today with 2 CPUs: what waits in select(2) there holds a thread of the system.",
+			"Published by the author of a Go library that passes connections, in 2020, on an i7-8550U, with both ends in one process. On Windows it took 214 us and 369 us.",
+			"The same program took 329 us and 2,982 us on a machine of today with 2 CPUs, because what waits in select(2) there holds a thread of the system.",
 			"Here the front, the server and the client are three processes.",
-			"The floors answer without looking where a connection is to go, and nobody says that it has arrived. nginx keeps its connections to the server, but where it says otherwise.",
+			"The floors answer without looking where a connection is to go, and nobody tells them that it has arrived. nginx keeps its connections to the server unless the row says otherwise.",
 		},
 		Head: []string{"connect, GET, 200, close", "p50", "that program on 2 CPUs today", "p99", "per second", "CPU us, caller + servers"},
 	}
@@ -88,9 +88,9 @@ func ResidentMeasure(way string, runs int) string {
 func residentsTable(f figures) table {
 	t := table{
 		Title: "Spawning a command, and keeping it resident",
-		Notes: []string{"Published: an author, 2022, machine not named: a program of cobra that prints its flag.",
-			"Nanoseconds for each time: of a whole run of the program where a process is made or the launcher is used, of a call of its function where it is dialled.",
-			"Here the median of three turns, in which ways follow each other. To stop the resident of the way before is in none of them."},
+		Notes: []string{"Published by an author in 2022, for a machine that is not named: a program of cobra prints its flag.",
+			"Figures are nanoseconds: for a whole run of the program where a process is made or the launcher is used, and for a call of its function where it is dialled.",
+			"Those of this machine are the median of three turns, in which the ways follow each other. Stopping the resident of the way before is in none of them."},
 		Head: []string{"a program of cobra, so often"},
 	}
 	for _, runs := range PublishedRuns {

@@ -79,7 +79,7 @@ func crossingsTable(f figures) table {
 	t := table{
 		Title: crossingsTitle,
 		Notes: []string{
-			"Published: an author, 2015, on a 48-core Xeon E5-2697 v2 with 40 processors of the scheduler, some of them busy; 100,000 calls of an empty function. Nanoseconds.",
+			"Published by an author in 2015, on a 48-core Xeon E5-2697 v2 with 40 processors of the scheduler, some of them busy: 100,000 calls of an empty function, in nanoseconds.",
 			"Here as many processors are busy as this machine has and fewer. With all of them busy a caller has ten milliseconds, and then waits until the scheduler takes a processor from another.",
 			"A first call is from a new goroutine on a thread that has never called before: from just before the goroutine is started, the making of a thread included where none is idle, to the function's return; and the function alone. Later calls are one after the other from one goroutine.",
 			"A call through shared memory is answered by a server that has to have a CPU of the same machine, beside those that spin.",
@@ -156,7 +156,7 @@ func pollerTable(f figures) table {
 	t := table{
 		Title: pollerTitle,
 		Notes: []string{
-			"Published: the change that gave the Go runtime its integrated network poller, 2013, machine not named; TCP.",
+			"Published with the change that gave the Go runtime its integrated network poller, in 2013, for a machine that is not named, by TCP.",
 			"Nanoseconds of the whole run for each exchange, many of which go on at once. OneShot connects, exchanges a little and closes; Persistent has one connection for many exchanges; Timeout sets deadlines.",
 			"OneShot has no line for shared memory: a server gives it to a client that has called some times.",
 		},

@@ -1,4 +1,4 @@
-// Package report writes a result for people: on a terminal, in the README, and as a page
+// Package report writes a result for people: on a terminal, in documents, and as a page
 // with its pictures.
 package report
 

@@ -1,9 +1,6 @@
 package report_test
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,86 +73,5 @@ func TestPrintSaysWhatOneCallTakes(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}
-	}
-}
-
-func TestReadmeSaysGoalsAndCPU(t *testing.T) {
-	path := writeReadme(t, readme)
-	if err := report.UpdateReadme(path, example()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"| *floor*: a bare echo server in Go, called from C | 9.88 us | 20.0 us |  | 1,234,567 |  | 4.25 + 5.50 |",
-		"| Go, socket | failed: no report |  |  |  |  |  |", "| C, socket | not measured |",
-		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
-		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
-		"Not measured: half-cpu, not root.",
-		"Not measured: nearcall-go-socket, no report.",
-		"Goals: 4 of 6 are met",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not in:\n%s", want, text)
-		}
-	}
-	if strings.Contains(string(text), ".png") {
-		t.Error("a picture is shown for which there are no rows")
-	}
-}
-
-const readme = "# Title\n\n" +
-	"<!-- figures of benchmarks/results/latest.json: begin -->\nold\n" +
-	"<!-- figures of benchmarks/results/latest.json: end -->\n\nafter\n"
-
-func writeReadme(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "README.md")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func TestReadmeIsStaleUntilUpdated(t *testing.T) {
-	path := writeReadme(t, readme)
-	if err := report.CheckReadme(path, example()); !errors.Is(err, report.ErrStale) {
-		t.Fatalf("before the update: %v", err)
-	}
-	if err := report.UpdateReadme(path, example()); err != nil {
-		t.Fatal(err)
-	}
-	if err := report.CheckReadme(path, example()); err != nil {
-		t.Errorf("after the update: %v", err)
-	}
-	other := example()
-	other.Rows[0].P50NS++
-	other.Rows[0].PerS++
-	if err := report.CheckReadme(path, other); !errors.Is(err, report.ErrStale) {
-		t.Errorf("with other figures: %v", err)
-	}
-}
-
-func TestReadmeKeepsWhatStandsAround(t *testing.T) {
-	path := writeReadme(t, readme)
-	if err := report.UpdateReadme(path, example()); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := string(text)
-	if !strings.HasPrefix(got, "# Title\n\n<!-- figures") || !strings.HasSuffix(got, "end -->\n\nafter\n") || strings.Contains(got, "old") {
-		t.Errorf("got:\n%s", got)
-	}
-}
-
-func TestReadmeWithoutMarksIsAnError(t *testing.T) {
-	path := writeReadme(t, "# Title\n")
-	if report.UpdateReadme(path, example()) == nil || report.CheckReadme(path, example()) == nil {
-		t.Error("a README without marks was accepted")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nearcall/nearcall/benchmarks/chart"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -45,17 +46,29 @@ var socketRows = []struct{ name, says string }{
 	{"nearcall-perl-socket", "Perl, socket"}, {"nearcall-python-socket", "Python, socket"}, {"nearcall-go-socket", "Go, socket"},
 }
 
+// A condition is one that calls are sustained in, as tables and charts have it.
+type condition struct{ name, title, note, drawn string }
+
+// conditions are in the order of the tables.
+var conditions = []condition{
+	{Sustained, "Calls over time, with nothing else on the machine",
+		"One caller calls without a pause, and its calls are counted by windows of a quarter of a second: no time is left out, and the mean of a call is the time divided by the calls.",
+		"Calls per second over time, by one caller that never pauses"},
+	{Played, "Calls over time, on a played host",
+		"The same while each CPU is taken away for 0.2 to 5 ms at random, a tenth of the time, by a thread with real-time priority, as a hypervisor does whose other guests are busy.",
+		"The same on a played host"},
+	{Neighbour, "Calls over time, beside a neighbour",
+		"The same while a program that computes wants one of the CPUs all the time. What it had of that CPU beside calls through shared memory is to be compared with what it had beside calls by the socket.",
+		"The same beside a neighbour"},
+}
+
 // overTimeTables are what callers got over time, in each condition.
 func overTimeTables(f figures) []table {
-	return []table{
-		overTimeTable(f, Sustained, "Calls over time, with nothing else on the machine",
-			"One caller that calls without a pause, its calls counted by windows of a quarter of a second: no time is left out, and the mean of a call is the time over the calls."),
-		overTimeTable(f, Played, "Calls over time, on a played host",
-			"The same while each CPU is taken away for 0.2 to 5 ms at random, a tenth of the time, by a thread with real-time priority, as a hypervisor does whose other guests are busy."),
-		overTimeTable(f, Neighbour, "Calls over time, beside a neighbour",
-			"The same while a program that computes wants one of the CPUs all the time. What it had of it beside shared memory is to be held against what it had beside the socket."),
-		severalOverTimeTable(f),
+	var tables []table
+	for _, c := range conditions {
+		tables = append(tables, overTimeTable(f, c))
 	}
+	return append(tables, severalOverTimeTable(f))
 }
 
 // severalRows are those of several callers, and of half a CPU for both sides.
@@ -65,7 +78,7 @@ var severalRows = []struct{ name, says string }{
 
 func severalOverTimeTable(f figures) table {
 	t := table{Title: "Calls over time, of several callers, and under a quota", Head: overTimeHead,
-		Notes: []string{"The calls of all callers, in C, without a pause, counted by windows of a quarter of a second. The mean of a call is the time over the calls that one of them made."}}
+		Notes: []string{"Callers in C call without a pause, and the calls of all of them are counted together by windows of a quarter of a second. The mean of a call is the time divided by the calls that one of them made."}}
 	for _, row := range severalRows {
 		for _, way := range []struct{ name, says string }{{"shm", "shared memory"}, {"socket", "socket"}} {
 			t.Lines = append(t.Lines, line{Name: row.says + ", " + way.says, Cells: f.cells("nearcall-c-"+way.name+"-"+row.name, overTimeColumns()...)})
@@ -77,22 +90,22 @@ func severalOverTimeTable(f figures) table {
 var overTimeHead = []string{"calls per second", "mean", "slowest window", "p10", "median", "best",
 	"time below " + thousands(result.SlowPerS), "time below a fifth of the best", "mean / best", "mean / p50 of a call"}
 
-func overTimeTable(f figures, condition, title, note string) table {
-	t := table{Title: title, Notes: []string{note}, Head: append(slices.Clone(overTimeHead), "mean / floor")}
+func overTimeTable(f figures, c condition) table {
+	t := table{Title: c.title, Notes: []string{c.note}, Head: append(slices.Clone(overTimeHead), "mean / floor")}
 	rows := hotRows
-	if condition == Neighbour {
+	if c.name == Neighbour {
 		rows = append(rows[:len(rows):len(rows)], socketRows...)
 	}
-	columns := append(overTimeColumns(), func(r result.Row) string { return f.ofFloor(r, condition) })
-	if condition != Sustained {
+	columns := append(overTimeColumns(), func(r result.Row) string { return f.ofFloor(r, c.name) })
+	if c.name != Sustained {
 		t.Head = append(t.Head, "CPUs of who else")
 		columns = append(columns, ofSustained(func(s *result.Sustained) string { return fmt.Sprintf("%.2f", s.BesideCPUs) }))
 	}
 	for _, row := range rows {
-		name := row.name + "-" + condition
+		name := row.name + "-" + c.name
 		t.Lines = append(t.Lines, line{Name: row.says, Cells: f.cells(name, columns...)})
 		if ms := f.rows[name].RoundMS; ms > 0 && len(t.Notes) == 1 {
-			t.Notes = append(t.Notes, fmt.Sprintf("Each row is of %g s.", float64(ms)/1000))
+			t.Notes = append(t.Notes, fmt.Sprintf("Each row lasted %g s.", float64(ms)/1000))
 		}
 	}
 	return t
@@ -199,18 +212,41 @@ func apart(r result.Row) string {
 }
 
 // apartNote says what that is.
-const apartNote = "Where the mean of a call is more than 1.5 times p50, or less than p50 by as much, it stands beside."
+const apartNote = "Where the mean time of a call and p50 are more than 1.5 times apart, the mean stands beside p50."
 
-// readmeOverTime is all conditions, folded.
-func readmeOverTime(f figures) string {
-	var out strings.Builder
-	for _, t := range overTimeTables(f) {
-		if text := t.markdown(); text != "" {
-			fmt.Fprintf(&out, "%s\n\n%s\n", strings.Join(t.Notes, " "), text)
+// drawnOverTime are the ways whose calls over time are drawn, where nothing else is said
+// through shared memory.
+var drawnOverTime = []struct{ row, says string }{
+	{"nearcall-c-shm", "C"},
+	{"nearcall-perl-shm-typed", "Perl"},
+	{"nearcall-python-shm-typed", "Python"},
+	{"nearcall-go-shm", "Go"},
+	{"nearcall-c-socket", "C by socket"},
+	{spinFloor, "floor"},
+}
+
+// overTimeChart draws the windows of a condition; false where there are none.
+func overTimeChart(f figures, c condition) (figure, bool) {
+	drawn := chart.Lines{Says: c.drawn, X: "time", Y: "calls per second", XLabel: chart.Seconds, YLabel: chart.Rate, Timeline: true}
+	var missing []string
+	for _, way := range drawnOverTime {
+		row, _ := f.find(way.row + "-" + c.name)
+		if row.Failed != "" || row.Sustained == nil || len(row.Sustained.PerSWindows) == 0 {
+			missing = append(missing, way.says)
+			continue
 		}
+		drawn.Lines = append(drawn.Lines, overTimeLine(way.says, row.Sustained))
 	}
-	if out.Len() == 0 {
-		return ""
+	return figure{drawn, missing}, len(drawn.Lines) > 0
+}
+
+// overTimeLine is a row's windows, each at its end. One without a call is drawn as if it had
+// one, for a logarithmic axis has no 0.
+func overTimeLine(says string, s *result.Sustained) chart.Line {
+	l := chart.Line{Name: says}
+	seconds := float64(s.WindowMS) / 1000
+	for i, perS := range s.PerSWindows {
+		l.X, l.Y = append(l.X, float64(i+1)*seconds), append(l.Y, max(perS, 1/seconds))
 	}
-	return "<details><summary>Calls per second over time: alone, on a host that takes CPUs away, beside a neighbour</summary>\n\n" + out.String() + "</details>\n\n"
+	return l
 }

@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -28,47 +27,28 @@ func overTime() *result.Result {
 }
 
 // The first table shows what rows that spin give over time, and not in short rounds.
-func TestReadmeShowsCallsOverTime(t *testing.T) {
-	path := writeReadme(t, readme)
-	if err := report.UpdateReadme(path, overTime()); err != nil {
-		t.Fatal(err)
+func TestDocumentsShowCallsOverTime(t *testing.T) {
+	for _, d := range []report.Document{report.Readme, report.Measured} {
+		wantIn(t, shown(t, d, overTime()), "| C, shared memory | 400,000 | 12,000 | 0.40 us | 0.90 us | 0.00 us | not counted |", "| Perl, typed, shared memory | not measured |")
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"| C, shared memory | 0.40 us | 0.90 us | 0.00 us | 400,000 | 12,000 | not counted |",
-		"| Go, socket | 10.0 us (mean 16.0 us) | 20.0 us | 0.00 us | 70,000 |  | not counted |",
+	text := shown(t, report.Measured, overTime())
+	wantIn(t, text,
+		"| Go, socket | 70,000 |  | 10.0 us (mean 16.0 us) | 20.0 us | 0.00 us | not counted |",
 		"| C, shared memory | 400,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 25.0 % | 60.0 % | 0.16 | 5.00 | 0.05 |",
 		"| C, shared memory | 300,000 | 12,000 | 130,000 | 450,000 | 2,500,000 | 0.0 % | 0.0 % | 0.12 | 0.00 |  | 0.65 |",
-		"| Perl, typed, shared memory | not measured |",
-		"the mean of a call is the time over the calls. Each row is of 15 s.",
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not in:\n%s", want, text)
-		}
-	}
-	if strings.Contains(string(text), "0.2 to 5 ms") {
+		"the mean of a call is the time divided by the calls. Each row lasted 15 s.")
+	if strings.Contains(text, "0.2 to 5 ms") {
 		t.Error("there is a table of a condition that nothing was measured in")
 	}
 }
 
 // Where the first table has no row of so long it says so, and does not pass short rounds
 // off as that.
-func TestReadmeSaysThatNothingWasSustained(t *testing.T) {
+func TestDocumentsSayThatNothingWasSustained(t *testing.T) {
 	r := overTime()
 	r.Rows = r.Rows[:2]
-	path := writeReadme(t, readme)
-	if err := report.UpdateReadme(path, r); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "| C, shared memory | 0.40 us | 0.90 us | 0.00 us | 2,050,000 | not measured | not counted |"; !strings.Contains(string(text), want) {
-		t.Errorf("%q is not in:\n%s", want, text)
+	for _, d := range []report.Document{report.Readme, report.Measured} {
+		wantIn(t, shown(t, d, r), "| C, shared memory | 2,050,000 | not measured | 0.40 us | 0.90 us | 0.00 us | not counted |")
 	}
 }
 
@@ -76,16 +56,30 @@ func TestReadmeSaysThatNothingWasSustained(t *testing.T) {
 func TestConditionThatIsLeftOutHasOneReason(t *testing.T) {
 	r := overTime()
 	r.LeftOut = []result.LeftOut{{Group: report.Played, Why: "real-time priority is not permitted"}}
-	path := writeReadme(t, readme)
-	if err := report.UpdateReadme(path, r); err != nil {
-		t.Fatal(err)
+	text := shown(t, report.Measured, r)
+	if wantIn(t, text, "* played: real-time priority is not permitted."); strings.Contains(text, "shm-played") {
+		t.Errorf("rows have a reason of their own:\n%s", text)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// Windows are drawn in their order, those without a call too, and a way without windows is
+// named.
+func TestCallsOverTimeAreDrawn(t *testing.T) {
+	r := overTime()
+	text := shown(t, report.Readme, r)
+	if strings.Contains(text, "![") {
+		t.Errorf("a picture of no windows is shown:\n%s", text)
 	}
-	if !strings.Contains(string(text), "Not measured: played, real-time priority is not permitted.") || strings.Contains(string(text), "shm-played") {
-		t.Errorf("the README says\n%s", text)
+	s := rowOf(r, "nearcall-c-shm-"+report.Sustained).Sustained
+	s.WindowMS, s.PerSWindows = 250, []float64{400_000, 0, 12_000}
+	text = shown(t, report.Readme, r)
+	wantIn(t, text, "(benchmarks/results/"+report.OverTimeName+")", "not in the picture: Perl, Python, Go, C by socket, floor.")
+	_, page := written(t, r)
+	wantIn(t, page, "<title>Calls per second over time", ">0.4 s<")
+	folder, _ := written(t, r)
+	s.PerSWindows = []float64{400_000, 12_000, 0}
+	if err := report.Check(folder, r); err == nil || !strings.Contains(err.Error(), report.OverTimeName) {
+		t.Errorf("windows in another order are not drawn: %v", err)
 	}
 }
 

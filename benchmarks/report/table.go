@@ -215,7 +215,7 @@ func (f figures) find(name string) (result.Row, cell) {
 	row, known := f.rows[name]
 	switch {
 	case !known:
-		return row, cell{Missing: true, Why: cmp.Or(f.reasons[name], f.reasons[conditionOf(name)])}
+		return row, cell{Missing: true, Why: cmp.Or(f.reasons[name], f.reasons[conditionOf(name)], f.reasons[peerLeftOut(name)])}
 	case row.Failed != "":
 		return row, cell{Missing: true, Failed: true, Why: row.Failed}
 	}

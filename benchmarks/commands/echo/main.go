@@ -28,7 +28,10 @@ func newRoot(*resident.Invocation) *cobra.Command {
 }
 
 func serve(ctx context.Context, listener net.Listener) error {
-	s := server.New()
+	s, err := server.New()
+	if err != nil {
+		return err
+	}
 	if err := s.Register("echo", func(value []byte) []byte { return value }); err != nil {
 		return err
 	}
