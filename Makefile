@@ -23,12 +23,14 @@ TEST_PARTS := test-faults test-go test-command test-peers test-c test-python tes
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
 TEST_ALONE := test-cost test-sustained
 CHECK_PARTS := check-packages check-command check-python check-c check-vet check-perl check-sizes
-LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-perl lint-shell
+LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-links lint-perl lint-shell
 
 # The command, one of its manual pages, which are made together, and what both are made of.
 command := build/bin/nearcall
 manual := build/man/nearcall.1
 build_command := go build -C cmd/nearcall -o ../../$(command) . && touch $(command)
+# How it was made last: not as for users, where check did it.
+command_made := build/command-made
 command_sources = go.mod $(shell find client cmd embed handoff internal resident server status -type f ! -name '*_test.go')
 .SECONDEXPANSION:
 
@@ -87,7 +89,7 @@ check: deps ## the inner loop: build, vet and the quick tests of all languages, 
 test: deps ## every test there is, some twenty minutes on two processors
 	@$(parts) -name test -first built -beside '$(TEST_PARTS)' -alone '$(TEST_ALONE)'
 
-lint: deps ## formats, static analysis, layers, sizes, stale generated files
+lint: deps ## formats, static analysis, layers, sizes, links, stale generated files
 	@$(parts) -name lint -beside '$(LINT_PARTS)'
 
 generate: check-go ## write the constants of every language from spec/*.json
@@ -95,7 +97,7 @@ generate: check-go ## write the constants of every language from spec/*.json
 
 fuzz: deps fuzz-go fuzz-c ## every fuzz target for FUZZ_SECONDS (6)
 
-bench: deps deps-bench build build-perl build-python ## all measurements, 50 minutes at most after the bindings' build; README and report show them
+bench: deps deps-bench build build-perl build-python ## all measurements, 50 minutes at most after the bindings' build; README, docs/measured.md and report show them
 	@benchmarks/run
 
 bench-quick: deps deps-bench build build-perl build-python ## the most important in a minute and a half; a report in build/benchmarks/results
@@ -118,15 +120,18 @@ clean: ## remove all that was built
 build-go: check-go build-programs ## every Go module but those of others (benchmarks, tests/resident/real), build/bin/nearcall, what tests start
 	@modules="$$(tools/go-modules $(modules_of_others))"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
 
-build-programs: check-go ## build/bin/nearcall, and the other programs and the library of Go that tests start
+build-programs: check-go $(command_made) ## build/bin/nearcall, and the other programs and the library of Go that tests start
 	@go build -o build/testserver ./internal/testserver
 	@go build -C server/eventloop -o ../../build/eventserver ./eventserver
 	@go build -o build/testgiver ./internal/testgiver
 	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
 	@$(build_command)
 
-$(command): $$(command_sources)
+$(command): $$(command_sources) $(command_made)
 	@tools/check-go && $(build_command)
+
+$(command_made): always
+	@mkdir -p $(@D); made='$(filter $(quick_flags),$(GOFLAGS))'; [ -e $@ ] && [ "$$(<$@)" = "$$made" ] || echo "$$made" >$@
 
 $(manual): $$(command_sources)
 	@tools/check-go && go run -C cmd/nearcall ./internal/manual -output ../../build/man
@@ -254,8 +259,11 @@ lint-layers: check-go ## nothing imports what is above it
 lint-size: check-go ## functions of at most 70 lines, files of at most 600
 	@go run -C tools ./checksize -root ..
 
-lint-figures: check-go ## README's figures, pictures and report are those of the last measurement
+lint-figures: check-go ## figures in README and docs, pictures and report are those of the last measurement
 	@go run -C benchmarks . -root .. -check
+
+lint-links: check-go ## links between pages lead somewhere
+	@go run -C tools ./checklinks -root ..
 
 lint-go: check-go ## gofmt, go vet, staticcheck
 	@tools/lint-go
@@ -277,4 +285,4 @@ check-go:
 
 .PHONY: help demo wheel demo-go deps-build build install deps deps-bench test lint generate fuzz bench bench-quick bench-compare soak clean \
 	build-go build-programs build-c build-launcher build-perl build-python build-tests built check check-built $(CHECK_PARTS) $(TEST_PARTS) $(TEST_ALONE) \
-	$(LINT_PARTS) check-go
+	$(LINT_PARTS) check-go always

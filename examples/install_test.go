@@ -42,6 +42,7 @@ func TestInstallGuide(t *testing.T) {
 		t.Errorf("the installed library's client prints %q", got)
 	}
 	installCompilesNothing(t, tree)
+	installMakesAnew(t, tree)
 }
 
 // Who installs what was built, as root does for somebody else, compiles nothing, and so leaves nothing
@@ -56,6 +57,17 @@ func installCompilesNothing(t *testing.T, tree string) {
 		}
 	}
 	output(t, []string{"PATH=" + failing + ":" + os.Getenv("PATH")}, "make", "-C", tree, "install", "PREFIX="+t.TempDir())
+}
+
+// What make check has built without what debuggers read is not what is installed.
+func installMakesAnew(t *testing.T, tree string) {
+	t.Helper()
+	prefix := t.TempDir()
+	output(t, []string{"GOFLAGS=-buildvcs=false -ldflags=-w"}, "make", "-C", tree, "build-programs")
+	output(t, nil, "make", "-C", tree, "install", "PREFIX="+prefix)
+	if sections := output(t, nil, "readelf", "-SW", prefix+"/bin/nearcall"); !strings.Contains(sections, ".debug_info") && !strings.Contains(sections, ".zdebug_info") {
+		t.Errorf("the command that is installed has no debugging information:\n%s", sections)
+	}
 }
 
 // Who builds the Perl binding in its own folder leaves nothing that git sees, and nothing at all

@@ -186,14 +186,25 @@ func helloServer(t *testing.T) (server *process, socket string) {
 // exampleServer starts one that takes its address first.
 func exampleServer(t *testing.T, path string, args ...string) (server *process, socket string) {
 	t.Helper()
-	// Not t.TempDir(), whose path may be too long for a socket.
+	socket = filepath.Join(socketFolder(t), "nearcall.sock")
+	server = start(t, nil, built(t, path), append([]string{"unix:" + socket}, args...)...)
+	awaitListening(t, socket)
+	return server, socket
+}
+
+// socketFolder makes a folder for a socket, for whose path that of t.TempDir() may be too long.
+func socketFolder(t *testing.T) string {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "nearcall-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	socket = filepath.Join(folder, "nearcall.sock")
-	server = start(t, nil, built(t, path), append([]string{"unix:" + socket}, args...)...)
+	return folder
+}
+
+func awaitListening(t *testing.T, socket string) {
+	t.Helper()
 	await(t, "the server listens", func() bool {
 		connection, err := net.Dial("unix", socket)
 		if err == nil {
@@ -201,5 +212,4 @@ func exampleServer(t *testing.T, path string, args ...string) (server *process, 
 		}
 		return err == nil
 	})
-	return server, socket
 }

@@ -115,7 +115,7 @@ const char *nc_outcome_text(int outcome);
 
 func errorsTables(list errorList) string {
 	var t text
-	t.line("/* %s */\n#include \"errors_gen.h\"\n\n#include <stddef.h>\n", marker("errors.json"))
+	t.line("/* %s */\n#include \"base/errors_gen.h\"\n\n#include <stddef.h>\n", marker("errors.json"))
 	t.line("struct entry {\n    int number;\n    const char *name;\n    const char *meaning;\n};\n")
 	t.line("static const struct entry codes[] = {")
 	for _, c := range append(list.Codes[:len(list.Codes):len(list.Codes)], list.Local...) {

@@ -51,9 +51,9 @@ func TestEveryLanguageHasEveryName(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"status/codes_gen.go":                 {"NotFound Code = 1", `NotFound: "NOT_FOUND"`, "OutcomeNone Outcome = 0"},
 		"internal/wire/limits_gen.go":         {"FrameBytesMax        = 4096", "FrameBytesMaxCeiling = 65536", "PingBytesMax = 64"},
-		"libnearcall/src/limits_gen.h":        {"#define NC_FRAME_BYTES_MAX 4096", "#define NC_FRAME_BYTES_MAX_CEILING 65536"},
+		"libnearcall/src/base/limits_gen.h":   {"#define NC_FRAME_BYTES_MAX 4096", "#define NC_FRAME_BYTES_MAX_CEILING 65536"},
 		"bindings/perl/limits_gen.h":          {"#define NC_FRAME_BYTES_MAX_CEILING 65536"},
-		"libnearcall/src/errors_gen.c":        {`{1, "NOT_FOUND", "it does not exist"}`, `{100, "AGAIN",`},
+		"libnearcall/src/base/errors_gen.c":   {`{1, "NOT_FOUND", "it does not exist"}`, `{100, "AGAIN",`},
 		"libnearcall/include/nearcall.h":      {"NEARCALL_E_NOT_FOUND = -1,", "NEARCALL_E_AGAIN = -100 ", "NEARCALL_OUTCOME_NONE = 0 "},
 		"bindings/perl/lib/Nearcall/Codes.pm": {"NOT_FOUND    => 1,", "1 => 'NOT_FOUND'", "=item OUTCOME_NONE (0)"},
 		"bindings/python/nearcall/_codes.py":  {"    NOT_FOUND = 1\n", `Outcome.NONE: "none"`},

@@ -46,12 +46,12 @@ func run(root string, check bool, out io.Writer) error {
 // are generated.
 func render(source source) ([]page, error) {
 	pages := []page{
-		{path: "libnearcall/src/limits_gen.h", text: limitsHeader(source.limits)},
+		{path: "libnearcall/src/base/limits_gen.h", text: limitsHeader(source.limits)},
 		{path: "resident/launcher/src/limits_gen.h", text: limitsHeader(launcherLimits(source.limits))},
 		{path: "bindings/perl/limits_gen.h", text: limitsHeader(bindingLimits(source.limits))},
 		{path: "bindings/python/csrc/limits_gen.h", text: limitsHeader(bindingLimits(source.limits))},
-		{path: "libnearcall/src/errors_gen.h", text: errorsHeader()},
-		{path: "libnearcall/src/errors_gen.c", text: errorsTables(source.errors)},
+		{path: "libnearcall/src/base/errors_gen.h", text: errorsHeader()},
+		{path: "libnearcall/src/base/errors_gen.c", text: errorsTables(source.errors)},
 		{path: "libnearcall/include/nearcall.h", text: publicEnums(source.errors), region: &cRegion},
 		{path: "bindings/perl/lib/Nearcall/Codes.pm", text: perlModule(source.errors)},
 		{path: "bindings/python/nearcall/_codes.py", text: pythonModule(source.errors)},

@@ -32,9 +32,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bank{}
-	s := server.New()
-	register(s, b, *note)
-	err := serve(ctx, s, flag.Arg(0))
+	err := serve(ctx, b, *note, flag.Arg(0))
 	slog.Info("transfers made", "count", b.transfers.Load())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "server:", err)
@@ -43,7 +41,12 @@ func main() {
 }
 
 // serve uses the socket that this process was started with, if there is one.
-func serve(ctx context.Context, s *server.Server, address string) error {
+func serve(ctx context.Context, b *bank, note bool, address string) error {
+	s, err := server.New()
+	if err != nil {
+		return err
+	}
+	register(s, b, note)
 	inherited, err := handoff.Inherited()
 	if err != nil {
 		return err

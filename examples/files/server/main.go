@@ -37,7 +37,10 @@ func serve(ctx context.Context, address, directory string) error {
 		return err
 	}
 	defer pages.Close()
-	s := server.New(server.WithFileDescriptors(mayPassFiles))
+	s, err := server.New(server.WithFileDescriptors(mayPassFiles))
+	if err != nil {
+		return err
+	}
 	s.Register("compress", compress, server.Params("source", "target"),
 		server.Doc("Compresses one open file into another. Returns how many bytes were read."))
 	s.Register("open_page", func(name string) (*os.File, error) { return openPage(pages, name) },

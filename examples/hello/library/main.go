@@ -8,14 +8,11 @@ package main
 import (
 	"github.com/nearcall/nearcall/embed"
 	"github.com/nearcall/nearcall/examples/hello/functions"
-	"github.com/nearcall/nearcall/server"
 )
 
 func init() {
-	s := server.New()
-	// What failed is told to whoever opens the library.
-	functions.Register(s)
-	embed.Serve(s)
+	// What fails is told to whoever opens the library.
+	embed.Serve(functions.Register)
 }
 
 func main() {}

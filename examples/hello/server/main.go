@@ -29,7 +29,10 @@ func main() {
 }
 
 func serve(ctx context.Context, address string) error {
-	s := server.New()
+	s, err := server.New()
+	if err != nil {
+		return err
+	}
 	if err := functions.Register(s); err != nil {
 		return err
 	}

@@ -33,7 +33,10 @@ func warm() error {
 
 // serve offers functions beside the commands, on the resident's own socket.
 func serve(ctx context.Context, listener net.Listener) error {
-	s := server.New()
+	s, err := server.New()
+	if err != nil {
+		return err
+	}
 	s.Register("html", html, server.Params("markdown"), server.Doc("Turns Markdown into a page."))
 	return s.Serve(ctx, listener)
 }
