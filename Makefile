@@ -262,7 +262,7 @@ lint-size: check-go ## functions of at most 70 lines, files of at most 600
 lint-figures: check-go ## figures in README and docs, pictures and report are those of the last measurement
 	@go run -C benchmarks . -root .. -check
 
-lint-links: check-go ## links between pages lead somewhere
+lint-links: check-go ## links between pages lead somewhere, and no page has a merge that is not finished
 	@go run -C tools ./checklinks -root ..
 
 lint-go: check-go ## gofmt, go vet, staticcheck

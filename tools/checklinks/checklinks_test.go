@@ -22,6 +22,8 @@ func TestLinksThatLeadNowhere(t *testing.T) {
 		"README.md:3: other.md#gone: the page has no such heading",
 		"README.md:4: #gone: the page has no such heading",
 		"README.md:6: ../broken.png: there is no such file",
+		"merged.md:3: a merge that is not finished",
+		"merged.md:9: a merge that is not finished",
 		"other.md:3: README.md#in-code: the page has no such heading",
 		"other.md:5: README.md#twice-2: the page has no such heading",
 	}

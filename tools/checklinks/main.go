@@ -1,6 +1,7 @@
 // Checklinks finds links between the pages of the repository that lead nowhere: to a file
 // that is not there, or to a heading that a page does not have. Links to other hosts are
-// not followed.
+// not followed. It also finds merges that nobody has finished: in a page nothing else
+// fails because of them.
 //
 // Usage:
 //
@@ -36,14 +37,14 @@ func main() {
 		fmt.Println(problem)
 	}
 	if len(problems) > 0 {
-		fmt.Fprintf(os.Stderr, "checklinks: %d links lead nowhere\n", len(problems))
+		fmt.Fprintf(os.Stderr, "checklinks: %d problems in pages\n", len(problems))
 		os.Exit(1)
 	}
 }
 
 const extension = ".md"
 
-// Check returns a sentence for each link that leads nowhere.
+// Check returns a sentence for each link that leads nowhere, and for each mark of a merge.
 func Check(root string) ([]string, error) {
 	files, err := tree.Files(root)
 	if err != nil {
@@ -62,6 +63,9 @@ func Check(root string) ([]string, error) {
 	}
 	var problems []string
 	for _, file := range slices.Sorted(maps.Keys(pages)) {
+		for _, line := range pages[file].unmerged {
+			problems = append(problems, fmt.Sprintf("%s:%d: a merge that is not finished", file, line))
+		}
 		for _, l := range pages[file].links {
 			why, err := broken(root, pages, file, l.target)
 			if err != nil {

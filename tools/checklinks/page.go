@@ -11,6 +11,8 @@ import (
 type page struct {
 	anchors map[string]bool
 	links   []link // to files and headings
+	// unmerged are the lines that git wrote where it left a merge to a person.
+	unmerged []int
 }
 
 type link struct {
@@ -25,6 +27,7 @@ var (
 	linked     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	otherHost  = regexp.MustCompile(`^[a-z]+:`)
+	conflict   = regexp.MustCompile(`^(<{7}|>{7}) `)
 )
 
 // readPage reads a page's headings and links. What stands in code is neither.
@@ -32,6 +35,9 @@ func readPage(text string) page {
 	p := page{anchors: map[string]bool{}}
 	inCode := false
 	for i, line := range strings.Split(text, "\n") {
+		if conflict.MatchString(line) {
+			p.unmerged = append(p.unmerged, i+1)
+		}
 		if fence.MatchString(line) {
 			inCode = !inCode
 		}
