@@ -31,7 +31,7 @@ manual := build/man/nearcall.1
 build_command := go build -C cmd/nearcall -o ../../$(command) . && touch $(command)
 # How it was made last: not as for users, where check did it.
 command_made := build/command-made
-command_sources = go.mod $(shell find client cmd embed handoff internal resident server status -type f ! -name '*_test.go')
+command_sources = go.mod $(shell find client cmd embed handoff intercept internal resident server status tests/programs/demo -type f ! -name '*_test.go')
 .SECONDEXPANSION:
 
 # Makes the parts that are given, as tools/runparts says. A signal reaches it itself.
@@ -121,10 +121,10 @@ build-go: check-go build-programs ## every Go module but those of others (benchm
 	@modules="$$(tools/go-modules $(modules_of_others))"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
 
 build-programs: check-go $(command_made) ## build/bin/nearcall, and the other programs and the library of Go that tests start
-	@go build -o build/testserver ./internal/testserver
+	@go build -o build/testserver ./tests/programs/testserver
 	@go build -C server/eventloop -o ../../build/eventserver ./eventserver
-	@go build -o build/testgiver ./internal/testgiver
-	@go build -buildmode=c-shared -o build/libtestlibrary.so ./internal/testlibrary
+	@go build -o build/testgiver ./tests/programs/testgiver
+	@go build -buildmode=c-shared -o build/libtestlibrary.so ./tests/programs/testlibrary
 	@$(build_command)
 
 $(command): $$(command_sources) $(command_made)

@@ -33,7 +33,7 @@ const (
 func builtCallers(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	for module, packages := range map[string][]string{".": {"./gocaller", "./bareserver"}, "..": {"./internal/testserver"}} {
+	for module, packages := range map[string][]string{".": {"./gocaller", "./bareserver"}, "..": {"./tests/programs/testserver"}} {
 		command := append([]string{"build", "-C", module, "-o", folder + "/"}, packages...)
 		if said, err := exec.Command("go", command...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, said)

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -26,7 +26,7 @@ var binaries string
 // buildServer builds the testserver once.
 var buildServer = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(binaries, "testserver")
-	out, err := exec.Command("go", "build", "-o", binary, "github.com/nearcall/nearcall/internal/testserver").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", binary, "github.com/nearcall/nearcall/tests/programs/testserver").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}

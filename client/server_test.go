@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 // demoServer serves the demonstration functions and returns its address.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
-	"github.com/nearcall/nearcall/internal/demo"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 // itselfBatch is how many calls one sample is of, where a call takes no longer than

@@ -34,7 +34,7 @@ func buildAndRun(m *testing.M) int {
 		testee: filepath.Join(folder, "testee"),
 	}
 	for path, source := range map[string]string{
-		built.runner: ".", built.server: "../../internal/testserver", built.testee: "../testees/go",
+		built.runner: ".", built.server: "../../tests/programs/testserver", built.testee: "../testees/go",
 	} {
 		if out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n%s", source, err, out)

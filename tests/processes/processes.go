@@ -25,7 +25,7 @@ const Root = "../.."
 
 // BuildServer builds the testserver with further flags of go build.
 func BuildServer(target string, flags ...string) error {
-	return Run(append(append([]string{"go", "build"}, flags...), "-o", target, Root+"/internal/testserver")...)
+	return Run(append(append([]string{"go", "build"}, flags...), "-o", target, Root+"/tests/programs/testserver")...)
 }
 
 // BuildLibrary builds libnearcall.

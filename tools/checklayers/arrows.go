@@ -1,6 +1,10 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // modulePath is the module whose folders the arrows are about. Nested modules
 // have it as a prefix.
@@ -66,25 +70,49 @@ var arrows = []layer{
 	{"nearcalltest", []string{"status", "server", "client"}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
-	// Servers that the command, the tests and the benchmarks share.
-	{"internal/demo", []string{"status", "server"}},
-	{"internal/testserver", []string{"status", "server", "internal/demo", "internal/wire"}},
-	{"server/eventloop/eventserver", []string{"server", "server/eventloop", "internal/testserver"}},
-	{"internal/testgiver", []string{"handoff"}},
-	{"internal/testlibrary", []string{"server", "embed", "internal/demo"}},
+	// Functions and programs that the command, the tests and the benchmarks share.
+	{"tests/programs/demo", []string{"status", "server"}},
+	{"tests/programs/testserver", []string{"status", "server", "tests/programs/demo", "internal/wire"}},
+	{"server/eventloop/eventserver", []string{"server", "server/eventloop", "tests/programs/testserver"}},
+	{"tests/programs/testgiver", []string{"handoff"}},
+	{"tests/programs/testlibrary", []string{"server", "embed", "tests/programs/demo"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
 	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
-		"internal/codec", "internal/demo", "internal/cputime", "internal/machine",
+		"internal/codec", "tests/programs/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/demo",
+	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
 		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
 	{"examples", []string{"status", "intercept", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
+}
+
+// foundations are what every package may know. With each other and with modules of
+// others, they are all that a package of internal may import: the rest stands above.
+var foundations = []string{"status", "intercept"}
+
+// upward returns a sentence for each folder that internal may import although it
+// stands above it.
+func upward(arrows []layer) (problems []string) {
+	for _, l := range arrows {
+		for _, permitted := range l.may {
+			if within(l.folder, "internal") && isAbove(permitted) {
+				problems = append(problems, fmt.Sprintf("tools/checklayers/arrows.go: %s may import %s, which stands above internal; programs and their functions belong to tests/programs",
+					l.folder, permitted))
+			}
+		}
+	}
+	return problems
+}
+
+// isAbove tells whether what a layer may import stands above internal.
+func isAbove(permitted string) bool {
+	ofOthers := permitted == anything || strings.Contains(permitted, ".")
+	return !ofOthers && !within(permitted, "internal") && !slices.Contains(foundations, permitted)
 }
 
 // coreRequires are the modules that the root's go.mod may name: everybody who

@@ -67,6 +67,25 @@ func TestEveryBreakIsFound(t *testing.T) {
 	}
 }
 
+// An arrow that points up is found in the table itself, whatever packages import.
+func TestInternalMayImportNothingAbove(t *testing.T) {
+	found := upward([]layer{
+		{"internal/codec", []string{"status", "intercept", "internal/wire", messagePack, anything}},
+		{"internal/demo", []string{"status", "server"}},
+		{"internal/testgiver", []string{"handoff", systemCalls}},
+		{"server", []string{"client"}},
+	})
+	want := []string{"internal/demo may import server,", "internal/testgiver may import handoff,"}
+	if len(found) != len(want) {
+		t.Fatalf("found %q", found)
+	}
+	for i, problem := range found {
+		if !strings.Contains(problem, want[i]) {
+			t.Errorf("got %q, want %q in it", problem, want[i])
+		}
+	}
+}
+
 func TestTreeThatGitDoesNotKnowIsAnError(t *testing.T) {
 	if problems, err := Check(t.TempDir()); err == nil {
 		t.Errorf("got %q and no error", problems)

@@ -39,7 +39,7 @@ func Check(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var problems []string
+	problems := upward(arrows)
 	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkFolders, checkPlaces, checkMarkedImports}
 	for _, check := range checks {
 		found, err := check(root, files)

@@ -3,9 +3,9 @@
 package main
 
 import (
-	"github.com/nearcall/nearcall/internal/testserver/program"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/server/eventloop"
+	"github.com/nearcall/nearcall/tests/programs/testserver/program"
 )
 
 func main() { program.Main(server.WithEngine(eventloop.New())) }

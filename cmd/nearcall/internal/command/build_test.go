@@ -37,7 +37,7 @@ func TestBuildRefuses(t *testing.T) {
 	nearcall(t, "build", "./examples/hello/library").expect(t, 2)
 	nearcall(t, "build", "./examples/hello/library", "-o", filepath.Join(file, "lib.so")).expect(t, 1, "the directory has to exist")
 	nearcall(t, "build", "-o", file, "./no/such/package").expect(t, 1)
-	nearcall(t, "build", "-o", file, "./internal/testserver").expect(t, 1)
+	nearcall(t, "build", "-o", file, "./tests/programs/testserver").expect(t, 1)
 	if _, err := os.Stat(file); err == nil {
 		t.Error("it left a library that cannot be loaded")
 	}

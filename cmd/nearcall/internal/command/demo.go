@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 func (p *program) demoCommand() *cobra.Command {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/command"
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 // TestPingTellsWhetherCallsAreHot: whether they are is a matter of the machine, what is told of

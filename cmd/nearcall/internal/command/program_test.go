@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 // binary is the command as users run it.

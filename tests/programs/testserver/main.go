@@ -2,6 +2,6 @@
 // package program.
 package main
 
-import "github.com/nearcall/nearcall/internal/testserver/program"
+import "github.com/nearcall/nearcall/tests/programs/testserver/program"
 
 func main() { program.Main() }

@@ -18,9 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 // Main is the whole program; options come before those of its command line.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/nearcall/nearcall/embed"
-	"github.com/nearcall/nearcall/internal/demo"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 func init() { embed.Serve(register) }
