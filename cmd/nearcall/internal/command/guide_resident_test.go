@@ -61,6 +61,9 @@ var changing = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|-[0-9a-f]{16}\
 // The guide shows what is printed, but for numbers of processes, times, and the space
 // between columns.
 func TestGuideResident(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it follows a whole guide")
+	}
 	home, environment := residentHome(t)
 	examples := guideExamples(t, residentGuide)
 	if len(examples) < 18 {

@@ -219,6 +219,9 @@ func TestPython(t *testing.T) {
 
 // What the runtime takes, checkers do, and they find what it refuses, but for what their types cannot tell.
 func TestPythonTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it installs the software of others")
+	}
 	python := built(t, "venv/bin/python", "build-python")
 	output(t, nil, filepath.Join(root(t), "tools", "python-foreign"))
 	address, document := serve(t, demo.Register)
