@@ -19,9 +19,9 @@ var (
 // caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
 	extensions := e.context.takeReply()
-	if e.err == nil && len(extensions)+len(e.result) > c.frameBytesMax {
+	if e.err == nil && len(extensions)+len(e.result) > c.agreed.frameBytesMax {
 		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
-			e.function.name, len(extensions)+len(e.result), c.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
+			e.function.name, len(extensions)+len(e.result), c.agreed.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
 		c.fail(e.id, status.FromError(e.err), extensions, admitted)
@@ -34,7 +34,7 @@ func (c *connection) answer(e *execution, admitted func()) {
 		return
 	}
 	header.ExtensionBytes = uint32(len(extensions))
-	if !c.out.append(&header, behind(extensions, e.result), admitted) {
+	if !c.output.append(&header, behind(extensions, e.result), admitted) {
 		c.fail(e.id, c.user.output.lost(e.function.name, int64(len(e.result))), nil, nil)
 	}
 }
@@ -52,13 +52,13 @@ func (c *connection) fail(id uint64, failure *status.Error, extensions []byte, a
 	payload := codec.AppendFailure(slices.Clip(extensions), failure)
 	// The caller would take a frame larger than it accepts for a breach of the
 	// protocol.
-	if len(payload) > c.frameBytesMax {
+	if len(payload) > c.agreed.frameBytesMax {
 		payload = codec.AppendFailure(slices.Clip(extensions), withoutDetails(failure))
 	}
-	if !c.out.append(&header, payload, admitted) {
+	if !c.output.append(&header, payload, admitted) {
 		// This frame is small enough to be waited for.
 		header.ExtensionBytes = 0
-		c.out.append(&header, codec.AppendFailure(nil, withoutDetails(failure)), nil)
+		c.output.append(&header, codec.AppendFailure(nil, withoutDetails(failure)), nil)
 	}
 }
 

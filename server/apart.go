@@ -5,94 +5,35 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
-// limitDetail is the type of the error detail that names the limit by which a call was
-// refused.
-const limitDetail = "nearcall.limit"
-
 // runApart runs the request's function in a goroutine of its own, so that other calls
 // of the connection go on meanwhile. If held is set, the function must not start before
 // there is room for its reply.
-func (c *connection) runApart(f *function, expiryNs uint64, held bool) {
+func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
+	c := r.connection
 	e := &execution{
-		server: c.server, connection: c, id: c.frame.CallID, function: f, codec: c.frame.Codec,
-		context: c.newContext(f, expiryNs), marks: c.marks, held: held,
+		server: c.server, connection: c, id: r.frame.CallID, function: f, codec: r.frame.Codec,
+		context: r.newContext(f, expiryNs), marks: r.marks, held: held,
 	}
-	if !e.copyPayload(c.frame.Payload) {
-		c.sendFailure(e.id, c.user.input.refusal(int64(len(c.frame.Payload))))
+	if !e.copyPayload(r.frame.Payload) {
+		c.sendFailure(e.id, c.user.input.refusal(int64(len(r.frame.Payload))))
 		return
 	}
-	if refusal := c.remember(e); refusal != nil {
+	if refusal := c.calls.remember(e); refusal != nil {
 		e.uncount()
 		c.sendFailure(e.id, refusal)
 		return
 	}
-	e.takeDescriptors()
+	e.files = r.takeDescriptors(f)
 	go e.runApart()
-}
-
-// remember enters a call into the table of the connection, so that it counts against
-// the limits and can be cancelled.
-func (c *connection) remember(e *execution) *status.Error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return refusedf(status.Cancelled, "the connection is closed")
-	}
-	if len(c.calls) >= c.server.config.callsInFlightMax {
-		return crowdedf("calls_in_flight_max", "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", len(c.calls), wire.CallsInFlightMaxCeiling)
-	}
-	if calls := c.user.calls.Add(1); calls > int64(c.server.config.callsInFlightPerUserMax) {
-		c.user.calls.Add(-1)
-		return crowdedf("calls_in_flight_per_user_max", "%d calls of this user are in flight (limit calls_in_flight_per_user_max); the server's option WithCallsInFlight raises it to at most %d", calls-1, wire.CallsInFlightPerUserMaxCeiling)
-	}
-	c.calls[e.id] = e
-	c.running.Add(1)
-	e.marks.Set(e.id, sharedmemory.StageReceived)
-	return nil
-}
-
-// crowdedf returns the error for a call for which there will be room once other calls
-// have ended. Its detail tells callers' libraries that can wait to do so.
-func crowdedf(limit, format string, args ...any) *status.Error {
-	refusal := refusedf(status.ResourceExhausted, format, args...)
-	refusal.Details = []status.Detail{{Type: limitDetail, Value: limit}}
-	return refusal
-}
-
-// adopt enters a call into the table that began in the reader and no longer belongs to
-// it. Preconditions: mu is held.
-func (c *connection) adopt(e *execution) {
-	c.user.calls.Add(1)
-	c.calls[e.id] = e
-}
-
-// forget removes a call that remember or adopt entered. For a call that ends in time
-// this happens just before its answer becomes visible, so that a caller that counts its
-// own calls is never refused.
-func (c *connection) forget(e *execution) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, e.id)
-	c.user.calls.Add(-1)
-	e.uncount()
-}
-
-// remind enters a call again that forget has removed, because its answer could not be
-// sent after all.
-func (c *connection) remind(e *execution) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.adopt(e)
 }
 
 func (e *execution) runApart() {
 	c := e.connection
-	defer c.running.Done()
+	defer c.calls.running.Done()
 	defer e.files.Close()
 	if e.held {
 		e.err = e.holdBack()
@@ -116,8 +57,8 @@ func (e *execution) runApart() {
 
 func (e *execution) answerApart() {
 	c := e.connection
-	c.answer(e, func() { c.forget(e) })
-	c.out.flush()
+	c.answer(e, func() { c.calls.forget(e) })
+	c.output.flush()
 }
 
 // runBounded runs a function with a limited run time. The call has already entered.
@@ -130,9 +71,9 @@ func (e *execution) runBounded() {
 		return
 	}
 	c.sendFailure(e.id, e.overdue())
-	c.out.flush()
+	c.output.flush()
 	<-late
-	c.forget(e)
+	c.calls.forget(e)
 }
 
 // enter waits for a place if the concurrency of the function is limited. After an error

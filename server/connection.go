@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/transport"
-	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -22,87 +22,65 @@ import (
 // likely to be a person with nc or curl, or a program that is just being written.
 const unknownProtocol = "nearcall: the first byte 0x%02x begins no protocol of this socket; send a hello, or four bytes of big-endian length and JSON\n"
 
-// A connection serves one caller. One of its goroutines at a time is the reader, which
-// reads frames and runs quick functions itself. Other functions run in goroutines of
-// their own. If a function that the reader runs turns out to be slow, another goroutine
-// becomes the reader: see role.go.
+// A connection serves one caller. It consists of parts, each of which belongs to
+// somebody; what it holds itself does not change once the hello was answered.
+//
+// One of its goroutines at a time reads frames and runs quick functions itself: it has
+// the role (role.go), and the reader belongs to it (reader.go). Other functions run in
+// goroutines of their own. If a function that the reader runs turns out to be slow,
+// another goroutine gets the role, with a reader of its own that goes on where the
+// former one was.
 type connection struct {
 	server  *Server
 	service *service
 	conn    net.Conn
 	peer    Peer
 	user    *user
-	out     output
+	agreed  agreed
 	parking transport.ParkingConn // conn, or nil if a goroutine waits for input
 	onReady func()                // resume, if conn can be parked
 
-	// Set by the handshake, and not changed afterwards.
-	sharedClock   bool
-	frameBytesMax int // size of the largest frame that the caller accepts
+	// The goroutine that has the role uses reader; one that takes the role from it
+	// replaces it.
+	role   role
+	reader *reader
 
-	// Used only by the reader.
-	in       *input
-	received received
-	parser   wire.Parser
-	frame    wire.Frame
-	nowNs    uint64 // when the reader began with the request in frame
-	role     role
-	inline   *execution
-	contexts contextSupply
-	doneNs   uint64 // when the last function that the reader ran returned
-
-	// memory is nil until a busy connection is given some. requests counts up to that,
-	// and memoryDue says that it must be given now.
-	memory    *memory
-	memoryDue bool
-	requests  int
-	marks     *sharedmemory.Marks // the marks of memory, for calls that begin from now on
+	// These guard themselves.
+	output output
+	calls  callTable
 
 	// gate is set before the connection is closed. No function starts after that, so
 	// that a caller that has seen the end of the connection can rely on the marks.
 	gate atomic.Bool
+}
 
-	// nextSimple numbers the calls of the simple protocol.
-	nextSimple uint64
-
-	// accepted is the highest call id that the server has accepted. While draining, it
-	// decides which calls are still answered.
-	accepted atomic.Uint64
-	draining atomic.Bool
-
-	// running counts the calls that run outside the reader, and the readers.
-	running sync.WaitGroup
-
-	// mu protects what follows.
-	mu       sync.Mutex
-	calls    map[uint64]*execution
-	last     uint64 // the id in the drain frame
-	framed   bool   // the welcome is sent or will be, so frames may follow
-	finished bool   // the last reader has ended
-	closed   bool
+// agreed is what hello and welcome have settled.
+type agreed struct {
+	sharedClock   bool
+	descriptors   bool
+	frameBytesMax int // size of the largest frame that the caller accepts
 }
 
 func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
-	c := &connection{
-		server: v.server, service: v, conn: conn, peer: peer, user: u,
-		in: newInput(v.server.buffers, &u.input), calls: make(map[uint64]*execution),
-	}
+	c := &connection{server: v.server, service: v, conn: conn, peer: peer, user: u}
 	if c.parking, _ = conn.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}
-	c.inline = c.newInline()
-	c.out.init(conn, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
+	c.reader = newReader(c)
+	c.output.init(conn, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
+	c.calls.init(&v.server.config, u)
 	c.role.init(c.watch)
 	return c
 }
 
 // serve serves the connection until it ends or another goroutine becomes its reader.
 func (c *connection) serve() {
-	first, err := c.firstByte()
+	r := c.reader
+	first, err := r.firstByte()
 	if err == nil && first == wire.FirstByteHello {
-		if err = c.handshake(); err == nil {
-			c.running.Add(1)
-			c.read()
+		if err = r.handshake(); err == nil {
+			c.calls.running.Add(1)
+			r.read()
 			return
 		}
 	}
@@ -111,184 +89,41 @@ func (c *connection) serve() {
 	case err != nil:
 		c.close(err)
 	case first == wire.FirstByteSimple:
-		c.serveSimple()
+		r.serveSimple()
 		c.close(nil)
 	default:
 		c.server.counters.violations.Add(1)
 		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)
-		c.out.raw(fmt.Appendf(nil, unknownProtocol, first))
-		c.out.flush()
+		c.output.raw(fmt.Appendf(nil, unknownProtocol, first))
+		c.output.flush()
 	}
 }
 
 // end waits for functions that still run, and then gives everything back. What others
-// in the process may be waiting for is given back first. The caller is the last reader:
-// nobody will read from the connection after it.
+// in the process may be waiting for is given back first. Nobody has the role any more,
+// or the caller has it and nobody will have it again.
 func (c *connection) end() {
-	if c.memory != nil {
-		c.memory.waiter.Close()
-	}
-	c.running.Wait()
-	c.out.finish()
+	c.reader.memory.stopWaiting()
+	c.calls.running.Wait()
+	c.output.finish()
 	c.close(nil)
-	c.in.release(c.server.readBuffers)
-	c.inline.dropScratch()
-	c.returnMemory()
-	c.received.arrivals.Close()
+	c.reader.release()
 	c.server.users.leave(c.user)
 	c.service.remove(c)
 	c.service.active.Done()
 }
 
-// read makes its goroutine the reader: it processes what has arrived, sends the
-// answers, and waits for more. It returns when another goroutine has become the reader,
-// or when the connection is parked and has none. The reader that sees the connection
-// end gives everything back.
-func (c *connection) read() {
-	switch c.readFrames() {
-	case readerParked:
-		// The next reader takes this one's place in running.
-	case readerEnded:
-		c.running.Done()
-		c.end()
-	case readerReplaced:
-		c.running.Done()
-	}
-}
-
-// readerEnd says why a goroutine is no longer the reader.
-type readerEnd int
-
-const (
-	readerReplaced readerEnd = iota
-	readerParked
-	readerEnded
-)
-
-// readFrames reads for as long as this goroutine is the reader.
-func (c *connection) readFrames() readerEnd {
-	for {
-		goOn, err := c.processBuffered()
-		if goOn && err == nil {
-			goOn, err = c.processMemory()
-		}
-		if !goOn {
-			return readerReplaced
-		}
-		parked := false
-		if err == nil {
-			parked, err = c.await()
-		}
-		if parked {
-			return readerParked
-		}
-		if err != nil {
-			c.readerEnds(err)
-			return readerEnded
-		}
-	}
-}
-
-// await sends the answers and waits until there is more to process, or parks the
-// connection.
-func (c *connection) await() (parked bool, err error) {
-	c.out.flush()
-	if c.memoryDue {
-		c.giveMemory()
-	}
-	if sleep, err := c.awaitMemory(); !sleep || err != nil {
-		return false, err
-	}
-	need := c.parser.Need(c.in.unread())
-	if c.parking != nil {
-		return c.receiveOrPark(need)
-	}
-	return false, c.receive(need)
-}
-
-// processBuffered handles all complete frames that have been read. goOn is false if
-// this goroutine is no longer the reader.
-func (c *connection) processBuffered() (goOn bool, err error) {
-	if c.in.dropping.left > 0 {
-		if err := c.drop(); err != nil {
-			return true, err
-		}
-	}
-	for {
-		n, err := c.parser.Next(c.in.unread(), &c.frame)
-		if err != nil {
-			return true, err
-		}
-		if n == 0 {
-			return true, nil
-		}
-		c.in.advance(n)
-		goOn, err = c.handleFrame(n)
-		if err != nil || !goOn {
-			return goOn, err
-		}
-	}
-}
-
-// receive waits for more bytes of a message that has need bytes in all. There is a
-// deadline only if the message has begun.
-func (c *connection) receive(need int) error {
-	if err := c.makeRoom(need); err != nil {
-		return err
-	}
-	if ready, err := c.fallAsleep(); !ready {
-		return err
-	}
-	former := len(c.in.unread())
-	return c.wakeUp(former, c.in.fill(c.conn))
-}
-
-// fallAsleep prepares to wait for the socket, and reports whether the reader may do so.
-func (c *connection) fallAsleep() (bool, error) {
-	if err := c.boundWait(); err != nil {
-		return false, err
-	}
-	// A drain that began before the deadline above was set must not be missed.
-	if c.draining.Load() {
-		return false, os.ErrDeadlineExceeded
-	}
-	return c.memory.fallAsleep(), nil
-}
-
-// wakeUp is called after a read that had to wait. err is what the read returned.
-func (c *connection) wakeUp(former int, err error) error {
-	c.memory.awake()
-	if err == nil {
-		err = c.noteArrivals(former)
-	}
-	c.nowNs = c.server.clock.Ns()
-	return err
-}
-
-func (c *connection) boundWait() error {
-	return c.in.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence)
-}
-
-// readerEnds closes the connection because reading has stopped. While the server
+// endOfReading closes the connection because reading has stopped. While the server
 // drains, running functions may still answer.
-func (c *connection) readerEnds(err error) {
-	c.mu.Lock()
-	c.finished = true
-	c.mu.Unlock()
+func (c *connection) endOfReading(err error) {
+	c.calls.finish()
 	var violation *wire.ProtocolError
 	switch {
 	case errors.As(err, &violation):
 		c.violation(violation)
 	case errors.Is(err, transport.ErrDescriptors):
-		if open := transport.DescriptorsWaiting(); open > 0 {
-			c.server.config.logger.Warn("descriptors that peers sent stay open, because closing them waits for other processes", "count", open)
-		}
-		text := "descriptors arrived, which were not agreed to"
-		if c.received.agreed {
-			text = "more descriptors arrived while very many wait to be closed"
-		}
-		c.violation(&wire.ProtocolError{Text: text})
-	case c.draining.Load() && isTimeout(err):
+		c.surplusDescriptors()
+	case c.calls.draining.Load() && isTimeout(err):
 		// end closes the connection after the last answer.
 	case isTimeout(err):
 		c.tooSlow()
@@ -298,6 +133,19 @@ func (c *connection) readerEnds(err error) {
 }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
+
+// surplusDescriptors ends the connection of a peer that sent descriptors which cannot be
+// taken.
+func (c *connection) surplusDescriptors() {
+	if open := transport.DescriptorsWaiting(); open > 0 {
+		c.server.config.logger.Warn("descriptors that peers sent stay open, because closing them waits for other processes", "count", open)
+	}
+	text := "descriptors arrived, which were not agreed to"
+	if c.agreed.descriptors {
+		text = "more descriptors arrived while very many wait to be closed"
+	}
+	c.violation(&wire.ProtocolError{Text: text})
+}
 
 // violation tells the peer how it has broken the protocol, logs that, and closes.
 func (c *connection) violation(err *wire.ProtocolError) {
@@ -314,7 +162,7 @@ func (c *connection) closeWith(code status.Code, what string, err *wire.Protocol
 	c.server.counters.violations.Add(1)
 	c.server.config.logger.Warn(what+"; connection closed", "peer", c.peer.String(), "software", c.peer.Software, "error", err.Text)
 	c.sendFailure(0, &status.Error{Code: code, Outcome: status.OutcomeNotExecuted, Message: what + ": " + err.Text})
-	c.out.finish()
+	c.output.finish()
 	c.close(err)
 }
 
@@ -328,71 +176,57 @@ func violationCode(err *wire.ProtocolError) status.Code {
 // close closes the connection and ends the contexts of its calls. It may be called from
 // any goroutine, any number of times.
 func (c *connection) close(reason error) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	calls, first := c.beginClose()
+	if !first {
 		return
 	}
-	c.closed = true
-	c.gate.Store(true)
-	if c.role.interrupt() {
-		c.adopt(c.inline)
-		// There is no reader any more that would do it.
-		go c.end()
-	}
-	calls := make([]*execution, 0, len(c.calls))
-	for _, call := range c.calls {
-		calls = append(calls, call)
-	}
-	c.mu.Unlock()
-
 	if reason != nil && !errors.Is(reason, io.EOF) && !errors.Is(reason, net.ErrClosed) {
 		c.server.config.logger.Debug("connection closed", "peer", c.peer.String(), "reason", reason)
 	}
 	c.role.stop()
 	c.conn.Close()
-	c.out.closed()
+	c.output.closed()
 	for _, call := range calls {
 		call.cancel(cmp.Or(reason, context.Canceled))
 	}
+}
+
+// beginClose makes sure that no call begins any more, and returns those in flight. It
+// reports whether this was the first to close the connection.
+func (c *connection) beginClose() (inFlight []*execution, first bool) {
+	t := &c.calls
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, false
+	}
+	t.closed = true
+	c.gate.Store(true)
+	if c.role.interrupt() {
+		t.adoptLocked(&c.reader.inline)
+		// There is no reader any more that would do it.
+		go c.end()
+	}
+	return slices.Collect(maps.Values(t.inFlight)), true
 }
 
 // drain makes the reader stop reading, and tells the caller which calls will still be
 // answered. It does not wait: a caller that does not read must not keep others from
 // being told.
 func (c *connection) drain() {
-	c.mu.Lock()
-	c.draining.Store(true)
-	c.last = c.accepted.Load()
-	tell := c.framed && !c.finished && !c.closed
-	if tell {
-		c.running.Add(1)
-	}
-	c.mu.Unlock()
-	if tell {
+	if c.calls.drain() {
 		go c.sendDrain()
 	}
 	c.conn.SetReadDeadline(time.Unix(1, 0))
 }
 
 func (c *connection) sendDrain() {
-	defer c.running.Done()
+	defer c.calls.running.Done()
 	c.appendDrain()
-	c.out.flush()
+	c.output.flush()
 }
 
 func (c *connection) appendDrain() {
-	header := wire.Header{Type: wire.Drain, CallID: c.last}
-	c.out.append(&header, nil, nil)
-}
-
-// covered reports whether the call with this id will be answered. While draining, the
-// drain frame has told the caller the highest such id.
-func (c *connection) covered(id uint64) bool {
-	if !c.draining.Load() {
-		return true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return id <= c.last
+	header := wire.Header{Type: wire.Drain, CallID: c.calls.lastCovered()}
+	c.output.append(&header, nil, nil)
 }

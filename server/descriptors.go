@@ -17,9 +17,8 @@ const (
 	refusedPauseMax = 50 * time.Millisecond
 )
 
-// received holds the descriptors that came with frames. It belongs to the reader.
+// received holds the descriptors that came with frames.
 type received struct {
-	agreed   bool // the feature was accepted
 	arrivals transport.Arrivals
 	frame    transport.Descriptors // descriptors of the frame that is being handled
 }
@@ -32,75 +31,75 @@ func (c *connection) descriptorsAllowed() bool {
 }
 
 // agreeDescriptors makes reading accept descriptors.
-func (c *connection) agreeDescriptors() {
-	c.received.agreed = true
-	c.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
+func (r *reader) agreeDescriptors() {
+	r.connection.agreed.descriptors = true
+	r.connection.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
 }
 
 // noteArrivals records with which bytes of the input descriptors have arrived. former
 // is how many unread bytes there were before.
-func (c *connection) noteArrivals(former int) error {
-	if !c.received.agreed {
+func (r *reader) noteArrivals(former int) error {
+	if !r.connection.agreed.descriptors {
 		return nil
 	}
-	came := c.conn.(transport.LocalConn).Received()
-	return c.received.arrivals.Add(came, c.in.taken+uint64(former), c.in.taken+uint64(len(c.in.unread())))
+	came := r.connection.conn.(transport.LocalConn).Received()
+	return r.received.arrivals.Add(came, r.input.taken+uint64(former), r.input.taken+uint64(len(r.input.unread())))
 }
 
-// handleFrame handles c.frame, which was just taken from the input, with the
+// handleFrame handles r.frame, which was just taken from the input, with the
 // descriptors that came with it. Those that nobody takes are closed.
-func (c *connection) handleFrame(bytes int) (goOn bool, err error) {
-	r := &c.received
-	if c.frame.Descriptors == 0 && !r.arrivals.Waiting() {
-		return frameHandlers[c.frame.Type](c)
+func (r *reader) handleFrame(bytes int) (goOn bool, err error) {
+	came := &r.received
+	if r.frame.Descriptors == 0 && !came.arrivals.Waiting() {
+		return frameHandlers[r.frame.Type](r)
 	}
-	if r.frame, err = r.arrivals.Take(c.in.taken-uint64(bytes), c.in.taken, int(c.frame.Descriptors)); err != nil {
+	if came.frame, err = came.arrivals.Take(r.input.taken-uint64(bytes), r.input.taken, int(r.frame.Descriptors)); err != nil {
 		return true, err
 	}
-	if goOn, err = frameHandlers[c.frame.Type](c); goOn {
-		c.dropDescriptors()
+	if goOn, err = frameHandlers[r.frame.Type](r); goOn {
+		r.dropDescriptors()
 	}
 	return goOn, err
 }
 
 // dropDescriptors closes the descriptors of the frame.
-func (c *connection) dropDescriptors() {
-	c.received.frame.Close()
-	c.received.frame = transport.Descriptors{}
+func (r *reader) dropDescriptors() {
+	r.received.frame.Close()
+	r.received.frame = transport.Descriptors{}
 }
 
 // checkDescriptors refuses a request whose descriptors were lost, or whose function
 // passes files although that was not agreed. If the function passes none, it closes
 // those that came.
-func (c *connection) checkDescriptors(f *function) *status.Error {
+func (r *reader) checkDescriptors(f *function) *status.Error {
 	switch {
-	case c.received.frame.Truncated:
+	case r.received.frame.Truncated:
 		return refusedf(status.ResourceExhausted, "the descriptors of the request did not arrive: the server's process has as many open as it may (RLIMIT_NOFILE, ulimit -n)")
 	case !f.UsesDescriptors():
-		if len(c.received.frame.Numbers) > 0 {
-			c.dropDescriptors()
+		if len(r.received.frame.Numbers) > 0 {
+			r.dropDescriptors()
 		}
 		return nil
-	case c.received.frame.Crowded():
+	case r.received.frame.Crowded():
 		return refusedf(status.ResourceExhausted, "the server closes very many files that others sent, and cannot take more whose closing may take long")
-	case c.received.agreed || c.frame.Codec == wire.CodecJSON:
+	case r.connection.agreed.descriptors || r.frame.Codec == wire.CodecJSON:
 		return nil // JSON is refused with a better reason
-	case !c.descriptorsAllowed():
+	case !r.connection.descriptorsAllowed():
 		return refusedf(status.PermissionDenied, "%s passes files or connections, which this peer may not: it needs a local socket, and a server that allows it (server.WithFileDescriptors)", f.name)
 	}
 	return refusedf(status.FailedPrecondition, "%s passes files or connections, and the caller's hello did not offer feature bit 2 (file descriptors)", f.name)
 }
 
-// takeDescriptors gives the call a table with the descriptors that came with its
-// request.
-func (e *execution) takeDescriptors() {
-	if !e.function.UsesDescriptors() {
-		return
+// takeDescriptors returns a table with the descriptors that came with the request, or nil
+// if its function passes none.
+func (r *reader) takeDescriptors(f *function) *descriptors.Table {
+	if !f.UsesDescriptors() {
+		return nil
 	}
-	frame := &e.connection.received.frame
-	e.files = &descriptors.Table{CloseGiven: true}
-	e.files.Put(frame.Numbers)
-	*frame = transport.Descriptors{}
+	files := &descriptors.Table{CloseGiven: true}
+	files.Put(r.received.frame.Numbers)
+	r.received.frame = transport.Descriptors{}
+	return files
 }
 
 // answerWithDescriptors sends a REPLY with its files. The caller flushes. If admitted
@@ -112,7 +111,7 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ex
 	e.result = nil // the copy may wait for long, and only it is counted
 	pause := refusedPauseMin
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
-		refused := c.out.sendDescriptors(frame, e.files.Going(), admitted, nil)
+		refused := c.output.sendDescriptors(frame, e.files.Going(), admitted, nil)
 		if refused == nil || c.gate.Load() {
 			return
 		}
@@ -121,7 +120,7 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ex
 			return
 		}
 		if admitted != nil {
-			c.remind(e)
+			c.calls.remind(e)
 		}
 		if time.Now().After(until) {
 			c.fail(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).

@@ -31,9 +31,8 @@ type execution struct {
 	files      *descriptors.Table // nil if the function passes no files
 	held       bool               // must wait until there is room for the reply
 
-	// These are for calls of the reader. goOn replaces a reader whose goroutine the
-	// function has ended.
-	goOn      func(*execution)
+	// These are for calls that a reader runs itself; reader is nil for others.
+	reader    *reader
 	mark      uint64 // the mark that role.begin returned
 	startedNs uint64
 	untimed   bool
@@ -86,8 +85,8 @@ func (e *execution) run(ctx context.Context) {
 		case !returned:
 			e.err = e.recovered("", "ended its goroutine (runtime.Goexit)")
 			e.markEnd()
-			if e.goOn != nil {
-				go e.goOn(e)
+			if e.reader != nil {
+				go e.reader.goOn(e.reader)
 			}
 		}
 	}()

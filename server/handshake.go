@@ -20,46 +20,49 @@ const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.Fe
 
 // firstByte waits for the first byte of the connection. The deadline that it sets
 // covers the whole hello, or the first simple request.
-func (c *connection) firstByte() (byte, error) {
-	if err := c.bound(c.server.config.helloTimeout); err != nil {
+func (r *reader) firstByte() (byte, error) {
+	c := r.connection
+	if err := r.bound(c.server.config.helloTimeout); err != nil {
 		return 0, err
 	}
-	if err := c.in.fill(c.conn); err != nil {
+	if err := r.input.fill(c.conn); err != nil {
 		return 0, err
 	}
-	return c.in.unread()[0], nil
+	return r.input.unread()[0], nil
 }
 
-func (c *connection) bound(timeout time.Duration) error {
-	c.in.bounded, c.in.limit = true, time.Now().Add(timeout)
-	if err := c.conn.SetReadDeadline(c.in.limit); err != nil {
+func (r *reader) bound(timeout time.Duration) error {
+	c := r.connection
+	r.input.bounded, r.input.limit = true, time.Now().Add(timeout)
+	if err := c.conn.SetReadDeadline(r.input.limit); err != nil {
 		return err
 	}
 	// A drain that began before the deadline was set must not be missed.
-	if c.draining.Load() {
+	if c.calls.draining.Load() {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
 
 // handshake reads the hello and answers it.
-func (c *connection) handshake() error {
+func (r *reader) handshake() error {
+	c := r.connection
 	var hello wire.Hello
 	for {
-		n, err := wire.ParseHello(c.in.unread(), &hello)
+		n, err := wire.ParseHello(r.input.unread(), &hello)
 		var violation *wire.ProtocolError
 		if errors.As(err, &violation) {
 			c.server.counters.violations.Add(1)
 			return c.refuse(refusedf(violationCode(violation), "%s", violation.Text))
 		}
 		if n > 0 {
-			c.in.advance(n)
+			r.input.advance(n)
 			break
 		}
-		if !c.in.makeRoom(wire.HelloBytesMax) {
+		if !r.input.makeRoom(wire.HelloBytesMax) {
 			return c.refuse(c.user.input.refusal(wire.HelloBytesMax))
 		}
-		if err := c.in.fill(c.conn); err != nil {
+		if err := r.input.fill(c.conn); err != nil {
 			return err
 		}
 	}
@@ -70,7 +73,7 @@ func (c *connection) handshake() error {
 	if missing := hello.Required &^ accepted; missing != 0 {
 		return c.refuse(refusedf(status.Unimplemented, "the caller requires %s, which this server does not have or the caller did not offer", featureNames(missing)))
 	}
-	c.agree(&hello, accepted)
+	r.agree(&hello, accepted)
 	return nil
 }
 
@@ -124,28 +127,24 @@ func featureNames(set wire.Feature) string {
 }
 
 // agree sets what the connection uses, and sends the welcome.
-func (c *connection) agree(hello *wire.Hello, accepted wire.Feature) {
-	c.sharedClock = accepted&wire.FeatureSharedClock != 0
-	c.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
+func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
+	c := r.connection
+	c.agreed.sharedClock = accepted&wire.FeatureSharedClock != 0
+	c.agreed.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
 	c.peer.Software = hello.Software
 	if accepted&wire.FeatureDescriptors != 0 {
-		c.agreeDescriptors()
+		r.agreeDescriptors()
 	}
-	c.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
+	r.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
 	welcome := c.welcome()
 	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()
 	welcome.CallsInFlightMax = uint32(c.server.config.callsInFlightMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
-	c.out.raw(welcome.Append(nil))
-	c.mu.Lock()
-	c.framed = true
-	draining := c.draining.Load()
-	c.mu.Unlock()
-	if draining {
-		// The drain began too early for c.drain to tell the caller.
+	c.output.raw(welcome.Append(nil))
+	if c.calls.beginFrames() {
 		c.appendDrain()
 	}
-	c.out.flush()
+	c.output.flush()
 }
 
 func (c *connection) welcome() wire.Welcome {
@@ -161,18 +160,19 @@ func (c *connection) refuse(reason *status.Error) error {
 	c.server.config.logger.Warn("hello refused", "peer", c.peer.String(), "reason", reason.Message)
 	welcome := c.welcome()
 	welcome.Status, welcome.Refusal = uint16(reason.Code), reason.Message
-	c.out.raw(welcome.Append(nil))
-	c.out.flush()
+	c.output.raw(welcome.Append(nil))
+	c.output.flush()
 	return reason
 }
 
 // turnAway tells a peer that may not connect the reason, in the peer's own protocol.
-func (c *connection) turnAway(reason *status.Error) {
+func (r *reader) turnAway(reason *status.Error) {
+	c := r.connection
 	defer c.end()
 	reason.Outcome = status.OutcomeNotExecuted
 	first := byte(wire.FirstByteHello)
-	if c.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && c.in.fill(c.conn) == nil {
-		first = c.in.unread()[0]
+	if r.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && r.input.fill(c.conn) == nil {
+		first = r.input.unread()[0]
 	}
 	if first == wire.FirstByteSimple {
 		c.answerSimple(nil, reason)

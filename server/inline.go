@@ -7,52 +7,46 @@ import (
 
 // runInline runs the request's function in the reader. It reports whether this
 // goroutine is still the reader afterwards.
-func (c *connection) runInline(f *function, expiryNs uint64) bool {
-	e := c.inline
-	e.id, e.function, e.codec, e.payload = c.frame.CallID, f, c.frame.Codec, c.frame.Payload
+func (r *reader) runInline(f *function, expiryNs uint64) bool {
+	e := &r.inline
+	e.id, e.function, e.codec, e.payload = r.frame.CallID, f, r.frame.Codec, r.frame.Payload
 	ctx := context.Background()
 	if f.needsContext {
-		e.context = c.newContext(f, expiryNs)
+		e.context = r.newContext(f, expiryNs)
 		ctx = e.context
 	}
-	e.startedNs, e.untimed = c.nowNs, c.memory.isUntimed()
+	e.startedNs, e.untimed = r.nowNs, r.memory.isUntimed()
 	// From begin on, another goroutine may be the reader.
-	e.marks = c.marks
-	e.mark = c.role.begin(f.watchTick())
+	e.marks = r.marks
+	e.mark = r.connection.role.begin(f.watchTick())
 	e.start(ctx)
-	return c.finishInline(e)
+	return r.finishInline()
 }
 
-// replaceReader goes on in place of a reader whose goroutine was ended by the function
-// of e.
-func replaceReader(e *execution) {
-	c := e.connection
-	if c.finishInline(e) {
-		c.read()
+// replaceReader goes on in place of a goroutine that its call has ended.
+func replaceReader(r *reader) {
+	if r.finishInline() {
+		r.read()
 	} else {
-		c.running.Done()
+		r.connection.calls.running.Done()
 	}
 }
 
 // finishInline ends the call that runInline has begun, and reports the same.
-func (c *connection) finishInline(e *execution) bool {
+func (r *reader) finishInline() bool {
+	c, e := r.connection, &r.inline
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
 	e.cancel(context.Canceled)
 	if stillReader {
-		c.doneNs = doneNs
+		r.doneNs = doneNs
 		c.answer(e, nil)
 		e.context, e.payload, e.result = nil, nil, nil
 		return true
 	}
-	c.answer(e, func() { c.forget(e) })
-	c.out.flush()
+	c.answer(e, func() { c.calls.forget(e) })
+	c.output.flush()
 	return false
-}
-
-// newInline returns the execution of the calls that a reader runs.
-func (c *connection) newInline() *execution {
-	return &execution{server: c.server, connection: c, goOn: replaceReader}
 }
 
 // account counts a call that has run, and returns when it was over.
@@ -66,15 +60,16 @@ func (c *connection) account(e *execution, startedNs uint64, untimed bool) (done
 	return doneNs
 }
 
-// newContext makes the context of the request in c.frame.
-func (c *connection) newContext(f *function, expiryNs uint64) *callContext {
-	made := c.contexts.next()
+// newContext makes the context of the request in r.frame.
+func (r *reader) newContext(f *function, expiryNs uint64) *callContext {
+	c := r.connection
+	made := r.contexts.next()
 	made.function, made.peer, made.values = f.name, &c.peer, c.service.values
-	if c.frame.ExtensionBytes > 0 {
-		made.theCall().parseMetadata(c.frame.Extensions)
+	if r.frame.ExtensionBytes > 0 {
+		made.theCall().parseMetadata(r.frame.Extensions)
 	}
 	if expiryNs > 0 {
-		made.deadline = time.Now().Add(time.Duration(expiryNs - c.nowNs))
+		made.deadline = time.Now().Add(time.Duration(expiryNs - r.nowNs))
 	}
 	return made
 }
@@ -86,20 +81,15 @@ func (c *connection) watch() {
 	if !found {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || !c.role.take(mark) {
+	c.calls.mu.Lock()
+	defer c.calls.mu.Unlock()
+	if c.calls.closed || !c.role.take(mark) {
 		return
 	}
-	// The former reader keeps what its call uses. From here on it touches nothing else
-	// that belongs to the reader.
-	slow := c.inline
-	slow.function.blocked()
-	c.adopt(slow)
-	c.inline = c.newInline()
-	c.contexts = contextSupply{}
-	slow.counted = c.in.counted + c.memory.split()
-	c.in = c.in.split()
-	c.running.Add(1)
-	go c.read()
+	former := c.reader
+	former.inline.function.blocked()
+	c.calls.adoptLocked(&former.inline)
+	c.reader = former.successor()
+	c.calls.running.Add(1)
+	go c.reader.read()
 }

@@ -43,8 +43,8 @@ type dropping struct {
 	descriptors int
 }
 
-func newInput(pool *bufferPool, share *share) *input {
-	return &input{data: make([]byte, inputBytesIdle), pool: pool, share: share}
+func (in *input) init(pool *bufferPool, share *share) {
+	in.data, in.pool, in.share = make([]byte, inputBytesIdle), pool, share
 }
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }
@@ -58,14 +58,14 @@ func (in *input) advance(n int) {
 
 // split returns an input that continues where this one is, with the unread bytes. in
 // itself stays as it is, for the frames that alias it.
-func (in *input) split() *input {
+func (in *input) split() input {
 	rest, made := in.unread(), *in
 	made.own, made.lent = nil, lentBuffers{}
 	made.data = make([]byte, max(inputBytesIdle, len(rest)))
 	made.start, made.end = 0, copy(made.data, rest)
 	made.counted = int64(len(made.data) - inputBytesIdle)
 	made.share.count(made.counted)
-	return &made
+	return made
 }
 
 // makeRoom makes room to read on when the frame at the front has need bytes in all.

@@ -19,7 +19,7 @@ const (
 	recordBytesKept = 512
 )
 
-// memory is what a connection has shared with its caller. It belongs to the reader,
+// A memory is what a connection has shared with its caller. It belongs to the reader,
 // except for the sending half of end, which belongs to the output.
 type memory struct {
 	regions  *sharedmemory.Regions
@@ -44,8 +44,9 @@ func (c *connection) memoryAllowed() bool {
 
 // giveMemory gives a busy connection its memory, once. If it cannot, everything goes on
 // as before.
-func (c *connection) giveMemory() {
-	c.memoryDue = false
+func (r *reader) giveMemory() {
+	c := r.connection
+	r.memoryDue = false
 	geometry, reserved := c.server.reserveMemory(c.user)
 	if reserved == 0 {
 		c.server.memoryMissing(fmt.Errorf("user %d has limit shared_memory_bytes_per_user_max; option WithSharedMemoryBytesPerUser raises it to at most %d", c.peer.UserID, int64(wire.SharedMemoryBytesPerUserMaxCeiling)))
@@ -59,10 +60,10 @@ func (c *connection) giveMemory() {
 	}
 	defer callerFile.Close()
 	defer serverFile.Close()
-	c.useMemory(regions, reserved)
-	if err := c.offerMemory(geometry, callerFile, serverFile); err != nil {
-		c.memory.waiter.Close()
-		c.returnMemory()
+	r.useMemory(regions, reserved)
+	if err := r.offerMemory(geometry, callerFile, serverFile); err != nil {
+		r.memory.waiter.Close()
+		r.returnMemory()
 		c.server.memoryMissing(err)
 		return
 	}
@@ -71,47 +72,49 @@ func (c *connection) giveMemory() {
 
 // offerMemory tells the caller of the memory. After an error the caller will never know
 // of it, and nothing of the connection has used it.
-func (c *connection) offerMemory(geometry sharedmemory.Geometry, files ...*os.File) error {
+func (r *reader) offerMemory(geometry sharedmemory.Geometry, files ...*os.File) error {
+	c := r.connection
 	offer := geometry.Offer(int(c.server.spinLimit() / time.Microsecond))
 	frame := wire.Frame{Header: wire.Header{Type: wire.Memory, Descriptors: wire.MemoryDescriptors}, Payload: offer.Append(nil)}
 	descriptors := make([]int, len(files))
 	for i, file := range files {
 		descriptors[i] = int(file.Fd())
 	}
-	return c.out.give(c.memory.end, frame.Append(nil), descriptors)
+	return c.output.give(r.memory.end, frame.Append(nil), descriptors)
 }
 
-func (c *connection) useMemory(regions *sharedmemory.Regions, reserved int64) {
+func (r *reader) useMemory(regions *sharedmemory.Regions, reserved int64) {
+	c := r.connection
 	end := regions.ServerEnd()
-	c.memory = &memory{
+	r.memory = &memory{
 		regions: regions, end: end, reserved: reserved,
 		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit(), &c.server.counters.sleeps),
 		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
-			Features: c.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
-		record: make([]byte, recordBytesKept), grow: c.growRecord, pool: c.server.buffers, share: &c.user.input,
-		stop: func() bool { return c.draining.Load() || c.gate.Load() },
+			Features: r.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
+		record: make([]byte, recordBytesKept), grow: growRecord(c.server.buffers, &c.user.input), pool: c.server.buffers, share: &c.user.input,
+		stop: func() bool { return c.calls.draining.Load() || c.gate.Load() },
 	}
-	c.marks = end.Marks()
-	c.memory.waiter.Awake()
+	r.marks = end.Marks()
+	r.memory.waiter.Awake()
 }
 
 // processMemory handles the frames in the ring, as processBuffered does those of the
 // socket.
-func (c *connection) processMemory() (goOn bool, err error) {
-	m := c.memory
+func (r *reader) processMemory() (goOn bool, err error) {
+	m := r.memory
 	if m == nil {
 		return true, nil
 	}
 	for range framesAtOnce {
-		taken, refused, err := m.takeFrame(c)
+		taken, refused, err := m.takeFrame(&r.frame)
 		if refused {
-			c.refuseFrame()
+			r.refuseFrame()
 			continue
 		}
 		if !taken || err != nil {
 			return true, err
 		}
-		goOn, err = frameHandlers[c.frame.Type](c)
+		goOn, err = frameHandlers[r.frame.Type](r)
 		if err != nil || !goOn {
 			return goOn, err
 		}
@@ -127,13 +130,13 @@ func (c *connection) processMemory() (goOn bool, err error) {
 const untimedMax = 16
 
 // readClock sets nowNs for a request, by the clock if it is due.
-func (c *connection) readClock(f *function) {
-	m := c.memory
+func (r *reader) readClock(f *function) {
+	m := r.memory
 	if m != nil && !m.clockDue && m.untimed < untimedMax && f.instant() {
 		m.untimed++
 		return
 	}
-	c.nowNs = c.server.clock.Ns()
+	r.nowNs = r.connection.server.clock.Ns()
 	if m != nil {
 		m.untimed, m.clockDue = 0, !f.instant()
 	}
@@ -144,22 +147,22 @@ func (m *memory) isUntimed() bool { return m != nil && m.untimed > 0 }
 
 // awaitMemory waits for frames in the ring for as long as that pays. It reports whether
 // to wait for the socket instead.
-func (c *connection) awaitMemory() (sleep bool, err error) {
-	m := c.memory
+func (r *reader) awaitMemory() (sleep bool, err error) {
+	m := r.memory
 	if m == nil || m.stop() {
 		return true, nil
 	}
-	if c.doneNs < c.nowNs {
-		c.doneNs = c.server.clock.Ns()
+	if r.doneNs < r.nowNs {
+		r.doneNs = r.connection.server.clock.Ns()
 	}
-	next := m.waiter.Await(c.nowNs, c.doneNs, m.stop)
-	c.nowNs = max(c.nowNs, m.waiter.ReadNs())
+	next := m.waiter.Await(r.nowNs, r.doneNs, m.stop)
+	r.nowNs = max(r.nowNs, m.waiter.ReadNs())
 	switch next {
 	case sharedmemory.TakeFrames:
 		return false, nil
 	case sharedmemory.LookAtSocket:
 		m.clockDue = true
-		return false, c.lookAtSocket()
+		return false, r.lookAtSocket()
 	}
 	return true, nil
 }
@@ -167,24 +170,24 @@ func (c *connection) awaitMemory() (sleep bool, err error) {
 // lookAtSocket reads what has arrived, without waiting. It sets the same deadlines as
 // waiting would: when a part of a frame has come, and when all parts have become
 // frames.
-func (c *connection) lookAtSocket() error {
-	if err := c.makeRoom(c.parser.Need(c.in.unread())); err != nil {
+func (r *reader) lookAtSocket() error {
+	if err := r.makeRoom(r.parser.Need(r.input.unread())); err != nil {
 		return err
 	}
-	if len(c.in.unread()) == 0 {
-		if err := c.boundWait(); err != nil {
+	if len(r.input.unread()) == 0 {
+		if err := r.boundWait(); err != nil {
 			return err
 		}
 	}
-	former := len(c.in.unread())
-	err := c.in.fillNow(c.conn.(transport.LocalConn))
+	former := len(r.input.unread())
+	err := r.input.fillNow(r.connection.conn.(transport.LocalConn))
 	if err == nil {
-		err = c.noteArrivals(former)
+		err = r.noteArrivals(former)
 	}
-	if err != nil || len(c.in.unread()) == former {
+	if err != nil || len(r.input.unread()) == former {
 		return err
 	}
-	return c.boundWait()
+	return r.boundWait()
 }
 
 // fallAsleep reports whether the socket may be waited for.
@@ -208,31 +211,42 @@ func (m *memory) awake() {
 	}
 }
 
-// split leaves the record to a call that still uses it because it has been running for
-// long. It returns what is counted for the record.
-func (m *memory) split() (counted int64) {
-	if m == nil {
+// split returns what the next reader goes on with. The record stays behind, for a call
+// that still uses it because it has been running for long.
+func (m *memory) split() *memory {
+	made := *m
+	made.record, made.clockDue = make([]byte, recordBytesKept), true
+	return &made
+}
+
+// recordCounted returns what is counted in the user's share for the record.
+func (m *memory) recordCounted() int64 {
+	if cap(m.record) <= recordBytesKept {
 		return 0
 	}
-	if cap(m.record) > recordBytesKept {
-		counted = int64(cap(m.record))
+	return int64(cap(m.record))
+}
+
+// stopWaiting gives back the permit to spin, if the reader has one.
+func (m *memory) stopWaiting() {
+	if m != nil {
+		m.waiter.Close()
 	}
-	m.record, m.clockDue = make([]byte, recordBytesKept), true
-	return counted
 }
 
 // returnMemory unmaps the memory. Preconditions: nothing of the connection uses it any
 // more, or nothing ever has.
-func (c *connection) returnMemory() {
-	if c.memory == nil {
+func (r *reader) returnMemory() {
+	c := r.connection
+	if r.memory == nil {
 		return
 	}
-	c.out.take()
+	c.output.take()
 	// Closing fails only for what is not mapped.
-	_ = c.memory.regions.Close()
-	c.memory.giveBackRecord()
-	c.server.users.giveBackMemory(c.user, c.memory.reserved)
-	c.memory, c.marks = nil, nil
+	_ = r.memory.regions.Close()
+	r.memory.giveBackRecord()
+	c.server.users.giveBackMemory(c.user, r.memory.reserved)
+	r.memory, r.marks = nil, nil
 }
 
 // give sends MEMORY, and from then on the ring may be used. After an error nothing was

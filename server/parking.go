@@ -13,57 +13,61 @@ const parkedBytesKept = 512
 // receiveOrPark reads what has arrived of a message that has need bytes in all. If
 // nothing has, the connection is parked: it waits without a goroutine, no longer
 // belongs to the caller, and goes on in resume when something arrives.
-func (c *connection) receiveOrPark(need int) (parked bool, err error) {
-	ready, err := c.fallAsleep()
+func (r *reader) receiveOrPark(need int) (parked bool, err error) {
+	c := r.connection
+	ready, err := r.fallAsleep()
 	if !ready {
 		return false, err
 	}
-	c.rest()
+	r.rest()
 	// This comes first, because the connection may be resumed at once.
 	c.server.counters.parked.Add(1)
 	if c.parking.Park(c.onReady) {
 		return true, nil
 	}
 	c.server.counters.parked.Add(-1)
-	return false, c.receiveNow(need)
+	return false, r.receiveNow(need)
 }
 
 // resume continues the reading of a connection that was parked.
 func (c *connection) resume() {
 	c.server.counters.parked.Add(-1)
-	if err := c.receiveNow(c.parser.Need(c.in.unread())); err != nil {
-		c.readerEnds(err)
-		c.running.Done()
+	r := c.reader
+	if err := r.receiveNow(r.parser.Need(r.input.unread())); err != nil {
+		c.endOfReading(err)
+		c.calls.running.Done()
 		c.end()
 		return
 	}
-	c.read()
+	r.read()
 }
 
 // receiveNow reads what has arrived, which may be nothing.
-func (c *connection) receiveNow(need int) error {
-	c.in.wake(c.server.readBuffers)
-	if err := c.makeRoom(need); err != nil {
+func (r *reader) receiveNow(need int) error {
+	c := r.connection
+	r.input.wake(c.server.readBuffers)
+	if err := r.makeRoom(need); err != nil {
 		return err
 	}
-	former := len(c.in.unread())
-	err := c.in.fillNow(c.parking)
-	if len(c.in.unread()) > former {
-		c.in.grow(c.server.readBuffers)
+	former := len(r.input.unread())
+	err := r.input.fillNow(c.parking)
+	if len(r.input.unread()) > former {
+		r.input.grow(c.server.readBuffers)
 	}
-	return c.wakeUp(former, err)
+	return r.wakeUp(former, err)
 }
 
 // rest gives back what a parked connection does not need. Preconditions: nothing uses
 // the bytes of frames that were parsed.
-func (c *connection) rest() {
-	c.in.rest(c.server.readBuffers)
-	c.frame = wire.Frame{}
-	c.contexts = contextSupply{}
-	if cap(c.inline.scratch) > parkedBytesKept {
-		c.inline.dropScratch()
+func (r *reader) rest() {
+	c := r.connection
+	r.input.rest(c.server.readBuffers)
+	r.frame = wire.Frame{}
+	r.contexts = contextSupply{}
+	if cap(r.inline.scratch) > parkedBytesKept {
+		r.inline.dropScratch()
 	}
-	c.out.rest()
+	c.output.rest()
 }
 
 // rest gives the buffers back, except a small one with the bytes of a message that has

@@ -51,7 +51,7 @@ func (c *connection) mustHoldBack(f *function) bool {
 func (c *connection) toPromise(f *function) int64 {
 	bytes := f.expected.Load()
 	if bytes == 0 {
-		bytes = int64(c.frameBytesMax)
+		bytes = int64(c.agreed.frameBytesMax)
 	}
 	b := c.user.output.budget
 	return min(bytes, min(b.perUserMax, b.max)/promisePart)
@@ -64,7 +64,7 @@ func (c *connection) toPromise(f *function) int64 {
 // gone is closed.
 func (c *connection) holdBack(f *function, limit time.Duration, gone <-chan struct{}) *status.Error {
 	s, bytes := &c.user.output, c.toPromise(f)
-	if c.out.promise(bytes, min(limit, c.server.config.writeTimeout)/heldPart, gone) || s.hasRoomUnpromised(bytes) {
+	if c.output.promise(bytes, min(limit, c.server.config.writeTimeout)/heldPart, gone) || s.hasRoomUnpromised(bytes) {
 		return nil
 	}
 	return s.refusal(bytes)

@@ -11,50 +11,52 @@ import (
 // If the user has no room, a request is refused, and the rest of it is dropped as it
 // arrives. A connection of the simple protocol ends instead, because answers there have
 // no number.
-func (c *connection) makeRoom(need int) error {
-	if c.in.makeRoom(need) {
+func (r *reader) makeRoom(need int) error {
+	c := r.connection
+	if r.input.makeRoom(need) {
 		return nil
 	}
-	if !c.speaksFrames() {
+	if !r.speaksFrames() {
 		return c.user.input.refusal(int64(need))
 	}
-	bytes, err := c.parser.Skip(c.in.unread(), &c.frame)
+	bytes, err := r.parser.Skip(r.input.unread(), &r.frame)
 	if err != nil {
 		return err
 	}
-	c.in.drop(bytes, int(c.frame.Descriptors))
-	c.refuseFrame()
-	c.out.flush()
+	r.input.drop(bytes, int(r.frame.Descriptors))
+	r.refuseFrame()
+	c.output.flush()
 	return nil
 }
 
 // speaksFrames reports whether the connection speaks in frames.
-func (c *connection) speaksFrames() bool { return c.parser.From == wire.CallerSide }
+func (r *reader) speaksFrames() bool { return r.parser.From == wire.CallerSide }
 
-// refuseFrame answers a request of which c.frame has only the header.
-func (c *connection) refuseFrame() {
-	if c.take() {
-		c.sendFailure(c.frame.CallID, c.user.input.refusal(wire.HeaderBytes+int64(c.frame.Length)))
+// refuseFrame answers a request of which r.frame has only the header.
+func (r *reader) refuseFrame() {
+	c := r.connection
+	if r.take() {
+		c.sendFailure(r.frame.CallID, c.user.input.refusal(wire.HeaderBytes+int64(r.frame.Length)))
 	}
 }
 
 // drop drops what has arrived of a request that was refused, and at its end the
 // descriptors that came with it.
-func (c *connection) drop() error {
-	in := c.in
+func (r *reader) drop() error {
+	in := &r.input
 	in.dropUnread()
-	if in.dropping.left > 0 || in.dropping.descriptors == 0 && !c.received.arrivals.Waiting() {
+	if in.dropping.left > 0 || in.dropping.descriptors == 0 && !r.received.arrivals.Waiting() {
 		return nil
 	}
-	came, err := c.received.arrivals.Take(in.taken-uint64(in.dropping.bytes), in.taken, in.dropping.descriptors)
+	came, err := r.received.arrivals.Take(in.taken-uint64(in.dropping.bytes), in.taken, in.dropping.descriptors)
 	came.Close()
 	return err
 }
 
 // takeFrame takes the next frame from the ring. If its user has no room for it, refused
-// is true and c.frame has only the header.
-func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
-	record, err := m.end.Take(m.record, c.server.config.frameBytesMax, m.grow)
+// is true and frame has only the header.
+func (m *memory) takeFrame(frame *wire.Frame) (taken, refused bool, err error) {
+	record, err := m.end.Take(m.record, int(m.parser.FrameBytesMax), m.grow)
 	// A record that was lent is counted, whether or not there is a frame in it.
 	if cap(record) > cap(m.record) {
 		m.giveBackRecord()
@@ -62,24 +64,27 @@ func (m *memory) takeFrame(c *connection) (taken, refused bool, err error) {
 	}
 	if err != nil {
 		if errors.Is(err, sharedmemory.ErrNoRoom) {
-			_, err = m.parser.Skip(record, &c.frame)
+			_, err = m.parser.Skip(record, frame)
 		}
 		return false, err == nil, err
 	}
 	if record == nil {
 		return false, false, nil
 	}
-	_, err = m.parser.Next(record, &c.frame)
+	_, err = m.parser.Next(record, frame)
 	return true, false, err
 }
 
-// growRecord lends a larger record, or returns nil if the user has no room for it.
-func (c *connection) growRecord(bytes int) []byte {
-	bytes = pooledBytes(bytes)
-	if !c.user.input.take(int64(bytes)) {
-		return nil
+// growRecord returns a function that lends a larger record, or returns nil if the user
+// has no room for it.
+func growRecord(pool *bufferPool, of *share) func(bytes int) []byte {
+	return func(bytes int) []byte {
+		bytes = pooledBytes(bytes)
+		if !of.take(int64(bytes)) {
+			return nil
+		}
+		return pool.get(bytes)
 	}
-	return c.server.buffers.get(bytes)
 }
 
 // giveBackRecord gives back a record that was lent.

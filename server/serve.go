@@ -260,7 +260,7 @@ func (v *service) start(conn net.Conn) {
 	if err != nil {
 		s.counters.refused.Add(1)
 		s.config.logger.Warn("connection refused", "peer", peer.String(), "reason", err)
-		go c.turnAway(status.FromError(err))
+		go c.reader.turnAway(status.FromError(err))
 		return
 	}
 	v.add(c)

@@ -37,24 +37,25 @@ type simpleFailure struct {
 // serveSimple serves a connection that speaks the simple protocol: requests run one at
 // a time and are answered in order. While one runs, further ones are read, so that a
 // caller that hangs up is noticed.
-func (c *connection) serveSimple() {
-	c.frameBytesMax = c.server.config.frameBytesMax
+func (r *reader) serveSimple() {
+	c := r.connection
+	c.agreed.frameBytesMax = c.server.config.frameBytesMax
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	requests := newSimpleQueue(c.server.config.frameBytesMax)
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		for {
+		for number := uint64(1); ; number++ {
 			message, found := requests.take()
 			if !found {
 				return
 			}
-			c.runSimple(ctx, message)
+			c.runSimple(ctx, number, message)
 			c.user.input.giveBack(int64(simpleHeaderBytes + len(message)))
 		}
 	}()
-	err := c.readSimple(requests, cancel)
+	err := r.readSimple(requests, cancel)
 	if c.hungUp(err) {
 		cancel(err)
 	}
@@ -72,7 +73,7 @@ func (c *connection) serveSimple() {
 func (c *connection) hungUp(err error) bool {
 	var refusal *status.Error
 	if !errors.Is(err, io.EOF) && !errors.As(err, &refusal) {
-		return !(c.draining.Load() && isTimeout(err))
+		return !(c.calls.draining.Load() && isTimeout(err))
 	}
 	return c.isLeft()
 }
@@ -104,9 +105,9 @@ func (c *connection) awaitOrHangUp(done <-chan struct{}, cancel context.CancelCa
 }
 
 // readSimple passes on requests until the caller ends or breaks the protocol.
-func (c *connection) readSimple(requests *simpleQueue, cancel context.CancelCauseFunc) error {
+func (r *reader) readSimple(requests *simpleQueue, cancel context.CancelCauseFunc) error {
 	for {
-		message, err := c.readSimpleMessage()
+		message, err := r.readSimpleMessage()
 		if err != nil {
 			return err
 		}
@@ -116,16 +117,17 @@ func (c *connection) readSimple(requests *simpleQueue, cancel context.CancelCaus
 				defer close(room)
 				requests.awaitRoom(message)
 			}()
-			c.awaitOrHangUp(room, cancel)
+			r.connection.awaitOrHangUp(room, cancel)
 		}
 		requests.put(message)
 	}
 }
 
-func (c *connection) readSimpleMessage() ([]byte, error) {
+func (r *reader) readSimpleMessage() ([]byte, error) {
+	c := r.connection
 	need := simpleHeaderBytes
 	for {
-		have := c.in.unread()
+		have := r.input.unread()
 		if len(have) >= simpleHeaderBytes {
 			length := binary.BigEndian.Uint32(have)
 			if length > uint32(c.server.config.frameBytesMax) {
@@ -137,34 +139,35 @@ func (c *connection) readSimpleMessage() ([]byte, error) {
 			if !c.user.input.take(int64(need)) {
 				return nil, c.user.input.refusal(int64(need))
 			}
-			c.in.advance(need)
+			r.input.advance(need)
 			return bytes.Clone(have[simpleHeaderBytes:need]), nil
 		}
 		if len(have) >= simpleHeaderBytes && need == simpleHeaderBytes {
 			return nil, refusedf(status.InvalidArgument, `a request of 0 bytes; send {"f": NAME, "a": [ARGUMENTS]}`)
 		}
-		if err := c.receive(need); err != nil {
+		if err := r.receive(need); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// runSimple runs one request and answers it.
-func (c *connection) runSimple(ctx context.Context, message []byte) {
+// runSimple runs one request and answers it. Requests are numbered because those of the
+// simple protocol have no ids.
+func (c *connection) runSimple(ctx context.Context, number uint64, message []byte) {
 	request, err := parseSimpleRequest(message)
 	if err != nil {
 		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, err))
 		c.close(nil)
 		return
 	}
-	result, err := c.callSimple(ctx, request)
-	if err == nil && len(result) > c.frameBytesMax-simpleAnswerBytes {
-		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, limit frame_bytes_max); %s", len(result), c.frameBytesMax, raiseFrameBytes).With(status.OutcomeExecutedResultLost)
+	result, err := c.callSimple(ctx, number, request)
+	if err == nil && len(result) > c.agreed.frameBytesMax-simpleAnswerBytes {
+		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, limit frame_bytes_max); %s", len(result), c.agreed.frameBytesMax, raiseFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	c.answerSimple(result, err)
 }
 
-func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]byte, error) {
+func (c *connection) callSimple(ctx context.Context, number uint64, request *simpleRequest) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, notStarted(context.Canceled)
 	}
@@ -188,8 +191,7 @@ func (c *connection) callSimple(ctx context.Context, request *simpleRequest) ([]
 			return nil, refusal
 		}
 	}
-	c.nextSimple++
-	e := &execution{server: c.server, connection: c, id: c.nextSimple, function: f, codec: wire.CodecJSON, payload: request.Arguments}
+	e := &execution{server: c.server, connection: c, id: number, function: f, codec: wire.CodecJSON, payload: request.Arguments}
 	if len(e.payload) == 0 {
 		e.payload = []byte("[]")
 	}
@@ -217,12 +219,12 @@ func (r *simpleRequest) checkDescription(f *function) error {
 // simple protocol. A function that goes on counts until it returns.
 func (e *execution) runSimple() ([]byte, error) {
 	c := e.connection
-	if refusal := c.remember(e); refusal != nil {
+	if refusal := c.calls.remember(e); refusal != nil {
 		return nil, refusal
 	}
 	finish := func() {
-		c.forget(e)
-		c.running.Done()
+		c.calls.forget(e)
+		c.calls.running.Done()
 	}
 	if err := e.enter(); err != nil {
 		finish()
@@ -257,11 +259,11 @@ func (c *connection) answerSimple(result []byte, err error) {
 	if !c.sendSimple(body) {
 		c.sendSimple(appendSimpleFailure(nil, withoutDetails(c.user.output.lost("the call", int64(len(body))))))
 	}
-	c.out.flush()
+	c.output.flush()
 }
 
 func (c *connection) sendSimple(body []byte) bool {
-	return c.out.raw(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
+	return c.output.raw(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 }
 
 func appendSimpleFailure(dst []byte, failure *status.Error) []byte {

@@ -39,7 +39,7 @@ func (s *sometimes) run() int64 {
 
 // isInReader tells a function whether the goroutine that reads its connection runs it, which
 // reads nothing meanwhile: it is that which holds others up.
-func isInReader() bool { return strings.Contains(string(debug.Stack()), "connection).runInline(") }
+func isInReader() bool { return strings.Contains(string(debug.Stack()), "server.(*reader).runInline(") }
 
 // callBeside calls the function, and another one whenever it is slow. It returns how often
 // that was answered later.
