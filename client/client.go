@@ -106,7 +106,7 @@ func (c *Client) Transport() string {
 	}
 	current.mu.Lock()
 	defer current.mu.Unlock()
-	if current.memory == nil {
+	if current.output.memory == nil {
 		return "unix socket"
 	}
 	return "shared memory"

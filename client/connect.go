@@ -199,7 +199,7 @@ func (c *core) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.W
 	made.role.recall = make(chan struct{}, 1)
 	made.output.init(raw)
 	made.callsMax = int(welcome.CallsInFlightMax)
-	made.input.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
+	made.reader.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expectDescriptors(welcome.Accepted)
 	made.expiry.atNs = noDeadline
 	return made

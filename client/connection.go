@@ -22,7 +22,6 @@ type connection struct {
 	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
 	// shared clock are sent with this much added.
 	clockAheadNs uint64
-	callsMax     int // how many calls may be in flight; guarded by mu
 	functions    *functionTable
 
 	// left is closed when nothing may be sent any more, and ended when the reader has
@@ -30,24 +29,29 @@ type connection struct {
 	left  chan struct{}
 	ended chan struct{}
 
-	mu      sync.Mutex
-	leaving bool
-	pending pendingTable
-	output  output
-	places  placeQueue
-	expiry  expiry
-	pings   pingTable
-	partial partialFrame
-	role    role
-	memory  *memory
-	// memoryOffered is set once MEMORY has arrived. Only the goroutine that has the
-	// role uses it.
-	memoryOffered bool
+	// mu protects state.
+	mu sync.Mutex
+	state
+
+	// reader belongs to the goroutine that has the role.
+	reader reader
+}
+
+// A state is what the goroutines that share a connection change together. Its parts need
+// no locks of their own, except for what output says.
+type state struct {
+	leaving  bool
+	calls    callTable
+	callsMax int // how many calls may be in flight
+	output   output
+	places   placeQueue
+	expiry   expiry
+	pings    pingTable
+	partial  partialFrame
+	role     role
+	marks    startMarks
 	// closing is why this side has closed the connection, or nil if it has not.
 	closing *loss
-
-	// input is used only by the goroutine that has the role.
-	input input
 }
 
 // exchange sends the call and waits until it ends. usable is false if this connection
@@ -141,14 +145,14 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 		c.mu.Unlock()
 		return nil, false
 	}
-	c.pending.add(r)
+	c.calls.add(r)
 	r.header.CallID = r.id
 	r.header.Put(r.head)
 	c.armExpiry(r.deadlineNs)
 	r.unsent = false
 	r.leads, r.idle = c.claim(r)
 	writer, gather := c.sendLocked(r)
-	shared := c.pending.waiting > 1
+	shared := c.calls.waiting > 1
 	c.offerPlaces()
 	c.mu.Unlock()
 	switch {
@@ -251,7 +255,7 @@ func (c *connection) close(why *loss) {
 // closeIfUnused closes a connection that was left if no call waits for it.
 func (c *connection) closeIfUnused() {
 	c.mu.Lock()
-	unused := c.leaving && c.pending.waiting == 0
+	unused := c.leaving && c.calls.waiting == 0
 	c.mu.Unlock()
 	if unused {
 		c.close(&loss{cause: errLeft})
@@ -273,7 +277,7 @@ func (c *connection) end(cause error) {
 	c.disarmExpiry()
 	c.stopWatch()
 	ending := c.survey(why)
-	calls := c.pending.takeAbove(0)
+	calls := c.calls.takeAbove(0)
 	c.mu.Unlock()
 	c.logEnd(why, len(calls))
 	for _, r := range calls {

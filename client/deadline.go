@@ -83,8 +83,8 @@ func (c *connection) expire() {
 	defer c.mu.Unlock()
 	c.expiry.atNs = noDeadline
 	now, next := c.client.clock.Ns(), uint64(noDeadline)
-	for i := range c.pending.slots {
-		r := c.pending.slots[i].call
+	for i := range c.calls.slots {
+		r := c.calls.slots[i].call
 		switch {
 		case r == nil || r.expired:
 		case r.deadlineNs <= now:
@@ -133,19 +133,19 @@ func (r *call) awaitWake(ctx context.Context) wake {
 func (c *connection) giveUp(ctx context.Context, r *call) *status.Error {
 	failure := endOfWaiting(ctx, "while waiting for the reply")
 	c.mu.Lock()
-	if c.pending.waitsFor(r.id) != r {
+	if c.calls.waitsFor(r.id) != r {
 		c.mu.Unlock()
 		return r.awaitFinish()
 	}
 	r.expired = true
 	if !r.inMemory && c.output.withdraw(r.id) {
-		c.pending.take(r.id)
+		c.calls.take(r.id)
 		c.offerPlaces()
 		c.mu.Unlock()
 		c.closeIfUnused()
 		return failure.With(status.OutcomeNotExecuted)
 	}
-	_, partial, arriving := c.partial.tells(r.id, c.pending.used == 1)
+	_, partial, arriving := c.partial.tells(r.id, c.calls.used == 1)
 	writer := c.cancelLocked(r)
 	c.mu.Unlock()
 	if writer {
@@ -195,7 +195,7 @@ func outcomeInGrace(failure *status.Error) status.Outcome {
 // abandon gives up a call that got no answer in time, and returns its outcome.
 func (c *connection) abandon(r *call, code status.Code) status.Outcome {
 	c.mu.Lock()
-	if !c.pending.giveUp(r.id) {
+	if !c.calls.giveUp(r.id) {
 		c.mu.Unlock()
 		return outcomeInGrace(r.awaitFinish())
 	}
@@ -218,16 +218,16 @@ func (r *call) awaitReader() {
 // request that was begun must still be sent if other calls wait for their replies;
 // otherwise the connection is left, and the rest is never sent.
 func (c *connection) outcomeOfAbandoned(r *call, code status.Code) status.Outcome {
-	if _, partial, arriving := c.partial.tells(r.id, c.pending.used == 1); arriving {
+	if _, partial, arriving := c.partial.tells(r.id, c.calls.used == 1); arriving {
 		return partial
 	}
 	if r.inMemory || r.id <= c.takenID() {
-		return c.memory.outcomeOf(r.id, false)
+		return c.marks.outcomeOf(r.id, false)
 	}
 	if c.sharedClock() && code == status.DeadlineExceeded && c.client.remaining(r.deadlineNs) == 0 {
 		return status.OutcomeNotExecuted
 	}
-	if c.pending.waiting > 0 {
+	if c.calls.waiting > 0 {
 		return status.OutcomeUnknown
 	}
 	c.leaveLocked()

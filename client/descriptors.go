@@ -7,7 +7,7 @@ import (
 )
 
 // received holds the descriptors that came with frames: those of MEMORY and those of
-// replies. It belongs to the input.
+// replies.
 type received struct {
 	calls    bool // replies may bring some
 	awaited  bool // the next read may bring some
@@ -17,7 +17,7 @@ type received struct {
 
 // expectDescriptors makes reading accept the descriptors that were agreed on.
 func (c *connection) expectDescriptors(accepted wire.Feature) {
-	r := &c.input.received
+	r := &c.reader.received
 	r.calls = accepted&wire.FeatureDescriptors != 0
 	r.awaited = r.calls || accepted&wire.FeatureSharedMemory != 0
 	switch {
@@ -30,7 +30,7 @@ func (c *connection) expectDescriptors(accepted wire.Feature) {
 
 // memoryCame ends the wait for the descriptors of MEMORY.
 func (c *connection) memoryCame() {
-	r := &c.input.received
+	r := &c.reader.received
 	if r.awaited = r.calls; !r.awaited {
 		c.conn.(transport.LocalConn).ExpectDescriptors(0)
 	}
@@ -39,12 +39,12 @@ func (c *connection) memoryCame() {
 // filled records what a read has put into the input, and the descriptors that came with
 // it.
 func (c *connection) filled(n int, err error) error {
-	in := &c.input
+	in, received := &c.reader.input, &c.reader.received
 	former := uint64(in.end - in.start)
 	in.end += n
-	if in.received.awaited {
+	if received.awaited {
 		came := c.conn.(transport.LocalConn).Received()
-		if err := in.received.arrivals.Add(came, in.taken+former, in.taken+former+uint64(n)); err != nil {
+		if err := received.arrivals.Add(came, in.taken+former, in.taken+former+uint64(n)); err != nil {
 			return err
 		}
 	}
@@ -57,16 +57,16 @@ func (c *connection) filled(n int, err error) error {
 // takeDescriptors finds the descriptors that came with the frame at the front of the
 // input, whose header this is, and makes them those of the frame. If there is something
 // wrong with MEMORY, only the shared memory is lost.
-func (in *input) takeDescriptors(header *wire.Header) (err error) {
-	r := &in.received
-	if header.Descriptors == 0 && !r.arrivals.Waiting() {
+func (r *reader) takeDescriptors(header *wire.Header) (err error) {
+	came, in := &r.received, &r.input
+	if header.Descriptors == 0 && !came.arrivals.Waiting() {
 		return nil
 	}
 	announced := int(header.Descriptors)
 	if header.Type == wire.Memory {
 		announced = transport.AnyNumber
 	}
-	r.frame, err = r.arrivals.Take(in.taken, in.taken+wire.HeaderBytes+uint64(header.Length), announced)
+	came.frame, err = came.arrivals.Take(in.taken, in.taken+wire.HeaderBytes+uint64(header.Length), announced)
 	return err
 }
 
@@ -82,17 +82,17 @@ const descriptorsKnownBytes = 8
 
 // checkDescriptors refuses descriptors that came with an incomplete frame of a kind
 // that may not have any.
-func (in *input) checkDescriptors() error {
-	if !in.received.arrivals.Waiting() {
+func (r *reader) checkDescriptors() error {
+	if !r.received.arrivals.Waiting() {
 		return nil
 	}
-	head := in.unread()
+	head := r.input.unread()
 	switch {
-	case in.large.left > 0 || len(head) == 0:
+	case r.large.left > 0 || len(head) == 0:
 		return transport.ErrDescriptors
 	case len(head) < descriptorsKnownBytes || wire.FrameType(head[typeKnownBytes-1]) == wire.Memory:
 		return nil
-	case !in.received.calls || head[descriptorsKnownBytes-1] == 0:
+	case !r.received.calls || head[descriptorsKnownBytes-1] == 0:
 		return transport.ErrDescriptors
 	}
 	return nil

@@ -26,9 +26,8 @@ const (
 )
 
 // A memory is what a busy connection shares with its server; spec/transports.md has the
-// rules. connection.mu guards putting frames, and the field connection.memory.
-// Everything else belongs to the goroutine that has the role (see role), which alone
-// sets connection.memory and may read it without the lock.
+// rules. It belongs to the reader, except for the sending half of end, which belongs to
+// the output.
 //
 // This side looks at the ring while a caller or the standby waits for replies. When a
 // caller that was spinning is done it leaves this side marked as awake, although nobody
@@ -39,8 +38,6 @@ const (
 type memory struct {
 	regions *sharedmemory.Regions
 	end     *sharedmemory.End
-	// firstID is the id of the first call for which there are marks.
-	firstID uint64
 
 	waiter    *sharedmemory.Waiter
 	stop      func() bool
@@ -72,12 +69,12 @@ func (c *core) spin() address.Spin {
 // handleMemory takes the memory into use. If it cannot, the connection goes on with its
 // socket.
 func (c *connection) handleMemory(frame *wire.Frame) error {
-	if c.memoryOffered {
+	if c.reader.memoryOffered {
 		return &wire.ProtocolError{Text: "a second MEMORY"}
 	}
-	c.memoryOffered = true
+	c.reader.memoryOffered = true
 	c.memoryCame()
-	came := c.input.received.takeFrame()
+	came := c.reader.received.takeFrame()
 	defer came.Close()
 	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), came.Numbers)
 	if err != nil {
@@ -87,10 +84,10 @@ func (c *connection) handleMemory(frame *wire.Frame) error {
 	made.end.Awake()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made.firstID = c.pending.lastID + 1
 	marks := made.regions.Geometry().Marks
-	c.pending.marks, c.callsMax = marks, min(c.callsMax, marks)
-	c.memory = made
+	c.calls.marks, c.callsMax = marks, min(c.callsMax, marks)
+	c.marks = startMarks{marks: made.end.Marks(), firstID: c.calls.lastID + 1}
+	c.reader.memory, c.output.memory = made, made.end
 	return nil
 }
 
@@ -114,7 +111,7 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 	end := regions.CallerEnd()
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
 		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit, &c.client.sleeps),
-		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.input.parser.FrameBytesMax,
+		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.reader.parser.FrameBytesMax,
 			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)}}
 	m.stop = func() bool {
 		return c.role.interrupted.Load() || m.context != nil && m.context.Err() != nil
@@ -139,18 +136,18 @@ var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 // writer means that a WAKE must be sent: the caller has become the writer and must
 // flush. Preconditions: c.mu is held.
 func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, writer bool) {
-	m := c.memory
-	if m == nil {
+	end := c.output.memory
+	if end == nil {
 		return false, false
 	}
-	if m.end.PeerSleeps() {
-		m.end.TellSleeper(c.client.clock.Ns())
+	if end.PeerSleeps() {
+		end.TellSleeper(c.client.clock.Ns())
 		return false, false
 	}
-	if !m.end.Put(header, body, further) {
+	if !end.Put(header, body, further) {
 		return false, false
 	}
-	if m.end.MustWake() {
+	if end.MustWake() {
 		c.output.pending = append(c.output.pending, wakeFrame...)
 		writer = !c.output.writing
 		c.output.writing = true
@@ -161,15 +158,15 @@ func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, 
 // lookForMemory waits for frames in the ring for as long as waiting without sleeping
 // pays. It reports whether to wait for the socket instead.
 func (c *connection) lookForMemory() (sleep bool, err error) {
-	m := c.memory
+	m := c.reader.memory
 	if m == nil {
 		return true, nil
 	}
-	if c.input.partial() {
+	if c.reader.partial() {
 		// There is more on its way.
-		before := c.input.end - c.input.start
+		before := c.reader.input.end - c.reader.input.start
 		err := c.lookAtSocket()
-		return c.input.end-c.input.start == before && !m.end.Ready(), err
+		return c.reader.input.end-c.reader.input.start == before && !m.end.Ready(), err
 	}
 	idleNs := m.idleNs
 	if m.idleNs = 0; idleNs == 0 {
@@ -186,13 +183,13 @@ func (c *connection) lookForMemory() (sleep bool, err error) {
 
 // lookAtSocket reads what has arrived at the socket, without waiting.
 func (c *connection) lookAtSocket() error {
-	n, err := c.conn.(transport.LocalConn).ReadNow(c.input.compact())
+	n, err := c.conn.(transport.LocalConn).ReadNow(c.reader.input.compact())
 	return c.filled(n, err)
 }
 
 // readAsleep waits for the socket, unless a frame has appeared in the ring meanwhile.
 func (c *connection) readAsleep() error {
-	m := c.memory
+	m := c.reader.memory
 	if m == nil {
 		return c.readSocket()
 	}
@@ -208,11 +205,11 @@ func (c *connection) readAsleep() error {
 // readIdle waits for the socket while no call waits. How long that takes says nothing
 // about whether spinning would have paid.
 func (c *connection) readIdle() error {
-	if !c.memory.settle() {
+	if !c.reader.memory.settle() {
 		return nil
 	}
 	err := c.readSocket()
-	c.memory.end.Awake()
+	c.reader.memory.end.Awake()
 	return err
 }
 
@@ -233,7 +230,7 @@ func (m *memory) settle() bool {
 
 // consumeMemory handles the frames that are in the ring.
 func (c *connection) consumeMemory() error {
-	m := c.memory
+	m := c.reader.memory
 	if m == nil {
 		return nil
 	}
@@ -290,16 +287,16 @@ func (c *connection) drainMemory(cause error) {
 	if errors.As(cause, &broken) {
 		return
 	}
-	if c.memory == nil {
+	if c.reader.memory == nil {
 		return
 	}
-	rounds := (c.memory.regions.Geometry().Slots + framesAtOnce - 1) / framesAtOnce
+	rounds := (c.reader.memory.regions.Geometry().Slots + framesAtOnce - 1) / framesAtOnce
 	for range rounds {
 		err := c.consumeMemory()
 		if failure := c.deliver(); err != nil || failure != nil {
 			return
 		}
-		c.memory.record = c.memory.record[:0]
+		c.reader.memory.record = c.reader.memory.record[:0]
 	}
 }
 
@@ -307,17 +304,17 @@ func (c *connection) drainMemory(cause error) {
 // nobody else will have it again, nothing is sent any more, and the outcomes of all
 // calls are decided.
 func (c *connection) releaseMemory() {
-	c.input.received.close()
-	c.input.large.received.Close()
+	c.reader.received.close()
+	c.reader.large.received.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.memory == nil {
+	if c.reader.memory == nil {
 		return
 	}
-	c.memory.waiter.Close()
+	c.reader.memory.waiter.Close()
 	// Closing fails only for what is not mapped.
-	_ = c.memory.regions.Close()
-	c.memory = nil
+	_ = c.reader.memory.regions.Close()
+	c.reader.memory, c.output.memory, c.marks = nil, nil, startMarks{}
 }
 
 // letCallersRun lets goroutines that were just woken run before this one spins on their

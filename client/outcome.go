@@ -76,19 +76,19 @@ type ending struct {
 	alone           bool
 	takenID, lastID uint64
 	partial         partialFrame
-	// memory holds the start marks, if there are any. final is set if the server closed
-	// the connection, so that the marks cannot change any more.
-	memory *memory
-	final  bool
+	// final is set if the server closed the connection, so that the start marks cannot
+	// change any more.
+	marks startMarks
+	final bool
 }
 
 // survey collects the evidence for an ending. Preconditions: c.mu is held.
 func (c *connection) survey(why *loss) *ending {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()
-	e := &ending{address: c.client.address.String(), why: why, local: c.local, alone: c.pending.used == 1, partial: c.partial}
+	e := &ending{address: c.client.address.String(), why: why, local: c.local, alone: c.calls.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
-	e.memory, e.final = c.memory, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
+	e.marks, e.final = c.marks, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
 	return e
 }
 
@@ -105,8 +105,8 @@ func (e *ending) failureOf(r *call) *status.Error {
 		}
 		return failure
 	}
-	if e.memory.marked(r.id) && !e.why.protocol {
-		return e.failure(e.memory.outcomeOf(r.id, e.final))
+	if e.marks.marked(r.id) && !e.why.protocol {
+		return e.failure(e.marks.outcomeOf(r.id, e.final))
 	}
 	// The kernel reports a reset when bytes were left unread. So the server has not
 	// read the last frame to its end, and a server starts only what it has read whole.
@@ -121,7 +121,7 @@ func (e *ending) unsent(r *call) bool {
 	if !r.inMemory && r.id > e.takenID {
 		return true
 	}
-	return e.final && e.memory.stage(r.id) == sharedmemory.StageNone
+	return e.final && e.marks.stage(r.id) == sharedmemory.StageNone
 }
 
 func (e *ending) failure(outcome status.Outcome) *status.Error {

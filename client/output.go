@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -22,9 +23,10 @@ type output struct {
 	writeTry, writeWait func(fd uintptr) bool
 
 	// Guarded by connection.mu. The goroutine that sets writing is the writer until it
-	// clears it.
+	// clears it. memory is nil if there is only the socket.
 	pending []byte
 	writing bool
+	memory  *sharedmemory.End
 
 	// Guarded by sendMu, which is locked after connection.mu. Only the writer replaces
 	// sending; others may withdraw frames of which nothing was sent.

@@ -23,7 +23,7 @@ func (c *connection) hasPlace() bool {
 }
 
 func (c *connection) roomy() bool {
-	return c.pending.used < c.callsMax && len(c.output.pending) < wire.PendingOutputBytesMax
+	return c.calls.used < c.callsMax && len(c.output.pending) < wire.PendingOutputBytesMax
 }
 
 // offerPlaces offers a place to the first caller that waits, if there is one.

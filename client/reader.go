@@ -20,6 +20,42 @@ type arrival struct {
 	call       *call
 }
 
+// A reader is what belongs to the goroutine that has the role: no other may use it.
+type reader struct {
+	input    input
+	received received
+	parser   wire.Parser
+	frame    wire.Frame
+	batch    []arrival
+	large    largeFrame
+	// noted is set while connection.partial is not empty.
+	noted bool
+	// loneReplies counts the replies in a row after which no call was waiting.
+	loneReplies int
+	// unwatch ends the watch over the context of the caller that reads, if there is one.
+	unwatch func() bool
+
+	// memory is nil until the server has offered some and it is in use.
+	memory        *memory
+	memoryOffered bool
+}
+
+func (r *reader) init(frameBytesMax uint32, accepted wire.Feature, surplus []byte) {
+	r.input.init(surplus)
+	r.parser = wire.Parser{From: wire.ServerSide, FrameBytesMax: frameBytesMax, Features: accepted}
+	r.loneReplies = loneRepliesMin - 1
+}
+
+// countLone updates loneReplies after a batch of replies that left so many calls
+// waiting.
+func (r *reader) countLone(replies, left int) {
+	if replies > 1 || left > 0 {
+		r.loneReplies = 0
+		return
+	}
+	r.loneReplies++
+}
+
 // batchMax bounds how many calls are woken together.
 const batchMax = 64
 
@@ -51,7 +87,7 @@ func (c *connection) readFrames() error {
 		if err := c.consume(); err != nil {
 			return err
 		}
-		if c.local && c.input.loneReplies >= loneRepliesMin {
+		if c.local && c.reader.loneReplies >= loneRepliesMin {
 			if err := c.rest(); err != nil {
 				return err
 			}
@@ -64,11 +100,11 @@ func (c *connection) readFrames() error {
 
 // readMore waits, for the standby, until something has arrived.
 func (c *connection) readMore() error {
-	if c.memory == nil {
+	if c.reader.memory == nil {
 		return c.readSocket()
 	}
 	letCallersRun()
-	if !c.memory.end.Ready() && !c.callsWait() {
+	if !c.reader.memory.end.Ready() && !c.callsWait() {
 		return c.readIdle()
 	}
 	// A ring that is never empty must not keep the socket from being read.
@@ -82,7 +118,7 @@ func (c *connection) readMore() error {
 func (c *connection) callsWait() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.pending.waiting > 0
+	return c.calls.waiting > 0
 }
 
 // readSocket reads once. If a part of a frame has arrived, it waits for the rest for a
@@ -91,7 +127,7 @@ func (c *connection) readSocket() error {
 	if err := c.boundWait(); err != nil {
 		return err
 	}
-	n, err := c.conn.Read(c.input.compact())
+	n, err := c.conn.Read(c.reader.input.compact())
 	return c.filled(n, err)
 }
 
@@ -100,7 +136,7 @@ func (c *connection) readSocket() error {
 func (c *connection) consume() error {
 	err := c.consumeMemory()
 	for more := err == nil; more && err == nil; {
-		if c.input.large.left > 0 {
+		if c.reader.large.left > 0 {
 			more, err = c.continueLarge()
 		} else {
 			more, err = c.handleNext()
@@ -109,38 +145,38 @@ func (c *connection) consume() error {
 	if failure := c.deliver(); err == nil {
 		err = failure
 	}
-	if c.memory != nil {
-		c.memory.record = c.memory.record[:0]
+	if c.reader.memory != nil {
+		c.reader.memory.record = c.reader.memory.record[:0]
 	}
 	if err == nil {
 		c.notePartial()
-		err = c.input.checkDescriptors()
+		err = c.reader.checkDescriptors()
 	}
 	return err
 }
 
 // handleNext handles the next frame. more is false if it has not arrived completely.
 func (c *connection) handleNext() (more bool, err error) {
-	in := &c.input
-	taken, err := in.parser.Next(in.unread(), &in.frame)
+	r, in := &c.reader, &c.reader.input
+	taken, err := r.parser.Next(in.unread(), &r.frame)
 	switch {
 	case err != nil:
 		return false, err
 	case taken > 0:
-		if err := in.takeDescriptors(&in.frame.Header); err != nil {
+		if err := r.takeDescriptors(&r.frame.Header); err != nil {
 			return false, err
 		}
 		in.advance(taken)
 		in.advanced = true
-		return true, frameHandlers[in.frame.Type](c, &in.frame)
-	case in.startsLarge():
+		return true, frameHandlers[r.frame.Type](c, &r.frame)
+	case r.startsLarge():
 		return true, c.beginLarge()
 	}
 	return false, nil
 }
 
 func (c *connection) handleReply(frame *wire.Frame) error {
-	return c.arrived(arrival{header: frame.Header, extensions: frame.Extensions, payload: frame.Payload, received: c.input.received.takeFrame()})
+	return c.arrived(arrival{header: frame.Header, extensions: frame.Extensions, payload: frame.Payload, received: c.reader.received.takeFrame()})
 }
 
 func (c *connection) handleError(frame *wire.Frame) error {
@@ -181,8 +217,8 @@ const localCodesMin = 100
 
 // arrived adds an arrival to the batch.
 func (c *connection) arrived(a arrival) error {
-	c.input.batch = append(c.input.batch, a)
-	if len(c.input.batch) == batchMax {
+	c.reader.batch = append(c.reader.batch, a)
+	if len(c.reader.batch) == batchMax {
 		return c.deliver()
 	}
 	return nil
@@ -191,7 +227,7 @@ func (c *connection) arrived(a arrival) error {
 // deliver takes the calls of a batch out of the table, under one lock, then gives them
 // their answers and wakes them.
 func (c *connection) deliver() error {
-	batch := c.input.batch
+	batch := c.reader.batch
 	if len(batch) == 0 {
 		return nil
 	}
@@ -199,20 +235,20 @@ func (c *connection) deliver() error {
 	c.mu.Lock()
 	for i := range batch {
 		id := batch[i].header.CallID
-		batch[i].call, _ = c.pending.take(id)
-		if id > c.pending.lastID {
+		batch[i].call, _ = c.calls.take(id)
+		if id > c.calls.lastID {
 			err = &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", batch[i].header.Type, id)}
 		}
 	}
 	c.offerPlaces()
-	c.input.countLone(len(batch), c.pending.used)
-	unused := c.leaving && c.pending.waiting == 0
+	c.reader.countLone(len(batch), c.calls.used)
+	unused := c.leaving && c.calls.waiting == 0
 	c.mu.Unlock()
 	for i := range batch {
 		batch[i].wake()
 	}
 	clear(batch)
-	c.input.batch = batch[:0]
+	c.reader.batch = batch[:0]
 	if unused {
 		c.close(&loss{cause: errLeft})
 	}
@@ -257,7 +293,7 @@ func (c *connection) takeStopped() []*call {
 		return nil
 	}
 	defer c.output.gathering.Unlock()
-	return c.pending.takeUnsent(c.takenID())
+	return c.calls.takeUnsent(c.takenID())
 }
 
 // handleDrain ends sending on this connection. Calls up to the id in the frame will be
@@ -268,8 +304,8 @@ func (c *connection) handleDrain(frame *wire.Frame) error {
 	}
 	c.mu.Lock()
 	c.leaveLocked()
-	refused := append(c.pending.takeAbove(frame.CallID), c.takeStopped()...)
-	unused := c.pending.waiting == 0
+	refused := append(c.calls.takeAbove(frame.CallID), c.takeStopped()...)
+	unused := c.calls.waiting == 0
 	c.mu.Unlock()
 	reason := "the server is stopping"
 	if len(frame.Payload) > 0 {

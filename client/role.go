@@ -32,8 +32,7 @@ const (
 //     most. If the connection has ended by then, a call that cannot be sent is made on another
 //     connection, as if the end had been noticed at once.
 //
-// The goroutine that reads is said to have the role; the input belongs to it.
-// connection.mu guards all fields.
+// The goroutine that reads is said to have the role; the reader belongs to it.
 type role struct {
 	resting bool
 	leader  *call
@@ -44,10 +43,7 @@ type role struct {
 	boundUntil  time.Time
 	// recall wakes the standby. failure is the error with which a caller's reading
 	// ended.
-	recall chan struct{}
-	// unwatch ends the watch over the context of the caller that reads. It belongs to
-	// that caller.
-	unwatch func() bool
+	recall  chan struct{}
 	failure error
 	// The watch recalls the standby if no call was made for a tick.
 	watch   *time.Timer
@@ -63,13 +59,13 @@ func (c *connection) claim(r *call) (leads, idle bool) {
 	if !c.role.resting || c.role.leader != nil {
 		return false, false
 	}
-	if c.pending.used > 1 {
+	if c.calls.used > 1 {
 		c.recallStandby()
 		return false, true
 	}
 	c.role.leader = r
-	if c.memory != nil {
-		c.memory.waiter.Prepare(r.startNs)
+	if c.reader.memory != nil {
+		c.reader.memory.waiter.Prepare(r.startNs)
 	}
 	return true, true
 }
@@ -97,13 +93,13 @@ func (c *connection) recallStandby() (idle bool) {
 // lead reads until the call is to be woken. If the connection ends, the standby
 // finishes the call.
 func (c *connection) lead(ctx context.Context, r *call) wake {
-	if m := c.memory; m != nil {
+	if m := c.reader.memory; m != nil {
 		m.context, m.idleNs = ctx, r.idleSince()
 	}
 	why, err := c.readFor(ctx, r)
-	if c.role.unwatch != nil {
-		c.role.unwatch()
-		c.role.unwatch = nil
+	if c.reader.unwatch != nil {
+		c.reader.unwatch()
+		c.reader.unwatch = nil
 	}
 	c.handOver(err)
 	if err != nil {
@@ -141,8 +137,8 @@ func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
 // watchContext makes the end of ctx interrupt the caller that reads. It is called
 // before that caller goes to sleep.
 func (c *connection) watchContext(ctx context.Context) {
-	if c.role.unwatch == nil && ctx.Done() != nil {
-		c.role.unwatch = context.AfterFunc(ctx, c.interruptLeader)
+	if c.reader.unwatch == nil && ctx.Done() != nil {
+		c.reader.unwatch = context.AfterFunc(ctx, c.interruptLeader)
 	}
 }
 
@@ -161,10 +157,10 @@ func (c *connection) handOver(err error) {
 	defer c.mu.Unlock()
 	c.liftInterruptLocked()
 	c.role.leader, c.role.failure = nil, err
-	if c.memory != nil {
-		c.memory.context, c.memory.idleNs = nil, 0
+	if c.reader.memory != nil {
+		c.reader.memory.context, c.reader.memory.idleNs = nil, 0
 	}
-	if err != nil || !c.quiet() || !c.memory.leave() {
+	if err != nil || !c.quiet() || !c.reader.memory.leave() {
 		c.recallStandby()
 		return
 	}
@@ -174,14 +170,14 @@ func (c *connection) handOver(err error) {
 // quiet reports whether there is nothing to read for a while. Preconditions: c.mu is
 // held, and the caller has the role.
 func (c *connection) quiet() bool {
-	return !c.leaving && c.pending.used == 0 && len(c.pings.waiting) == 0 && !c.input.partial()
+	return !c.leaving && c.calls.used == 0 && len(c.pings.waiting) == 0 && !c.reader.partial()
 }
 
 // rest is called by the standby when callers have been alone lately. It returns when
 // the standby has the role again, which is at once if other calls wait.
 func (c *connection) rest() error {
 	c.mu.Lock()
-	if !c.quiet() || !c.memory.settle() {
+	if !c.quiet() || !c.reader.memory.settle() {
 		c.mu.Unlock()
 		return nil
 	}
@@ -189,8 +185,8 @@ func (c *connection) rest() error {
 	c.watchIdle()
 	c.mu.Unlock()
 	<-c.role.recall
-	if c.memory != nil {
-		c.memory.end.Awake()
+	if c.reader.memory != nil {
+		c.reader.memory.end.Awake()
 	}
 	return c.role.failure
 }
@@ -242,7 +238,7 @@ func (c *connection) watchIdle() {
 	if c.role.watched {
 		return
 	}
-	c.role.watched, c.role.seenID = true, c.pending.lastID
+	c.role.watched, c.role.seenID = true, c.calls.lastID
 	if c.role.watch == nil {
 		c.role.watch = time.AfterFunc(idleTick, c.lookForIdle)
 		return
@@ -259,7 +255,7 @@ func (c *connection) lookForIdle() {
 	if !c.role.resting || c.role.leader != nil {
 		return
 	}
-	if c.pending.lastID == c.role.seenID {
+	if c.calls.lastID == c.role.seenID {
 		c.recallStandby()
 		return
 	}

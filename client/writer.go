@@ -148,7 +148,7 @@ func (c *connection) writeFailed(err error) {
 	c.leaveLocked()
 	c.output.writing = false
 	ending := c.survey(&loss{cause: err})
-	unsent := c.pending.takeUnsent(ending.takenID)
+	unsent := c.calls.takeUnsent(ending.takenID)
 	c.mu.Unlock()
 	for _, r := range unsent {
 		r.unsent = true
