@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -55,7 +56,7 @@ func (b Bands) draw(to draw.Canvas) error {
 	logarithmic(&p.X, times, Time)
 	p.Y.Min, p.Y.Max = -0.15, float64(len(b.Bands))
 	p.HideY()
-	p.Add(verticals{})
+	p.Add(&plotter.Grid{Vertical: gridStyle})
 	for i, band := range b.Bands { // the first is on top
 		p.Add(drawnBand{band, float64(len(b.Bands) - 1 - i), i})
 	}
@@ -115,16 +116,4 @@ func bandMarks() []entry {
 	return []entry{mark("p50", markP50), mark("p99", markP99), mark("p99.9", markP999), {"least to longest", func(to draw.Canvas, left, right, y vg.Length) {
 		to.StrokeLine2(draw.LineStyle{Color: muted, Width: vg.Points(1)}, left, y, right, y)
 	}}}
-}
-
-// verticals are a line at each label of the X axis.
-type verticals struct{}
-
-func (verticals) Plot(to draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&to)
-	for _, tick := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
-		if !tick.IsMinor() && tick.Value >= p.X.Min && tick.Value <= p.X.Max {
-			to.StrokeLine2(gridStyle, x(tick.Value), to.Min.Y, x(tick.Value), to.Max.Y)
-		}
-	}
 }

@@ -3,7 +3,6 @@ package chart
 import (
 	"slices"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -63,7 +62,7 @@ func (l Lines) draw(to draw.Canvas) error {
 		axisTicksAt(&p.X, slices.Compact(xs), l.XLabel)
 	}
 	logarithmic(&p.Y, ys, l.YLabel)
-	p.Add(horizontals{})
+	p.Add(&plotter.Grid{Horizontal: gridStyle})
 	for i, line := range l.Lines {
 		points := make(plotter.XYs, len(line.X))
 		for n := range points {
@@ -98,15 +97,3 @@ func (l Lines) legend() []entry {
 }
 
 var gridStyle = draw.LineStyle{Color: grid, Width: vg.Points(0.6)}
-
-// horizontals are a line at each label of the Y axis.
-type horizontals struct{}
-
-func (horizontals) Plot(to draw.Canvas, p *plot.Plot) {
-	_, y := p.Transforms(&to)
-	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		if !tick.IsMinor() && tick.Value >= p.Y.Min && tick.Value <= p.Y.Max {
-			to.StrokeLine2(gridStyle, to.Min.X, y(tick.Value), to.Max.X, y(tick.Value))
-		}
-	}
-}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
+	"github.com/nearcall/nearcall/benchmarks/protocol"
+)
+
+// A serverPlan is what rows call: a program as it is started, or where callers find
+// functions without one. Rows of a group with the same plan have one server.
+type serverPlan struct {
+	program string // as benchmarks/run built it; "": none is started for the row alone
+	peer    bool   // whether it is a peer's
+	web     bool   // whether web starts it, and clients of the web connect to it
+	library string // what callers load instead
+	// serves is whether it serves Nearcall's functions, and so takes flags; a floor takes an
+	// address alone.
+	serves bool
+	tcp    bool // whether it listens at a port, and not at a path
+	// session is whether it is in a session of its own, where services and residents are: the
+	// scheduler gives every session a group, and waking one of another costs more.
+	session bool
+	many    bool // whether it gives shared memory to more callers than the default allows one user
+	idle    int  // connections that have called once and say nothing more, beside those of rows
+}
+
+var (
+	noServer      = serverPlan{} // the caller needs none
+	cServer       = serverPlan{program: "echo_server"}
+	spinServer    = serverPlan{program: "spin_server"}
+	goServer      = serverPlan{program: "bareserver"}
+	goServerTCP   = serverPlan{program: "bareserver", tcp: true}
+	testServer    = serverPlan{program: "testserver", serves: true}
+	testServerTCP = serverPlan{program: "testserver", serves: true, tcp: true}
+	sessionServer = serverPlan{program: "testserver", serves: true, session: true}
+	manyServer    = serverPlan{program: "testserver", serves: true, many: true}
+	// Those with an event loop.
+	eventServer     = serverPlan{program: "eventserver", serves: true}
+	eventServerTCP  = serverPlan{program: "eventserver", serves: true, tcp: true}
+	manyEventServer = serverPlan{program: "eventserver", serves: true, many: true}
+	// A resident command that serves functions beside its runs.
+	residentServer = serverPlan{serves: true}
+	// Libraries that callers load; the parent serves a caller that is its child.
+	testLibrary  = serverPlan{library: "libtestlibrary.so", serves: true}
+	emptyLibrary = serverPlan{library: "libempty.so"}
+)
+
+// anyPort is a TCP address of this machine; its server tells the port.
+const anyPort = "tcp:127.0.0.1:0"
+
+// manyMemoryBytes is shared memory for as many callers as any row has.
+const manyMemoryBytes = 16 << 30
+
+// engine is what a result says of a row that calls the server.
+func (p serverPlan) engine() string {
+	if p.program == eventServer.program {
+		return "eventloop"
+	}
+	return ""
+}
+
+// transport is how calls of the server go that travel by a route; Unknown: their caller
+// cannot tell, or has no choice.
+func (p serverPlan) transport(by route) protocol.Transport {
+	switch {
+	case !p.serves:
+		return protocol.Unknown
+	case p.tcp:
+		return protocol.TCP
+	case by == byItself:
+		return protocol.SameProcess
+	case by == bySocket:
+		return protocol.Socket
+	case by == byMemory, by == byParent:
+		return protocol.SharedMemory
+	}
+	return protocol.Unknown
+}
+
+// command returns how a server is started that listens at that path, unless at a port.
+func (t tools) command(p serverPlan, path string) []string {
+	at, address := path, "unix:"+path
+	if p.tcp {
+		at, address = anyPort, anyPort
+	}
+	if p.peer {
+		return []string{t.peerProgram(p.program), "serve", address}
+	}
+	command := []string{t.built(p.program)}
+	if !p.serves {
+		return append(command, at)
+	}
+	command = append(command, "-address", address)
+	if p.many {
+		command = append(command, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes))
+	}
+	return command
+}
+
+// startServers starts every server that the rows call; rows whose server does not
+// start fail. The caller stops them, also those that an error left.
+func (s *scene) startServers(rows []measuredRow) {
+	s.servers = map[serverPlan]*process.Process{}
+	for i := range rows {
+		if err := s.startServer(rows[i].plan); err != nil {
+			s.fail(&rows[i], err)
+		}
+	}
+}
+
+// startServer starts the server of a row, unless it runs, or there is none.
+func (s *scene) startServer(row rowPlan) error {
+	p := row.server
+	switch {
+	case row.notMeasured != "":
+		return errors.New(row.notMeasured)
+	case s.servers[p] != nil:
+		return nil
+	case p.web:
+		return s.startWeb(p)
+	case p == residentServer:
+		return s.startResident()
+	case p.program == "":
+		return nil
+	}
+	if p.idle > 0 { // the server inherits it
+		if err := allowDescriptors(uint64(p.idle) + descriptorsSpare); err != nil {
+			return err
+		}
+	}
+	s.sockets++
+	command := s.command(p, filepath.Join(s.folder, fmt.Sprintf("%d.sock", s.sockets)))
+	if _, err := os.Stat(command[0]); err != nil {
+		return fmt.Errorf("the server of this row is not there: %w", err)
+	}
+	if p.session {
+		command = append([]string{"setsid"}, command...)
+	}
+	server, err := s.start(command...)
+	if err != nil {
+		return err
+	}
+	s.servers[p] = server
+	if p.idle == 0 {
+		return nil
+	}
+	idle, err := s.connectIdle(server.Said, p.idle)
+	if err == nil {
+		s.idle = append(s.idle, idle)
+	}
+	return err
+}
+
+// address returns where the callers of a row find what they call.
+func (s *scene) address(row rowPlan) string {
+	p := row.server
+	switch {
+	case p.web:
+		return "tcp:" + s.web.hostPort(p)
+	case row.route == byRun:
+		return row.command.address()
+	case p == residentServer:
+		return s.resident + row.route.parameter()
+	case p.library != "":
+		return "embed:" + s.built(p.library)
+	case p.program == "":
+		return "none:"
+	}
+	return s.servers[p].Said + row.route.parameter()
+}
