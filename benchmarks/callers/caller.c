@@ -238,25 +238,35 @@ static int obey(const struct subject *subject, void *state)
     return r;
 }
 
-int caller_main(int argc, char **argv, const struct subject *const *subjects, size_t count)
+/* Returns the mode of that name; NULL when there is none. Without a name it writes those of
+ * all modes to stderr. */
+static const struct subject *find(const struct subject *const *lists, const char *name)
 {
-    const struct subject *subject = NULL;
+    for (; *lists != NULL; lists++) {
+        for (const struct subject *subject = *lists; subject->name != NULL; subject++) {
+            if (name == NULL)
+                fprintf(stderr, " %s", subject->name);
+            else if (strcmp(subject->name, name) == 0)
+                return subject;
+        }
+    }
+    return NULL;
+}
+
+int caller_main(int argc, char **argv, const struct subject *const *lists)
+{
+    const struct subject *subject = argc == 4 ? find(lists, argv[1]) : NULL;
     void *state;
 
-    for (size_t i = 0; argc == 4 && i < count; i++) {
-        if (strcmp(argv[1], subjects[i]->name) == 0)
-            subject = subjects[i];
-    }
     if (subject == NULL) {
         fputs("usage: caller MODE ADDRESS PAYLOAD_BYTES; modes are", stderr);
-        for (size_t i = 0; i < count; i++)
-            fprintf(stderr, " %s", subjects[i]->name);
+        find(lists, NULL);
         fputc('\n', stderr);
         return 2;
     }
     /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    state = subject->open(argv[2], (size_t)strtoul(argv[3], NULL, 10));
+    state = subject->open(subject, argv[2], (size_t)strtoul(argv[3], NULL, 10));
     if (state == NULL)
         return 1;
     puts("ready");

@@ -15,7 +15,7 @@ struct subject {
     /* Connects and makes one call whose answer is compared in full. Returns its
      * state, which lives as long as the process, or NULL after a message on
      * stderr. */
-    void *(*open)(const char *address, size_t payload_bytes);
+    void *(*open)(const struct subject *subject, const char *address, size_t payload_bytes);
     /* Before each call of a run without windows, and not timed; NULL where there is nothing
      * to do. Calls per second are over the time of the calls alone then, and CPU is not
      * told. -1 after a message on stderr. */
@@ -31,29 +31,19 @@ struct subject {
     int (*transport)(const void *state); /* TRANSPORT_...; NULL where there is no choice */
 };
 
-extern const struct subject subject_bare;           /* length prefix, echo */
-extern const struct subject subject_spin;           /* 64 bytes through shared memory, echo */
-extern const struct subject subject_memcpy;         /* memory to memory, no server */
-extern const struct subject subject_simple;         /* JSON, one connection */
-extern const struct subject subject_simple_reconnect; /* JSON, a connection per call */
-extern const struct subject subject_raw;            /* libnearcall, raw bytes to echo() */
-extern const struct subject subject_typed;          /* libnearcall, ack(0, 1) */
-extern const struct subject subject_cgo;            /* an empty Go function in this process */
-extern const struct subject subject_http;           /* connect, GET, 200, close */
-extern const struct subject subject_http_second;    /* GET, 200, as a connection's second request */
-extern const struct subject subject_http_kept;      /* GET, 200, on one connection */
-extern const struct subject subject_run;            /* a program: spawn, output, exit */
-extern const struct subject subject_goroutine;      /* libnearcall, a function that waits for a goroutine */
-extern const struct subject subject_child_raw;      /* as raw, from a child of who opened the handle */
-extern const struct subject subject_child_goroutine;
-extern const struct subject subject_pipelined;      /* libnearcall, 64 calls of echo() in flight */
+/* The ways of one file, up to one without a name. */
+extern const struct subject bare_subjects[];     /* length prefix, echo */
+extern const struct subject spin_subjects[];     /* 64 bytes through shared memory, echo */
+extern const struct subject memcpy_subjects[];   /* memory to memory, no server */
+extern const struct subject simple_subjects[];   /* JSON: one connection, a connection per call */
+extern const struct subject nearcall_subjects[]; /* libnearcall */
+extern const struct subject cgo_subjects[];      /* an empty Go function in this process */
+extern const struct subject http_subjects[];     /* GET, 200: on a connection per call, as its second request, on one */
+extern const struct subject run_subjects[];      /* a program: spawn, output, exit */
 
-extern const struct subject subject_one;            /* libnearcall, functions of the published account */
-extern const struct subject subject_ack;
-extern const struct subject subject_md5;
-
-/* The whole program of a caller that has these modes; returns its exit code. */
-int caller_main(int argc, char **argv, const struct subject *const *subjects, size_t count);
+/* The whole program of a caller that has the modes of these lists, the last of which is
+ * NULL; returns its exit code. */
+int caller_main(int argc, char **argv, const struct subject *const *lists);
 
 /* Heap allocations of this process so far (allocations.c). */
 uint64_t allocations_count(void);

@@ -49,23 +49,6 @@ static int start_thread(int fd)
     return pthread_detach(thread);
 }
 
-static int listen_at(const char *path)
-{
-    struct sockaddr_un address;
-    int fd;
-
-    if (message_address(path, &address) != 0)
-        return -1;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 128) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 int main(int argc, char **argv)
 {
     int listener;
@@ -74,13 +57,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: echo_server PATH\n");
         return 2;
     }
-    listener = listen_at(argv[1]);
+    listener = message_listen(argv[1]);
     if (listener < 0) {
         perror(argv[1]);
         return 1;
     }
-    printf("ready unix:%s\n", argv[1]);
-    fflush(stdout);
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 

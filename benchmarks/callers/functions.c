@@ -5,52 +5,25 @@
 
 #include "protocol.h"
 
+enum { INTEGERS_MAX = 2 };
+
 struct known_function {
     const char *name;
-    void (*put)(nearcall_client *client);
-    int (*is_expected)(const nearcall_value *value);
+    const char *function; /* at the server */
+    size_t arguments;
+    int64_t integers[INTEGERS_MAX]; /* the arguments, unless it is given a text */
+    const char *given;
+    int64_t answer; /* unless it answers with a text */
+    const char *text;
 };
 
-static void put_nothing(nearcall_client *client)
-{
-    nearcall_put_array(client, 0);
-}
-
-static int is_one(const nearcall_value *value)
-{
-    return value->type == NEARCALL_INT && value->as.integer == 1;
-}
-
-static void put_ack(nearcall_client *client)
-{
-    nearcall_put_array(client, 2);
-    nearcall_put_int(client, 3);
-    nearcall_put_int(client, 4);
-}
-
-static int is_ack(const nearcall_value *value)
-{
-    return value->type == NEARCALL_INT && value->as.integer == 125;
-}
-
-static void put_md5(nearcall_client *client)
-{
-    static const char text[] = "hoge";
-
-    nearcall_put_array(client, 1);
-    nearcall_put_string(client, text, sizeof text - 1);
-}
-
-static int is_md5(const nearcall_value *value)
-{
-    static const char expected[] = "ea703e7aa1efda0064eaa507d9e8ab7e";
-
-    return value->type == NEARCALL_STRING && value->count == sizeof expected - 1 &&
-           memcmp(value->as.data, expected, sizeof expected - 1) == 0;
-}
-
 static const struct known_function all[] = {
-    {"one", put_nothing, is_one}, {"ack", put_ack, is_ack}, {"md5", put_md5, is_md5}};
+    {.name = "typed", .function = "ack", .arguments = 2, .integers = {0, 1}, .answer = 2},
+    {.name = "goroutine", .function = "goroutine", .answer = 1},
+    {.name = "one", .function = "one", .answer = 1},
+    {.name = "ack", .function = "ack", .arguments = 2, .integers = {3, 4}, .answer = 125},
+    {.name = "md5", .function = "md5", .arguments = 1, .given = "hoge", .text = "ea703e7aa1efda0064eaa507d9e8ab7e"},
+};
 
 const struct known_function *known_function(const char *name)
 {
@@ -62,9 +35,31 @@ const struct known_function *known_function(const char *name)
     return NULL;
 }
 
-const char *known_function_name(const struct known_function *known)
+int known_function_find(const struct known_function *known, nearcall_client *client, nearcall_function **ret_function)
 {
-    return known->name;
+    if (nearcall_find(client, known->function, strlen(known->function), 0, ret_function) == NEARCALL_OK)
+        return 0;
+    fprintf(stderr, "caller: %s: %s\n", known->name, nearcall_error_message(client));
+    return -1;
+}
+
+static void put_arguments(const struct known_function *known, nearcall_client *client)
+{
+    nearcall_put_array(client, known->arguments);
+    if (known->given != NULL) {
+        nearcall_put_string(client, known->given, strlen(known->given));
+        return;
+    }
+    for (size_t i = 0; i < known->arguments; i++)
+        nearcall_put_int(client, known->integers[i]);
+}
+
+static int is_answer(const struct known_function *known, const nearcall_value *value)
+{
+    if (known->text == NULL)
+        return value->type == NEARCALL_INT && value->as.integer == known->answer;
+    return value->type == NEARCALL_STRING && value->count == strlen(known->text) &&
+           memcmp(value->as.data, known->text, value->count) == 0;
 }
 
 int known_function_call(const struct known_function *known, nearcall_client *client, nearcall_function *function,
@@ -75,7 +70,7 @@ int known_function_call(const struct known_function *known, nearcall_client *cli
     int r = nearcall_request(client, function, NEARCALL_CODEC_MSGPACK);
 
     if (r == NEARCALL_OK) {
-        known->put(client);
+        put_arguments(known, client);
         r = nearcall_request_call(client, 0, reply);
     }
     if (r != NEARCALL_OK) {
@@ -84,7 +79,7 @@ int known_function_call(const struct known_function *known, nearcall_client *cli
     }
     reader.next = reply->data;
     reader.end = reply->data + reply->bytes;
-    if (nearcall_read(&reader, &value) != NEARCALL_OK || !known->is_expected(&value)) {
+    if (nearcall_read(&reader, &value) != NEARCALL_OK || !is_answer(known, &value)) {
         fprintf(stderr, "caller: %s answered what it never does\n", known->name);
         return -1;
     }

@@ -1,6 +1,6 @@
 /*
- * The functions of the published account, as C calls them: one() is 1, ack is
- * Ackermann's of 3 and 4, md5 that of "hoge" in hexadecimal.
+ * Functions with the values that they are given, and what they have to answer: those of
+ * the published account, ack(0, 1), and one that waits for a goroutine.
  */
 #ifndef FUNCTIONS_H
 #define FUNCTIONS_H
@@ -9,13 +9,14 @@
 
 struct known_function;
 
-/* NULL when there is none of that name. */
+/* NULL after a message on stderr when there is none of that name. */
 const struct known_function *known_function(const char *name);
 
-const char *known_function_name(const struct known_function *known);
+/* Finds it at the server; -1 after a message on stderr. */
+int known_function_find(const struct known_function *known, nearcall_client *client, nearcall_function **ret_function);
 
-/* Makes one call and compares the answer; function is what nearcall_find() gave for
- * the name. -1 after a message on stderr. */
+/* Makes one call and compares the answer; function is what known_function_find() gave.
+ * -1 after a message on stderr. */
 int known_function_call(const struct known_function *known, nearcall_client *client, nearcall_function *function,
                         nearcall_reply *reply);
 

@@ -71,7 +71,7 @@ static int reach_memory(nearcall_client *client)
     nearcall_function *function;
     nearcall_reply reply = {0};
 
-    if (nearcall_find(client, "one", strlen("one"), 0, &function) != NEARCALL_OK)
+    if (known_function_find(one, client, &function) != 0)
         return -1;
     for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX; i++) {
         if (transport_of(client) == TRANSPORT_SHARED_MEMORY)
@@ -85,10 +85,8 @@ static int reach_memory(nearcall_client *client)
 /* What a child does before all begin. */
 static int prepare(const struct many *many, nearcall_client **ret_client, nearcall_function **ret_function)
 {
-    const char *name = known_function_name(many->known);
-
     if (nearcall_open(ret_client, many->address, NULL) == NEARCALL_OK && nearcall_connect(*ret_client, 0) == NEARCALL_OK &&
-        nearcall_find(*ret_client, name, strlen(name), 0, ret_function) == NEARCALL_OK &&
+        known_function_find(many->known, *ret_client, ret_function) == 0 &&
         (!many->wants_memory || reach_memory(*ret_client) == 0))
         return 0;
     fprintf(stderr, "caller: %s: %s\n", many->address, nearcall_error_message(*ret_client));

@@ -2,43 +2,50 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-enum { BUFFER_BYTES_MIN = 64 * 1024 };
+enum { BUFFER_BYTES_MIN = 64 * 1024, BACKLOG = 128 };
 
-int message_address(const char *path, struct sockaddr_un *ret_address)
+/* Makes a socket, and binds or connects it; -1 and errno. */
+static int open_socket(const char *path, int (*use)(int, const struct sockaddr *, socklen_t))
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd;
 
     if (strlen(path) >= sizeof address.sun_path) {
         errno = ENAMETOOLONG;
         return -1;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    *ret_address = address;
-    return 0;
-}
-
-int message_connect(const char *path)
-{
-    struct sockaddr_un address;
-    int fd;
-
-    if (message_address(path, &address) != 0)
-        return -1;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+    if (fd >= 0 && use(fd, (struct sockaddr *)&address, sizeof address) != 0) {
         int reason = errno;
 
         close(fd);
         errno = reason;
         return -1;
     }
+    return fd;
+}
+
+int message_connect(const char *path)
+{
+    return open_socket(path, connect);
+}
+
+int message_listen(const char *path)
+{
+    int fd = open_socket(path, bind);
+
+    if (fd < 0 || listen(fd, BACKLOG) != 0)
+        return -1;
+    printf("ready unix:%s\n", path);
+    fflush(stdout);
     return fd;
 }
 

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 enum { MESSAGE_PREFIX_BYTES = 4 };
 
@@ -18,11 +17,11 @@ struct message_buffer {
     size_t capacity_bytes;
 };
 
-/* Fills in the address of a socket's path; -1 and errno when it is too long. */
-int message_address(const char *path, struct sockaddr_un *ret_address);
-
 /* Returns a connected descriptor, -1 and errno. */
 int message_connect(const char *path);
+
+/* Returns a listening descriptor and says on stdout that it is ready; -1 and errno. */
+int message_listen(const char *path);
 
 /* Sends bytes as they are, prefix included; -1 and errno. */
 int message_send(int fd, const void *data, size_t bytes);

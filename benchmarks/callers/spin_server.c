@@ -55,17 +55,6 @@ static int serve(int fd, struct spin_memory *memory, const char *path)
     return 0;
 }
 
-static int listen_at(const char *path)
-{
-    struct sockaddr_un address;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || message_address(path, &address) != 0 ||
-        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0)
-        return -1;
-    return fd;
-}
-
 int main(int argc, char **argv)
 {
     char path[SPIN_PATH_BYTES] = "";
@@ -77,13 +66,11 @@ int main(int argc, char **argv)
         return 2;
     }
     memory = map_memory(path);
-    listener = listen_at(argv[1]);
-    if (memory == NULL || listener < 0 || spin_hold(0) != 0) {
+    listener = memory == NULL || spin_hold(0) != 0 ? -1 : message_listen(argv[1]);
+    if (listener < 0) {
         perror(argv[1]);
         return 1;
     }
-    printf("ready unix:%s\n", argv[1]);
-    fflush(stdout);
     for (;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 

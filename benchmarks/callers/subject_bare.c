@@ -25,11 +25,12 @@ static int call(void *state)
     return 0;
 }
 
-static void *open_bare(const char *address, size_t payload_bytes)
+static void *open_bare(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct bare *bare = calloc(1, sizeof *bare);
     const char *path = subject_path(address);
 
+    (void)subject;
     if (bare == NULL || path == NULL)
         return NULL;
     bare->bytes = MESSAGE_PREFIX_BYTES + payload_bytes;
@@ -50,4 +51,4 @@ static void *open_bare(const char *address, size_t payload_bytes)
     return bare;
 }
 
-const struct subject subject_bare = {.name = "bare", .open = open_bare, .call = call};
+const struct subject bare_subjects[] = {{.name = "bare", .open = open_bare, .call = call}, {0}};

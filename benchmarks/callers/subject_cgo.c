@@ -11,12 +11,13 @@ struct library {
 };
 
 /* address is "embed:" and the library's path. */
-static void *open_cgo(const char *address, size_t payload_bytes)
+static void *open_cgo(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct library *library = calloc(1, sizeof *library);
     const char *path = strchr(address, ':') + 1;
     void *handle = dlopen(path, RTLD_NOW);
 
+    (void)subject;
     (void)payload_bytes;
     if (library != NULL && handle != NULL)
         *(void **)&library->empty = dlsym(handle, "empty");
@@ -36,4 +37,4 @@ static int call_cgo(void *state)
     return 0;
 }
 
-const struct subject subject_cgo = {.name = "cgo", .open = open_cgo, .call = call_cgo};
+const struct subject cgo_subjects[] = {{.name = "cgo", .open = open_cgo, .call = call_cgo}, {0}};

@@ -144,29 +144,21 @@ static struct http *parse(const char *address)
     return http;
 }
 
-static void *open_by(const char *address, int (*first)(void *))
+/* Makes the first request: by itself, or on the connection that is kept. */
+static void *open_http(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct http *http = parse(address);
 
-    if (http != NULL && first(http) != 0) {
+    (void)payload_bytes;
+    if (http != NULL && (subject->call == call ? call(http) : renew(http)) != 0) {
         free(http);
         return NULL;
     }
     return http;
 }
 
-static void *open_http(const char *address, size_t payload_bytes)
-{
-    (void)payload_bytes;
-    return open_by(address, call);
-}
-
-static void *open_kept(const char *address, size_t payload_bytes)
-{
-    (void)payload_bytes;
-    return open_by(address, renew);
-}
-
-const struct subject subject_http = {.name = "http", .open = open_http, .call = call};
-const struct subject subject_http_second = {.name = "http-second", .open = open_kept, .prepare = renew, .call = call_kept};
-const struct subject subject_http_kept = {.name = "http-kept", .open = open_kept, .call = call_kept};
+const struct subject http_subjects[] = {
+    {.name = "http", .open = open_http, .call = call},
+    {.name = "http-second", .open = open_http, .prepare = renew, .call = call_kept},
+    {.name = "http-kept", .open = open_http, .call = call_kept},
+    {0}};

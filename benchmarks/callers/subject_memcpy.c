@@ -29,10 +29,11 @@ static int call(void *state)
     return 0;
 }
 
-static void *open_memcpy(const char *address, size_t payload_bytes)
+static void *open_memcpy(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct copies *copies = calloc(1, sizeof *copies);
 
+    (void)subject;
     (void)address;
     if (copies == NULL)
         return NULL;
@@ -47,4 +48,4 @@ static void *open_memcpy(const char *address, size_t payload_bytes)
     return copies;
 }
 
-const struct subject subject_memcpy = {.name = "memcpy", .open = open_memcpy, .call = call};
+const struct subject memcpy_subjects[] = {{.name = "memcpy", .open = open_memcpy, .call = call}, {0}};

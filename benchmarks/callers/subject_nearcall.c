@@ -1,4 +1,5 @@
-/* libnearcall: raw bytes to echo(), one call at a time and many; values to ack(0, 1). */
+/* libnearcall: raw bytes to echo(), one call at a time and many; and functions of values. A
+ * mode named child- is as without, from a child of the process that opened the handle. */
 #include <nearcall.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ enum { IN_FLIGHT = 64, CALLS_UNTIL_MEMORY_MAX = 256 };
 struct near {
     nearcall_client *client;
     nearcall_function *function; /* NULL for calls by name */
+    const struct known_function *known; /* NULL for those of echo() */
     nearcall_reply reply;
     size_t bytes;
     uint8_t *payload;
@@ -39,17 +41,21 @@ static struct near *open_client(const char *address)
     return near;
 }
 
+static int is_as_long(const struct near *near)
+{
+    if (near->reply.bytes == near->bytes)
+        return 1;
+    fprintf(stderr, "caller: echo of %zu bytes is %zu bytes\n", near->bytes, near->reply.bytes);
+    return 0;
+}
+
 static int call_raw(void *state)
 {
     struct near *near = state;
 
     if (nearcall_call(near->client, "echo", near->payload, near->bytes, 0, &near->reply) != NEARCALL_OK)
         return complain(near, "echo");
-    if (near->reply.bytes != near->bytes) {
-        fprintf(stderr, "caller: echo of %zu bytes is %zu bytes\n", near->bytes, near->reply.bytes);
-        return -1;
-    }
-    return 0;
+    return is_as_long(near) ? 0 : -1;
 }
 
 /* Opens a client that has a payload to send. */
@@ -65,13 +71,6 @@ static struct near *open_with_payload(const char *address, size_t payload_bytes)
         return NULL;
     subject_fill(near->payload, payload_bytes);
     return near;
-}
-
-static int find(struct near *near, const char *name)
-{
-    if (nearcall_find(near->client, name, strlen(name), 0, &near->function) != NEARCALL_OK)
-        return complain(near, name);
-    return 0;
 }
 
 /* Compares the last answer in full. */
@@ -93,15 +92,6 @@ static int reach_memory(struct near *near)
             return -1;
     }
     return 0;
-}
-
-static void *open_raw(const char *address, size_t payload_bytes)
-{
-    struct near *near = open_with_payload(address, payload_bytes);
-
-    if (near == NULL || call_raw(near) != 0 || compare(near) != 0)
-        return NULL;
-    return strstr(address, "shm=off") != NULL || reach_memory(near) == 0 ? near : NULL;
 }
 
 static int send_echo(struct near *near, nearcall_call_id *ret_call)
@@ -128,55 +118,31 @@ static int call_pipelined(void *state)
     for (int i = 0; i < IN_FLIGHT; i++) {
         if (nearcall_wait(near->client, calls[i], &near->reply) != NEARCALL_OK)
             return complain(near, "echo");
-        if (near->reply.bytes != near->bytes) {
-            fprintf(stderr, "caller: echo of %zu bytes is %zu bytes\n", near->bytes, near->reply.bytes);
+        if (!is_as_long(near))
             return -1;
-        }
     }
     return 0;
 }
 
-static void *open_pipelined(const char *address, size_t payload_bytes)
+static void *open_pipelined(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct near *near = open_with_payload(address, payload_bytes);
 
-    if (near == NULL || find(near, "echo") != 0)
+    (void)subject;
+    if (near == NULL)
         return NULL;
+    if (nearcall_find(near->client, "echo", strlen("echo"), 0, &near->function) != NEARCALL_OK) {
+        complain(near, "echo");
+        return NULL;
+    }
     return call_pipelined(near) == 0 && compare(near) == 0 ? near : NULL;
 }
 
-static int call_typed(void *state)
+static int call_known(void *state)
 {
     struct near *near = state;
-    nearcall_reader reader;
-    nearcall_value value;
-    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_MSGPACK);
 
-    if (r == NEARCALL_OK) {
-        nearcall_put_array(near->client, 2);
-        nearcall_put_int(near->client, 0);
-        nearcall_put_int(near->client, 1);
-        r = nearcall_request_call(near->client, 0, &near->reply);
-    }
-    if (r != NEARCALL_OK)
-        return complain(near, "ack");
-    reader.next = near->reply.data;
-    reader.end = near->reply.data + near->reply.bytes;
-    if (nearcall_read(&reader, &value) != NEARCALL_OK || value.type != NEARCALL_INT || value.as.integer != 2) {
-        fprintf(stderr, "caller: ack(0, 1) is not 2\n");
-        return -1;
-    }
-    return 0;
-}
-
-static void *open_typed(const char *address, size_t payload_bytes)
-{
-    struct near *near = open_client(address);
-
-    (void)payload_bytes;
-    if (near == NULL || find(near, "ack") != 0)
-        return NULL;
-    return call_typed(near) == 0 ? near : NULL;
+    return known_function_call(near->known, near->client, near->function, &near->reply);
 }
 
 static int transport(const void *state)
@@ -184,30 +150,6 @@ static int transport(const void *state)
     const struct near *near = state;
 
     return transport_of(near->client);
-}
-
-static int call_goroutine(void *state)
-{
-    struct near *near = state;
-    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_MSGPACK);
-
-    if (r == NEARCALL_OK) {
-        nearcall_put_array(near->client, 0);
-        r = nearcall_request_call(near->client, 0, &near->reply);
-    }
-    if (r != NEARCALL_OK)
-        return complain(near, "goroutine");
-    return near->reply.bytes == 1 && near->reply.data[0] == 1 ? 0 : -1;
-}
-
-static void *open_goroutine(const char *address, size_t payload_bytes)
-{
-    struct near *near = open_client(address);
-
-    (void)payload_bytes;
-    if (near == NULL || find(near, "goroutine") != 0)
-        return NULL;
-    return call_goroutine(near) == 0 ? near : NULL;
 }
 
 /* Goes on in a child; this process waits for its end, and serves it meanwhile. */
@@ -225,30 +167,47 @@ static int become_child(void)
     exit(status != 0);
 }
 
-static void *open_child_raw(const char *address, size_t payload_bytes)
-{
-    struct near *near = open_raw(address, payload_bytes);
+static const char child_prefix[] = "child-";
 
-    return near != NULL && become_child() == 0 && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
+static int is_of_child(const struct subject *subject)
+{
+    return strncmp(subject->name, child_prefix, sizeof child_prefix - 1) == 0;
 }
 
-static void *open_child_goroutine(const char *address, size_t payload_bytes)
+static void *open_raw(const struct subject *subject, const char *address, size_t payload_bytes)
 {
-    struct near *near = open_goroutine(address, payload_bytes);
+    struct near *near = open_with_payload(address, payload_bytes);
 
-    return near != NULL && become_child() == 0 && call_goroutine(near) == 0 ? near : NULL;
+    if (near == NULL || call_raw(near) != 0 || compare(near) != 0)
+        return NULL;
+    if (is_of_child(subject))
+        return become_child() == 0 && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
+    return strstr(address, "shm=off") != NULL || reach_memory(near) == 0 ? near : NULL;
 }
 
-const struct subject subject_raw = {.name = "raw", .open = open_raw, .call = call_raw, .transport = transport};
-const struct subject subject_typed = {.name = "typed", .open = open_typed, .call = call_typed, .transport = transport};
-const struct subject subject_goroutine = {
-    .name = "goroutine", .open = open_goroutine, .call = call_goroutine, .transport = transport};
-const struct subject subject_child_raw = {
-    .name = "child-raw", .open = open_child_raw, .call = call_raw, .transport = transport};
-const struct subject subject_child_goroutine = {
-    .name = "child-goroutine", .open = open_child_goroutine, .call = call_goroutine, .transport = transport};
-const struct subject subject_pipelined = {.name = "pipelined",
-                                          .open = open_pipelined,
-                                          .call = call_pipelined,
-                                          .calls_per_sample = IN_FLIGHT,
-                                          .transport = transport};
+/* Opens a client for the function of the mode's name. */
+static void *open_known(const struct subject *subject, const char *address, size_t payload_bytes)
+{
+    const int of_child = is_of_child(subject);
+    struct near *near = open_client(address);
+
+    (void)payload_bytes;
+    if (near == NULL)
+        return NULL;
+    near->known = known_function(subject->name + (of_child ? sizeof child_prefix - 1 : 0));
+    if (near->known == NULL || known_function_find(near->known, near->client, &near->function) != 0 || call_known(near) != 0)
+        return NULL;
+    return !of_child || (become_child() == 0 && call_known(near) == 0) ? near : NULL;
+}
+
+const struct subject nearcall_subjects[] = {
+    {.name = "raw", .open = open_raw, .call = call_raw, .transport = transport},
+    {.name = "child-raw", .open = open_raw, .call = call_raw, .transport = transport},
+    {.name = "pipelined", .open = open_pipelined, .call = call_pipelined, .calls_per_sample = IN_FLIGHT, .transport = transport},
+    {.name = "typed", .open = open_known, .call = call_known, .transport = transport},
+    {.name = "goroutine", .open = open_known, .call = call_known, .transport = transport},
+    {.name = "child-goroutine", .open = open_known, .call = call_known, .transport = transport},
+    {.name = "one", .open = open_known, .call = call_known, .transport = transport},
+    {.name = "ack", .open = open_known, .call = call_known, .transport = transport},
+    {.name = "md5", .open = open_known, .call = call_known, .transport = transport},
+    {0}};

@@ -109,10 +109,11 @@ static int parse(struct run *run, const char *address)
     return count > 0 ? 0 : -1;
 }
 
-static void *open_run(const char *address, size_t payload_bytes)
+static void *open_run(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct run *run = calloc(1, sizeof *run);
 
+    (void)subject;
     (void)payload_bytes;
     if (run != NULL && parse(run, address) == 0 && call(run) == 0)
         return run;
@@ -123,4 +124,4 @@ static void *open_run(const char *address, size_t payload_bytes)
     return NULL;
 }
 
-const struct subject subject_run = {.name = "run", .open = open_run, .call = call};
+const struct subject run_subjects[] = {{.name = "run", .open = open_run, .call = call}, {0}};

@@ -161,24 +161,16 @@ static struct simple *prepare(const char *address, size_t payload_bytes)
     return simple;
 }
 
-static void *open_simple(const char *address, size_t payload_bytes)
+static void *open_simple(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct simple *simple = prepare(address, payload_bytes);
 
-    if (simple == NULL || connect_simple(simple) != 0 || call(simple) != 0)
+    if (simple == NULL || (subject->call == call && connect_simple(simple) != 0) || subject->call(simple) != 0)
         return NULL;
     return simple;
 }
 
-static void *open_reconnecting(const char *address, size_t payload_bytes)
-{
-    struct simple *simple = prepare(address, payload_bytes);
-
-    if (simple == NULL || call_reconnecting(simple) != 0)
-        return NULL;
-    return simple;
-}
-
-const struct subject subject_simple = {.name = "simple", .open = open_simple, .call = call};
-const struct subject subject_simple_reconnect = {
-    .name = "simple-reconnect", .open = open_reconnecting, .call = call_reconnecting};
+const struct subject simple_subjects[] = {
+    {.name = "simple", .open = open_simple, .call = call},
+    {.name = "simple-reconnect", .open = open_simple, .call = call_reconnecting},
+    {0}};

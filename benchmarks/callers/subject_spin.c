@@ -87,11 +87,12 @@ static int try(struct spin *spin)
     return 0;
 }
 
-static void *open_spin(const char *address, size_t payload_bytes)
+static void *open_spin(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct spin *spin = calloc(1, sizeof *spin);
     const char *path = subject_path(address);
 
+    (void)subject;
     if (spin == NULL || path == NULL)
         return NULL;
     if (payload_bytes != SPIN_BYTES) {
@@ -108,4 +109,4 @@ static void *open_spin(const char *address, size_t payload_bytes)
     return try(spin) == 0 ? spin : NULL;
 }
 
-const struct subject subject_spin = {.name = "spin", .open = open_spin, .call = call, .begin = begin, .end = end};
+const struct subject spin_subjects[] = {{.name = "spin", .open = open_spin, .call = call, .begin = begin, .end = end}, {0}};

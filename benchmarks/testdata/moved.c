@@ -28,8 +28,9 @@ uint64_t allocations_count(void)
     return 0;
 }
 
-static void *open_moving(const char *address, size_t payload_bytes)
+static void *open_moving(const struct subject *subject, const char *address, size_t payload_bytes)
 {
+    (void)subject;
     (void)address;
     (void)payload_bytes;
     return &calls;
@@ -45,8 +46,8 @@ static int call(void *state)
 
 int main(int argc, char **argv)
 {
-    static const struct subject moving = {.name = "calls", .open = open_moving, .call = call};
-    static const struct subject *const subjects[] = {&moving};
+    static const struct subject subjects[] = {{.name = "calls", .open = open_moving, .call = call}, {0}};
+    static const struct subject *const lists[] = {subjects, NULL};
 
-    return caller_main(argc, argv, subjects, 1);
+    return caller_main(argc, argv, lists);
 }

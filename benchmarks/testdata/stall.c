@@ -5,6 +5,7 @@
  *
  * Linked with --wrap=clock_nanosleep.
  */
+#include <string.h>
 #include <time.h>
 
 #include "caller.h"
@@ -32,17 +33,12 @@ uint64_t allocations_count(void)
     return 0;
 }
 
-static void *open_stalling(const char *address, size_t payload_bytes)
+static void *open_stalling(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     (void)address;
     (void)payload_bytes;
+    late = strcmp(subject->name, "wake") == 0;
     return &calls;
-}
-
-static void *open_late(const char *address, size_t payload_bytes)
-{
-    late = 1;
-    return open_stalling(address, payload_bytes);
 }
 
 static int call(void *state)
@@ -56,9 +52,9 @@ static int call(void *state)
 
 int main(int argc, char **argv)
 {
-    static const struct subject stalling = {.name = "call", .open = open_stalling, .call = call};
-    static const struct subject woken_late = {.name = "wake", .open = open_late, .call = call};
-    static const struct subject *const subjects[] = {&stalling, &woken_late};
+    static const struct subject subjects[] = {
+        {.name = "call", .open = open_stalling, .call = call}, {.name = "wake", .open = open_stalling, .call = call}, {0}};
+    static const struct subject *const lists[] = {subjects, NULL};
 
-    return caller_main(argc, argv, subjects, 2);
+    return caller_main(argc, argv, lists);
 }

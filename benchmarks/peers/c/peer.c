@@ -49,7 +49,7 @@ static int verify(const struct peer *peer, const char *address, const char *payl
     void *state;
 
     fills_with_own_bytes = true;
-    state = peer->subject.open(address, (size_t)strtoul(payload_bytes, NULL, 10));
+    state = peer->subject.open(&peer->subject, address, (size_t)strtoul(payload_bytes, NULL, 10));
     if (state == NULL)
         return 1;
     for (int i = 0; i < VERIFIED_CALLS; i++) {
@@ -61,14 +61,15 @@ static int verify(const struct peer *peer, const char *address, const char *payl
 
 int peer_main(int argc, char **argv, const struct peer *peer)
 {
-    const struct subject *subjects[] = {&peer->subject};
+    const struct subject list[] = {peer->subject, {0}};
+    const struct subject *const lists[] = {list, NULL};
 
     if (argc == 2 && strcmp(argv[1], "describe") == 0)
         return describe(peer);
     if (argc == 3 && strcmp(argv[1], "serve") == 0)
         return peer->serve(argv[2]) == 0 ? 0 : 1;
     if (argc == 5 && strcmp(argv[1], "call") == 0 && strcmp(argv[4], "1") == 0)
-        return caller_main(argc - 1, argv, subjects, 1);
+        return caller_main(argc - 1, argv, lists);
     if (argc == 5 && strcmp(argv[1], "verify") == 0 && strcmp(argv[4], "1") == 0)
         return verify(peer, argv[2], argv[3]);
     fprintf(stderr, "usage: %s serve ADDRESS, call or verify ADDRESS PAYLOAD_BYTES 1, or describe\n", argv[0]);

@@ -98,12 +98,13 @@ static void version(char ret_version[PEER_VERSION_BYTES_MAX])
     snprintf(ret_version, PEER_VERSION_BYTES_MAX, "nng %s", nng_version());
 }
 
-static void *open_caller(const char *address, size_t payload_bytes)
+static void *open_caller(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct caller *caller = calloc(1, sizeof *caller);
     char url[URL_BYTES_MAX];
     int error;
 
+    (void)subject;
     if (caller == NULL || url_of(address, url) != 0)
         return NULL;
     caller->bytes = payload_bytes;

@@ -94,10 +94,11 @@ static void version(char ret_version[PEER_VERSION_BYTES_MAX])
     snprintf(ret_version, PEER_VERSION_BYTES_MAX, "libzmq %d.%d.%d", major, minor, patch);
 }
 
-static void *open_caller(const char *address, size_t payload_bytes)
+static void *open_caller(const struct subject *subject, const char *address, size_t payload_bytes)
 {
     struct caller *caller = calloc(1, sizeof *caller);
 
+    (void)subject;
     if (caller == NULL)
         return NULL;
     caller->bytes = payload_bytes;
