@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // A company is who else has the machine while a group is measured.
@@ -34,18 +36,18 @@ var (
 )
 
 // start starts it. It fails with errNotHere where this user may not.
-func (c *company) start(t tools) (*process, error) {
+func (c *company) start(t tools) (*process.Process, error) {
 	command := c.command(t)
-	p, err := startUnready(command[0], command[1:]...)
+	p, err := process.StartUnready(command...)
 	if err != nil {
 		return nil, err
 	}
-	if err = p.awaitReady(); err == nil {
+	if err = p.AwaitReady(); err == nil {
 		return p, nil
 	}
-	p.stop()
-	err = fmt.Errorf("%s: %w%s", c.name, err, p.complaints.suffix())
-	if c.mayBeForbidden && p.command.ProcessState.ExitCode() == noPermission {
+	p.Stop()
+	err = fmt.Errorf("%s: %w%s", c.name, err, p.Complaints())
+	if c.mayBeForbidden && p.ExitCode() == noPermission {
 		err = errors.Join(errNotHere, err)
 	}
 	return nil, err
@@ -53,13 +55,13 @@ func (c *company) start(t tools) (*process, error) {
 
 // A besideWatch tells how much of the machine a process has from its begin on.
 type besideWatch struct {
-	beside *process
+	beside *process.Process
 	began  time.Time
 	before time.Duration
 }
 
 // watchBeside begins to watch; nil is nobody.
-func watchBeside(p *process) (besideWatch, error) {
+func watchBeside(p *process.Process) (besideWatch, error) {
 	w := besideWatch{beside: p, began: time.Now()}
 	var err error
 	w.before, err = cpuOf(p)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // A busyScene is one server twice, by itself and behind a front.
@@ -19,7 +21,7 @@ type busyScene struct {
 	tools
 	folder               string
 	plain, site, metrics string // HOST:PORT of the server, of the front, and of its metrics
-	processes            []*process
+	processes            []*process.Process
 }
 
 func (b *busyScene) start(server busyServer) error {
@@ -49,11 +51,11 @@ func (b *busyScene) start(server busyServer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(plain.awaitPort(b.plain), front.awaitPort(b.metrics), b.awaitWorkers())
+	return errors.Join(awaitPort(plain, b.plain), awaitPort(front, b.metrics), b.awaitWorkers())
 }
 
-func (b *busyScene) add(command ...string) (*process, error) {
-	p, err := startUnready(command[0], command[1:]...)
+func (b *busyScene) add(command ...string) (*process.Process, error) {
+	p, err := process.StartUnready(command...)
 	if err == nil {
 		b.processes = append(b.processes, p)
 	}
@@ -63,7 +65,7 @@ func (b *busyScene) add(command ...string) (*process, error) {
 // awaitWorkers waits until the front has all of them.
 func (b *busyScene) awaitWorkers() error {
 	var says string
-	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(portPeriod) {
+	for end := time.Now().Add(process.ReadyTimeout); time.Now().Before(end); time.Sleep(portPeriod) {
 		response, err := http.Get("http://" + b.metrics + "/healthz")
 		if err != nil {
 			return err
@@ -77,16 +79,16 @@ func (b *busyScene) awaitWorkers() error {
 			return nil
 		}
 	}
-	why := []string{fmt.Sprintf("after %v the front has not all workers: %s", readyTimeout, says)}
+	why := []string{fmt.Sprintf("after %v the front has not all workers: %s", process.ReadyTimeout, says)}
 	for _, p := range b.processes {
-		why = append(why, p.complaints.suffix())
+		why = append(why, p.Complaints())
 	}
 	return errors.New(strings.Join(why, ""))
 }
 
 func (b *busyScene) stop() {
 	for _, p := range b.processes {
-		p.stop()
+		p.Stop()
 	}
 }
 
@@ -115,7 +117,7 @@ func (b *busyScene) takeTurns(ctx context.Context) (byTCP, behind []float64, una
 
 // askAtOnce makes as many requests at once as all rounds do, each on a connection of its own.
 func askAtOnce(url string, takes time.Duration) (took time.Duration, unanswered int) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: readyTimeout}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: process.ReadyTimeout}
 	var without atomic.Int32
 	var asking sync.WaitGroup
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 	"github.com/nearcall/nearcall/internal/windows"
@@ -37,10 +38,10 @@ type round struct {
 // A turn is what callers are told to do once.
 type turn struct {
 	length    time.Duration
-	about     time.Duration // how long it takes where that is not its length; 0: it is
-	perSecond int           // 0: as fast as they can
-	window    time.Duration // how long the windows are by which calls are counted; 0: there are none
-	beside    *process      // who else has the machine; nil: nobody
+	about     time.Duration    // how long it takes where that is not its length; 0: it is
+	perSecond int              // 0: as fast as they can
+	window    time.Duration    // how long the windows are by which calls are counted; 0: there are none
+	beside    *process.Process // who else has the machine; nil: nobody
 }
 
 const (
@@ -69,7 +70,7 @@ func (t turn) windows() int {
 // measure lets callers take their turn, all at once, and reduces their reports.
 // server is the clock of who answers. It, kernel and the clock of who else has the
 // machine count until the last caller begins its report: to send samples is no call.
-func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (round, error) {
+func measure(callers []*process.Process, server cpuClock, kernel *kernelWatch, t turn) (round, error) {
 	before, err := server()
 	if err == nil {
 		err = kernel.begin()
@@ -105,13 +106,13 @@ func measure(callers []*process, server cpuClock, kernel *kernelWatch, t turn) (
 }
 
 // readHeads waits for the reports of all callers and reads how they begin.
-func readHeads(callers []*process, deadline time.Time) ([]protocol.Head, error) {
+func readHeads(callers []*process.Process, deadline time.Time) ([]protocol.Head, error) {
 	heads := make([]protocol.Head, len(callers))
 	for i, caller := range callers {
-		if err := caller.pipe.SetReadDeadline(deadline); err != nil {
+		if err := caller.SetReadDeadline(deadline); err != nil {
 			return nil, err
 		}
-		if err := binary.Read(caller.out, binary.NativeEndian, &heads[i]); err != nil {
+		if err := binary.Read(caller.Out, binary.NativeEndian, &heads[i]); err != nil {
 			return nil, fmt.Errorf("no report: %w", err)
 		}
 	}
@@ -119,17 +120,17 @@ func readHeads(callers []*process, deadline time.Time) ([]protocol.Head, error) 
 }
 
 // readCounts reads what else is in the reports: windows and samples.
-func (r *round) readCounts(callers []*process, heads []protocol.Head, t turn) error {
+func (r *round) readCounts(callers []*process.Process, heads []protocol.Head, t turn) error {
 	for i, caller := range callers {
 		if t.window > 0 {
 			counts := make([]uint64, t.windows())
-			if err := binary.Read(caller.out, binary.NativeEndian, counts); err != nil {
+			if err := binary.Read(caller.Out, binary.NativeEndian, counts); err != nil {
 				return fmt.Errorf("the report breaks off: %w", err)
 			}
 			r.windows = windows.AddUp(r.windows, counts)
 		}
 		var err error
-		if r.samples, err = appendSamples(r.samples, caller.out, heads[i].Samples); err != nil {
+		if r.samples, err = appendSamples(r.samples, caller.Out, heads[i].Samples); err != nil {
 			return err
 		}
 	}
@@ -145,7 +146,7 @@ func (r *round) readCounts(callers []*process, heads []protocol.Head, t turn) er
 }
 
 // tellCallers lets callers begin: one at once, several at the same time.
-func tellCallers(callers []*process, t turn) error {
+func tellCallers(callers []*process.Process, t turn) error {
 	begin := int64(0)
 	if len(callers) > 1 {
 		var now unix.Timespec
@@ -159,7 +160,7 @@ func tellCallers(callers []*process, t turn) error {
 		line += fmt.Sprintf(" %d", t.window.Milliseconds())
 	}
 	for _, caller := range callers {
-		if _, err := fmt.Fprintln(caller.in, line); err != nil {
+		if _, err := fmt.Fprintln(caller.In, line); err != nil {
 			return err
 		}
 	}

@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // startFakes starts fake callers that tell what they are told.
-func startFakes(t *testing.T, count int) []*process {
+func startFakes(t *testing.T, count int) []*process.Process {
 	t.Helper()
 	t.Setenv(asCaller, "1")
-	callers := make([]*process, count)
+	callers := make([]*process.Process, count)
 	for i := range callers {
 		var err error
-		if callers[i], err = startProcess(os.Args[0], "tells"); err != nil {
+		if callers[i], err = process.Start(os.Args[0], "tells"); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(callers[i].stop)
+		t.Cleanup(callers[i].Stop)
 	}
 	return callers
 }

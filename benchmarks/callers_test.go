@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
@@ -106,9 +107,9 @@ func (by calledBy) check(t *testing.T) {
 	caller := started(t, slices.Concat(by.command, []string{by.server}, by.numbers)...)
 	var went []protocol.Transport
 	for run := 0; run < 2 || run < runsMax && !slices.Equal(went, []protocol.Transport{by.transport}); run++ {
-		r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: runLength})
+		r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: runLength})
 		if err != nil {
-			t.Fatalf("%v%s", err, caller.complaints.suffix())
+			t.Fatalf("%v%s", err, caller.Complaints())
 		}
 		if r.calls == 0 || by.calls != 0 && r.calls != by.calls {
 			t.Errorf("%d calls, not %d", r.calls, by.calls)

@@ -58,7 +58,7 @@ func (t tools) cgoCosts() []group {
 	return groups
 }
 
-func (t tools) cgoRow(name string, server serverName, size int, mode string, busy int) rowPlan {
+func (t tools) cgoRow(name string, server serverPlan, size int, mode string, busy int) rowPlan {
 	row := plan(fmt.Sprintf("%s-busy-%d", name, busy), size, server, "", t.cgo(mode))
 	row.arguments = []string{strconv.Itoa(busy)}
 	return row

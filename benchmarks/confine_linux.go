@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // A confinement holds processes to a part of the machine.
@@ -20,6 +22,16 @@ type confinement interface {
 	enter() (prefix []string, leave func() error, err error)
 	// pinning says to which part; "": to all of it.
 	pinning() string
+}
+
+// onGoProcessors runs the Go programs of a group with so many processors of the
+// scheduler.
+type onGoProcessors int
+
+func (onGoProcessors) pinning() string { return "" }
+
+func (n onGoProcessors) enter() ([]string, func() error, error) {
+	return []string{"env", fmt.Sprintf("GOMAXPROCS=%d", n)}, func() error { return nil }, nil
 }
 
 var errNotHere = errors.New("cannot be measured here")
@@ -51,10 +63,10 @@ func firstCPU() (int, error) {
 }
 
 // holdTo holds the threads of a process that runs, and those that they start, to a CPU.
-func holdTo(p *process, cpu int) error {
+func holdTo(p *process.Process, cpu int) error {
 	var one unix.CPUSet
 	one.Set(cpu)
-	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.pid()), "task/*"))
+	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID()), "task/*"))
 	if err != nil {
 		return err
 	}

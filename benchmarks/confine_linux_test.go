@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // confined starts a process as a confinement wants it and returns one line of a file
@@ -15,12 +17,12 @@ func confined(t *testing.T, prefix []string, file, key string) string {
 	t.Helper()
 	script := fmt.Sprintf(`printf 'ready '; grep -m 1 '%s' /proc/self/%s; read -r`, key, file)
 	command := append(prefix[:len(prefix):len(prefix)], "bash", "-c", script)
-	p, err := startProcess(command[0], command[1:]...)
+	p, err := process.Start(command...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.stop()
-	return strings.TrimSpace(strings.TrimPrefix(p.said, readyWord))
+	defer p.Stop()
+	return p.Said
 }
 
 func TestOneCPUIsOne(t *testing.T) {

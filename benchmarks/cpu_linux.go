@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/cputime"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // processCPU returns the CPU time a process has used.
@@ -20,15 +22,15 @@ func processCPU(pid int) (time.Duration, error) { return cputime.Of(pid) }
 
 // cpuOf returns the CPU time that a process, all that come from it and what works for it
 // have used; none for no process.
-func cpuOf(p *process) (time.Duration, error) {
+func cpuOf(p *process.Process) (time.Duration, error) {
 	if p == nil {
 		return 0, nil
 	}
-	behind, err := cpuOf(p.behind)
+	behind, err := cpuOf(p.Behind)
 	if err != nil {
 		return 0, err
 	}
-	used, err := treeCPU(p.pid())
+	used, err := treeCPU(p.PID())
 	return behind + used, err
 }
 

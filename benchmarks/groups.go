@@ -177,19 +177,13 @@ func (t tools) fromPerl() group {
 			plan("perl-socket-"+function, 0, testServer, bySocket, t.perlCaller(function)),
 			plan("perl-simple-reconnect-"+function, 0, testServer, bySimple, t.perlCaller("simple-"+function)),
 			// The simple protocol waits in goroutines: this is a handle for each call.
-			onEventLoop(plan("perl-reconnect-eventloop-"+function, 0, eventServer, bySocket, t.perlCaller("reconnect-"+function))))
+			plan("perl-reconnect-eventloop-"+function, 0, eventServer, bySocket, t.perlCaller("reconnect-"+function)))
 	}
 	return group{name: "from-perl", length: coldLength, rounds: fromPerlRounds, rows: rows}
 }
 
-// onEventLoop returns a row whose result says that its server has an event loop.
-func onEventLoop(row rowPlan) rowPlan {
-	row.engine = eventLoop
-	return row
-}
-
 // goRow is a row of the Go caller with that many goroutines.
-func (t tools) goRow(name string, server serverName, by route, mode string, callers int) rowPlan {
+func (t tools) goRow(name string, server serverPlan, by route, mode string, callers int) rowPlan {
 	row := plan(name, smallBytes, server, by, t.golang(mode))
 	row.callers, row.arguments = callers, []string{strconv.Itoa(callers)}
 	return row
@@ -241,7 +235,7 @@ func (t tools) keptConnections() group {
 	g := group{name: "kept-connections", quick: true, slices: smallSlices}
 	for _, way := range []struct {
 		name string
-		by   serverName
+		by   serverPlan
 	}{{"web-direct", webServer}, {"web-handed-over", frontServer}, {"web-nginx-proxy", proxyServer}} {
 		second := plan(way.name+"-second", 0, way.by, byWeb, t.c("http-second"))
 		second.serverNotCounted = true // it is that of the first requests too

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
@@ -31,7 +32,7 @@ const (
 // measureHandoffs measures what connections cost that are not short: downloads, and
 // many that do nothing; and what is lost when the server is replaced.
 func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Measure, error) {
-	s := &scene{tools: t, folder: filepath.Join(folder, "handoffs"), servers: map[serverName]*process{}}
+	s := &scene{tools: t, folder: filepath.Join(folder, "handoffs"), servers: map[serverPlan]*process.Process{}}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *scene) measureDownloads(ctx context.Context) ([]result.Measure, error) 
 	var direct, handed []float64
 	var frontCPU time.Duration
 	// The first of each way is for the page cache and for code that never ran.
-	for _, from := range []serverName{webServer, frontServer} {
+	for _, from := range []serverPlan{webServer, frontServer} {
 		if _, _, err := s.download(from); err != nil {
 			return nil, err
 		}
@@ -95,8 +96,8 @@ func (s *scene) measureDownloads(ctx context.Context) ([]result.Measure, error) 
 
 // download fetches the file on a connection of its own, and returns the CPU time
 // that the front has used meanwhile.
-func (s *scene) download(from serverName) (took, frontCPU time.Duration, err error) {
-	front := s.servers[frontServer].pid()
+func (s *scene) download(from serverPlan) (took, frontCPU time.Duration, err error) {
+	front := s.servers[frontServer].PID()
 	before, err := processCPU(front)
 	if err != nil {
 		return 0, 0, err
@@ -120,7 +121,7 @@ func (s *scene) download(from serverName) (took, frontCPU time.Duration, err err
 const webRequestOf = "GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n"
 
 // get sends a request on a connection of its own and reads the answer's head.
-func (s *scene) get(from serverName, path string) (net.Conn, *http.Response, error) {
+func (s *scene) get(from serverPlan, path string) (net.Conn, *http.Response, error) {
 	c, err := net.Dial("tcp", s.web.hostPort(from))
 	if err != nil {
 		return nil, nil, err
@@ -183,14 +184,14 @@ func (s *scene) measureIdleHanded(ctx context.Context) ([]result.Measure, error)
 	return measures, nil
 }
 
-func (s *scene) keepAndClose(ctx context.Context, from serverName, count int) error {
+func (s *scene) keepAndClose(ctx context.Context, from serverPlan, count int) error {
 	_, err := s.keep(ctx, from, count)
 	return err
 }
 
 // keep opens connections, each answered once, and returns what processes hold while
 // they are open.
-func (s *scene) keep(ctx context.Context, from serverName, count int, of ...*process) ([]holding, error) {
+func (s *scene) keep(ctx context.Context, from serverPlan, count int, of ...*process.Process) ([]holding, error) {
 	for n := range count {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -214,14 +215,14 @@ func (s *scene) keep(ctx context.Context, from serverName, count int, of ...*pro
 	return holdings, nil
 }
 
-func (s *scene) holdingOf(p *process) (h holding, err error) {
+func (s *scene) holdingOf(p *process.Process) (h holding, err error) {
 	entries := func(name string) int {
-		found, readErr := os.ReadDir(fmt.Sprintf("/proc/%d/%s", p.pid(), name))
+		found, readErr := os.ReadDir(fmt.Sprintf("/proc/%d/%s", p.PID(), name))
 		err = errors.Join(err, readErr)
 		return len(found)
 	}
 	h.descriptors, h.threads = entries("fd"), entries("task")
-	bytes, residentErr := residentBytes(p.pid())
+	bytes, residentErr := residentBytes(p.PID())
 	h.bytes, err = int(bytes), errors.Join(err, residentErr)
 	if p == s.servers[frontServer] {
 		var metricErr error

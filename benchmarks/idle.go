@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/frames"
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -29,12 +30,12 @@ func (t tools) measureIdle(ctx context.Context, folder string, length time.Durat
 		return nil, err
 	}
 	path := filepath.Join(folder, "idle.sock")
-	server, err := startProcess(t.built("testserver"), "-address", "unix:"+path)
+	server, err := process.Start(t.command(testServer, path)...)
 	if err != nil {
 		return nil, err
 	}
-	defer server.stop()
-	empty, err := residentBytes(server.pid())
+	defer server.Stop()
+	empty, err := residentBytes(server.PID())
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +46,11 @@ func (t tools) measureIdle(ctx context.Context, folder string, length time.Durat
 		}
 		defer connection.Close()
 	}
-	used, err := useWhileIdle(ctx, []*process{server}, length)
+	used, err := useWhileIdle(ctx, []*process.Process{server}, length)
 	if err != nil {
 		return nil, err
 	}
-	resident, err := residentBytes(server.pid())
+	resident, err := residentBytes(server.PID())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (t tools) measureIdle(ctx context.Context, folder string, length time.Durat
 }
 
 // useWhileIdle returns what each process uses while nobody asks anything of it.
-func useWhileIdle(ctx context.Context, processes []*process, length time.Duration) ([]use, error) {
+func useWhileIdle(ctx context.Context, processes []*process.Process, length time.Duration) ([]use, error) {
 	if err := settle(ctx, processes); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func useWhileIdle(ctx context.Context, processes []*process, length time.Duratio
 }
 
 // settle waits until processes have done what was left to do.
-func settle(ctx context.Context, processes []*process) error {
+func settle(ctx context.Context, processes []*process.Process) error {
 	deadline := time.Now().Add(settleTimeout)
 	before, err := useOf(processes)
 	for err == nil && ctx.Err() == nil && time.Now().Before(deadline) {
@@ -112,14 +113,14 @@ type use struct {
 func (u use) plus(v use) use  { return use{u.cpu + v.cpu, u.ticks + v.ticks} }
 func (u use) minus(v use) use { return use{u.cpu - v.cpu, u.ticks - v.ticks} }
 
-func useOf(processes []*process) ([]use, error) {
+func useOf(processes []*process.Process) ([]use, error) {
 	uses := make([]use, len(processes))
 	for i, p := range processes {
 		var err error
-		if uses[i].cpu, err = processCPU(p.pid()); err != nil {
+		if uses[i].cpu, err = processCPU(p.PID()); err != nil {
 			return nil, err
 		}
-		if uses[i].ticks, _, err = cpuTicks(p.pid()); err != nil {
+		if uses[i].ticks, _, err = cpuTicks(p.PID()); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -23,7 +24,7 @@ func (t tools) measureIdleMemory(ctx context.Context, folder string) ([]result.M
 	row.plan.processes = idleMemoryClients
 	defer s.stopServers()
 	defer row.stop()
-	s.servers = map[serverName]*process{}
+	s.servers = map[serverPlan]*process.Process{}
 	if err := s.startServer(row.plan); err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (t tools) measureIdleMemory(ctx context.Context, folder string) ([]result.M
 	if err != nil {
 		return nil, err
 	}
-	used, err := useWhileIdle(ctx, append([]*process{s.servers[testServer]}, row.callers...), idleMemoryLength)
+	used, err := useWhileIdle(ctx, append([]*process.Process{s.servers[testServer]}, row.callers...), idleMemoryLength)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -83,12 +84,12 @@ func TestExitCode(t *testing.T) {
 func TestTerminalsSignalLeavesProcessesAlone(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	for _, command := range [][]string{{os.Args[0], ""}, {"setsid", os.Args[0], ""}} {
-		p, err := startProcess(command[0], command[1:]...)
+		p, err := process.Start(command...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.stop()
-		group, err := unix.Getpgid(p.pid())
+		defer p.Stop()
+		group, err := unix.Getpgid(p.PID())
 		if err != nil || group == unix.Getpgrp() {
 			t.Errorf("%v is in the group %d of its starter, %v", command[:1], group, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -26,7 +27,7 @@ type kernelWork struct {
 // A kernelWatch counts the kernel's work for processes from begin to end. nil counts
 // nothing.
 type kernelWatch struct {
-	processes []*process
+	processes []*process.Process
 	perf      perfCounterSet
 	noPerf    error
 	before    kernelCounts
@@ -39,7 +40,7 @@ type kernelCounts struct {
 }
 
 // watchKernel prepares to count. The caller closes it.
-func watchKernel(processes []*process) *kernelWatch {
+func watchKernel(processes []*process.Process) *kernelWatch {
 	w := &kernelWatch{processes: processes}
 	w.perf, w.noPerf = openPerf(processes, perfEvents, unix.PerfEventOpen)
 	return w
@@ -84,7 +85,7 @@ func (w *kernelWatch) end() (kernelWork, error) {
 func (w *kernelWatch) counts() (kernelCounts, error) {
 	var counts kernelCounts
 	for _, p := range w.processes {
-		switches, err := contextSwitches(p.pid())
+		switches, err := contextSwitches(p.PID())
 		if err != nil {
 			return counts, err
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 const threadStatus = "Name:\ttestserver\nThreads:\t7\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t9\n"
@@ -114,7 +116,7 @@ func TestNothingIsWatched(t *testing.T) {
 }
 
 func TestThreadsThatEndAreToldOf(t *testing.T) {
-	w := watchKernel([]*process{thisProcess(t)})
+	w := watchKernel([]*process.Process{thisProcess(t)})
 	defer w.close()
 	if err := w.begin(); err != nil {
 		t.Fatal(err)
@@ -128,22 +130,22 @@ func TestThreadsThatEndAreToldOf(t *testing.T) {
 // A caller waits whenever the pipe is full that its samples go through.
 func TestSendingSamplesIsNotCounted(t *testing.T) {
 	t.Setenv(asCaller, "1")
-	caller, err := startProcess(os.Args[0], "many samples")
+	caller, err := process.Start(os.Args[0], "many samples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(caller.stop)
-	before, err := contextSwitches(caller.pid())
+	t.Cleanup(caller.Stop)
+	before, err := contextSwitches(caller.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := watchKernel([]*process{caller})
+	w := watchKernel([]*process.Process{caller})
 	defer w.close()
-	r, err := measure([]*process{caller}, nobody, w, turn{length: time.Millisecond})
+	r, err := measure([]*process.Process{caller}, nobody, w, turn{length: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := contextSwitches(caller.pid())
+	after, err := contextSwitches(caller.PID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,12 +20,12 @@ func (t tools) manyCallers(function string, count int) group {
 	return group{name: fmt.Sprintf("many-%s-%d", function, count), onlyFull: &manyPace, rows: []rowPlan{
 		t.manyRow("shm", manyServer, byMemory, function, count),
 		t.manyRow("socket", manyServer, bySocket, function, count),
-		onEventLoop(t.manyRow("eventloop", manyEventServer, bySocket, function, count)),
-		onEventLoop(t.manyRow("shm-eventloop", manyEventServer, byMemory, function, count)),
+		t.manyRow("eventloop", manyEventServer, bySocket, function, count),
+		t.manyRow("shm-eventloop", manyEventServer, byMemory, function, count),
 	}}
 }
 
-func (t tools) manyRow(kind string, server serverName, by route, function string, count int) rowPlan {
+func (t tools) manyRow(kind string, server serverPlan, by route, function string, count int) rowPlan {
 	row := plan(report.ManyName(kind, function, count), 0, server, by, []string{t.built("many")})
 	row.callers, row.arguments = count, []string{function, strconv.Itoa(count)}
 	row.about = time.Duration(count) * manyStart

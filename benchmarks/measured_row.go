@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
@@ -17,7 +18,7 @@ import (
 type measuredRow struct {
 	group   string
 	plan    rowPlan
-	callers []*process
+	callers []*process.Process
 	rounds  []round
 	all     sample.Distribution // until it is summarised
 	summary sample.Summary
@@ -28,7 +29,7 @@ type measuredRow struct {
 
 func (m *measuredRow) stop() {
 	for _, caller := range m.callers {
-		caller.stop()
+		caller.Stop()
 	}
 	m.callers = nil
 }
@@ -39,7 +40,7 @@ func (m *measuredRow) fail(err error) {
 	m.stop()
 	m.rounds, m.all, m.summary, m.failed = nil, sample.Distribution{}, sample.Summary{}, err.Error()
 	for _, caller := range callers {
-		if said := caller.complaints.suffix(); said != "" {
+		if said := caller.Complaints(); said != "" {
 			m.failed += said
 			return // the others say the same
 		}

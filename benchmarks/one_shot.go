@@ -25,7 +25,7 @@ var oneShotPace = pace{rounds: 5, length: 150 * time.Millisecond, warmUp: 40 * t
 // oneShotWays are the transports, each with the servers of both engines.
 var oneShotWays = []struct {
 	name              string
-	server, eventLoop serverName
+	server, eventLoop serverPlan
 	by                route
 	onlyStays         bool // whether clients that call once cannot go this way
 }{
@@ -46,11 +46,11 @@ func (t tools) oneShots(processors int) group {
 				continue
 			}
 			for _, engine := range []struct {
-				name, told string
-				server     serverName
-			}{{"goroutine", "", way.server}, {"eventloop", eventLoop, way.eventLoop}} {
+				name   string
+				server serverPlan
+			}{{"goroutine", way.server}, {"eventloop", way.eventLoop}} {
 				row := plan(fmt.Sprintf("%s-%s-%s-%d", mode, way.name, engine.name, processors), oneShotBytes, engine.server, way.by, t.golang(mode))
-				row.engine, row.goMaxProcs, row.callers = engine.told, processors, oneShotCallersPerProcessor*processors
+				row.goMaxProcs, row.callers = processors, oneShotCallersPerProcessor*processors
 				row.arguments = []string{strconv.Itoa(row.callers)}
 				if !stays {
 					row.wants = protocol.Unknown // these clients are gone when they could tell

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // What the callers of testdata/stall.* do.
@@ -36,15 +38,15 @@ func compile(t *testing.T, program string, arguments ...string) {
 }
 
 // started starts a process that ends with the test.
-func started(t *testing.T, command ...string) *process {
+func started(t *testing.T, command ...string) *process.Process {
 	t.Helper()
 	// A process ends with the thread that started it.
 	runtime.LockOSThread()
-	p, err := startProcess(command[0], command[1:]...)
+	p, err := process.Start(command...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.stop)
+	t.Cleanup(p.Stop)
 	return p
 }
 
@@ -55,7 +57,7 @@ func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("call")...)
-			r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: due * pace, perSecond: int(time.Second / pace)})
+			r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: due * pace, perSecond: int(time.Second / pace)})
 			if err != nil || r.calls != due || len(r.samples) != due {
 				t.Fatalf("%d of %d calls were made, with %d samples; %v", r.calls, due, len(r.samples), err)
 			}
@@ -76,7 +78,7 @@ func TestCallersWokenLateTimeACallFromWhenItWasDue(t *testing.T) {
 	for language, command := range stallingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("wake")...)
-			r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: pace, perSecond: int(time.Second / pace)})
+			r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: pace, perSecond: int(time.Second / pace)})
 			if err != nil || r.calls != 1 || time.Duration(r.samples[0]) < stall {
 				t.Errorf("%d calls took %v ns, %v", r.calls, r.samples, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/gate"
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // The turns of a comparison of two trees. Moods of a machine last longer than two of
@@ -147,7 +148,7 @@ func (s *side) attempt(part string, do func() error) {
 func (s *side) start() error {
 	// Go would take a process that is held to one CPU for one on a smaller machine.
 	s.scene.prefix = append(s.scene.prefix, "env", "GOMAXPROCS="+strconv.Itoa(runtime.GOMAXPROCS(0)))
-	s.scene.servers = map[serverName]*process{}
+	s.scene.servers = map[serverPlan]*process.Process{}
 	if err := s.scene.startServer(s.row.plan); err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (s *side) holdTogether() error {
 	if err != nil {
 		return err
 	}
-	for _, p := range append([]*process{server}, s.row.callers...) {
+	for _, p := range append([]*process.Process{server}, s.row.callers...) {
 		if err := holdTo(p, cpu); err != nil {
 			return err
 		}

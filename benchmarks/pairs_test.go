@@ -77,7 +77,7 @@ func TestHeldToACPU(t *testing.T) {
 	}
 	var may unix.CPUSet
 	if err == nil {
-		err = unix.SchedGetaffinity(caller.pid(), &may)
+		err = unix.SchedGetaffinity(caller.PID(), &may)
 	}
 	if err != nil || may.Count() != 1 || !may.IsSet(cpu) {
 		t.Errorf("%v: CPUs %v", err, may)

@@ -35,7 +35,6 @@ const (
 	pacedPeersSuffix  = "-paced"
 	coldCallerSuffix  = "-cold-caller"
 	coldServerSuffix  = "-cold-server"
-	peerServerPrefix  = "peer "
 	bareName          = "bare"
 	notBuiltExtension = ".failed" // beside where the program would be
 )
@@ -99,7 +98,7 @@ func (t tools) peerRows(of []peerlist.Peer, suffix string, size, callers int) []
 		rows[i].about = peerCall(size * callers)
 	}
 	for _, peer := range of {
-		row := plan(peerPrefix+peer.Name+suffix, size, peerServerPrefix+serverName(peer.Server), "", []string{t.peerProgram(peer.Name), "call"})
+		row := plan(peerPrefix+peer.Name+suffix, size, serverOf(peer), "", []string{t.peerProgram(peer.Name), "call"})
 		row.peer, row.callers, row.arguments = peer.Name, callers, []string{strconv.Itoa(callers)}
 		row.inQuick, row.notMeasured = peer.Quick, t.whyNotBuilt(peer)
 		row.startsIn, row.about = peer.StartsIn, peerCall(size*callers)
@@ -125,15 +124,7 @@ func (t tools) pacedPeers() group {
 
 func (t tools) peerProgram(name string) string { return filepath.Join(t.built("peers"), name) }
 
-// peerServer returns the command of a peer's server that is to listen there; none for
-// other servers.
-func (t tools) peerServer(name serverName, address string) []string {
-	program, ok := strings.CutPrefix(string(name), peerServerPrefix)
-	if !ok {
-		return nil
-	}
-	return []string{t.peerProgram(program), "serve", address}
-}
+func serverOf(peer peerlist.Peer) serverPlan { return serverPlan{program: peer.Server, peer: true} }
 
 // whyNotBuilt returns what peers/build left in place of the peer's program or of its
 // server's; "" when it left nothing.

@@ -35,7 +35,7 @@ const (
 // besidePeers are the rows of Nearcall and of a bare socket. Callers that have a client
 // each, in three rows of a group, have more memory than the default allows one user.
 func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
-	inGo := func(name string, server serverName, by route, mode string) rowPlan {
+	inGo := func(name string, server serverPlan, by route, mode string) rowPlan {
 		row := t.goRow(peerPrefix+name+suffix, server, by, mode, callers)
 		row.peer, row.size = name, size
 		return row
@@ -111,7 +111,6 @@ const (
 
 // coldBeside are the cold starts of what stands beside the peers.
 func (t tools) coldBeside() []coldPeer {
-	serve := []string{t.built("testserver"), "-address", "unix:{path}"}
 	goCaller := func(mode, address string) []string {
 		return append(t.golang(mode), address, strconv.Itoa(smallBytes), "1")
 	}
@@ -120,9 +119,9 @@ func (t tools) coldBeside() []coldPeer {
 		return append(program, withoutMemory, strconv.Itoa(smallBytes))
 	}
 	return []coldPeer{
-		{name: nearcallGo, server: testServer, caller: goCaller("shared", withoutMemory), serve: serve},
-		{name: nearcallC, server: testServer, caller: alone(t.c("raw")), serve: serve},
-		{name: nearcallPython, server: testServer, caller: alone(t.pythonCaller("raw")), serve: serve, startsIn: pythonStartsIn},
-		{name: bareName, server: goServer, caller: goCaller("bare", address), serve: []string{t.built("bareserver"), "{path}"}},
+		{name: nearcallGo, server: testServer, caller: goCaller("shared", withoutMemory)},
+		{name: nearcallC, server: testServer, caller: alone(t.c("raw"))},
+		{name: nearcallPython, server: testServer, caller: alone(t.pythonCaller("raw")), startsIn: pythonStartsIn},
+		{name: bareName, server: goServer, caller: goCaller("bare", address)},
 	}
 }

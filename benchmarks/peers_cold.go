@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,11 +12,10 @@ import (
 // A coldPeer is what is started: a caller with the server running, and both.
 type coldPeer struct {
 	name   string
-	server serverName
+	server serverPlan
 	// caller has {address} where a server's is to be.
-	caller []string
-	// serve has {path} for a socket; nil: callers given "start:{path}" start theirs.
-	serve       []string
+	caller      []string
+	hosts       bool // whether it starts its server, when it is given "start:{path}"
 	startsIn    time.Duration
 	notMeasured string
 }
@@ -27,12 +27,9 @@ func (t tools) coldPeers() group {
 	}
 	for _, peer := range peerlist.All() {
 		cold := coldPeer{
-			name: peer.Name, server: peerServerPrefix + serverName(peer.Server), startsIn: peer.StartsIn, notMeasured: t.whyNotBuilt(peer),
+			name: peer.Name, server: serverOf(peer), startsIn: peer.StartsIn, notMeasured: t.whyNotBuilt(peer),
 			caller: []string{t.peerProgram(peer.Name), "call", "{address}", strconv.Itoa(smallBytes), "1"},
-			serve:  []string{t.peerProgram(peer.Server), "serve", "unix:{path}"},
-		}
-		if peer.Hosts {
-			cold.serve = nil
+			hosts:  peer.Hosts,
 		}
 		rows = append(rows, t.coldRows(cold)...)
 	}
@@ -40,7 +37,7 @@ func (t tools) coldPeers() group {
 }
 
 func (t tools) coldRows(peer coldPeer) []rowPlan {
-	row := func(suffix string, server serverName, mode string, arguments []string) rowPlan {
+	row := func(suffix string, server serverPlan, mode string, arguments []string) rowPlan {
 		row := plan(peerPrefix+peer.name+suffix, smallBytes, server, byMemory, []string{t.built("coldcaller"), mode})
 		row.peer, row.arguments = peer.name, arguments
 		row.startsIn, row.about, row.notMeasured = peer.startsIn, peer.startsIn, peer.notMeasured
@@ -48,8 +45,8 @@ func (t tools) coldRows(peer coldPeer) []rowPlan {
 		return row
 	}
 	running := row(coldCallerSuffix, peer.server, "caller", peer.caller)
-	mode, words := "server", append(append(peer.caller[:len(peer.caller):len(peer.caller)], "--"), peer.serve...)
-	if peer.serve == nil {
+	mode, words := "server", slices.Concat(peer.caller, []string{"--"}, t.command(peer.server, "{path}"))
+	if peer.hosts {
 		mode, words = "host", peer.caller
 	}
 	both := row(coldServerSuffix, noServer, mode, words)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -47,12 +48,12 @@ type perfOpen func(attributes *unix.PerfEventAttr, thread, cpu, group, flags int
 
 // openPerf begins to count. It fails with errNotHere where the machine shows no
 // counters, as most virtual ones, or does not to this user.
-func openPerf(processes []*process, events []perfEvent, open perfOpen) (perfCounterSet, error) {
+func openPerf(processes []*process.Process, events []perfEvent, open perfOpen) (perfCounterSet, error) {
 	set := make(perfCounterSet, len(events))
 	for i, event := range events {
 		set[i].name = event.name
 		for _, p := range processes {
-			if err := set[i].add(p.pid(), event, open); err != nil {
+			if err := set[i].add(p.PID(), event, open); err != nil {
 				set.close()
 				return nil, err
 			}

@@ -3,22 +3,23 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // thisProcess is the test's own.
-func thisProcess(t *testing.T) *process {
+func thisProcess(t *testing.T) *process.Process {
 	t.Helper()
 	own, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = own.Release() })
-	return &process{command: &exec.Cmd{Process: own}}
+	return process.Of(own)
 }
 
 // fakeCounters are files in the place of counters.
@@ -62,7 +63,7 @@ func (f *fakeCounters) left(t *testing.T) int {
 }
 
 func TestCountersThatFailLeaveNothingOpen(t *testing.T) {
-	processes := []*process{thisProcess(t), thisProcess(t)}
+	processes := []*process.Process{thisProcess(t), thisProcess(t)}
 	for err, notHere := range map[error]bool{
 		unix.ENOENT: true, unix.EACCES: true, unix.EPERM: true, unix.EOPNOTSUPP: true,
 		unix.EMFILE: false, unix.EINVAL: false,
@@ -82,7 +83,7 @@ func TestCountersThatFailLeaveNothingOpen(t *testing.T) {
 
 func TestThreadThatHasEndedIsNotCounted(t *testing.T) {
 	counters := newFakeCounters(t, 2, unix.ESRCH)
-	set, err := openPerf([]*process{thisProcess(t), thisProcess(t)}, perfEvents, counters.open)
+	set, err := openPerf([]*process.Process{thisProcess(t), thisProcess(t)}, perfEvents, counters.open)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestCountsAreScaled(t *testing.T) {
 func TestCountersCount(t *testing.T) {
 	const pages = 200
 	event := perfEvent{"page_faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS}
-	set, err := openPerf([]*process{thisProcess(t)}, []perfEvent{event}, unix.PerfEventOpen)
+	set, err := openPerf([]*process.Process{thisProcess(t)}, []perfEvent{event}, unix.PerfEventOpen)
 	if errors.Is(err, errNotHere) {
 		t.Logf("this user may not count, and is told so: %v", err)
 		return

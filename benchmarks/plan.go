@@ -18,25 +18,6 @@ const (
 
 const goroutines = 64
 
-// A serverName names one of the servers that rows call.
-type serverName string
-
-const (
-	noServer   serverName = "none" // the caller needs none
-	cServer    serverName = "C echo"
-	spinServer serverName = "C spin"
-	goServer   serverName = "Go echo"
-	testServer serverName = "testserver"
-	// The same in a session of its own, where services and residents are: the
-	// scheduler gives every session a group, and waking one of another costs more.
-	sessionServer serverName = "testserver, its own session"
-	// A resident command that serves functions beside its runs.
-	residentServer serverName = "resident"
-	// Libraries that callers load; the parent serves a caller that is its child.
-	testLibrary  serverName = "testlibrary"
-	emptyLibrary serverName = "empty library"
-)
-
 // socketOnly is the parameter of an address that rules shared memory out.
 const socketOnly = "?shm=off"
 
@@ -65,34 +46,12 @@ func (r route) parameter() string {
 	return ""
 }
 
-// transport is how calls of a server go that travel by the route; Unknown: their caller
-// cannot tell, or has no choice.
-func (r route) transport(server serverName) protocol.Transport {
-	switch server {
-	case testServerTCP, eventServerTCP:
-		return protocol.TCP
-	case testLibrary:
-		if r == byItself {
-			return protocol.SameProcess
-		}
-		return protocol.SharedMemory
-	case testServer, sessionServer, residentServer, manyServer, manyEventServer, eventServer:
-		switch r {
-		case bySocket:
-			return protocol.Socket
-		case byMemory:
-			return protocol.SharedMemory
-		}
-	}
-	return protocol.Unknown
-}
-
 // A rowPlan is one way to call.
 type rowPlan struct {
 	name   string
 	peer   string // whose row it is in groups of peers; describePeers knows it
 	size   int
-	server serverName
+	server serverPlan
 	route  route
 	// program starts a caller; the server's address and size are appended, and what
 	// arguments holds.
@@ -125,10 +84,10 @@ type rowPlan struct {
 }
 
 // plan returns a row with one caller that calls as fast as it can.
-func plan(name string, size int, server serverName, by route, program []string) rowPlan {
+func plan(name string, size int, server serverPlan, by route, program []string) rowPlan {
 	return rowPlan{
 		name: name, size: size, server: server, route: by, program: program, callers: 1, processes: 1,
-		wants: by.transport(server),
+		wants: server.transport(by), engine: server.engine(),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // terminal returns both ends of one.
@@ -34,13 +36,13 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 }
 
 // ending is a server that ends with a reason.
-func ending(t *testing.T) *process {
+func ending(t *testing.T) *process.Process {
 	t.Helper()
-	p, err := startUnready("sh", "-c", "echo no room left >&2; exit 3")
+	p, err := process.StartUnready("sh", "-c", "echo no room left >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.stop)
+	t.Cleanup(p.Stop)
 	return p
 }
 
@@ -49,21 +51,21 @@ func ending(t *testing.T) *process {
 func TestRowTellsWhyItsServerEnded(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	broken := ending(t)
-	front, err := startProcess(os.Args[0], "")
+	front, err := process.Start(os.Args[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer front.stop()
-	front.behind = broken
-	s := &scene{servers: map[serverName]*process{testServer: broken, frontServer: front, goServer: front}, progress: newProgress(discard(t), time.Second)}
-	for _, server := range []serverName{testServer, frontServer} {
+	defer front.Stop()
+	front.Behind = broken
+	s := &scene{servers: map[serverPlan]*process.Process{testServer: broken, frontServer: front, goServer: front}, progress: newProgress(discard(t), time.Second)}
+	for _, server := range []serverPlan{testServer, frontServer} {
 		row := measuredRow{plan: rowPlan{server: server}}
 		s.attempt(&row, "round 2", func() error { return os.ErrDeadlineExceeded })
 		if want := "round 2: i/o timeout; its server sh has ended: exit status 3: no room left"; row.failed != want {
-			t.Errorf("%s: failed with %q", server, row.failed)
+			t.Errorf("%s: failed with %q", server.program, row.failed)
 		}
 	}
-	front.behind = nil
+	front.Behind = nil
 	row := measuredRow{plan: rowPlan{server: goServer}}
 	s.attempt(&row, "round 2", func() error { return os.ErrDeadlineExceeded })
 	if row.failed != "round 2: i/o timeout" {
@@ -74,15 +76,15 @@ func TestRowTellsWhyItsServerEnded(t *testing.T) {
 func TestServerThatEndsIsNotWaitedFor(t *testing.T) {
 	p := ending(t)
 	began := time.Now()
-	err := p.awaitPort("127.0.0.1:1") // where nobody listens
-	if err == nil || !strings.Contains(err.Error(), "no room left") || time.Since(began) > readyTimeout/2 {
+	err := awaitPort(p, "127.0.0.1:1") // where nobody listens
+	if err == nil || !strings.Contains(err.Error(), "no room left") || time.Since(began) > process.ReadyTimeout/2 {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
 
 // The next row that calls such a server must not take it for one that runs.
 func TestBrokenServerOfShortConnectionsIsNotKept(t *testing.T) {
-	s := &scene{tools: tools{root: t.TempDir()}, folder: t.TempDir(), servers: map[serverName]*process{}}
+	s := &scene{tools: tools{root: t.TempDir()}, folder: t.TempDir(), servers: map[serverPlan]*process.Process{}}
 	var err error
 	if s.web, err = newWeb(s.tools, s.folder); err != nil {
 		t.Fatal(err)

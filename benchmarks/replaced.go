@@ -67,7 +67,7 @@ func (s *scene) replaceWeb(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-time.After(replacementsAside):
 		}
-		s.servers[webServer].stop()
+		s.servers[webServer].Stop()
 		if err := s.startWeb(webServer); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
@@ -182,5 +183,5 @@ func (r *residence) stop() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(stopResidents(r.root, r.environment()), gone(readyTimeout))
+	return errors.Join(stopResidents(r.root, r.environment()), gone(process.ReadyTimeout))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/report"
 )
 
@@ -90,7 +91,7 @@ func TestTheEndOfAProcessIsWaitedFor(t *testing.T) {
 	for _, test := range []struct {
 		timeout time.Duration
 		ended   bool
-	}{{time.Millisecond, false}, {readyTimeout, true}} {
+	}{{time.Millisecond, false}, {process.ReadyTimeout, true}} {
 		gone, err := endOf(p.Process.Pid)
 		if err != nil {
 			t.Fatal(err)

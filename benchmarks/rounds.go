@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // pace is how long everything takes.
@@ -69,92 +71,29 @@ type scene struct {
 	progress *progress
 	folder   string   // of the sockets
 	prefix   []string // what commands are started with
-	servers  map[serverName]*process
+	servers  map[serverPlan]*process.Process
+	sockets  int  // that servers were given so far
 	web      *web // where rows go to one, or a part does
 	// idle have connections that say nothing, beside those of rows.
-	idle []*process
+	idle []*process.Process
 	// beside is who else has the machine; nil: nobody.
-	beside *process
+	beside *process.Process
 	// resident is where functions of a resident command are called.
 	resident string
 }
 
-// path is where a server listens.
-func (s *scene) path(name serverName) string {
-	names := map[serverName]string{cServer: "c.sock", spinServer: "spin.sock", goServer: "go.sock", testServer: "nearcall.sock", sessionServer: "session.sock"}
-	return filepath.Join(s.folder, names[name])
-}
-
 // start starts a program as the scene's confinement wants it.
-func (s *scene) start(command ...string) (*process, error) {
+func (s *scene) start(command ...string) (*process.Process, error) {
 	command = append(s.prefix[:len(s.prefix):len(s.prefix)], command...)
-	return startProcess(command[0], command[1:]...)
-}
-
-// startServers starts every server that the rows call; rows whose server does not
-// start fail. The caller stops them, also those that an error left.
-func (s *scene) startServers(rows []measuredRow) {
-	s.servers = map[serverName]*process{}
-	for i := range rows {
-		if why := rows[i].plan.notMeasured; why != "" {
-			s.fail(&rows[i], errors.New(why))
-			continue
-		}
-		if err := s.startServer(rows[i].plan); err != nil {
-			s.fail(&rows[i], err)
-		}
-	}
-}
-
-// startServer starts the server of a row, unless it runs.
-func (s *scene) startServer(row rowPlan) error {
-	commands := map[serverName][]string{
-		cServer:    {s.built("echo_server"), s.path(cServer)},
-		spinServer: {s.built("spin_server"), s.path(spinServer)},
-		goServer:   {s.built("bareserver"), s.path(goServer)},
-		testServer: {s.built("testserver"), "-address", "unix:" + s.path(testServer)},
-
-		sessionServer: {"setsid", s.built("testserver"), "-address", "unix:" + s.path(sessionServer)},
-	}
-	if s.servers[row.server] != nil {
-		return nil
-	}
-	if start := s.starter(row); start != nil {
-		return start()
-	}
-	if commands[row.server] == nil {
-		return nil
-	}
-	server, err := s.start(commands[row.server]...)
-	if err != nil {
-		return err
-	}
-	s.servers[row.server] = server
-	return nil
-}
-
-// starter returns what starts a server that is more than one process; nil: nothing
-// does.
-func (s *scene) starter(row rowPlan) func() error {
-	switch {
-	case row.route == byWeb:
-		return func() error { return s.startWeb(row.server) }
-	case row.server == residentServer:
-		return s.startResident
-	case isIdleServer(row.server):
-		return func() error { return s.startIdleServer(row.server) }
-	case s.endpoint(row.server) != nil:
-		return func() error { return s.startEndpoint(row.server) }
-	}
-	return nil
+	return process.Start(command...)
 }
 
 func (s *scene) stopServers() {
 	for _, idle := range s.idle {
-		idle.stop()
+		idle.Stop()
 	}
 	for _, server := range s.servers {
-		server.stop()
+		server.Stop()
 	}
 }
 
@@ -180,29 +119,6 @@ func (s *scene) startCallers(row *measuredRow) error {
 		row.callers = append(row.callers, caller)
 	}
 	return nil
-}
-
-// address returns where the callers of a row find what they call.
-func (s *scene) address(plan rowPlan) string {
-	switch plan.route {
-	case byWeb:
-		return "tcp:" + s.web.hostPort(plan.server)
-	case byRun:
-		return plan.command.address()
-	}
-	if plan.server == residentServer {
-		return s.resident + plan.route.parameter()
-	}
-	if s.endpoint(plan.server) != nil {
-		return s.endpointAddress(plan)
-	}
-	switch plan.server {
-	case testLibrary:
-		return "embed:" + s.built("libtestlibrary.so")
-	case emptyLibrary:
-		return "embed:" + s.built("libempty.so")
-	}
-	return "unix:" + s.path(plan.server) + plan.route.parameter()
 }
 
 // runGroup measures a group with servers of its own, confined as it wants. Its rows
@@ -242,7 +158,7 @@ func (s *scene) with(g group, do func()) (err error) {
 		if s.beside, err = g.beside.start(s.tools); err != nil {
 			return err
 		}
-		defer s.beside.stop()
+		defer s.beside.Stop()
 	}
 	do()
 	return nil
@@ -305,8 +221,8 @@ func (s *scene) attempt(row *measuredRow, part string, do func() error) {
 
 // fail gives a row up and says why: what the server said before it ended belongs to it.
 func (s *scene) fail(row *measuredRow, err error) {
-	for server := s.servers[row.plan.server]; server != nil; server = server.behind {
-		if end := server.end(); end != nil {
+	for server := s.servers[row.plan.server]; server != nil; server = server.Behind {
+		if end := server.End(); end != nil {
 			err = fmt.Errorf("%w; its server %w", err, end)
 		}
 	}
@@ -319,7 +235,7 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 	clock := s.serverClock(row)
 	var kernel *kernelWatch
 	if row.plan.counted {
-		kernel = watchKernel(append([]*process{s.servers[row.plan.server]}, row.callers...))
+		kernel = watchKernel(append([]*process.Process{s.servers[row.plan.server]}, row.callers...))
 		defer kernel.close()
 	}
 	turn := row.plan.turn(length)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/resident/inspect"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // A cpuClock tells the CPU time that who answers has used so far; nil: nothing can tell.
@@ -28,7 +30,7 @@ func spent(before, after *time.Duration) *time.Duration {
 }
 
 // clockOf is the clock of a server: of all that works for it.
-func clockOf(p *process) cpuClock {
+func clockOf(p *process.Process) cpuClock {
 	return func() (*time.Duration, error) {
 		used, err := cpuOf(p)
 		return &used, err
@@ -44,7 +46,7 @@ func (s *scene) serverClock(row *measuredRow) cpuClock {
 	case row.plan.route == byParent:
 		// Of the parent alone: its child is the caller, which tells its own.
 		return func() (*time.Duration, error) {
-			used, err := processCPU(row.callers[0].pid())
+			used, err := processCPU(row.callers[0].PID())
 			return &used, err
 		}
 	case row.plan.server == residentServer:
@@ -88,7 +90,7 @@ func residentOf(folder, program string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), process.ReadyTimeout)
 	defer cancel()
 	for _, socket := range sockets {
 		report, err := inspect.Place{Name: filepath.Base(program), Socket: socket}.Status(ctx)

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 const (
@@ -11,18 +13,18 @@ const (
 )
 
 // startShell starts a shell that is ready and then does what the script says.
-func startShell(t *testing.T, script string) *process {
+func startShell(t *testing.T, script string) *process.Process {
 	t.Helper()
-	p, err := startProcess("bash", "-c", script)
+	p, err := process.Start("bash", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.stop)
+	t.Cleanup(p.Stop)
 	return p
 }
 
 // awaitCPU waits until all of a process has used so much, and more.
-func awaitCPU(t *testing.T, p *process, least time.Duration) {
+func awaitCPU(t *testing.T, p *process.Process, least time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(burnTimeout); ; {
 		used, err := cpuOf(p)
@@ -50,7 +52,7 @@ func TestCPUOfWhatHasEndedStays(t *testing.T) {
 	if used, err := cpuOf(p); err != nil || used < burned {
 		t.Errorf("it has used %v, %v", used, err)
 	}
-	if own, err := processCPU(p.pid()); err != nil || own >= burned {
+	if own, err := processCPU(p.PID()); err != nil || own >= burned {
 		t.Errorf("the shell itself has used %v, %v", own, err)
 	}
 }
@@ -58,7 +60,7 @@ func TestCPUOfWhatHasEndedStays(t *testing.T) {
 func TestParentIsNotCountedWithItsCaller(t *testing.T) {
 	p := startShell(t, burningChild)
 	awaitCPU(t, p, burned)
-	row := &measuredRow{plan: plan("child", smallBytes, testLibrary, byParent, nil), callers: []*process{p}}
+	row := &measuredRow{plan: plan("child", smallBytes, testLibrary, byParent, nil), callers: []*process.Process{p}}
 	used, err := new(scene).serverClock(row)()
 	if err != nil || *used >= burned/2 {
 		t.Errorf("a parent that waits has used %v, %v", *used, err)

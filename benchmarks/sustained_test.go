@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/internal/windows"
 )
@@ -37,9 +38,9 @@ func TestCallersCountByWindows(t *testing.T) {
 	for language, command := range movingCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command...)
-			r, err := measure([]*process{caller}, nobody, nil, turn{length: 100 * time.Millisecond, window: 10 * time.Millisecond})
+			r, err := measure([]*process.Process{caller}, nobody, nil, turn{length: 100 * time.Millisecond, window: 10 * time.Millisecond})
 			if err != nil {
-				t.Fatalf("%v%s", err, caller.complaints.suffix())
+				t.Fatalf("%v%s", err, caller.Complaints())
 			}
 			if !slices.Equal(r.windows, want) || r.calls != calls || r.perSample != 1 {
 				t.Errorf("%d calls, in windows %v, not %v", r.calls, r.windows, want)
@@ -149,7 +150,7 @@ func TestCompanyThatIsForbiddenIsLeftOut(t *testing.T) {
 }
 
 // heard waits until company has used so much CPU and returns its share of CPUs.
-func heard(t *testing.T, p *process, used time.Duration) float64 {
+func heard(t *testing.T, p *process.Process, used time.Duration) float64 {
 	t.Helper()
 	w, err := watchBeside(p)
 	if err != nil {
@@ -179,7 +180,7 @@ func TestNeighbourBurnsACPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.stop()
+	defer p.Stop()
 	if share := heard(t, p, 50*time.Millisecond); share <= 0 || share > 1.1 {
 		t.Errorf("it had %v CPUs", share)
 	}
@@ -201,7 +202,7 @@ func TestPlayedHostTakesATenth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.stop()
+	defer p.Stop()
 	cpus := float64(runtime.NumCPU())
 	// The times are the same in each run: with fewer of them this is far from a tenth.
 	if share := heard(t, p, time.Duration(cpus*float64(100*time.Millisecond))) / cpus; share < 0.05 || share > 0.2 {

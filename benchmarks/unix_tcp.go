@@ -29,7 +29,7 @@ func (t tools) unixAgainstTCP() group {
 	}}
 }
 
-func (t tools) transportRow(name string, server serverName, by route, mode string) rowPlan {
+func (t tools) transportRow(name string, server serverPlan, by route, mode string) rowPlan {
 	row := plan(name+"-"+strconv.Itoa(transportConnections), transportPayloadBytes, server, by, t.golang(mode))
 	row.callers, row.counted, row.about = transportConnections, true, transportTurn
 	row.arguments = []string{strconv.Itoa(transportConnections), strconv.Itoa(transportCallsPerMS)}

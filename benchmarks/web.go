@@ -7,20 +7,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // Servers that clients of the web connect to. All answers but those of the floors come from
 // one webserver; they differ in how a connection comes to it.
-const (
-	webServer   serverName = "web"   // serves its own port
-	frontServer serverName = "front" // nearcall front, which hands connections to web
+var (
+	webServer   = serverPlan{program: "web", web: true}   // serves its own port
+	frontServer = serverPlan{program: "front", web: true} // nearcall front, which hands connections to web
 	// metricsServer is the front's own, beside the port for clients.
-	metricsServer serverName = "front metrics"
-	proxyServer   serverName = "nginx"       // a proxy to web's port, with kept-alive connections to it
-	plainProxy    serverName = "nginx-plain" // the same with a connection to web for each of its own
+	metricsServer = serverPlan{program: "front metrics", web: true}
+	proxyServer   = serverPlan{program: "nginx", web: true}       // a proxy to web's port, with kept-alive connections to it
+	plainProxy    = serverPlan{program: "nginx-plain", web: true} // the same with a connection to web for each of its own
 	// Programs in C that do nothing else: one that answers, and two of which one accepts.
-	floorDirect serverName = "web floor"
-	floorHanded serverName = "web floor, handed"
+	floorDirect = serverPlan{program: "web floor", web: true}
+	floorHanded = serverPlan{program: "web floor, handed", web: true}
 )
 
 // downloadBytes is what there is to download.
@@ -30,17 +32,17 @@ const downloadBytes = 1 << 30
 type web struct {
 	t      tools
 	folder string
-	ports  map[serverName]int
+	ports  map[serverPlan]int
 }
 
 // newWeb reserves ports.
 func newWeb(t tools, folder string) (*web, error) {
-	names := []serverName{webServer, frontServer, metricsServer, proxyServer, plainProxy, floorDirect, floorHanded}
+	names := []serverPlan{webServer, frontServer, metricsServer, proxyServer, plainProxy, floorDirect, floorHanded}
 	free, err := freePorts(len(names))
 	if err != nil {
 		return nil, err
 	}
-	w := &web{t: t, folder: folder, ports: map[serverName]int{}}
+	w := &web{t: t, folder: folder, ports: map[serverPlan]int{}}
 	for i, name := range names {
 		w.ports[name] = free[i]
 	}
@@ -64,12 +66,12 @@ func freePorts(count int) ([]int, error) {
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-func (w *web) hostPort(name serverName) string { return local(w.ports[name]) }
+func (w *web) hostPort(name serverPlan) string { return local(w.ports[name]) }
 
 func (w *web) handed() string { return "unix:" + filepath.Join(w.folder, "web.sock") }
 
 // command returns how a server is started, and writes what it reads.
-func (w *web) command(name serverName) ([]string, error) {
+func (w *web) command(name serverPlan) ([]string, error) {
 	switch name {
 	case webServer:
 		file := filepath.Join(w.folder, "download")
@@ -90,12 +92,12 @@ func (w *web) command(name serverName) ([]string, error) {
 	case plainProxy:
 		return w.proxy(name, "")
 	}
-	return nil, fmt.Errorf("%s is no server of the web", name)
+	return nil, fmt.Errorf("%s is no server of the web", name.program)
 }
 
 // proxy is an nginx that keeps connections to its upstream, or does not.
-func (w *web) proxy(name serverName, kept string) ([]string, error) {
-	folder := filepath.Join(w.folder, string(name))
+func (w *web) proxy(name serverPlan, kept string) ([]string, error) {
+	folder := filepath.Join(w.folder, name.program)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -104,7 +106,7 @@ func (w *web) proxy(name serverName, kept string) ([]string, error) {
 		location = keptLocation
 	}
 	text := fmt.Sprintf(proxyConfig, folder, w.hostPort(webServer), w.hostPort(name), kept, location)
-	return w.configured(string(name)+".conf", text, "nginx", "-e", "stderr", "-p", folder, "-c")
+	return w.configured(name.program+".conf", text, "nginx", "-e", "stderr", "-p", folder, "-c")
 }
 
 // configured writes a configuration and appends its path to a command.
@@ -175,7 +177,7 @@ http {
 `
 
 // startWeb starts a server of the web, after the webserver that it needs.
-func (s *scene) startWeb(name serverName) (err error) {
+func (s *scene) startWeb(name serverPlan) (err error) {
 	if s.web == nil {
 		if s.web, err = newWeb(s.tools, s.folder); err != nil {
 			return err
@@ -191,16 +193,16 @@ func (s *scene) startWeb(name serverName) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := startUnready(command[0], command[1:]...)
+	server, err := process.StartUnready(command...)
 	if err != nil {
 		return err
 	}
-	if err := server.awaitPort(s.web.hostPort(name)); err != nil {
-		server.stop()
+	if err := awaitPort(server, s.web.hostPort(name)); err != nil {
+		server.Stop()
 		return err
 	}
 	if !alone {
-		server.behind = s.servers[webServer]
+		server.Behind = s.servers[webServer]
 	}
 	s.servers[name] = server
 	return nil
@@ -208,18 +210,18 @@ func (s *scene) startWeb(name serverName) (err error) {
 
 // awaitPort waits until a program that does not say when it is ready listens, or has
 // ended.
-func (p *process) awaitPort(hostPort string) error {
-	deadline := time.After(readyTimeout)
+func awaitPort(p *process.Process, hostPort string) error {
+	deadline := time.After(process.ReadyTimeout)
 	for {
 		c, err := net.Dial("tcp", hostPort)
 		if err == nil {
 			return c.Close()
 		}
 		select {
-		case <-p.ended:
-			return p.end()
+		case <-p.Ended():
+			return p.End()
 		case <-deadline:
-			return fmt.Errorf("nobody listens after %v: %w%s", readyTimeout, err, p.complaints.suffix())
+			return fmt.Errorf("nobody listens after %v: %w%s", process.ReadyTimeout, err, p.Complaints())
 		case <-time.After(portPeriod):
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
 // visits counts the requests of each connection.
@@ -30,9 +32,9 @@ func theyVisit(t *testing.T, in func(program string) string) {
 			server := httptest.NewServer(v)
 			defer server.Close()
 			caller := started(t, in("caller"), mode, "tcp:"+strings.TrimPrefix(server.URL, "http://"), "0")
-			r, err := measure([]*process{caller}, clockOf(nil), nil, turn{length: runLength})
+			r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: runLength})
 			if err != nil {
-				t.Fatalf("%v%s", err, caller.complaints.suffix())
+				t.Fatalf("%v%s", err, caller.Complaints())
 			}
 			v.mutex.Lock()
 			defer v.mutex.Unlock()
@@ -64,8 +66,8 @@ func floorsAnswer(t *testing.T, in func(program string) string) {
 			}
 			floor := started(t, in("web_floor"), local(ports[0]), way)
 			caller := started(t, in("caller"), "http", "tcp:"+local(ports[0]), "0")
-			if r, err := measure([]*process{caller}, clockOf(floor), nil, turn{length: runLength}); err != nil || r.calls == 0 {
-				t.Errorf("%d calls: %v%s", r.calls, err, caller.complaints.suffix())
+			if r, err := measure([]*process.Process{caller}, clockOf(floor), nil, turn{length: runLength}); err != nil || r.calls == 0 {
+				t.Errorf("%d calls: %v%s", r.calls, err, caller.Complaints())
 			}
 		})
 	}

@@ -16,13 +16,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -31,6 +28,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
@@ -125,19 +123,19 @@ func (c *coldStart) once() (time.Duration, error) {
 	}
 	begin := time.Now()
 	if c.server != nil {
-		server, said, err := start(filled(c.server, "{path}", path))
+		server, err := process.Start(filled(c.server, "{path}", path)...)
 		if err != nil {
 			return 0, err
 		}
-		defer server.stop()
-		address = said
+		defer server.Stop()
+		address = server.Said
 	}
-	caller, _, err := start(filled(c.caller, "{address}", address))
+	caller, err := process.Start(filled(c.caller, "{address}", address)...)
 	if err != nil {
 		return 0, err
 	}
 	took := time.Since(begin)
-	caller.stop()
+	caller.Stop()
 	return took, nil
 }
 
@@ -148,50 +146,4 @@ func filled(words []string, placeholder, with string) []string {
 		words[i] = strings.ReplaceAll(words[i], placeholder, with)
 	}
 	return words
-}
-
-// A started process has said that it is ready.
-type started struct {
-	command *exec.Cmd
-	in      io.Closer
-}
-
-const readyWord = "ready"
-
-// start starts a program and returns what it says after "ready".
-func start(words []string) (started, string, error) {
-	s := started{command: exec.Command(words[0], words[1:]...)}
-	s.command.Stderr = os.Stderr
-	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err := s.command.StdinPipe()
-	if err != nil {
-		return s, "", err
-	}
-	s.in = in
-	out, err := s.command.StdoutPipe()
-	if err != nil {
-		return s, "", err
-	}
-	if err := s.command.Start(); err != nil {
-		return s, "", err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if said, ok := strings.CutPrefix(line, readyWord); ok {
-		return s, strings.TrimSpace(said), nil
-	}
-	s.stop()
-	return s, "", fmt.Errorf("%s said %q instead of %q: %w", words[0], line, readyWord, err)
-}
-
-// stopTimeout is far more than any of them takes to end.
-const stopTimeout = 5 * time.Second
-
-// stop ends the process: callers end with their stdin, servers by the signal. How it
-// ends does not matter any more.
-func (s started) stop() {
-	s.in.Close()
-	_ = s.command.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(stopTimeout, func() { _ = s.command.Process.Kill() })
-	_ = s.command.Wait()
-	timer.Stop()
 }
