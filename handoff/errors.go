@@ -28,17 +28,20 @@ var (
 
 // A Reason says why a peer has refused; the numbers are those of spec/handoff.md. 0
 // means that it has not.
-type Reason = frame.Reason
+type Reason uint8
 
 // These are the reasons.
 const (
-	ReasonBusy         = frame.Busy
-	ReasonNoDescriptor = frame.NoDescriptor
-	ReasonKind         = frame.WrongKind
-	ReasonDraining     = frame.Draining
-	ReasonDenied       = frame.Denied
-	ReasonRecalled     = frame.Recalled
+	ReasonBusy         = Reason(frame.Busy)
+	ReasonNoDescriptor = Reason(frame.NoDescriptor)
+	ReasonKind         = Reason(frame.WrongKind)
+	ReasonDraining     = Reason(frame.Draining)
+	ReasonDenied       = Reason(frame.Denied)
+	ReasonRecalled     = Reason(frame.Recalled)
 )
+
+// String returns the reason in words.
+func (r Reason) String() string { return frame.Reason(r).String() }
 
 // An Error says what failed, and with which peer. What was to be given still belongs to
 // the caller, open and untouched. An Error is a net.Error.

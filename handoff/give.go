@@ -38,7 +38,7 @@ func (l *link) failed(op string, id uint64, err error) *Error {
 	failure := &Error{Op: op, Address: l.address, ID: id, Err: err}
 	var refused *refusedError
 	if errors.As(err, &refused) {
-		failure.Reason = refused.reason
+		failure.Reason = Reason(refused.reason)
 	}
 	return failure
 }
