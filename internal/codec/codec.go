@@ -26,6 +26,10 @@ const (
 	// so it is valid only as long as they are. A []byte inside a list, map, struct or
 	// any is always copied.
 	AliasBytes
+	// ListFillsFields decodes a list that comes in place of a struct into the fields of the
+	// struct, in their order, as callers do with several results. It applies to the value
+	// itself and not to structs inside it.
+	ListFillsFields
 )
 
 func joined(options []Option) (all Option) {
@@ -112,8 +116,13 @@ func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, isBytes := root.(bytesNode); isBytes {
+	switch of := root.(type) {
+	case bytesNode:
 		root = bytesNode{alias: all&AliasBytes != 0}
+	case *structNode:
+		if all&ListFillsFields != 0 {
+			root = resultsNode{of}
+		}
 	}
 	return &Plan{root: root}, nil
 }

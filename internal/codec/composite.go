@@ -257,3 +257,26 @@ func (n *structNode) decodeField(at int, name, src []byte, v reflect.Value, in p
 	}
 	return rest, nil
 }
+
+// A resultsNode is a struct whose fields may also come as a list, in their order.
+type resultsNode struct{ *structNode }
+
+func (n resultsNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+	if msgp.NextType(src) != msgp.ArrayType {
+		return n.structNode.decode(src, v, in)
+	}
+	count, rest, err := msgpack.ReadList(src, in.depth)
+	if err == nil && count != len(n.fields) {
+		err = fmt.Errorf("%d results came where %d are expected", count, len(n.fields))
+	}
+	if err != nil {
+		return src, err
+	}
+	v.SetZero()
+	for i := range n.fields {
+		if rest, err = n.decodeField(i, n.fields[i].name, rest, v, in.inside()); err != nil {
+			return src, err
+		}
+	}
+	return rest, nil
+}
