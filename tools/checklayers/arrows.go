@@ -32,8 +32,10 @@ var arrows = []layer{
 	// What everybody may know.
 	{"status", nil},
 	{"intercept", nil},
+	{"observe", []string{"status", "intercept"}},
+	{"spin", nil},
 	{"internal/wire", nil},
-	{"internal/address", nil},
+	{"internal/address", []string{"spin"}},
 	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
 	{"internal/rights", []string{systemCalls}},
@@ -51,7 +53,7 @@ var arrows = []layer{
 	{"internal/codec", []string{"status", "internal/wire", "internal/descriptors", "internal/msgpack", "internal/schema", messagePack}},
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
-	{"internal/transport", []string{"status", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/rights", systemCalls}},
+	{"internal/transport", []string{"status", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/rights", systemCalls}},
 	{"internal/transport/eventloop", []string{"internal/address", "internal/rights", "internal/transport", anything}},
 
 	// From a decoded request to the user's function.
@@ -59,15 +61,15 @@ var arrows = []layer{
 		"internal/codec", "internal/descriptors", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "intercept", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server", []string{"status", "intercept", "observe", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
-	{"client", []string{"status", "intercept", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"client", []string{"status", "intercept", "observe", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/hostname", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
-	{"nearcalltest", []string{"status", "server", "client"}},
+	{"nearcalltest", []string{"status", "server", "client", "internal/wire", "internal/codec", "internal/dispatch"}},
 	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
 
 	// Functions and programs that the command, the tests and the benchmarks share.
@@ -79,15 +81,15 @@ var arrows = []layer{
 
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "server", "client", anything}},
-	{"cmd", []string{"status", "server", "client", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
+	{"cmd", []string{"status", "spin", "server", "client", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "tests/programs/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
-	{"tests", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
+	{"tests", []string{"status", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
+	{"benchmarks", []string{"status", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
 		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
-	{"examples", []string{"status", "intercept", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
+	{"examples", []string{"status", "intercept", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
 }
 
