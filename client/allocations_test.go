@@ -12,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 )
 
 func TestAllocations(t *testing.T) {
@@ -65,4 +66,22 @@ func TestCallsThroughMemoryDoNotAllocate(t *testing.T) {
 		_, err := c.CallRaw(context.Background(), "echo", payload, reply)
 		return err
 	})
+}
+
+// What an observer is told lies in memory that is used again.
+func TestObserversDoNotAllocate(t *testing.T) {
+	var bytes int
+	c := withMemory(t, startServer(t), client.WithObserver(&observe.Observer{
+		CallBegan:   func(_ context.Context, call *observe.Call) { bytes += call.RequestBytes },
+		CallStarted: func(_ context.Context, call *observe.Call) { bytes += call.Attempt },
+		CallEnded:   func(_ context.Context, call *observe.Call) { bytes += call.ReplyBytes },
+	}))
+	payload, reply := make([]byte, 300), make([]byte, 0, 300)
+	expectNoAllocations(t, "observed", func() error {
+		_, err := c.CallRaw(context.Background(), "echo", payload, reply)
+		return err
+	})
+	if bytes == 0 {
+		t.Error("nothing was observed")
+	}
 }

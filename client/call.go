@@ -9,21 +9,10 @@ import (
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
-
-// Call calls a function with arguments of any supported types and returns its result. A
-// function with several results returns them as a list, so R is then a slice of their
-// type, []any, or one of the types Results2 to Results4. For a function without a
-// result, R is None, struct{} or any.
-//
-// For a function that is called often, Func0 to Func4 are better: they cost no
-// allocation.
-func Call[R any](ctx context.Context, c *Client, name string, args ...any) (result R, err error) {
-	err = c.Call(ctx, name, &result, args...)
-	return result, err
-}
 
 // Call calls a function and stores its result in what the pointer result points to. If
 // result is nil, a *None or a *struct{}, the result is dropped. Fields of the result
@@ -113,9 +102,6 @@ func (c *core) decodeResult(r *call, result any) error {
 	if r.dynamic.types.result == nil {
 		return nil
 	}
-	if self, ok := result.(into); ok {
-		return asError(checkDecoded(self.decodeAll(&r.files, r.reply)))
-	}
 	plan, err := c.planFor(r.dynamic.types.result)
 	if err != nil {
 		return resultLost(err)
@@ -159,10 +145,13 @@ func (c *Client) CallMessagePack(ctx context.Context, name string, arguments, ds
 // description, CallEncoded fails with ABORTED, not executed. Then call Describe, encode
 // the arguments by the new description, and call again.
 func (c *Client) CallEncoded(ctx context.Context, by *Function, arguments, dst []byte) ([]byte, error) {
-	return c.callBytes(ctx, wire.CodecMessagePack, by, by.Name, arguments, dst)
+	if by == nil || by.description == nil {
+		return dst, notExecuted(status.InvalidArgument, "CallEncoded takes a description that Describe or Schema has returned")
+	}
+	return c.callBytes(ctx, wire.CodecMessagePack, by.description, by.Name, arguments, dst)
 }
 
-func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *Function, name string, payload, dst []byte) ([]byte, error) {
+func (c *Client) callBytes(ctx context.Context, codec wire.Codec, by *schema.Function, name string, payload, dst []byte) ([]byte, error) {
 	r := c.take()
 	defer c.core.give(r)
 	if by != nil {
@@ -200,11 +189,26 @@ func (c *core) give(r *call) {
 	c.calls.Put(r)
 }
 
-// exchange sends a request, several times if necessary, and waits for the reply.
+// exchange makes a call: it sends a request, several times if necessary, and waits for the
+// reply.
 func (c *core) exchange(ctx context.Context, r *call, frameType wire.FrameType, codec wire.Codec, name string, payload []byte) *status.Error {
 	r.frameType, r.codec, r.name, r.payload = frameType, codec, name, payload
-	var failure *status.Error
-	if frameType == wire.Request && len(c.config.interceptors) > 0 {
+	if c.config.observer != nil && frameType == wire.Request {
+		r.observeBegin(ctx)
+	}
+	failure := c.exchangeWithin(ctx, r)
+	if failure != nil && frameType == wire.Request {
+		c.counts.failures.Add(1)
+	}
+	if r.observed != nil {
+		r.observeEnd(ctx, failure)
+	}
+	return failure
+}
+
+// exchangeWithin is exchange inside the interceptors.
+func (c *core) exchangeWithin(ctx context.Context, r *call) (failure *status.Error) {
+	if r.frameType == wire.Request && len(c.config.interceptors) > 0 {
 		failure = c.intercept(ctx, r)
 	} else {
 		failure = c.retry(ctx, r)
@@ -212,8 +216,8 @@ func (c *core) exchange(ctx context.Context, r *call, frameType wire.FrameType, 
 	if r.options.reply != nil {
 		*r.options.reply = r.metadata
 	}
-	if failure == nil && r.replyCodec != codec && frameType == wire.Request {
-		return resultLost(fmt.Errorf("the server answered a request in %v with %v", codec, r.replyCodec))
+	if failure == nil && r.replyCodec != r.codec && r.frameType == wire.Request {
+		return resultLost(fmt.Errorf("the server answered a request in %v with %v", r.codec, r.replyCodec))
 	}
 	return failure
 }

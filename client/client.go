@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/codec"
@@ -17,6 +16,7 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -55,6 +55,9 @@ type core struct {
 	functions *functionTable
 
 	sleeps sharedmemory.Sleeps
+	counts counts
+	// connectionIDs numbers connections for the observer.
+	connectionIDs atomic.Uint64
 
 	calls sync.Pool // *call
 	plans sync.Map  // reflect.Type to *codec.Plan, of results
@@ -94,37 +97,27 @@ func transportOf(a address.Address) transport.Transport {
 // Address returns the address that the client was made for.
 func (c *Client) Address() string { return c.core.address.String() }
 
-// Transport returns how calls travel on the present connection: "shared memory", "unix
-// socket" or "tcp". It returns "" if there is no connection.
+// Transport returns how calls travel on the present connection: observe.SharedMemory,
+// observe.UnixSocket or observe.TCP. It returns "" if there is no connection.
 func (c *Client) Transport() string {
 	current := c.core.current.Load()
-	switch {
-	case current == nil:
+	if current == nil {
 		return ""
-	case !current.local:
-		return "tcp"
 	}
 	current.mu.Lock()
 	defer current.mu.Unlock()
-	if current.output.memory == nil {
-		return "unix socket"
+	return current.transportLocked()
+}
+
+// transportLocked returns how calls travel. Preconditions: c.mu is held.
+func (c *connection) transportLocked() string {
+	switch {
+	case !c.local:
+		return observe.TCP
+	case c.output.memory == nil:
+		return observe.UnixSocket
 	}
-	return "shared memory"
-}
-
-// Waiting says how calls have waited for their replies while they used shared memory.
-// When connections are hot, calls are awake nearly all of that time.
-type Waiting struct {
-	// Asleep is how long calls have slept in total.
-	Asleep time.Duration
-	// Sleeps is how often they slept, by cause. The guide docs/guides/shared-memory.md
-	// explains the causes.
-	Sleeps map[string]uint64
-}
-
-// Waiting returns what has been counted since the client was made.
-func (c *Client) Waiting() Waiting {
-	return Waiting{Asleep: c.core.sleeps.Asleep(), Sleeps: c.core.sleeps.ByCause()}
+	return observe.SharedMemory
 }
 
 // Close closes the connection and waits until that is done. Calls in flight
@@ -162,6 +155,7 @@ func (c *core) forget(gone *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.living, gone)
+	c.counts.ended(gone)
 }
 
 // planFor returns the plan for decoding results of a type.
@@ -169,7 +163,7 @@ func (c *core) planFor(t reflect.Type) (*codec.Plan, error) {
 	if known, ok := c.plans.Load(t); ok {
 		return known.(*codec.Plan), nil
 	}
-	plan, err := codec.NewPlan(t, codec.IgnoreUnknownFields)
+	plan, err := codec.NewPlan(t, resultOptions)
 	if err != nil {
 		return nil, err
 	}

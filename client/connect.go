@@ -38,6 +38,9 @@ func (c *core) connect(ctx context.Context, r *call) (*connection, *status.Error
 			continue
 		case first:
 			opened, failure := c.open(ctx, r.deadlineNs)
+			if c.config.observer != nil {
+				c.observeOpening(opened, failure)
+			}
 			c.opened(attempt, opened, failure)
 			return opened, failure
 		}
@@ -73,6 +76,7 @@ func (c *core) opened(attempt *opening, made *connection, failure *status.Error)
 	defer c.mu.Unlock()
 	c.opening = nil
 	attempt.failure = failure
+	c.counts.opening(failure)
 	if made != nil {
 		made.functions = c.functionsOf(made.welcome.SchemaHash)
 		c.living[made] = struct{}{}

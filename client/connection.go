@@ -5,9 +5,11 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -35,6 +37,9 @@ type connection struct {
 
 	// reader belongs to the goroutine that has the role.
 	reader reader
+
+	// observed is what an observer is told of the connection, nil without an observer.
+	observed atomic.Pointer[observe.Connection]
 }
 
 // A state is what the goroutines that share a connection change together. Its parts need
@@ -52,6 +57,8 @@ type state struct {
 	marks    startMarks
 	// closing is why this side has closed the connection, or nil if it has not.
 	closing *loss
+	// traffic is what has travelled so far.
+	traffic traffic
 }
 
 // exchange sends the call and waits until it ends. usable is false if this connection
@@ -151,6 +158,7 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	c.armExpiry(r.deadlineNs)
 	r.unsent = false
 	r.leads, r.idle = c.claim(r)
+	c.traffic.countRequest(&r.header)
 	writer, gather := c.sendLocked(r)
 	shared := c.calls.waiting > 1
 	c.offerPlaces()
@@ -163,6 +171,9 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 		c.flush()
 	case writer:
 		c.flush()
+	}
+	if r.observed != nil {
+		r.observeStart(ctx, c)
 	}
 	return nil, true
 }
@@ -280,6 +291,9 @@ func (c *connection) end(cause error) {
 	calls := c.calls.takeAbove(0)
 	c.mu.Unlock()
 	c.logEnd(why, len(calls))
+	if c.client.config.observer != nil {
+		c.observeEnd(ending, len(calls))
+	}
 	for _, r := range calls {
 		r.unsent = ending.unsent(r)
 		r.finish(ending.failureOf(r))

@@ -181,12 +181,20 @@ func TestDescriptionsAreOfOneSchema(t *testing.T) {
 	}
 }
 
+// asDescribed is a description as Describe returns it.
+func asDescribed(t *testing.T, of *schema.Function) *client.Function {
+	t.Helper()
+	f, err := client.ParseFunction(of.JSON())
+	must(t, err)
+	return f
+}
+
 func TestEncodedElsewhere(t *testing.T) {
 	p := describingPeer(t)
 	c := p.client()
 	mine, other := transferring(t, "from", "to"), transferring(t, "to", "from")
-	call := func(by *client.Function) <-chan error {
-		done := make(chan error, 1)
+	call := func(of *schema.Function) <-chan error {
+		done, by := make(chan error, 1), asDescribed(t, of)
 		go func() { _, err := c.CallEncoded(context.Background(), by, []byte{0x92, 0xA0, 0xA0}, nil); done <- err }()
 		return done
 	}
@@ -217,7 +225,7 @@ func TestEncodedElsewhereForAnOldServer(t *testing.T) {
 	old.Hash = ""
 	done := make(chan error, 1)
 	call := func() {
-		_, err := c.CallEncoded(context.Background(), mine, []byte{0x92, 0xA0, 0xA0}, nil)
+		_, err := c.CallEncoded(context.Background(), asDescribed(t, mine), []byte{0x92, 0xA0, 0xA0}, nil)
 		done <- err
 	}
 	go call()
@@ -249,7 +257,9 @@ func TestWhatDoesNotFitIsNotExecuted(t *testing.T) {
 		"a narrower type":             func() error { _, err := client.Call[int32](ctx, c, "count"); return err },
 		"a duration":                  func() error { _, err := client.Call[time.Duration](ctx, c, "count"); return err },
 		"a list":                      func() error { _, err := client.Call[[]int64](ctx, c, "count"); return err },
-		"two results":                 func() error { _, err := client.Call[client.Results2[int, int]](ctx, c, "count"); return err },
+		"two results":                 func() error { _, err := client.Call[struct{ A, B int }](ctx, c, "count"); return err },
+		"too few fields":              func() error { _, err := client.Call[struct{ A int64 }](ctx, c, "divmod", 7, 2); return err },
+		"a field of another type":     func() error { _, err := client.Call[struct{ A, B string }](ctx, c, "divmod", 7, 2); return err },
 		"Func, a channel":             func() error { _, err := client.Func0[chan int](c, "count")(ctx); return err },
 		"Func, another type":          func() error { _, err := client.Func0[string](c, "count")(ctx); return err },
 		"Func, a duration":            func() error { _, err := client.Func0[time.Duration](c, "count")(ctx); return err },

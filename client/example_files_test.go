@@ -48,11 +48,11 @@ func Example_files() {
 		panic(err)
 	}
 
-	pipe, err := client.Call[client.Results2[*os.File, *os.File]](ctx, c, "pipe")
+	pipe, err := client.Call[struct{ Reader, Writer *os.File }](ctx, c, "pipe")
 	if err != nil {
 		panic(err)
 	}
-	reader, writer := pipe.A, pipe.B
+	reader, writer := pipe.Reader, pipe.Writer
 	fmt.Fprint(writer, "through a pipe")
 	writer.Close()
 	bytes, err := client.Call[int64](ctx, c, "count", reader)

@@ -90,10 +90,10 @@ func TestFileAsResult(t *testing.T) {
 // driven by the poller.
 func TestPipeAsResult(t *testing.T) {
 	c := fileClient(t)
-	pipe := client.Func0[client.Results2[*os.File, *os.File]](c, "file_pipe")
+	pipe := client.Func0[struct{ Reader, Writer *os.File }](c, "file_pipe")
 	both, err := pipe(t.Context())
 	must(t, err)
-	reader, writer := both.A, both.B
+	reader, writer := both.Reader, both.Writer
 	must(t, reader.SetReadDeadline(time.Now().Add(10*time.Millisecond)))
 	if _, err := reader.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("an empty pipe: %v", err)
@@ -259,11 +259,15 @@ func TestFilesBesideSharedMemory(t *testing.T) {
 func TestFilesWithLargePayloads(t *testing.T) {
 	c := fileClient(t)
 	const bytes = 3 << 20
-	both, err := client.Call[client.Results2[*os.File, []byte]](t.Context(), c, "file_with", bytes)
+	type fileAndBytes struct {
+		File *os.File
+		Data []byte
+	}
+	both, err := client.Call[fileAndBytes](t.Context(), c, "file_with", bytes)
 	must(t, err)
-	must(t, both.A.Close())
-	if len(both.B) != bytes {
-		t.Errorf("%d bytes", len(both.B))
+	must(t, both.File.Close())
+	if len(both.Data) != bytes {
+		t.Errorf("%d bytes", len(both.Data))
 	}
 	reader, writer, err := os.Pipe()
 	must(t, err)

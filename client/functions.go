@@ -3,6 +3,8 @@ package client
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/nearcall/nearcall/internal/schema"
 )
 
 // A functionTable holds what is known about the functions of one schema. It is valid on
@@ -20,7 +22,7 @@ type functionTable struct {
 // A describedFunction is a function of one schema with its description. Only the usages
 // that it was found to fit may change.
 type describedFunction struct {
-	*Function
+	*schema.Function
 	table *functionTable
 	id    uint32
 	check uint32
@@ -57,7 +59,7 @@ func (t *functionTable) findDescribed(name string) *describedFunction {
 	return t.described[name]
 }
 
-func (t *functionTable) describe(f *Function, id uint32) *describedFunction {
+func (t *functionTable) describe(f *schema.Function, id uint32) *describedFunction {
 	made := &describedFunction{Function: f, table: t, id: id, check: f.Check()}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -73,9 +73,11 @@ func (*interceptedCall) Kind() intercept.Kind { return intercept.Function }
 
 func (c *interceptedCall) Function() string { return c.name }
 
-func (c *interceptedCall) Peer() intercept.Peer {
-	address := c.client.address
-	return intercept.Peer{Local: address.Network == "unix", Address: address.String()}
+func (c *interceptedCall) Peer() intercept.Peer { return c.client.peer() }
+
+// peer is the server as interceptors and observers see it.
+func (c *core) peer() intercept.Peer {
+	return intercept.Peer{Local: c.address.Network == "unix", Address: c.address.String()}
 }
 
 func (c *interceptedCall) Request() intercept.Message { return (*interceptedRequest)(c) }

@@ -7,10 +7,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/spin"
 )
 
 const (
@@ -59,9 +59,9 @@ func (c *core) memoryWanted() bool {
 }
 
 // spin returns how to wait. The option takes precedence over the address.
-func (c *core) spin() address.Spin {
-	if c.config.spin != SpinAuto {
-		return address.Spin(c.config.spin)
+func (c *core) spin() spin.Mode {
+	if c.config.spin != spin.Auto {
+		return c.config.spin
 	}
 	return c.address.Spin
 }
@@ -82,13 +82,22 @@ func (c *connection) handleMemory(frame *wire.Frame) error {
 		return nil
 	}
 	made.end.Awake()
+	c.useMemory(made)
+	if c.client.config.observer != nil {
+		c.observeMove()
+	}
+	return nil
+}
+
+// useMemory makes the calls that follow use the memory.
+func (c *connection) useMemory(made *memory) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	marks := made.regions.Geometry().Marks
 	c.calls.marks, c.callsMax = marks, min(c.callsMax, marks)
 	c.marks = startMarks{marks: made.end.Marks(), firstID: c.calls.lastID + 1}
 	c.reader.memory, c.output.memory = made, made.end
-	return nil
+	c.traffic.moved = true
 }
 
 func (c *connection) attach(offer wire.MemoryOffer, descriptors []int) (*memory, error) {

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/spin"
 )
 
 // BenchmarkLoneEcho calls a server in a process of its own.
 func BenchmarkLoneEcho(b *testing.B) {
-	for name, option := range map[string]client.Option{"memory": client.WithSpin(client.SpinAuto),
-		"memory, not spinning": client.WithSpin(client.SpinOff), "socket": client.WithoutSharedMemory()} {
+	for name, option := range map[string]client.Option{"memory": client.WithSpin(spin.Auto),
+		"memory, not spinning": client.WithSpin(spin.Off), "socket": client.WithoutSharedMemory()} {
 		b.Run(name, func(b *testing.B) {
 			c, err := client.New(startServer(b).address, option)
 			must(b, err)
@@ -52,7 +53,7 @@ func BenchmarkTyped(b *testing.B) {
 
 // BenchmarkSharedEcho is the same for 64 goroutines that share a connection.
 func BenchmarkSharedEcho(b *testing.B) {
-	for name, option := range map[string]client.Option{"memory": client.WithSpin(client.SpinAuto), "socket": client.WithoutSharedMemory()} {
+	for name, option := range map[string]client.Option{"memory": client.WithSpin(spin.Auto), "socket": client.WithoutSharedMemory()} {
 		b.Run(name, func(b *testing.B) {
 			c, err := client.New(startServer(b).address, option)
 			must(b, err)

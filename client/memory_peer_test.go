@@ -12,6 +12,7 @@ import (
 	"github.com/nearcall/nearcall/internal/rights/rightstest"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -127,7 +128,7 @@ func TestRequestsGoWhereTheServerLooks(t *testing.T) {
 // awake for a moment.
 func TestWhoWillSleepSaysSoBeforeSending(t *testing.T) {
 	const rounds = 200
-	_, c, m := memoryCallers(t, client.WithSpin(client.SpinOff))
+	_, c, m := memoryCallers(t, client.WithSpin(spin.Off))
 	m.end.Awake()
 	woke := 0
 	for range rounds {
@@ -150,7 +151,7 @@ func TestWhoWillSleepSaysSoBeforeSending(t *testing.T) {
 // and have to be woken for each call. It sleeps once no call has come for some ticks.
 func TestWhoSpinsStaysAwakeBetweenCalls(t *testing.T) {
 	const rounds = 200
-	_, c, m := memoryCallers(t, client.WithSpin(client.SpinDedicated))
+	_, c, m := memoryCallers(t, client.WithSpin(spin.Dedicated))
 	m.end.Awake()
 	slept := 0
 	for range rounds {

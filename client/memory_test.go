@@ -17,6 +17,7 @@ import (
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -44,7 +45,7 @@ func useMemory(t testing.TB, c *client.Client) {
 }
 
 func TestAllSizesThroughMemory(t *testing.T) {
-	for name, spin := range map[string]client.Spin{"auto": client.SpinAuto, "off": client.SpinOff, "dedicated": client.SpinDedicated} {
+	for name, spin := range map[string]spin.Mode{"auto": spin.Auto, "off": spin.Off, "dedicated": spin.Dedicated} {
 		t.Run(name, func(t *testing.T) {
 			c := withMemory(t, startServer(t), client.WithSpin(spin))
 			prefix := []byte("kept")
@@ -107,7 +108,7 @@ func TestRoleUnderStressThroughMemory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	process := startServer(t)
-	for _, spin := range []client.Spin{client.SpinAuto, client.SpinOff} {
+	for _, spin := range []spin.Mode{spin.Auto, spin.Off} {
 		c := withMemory(t, process, client.WithSpin(spin))
 		var callers sync.WaitGroup
 		for number := range uint64(6) {
@@ -127,7 +128,7 @@ func TestRoleUnderStressThroughMemory(t *testing.T) {
 
 // A sleeper is woken, whatever the two do between putting and sleeping.
 func TestNoWakeIsLost(t *testing.T) {
-	c := withMemory(t, startServer(t, "spin=off"), client.WithSpin(client.SpinOff))
+	c := withMemory(t, startServer(t, "spin=off"), client.WithSpin(spin.Off))
 	for range 20000 {
 		_, err := c.CallRaw(context.Background(), "echo", []byte("x"), nil)
 		must(t, err)
@@ -137,13 +138,13 @@ func TestNoWakeIsLost(t *testing.T) {
 // TestWaitingIsCounted: a client tells how often, why and for how long its calls slept.
 func TestWaitingIsCounted(t *testing.T) {
 	const calls = 100
-	c := withMemory(t, startServer(t), client.WithSpin(client.SpinOff))
-	before := c.Waiting()
+	c := withMemory(t, startServer(t), client.WithSpin(spin.Off))
+	before := c.Statistics().Waiting
 	for range calls {
 		_, err := c.CallRaw(context.Background(), "echo", []byte("x"), nil)
 		must(t, err)
 	}
-	after := c.Waiting()
+	after := c.Statistics().Waiting
 	// Where nobody waits yet when the standby falls asleep, nobody counts it.
 	if slept := after.Sleeps["off"] - before.Sleeps["off"]; slept == 0 || slept > calls || after.Asleep <= before.Asleep {
 		t.Fatalf("%d calls: %v, after that %v", calls, before, after)

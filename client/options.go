@@ -9,6 +9,8 @@ import (
 
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
+	"github.com/nearcall/nearcall/spin"
 )
 
 // Version is the version of Nearcall.
@@ -38,9 +40,10 @@ type config struct {
 	anyServerUser  bool
 	serverUsers    []uint32
 	memoryOff      bool
-	spin           Spin
+	spin           spin.Mode
 	drift          Drift
 	interceptors   []intercept.Interceptor
+	observer       *observe.Observer
 	dial           func(ctx context.Context, address string) (net.Conn, error)
 	name           string
 	logger         *slog.Logger
@@ -69,8 +72,8 @@ func (c *config) check() error {
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
-	case c.spin > SpinDedicated:
-		return fmt.Errorf("spin %d: it must be client.SpinAuto, SpinOff or SpinDedicated", c.spin)
+	case c.spin > spin.Dedicated:
+		return fmt.Errorf("%v: it must be spin.Auto, spin.Off or spin.Dedicated", c.spin)
 	case c.drift > DriftIgnored:
 		return fmt.Errorf("drift %d: it must be client.DriftRefused, DriftLogged or DriftIgnored", c.drift)
 	case len(c.name) > softwareBytesMax:
@@ -141,26 +144,10 @@ func WithoutSharedMemory() Option {
 	return func(c *config) { c.memoryOff = true }
 }
 
-// A Spin says how a goroutine waits for a reply through shared memory: see the guide
-// docs/guides/shared-memory.md.
-type Spin uint8
-
-// These are the ways to wait. The address parameter spin has the same values; it
-// applies when the option is SpinAuto.
-const (
-	// SpinAuto spins when that makes calls faster.
-	SpinAuto Spin = iota
-	// SpinOff sleeps at once. It uses the least CPU and adds a few microseconds to a
-	// call.
-	SpinOff
-	// SpinDedicated never sleeps while a call waits, which takes up a CPU.
-	SpinDedicated
-)
-
-// WithSpin sets how calls wait for replies through shared memory. The default is
-// SpinAuto.
-func WithSpin(spin Spin) Option {
-	return func(c *config) { c.spin = spin }
+// WithSpin sets how calls wait for replies through shared memory. With spin.Auto, the
+// default, the address parameter spin decides.
+func WithSpin(mode spin.Mode) Option {
+	return func(c *config) { c.spin = mode }
 }
 
 // WithName sets the name by which this program introduces itself, for the log of the
@@ -174,6 +161,12 @@ func WithName(name string) Option {
 // Ping and Describe are no calls.
 func WithInterceptor(interceptor intercept.Interceptor) Option {
 	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
+}
+
+// WithObserver adds an observer, which is told of connections and calls: see package
+// observe. Ping and Describe are no calls.
+func WithObserver(observer *observe.Observer) Option {
+	return func(c *config) { c.observer = observe.Join(c.observer, observer) }
 }
 
 // WithLogger sets where the client logs; by default it does not. It logs

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -84,6 +85,10 @@ type call struct {
 	added               []byte
 	callFailure         *status.Error
 
+	// observed is what an observer is told of the call, nil without an observer, and
+	// observation its memory, which is kept between uses.
+	observed, observation *observe.Call
+
 	// dynamic is the usage of calls whose types are seen when they are made, kept
 	// between uses with the name of the function that it was of.
 	dynamic   usage
@@ -129,7 +134,7 @@ func (c *call) reset() {
 	c.files.Close()
 	c.leads, c.idle, c.unsent = false, false, false
 	c.intercepted, c.called, c.callFailure, c.added = false, false, nil, c.added[:0]
-	c.inMemory = false
+	c.inMemory, c.observed = false, nil
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {
 		c.request = nil

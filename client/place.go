@@ -43,6 +43,9 @@ func (c *connection) waitForPlace(ctx context.Context, r *call) (failure *status
 	place := make(chan struct{}, 1)
 	c.places.waiting = append(c.places.waiting, place)
 	c.mu.Unlock()
+	if r.observed != nil {
+		r.observeQueue(ctx)
+	}
 	timer := c.client.timer(r.deadlineNs)
 	defer timer.Stop()
 	promised := false

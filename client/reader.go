@@ -236,6 +236,7 @@ func (c *connection) deliver() error {
 	for i := range batch {
 		id := batch[i].header.CallID
 		batch[i].call, _ = c.calls.take(id)
+		c.traffic.countAnswer(&batch[i].header)
 		if id > c.calls.lastID {
 			err = &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", batch[i].header.Type, id)}
 		}

@@ -31,6 +31,10 @@ func (c *core) retry(ctx context.Context, r *call) *status.Error {
 			return withFormer(failure, former)
 		}
 		former = max(former, failure.Outcome)
+		c.counts.retries.Add(1)
+		if r.observed != nil {
+			r.observeRetry(ctx, failure)
+		}
 	}
 }
 

@@ -83,6 +83,12 @@ type person struct {
 	Tags []string `nearcall:"tags"`
 }
 
+// quotient is the place for the two results of divmod. Their types may differ.
+type quotient struct {
+	Quotient  int64
+	Remainder int
+}
+
 type point struct {
 	X float64 `nearcall:"x"`
 	Y float64 `nearcall:"y"`
@@ -104,11 +110,11 @@ func TestDemoFunctions(t *testing.T) {
 		"variadic": {func(ctx context.Context) (any, error) { return client.Call[int](ctx, c, "sum", 1, 2, 3, 4) }, 10},
 		"two":      {func(ctx context.Context) (any, error) { return client.Call[[]int64](ctx, c, "divmod", 17, 5) }, []int64{3, 2}},
 		"two of a kind": {func(ctx context.Context) (any, error) {
-			return client.Func2[int64, int64, client.Results2[int64, int]](c, "divmod")(ctx, 17, 5)
-		}, client.Results2[int64, int]{A: 3, B: 2}},
+			return client.Func2[int64, int64, quotient](c, "divmod")(ctx, 17, 5)
+		}, quotient{Quotient: 3, Remainder: 2}},
 		"two by Call": {func(ctx context.Context) (any, error) {
-			return client.Call[client.Results2[int64, int]](ctx, c, "divmod", 17, 5)
-		}, client.Results2[int64, int]{A: 3, B: 2}},
+			return client.Call[quotient](ctx, c, "divmod", 17, 5)
+		}, quotient{Quotient: 3, Remainder: 2}},
 		"none": {func(ctx context.Context) (any, error) { return client.Func0[int64](c, "one")(ctx) }, int64(1)},
 		"struct": {func(ctx context.Context) (any, error) {
 			return client.Call[string](ctx, c, "greet", person{"Ada", &age, []string{"a", "b"}})

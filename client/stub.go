@@ -38,14 +38,16 @@ type FuncOption func(*usage)
 // code that `nearcall gen go` writes.
 func GeneratedFrom(description string) FuncOption {
 	return func(u *usage) {
-		u.stub = &stub{description: sync.OnceValues(func() (*Function, error) {
+		u.stub = &stub{description: sync.OnceValues(func() (*schema.Function, error) {
 			return schema.ParseFunctionJSON([]byte(description))
 		})}
 	}
 }
 
 // A stub holds the description that a function had when code was generated for it.
-type stub struct{ description func() (*Function, error) }
+type stub struct {
+	description func() (*schema.Function, error)
+}
 
 // hash returns the hash of the description, or "" if the description cannot be read.
 func (s *stub) hash() string {

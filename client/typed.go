@@ -16,6 +16,9 @@ import (
 // will do as well. With it, the result of a function that has one is dropped.
 type None struct{}
 
+// resultOptions are those by which results are decoded.
+const resultOptions = codec.IgnoreUnknownFields | codec.ListFillsFields
+
 // isNone reports whether the program wants no result.
 func isNone(result reflect.Type) bool {
 	return result.Kind() == reflect.Struct && result.NumField() == 0
@@ -34,13 +37,16 @@ func isNone(result reflect.Type) bool {
 // call, and again whenever the server's schema has changed. If they differ, or if a
 // type cannot be sent at all, every call fails with INVALID_ARGUMENT before anything is
 // sent.
-func Func0[R any](c *Client, name string, options ...FuncOption) func(context.Context) (R, error) {
+//
+// A Caller that is no Client is given the arguments as they are, and options have no effect
+// on it.
+func Func0[R any](c Caller, name string, options ...FuncOption) func(context.Context) (R, error) {
 	m := newMethod[struct{}, R](c, name, options)
 	return func(ctx context.Context) (R, error) { return m.call(ctx, struct{}{}) }
 }
 
 // Func1 is Func0 for a function with one parameter.
-func Func1[A, R any](c *Client, name string, options ...FuncOption) func(context.Context, A) (R, error) {
+func Func1[A, R any](c Caller, name string, options ...FuncOption) func(context.Context, A) (R, error) {
 	type arguments struct {
 		a A
 	}
@@ -50,7 +56,7 @@ func Func1[A, R any](c *Client, name string, options ...FuncOption) func(context
 }
 
 // Func2 is Func0 for a function with two parameters.
-func Func2[A, B, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B) (R, error) {
+func Func2[A, B, R any](c Caller, name string, options ...FuncOption) func(context.Context, A, B) (R, error) {
 	type arguments struct {
 		a A
 		b B
@@ -62,7 +68,7 @@ func Func2[A, B, R any](c *Client, name string, options ...FuncOption) func(cont
 }
 
 // Func3 is Func0 for a function with three parameters.
-func Func3[A, B, C, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C) (R, error) {
+func Func3[A, B, C, R any](c Caller, name string, options ...FuncOption) func(context.Context, A, B, C) (R, error) {
 	type arguments struct {
 		a A
 		b B
@@ -76,7 +82,7 @@ func Func3[A, B, C, R any](c *Client, name string, options ...FuncOption) func(c
 }
 
 // Func4 is Func0 for a function with four parameters.
-func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) func(context.Context, A, B, C, D) (R, error) {
+func Func4[A, B, C, D, R any](c Caller, name string, options ...FuncOption) func(context.Context, A, B, C, D) (R, error) {
 	type arguments struct {
 		a A
 		b B
@@ -93,7 +99,11 @@ func Func4[A, B, C, D, R any](c *Client, name string, options ...FuncOption) fun
 
 // FuncN is Func0 for a function with any number of parameters, or with variadic ones.
 // The function that it returns takes its arguments as Call does.
-func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx context.Context, args ...any) (R, error) {
+func FuncN[R any](c Caller, name string, options ...FuncOption) func(ctx context.Context, args ...any) (R, error) {
+	direct, ours := c.(*Client)
+	if !ours {
+		return func(ctx context.Context, args ...any) (R, error) { return Call[R](ctx, c, name, args...) }
+	}
 	var fixed *usage
 	if len(options) > 0 {
 		fixed = new(usage)
@@ -102,7 +112,7 @@ func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx contex
 		option(fixed)
 	}
 	return func(ctx context.Context, args ...any) (result R, err error) {
-		err = c.call(ctx, name, fixed, &result, args)
+		err = direct.call(ctx, name, fixed, &result, args)
 		return result, err
 	}
 }
@@ -111,12 +121,14 @@ func FuncN[R any](c *Client, name string, options ...FuncOption) func(ctx contex
 type param[Arguments any] struct {
 	of     reflect.Type
 	append func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
+	value  func(all *Arguments) any
 }
 
-// parameter returns the encoder for the argument that of points to.
+// parameter returns the parameter whose argument of points to.
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	values, err := codec.For[T]()
-	return param[Arguments]{of: reflect.TypeFor[T](), append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
+	value := func(all *Arguments) any { return *of(all) }
+	return param[Arguments]{of: reflect.TypeFor[T](), value: value, append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
@@ -126,13 +138,14 @@ func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 
 // A method is a function of the server together with the types that the program uses.
 type method[Arguments, R any] struct {
-	client *Client
-	name   string
-	usage  usage
-	params []param[Arguments]
-	result decoder[R]
-	err    error
-	values sync.Pool // *values[Arguments, R]
+	client  *Client
+	foreign Caller // in place of client, for a Caller that is none
+	name    string
+	usage   usage
+	params  []param[Arguments]
+	result  *codec.Codec[R] // nil if no result is wanted
+	err     error
+	values  sync.Pool // *values[Arguments, R]
 }
 
 // values are the arguments and the result of one call. They are reused, because the
@@ -142,13 +155,18 @@ type values[Arguments, R any] struct {
 	result    R
 }
 
-func newMethod[Arguments, R any](c *Client, name string, options []FuncOption, params ...param[Arguments]) *method[Arguments, R] {
-	m := &method[Arguments, R]{client: c, name: name, params: params}
+func newMethod[Arguments, R any](c Caller, name string, options []FuncOption, params ...param[Arguments]) *method[Arguments, R] {
+	m := &method[Arguments, R]{name: name, params: params}
+	if direct, ours := c.(*Client); ours {
+		m.client = direct
+	} else {
+		m.foreign = c
+	}
 	for _, param := range params {
 		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
 	}
 	if result := reflect.TypeFor[R](); !isNone(result) {
-		m.result, m.err = decoderOf[R]()
+		m.result, m.err = codec.For[R](resultOptions)
 		m.usage.types.result = result
 	}
 	for _, option := range options {
@@ -159,6 +177,9 @@ func newMethod[Arguments, R any](c *Client, name string, options []FuncOption, p
 }
 
 func (m *method[Arguments, R]) call(ctx context.Context, arguments Arguments) (R, error) {
+	if m.foreign != nil {
+		return m.callForeign(ctx, arguments)
+	}
 	v := m.values.Get().(*values[Arguments, R])
 	v.arguments = arguments
 	failure := m.exchange(ctx, v)
@@ -169,6 +190,15 @@ func (m *method[Arguments, R]) call(ctx context.Context, arguments Arguments) (R
 	*v = values[Arguments, R]{}
 	m.values.Put(v)
 	return result, asError(failure)
+}
+
+// callForeign calls through a Caller that is no Client.
+func (m *method[Arguments, R]) callForeign(ctx context.Context, arguments Arguments) (R, error) {
+	args := make([]any, len(m.params))
+	for i, param := range m.params {
+		args[i] = param.value(&arguments)
+	}
+	return Call[R](ctx, m.foreign, m.name, args...)
 }
 
 func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments, R]) *status.Error {
@@ -192,7 +222,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	if m.result == nil {
 		return nil
 	}
-	if failure := checkDecoded(m.result(&r.files, r.reply, &v.result)); failure != nil {
+	if failure := checkDecoded(m.result.DecodeWith(&r.files, r.reply, &v.result)); failure != nil {
 		return failure
 	}
 	r.files.Release()

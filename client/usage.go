@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -18,7 +19,7 @@ import (
 type usage struct {
 	types usageTypes
 	// encodedBy is set if the arguments come encoded.
-	encodedBy *Function
+	encodedBy *schema.Function
 	// stub is set if the types were generated.
 	stub *stub
 
@@ -86,18 +87,12 @@ func (f *describedFunction) remember(fitting usageTypes) {
 	f.fitting.Store(&all)
 }
 
-// fitResult checks the type of the place for the result. Several results fit a list, or
-// the parts of one of the types Results2 to Results4. No result fits anything that can
-// be nil.
+// fitResult checks the type of the place for the result. Several results fit a list, or the
+// fields of a struct. No result fits anything that can be nil.
 func (f *describedFunction) fitResult(t reflect.Type) error {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[into]()) {
-		parts := make([]reflect.Type, t.NumField())
-		for i := range parts {
-			parts[i] = t.Field(i).Type
-		}
-		return f.FitResults(parts)
-	}
 	switch {
+	case len(f.Results) > 1 && t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]():
+		return f.fitFields(t)
 	case len(f.Results) > 1 && t == reflect.TypeFor[any]():
 		return f.FitResults(slices.Repeat([]reflect.Type{t}, len(f.Results)))
 	case len(f.Results) > 1 && t.Kind() == reflect.Slice:
@@ -108,6 +103,19 @@ func (f *describedFunction) fitResult(t reflect.Type) error {
 		err = fmt.Errorf("%w: take client.None", err)
 	}
 	return err
+}
+
+// fitFields checks the struct whose fields are the places for several results.
+func (f *describedFunction) fitFields(t reflect.Type) error {
+	fields, err := schema.GoFields(t)
+	if err != nil {
+		return err
+	}
+	types := make([]reflect.Type, len(fields))
+	for i, field := range fields {
+		types[i] = field.Type
+	}
+	return f.FitResults(types)
 }
 
 func outdatedDescription(name string) *status.Error {
@@ -185,7 +193,7 @@ func (c *connection) describe(ctx context.Context, r *call) (f *describedFunctio
 }
 
 // readDescription reads the answer to describe.
-func readDescription(r *call) (*Function, *status.Error) {
+func readDescription(r *call) (*schema.Function, *status.Error) {
 	f, rest, err := schema.ParseFunction(r.reply)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%d bytes follow it", len(rest))

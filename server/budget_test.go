@@ -16,6 +16,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -348,7 +349,7 @@ func TestSimpleRequestsAreBounded(t *testing.T) {
 // TestRequestsThroughMemoryAreBounded: what is taken out of a ring is a copy.
 func TestRequestsThroughMemoryAreBounded(t *testing.T) {
 	const bytes = 1 << 20
-	s := newServer(t, server.WithInputBytes(1<<30, bytes/2), server.WithSpin(server.SpinOff))
+	s := newServer(t, server.WithInputBytes(1<<30, bytes/2), server.WithSpin(spin.Off))
 	register(t, s, "echo", func(data []byte) []byte { return data })
 	c := connectWithMemory(t, start(t, s))
 	for range 3 {
@@ -369,7 +370,7 @@ func TestRequestsThroughMemoryAreBounded(t *testing.T) {
 // reader that has taken the reading over from a slow call out of the ring.
 func TestRefusedPayloadIsNeverRun(t *testing.T) {
 	const cut = wire.FrameBytesFloor * 4
-	s, hold := newServer(t, server.WithInputBytes(1<<30, wire.FrameBytesFloor), server.WithSpin(server.SpinDedicated)), newGate()
+	s, hold := newServer(t, server.WithInputBytes(1<<30, wire.FrameBytesFloor), server.WithSpin(spin.Dedicated)), newGate()
 	var ran atomic.Int64
 	register(t, s, "echo", func(data []byte) []byte { return data })
 	register(t, s, "hidden", func([]byte) []byte { ran.Add(1); return nil })

@@ -15,6 +15,7 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory/memorytest"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -90,7 +91,7 @@ func serveEcho(t testing.TB, options ...server.Option) (*server.Server, string) 
 // Whatever the two sides do between putting and sleeping, every call is
 // answered once.
 func TestSleepersAreWoken(t *testing.T) {
-	_, path := serveEcho(t, server.WithSpin(server.SpinOff))
+	_, path := serveEcho(t, server.WithSpin(spin.Off))
 	c := connectWithMemory(t, path)
 	for range 20000 {
 		frame := c.Request("echo", []byte("x"))
@@ -281,7 +282,7 @@ func TestMalformedSlots(t *testing.T) {
 // server that does not wait for the socket any more.
 func TestTimeOfAFrameEndsWithIt(t *testing.T) {
 	const frameTimeout = 50 * time.Millisecond
-	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated), server.WithFrameTimeout(frameTimeout))
+	_, path := serveEcho(t, server.WithSpin(spin.Dedicated), server.WithFrameTimeout(frameTimeout))
 	m, err := memorytest.Connect(path, testTimeout, wire.FeatureSharedMemory)
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +318,7 @@ func TestTimeOfAFrameEndsWithIt(t *testing.T) {
 // busy.
 func TestHalfAFrameBesideCalls(t *testing.T) {
 	const frameTimeout = 50 * time.Millisecond
-	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated), server.WithFrameTimeout(frameTimeout))
+	_, path := serveEcho(t, server.WithSpin(spin.Dedicated), server.WithFrameTimeout(frameTimeout))
 	c := connectWithMemory(t, path)
 	c.send([]byte{1})
 	for until := time.Now().Add(testTimeout / 2); time.Now().Before(until); {
@@ -334,7 +335,7 @@ func TestHalfAFrameBesideCalls(t *testing.T) {
 // is: a call whose deadline has passed does not start, whichever way it comes.
 func TestDeadlinePassesWhileTheServerSpins(t *testing.T) {
 	const wait = 50 * time.Millisecond
-	_, path := serveEcho(t, server.WithSpin(server.SpinDedicated))
+	_, path := serveEcho(t, server.WithSpin(spin.Dedicated))
 	c := connectWithMemory(t, path)
 	for range 100 { // on one CPU each may take as long as the scheduler lets a spinner run
 		frame := c.Request("echo", nil)

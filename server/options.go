@@ -10,6 +10,7 @@ import (
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/spin"
 )
 
 // An Option configures a Server. One with a value out of range makes New fail with an error
@@ -50,7 +51,7 @@ type config struct {
 	outputBytesPerUserMax   int64
 
 	memoryOff             bool
-	spin                  Spin
+	spin                  spin.Mode
 	memoryAfterCalls      int
 	memoryBytesPerUserMax int64
 	arenaBytes            int
@@ -297,30 +298,13 @@ func WithoutSharedMemory() Option {
 	return func(c *config) { c.memoryOff = true }
 }
 
-// A Spin says how the server waits for the next call on a connection that has shared
-// memory: see the guide docs/guides/shared-memory.md.
-type Spin uint8
-
-// These are the ways to wait. The address parameter spin has the same values; it
-// applies when the option is SpinAuto.
-const (
-	// SpinAuto spins when that makes calls faster.
-	SpinAuto Spin = iota
-	// SpinOff sleeps at once. It uses the least CPU and adds a few microseconds to a
-	// call.
-	SpinOff
-	// SpinDedicated never sleeps while a connection is open: each connection takes up a
-	// CPU.
-	SpinDedicated
-)
-
-// WithSpin sets how connections with shared memory wait for the next call. The default
-// is SpinAuto.
-func WithSpin(spin Spin) Option {
+// WithSpin sets how connections with shared memory wait for the next call. With spin.Auto,
+// the default, the address parameter spin decides.
+func WithSpin(mode spin.Mode) Option {
 	return func(c *config) {
-		value := int(spin)
-		if set(c, "WithSpin", &value, value, int(SpinAuto), int(SpinDedicated)) {
-			c.spin = spin
+		value := int(mode)
+		if set(c, "WithSpin", &value, value, int(spin.Auto), int(spin.Dedicated)) {
+			c.spin = mode
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -27,7 +28,7 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 		"WithConnections":              server.WithConnections(10, 1<<30),
 		"WithInputBytes":               server.WithInputBytes(1, 1<<20),
 		"WithOutputBytes":              server.WithOutputBytes(1<<20, 1),
-		"WithSpin":                     server.WithSpin(server.SpinDedicated + 1),
+		"WithSpin":                     server.WithSpin(spin.Dedicated + 1),
 		"WithSharedMemoryBytesPerUser": server.WithSharedMemoryBytesPerUser(-1),
 		"WithSharedMemoryAfter":        server.WithSharedMemoryAfter(0),
 		"WithSharedMemoryArena":        server.WithSharedMemoryArena(1 << 30),

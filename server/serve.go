@@ -14,6 +14,7 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -145,7 +146,7 @@ type service struct {
 
 	// Of the address and the options.
 	sharedMemory bool
-	spin         address.Spin
+	spin         spin.Mode
 
 	// active counts the connections whose goroutines or functions still run.
 	active sync.WaitGroup
@@ -189,10 +190,10 @@ func (v *service) wrap(conn net.Conn) net.Conn {
 // options and by the address if there is one.
 func (v *service) setMemory(from net.Listener) {
 	config := &v.server.config
-	v.sharedMemory, v.spin = !config.memoryOff, address.Spin(config.spin)
+	v.sharedMemory, v.spin = !config.memoryOff, config.spin
 	if made, ok := from.(listener); ok {
 		v.sharedMemory = v.sharedMemory && !made.address.SharedMemoryOff
-		if v.spin == address.SpinAuto {
+		if v.spin == spin.Auto {
 			v.spin = made.address.Spin
 		}
 	}

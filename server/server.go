@@ -171,6 +171,9 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	for _, option := range options {
 		option(&c)
 	}
+	if typed, ok := fn.(Typed); ok {
+		fn = typed.adapter
+	}
 	made, err := dispatch.NewFunction(name, fn, dispatch.Options{
 		Doc: c.doc, ParamNames: c.params, Idempotent: c.idempotent,
 		MaxRunTime: c.maxRunTime, MaxConcurrency: c.maxConcurrency,

@@ -10,25 +10,27 @@ import (
 // calling it needs no reflection and, for basic types, no allocation. Pass it to
 // Register in place of the function. Plain functions with common signatures are treated
 // in the same way without being wrapped.
-type Typed = dispatch.Adapter
+type Typed struct{ adapter dispatch.Adapter }
 
 // Func0 wraps a function without parameters.
-func Func0[R any](fn func(ctx context.Context) (R, error)) Typed { return dispatch.Func0(fn) }
+func Func0[R any](fn func(ctx context.Context) (R, error)) Typed { return Typed{dispatch.Func0(fn)} }
 
 // Func1 wraps a function with one parameter.
-func Func1[A, R any](fn func(ctx context.Context, a A) (R, error)) Typed { return dispatch.Func1(fn) }
+func Func1[A, R any](fn func(ctx context.Context, a A) (R, error)) Typed {
+	return Typed{dispatch.Func1(fn)}
+}
 
 // Func2 wraps a function with two parameters.
 func Func2[A, B, R any](fn func(ctx context.Context, a A, b B) (R, error)) Typed {
-	return dispatch.Func2(fn)
+	return Typed{dispatch.Func2(fn)}
 }
 
 // Func3 wraps a function with three parameters.
 func Func3[A, B, C, R any](fn func(ctx context.Context, a A, b B, c C) (R, error)) Typed {
-	return dispatch.Func3(fn)
+	return Typed{dispatch.Func3(fn)}
 }
 
 // Func4 wraps a function with four parameters.
 func Func4[A, B, C, D, R any](fn func(ctx context.Context, a A, b B, c C, d D) (R, error)) Typed {
-	return dispatch.Func4(fn)
+	return Typed{dispatch.Func4(fn)}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/nearcall/nearcall/spin"
 )
 
 // UnixPathBytesMax is what the kernel's sun_path holds, less the final NUL.
@@ -22,22 +24,9 @@ type Address struct {
 	Target string
 	// SharedMemoryOff and Spin are the parameters shm and spin.
 	SharedMemoryOff bool
-	Spin            Spin
+	Spin            spin.Mode
 	text            string
 }
-
-// A Spin says how to wait for shared memory.
-type Spin uint8
-
-// The values of the parameter spin.
-const (
-	SpinAuto Spin = iota
-	SpinOff
-	SpinDedicated
-)
-
-// String returns the parameter's value.
-func (s Spin) String() string { return [...]string{"auto", "off", "dedicated"}[s] }
 
 // Abstract reports whether the address lies in the abstract namespace.
 func (a Address) Abstract() bool { return a.Network == "unix" && strings.HasPrefix(a.Target, "@") }
@@ -72,8 +61,8 @@ var settings = map[string]func(*Address){
 	"shm=auto":       func(*Address) {},
 	"shm=off":        func(a *Address) { a.SharedMemoryOff = true },
 	"spin=auto":      func(*Address) {},
-	"spin=off":       func(a *Address) { a.Spin = SpinOff },
-	"spin=dedicated": func(a *Address) { a.Spin = SpinDedicated },
+	"spin=off":       func(a *Address) { a.Spin = spin.Off },
+	"spin=dedicated": func(a *Address) { a.Spin = spin.Dedicated },
 }
 
 // setParameters applies what follows the question mark.

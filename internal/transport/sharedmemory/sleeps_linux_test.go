@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/spin"
 )
 
 // A sleeper is one side, whose peer sends nothing.
@@ -17,7 +17,7 @@ type sleeper struct {
 	peer   *sharedmemory.Waiter
 }
 
-func newSleeper(t *testing.T, mode address.Spin, sleeps *sharedmemory.Sleeps) *sleeper {
+func newSleeper(t *testing.T, mode spin.Mode, sleeps *sharedmemory.Sleeps) *sleeper {
 	t.Helper()
 	callerEnd, serverEnd := pair(t, testGeometry)
 	s := &sleeper{clock: monotonic.New()}
@@ -61,23 +61,23 @@ func (s *sleeper) fallAsleep(t *testing.T) {
 func TestSleepsByCause(t *testing.T) {
 	for _, test := range []struct {
 		cause      string
-		mode       address.Spin
+		mode       spin.Mode
 		processors int
 		once       func(t *testing.T, s *sleeper, own *ownThread)
 	}{
-		{"peer_asleep", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
+		{"peer_asleep", spin.Auto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			s.peer.FallAsleep()
 			s.sleep(t)
 		}},
-		{"off", address.SpinOff, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
-		{"nothing_came", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
-		{"in_vain", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
+		{"off", spin.Off, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"nothing_came", spin.Auto, 2, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"in_vain", spin.Auto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			for range 20 {
 				s.sleep(t)
 			}
 		}},
-		{"one_processor", address.SpinAuto, 1, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
-		{"process_turn", address.SpinAuto, 1, func(t *testing.T, s *sleeper, own *ownThread) {
+		{"one_processor", spin.Auto, 1, func(t *testing.T, s *sleeper, own *ownThread) { s.sleep(t) }},
+		{"process_turn", spin.Auto, 1, func(t *testing.T, s *sleeper, own *ownThread) {
 			own.runOn(own.first)
 			s.peer.Awake()
 			own.runOn(own.second)
@@ -86,7 +86,7 @@ func TestSleepsByCause(t *testing.T) {
 			s.await(3*time.Millisecond, true)
 			s.fallAsleep(t)
 		}},
-		{"shared_processor", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
+		{"shared_processor", spin.Auto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
 			own.runOn(own.first)
 			s.peer.Awake()
 			// It may move for some times.
@@ -96,8 +96,8 @@ func TestSleepsByCause(t *testing.T) {
 				s.fallAsleep(t)
 			}
 		}},
-		{"no_place", address.SpinAuto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
-			other := newSleeper(t, address.SpinAuto, new(sharedmemory.Sleeps))
+		{"no_place", spin.Auto, 2, func(t *testing.T, s *sleeper, own *ownThread) {
+			other := newSleeper(t, spin.Auto, new(sharedmemory.Sleeps))
 			defer other.close()
 			other.waiter.Awake()
 			other.await(0, true)

@@ -4,10 +4,10 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory/governor"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/spin"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 type Waiter struct {
 	end      *End
 	clock    monotonic.Clock
-	mode     address.Spin
+	mode     spin.Mode
 	governor *governor.Governor
 	begins   bool // a caller
 
@@ -68,14 +68,14 @@ type Waiter struct {
 // spinner's own CPU. But one side has to begin, and that is the caller: now and then it
 // tries whether the server stays awake if it stays awake itself. limit is what a sleep
 // costs, and sleeps counts the sleeps of this side.
-func NewCallerWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
+func NewCallerWaiter(end *End, clock monotonic.Clock, mode spin.Mode, limit time.Duration, sleeps *Sleeps) *Waiter {
 	processRation.callers.Add(1)
 	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewCaller(uint64(limit)), begins: true, sleeps: sleeps}
 }
 
 // NewWaiter returns the waiter of a server's end, which must be closed. limit is what a
 // sleep costs, and sleeps counts the sleeps of this side.
-func NewWaiter(end *End, clock monotonic.Clock, mode address.Spin, limit time.Duration, sleeps *Sleeps) *Waiter {
+func NewWaiter(end *End, clock monotonic.Clock, mode spin.Mode, limit time.Duration, sleeps *Sleeps) *Waiter {
 	processRation.servers.Add(1)
 	return &Waiter{end: end, clock: clock, mode: mode, governor: governor.NewServer(uint64(limit)), sleeps: sleeps}
 }
@@ -107,7 +107,7 @@ func (w *Waiter) Await(arrivedNs, idleNs uint64, stop func() bool) Next {
 // it is going to spin it looks at its ring from now on, so that the reply comes there.
 // If not, it stays asleep; otherwise the server would spin for it.
 func (w *Waiter) Prepare(nowNs uint64) {
-	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && (w.governor.Spins() || w.governor.Due(nowNs)) {
+	if w.mode == spin.Dedicated || w.mode == spin.Auto && (w.governor.Spins() || w.governor.Due(nowNs)) {
 		w.end.Awake()
 	}
 }
@@ -117,7 +117,7 @@ func (w *Waiter) Prepare(nowNs uint64) {
 // meanwhile whether to wait for that. Leave reports false if there is a frame to take.
 func (w *Waiter) Leave() bool {
 	w.stopSpinning()
-	if w.mode == address.SpinDedicated || w.mode == address.SpinAuto && w.governor.Spins() {
+	if w.mode == spin.Dedicated || w.mode == spin.Auto && w.governor.Spins() {
 		return !w.end.Ready()
 	}
 	return w.end.FallAsleep()
@@ -149,7 +149,7 @@ func (w *Waiter) learn(arrivedNs uint64) {
 // sharesCPU reports whether both sides are on one CPU and stay there. If requests come
 // too seldom to spin for, moving costs more than it gains.
 func (w *Waiter) sharesCPU(nowNs uint64, moves bool) bool {
-	if w.mode != address.SpinAuto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
+	if w.mode != spin.Auto || w.end.PeerSleeps() || w.cpu == 0 || w.end.peerCPU.Load() != w.cpu {
 		return false
 	}
 	if !moves || runtime.NumCPU() < 2 || !w.governor.Together(nowNs) {
@@ -178,7 +178,7 @@ func (w *Waiter) publishCPU() {
 
 func (w *Waiter) lookAtSocket(nowNs uint64) Next {
 	w.lookedNs = nowNs
-	if w.mode == address.SpinAuto {
+	if w.mode == spin.Auto {
 		w.publishCPU()
 	}
 	return LookAtSocket
@@ -191,10 +191,10 @@ func (w *Waiter) hit() {
 
 func (w *Waiter) maySpin(nowNs uint64) bool {
 	switch w.mode {
-	case address.SpinOff:
+	case spin.Off:
 		w.cause = spinOff
 		return false
-	case address.SpinDedicated:
+	case spin.Dedicated:
 		return true
 	}
 	if w.governor.Due(nowNs) {
@@ -266,7 +266,7 @@ func (w *Waiter) giveWay() bool {
 	if w.governor.Yields() {
 		yield()
 	}
-	if w.mode == address.SpinAuto {
+	if w.mode == spin.Auto {
 		w.publishCPU()
 	}
 	nowNs := w.clock.Ns()
@@ -274,7 +274,7 @@ func (w *Waiter) giveWay() bool {
 	if !w.end.Ready() {
 		return !w.sharesCPU(nowNs, true)
 	}
-	if w.mode == address.SpinAuto && w.cpu != 0 && w.end.peerCPU.Load() == w.cpu && w.governor.TookTurn(nowNs) {
+	if w.mode == spin.Auto && w.cpu != 0 && w.end.peerCPU.Load() == w.cpu && w.governor.TookTurn(nowNs) {
 		w.move()
 	}
 	return true
@@ -312,7 +312,7 @@ func (w *Waiter) spin(stop func() bool) Next {
 			return Sleep
 		case nowNs-w.lookedNs > socketLookNs:
 			return w.lookAtSocket(nowNs)
-		case w.mode == address.SpinAuto && spunNs > w.governor.LimitNs():
+		case w.mode == spin.Auto && spunNs > w.governor.LimitNs():
 			w.governor.Missed(spunNs, nowNs)
 			w.stopSpinning()
 			return Sleep
@@ -343,7 +343,7 @@ func (w *Waiter) FallAsleep() bool {
 // Awake says that this side looks at its ring again.
 func (w *Waiter) Awake() {
 	w.slept = true
-	if w.mode == address.SpinAuto {
+	if w.mode == spin.Auto {
 		w.publishCPU()
 	}
 	w.end.Awake()

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
+	"github.com/nearcall/nearcall/spin"
 )
 
 // An ownThread is the thread of a test, or of a subtest, which are goroutines of their own: it
@@ -70,8 +70,8 @@ func thisCPU(t *testing.T) (cpu uint32) {
 func waiters(t *testing.T, clock monotonic.Clock) (caller, server *sharedmemory.Waiter, callerEnd *sharedmemory.End) {
 	t.Helper()
 	callerEnd, serverEnd := pair(t, testGeometry)
-	caller = sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
-	server = sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+	caller = sharedmemory.NewCallerWaiter(callerEnd, clock, spin.Auto, time.Microsecond, new(sharedmemory.Sleeps))
+	server = sharedmemory.NewWaiter(serverEnd, clock, spin.Auto, time.Microsecond, new(sharedmemory.Sleeps))
 	t.Cleanup(caller.Close)
 	t.Cleanup(server.Close)
 	return caller, server, callerEnd
@@ -142,7 +142,7 @@ func TestOneCPUEach(t *testing.T) {
 	own.runOn(own.second)
 	await("the caller has another CPU", true)
 	otherEnd, _ := pair(t, testGeometry)
-	other := sharedmemory.NewWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+	other := sharedmemory.NewWaiter(otherEnd, clock, spin.Auto, time.Microsecond, new(sharedmemory.Sleeps))
 	await("the server has another connection", false)
 	other.Close()
 	await("the other connection is closed", true)
@@ -157,10 +157,10 @@ func TestOneCPUForTheCaller(t *testing.T) {
 	clock := monotonic.New()
 	callerEnd, serverEnd := pair(t, testGeometry)
 	sleeps := new(sharedmemory.Sleeps)
-	caller := sharedmemory.NewCallerWaiter(callerEnd, clock, address.SpinAuto, time.Microsecond, sleeps)
+	caller := sharedmemory.NewCallerWaiter(callerEnd, clock, spin.Auto, time.Microsecond, sleeps)
 	defer caller.Close()
 	serverRuns := func(cpu int) {
-		server := sharedmemory.NewWaiter(serverEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+		server := sharedmemory.NewWaiter(serverEnd, clock, spin.Auto, time.Microsecond, new(sharedmemory.Sleeps))
 		defer server.Close()
 		own.runOn(cpu)
 		server.Awake()
@@ -186,7 +186,7 @@ func TestOneCPUForTheCaller(t *testing.T) {
 	serverRuns(own.second)
 	await("the server has another CPU", spins)
 	otherEnd, _ := pair(t, testGeometry)
-	other := sharedmemory.NewCallerWaiter(otherEnd, clock, address.SpinAuto, time.Microsecond, new(sharedmemory.Sleeps))
+	other := sharedmemory.NewCallerWaiter(otherEnd, clock, spin.Auto, time.Microsecond, new(sharedmemory.Sleeps))
 	await("the process has another connection", rests)
 	other.Close()
 	await("the other connection is closed", spins)

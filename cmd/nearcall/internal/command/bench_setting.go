@@ -106,7 +106,7 @@ func (b *benching) encoder(ctx context.Context, address, function string, texts 
 		return nil, err
 	}
 	defer c.Close()
-	description, err := c.Describe(ctx, function)
+	by, description, err := describe(ctx, c, function)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (b *benching) encoder(ctx context.Context, address, function string, texts 
 	return func(payload *int) (sender, error) {
 		request, err := calling.encodeTexts(description, withPayload(texts, payload))
 		return func(ctx context.Context, c *client.Client, dst []byte) ([]byte, error) {
-			return c.CallEncoded(ctx, description, request, dst)
+			return c.CallEncoded(ctx, by, request, dst)
 		}, err
 	}, err
 }

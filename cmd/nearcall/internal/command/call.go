@@ -79,14 +79,14 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 	if c.raw {
 		return c.runRaw(ctx, server, function, texts)
 	}
-	description, err := server.Describe(ctx, function)
+	by, description, err := describe(ctx, server, function)
 	if err != nil {
 		return err
 	}
 	if texts, err = c.readDashes(texts, description); err != nil {
 		return err
 	}
-	description, reply, err := c.call(ctx, server, description, texts)
+	description, reply, err := c.call(ctx, server, by, description, texts)
 	if err != nil {
 		return err
 	}
@@ -95,20 +95,20 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 
 // call encodes and calls, and once more where another server has taken the place of
 // the one that described the function. It returns the description that was used.
-func (c *calling) call(ctx context.Context, server *client.Client, by *schema.Function, texts []string) (*schema.Function, []byte, error) {
-	reply, err := c.callBy(ctx, server, by, texts)
+func (c *calling) call(ctx context.Context, server *client.Client, by *client.Function, f *schema.Function, texts []string) (*schema.Function, []byte, error) {
+	reply, err := c.callBy(ctx, server, by, f, texts)
 	if !wasReplaced(err) {
-		return by, reply, err
+		return f, reply, err
 	}
-	if by, err = server.Describe(ctx, by.Name); err != nil {
+	if by, f, err = describe(ctx, server, by.Name); err != nil {
 		return nil, nil, err
 	}
-	reply, err = c.callBy(ctx, server, by, texts)
-	return by, reply, err
+	reply, err = c.callBy(ctx, server, by, f, texts)
+	return f, reply, err
 }
 
-func (c *calling) callBy(ctx context.Context, server *client.Client, by *schema.Function, texts []string) ([]byte, error) {
-	request, err := c.encodeTexts(by, texts)
+func (c *calling) callBy(ctx context.Context, server *client.Client, by *client.Function, f *schema.Function, texts []string) ([]byte, error) {
+	request, err := c.encodeTexts(f, texts)
 	if err != nil {
 		return nil, err
 	}

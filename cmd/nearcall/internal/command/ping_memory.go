@@ -72,7 +72,7 @@ func standingOf(ctx context.Context, c *client.Client) (now standing, err error)
 	if err := json.Unmarshal([]byte(text), &now.server); err != nil {
 		return now, fmt.Errorf("the server's counters are no JSON: %w", err)
 	}
-	now.client = c.Waiting()
+	now.client = c.Statistics().Waiting
 	now.caller, now.serving = throttled("/", os.Getpid()), throttled("/", now.server.ProcessID)
 	return now, nil
 }
@@ -92,7 +92,7 @@ func lookAtHeat(ctx context.Context, c *client.Client) (*heat, error) {
 		return nil, err
 	}
 	took := time.Since(start)
-	asleep := c.Waiting().Asleep - before.client.Asleep
+	asleep := c.Statistics().Waiting.Asleep - before.client.Asleep
 	after, err := standingOf(ctx, c)
 	if err != nil {
 		return nil, err

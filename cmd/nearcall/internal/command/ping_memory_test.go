@@ -9,6 +9,7 @@ import (
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/command"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/spin"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
@@ -41,7 +42,7 @@ func TestPingTellsWhyCallsAreNotHot(t *testing.T) {
 		address + "?shm=off":  {"not hot, by unix socket: ", "the address says shm=off"},
 		serve(t, demo.Register, server.WithoutSharedMemory()):               {"not hot, by unix socket: ", "the server offers no shared memory"},
 		serve(t, demo.Register, server.WithSharedMemoryBytesPerUser(1<<10)): {"not hot, by unix socket: ", "the server has refused", "its log says why"},
-		serve(t, demo.Register, server.WithSpin(server.SpinOff)):            {"server slept", ": spin=off"},
+		serve(t, demo.Register, server.WithSpin(spin.Off)):                  {"server slept", ": spin=off"},
 	} {
 		nearcall(t, "ping", "--shm", what).expect(t, 0, want...)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
@@ -29,7 +30,11 @@ func (p *program) document(ctx context.Context, source string) (*schema.Document
 			return nil, err
 		}
 		defer c.Close()
-		return c.Schema(ctx)
+		served, err := c.Schema(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return schema.ParseDocument(served.JSON())
 	}
 	text, err := p.readSource(source)
 	if err != nil {
@@ -53,6 +58,17 @@ func (p *program) readSource(source string) ([]byte, error) {
 	return text, nil
 }
 
+// describe asks a server for the description of a function. The client calls by the one
+// result, and the other has what it takes to encode and decode.
+func describe(ctx context.Context, c *client.Client, name string) (*client.Function, *schema.Function, error) {
+	by, err := c.Describe(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := schema.ParseFunctionJSON(by.JSON())
+	return by, f, err
+}
+
 // function returns one function of a source.
 func (p *program) function(ctx context.Context, source, name string) (*schema.Function, error) {
 	if isAddress(source) {
@@ -61,7 +77,8 @@ func (p *program) function(ctx context.Context, source, name string) (*schema.Fu
 			return nil, err
 		}
 		defer c.Close()
-		return c.Describe(ctx, name)
+		_, f, err := describe(ctx, c, name)
+		return f, err
 	}
 	document, err := p.document(ctx, source)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/generate"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
@@ -45,7 +46,7 @@ func built(t *testing.T, path, target string) string {
 }
 
 // serve serves functions and returns the address and their schema.
-func serve(t *testing.T, register func(*server.Server)) (string, *client.Document) {
+func serve(t *testing.T, register func(*server.Server)) (string, *schema.Document) {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "nc")
 	must(t, err)
@@ -66,7 +67,9 @@ func serve(t *testing.T, register func(*server.Server)) (string, *client.Documen
 	c, err := client.New(address)
 	must(t, err)
 	defer c.Close()
-	document, err := c.Schema(ctx)
+	exported, err := c.Schema(ctx)
+	must(t, err)
+	document, err := schema.ParseDocument(exported.JSON())
 	must(t, err)
 	return address, document
 }
@@ -149,7 +152,7 @@ func output(t *testing.T, environment []string, name string, args ...string) str
 }
 
 // write puts the generated module into a directory of its own.
-func write(t *testing.T, language string, document *client.Document, name, file string) (directory string) {
+func write(t *testing.T, language string, document *schema.Document, name, file string) (directory string) {
 	t.Helper()
 	text, err := generate.Generate(language, document, name)
 	must(t, err)

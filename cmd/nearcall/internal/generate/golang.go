@@ -9,13 +9,12 @@ import (
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-// Results and parameters that package client has types for.
-const goTupleMax = 4
+// The most parameters that package client has a function for.
+const goParamsMax = 4
 
 var goReserved = []string{"break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for",
 	"func", "go", "goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch",
-	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "status", "ctx", "c", "f", "all", "err", "args",
-	"none1", "none2", "none3", "none4"}
+	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "status", "ctx", "c", "f", "all", "err", "args"}
 
 type goModule struct {
 	Name      string
@@ -139,7 +138,7 @@ func (w *goWriter) function(f *schema.Function, method string) goFunction {
 	switch {
 	case f.Raw:
 		made.Body = []string{fmt.Sprintf("return c.client.CallRaw(ctx, %s, %s, nil)", made.Name, names[0])}
-	case f.Variadic || len(f.Params) > goTupleMax:
+	case f.Variadic || len(f.Params) > goParamsMax:
 		w.useDynamicField(&made, f, names)
 	default:
 		w.useField(&made, f, names, types)
@@ -197,12 +196,8 @@ func joinArguments(names []string, variadic bool) string {
 
 // unset is the body of a fake's method for which there is no function.
 func (w *goWriter) unset(f *schema.Function) []string {
-	types := w.results(f)
-	if len(types) > goTupleMax {
-		types = []string{"[]any"}
-	}
 	var lines, values []string
-	for i, of := range types {
+	for i, of := range w.results(f) {
 		name := fmt.Sprintf("none%d", i+1)
 		lines, values = append(lines, "var "+name+" "+of), append(values, name)
 	}
@@ -219,28 +214,30 @@ func (w *goWriter) results(f *schema.Function) []string {
 
 func (w *goWriter) returns(f *schema.Function) string {
 	types := w.results(f)
-	if len(types) > goTupleMax {
-		types = []string{"[]any"}
-	}
 	if len(types) == 0 {
 		return "error"
 	}
 	return "(" + strings.Join(append(types, "error"), ", ") + ")"
 }
 
-// resultType is the type that package client decodes into.
+// resultType is the type that package client decodes into: for several results a struct
+// with a field for each.
 func (w *goWriter) resultType(f *schema.Function) string {
 	types := w.results(f)
-	switch {
-	case len(types) == 0:
+	switch len(types) {
+	case 0:
 		return "client.None"
-	case len(types) == 1:
+	case 1:
 		return types[0]
-	case len(types) > goTupleMax:
-		return "[]any"
 	}
-	return fmt.Sprintf("client.Results%d[%s]", len(types), strings.Join(types, ", "))
+	fields := make([]string, len(types))
+	for i, of := range types {
+		fields[i] = goResultField(i) + " " + of
+	}
+	return "struct{ " + strings.Join(fields, "; ") + " }"
 }
+
+func goResultField(index int) string { return fmt.Sprintf("R%d", index+1) }
 
 // useField makes the method use a function of package client, which costs no
 // allocation.
@@ -255,15 +252,15 @@ func (w *goWriter) useField(made *goFunction, f *schema.Function, names, types [
 
 // goReturn takes the result of a call apart.
 func goReturn(results int, call string) []string {
-	switch {
-	case results == 0:
+	switch results {
+	case 0:
 		return []string{"_, err := " + call, "return err"}
-	case results == 1 || results > goTupleMax:
+	case 1:
 		return []string{"return " + call}
 	}
 	var parts []string
 	for i := range results {
-		parts = append(parts, "all."+string(rune('A'+i)))
+		parts = append(parts, "all."+goResultField(i))
 	}
 	return []string{"all, err := " + call, "return " + strings.Join(append(parts, "err"), ", ")}
 }

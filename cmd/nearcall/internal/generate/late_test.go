@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/schema"
 )
 
 // Answers come so much later, and a call may take no longer than this: welcome, description, comparison and its own
@@ -155,7 +155,7 @@ type sources struct{ c, perl, python string }
 
 // commands are such programs for the functions of a document. The arguments are a program's own; that of Python is
 // told in the third whether it is to be "sync" or "async".
-func commands(t *testing.T, document *client.Document, of sources) map[string]func(args ...string) *exec.Cmd {
+func commands(t *testing.T, document *schema.Document, of sources) map[string]func(args ...string) *exec.Cmd {
 	c, perl := write(t, "c", document, "shop", "shop.h"), write(t, "perl", document, "Shop", "Shop.pm")
 	python := write(t, "python", document, "shop", "shop.py")
 	for path, text := range map[string]string{c + "/main.c": of.c, perl + "/main.pl": of.perl, python + "/main.py": of.python} {
