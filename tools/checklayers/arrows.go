@@ -95,7 +95,7 @@ var arrows = []layer{
 
 // foundations are what every package may know. With each other and with modules of
 // others, they are all that a package of internal may import: the rest stands above.
-var foundations = []string{"status", "intercept"}
+var foundations = []string{"status", "intercept", "spin"}
 
 // upward returns a sentence for each folder that internal may import although it
 // stands above it.
