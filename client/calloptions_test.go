@@ -12,7 +12,6 @@ import (
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
-	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
@@ -22,24 +21,7 @@ const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 // metadataServer has functions that tell what came with their calls.
 func metadataServer(t *testing.T) string {
 	t.Helper()
-	return serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
-		must(t, s.Register("seen", func(ctx context.Context) string {
-			call, _ := server.CallFromContext(ctx)
-			return fmt.Sprintf("%s %q %v", call.TraceParent, call.Metadata, call.IdempotencyKey)
-		}))
-		must(t, s.Register("answer", func(ctx context.Context, bytes int, fails bool) ([]byte, error) {
-			call, _ := server.CallFromContext(ctx)
-			err := errors.Join(call.AddReplyMetadata("cost", "7"), call.AddReplyMetadata("cost", "8"), call.AddReplyMetadata("node", "a"))
-			if fails && err == nil {
-				err = status.Errorf(status.NotFound, "there is none")
-			}
-			return make([]byte, bytes), err
-		}))
-		must(t, s.Register("raw", func(ctx context.Context, data []byte) []byte {
-			call, _ := server.CallFromContext(ctx)
-			return []byte(call.Metadata["tenant"][0] + string(data))
-		}))
-	})
+	return serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), demo.RegisterMetadata)
 }
 
 func TestMetadataOfRequests(t *testing.T) {
@@ -60,16 +42,16 @@ func TestMetadataOfRequests(t *testing.T) {
 	} {
 		// Often enough that some go by the socket and some through shared memory.
 		for range 3 * wire.SharedMemoryAfterCalls {
-			got, err := client.Func0[string](row.view, "seen")(context.Background())
+			got, err := client.Func0[string](row.view, "metadata_seen")(context.Background())
 			must(t, err)
 			if got != row.want {
 				t.Fatalf("the function saw %q, want %q", got, row.want)
 			}
 		}
 	}
-	raw, err := tenant.CallRaw(context.Background(), "raw", []byte("!"), nil)
+	raw, err := tenant.CallRaw(context.Background(), "metadata_raw", []byte("!"), nil)
 	must(t, err)
-	if string(raw) != "acme!" {
+	if string(raw) != "[acme]!" {
 		t.Fatalf("a raw function saw %q", raw)
 	}
 }
@@ -81,7 +63,7 @@ func TestMetadataOfReplies(t *testing.T) {
 		for _, fails := range []bool{false, true} {
 			for range 3 * wire.SharedMemoryAfterCalls {
 				var got map[string][]string
-				reply, err := client.Call[[]byte](context.Background(), c.With(client.ReplyMetadata(&got)), "answer", bytes, fails)
+				reply, err := client.Call[[]byte](context.Background(), c.With(client.ReplyMetadata(&got)), "metadata_answer", bytes, fails)
 				if (err != nil) != fails || !fails && len(reply) != bytes {
 					t.Fatal(len(reply), err)
 				}
@@ -92,7 +74,7 @@ func TestMetadataOfReplies(t *testing.T) {
 		}
 	}
 	got := map[string][]string{"of": {"before"}}
-	_, err := client.Call[string](context.Background(), c.With(client.ReplyMetadata(&got)), "seen")
+	_, err := client.Call[string](context.Background(), c.With(client.ReplyMetadata(&got)), "metadata_seen")
 	must(t, err)
 	if got != nil {
 		t.Fatalf("got %v of a reply without metadata", got)
@@ -105,7 +87,7 @@ func TestMetadataHaveALimit(t *testing.T) {
 	for i := range 40 {
 		view = view.With(client.Metadata(fmt.Sprint("key", i), strings.Repeat("x", 100)))
 	}
-	_, err := client.Call[string](context.Background(), view, "seen")
+	_, err := client.Call[string](context.Background(), view, "metadata_seen")
 	expectFailure(t, err, status.ResourceExhausted, status.OutcomeNotExecuted)
 	if !strings.Contains(err.Error(), "extension_bytes_max") {
 		t.Errorf("the error does not name the limit: %v", err)
@@ -124,7 +106,7 @@ func TestCallOptionsOutOfRange(t *testing.T) {
 		"a trace parent": client.TraceParent("00-xyz"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := client.Call[string](context.Background(), c.With(option), "seen")
+			_, err := client.Call[string](context.Background(), c.With(option), "metadata_seen")
 			expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
 		})
 	}

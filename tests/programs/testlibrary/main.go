@@ -17,6 +17,7 @@ func init() { embed.Serve(register) }
 
 func register(s *server.Server) error {
 	demo.Register(s)
+	demo.RegisterMetadata(s)
 	s.Register("goroutine", func() int64 {
 		answer := make(chan int64)
 		go func() { answer <- 1 }()

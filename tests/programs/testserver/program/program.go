@@ -65,6 +65,7 @@ func Main(options ...server.Option) {
 		fail(err)
 	}
 	demo.Register(s)
+	demo.RegisterMetadata(s)
 	if *files {
 		registerFileFunctions(s)
 	}
