@@ -48,7 +48,8 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 		}
 	}
 	payload := unsafe.Slice((*byte)(call.payload), int(call.payload_bytes))
-	run := direct.Run(uint32(call.function), uint8(call.codec), payload, uint64(call.deadline_ns))
+	extensions := unsafe.Slice((*byte)(call.extensions), int(call.extension_bytes))
+	run := direct.Run(uint32(call.function), uint8(call.codec), payload, extensions, uint64(call.deadline_ns))
 	if run == nil {
 		return C.NEARCALL_EMBED_ELSEWHERE
 	}
@@ -57,15 +58,18 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 	return C.NEARCALL_EMBED_DONE
 }
 
-// deliver copies the result of the call to the caller's memory.
+// deliver copies the result of the call, and what came with it, to the caller's memory.
 func deliver(call *C.struct_nearcall_embed_call, run *server.DirectRun) {
+	extensions := run.Extensions()
 	reply, code, outcome := run.Reply()
 	call.code, call.outcome = C.int32_t(code), C.int32_t(outcome)
-	call.reply_bytes = C.uint64_t(len(reply))
+	call.reply_extension_bytes = C.uint64_t(len(extensions))
+	call.reply_bytes = C.uint64_t(len(extensions) + len(reply))
 	if call.reply_bytes > call.reply_capacity && C.nearcall_embed_grow(call, call.reply_bytes) != 0 {
 		return // the caller sees that there are more bytes than it has room for
 	}
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), len(reply)), reply)
+	to := unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), len(extensions)+len(reply))
+	copy(to[copy(to, extensions):], reply)
 }
 
 //export nearcallEmbedOverran

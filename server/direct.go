@@ -75,12 +75,12 @@ type DirectRun struct {
 }
 
 // Run calls a function. deadlineNs is a moment of CLOCK_MONOTONIC, or 0 for no
-// deadline. payload must not change until Release.
+// deadline. payload must not change until Release; extensions are those of a request.
 //
 // Run does nothing and returns nil for a function that must not run in its caller's
 // goroutine, because its caller must be able to leave it at the deadline: one that has
 // proved to be slow, or whose registration limits how it runs.
-func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint64) *DirectRun {
+func (d *Direct) Run(function uint32, by uint8, payload, extensions []byte, deadlineNs uint64) *DirectRun {
 	f := d.table.find(function)
 	if f != nil && !f.inline() {
 		return nil
@@ -94,16 +94,16 @@ func (d *Direct) Run(function uint32, by uint8, payload []byte, deadlineNs uint6
 	case len(payload) > d.server.config.frameBytesMax:
 		e.err = refusedf(status.ResourceExhausted, "the request has %d bytes, the library accepts %d (limit frame_bytes_max); %s", len(payload), d.server.config.frameBytesMax, raiseFrameBytes)
 	default:
-		run.run(deadlineNs)
+		run.run(extensions, deadlineNs)
 	}
 	return run
 }
 
-func (r *DirectRun) run(deadlineNs uint64) {
+func (r *DirectRun) run(extensions []byte, deadlineNs uint64) {
 	e, f := &r.execution, r.execution.function
 	ctx := context.Background()
 	if f.needsContext {
-		e.context = r.newContext(deadlineNs)
+		e.context = r.newContext(extensions, deadlineNs)
 		ctx = e.context
 	}
 	if f.instant() && r.untimed < untimedMax {
@@ -121,14 +121,20 @@ func (r *DirectRun) run(deadlineNs uint64) {
 	}
 }
 
-func (r *DirectRun) newContext(deadlineNs uint64) *callContext {
+func (r *DirectRun) newContext(extensions []byte, deadlineNs uint64) *callContext {
 	made := r.contexts.next()
 	made.function, made.peer = r.execution.function.name, &r.direct.peer
+	if len(extensions) > 0 {
+		made.theCall().parseMetadata(extensions)
+	}
 	if deadlineNs > 0 {
 		made.deadline = r.direct.started.Add(time.Duration(deadlineNs - r.direct.startedNs))
 	}
 	return made
 }
+
+// Extensions returns those of the answer: the metadata that the function has added.
+func (r *DirectRun) Extensions() []byte { return r.execution.context.takeReply() }
 
 // Reply returns the result. If the call has failed, it returns the payload of the error
 // with its code and its outcome.

@@ -41,7 +41,7 @@ func runDirect(t *testing.T, d *server.Direct, name, payload string, timeout tim
 		clock := monotonic.New()
 		deadlineNs = clock.Ns() + uint64(timeout)
 	}
-	run := d.Run(d.Find(name), uint8(wire.CodecRaw), []byte(payload), deadlineNs)
+	run := d.Run(d.Find(name), uint8(wire.CodecRaw), []byte(payload), nil, deadlineNs)
 	if run == nil {
 		t.Fatalf("%s was not run directly", name)
 	}
@@ -72,15 +72,15 @@ func TestDirect(t *testing.T) {
 // What a caller may have to leave is not run in its goroutine.
 func TestDirectLeavesToOthers(t *testing.T) {
 	d := newDirect(t)
-	if d.Run(d.Find("limited"), uint8(wire.CodecRaw), nil, 0) != nil {
+	if d.Run(d.Find("limited"), uint8(wire.CodecRaw), nil, nil, 0) != nil {
 		t.Error("a function with limited concurrency was run directly")
 	}
 	runDirect(t, d, "slow", "", 0)
-	if d.Run(d.Find("slow"), uint8(wire.CodecRaw), nil, 0) != nil {
+	if d.Run(d.Find("slow"), uint8(wire.CodecRaw), nil, nil, 0) != nil {
 		t.Error("a function that was slow was run directly again")
 	}
 	d.Overran(d.Find("echo"))
-	if d.Run(d.Find("echo"), uint8(wire.CodecRaw), nil, 0) != nil {
+	if d.Run(d.Find("echo"), uint8(wire.CodecRaw), nil, nil, 0) != nil {
 		t.Error("a function that overran was run directly again")
 	}
 }

@@ -107,7 +107,7 @@ func TestApartIsNotRunDirectly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run := d.Run(d.Find("apart"), uint8(wire.CodecRaw), nil, 0); run != nil {
+	if run := d.Run(d.Find("apart"), uint8(wire.CodecRaw), nil, nil, 0); run != nil {
 		_, code, _ := run.Reply()
 		t.Errorf("it was run directly: %v", status.Code(code))
 	}

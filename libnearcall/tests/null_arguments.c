@@ -59,6 +59,9 @@ static void calls_without_a_handle(void)
     CHECK(nearcall_sendings(NULL) == 0);
     MISUSE(nearcall_put_check(NULL));
     MISUSE(nearcall_interruptible_check(NULL, NULL, NULL));
+    MISUSE(nearcall_view_new(NULL, NULL, NULL, NULL));
+    MISUSE(nearcall_use_view(NULL, NULL));
+    nearcall_view_free(NULL);
     nearcall_close(NULL);
     nearcall_disconnect(NULL);
     nearcall_block_signals(NULL, 1);
@@ -82,6 +85,7 @@ static void questions_without_a_handle(void)
     CHECK(nearcall_error_details(NULL, &bytes) == NULL && bytes == 0);
     CHECK(nearcall_error_details(NULL, NULL) == NULL);
     CHECK_INT(nearcall_take_file(NULL, 0), NEARCALL_E_MISUSE);
+    CHECK_INT(nearcall_reply_metadata(NULL, NULL, NULL, NULL), 0);
     bytes = 1;
     CHECK(nearcall_function_schema(NULL, &bytes) == NULL && bytes == 0);
     CHECK_INT(nearcall_function_revision(NULL), 0);
@@ -152,6 +156,9 @@ static void with_a_handle(void)
     CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
     MISUSE(nearcall_request_send(client, 0, NULL));
     CHECK_CALL(client, nearcall_ping(client, 0, NULL), NEARCALL_OK);
+    MISUSE(nearcall_view_new(client, NULL, NULL, NULL));
+    CHECK_INT(nearcall_reply_metadata(client, NULL, NULL, NULL), 0);
+    CHECK_CALL(client, nearcall_use_view(client, NULL), NEARCALL_OK);
     request_with(put_no_string);
     request_with(put_no_bytes);
     request_with(put_nothing_raw);

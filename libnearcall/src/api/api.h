@@ -5,6 +5,7 @@
 #ifndef NC_API_H
 #define NC_API_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "handle/handle.h"
@@ -34,6 +35,16 @@ void nc_after_fork(nearcall_client *client);
 
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
 int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
+
+/* ---- options.c ---- */
+
+/* An option is out of range: NEARCALL_E_INVALID_ARGUMENT. */
+int nc_invalid_option(nearcall_client *client, const char *option, long long value, const char *allowed);
+
+/* Reads options of a caller that was compiled against another version: what is missing stays as
+ * it is in options, and what is unknown must be 0. Both structs begin with struct_size. given may
+ * be NULL. */
+int nc_read_options(nearcall_client *client, const void *given, void *options, size_t options_bytes);
 
 /* ---- process.c ---- */
 

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/clock.h"
+#include "calls/calls.h"
 #include "functions/functions.h"
 #include "msgpack/msgpack.h"
 #include "nearcall_generated.h"
@@ -58,10 +59,13 @@ static int64_t remaining_ms(int64_t deadline_ns)
     return remaining_ns > NC_NS_PER_MS ? remaining_ns / NC_NS_PER_MS : 1;
 }
 
+/* What the server is asked here is no call of the program's, so it has none of the options of its
+ * view. */
 static int call(nearcall_client *client, const nearcall_function *function,
                 const char *description, int64_t deadline_ns, nearcall_reply *ret_reply)
 {
     nearcall_function *changes;
+    nearcall_view *view = client->view;
     int r = nearcall_find(client, changes_name, sizeof(changes_name) - 1,
                           remaining_ms(deadline_ns), &changes);
     if (r == NEARCALL_OK)
@@ -71,7 +75,10 @@ static int call(nearcall_client *client, const nearcall_function *function,
     nearcall_put_array(client, 2);
     nearcall_put_string(client, function->name, function->name_bytes);
     nearcall_put_string(client, description, strlen(description));
-    return nearcall_request_call(client, remaining_ms(deadline_ns), ret_reply);
+    client->view = NULL;
+    r = nearcall_request_call(client, remaining_ms(deadline_ns), ret_reply);
+    client->view = view;
+    return r;
 }
 
 /* Joins the sentences of a list, as many as there is room for. */
@@ -178,7 +185,7 @@ static int judge(nearcall_client *client, nearcall_function *function, const cha
 static int compare(nearcall_client *client, nearcall_function *function, const char *hash,
                    const char *description, int64_t timeout_ms)
 {
-    int64_t limit_ms = timeout_ms ? timeout_ms : client->options.timeout_ms;
+    int64_t limit_ms = timeout_ms ? timeout_ms : client->timeout_ms;
     int64_t deadline_ns = nc_after_ms(nc_now_ns(), limit_ms);
     for (unsigned tries = 0; tries < NC_ATTEMPTS_MAX; tries++) {
         struct answer answer;
@@ -222,7 +229,7 @@ static bool begin_at_once(nearcall_client *client, const char *name, size_t name
 static int ask_and_begin(nearcall_client *client, const char *name, size_t name_bytes, const char *hash,
                          const char *description, int64_t *timeout_ms)
 {
-    int64_t limit_ms = *timeout_ms ? *timeout_ms : client->options.timeout_ms;
+    int64_t limit_ms = *timeout_ms ? *timeout_ms : client->timeout_ms;
     int64_t deadline_ns = nc_after_ms(nc_now_ns(), limit_ms);
     nearcall_function *function;
     int r = nearcall_find(client, name, name_bytes, *timeout_ms, &function);
@@ -261,7 +268,7 @@ NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, i
     if (!is_outdated(client, r))
         return 0;
     *sendings = client->sync.attempts > *sendings ? client->sync.attempts : *sendings + 1;
-    if (*sendings >= client->options.attempts_max)
+    if (*sendings >= nc_attempts_max(client, client->view))
         return 0;
     *timeout_ms = remaining_ms(client->error.deadline_ns);
     return 1;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/signals.h"
+#include "calls/calls.h"
 #include "embed/embed.h"
 #include "handle/handle.h"
 #include "wire/wire.h"
@@ -164,24 +165,39 @@ static int reply_lost(nearcall_client *client)
                    (unsigned long long)embed->reply_bytes_max, NC_FRAME_BYTES_MAX_CEILING);
 }
 
+/* The reply's metadata, as those of one that has travelled. */
+static int lend_metadata(nearcall_client *client)
+{
+    const struct nearcall_embed_call *call = &client->embed.call;
+    client->lends_more = true;
+    if (nc_metadata_keep(&client->lent_metadata, call->reply, (size_t)call->reply_extension_bytes) || call->code)
+        return NEARCALL_OK;
+    return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                   "no memory to keep the metadata of the reply");
+}
+
 static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply)
 {
     const struct nearcall_embed_call *call = &client->embed.call;
     if (__builtin_expect(call->reply_bytes > call->reply_capacity, 0))
         return reply_lost(client);
+    if (__builtin_expect(call->reply_extension_bytes != 0, 0) && lend_metadata(client) < 0)
+        return NEARCALL_E_RESOURCE_EXHAUSTED;
+    const uint8_t *payload = call->reply + call->reply_extension_bytes;
+    size_t payload_bytes = (size_t)(call->reply_bytes - call->reply_extension_bytes);
     if (__builtin_expect(call->code != 0, 0)) {
         struct nc_call failed = {
             .code = call->code,
             .outcome = call->outcome,
-            .data = call->reply,
-            .data_bytes = (size_t)call->reply_bytes,
+            .data = payload,
+            .data_bytes = payload_bytes,
             .deadline_ns = call->deadline_ns ? (int64_t)call->deadline_ns : NC_NEVER,
         };
         return nc_fail_as_call(client, &failed);
     }
     if (ret_reply) {
-        ret_reply->data = call->reply;
-        ret_reply->bytes = (size_t)call->reply_bytes;
+        ret_reply->data = payload;
+        ret_reply->bytes = payload_bytes;
         ret_reply->codec = codec;
     }
     return NEARCALL_OK;
@@ -190,7 +206,7 @@ static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply
 /* Late by a step of the coarse clock at most, and never early; 0 for none. */
 static uint64_t deadline_ns(const nearcall_client *client, int64_t begun_ns, int64_t timeout_ms)
 {
-    int64_t ms = timeout_ms ? timeout_ms : client->options.timeout_ms;
+    int64_t ms = timeout_ms ? timeout_ms : client->timeout_ms;
     int64_t deadline_ns = nc_after_ms(begun_ns + COARSE_STEP_NS, ms);
     return deadline_ns == NC_NEVER ? 0 : (uint64_t)deadline_ns;
 }
@@ -212,6 +228,8 @@ int nc_embed_call(nearcall_client *client, nearcall_function *function, int code
     call->payload = data;
     call->payload_bytes = bytes;
     call->deadline_ns = deadline_ns(client, begun_ns, timeout_ms);
+    call->extensions = client->view ? client->view->extensions : NULL;
+    call->extension_bytes = client->view ? client->view->extension_bytes : 0;
     call->codec = (uint32_t)codec;
     call->reply_bytes = 0;
     call->grow = grow;

@@ -32,7 +32,9 @@ void nc_after_fork(nearcall_client *client)
     } else {
         nc_calls_after_busy_fork(client);
         memset(&client->lent, 0, sizeof(client->lent));
+        client->lends_more = false;
         client->lent_files = NULL;
+        client->lent_metadata = NULL;
         memset(&client->request, 0, sizeof(client->request));
         nc_error_clear(client);
         client->sync.call = NULL;
@@ -47,6 +49,13 @@ static int prepare_library(nearcall_client *client)
     if (r < 0)
         nc_become_idle(client);
     return r;
+}
+
+static void end_lending(nearcall_client *client)
+{
+    client->lends_more = false;
+    nc_files_release(&client->lent_files);
+    nc_metadata_free(&client->lent_metadata);
 }
 
 static inline int enter(nearcall_client *client)
@@ -65,8 +74,8 @@ static inline int enter(nearcall_client *client)
     if (client->error.code)
         nc_error_clear(client);
     nc_buffer_empty(&client->lent);
-    if (__builtin_expect(client->lent_files != NULL, 0))
-        nc_files_release(&client->lent_files);
+    if (__builtin_expect(client->lends_more, 0))
+        end_lending(client);
     client->connection.identity.seen_ns = 0; /* the program may have closed what it did not know */
     return NEARCALL_OK;
 }
@@ -107,7 +116,7 @@ void nc_go_outside(nearcall_client *client)
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms)
 {
     client->now_ns = nc_now_ns();
-    return nc_after_ms(client->now_ns, timeout_ms ? timeout_ms : client->options.timeout_ms);
+    return nc_after_ms(client->now_ns, timeout_ms ? timeout_ms : client->timeout_ms);
 }
 
 int nc_check_timeout(nearcall_client *client, int64_t timeout_ms)

@@ -29,34 +29,6 @@ NEARCALL_API const char *nearcall_version(void)
 
 /* ---- Opening ---- */
 
-static int invalid(nearcall_client *client, const char *option, long long value,
-                   const char *allowed)
-{
-    return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                   "option %s is %lld; allowed: %s", option, value, allowed);
-}
-
-/* Reads options of a caller compiled against another version: what is missing is
- * 0, what is unknown must be. */
-static int read_options(nearcall_client *client, const nearcall_options *given,
-                        nearcall_options *options)
-{
-    static const nearcall_options defaults = NEARCALL_OPTIONS_INIT;
-    *options = defaults;
-    if (!given)
-        return NEARCALL_OK;
-    if (given->struct_size < sizeof(given->struct_size))
-        return invalid(client, "struct_size", (long long)given->struct_size,
-                       "sizeof(nearcall_options), as NEARCALL_OPTIONS_INIT sets it");
-    for (size_t i = sizeof(*options); i < given->struct_size; i++)
-        if (((const uint8_t *)given)[i] != 0)
-            return invalid(client, "struct_size", (long long)given->struct_size,
-                           "options that this version of the library knows");
-    memcpy(options, given,
-           given->struct_size < sizeof(*options) ? given->struct_size : sizeof(*options));
-    return NEARCALL_OK;
-}
-
 static int check_options(nearcall_client *client, const nearcall_options *options)
 {
     const uint32_t known_flags = NEARCALL_INTERRUPTIBLE | NEARCALL_ALLOW_ABSTRACT |
@@ -65,25 +37,25 @@ static int check_options(nearcall_client *client, const nearcall_options *option
                                  NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS |
                                  NEARCALL_WAKEABLE;
     if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
-        return invalid(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
+        return nc_invalid_option(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
     if (options->connect_timeout_ms < 0)
-        return invalid(client, "connect_timeout_ms", options->connect_timeout_ms, "0 and above");
+        return nc_invalid_option(client, "connect_timeout_ms", options->connect_timeout_ms, "0 and above");
     if (options->flags & ~known_flags)
-        return invalid(client, "flags", options->flags, "the NEARCALL_... flags of nearcall.h");
+        return nc_invalid_option(client, "flags", options->flags, "the NEARCALL_... flags of nearcall.h");
     if (options->frame_bytes_max && (options->frame_bytes_max < NC_PEER_FRAME_BYTES_MIN ||
                                      options->frame_bytes_max > NC_FRAME_BYTES_MAX_CEILING))
-        return invalid(client, "frame_bytes_max", options->frame_bytes_max,
+        return nc_invalid_option(client, "frame_bytes_max", options->frame_bytes_max,
                        "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
     if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
-        return invalid(client, "attempts_max (in Perl and Python attempts)", options->attempts_max, "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
+        return nc_invalid_option(client, "attempts_max (in Perl and Python attempts)", options->attempts_max, "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
     if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
-        return invalid(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
+        return nc_invalid_option(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
                        "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
     if (options->server_user_ids_count && !options->server_user_ids)
-        return invalid(client, "server_user_ids_count", options->server_user_ids_count,
+        return nc_invalid_option(client, "server_user_ids_count", options->server_user_ids_count,
                        "0 when server_user_ids is NULL");
     if (options->name && strlen(options->name) > NC_SOFTWARE_NAME_BYTES_MAX)
-        return invalid(client, "name", (long long)strlen(options->name), "at most " NC_TEXT(NC_SOFTWARE_NAME_BYTES_MAX) " bytes");
+        return nc_invalid_option(client, "name", (long long)strlen(options->name), "at most " NC_TEXT(NC_SOFTWARE_NAME_BYTES_MAX) " bytes");
     return NEARCALL_OK;
 }
 
@@ -99,6 +71,7 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     struct nc_options *options = &client->options;
     size_t ids_bytes = (size_t)given->server_user_ids_count * sizeof(uint32_t);
     options->timeout_ms = given->timeout_ms ? given->timeout_ms : NC_CALL_TIMEOUT_MS;
+    client->timeout_ms = options->timeout_ms;
     options->connect_timeout_ms = given->connect_timeout_ms;
     options->flags = given->flags;
     options->frame_bytes_max =
@@ -146,8 +119,8 @@ static int keep_address(nearcall_client *client, const char *address)
 
 static int fill(nearcall_client *client, const char *address, const nearcall_options *given)
 {
-    nearcall_options options;
-    int r = read_options(client, given, &options);
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    int r = nc_read_options(client, given, &options, sizeof(options));
     if (r == NEARCALL_OK)
         r = check_options(client, &options);
     if (r == NEARCALL_OK)
@@ -213,6 +186,8 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_memory_release(&client->connection.memory);
     nc_calls_free(&client->calls);
     nc_files_release(&client->lent_files);
+    nc_metadata_free(&client->lent_metadata);
+    nc_view_release(&client->view);
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);
     nc_buffer_free(&client->lent);

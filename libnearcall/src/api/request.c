@@ -12,12 +12,26 @@
 
 /* ---- Calls that are waited for ---- */
 
+static void hold_files(struct nc_call *call, struct nc_files *files)
+{
+    if (!files)
+        return;
+    call->has_more = true;
+    call->files = nc_files_hold(files);
+}
+
+/* What may be sent again is asked of the server, and what does not fit is refused, in one place. */
+static bool is_for_library(const nearcall_view *view, const nearcall_function *function)
+{
+    return !view || (!(view->flags & NEARCALL_CALL_RETRY_UNKNOWN) && nc_view_fits(view, function));
+}
+
 /* encoding is NULL for bytes that no description is about, files where there are none. */
 static int call_with(nearcall_client *client, nearcall_function *function, int codec,
                      const void *data, size_t bytes, const struct nc_encoding *encoding,
                      struct nc_files *files, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
-    if (client->embed.is_direct && !files) {
+    if (client->embed.is_direct && !files && is_for_library(client->view, function)) {
         int r = nc_embed_call(client, function, codec, data, bytes, timeout_ms, ret_reply);
         if (r != NC_EMBED_ELSEWHERE)
             return r;
@@ -32,9 +46,11 @@ static int call_with(nearcall_client *client, nearcall_function *function, int c
     call->codec = (uint8_t)codec;
     call->payload = data;
     call->payload_bytes = bytes;
-    call->files = nc_files_hold(files);
+    hold_files(call, files);
     if (encoding)
         call->encoding = *encoding;
+    if (client->view)
+        nc_call_use_view(client, call);
     return nc_sync_call(client, call, encoding ? client->request.sendings : 0, ret_reply);
 }
 
@@ -185,8 +201,10 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
     call->encoding = request->encoding;
     call->payload = request->buffer.data;
     call->payload_bytes = nc_buffer_bytes(&request->buffer);
-    call->files = nc_files_hold(request->files);
-    r = nc_begin(client, call, ret_call);
+    hold_files(call, request->files);
+    if (client->view)
+        nc_call_use_view(client, call);
+    r = call->state == NC_CALL_FINISHED ? nc_call_deliver(client, call, NULL) : nc_begin(client, call, ret_call);
     if (r != NEARCALL_E_INTERRUPTED || client->half_begun)
         nc_writer_drop(client);
     return r;

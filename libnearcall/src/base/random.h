@@ -10,8 +10,12 @@ uint64_t nc_random_seed(const void *owner);
 
 uint64_t nc_random(uint64_t *state);
 
-/* A pause around 1 ms after the first try, doubling with each, so that callers
- * that failed together do not come back together. */
-int64_t nc_random_pause_ns(uint64_t *state, unsigned tries);
+/* What pauses are by default. */
+#define NC_PAUSE_FIRST_NS 1000000LL
+#define NC_PAUSE_MOST_NS 1000000000LL
+
+/* A pause around first_ns after the first try, doubling with each up to most_ns, so that
+ * callers that failed together do not come back together. Both are positive, and less than half of what fits. */
+int64_t nc_random_pause_ns(uint64_t *state, unsigned tries, int64_t first_ns, int64_t most_ns);
 
 #endif

@@ -44,6 +44,9 @@ void nc_call_begin_again(struct nc_call *call);
 int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_reply *ret_reply);
 void nc_call_free(nearcall_client *client, struct nc_call *call);
 
+/* Releases what few calls have: files, a view, metadata. */
+void nc_call_let_go(struct nc_call *call);
+
 /* lost_text is about to say what became of another connection, and is empty until it does:
  * calls that end with it meanwhile are told that. A call that has ended needs its payload no
  * longer, unless its waiter sends it once more and learns of the new one instead. */
@@ -68,6 +71,32 @@ static inline void nc_calls_look_by(nearcall_client *client, int64_t until_ns)
     if (until_ns < client->calls.timer_ns)
         client->calls.timer_ns = until_ns;
 }
+
+/* ---- view.c: the options of single calls, and what comes with their replies ---- */
+
+/* The call, which has just been made, has the options of the view that the handle uses. It
+ * has finished afterwards if they do not fit a frame. */
+void nc_call_use_view(nearcall_client *client, struct nc_call *call);
+
+/* Whether what travels with the function's name fits a frame. It travels only until its number is
+ * known, but what fits does not depend on that. */
+static inline bool nc_view_fits(const nearcall_view *view, const nearcall_function *function)
+{
+    return view->extension_bytes == 0 ||
+           view->extension_bytes + NC_EXTENSION_HEADER_BYTES + function->name_bytes <= NC_EXTENSION_BYTES_MAX;
+}
+static inline bool nc_call_asks(const struct nc_call *call, uint32_t flag)
+{
+    return call->view && call->view->flags & flag;
+}
+static inline uint32_t nc_attempts_max(const nearcall_client *client, const nearcall_view *view)
+{
+    return view && view->attempts_max ? view->attempts_max : client->options.attempts_max;
+}
+
+/* Keeps the extensions of an answer; false: no memory. */
+bool nc_metadata_keep(struct nc_metadata **metadata, const uint8_t *extensions, size_t bytes);
+void nc_metadata_free(struct nc_metadata **metadata);
 
 /* ---- patience.c ---- */
 
@@ -94,6 +123,13 @@ static inline bool nc_frame_is_written(const nearcall_client *client, const stru
 static inline bool nc_frame_is_untouched(const nearcall_client *client, const struct nc_call *call)
 {
     return !call->by_memory && client->connection.written <= call->frame_start;
+}
+
+/* Whether a call that ended so because of its connection or its server may be sent again. */
+static inline bool nc_outcome_permits_again(const struct nc_call *call, int outcome)
+{
+    return outcome == NEARCALL_OUTCOME_NOT_EXECUTED ||
+           (outcome != NEARCALL_OUTCOME_EXECUTED && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN));
 }
 
 bool nc_reply_has_begun(const nearcall_client *client, const struct nc_call *call);

@@ -75,8 +75,7 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
                                       : nc_frame_is_untouched(client, call);
     nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
-    call->retryable =
-        loss->retryable && !too_late && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
+    call->retryable = loss->retryable && !too_late && nc_outcome_permits_again(call, outcome);
 }
 
 /* Outcomes are decided before any call changes its state, because each looks at the others. */

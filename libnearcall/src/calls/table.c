@@ -115,8 +115,7 @@ void nc_calls_free(struct nc_calls *calls)
         for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++) {
             struct nc_call *call = &calls->chunks[at][i];
             nc_buffer_free(&call->store);
-            nc_files_release(&call->files);
-            nc_files_release(&call->reply_files);
+            nc_call_let_go(call);
         }
         if (at > 0)
             free(calls->chunks[at]);
@@ -150,7 +149,6 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
     call->frame_start = call->frame_end = 0;
     call->payload = NULL;
     call->payload_bytes = 0;
-    call->files = call->reply_files = NULL;
     call->files_sent = false;
     call->code = 0;
     nc_calls_look_by(client, deadline_ns);
@@ -194,6 +192,8 @@ void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int
 void nc_call_begin_again(struct nc_call *call)
 {
     nc_call_leave_queue(call);
+    if (call->has_more) /* what was answered before is no answer any more */
+        nc_metadata_free(&call->metadata);
     call->state = NC_CALL_PENDING;
 }
 
@@ -222,10 +222,8 @@ void nc_call_free(nearcall_client *client, struct nc_call *call)
 {
     nearcall_function *function = call->function;
     nc_buffer_empty(&call->store);
-    if (call->files || call->reply_files) {
-        nc_files_release(&call->files);
-        nc_files_release(&call->reply_files);
-    }
+    if (call->has_more)
+        nc_call_let_go(call);
     if (client->waiting == call)
         client->waiting = NULL;
     nc_call_leave_queue(call);
@@ -235,6 +233,18 @@ void nc_call_free(nearcall_client *client, struct nc_call *call)
     end_use(&client->calls, call);
     if (function && function->revision == 0 && function->id == 0)
         nc_function_forget_if_unused(client, function);
+}
+
+/* What came with the reply besides its payload lives as long as that. */
+static void lend_more(nearcall_client *client, struct nc_call *call)
+{
+    client->lends_more = true;
+    nc_files_release(&client->lent_files);
+    client->lent_files = call->reply_files;
+    call->reply_files = NULL;
+    nc_metadata_free(&client->lent_metadata);
+    client->lent_metadata = call->metadata;
+    call->metadata = NULL;
 }
 
 static const uint8_t nothing[1];
@@ -249,11 +259,8 @@ int nc_call_deliver(nearcall_client *client, struct nc_call *call, nearcall_repl
         ret_reply->bytes = call->data_bytes;
         ret_reply->codec = call->reply_codec;
     }
-    if (call->reply_files) {
-        nc_files_release(&client->lent_files);
-        client->lent_files = call->reply_files;
-        call->reply_files = NULL;
-    }
+    if (call->has_more)
+        lend_more(client, call);
     if (nc_buffer_bytes(&call->store)) /* result or details: they live until the next function */
         nc_buffer_swap(&call->store, &client->lent);
     nc_call_free(client, call);
@@ -281,6 +288,8 @@ static void take_over(nearcall_client *client, struct nc_call *call)
     call->queue = NULL;
     if (call->state != NC_CALL_FREE && call->known) {
         memset(&call->store, 0, sizeof(call->store));
+        call->view = NULL;
+        call->metadata = NULL;
         call->state = NC_CALL_PENDING; /* it may be half finished */
         begin_use(&client->calls, call);
         leave_to_parent(client, call);

@@ -152,7 +152,7 @@ static void backlog_is_full(nearcall_client *client)
     if (connection->backlog_tries < BACKLOG_TRIES_OF_LONGEST_PAUSE)
         connection->backlog_tries++;
     connection->retry_ns =
-        nc_now_ns() + nc_random_pause_ns(&client->random, connection->backlog_tries);
+        nc_now_ns() + nc_random_pause_ns(&client->random, connection->backlog_tries, NC_PAUSE_FIRST_NS, NC_PAUSE_MOST_NS);
 }
 
 /* Goes through the address's candidates until one takes up the connection. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NEARCALL_EMBED_VERSION 1
+#define NEARCALL_EMBED_VERSION 2
 
 /* The one symbol that is looked up: a function without parameters that returns the
  * library's struct. It enters no Go code, so it may be called in any process. */
@@ -26,15 +26,18 @@ struct nearcall_embed_call {
     const void *payload; /* stays as it is during the call */
     uint64_t payload_bytes;
     uint64_t deadline_ns; /* of CLOCK_MONOTONIC, for the function's context; 0: none */
+    const void *extensions; /* of the request, as on the wire, without its name */
+    uint64_t extension_bytes;
     uint32_t name_bytes;
     uint32_t function; /* its number; set by the library when it found the name */
     uint32_t codec;
 
     int32_t code;    /* as on the wire, 0: success */
     int32_t outcome; /* as on the wire */
-    uint8_t *reply;  /* the result, or the error's payload */
+    uint8_t *reply;  /* its extensions, then the result or the error's payload */
     uint64_t reply_capacity;
-    uint64_t reply_bytes;
+    uint64_t reply_bytes; /* of all of that */
+    uint64_t reply_extension_bytes;
     /* Makes reply_capacity at least so many bytes: 0, or -1 without memory. */
     int (*grow)(struct nearcall_embed_call *call, uint64_t bytes);
 };

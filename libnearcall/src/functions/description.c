@@ -28,10 +28,9 @@ static bool is_hash(const nearcall_value *value)
     return true;
 }
 
-/* The member "hash" of a description; false where there is none, or no description. */
-static bool find_hash(const uint8_t *data, size_t bytes, nearcall_value *ret_hash)
+/* A member of a description; false where there is none, or no description. */
+static bool find_member(const uint8_t *data, size_t bytes, const char *name, nearcall_value *ret_value)
 {
-    static const char name[] = "hash";
     nearcall_reader reader = {data, data + bytes};
     nearcall_value map, key;
     if (nearcall_read(&reader, &map) < 0 || map.type != NEARCALL_MAP)
@@ -39,8 +38,8 @@ static bool find_hash(const uint8_t *data, size_t bytes, nearcall_value *ret_has
     for (uint32_t i = 0; i < map.count; i++) {
         if (nearcall_read(&reader, &key) < 0 || key.type != NEARCALL_STRING)
             return false;
-        if (key.count == sizeof(name) - 1 && memcmp(key.as.data, name, key.count) == 0)
-            return nearcall_read(&reader, ret_hash) == NEARCALL_OK && is_hash(ret_hash);
+        if (key.count == strlen(name) && memcmp(key.as.data, name, key.count) == 0)
+            return nearcall_read(&reader, ret_value) == NEARCALL_OK;
         if (nearcall_skip(&reader) < 0)
             return false;
     }
@@ -61,14 +60,16 @@ static uint32_t check_of(const char *hash)
 struct nc_description *nc_description_new(const uint8_t *data, size_t bytes)
 {
     struct nc_description *description = malloc(sizeof(*description) + bytes);
-    nearcall_value hash;
+    nearcall_value hash, idempotent;
     if (!description)
         return NULL;
     description->check = 0;
     memset(description->hash, 0, sizeof(description->hash));
     description->bytes = bytes;
     memcpy(description->data, data, bytes);
-    if (find_hash(data, bytes, &hash)) {
+    description->is_idempotent = find_member(data, bytes, "idempotent", &idempotent) &&
+                                 idempotent.type == NEARCALL_BOOL && idempotent.as.boolean;
+    if (find_member(data, bytes, "hash", &hash) && is_hash(&hash)) {
         memcpy(description->hash, hash.as.data, NC_HASH_DIGITS);
         description->check = check_of(description->hash);
     }

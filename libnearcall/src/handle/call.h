@@ -9,10 +9,17 @@
 #include "base/buffer.h"
 #include "base/limits_gen.h"
 #include "handle/function.h"
+#include "handle/view.h"
 #include "nearcall.h"
 #include "wire/wire.h"
 
 struct nc_files;
+
+/* The extensions of a reply or an error, as they came. */
+struct nc_metadata {
+    size_t bytes;
+    uint8_t extensions[];
+};
 
 /* The most calls a handle can have; ids are counted by it. A power of two. */
 #define NC_CALLS NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING
@@ -63,8 +70,11 @@ struct nc_call {
     /* Borrowed from the caller, from client->request, or from store. */
     const uint8_t *payload;
     size_t payload_bytes;
+    bool has_more; /* one of the next four may not be NULL; all are in a free call */
     struct nc_files *files; /* of the request; NULL: none */
     struct nc_files *reply_files;
+    nearcall_view *view; /* through which it was begun; NULL: none */
+    struct nc_metadata *metadata; /* of the reply; NULL: none */
     /* Owns a pending payload first, and a kept reply later. Empty, perhaps with memory for the
      * next, in a free call. */
     struct nc_buffer store;
@@ -108,6 +118,8 @@ struct nc_sync {
     bool sends_request; /* what client->request holds is the interrupted call's alone */
     bool stale_connection; /* it stood before the call began */
     unsigned attempts;
+    unsigned waits; /* for a server that was not ready, which are no attempts */
+    int former_outcome; /* the worst of the attempts before the last */
     int64_t pause_until_ns;
 };
 

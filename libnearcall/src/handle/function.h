@@ -14,6 +14,7 @@
 struct nc_description {
     uint32_t check; /* of the hash, as a request carries it; 0 without one */
     char hash[NC_HASH_DIGITS + 1]; /* "" from a server that does not say it */
+    bool is_idempotent; /* the function may run several times for one request */
     size_t bytes;
     uint8_t data[];
 };

@@ -18,6 +18,7 @@
 #include "handle/error.h"
 #include "handle/function.h"
 #include "handle/request.h"
+#include "handle/view.h"
 #include "handle/watch.h"
 #include "nearcall.h"
 
@@ -45,6 +46,8 @@ struct nearcall_client {
     struct nc_options options;
     struct nc_address address;
     char *address_text;
+    nearcall_view *view; /* that calls begin through; NULL: none */
+    int64_t timeout_ms; /* the default: the view's, or that of the options */
     int64_t now_ns; /* the clock as it was read last */
     uint64_t last_id;
     uint64_t random;
@@ -60,7 +63,9 @@ struct nearcall_client {
     nearcall_call_id half_begun; /* nearcall_request_send() was interrupted when a part of it was sent; 0: none */
     bool half_given_up; /* one that was, and its user was not told yet */
     struct nc_buffer lent; /* a kept reply the user reads now */
+    bool lends_more; /* one of the next two may not be NULL */
     struct nc_files *lent_files; /* that came with the reply the user reads now */
+    struct nc_metadata *lent_metadata;
     struct nc_writer request;
     struct nc_error error;
     int (*interrupt_check)(void *argument); /* NULL: nobody is asked */

@@ -82,6 +82,7 @@ bool nc_keep_files(nearcall_client *client, struct nc_call *call)
     const char *what = "the descriptors of the reply did not arrive: this process has too many "
                        "open files, see ulimit -n";
     if (descriptors->frame.count > 0) {
+        call->has_more = true;
         call->reply_files = nc_descriptors_keep(descriptors);
         if (call->reply_files)
             return true;

@@ -197,7 +197,7 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
         return 0;
     }
     nc_call_finish(client, call, code, outcome, NULL);
-    call->retryable = code == -NEARCALL_E_UNAVAILABLE && outcome == NEARCALL_OUTCOME_NOT_EXECUTED;
+    call->retryable = code == -NEARCALL_E_UNAVAILABLE && nc_outcome_permits_again(call, outcome);
     nc_description_refused(client, call);
     keep_result(client, call, payload, bytes);
     if (!nc_frame_is_written(client, call))
@@ -294,15 +294,36 @@ static bool refuse_extension(nearcall_client *client, const struct nc_frame *fra
     return true;
 }
 
+/* The metadata of an answer that has just ended its call. An error counts for more than they do. */
+static void keep_metadata(nearcall_client *client, struct nc_call *call, const uint8_t *extensions, size_t bytes)
+{
+    call->has_more = true;
+    if (!nc_metadata_keep(&call->metadata, extensions, bytes) && call->code == 0)
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                       "no memory to keep the metadata of the reply");
+}
+
+static int handle_with_extensions(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
+                                  struct nc_fault *fault)
+{
+    const uint8_t *payload = body + frame->extension_bytes;
+    struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    bool is_awaited = call && call->state == NC_CALL_SENT && call->type == NC_REQUEST;
+    if (nc_extensions_check(body, frame->extension_bytes, frame->type == NC_ERROR ? "ERROR" : "REPLY", fault) < 0)
+        return refuse_extension(client, frame, fault) ? 0 : -1;
+    int r = handlers[frame->type](client, frame, payload, frame->length - frame->extension_bytes, fault);
+    if (r == 0 && is_awaited && call->state == NC_CALL_FINISHED)
+        keep_metadata(client, call, body, frame->extension_bytes);
+    return r;
+}
+
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                     struct nc_fault *fault)
 {
     nc_answer_came(&client->connection, frame);
-    if (frame->extension_bytes &&
-        nc_extensions_check(body, frame->extension_bytes, frame->type == NC_ERROR ? "ERROR" : "REPLY", fault) < 0)
-        return refuse_extension(client, frame, fault) ? 0 : -1;
-    return handlers[frame->type](client, frame, body + frame->extension_bytes,
-                                 frame->length - frame->extension_bytes, fault);
+    if (__builtin_expect(frame->extension_bytes != 0, 0))
+        return handle_with_extensions(client, frame, body, fault);
+    return handlers[frame->type](client, frame, body, frame->length, fault);
 }
 
 /* ---- Results, and what is left of them ---- */

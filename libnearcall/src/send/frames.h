@@ -15,7 +15,7 @@ union nc_control;
 
 /* ---- head.c ---- */
 
-/* Of the extension that names the function, if that is needed. */
+/* Of the extension that names the function, if that is needed, and of those of the call's view. */
 size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call);
 
 /* Writes header and extensions, for which there is room. */

@@ -12,7 +12,7 @@
 #include "send/frames.h"
 #include "wire/wire.h"
 
-#define HEAD_BYTES_MAX (NC_FRAME_HEADER_BYTES + NC_EXTENSION_HEADER_BYTES + NC_FUNCTION_NAME_BYTES_MAX)
+#define HEAD_BYTES_MAX (NC_FRAME_HEADER_BYTES + NC_EXTENSION_BYTES_MAX)
 /* To copy so many behind the head costs less than what the kernel does for two parts. */
 #define JOINED_BYTES_MAX 512
 

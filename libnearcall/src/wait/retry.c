@@ -7,8 +7,38 @@
 #include "send/send.h"
 #include "wait/wait.h"
 
-/* Decides about a finished call, and makes it pending again if it may be sent
- * once more. Only a connection that broke or drained is reason enough. */
+/* A wait for a server that is not ready ends before the deadline only when it is about to pass. */
+#define PAUSE_LEAST_NS NC_NS_PER_MS
+
+static int64_t draw_pause_ns(nearcall_client *client, const struct nc_call *call)
+{
+    const nearcall_view *view = call->view;
+    int64_t left_ns = call->deadline_ns - client->now_ns;
+    int64_t pause_ns = nc_random_pause_ns(&client->random, client->sync.attempts + client->sync.waits,
+                                          view ? view->backoff_first_ns : NC_PAUSE_FIRST_NS,
+                                          view ? view->backoff_most_ns : NC_PAUSE_MOST_NS);
+    if (left_ns > PAUSE_LEAST_NS && nc_call_asks(call, NEARCALL_CALL_WAIT_FOR_READY))
+        pause_ns = nc_earlier(pause_ns, left_ns - left_ns / 4);
+    return pause_ns;
+}
+
+/* Counts the attempt that follows. A call that waits for its server waits through what was
+ * certainly none. */
+static bool is_attempt_left(nearcall_client *client, const struct nc_call *call)
+{
+    struct nc_sync *sync = &client->sync;
+    if (nc_call_asks(call, NEARCALL_CALL_WAIT_FOR_READY) && call->outcome == NEARCALL_OUTCOME_NOT_EXECUTED) {
+        sync->waits++;
+        return true;
+    }
+    if (sync->attempts >= nc_attempts_max(client, call->view))
+        return false;
+    sync->attempts++;
+    return true;
+}
+
+/* Decides about a finished call. Only a connection that broke or drained is reason enough to
+ * send it once more. */
 static bool may_try_again(nearcall_client *client, struct nc_call *call)
 {
     struct nc_sync *sync = &client->sync;
@@ -20,14 +50,13 @@ static bool may_try_again(nearcall_client *client, struct nc_call *call)
          * that listens now, so there is no pause, and what the kernel never took
          * was no sending. */
         sync->stale_connection = false;
-        if (call->untouched)
-            sync->attempts--;
         sync->pause_until_ns = 0;
+        if (call->untouched && client->now_ns < call->deadline_ns)
+            return true;
     } else {
-        sync->pause_until_ns = client->now_ns + nc_random_pause_ns(&client->random, sync->attempts);
+        sync->pause_until_ns = client->now_ns + draw_pause_ns(client, call);
     }
-    return sync->attempts < client->options.attempts_max &&
-           sync->pause_until_ns < call->deadline_ns;
+    return sync->pause_until_ns < call->deadline_ns && is_attempt_left(client, call);
 }
 
 static int pause_before_retry(nearcall_client *client)
@@ -41,8 +70,7 @@ static int pause_before_retry(nearcall_client *client)
     return NEARCALL_OK;
 }
 
-/* Sends the pending call once. Afterwards it is sent or finished. */
-static int send_once(nearcall_client *client, struct nc_call *call)
+int nc_send_once(nearcall_client *client, struct nc_call *call)
 {
     while (call->state == NC_CALL_PENDING) {
         int r = nc_may_send(client, call) ? NEARCALL_OK : nc_make_ready(client, call);
@@ -57,8 +85,10 @@ static int send_once(nearcall_client *client, struct nc_call *call)
 static int attempt(nearcall_client *client, struct nc_call *call)
 {
     int r = pause_before_retry(client);
+    if (r == NEARCALL_OK && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN))
+        r = nc_check_idempotent(client, call);
     if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
-        r = send_once(client, call);
+        r = nc_send_once(client, call);
     if (r == NEARCALL_OK)
         r = nc_wait(client, call);
     return r;
@@ -71,6 +101,14 @@ static bool let_go(nearcall_client *client)
     if (!nc_request_settle(client))
         return false;
     return client->connection.borrowed_bytes == 0 || nc_output_own(client) == NEARCALL_OK;
+}
+
+/* What came of earlier attempts counts: that the last one was not executed says nothing about
+ * them. */
+static int worse_outcome(const nearcall_client *client, int outcome)
+{
+    bool is_sure = outcome != NEARCALL_OUTCOME_NOT_EXECUTED;
+    return is_sure ? outcome : client->sync.former_outcome;
 }
 
 int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
@@ -86,9 +124,12 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
                            "a signal arrived while waiting; nearcall_resume() goes on");
         if (!may_try_again(client, call))
             break;
+        if (call->outcome > sync->former_outcome)
+            sync->former_outcome = call->outcome;
         nc_call_begin_again(call);
-        sync->attempts++;
     }
+    if (call->code)
+        call->outcome = worse_outcome(client, call->outcome);
     sync->call = NULL;
     return nc_call_deliver(client, call, ret_reply);
 }
@@ -102,6 +143,8 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sending
     sync->token++;
     sync->stale_connection = client->connection.state == NC_READY;
     sync->attempts = sendings + 1;
+    sync->waits = 0;
+    sync->former_outcome = NEARCALL_OUTCOME_NOT_EXECUTED;
     sync->pause_until_ns = 0;
     nc_choose_waiting(client);
     return nc_sync_run(client, ret_reply);
@@ -111,9 +154,9 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sending
 static int outcome_when_abandoned(const nearcall_client *client, const struct nc_call *call)
 {
     if (call->state == NC_CALL_FINISHED)
-        return call->outcome;
+        return worse_outcome(client, call->outcome);
     if (call->state == NC_CALL_PENDING || nc_frame_is_untouched(client, call))
-        return NEARCALL_OUTCOME_NOT_EXECUTED;
+        return client->sync.former_outcome;
     return NEARCALL_OUTCOME_UNKNOWN;
 }
 

@@ -1,6 +1,6 @@
 /* What happens to a call from its beginning to its end, which takes time: waiting for the connection, for
  * its turn and for its reply, retries, deadlines, giving up.
- * May include: base, wire, memory, handle, calls, request, connection, receive, send, connect. */
+ * May include: base, wire, memory, handle, functions, calls, request, connection, receive, send, connect. */
 #ifndef NC_WAIT_H
 #define NC_WAIT_H
 
@@ -18,6 +18,16 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply);
 
 /* An interrupted call that nobody resumed. */
 void nc_sync_abandon(nearcall_client *client);
+
+/* Sends the pending call once. Afterwards it is sent or finished. 0 or NEARCALL_E_INTERRUPTED. */
+int nc_send_once(nearcall_client *client, struct nc_call *call);
+
+/* ---- idempotent.c ---- */
+
+/* Of a call that may be sent again when nobody knows whether it ran: ends it if the server
+ * that it would be sent to does not describe the function as idempotent. Asks that server if it
+ * was not asked before. 0 or NEARCALL_E_INTERRUPTED. */
+int nc_check_idempotent(nearcall_client *client, struct nc_call *call);
 
 /* ---- begin.c ---- */
 
