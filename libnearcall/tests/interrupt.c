@@ -114,6 +114,7 @@ static bool deadline_across_signals(void)
     int interruptions = 0;
     script_start(&script, say_nothing, NULL);
     nearcall_client *client = test_open(script.address, NEARCALL_INTERRUPTIBLE);
+    CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);
     CHECK(setitimer(ITIMER_REAL, &timer, NULL) == 0);
     double before_ms = test_now_ms();

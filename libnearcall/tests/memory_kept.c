@@ -24,7 +24,8 @@ static void memory_follows_what_arrived(void)
     nearcall_reply reply;
     script_start(&script, announce_much_send_little, NULL);
     nearcall_client *client = test_open(script.address, 0);
-    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 200, &reply),
+    CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_call(client, "f", NULL, 0, 500, &reply),
                NEARCALL_E_DEADLINE_EXCEEDED);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
     CHECK(client->connection.in.capacity <= 65536);

@@ -14,7 +14,7 @@
 
 #define SO_PASSRIGHTS_NUMBER 83
 #define LINGER_S 15
-#define BOUND_MS 1500
+#define BOUND_MS 5000 /* a busy machine takes its time; what lingers takes LINGER_S */
 
 static bool kernel_is_old;
 static unsigned options_set;
@@ -158,9 +158,8 @@ static void send_urgently(const struct script *script, const struct attack *plan
     CHECK(sem_post(&is_sent) == 0);
 }
 
-static void wait_for_urgent_byte(nearcall_client *client, struct script *script)
+static void wait_for_urgent_byte(struct script *script)
 {
-    CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
     script_signal(script);
     CHECK(sem_wait(&is_sent) == 0);
 }
@@ -215,8 +214,11 @@ static void is_not_held_up(const struct attack *plan)
     nearcall_reply reply;
     script_start(&script, attack, (void *)(uintptr_t)plan);
     nearcall_client *client = test_open(script.address, 0);
+    /* The request has to be sent, however long the welcome takes: only the call is measured. */
+    if (!plan->before_the_welcome)
+        CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
     if (plan->is_urgent)
-        wait_for_urgent_byte(client, &script);
+        wait_for_urgent_byte(&script);
     double before_ms = test_now_ms();
     int r = nearcall_call(client, "f", "x", 1, 500, &reply);
     nearcall_close(client);
