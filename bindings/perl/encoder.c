@@ -8,17 +8,25 @@
 #define SHOWN_CHARACTERS_MAX 40
 #define NAME_BYTES_MAX 64 /* of a name that is shown as it is */
 
+/* Characters, which a text with Perl's flag need not hold: anybody can set that. */
+static bool is_wide(pTHX_ const SV *text)
+{
+    return SvUTF8(text) && ncp_is_characters((const U8 *)SvPVX_const(text), SvCUR(text));
+}
+
+/* Perl would look for characters before the beginning of what only claims to be some. */
 static SV *shown(pTHX_ SV *text)
 {
     return sv_2mortal(newSVpv(pv_pretty(sv_newmortal(), SvPVX(text), SvCUR(text),
         SHOWN_CHARACTERS_MAX, NULL, NULL,
-        PERL_PV_PRETTY_DUMP | (SvUTF8(text) ? PERL_PV_ESCAPE_UNI : 0)), 0));
+        PERL_PV_PRETTY_DUMP | (is_wide(aTHX_ text) ? PERL_PV_ESCAPE_UNI : 0)), 0));
 }
 
 SV *ncp_shown_name(pTHX_ SV *name)
 {
-    return SvCUR(name) > NAME_BYTES_MAX ? shown(aTHX_ name)
-                                        : sv_2mortal(newSVpvf("\"%" SVf "\"", SVfARG(name)));
+    if (SvCUR(name) > NAME_BYTES_MAX || (SvUTF8(name) && !is_wide(aTHX_ name)))
+        return shown(aTHX_ name);
+    return sv_2mortal(newSVpvf("\"%" SVf "\"", SVfARG(name)));
 }
 
 static void append_step(pTHX_ SV *message, const ncp_node *node)

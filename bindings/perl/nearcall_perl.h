@@ -69,6 +69,12 @@ static inline bool ncp_is_ascii(const U8 *text, STRLEN bytes)
     return bytes == 0 || is_utf8_invariant_string(text, bytes);
 }
 
+/* As Perl has characters, which need not be those of Unicode. */
+static inline bool ncp_is_characters(const U8 *text, STRLEN bytes)
+{
+    return bytes == 0 || is_utf8_string(text, bytes);
+}
+
 static inline bool ncp_is_unicode(const U8 *text, STRLEN bytes)
 {
     return bytes == 0 || is_c9strict_utf8_string(text, bytes);

@@ -58,6 +58,25 @@ subtest 'what is neither' => sub {
     like( error_of { $go->upper($beyond) }->message, qr/not Unicode/, 'beyond Unicode' );
 };
 
+# Anybody can set the flag: what has it and is no UTF-8 is shown as the bytes that it is.
+subtest 'what only claims to be characters' => sub {
+    my @warnings;
+    local $SIG{__WARN__} = sub { push @warnings, @_ };
+    my $flagged = sub { my ($bytes) = @_; Encode::_utf8_on($bytes); return $bytes };
+    my %shown = (
+        "\x80" => '"\\200"', "\xff\x80a" => '"\\377\\200a"', "caf\xe9" => '"caf\\351"', "\xe2\x98" => '"\\342\\230"',
+        "\xf0\x9f\x98\x80\xc0\x80" => '"\\360\\237\\230\\200\\300\\200"',
+    );
+    for my $bytes ( sort keys %shown ) {
+        my $text = $flagged->($bytes);
+        is( error_of { $go->sum($text) }->message, "argument 1 (numbers): expected int64 (-9223372036854775808 to 9223372036854775807), got $shown{$bytes}", "no number: $shown{$bytes}" );
+        is( error_of { $go->greet( { $text => 1 } ) }->message, "argument 1 (person): Person has no field $shown{$bytes}; it has name, age, tags", 'no field' );
+        like( error_of { $go->identity( { $text => 1 } ) }->message, qr/\Aargument 1 \(value\), \Q$shown{$bytes}\E: the string holds/, 'no key' );
+        like( error_of { $go->$_($text) }->message, qr/argument 1 \(\w+\): /, "not for $_" ) for 'upper', 'echo', 'identity';
+    }
+    is( "@warnings", '', 'nobody is warned' );
+};
+
 subtest 'names' => sub {
     my $error = error_of { $go->call("caf\xe9") };
     is( $error->function, "caf\xe9", 'of functions are characters' );
