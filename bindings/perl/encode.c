@@ -47,9 +47,10 @@ static void begin_pairs(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *ke
         nearcall_put_map(e->client, (uint32_t)(node->count / 2));
     } else {
         ncp_hash_begin(aTHX_ e, node, hash);
+        ncp_require_room(aTHX_ e, 2 * (size_t)HvUSEDKEYS(hash));
         if (key_type->kind == NCP_INTEGER && ncp_has_number_otherwise(aTHX_ e, node))
             ncp_require_distinct(aTHX_ e, key_type, node);
-        nearcall_put_map(e->client, (uint32_t)HvUSEDKEYS(hash));
+        nearcall_put_map(e->client, (uint32_t)(node->is_owned ? (size_t)node->count / 2 : HvUSEDKEYS(hash)));
     }
     ncp_enter(aTHX_ e, node);
 }
@@ -208,8 +209,11 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
 
 void ncp_encode_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    ncp_pause(aTHX_ e);
-    encode_fetched(aTHX_ e, type, ncp_fetched(aTHX_ e, value));
+    value = ncp_fetched(aTHX_ e, value);
+    ncp_spend(aTHX_ e, 1);
+    if (UNLIKELY(PL_sig_pending))
+        value = ncp_run_handlers_before(aTHX_ e, value);
+    encode_fetched(aTHX_ e, type, value);
 }
 
 /* ---- The request ---- */

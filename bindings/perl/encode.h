@@ -78,7 +78,10 @@ static inline void ncp_spend(pTHX_ ncp_encoder *e, size_t work)
 /* Runs the handlers of signals that have come, which is user code. */
 void ncp_run_handlers(pTHX_ ncp_encoder *e);
 
-/* Before a value that the encoder can own. */
+/* The same before a value is written: returns what it was before they ran. */
+SV *ncp_run_handlers_before(pTHX_ ncp_encoder *e, SV *value);
+
+/* Between values, where the encoder can own all that is still to come. */
 static inline void ncp_pause(pTHX_ ncp_encoder *e)
 {
     ncp_spend(aTHX_ e, 1);
@@ -164,9 +167,9 @@ void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash
  * If not, no two are the same number, as no two are the same text. */
 bool ncp_has_number_otherwise(pTHX_ ncp_encoder *e, const ncp_node *node);
 
-/* Throws where two keys of a map at its beginning are one. */
-void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type,
-                          const ncp_node *node);
+/* Throws where two keys of a map at its beginning are one. The handlers of signals may run, to
+ * which the map is the encoder's own. */
+void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type, ncp_node *node);
 
 /* ---- User code that values carry along (encoder.c) ---- */
 

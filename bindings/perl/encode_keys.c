@@ -22,7 +22,7 @@ bool ncp_has_number_otherwise(pTHX_ ncp_encoder *e, const ncp_node *node)
 
     for (; walk.next; ncp_hash_skip(aTHX_ e, &walk)) {
         ncp_spend(aTHX_ e, (size_t)HeKLEN(walk.next));
-        if (!is_printed_whole(HeKEY(walk.next), HeKLEN(walk.next)))
+        if (PL_sig_pending || !is_printed_whole(HeKEY(walk.next), HeKLEN(walk.next)))
             return true;
     }
     return false;
@@ -53,23 +53,45 @@ static void refuse_same(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *ke
     ncp_throw_invalid(aTHX_ e->call, message);
 }
 
-void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type,
-                          const ncp_node *node)
+/* Throws where the key was seen before. */
+static void note_key(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *name, HV *seen)
 {
-    ncp_node walk = *node;
-    SV *ignored;
-    HV *seen;
+    SV *key;
 
     ENTER;
     SAVETMPS;
-    seen = (HV *)sv_2mortal((SV *)newHV());
-    while (ncp_hash_next(aTHX_ e, &walk, &ignored)) {
-        SV *key = encoded_key(aTHX_ key_type, walk.name);
-        ncp_spend(aTHX_ e, SvCUR(walk.name));
-        if (hv_exists_ent(seen, key, 0))
-            refuse_same(aTHX_ e, key_type, key);
-        (void)hv_store_ent(seen, key, &PL_sv_yes, 0);
-    }
+    key = encoded_key(aTHX_ type, name);
+    if (hv_exists_ent(seen, key, 0))
+        refuse_same(aTHX_ e, type, key);
+    (void)hv_store_ent(seen, key, &PL_sv_yes, 0);
     FREETMPS;
     LEAVE;
+}
+
+/* Whether the map has become the encoder's own with it, so that a walk through it has to begin anew. */
+static bool run_handlers(pTHX_ ncp_encoder *e, ncp_node *node)
+{
+    bool was_owned = node->is_owned;
+
+    ncp_enter(aTHX_ e, node);
+    ncp_run_handlers(aTHX_ e);
+    ncp_leave(e, node);
+    return !was_owned;
+}
+
+void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type, ncp_node *node)
+{
+    ncp_node walk = *node;
+    HV *seen = (HV *)sv_2mortal((SV *)newHV());
+    SV *ignored;
+
+    while (ncp_hash_next(aTHX_ e, &walk, &ignored)) {
+        ncp_spend(aTHX_ e, SvCUR(walk.name));
+        note_key(aTHX_ e, key_type, walk.name, seen);
+        if (UNLIKELY(PL_sig_pending) && run_handlers(aTHX_ e, node)) {
+            walk = *node;
+            hv_clear(seen);
+        }
+    }
+    hv_undef(seen);
 }

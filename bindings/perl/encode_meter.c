@@ -45,6 +45,17 @@ void ncp_run_handlers(pTHX_ ncp_encoder *e)
     ncp_check_time(aTHX_ e);
 }
 
+SV *ncp_run_handlers_before(pTHX_ ncp_encoder *e, SV *value)
+{
+    SV *kept;
+
+    e->is_interrupted = true;
+    kept = sv_2mortal(ncp_own_copy(aTHX_ e, value));
+    ncp_run_handlers(aTHX_ e);
+    ncp_hold(aTHX_ e, kept);
+    return kept;
+}
+
 void ncp_settle(pTHX_ const ncp_encoder *e)
 {
     ncp_invocation *call = e->call;

@@ -86,12 +86,15 @@ static SSize_t hash_left(pTHX_ ncp_encoder *e, const ncp_node *node)
     return left;
 }
 
+/* At its beginning no pair is being written. */
 static void own_hash(pTHX_ ncp_encoder *e, ncp_node *node)
 {
     SV **values;
 
-    ncp_hold(aTHX_ e, node->name);
-    ncp_hold(aTHX_ e, node->value);
+    if (node->value) {
+        ncp_hold(aTHX_ e, node->name);
+        ncp_hold(aTHX_ e, node->value);
+    }
     node->count = 2 * hash_left(aTHX_ e, node);
     node->values = ncp_new_values(aTHX_ e, node->count);
     for (values = node->values; node->next; ncp_hash_skip(aTHX_ e, node)) {

@@ -207,8 +207,10 @@ void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     for (; node.index < (SSize_t)node.structure->fields_count; node.index++) {
         const ncp_field *field = &node.structure->fields[node.index];
         SV *content = ncp_field_value(aTHX_ e, &node);
-        if (!content)
+        if (!content) {
+            ncp_pause(aTHX_ e);
             continue;
+        }
         node.name = field->name;
         ncp_encode_string(aTHX_ e, &string_type, field->name);
         ncp_encode_value(aTHX_ e, field->type, content);

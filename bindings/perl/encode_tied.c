@@ -78,8 +78,11 @@ void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
 static bool walk_next(pTHX_ ncp_encoder *e, tied_walk *walk)
 {
     U32 runs = e->runs;
-    SV *key = walk->name ? ncp_call_object(aTHX_ e, walk->object, "NEXTKEY", walk->name)
-                         : ncp_call_object(aTHX_ e, walk->object, "FIRSTKEY", NULL);
+    SV *key;
+
+    ncp_pause(aTHX_ e);
+    key = walk->name ? ncp_call_object(aTHX_ e, walk->object, "NEXTKEY", walk->name)
+                     : ncp_call_object(aTHX_ e, walk->object, "FIRSTKEY", NULL);
 
     if (!SvOK(key))
         return false;

@@ -131,6 +131,28 @@ subtest 'signals' => sub {
         setitimer( ITIMER_REAL, 0 );
         return @$back . ( $handled > 3 ? ' with handlers' : " with $handled handlers" );
     }, '1000 with handlers', 'a handler that returns lets the call go on' );
+    # Keys that may be one are looked at before any is sent, and two that are end the call there.
+    is( outcome {
+        my ( $handled, %map ) = ( 0, map { +"+$_" => 'x' } 1 .. 200_000 );
+        local $SIG{ALRM} = sub { $handled++ };
+        setitimer( ITIMER_REAL, 0.005, 0.005 );
+        my $said = name_of { $go->by_number( { %map, 1 => 'y' } ) };
+        setitimer( ITIMER_REAL, 0 );
+        return $said . ( $handled > 3 ? ' with handlers' : " with $handled handlers" );
+    }, 'INVALID_ARGUMENT not executed with handlers', 'keys that may be one' );
+    is( outcome {
+        my @sent;
+        for my $delay_ms ( 1 .. 20 ) {
+            my %map = map { +"+$_" => "text $_" } 1 .. 20_000;
+            local $SIG{ALRM} = sub { $_ = 'changed' for values %map; undef %map; litter() };
+            setitimer( ITIMER_REAL, $delay_ms / 1000 );
+            my $back = $go->by_number( \%map );
+            setitimer( ITIMER_REAL, 0 );
+            my @wrong = grep { $back->{$_} ne "text $_" } keys %$back;
+            push @sent, keys(%$back) . ' and ' . @wrong if @wrong || !grep { $_ == keys %$back } 0, 20_000;
+        }
+        return "@sent";
+    }, '', 'a map whose keys may be one is sent as it was' );
     is( outcome {
         my $hash = emptied();
         local $SIG{ALRM} = sub { $go->one };
