@@ -15,16 +15,16 @@ static void encode_fetched(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value
 static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
 {
     ncp_node node = { 0 };
-    U32 runs;
+    ncp_element written;
 
     ncp_list_begin(aTHX_ e, &node, array);
     nearcall_put_array(e->client, (uint32_t)node.count);
     ncp_enter(aTHX_ e, &node);
-    runs = e->runs;
+    written = ncp_element_begin(e, &node);
     for (; node.index < node.count; node.index++) {
         SV *element = ncp_list_value(aTHX_ e, &node);
         ncp_encode_value(aTHX_ e, type, element ? element : &PL_sv_undef);
-        ncp_free_temporaries(aTHX_ e, &runs);
+        ncp_element_end(aTHX_ e, &node, &written);
     }
     ncp_leave(e, &node);
 }
@@ -59,17 +59,17 @@ static void put_pairs(pTHX_ ncp_encoder *e, const ncp_type *key_type, const ncp_
                       HV *hash)
 {
     ncp_node node = { 0 };
+    ncp_element written;
     SV *value;
-    U32 runs;
 
     begin_pairs(aTHX_ e, &node, key_type, hash);
-    runs = e->runs;
+    written = ncp_element_begin(e, &node);
     while (ncp_hash_next(aTHX_ e, &node, &value)) {
         if (UNLIKELY(!value))
             value = ncp_tied_value(aTHX_ e, &node, node.name);
         encode_fetched(aTHX_ e, key_type, node.name);
         ncp_encode_value(aTHX_ e, type, value);
-        ncp_free_temporaries(aTHX_ e, &runs);
+        ncp_element_end(aTHX_ e, &node, &written);
     }
     ncp_leave(e, &node);
 }
@@ -261,14 +261,14 @@ static const ncp_field *param_at(const ncp_plan *plan, I32 index)
 
 static void encode_arguments(pTHX_ ncp_encoder *e)
 {
-    U32 runs = e->runs;
+    ncp_element written = ncp_element_begin(e, NULL);
 
     nearcall_put_array(e->client, (uint32_t)e->call->arguments_count);
     for (; e->argument < e->call->arguments_count; e->argument++) {
         ncp_pause(aTHX_ e);
         e->param = param_at(e->plan, e->argument);
         encode_fetched(aTHX_ e, e->param->type, ncp_argument(aTHX_ e->call, e->argument));
-        ncp_free_temporaries(aTHX_ e, &runs);
+        ncp_element_end(aTHX_ e, NULL, &written);
     }
 }
 
@@ -309,7 +309,7 @@ static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
         ncp_throw_client(aTHX_ call);
     if (e.plan->raw) {
         e.param = &e.plan->params[0];
-        ncp_put_octets(aTHX_ &e, e.param->type, ncp_argument(aTHX_ call, 0), nearcall_put_raw);
+        ncp_encode_bytes(aTHX_ &e, e.param->type, ncp_argument(aTHX_ call, 0));
     } else {
         encode_arguments(aTHX_ &e);
     }

@@ -21,6 +21,7 @@ typedef struct ncp_node {
     SV *tied;       /* the object behind a tied array or hash, which is asked value by value */
     SV *magical;    /* a container whose values perl makes, as @- and what threads share */
     HV *hash;       /* of a hash or a struct that is not owned */
+    SV *key;        /* of a hash that is not owned: refers to the name, which goes with the next */
     HE *next;       /* of a hash that is not owned: what comes next */
     STRLEN bucket;  /* in which that lies */
     SV *value;      /* of a hash that is not owned: that is being written */
@@ -121,8 +122,20 @@ void ncp_ask_ahead(pTHX_ ncp_encoder *e, const ncp_node *end);
 /* Called after every run of user code: throws when it used the handle, or the time is up. */
 void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
 
-/* Frees the temporaries of an element, when code has run since runs was taken. */
+/* Frees the temporaries of what was done, when code has run since runs was taken. */
 void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs);
+
+/* An element of a container, or an argument: what is held for it alone is given back behind it, so
+ * that what the code of a million rows gives is not there at once. */
+typedef struct ncp_element {
+    U32 runs;     /* of user code when it began */
+    SSize_t held; /* so many values were held then; -1: what follows may be for those around it */
+} ncp_element;
+
+/* The node that it is in; NULL for an argument. */
+ncp_element ncp_element_begin(const ncp_encoder *e, const ncp_node *node);
+/* The next one begins. */
+void ncp_element_end(pTHX_ ncp_encoder *e, const ncp_node *node, ncp_element *element);
 
 /* Gives all that is held back. */
 void ncp_disown(pTHX_ ncp_encoder *e);
@@ -236,9 +249,6 @@ void ncp_put_whole(nearcall_client *client, const ncp_whole *number);
 /* Of a scalar with SvPOK. False: it is not Unicode text, and nothing was put. */
 bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text);
 
-typedef void (*ncp_put_function)(nearcall_client *client, const void *data, size_t bytes);
-void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_put_function put);
-
 void ncp_encode_integer(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_float32(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
@@ -246,6 +256,7 @@ void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+/* Also the whole of a request that is raw. */
 void ncp_encode_bytes(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 
 /* ---- Files and connections (files.c) ---- */

@@ -254,6 +254,25 @@ void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs)
     *runs = e->runs;
 }
 
+/* What is around an owned node is owned as well: nothing will be held for it any more. */
+ncp_element ncp_element_begin(const ncp_encoder *e, const ncp_node *node)
+{
+    bool is_apart = e->owned && (!node || node->is_owned);
+
+    return (ncp_element){ .runs = e->runs, .held = is_apart ? AvFILLp(e->owned) + 1 : -1 };
+}
+
+void ncp_element_end(pTHX_ ncp_encoder *e, const ncp_node *node, ncp_element *element)
+{
+    if (LIKELY(e->runs == element->runs))
+        return;
+    FREETMPS;
+    while (element->held >= 0 && AvFILLp(e->owned) >= element->held)
+        SvREFCNT_dec(av_pop(e->owned));
+    ncp_user_code_ran(aTHX_ e);
+    *element = ncp_element_begin(e, node);
+}
+
 void ncp_disown(pTHX_ ncp_encoder *e)
 {
     if (UNLIKELY(e->owned))
@@ -316,7 +335,18 @@ SV *ncp_list_value(pTHX_ ncp_encoder *e, const ncp_node *node)
 void ncp_hash_begin(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
     node->hash = hash;
+    node->key = sv_2mortal(newRV_noinc(newSV(0)));
     node->next = entry_from(aTHX_ e, node, NULL);
+}
+
+/* A map may have millions of them. */
+static SV *take_name(pTHX_ ncp_node *node)
+{
+    SV *former = SvRV(node->key);
+
+    SvRV_set(node->key, newSVhek(HeKEY_hek(node->next)));
+    SvREFCNT_dec(former);
+    return SvRV(node->key);
 }
 
 /* Never by the hash's own iterator: that is the program's. */
@@ -331,7 +361,7 @@ bool ncp_hash_next(pTHX_ ncp_encoder *e, ncp_node *node, SV **ret_value)
     }
     if (!node->next)
         return false;
-    node->name = sv_2mortal(newSVhek(HeKEY_hek(node->next)));
+    node->name = take_name(aTHX_ node);
     *ret_value = node->value = HeVAL(node->next);
     ncp_hash_skip(aTHX_ e, node);
     return true;
@@ -342,11 +372,12 @@ bool ncp_hash_next(pTHX_ ncp_encoder *e, ncp_node *node, SV **ret_value)
 static SV *value_in_magical(pTHX_ ncp_encoder *e, HV *hash, SV *name)
 {
     ncp_node walk = { 0 };
+    SV *value;
 
     ncp_hash_begin(aTHX_ e, &walk, hash);
-    for (; walk.next; ncp_hash_skip(aTHX_ e, &walk))
-        if (sv_eq(name, sv_2mortal(newSVhek(HeKEY_hek(walk.next)))))
-            return HeVAL(walk.next);
+    while (ncp_hash_next(aTHX_ e, &walk, &value))
+        if (sv_eq(name, walk.name))
+            return value;
     return NULL;
 }
 

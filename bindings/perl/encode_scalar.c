@@ -254,18 +254,21 @@ void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 /* ---- Characters and bytes ---- */
 
-/* A scalar with SvPOK. Numbers are printed in a copy: the caller's keep their flags. */
-static SV *require_text(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
+/* Numbers are printed in a copy, because the caller's keep their flags. There may be millions of them. */
+static void encode_printed(pTHX_ ncp_encoder *e, const ncp_type *type, SV *number,
+                           void (*encode)(pTHX_ ncp_encoder *e, const ncp_type *type, SV *text))
 {
-    SV *plain = ncp_unwrap(aTHX_ e, value);
+    SV *text;
 
-    if (LIKELY(SvPOK(plain)))
-        return plain;
-    if (!SvNIOK(plain) || SvROK(plain))
-        ncp_refuse(aTHX_ e, type, plain);
-    plain = ncp_mortal_copy(aTHX_ plain);
-    (void)SvPV_force_nomg_nolen(plain);
-    return plain;
+    if (!SvNIOK(number) || SvROK(number))
+        ncp_refuse(aTHX_ e, type, number);
+    ENTER;
+    SAVETMPS;
+    text = ncp_mortal_copy(aTHX_ number);
+    (void)SvPV_force_nomg_nolen(text);
+    encode(aTHX_ e, type, text);
+    FREETMPS;
+    LEAVE;
 }
 
 bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
@@ -290,24 +293,30 @@ bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
 
 void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    if (!ncp_put_characters(aTHX_ e->client, require_text(aTHX_ e, type, value)))
+    SV *text = ncp_unwrap(aTHX_ e, value);
+
+    if (UNLIKELY(!SvPOK(text)))
+        encode_printed(aTHX_ e, type, text, ncp_encode_string);
+    else if (!ncp_put_characters(aTHX_ e->client, text))
         ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
                                 "as a lone surrogate");
 }
 
-void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_put_function put)
+/* Of a scalar with SvPOK. */
+static void put_octets(pTHX_ ncp_encoder *e, const SV *text)
 {
-    SV *text = require_text(aTHX_ e, type, value);
+    void (*put)(nearcall_client *client, const void *data, size_t bytes) =
+        e->plan->raw ? nearcall_put_raw : nearcall_put_bytes;
     STRLEN bytes = SvCUR(text);
     const U8 *narrowed;
     bool wide = true;
 
     /* As bytes it has half of its length at least: what is refused for that is not read. */
     if (LIKELY(!SvUTF8(text)) || bytes / 2 > NC_FRAME_BYTES_MAX_CEILING) {
-        put(e->client, SvPVX(text), bytes);
+        put(e->client, SvPVX_const(text), bytes);
         return;
     }
-    narrowed = bytes_from_utf8((const U8 *)SvPVX(text), &bytes, &wide);
+    narrowed = bytes_from_utf8((const U8 *)SvPVX_const(text), &bytes, &wide);
     if (wide)
         ncp_refuse_because(aTHX_ e, "expected bytes, got a string with a character above 255; "
                                 "encode it first");
@@ -317,5 +326,10 @@ void ncp_put_octets(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, ncp_p
 
 void ncp_encode_bytes(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    ncp_put_octets(aTHX_ e, type, value, nearcall_put_bytes);
+    SV *text = ncp_unwrap(aTHX_ e, value);
+
+    if (UNLIKELY(!SvPOK(text)))
+        encode_printed(aTHX_ e, type, text, ncp_encode_bytes);
+    else
+        put_octets(aTHX_ e, text);
 }

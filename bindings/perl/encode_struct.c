@@ -198,12 +198,12 @@ void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
     static const ncp_type string_type = { .kind = NCP_STRING, .name = "string" };
     ncp_node node = { .structure = type->structure };
-    U32 runs;
+    ncp_element written;
 
     begin_struct(aTHX_ e, &node, type, value);
     nearcall_put_map(e->client, (uint32_t)node.count);
     ncp_enter(aTHX_ e, &node);
-    runs = e->runs;
+    written = ncp_element_begin(e, &node);
     for (; node.index < (SSize_t)node.structure->fields_count; node.index++) {
         const ncp_field *field = &node.structure->fields[node.index];
         SV *content = ncp_field_value(aTHX_ e, &node);
@@ -215,7 +215,7 @@ void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
         ncp_encode_string(aTHX_ e, &string_type, field->name);
         ncp_encode_value(aTHX_ e, field->type, content);
         node.count--;
-        ncp_free_temporaries(aTHX_ e, &runs);
+        ncp_element_end(aTHX_ e, &node, &written);
     }
     if (node.count != 0)
         ncp_refuse_unknown_field(aTHX_ e, &node);

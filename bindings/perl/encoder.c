@@ -163,6 +163,7 @@ SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *ar
     dSP;
 
     ncp_own(aTHX_ e);
+    ENTER; /* perl keeps what it saved for a call to the end of the scope */
     PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
     XPUSHs(sv_mortalcopy(object));
@@ -174,6 +175,7 @@ SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *ar
     result = POPs;
     PUTBACK;
     POPSTACK;
+    LEAVE;
     keep(aTHX_ result);
     result = ncp_asked(aTHX_ result);
     ncp_user_code_ran(aTHX_ e);
