@@ -18,25 +18,37 @@ var (
 // answer sends the one terminal frame of a call. For admitted see output.append. The
 // caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
+	bytes := len(e.result)
+	failure := c.sendAnswer(e, admitted)
+	if e.observed != nil {
+		e.observeEnd(failure, bytes)
+	}
+}
+
+// sendAnswer sends the answer of a call, and returns the failure that it told.
+func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 	extensions := e.context.takeReply()
 	if e.err == nil && len(extensions)+len(e.result) > c.agreed.frameBytesMax {
 		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
 			e.function.name, len(extensions)+len(e.result), c.agreed.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
-		c.fail(e.id, status.FromError(e.err), extensions, admitted)
-		return
+		failure := status.FromError(e.err)
+		c.fail(e.id, failure, extensions, admitted)
+		return failure
 	}
 	e.function.expect(len(e.result))
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
 	if len(e.files.Going()) > 0 {
-		c.answerWithDescriptors(e, &header, extensions, admitted)
-		return
+		return c.answerWithDescriptors(e, &header, extensions, admitted)
 	}
 	header.ExtensionBytes = uint32(len(extensions))
 	if !c.output.append(&header, behind(extensions, e.result), admitted) {
-		c.fail(e.id, c.user.output.lost(e.function.name, int64(len(e.result))), nil, nil)
+		lost := c.user.output.lost(e.function.name, int64(len(e.result)))
+		c.fail(e.id, lost, nil, nil)
+		return lost
 	}
+	return nil
 }
 
 // sendFailure sends an ERROR. Id 0 stands for the connection as a whole. The caller

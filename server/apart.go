@@ -19,15 +19,18 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 		context: r.newContext(f, expiryNs), marks: r.marks, held: held,
 	}
 	if !e.copyPayload(r.frame.Payload) {
-		c.sendFailure(e.id, c.user.input.refusal(int64(len(r.frame.Payload))))
+		r.refuse(f, c.user.input.refusal(int64(len(r.frame.Payload))))
 		return
 	}
 	if refusal := c.calls.remember(e); refusal != nil {
 		e.uncount()
-		c.sendFailure(e.id, refusal)
+		r.refuse(f, refusal)
 		return
 	}
 	e.files = r.takeDescriptors(f)
+	if c.server.config.observer != nil {
+		e.observeBegin(c.observed.Load())
+	}
 	go e.runApart()
 }
 
@@ -36,6 +39,9 @@ func (e *execution) runApart() {
 	defer c.calls.running.Done()
 	defer e.files.Close()
 	if e.held {
+		if e.observed != nil {
+			e.observeQueue()
+		}
 		e.err = e.holdBack()
 	}
 	if e.err == nil {
@@ -70,8 +76,12 @@ func (e *execution) runBounded() {
 		e.answerApart()
 		return
 	}
-	c.sendFailure(e.id, e.overdue())
+	overdue := e.overdue()
+	c.sendFailure(e.id, overdue)
 	c.output.flush()
+	if e.observed != nil {
+		e.observeEnd(overdue, 0)
+	}
 	<-late
 	c.calls.forget(e)
 }
@@ -79,19 +89,37 @@ func (e *execution) runBounded() {
 // enter waits for a place if the concurrency of the function is limited. After an error
 // the function will not start.
 func (e *execution) enter() error {
-	slots := e.function.slots
-	if slots != nil {
-		select {
-		case slots <- struct{}{}:
-		case <-e.context.Done():
-			return notStarted(e.context.Err())
+	if e.function.slots != nil {
+		if err := e.awaitSlot(); err != nil {
+			return err
 		}
 	}
 	if err := e.context.Err(); err != nil {
 		e.leave()
 		return notStarted(err)
 	}
+	if e.observed != nil {
+		e.observeStart()
+	}
 	return nil
+}
+
+// awaitSlot takes one of the places of the function, and waits for it if there is none.
+func (e *execution) awaitSlot() error {
+	select {
+	case e.function.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	if e.observed != nil {
+		e.observeQueue()
+	}
+	select {
+	case e.function.slots <- struct{}{}:
+		return nil
+	case <-e.context.Done():
+		return notStarted(e.context.Err())
+	}
 }
 
 func (e *execution) leave() {

@@ -35,6 +35,7 @@ type callTable struct {
 	framed   bool   // the welcome is sent or will be, so frames may follow
 	finished bool   // the last reader has ended
 	closed   bool
+	reason   error // why it was closed, nil for no particular reason
 }
 
 func (t *callTable) init(c *config, u *user) {
@@ -150,6 +151,13 @@ func (t *callTable) beginFrames() (drainUntold bool) {
 	defer t.mu.Unlock()
 	t.framed = true
 	return t.draining.Load()
+}
+
+// whyClosed returns the reason with which the connection was closed.
+func (t *callTable) whyClosed() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reason
 }
 
 // finish notes that nobody reads any more.

@@ -49,6 +49,9 @@ type connection struct {
 	output output
 	calls  callTable
 
+	// observed is what the observer is told of the connection.
+	observed observedConnection
+
 	// gate is set before the connection is closed. No function starts after that, so
 	// that a caller that has seen the end of the connection can rely on the marks.
 	gate atomic.Bool
@@ -87,6 +90,9 @@ func (c *connection) serve() {
 	defer c.end()
 	switch {
 	case err != nil:
+		if c.server.config.observer != nil {
+			c.observeRefusal(err)
+		}
 		c.close(err)
 	case first == wire.FirstByteSimple:
 		r.serveSimple()
@@ -94,6 +100,9 @@ func (c *connection) serve() {
 	default:
 		c.server.counters.violations.Add(1)
 		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)
+		if c.server.config.observer != nil {
+			c.observeRefusal(refusedf(status.InvalidArgument, unknownProtocol, first))
+		}
 		c.output.raw(fmt.Appendf(nil, unknownProtocol, first))
 		c.output.flush()
 	}
@@ -107,6 +116,9 @@ func (c *connection) end() {
 	c.calls.running.Wait()
 	c.output.finish()
 	c.close(nil)
+	if c.server.config.observer != nil {
+		c.observeEnd(c.calls.whyClosed())
+	}
 	c.reader.release()
 	c.server.users.leave(c.user)
 	c.service.remove(c)
@@ -176,7 +188,7 @@ func violationCode(err *wire.ProtocolError) status.Code {
 // close closes the connection and ends the contexts of its calls. It may be called from
 // any goroutine, any number of times.
 func (c *connection) close(reason error) {
-	calls, first := c.beginClose()
+	calls, first := c.beginClose(reason)
 	if !first {
 		return
 	}
@@ -191,16 +203,16 @@ func (c *connection) close(reason error) {
 	}
 }
 
-// beginClose makes sure that no call begins any more, and returns those in flight. It
-// reports whether this was the first to close the connection.
-func (c *connection) beginClose() (inFlight []*execution, first bool) {
+// beginClose makes sure that no call begins any more, keeps the reason, and returns the
+// calls in flight. It reports whether this was the first to close the connection.
+func (c *connection) beginClose(reason error) (inFlight []*execution, first bool) {
 	t := &c.calls
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return nil, false
 	}
-	t.closed = true
+	t.closed, t.reason = true, reason
 	c.gate.Store(true)
 	if c.role.interrupt() {
 		t.adoptLocked(&c.reader.inline)

@@ -102,10 +102,10 @@ func (r *reader) takeDescriptors(f *function) *descriptors.Table {
 	return files
 }
 
-// answerWithDescriptors sends a REPLY with its files. The caller flushes. If admitted
-// forgets the call, the call still counts as in flight while its reply waits for the
-// kernel.
-func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, extensions []byte, admitted func()) {
+// answerWithDescriptors sends a REPLY with its files, and returns the failure that it told
+// instead. The caller flushes. If admitted forgets the call, the call still counts as in
+// flight while its reply waits for the kernel.
+func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, extensions []byte, admitted func()) *status.Error {
 	header.Descriptors = uint8(len(e.files.Going()))
 	frame := (&wire.Frame{Header: *header, Extensions: extensions, Payload: e.result}).Append(nil)
 	e.result = nil // the copy may wait for long, and only it is counted
@@ -113,19 +113,21 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ex
 	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
 		refused := c.output.sendDescriptors(frame, e.files.Going(), admitted, nil)
 		if refused == nil || c.gate.Load() {
-			return
+			return nil
 		}
 		if errors.Is(refused, errNoOutputRoom) {
-			c.fail(e.id, c.user.output.lost(e.function.name, int64(len(frame))), nil, admitted)
-			return
+			lost := c.user.output.lost(e.function.name, int64(len(frame)))
+			c.fail(e.id, lost, nil, admitted)
+			return lost
 		}
 		if admitted != nil {
 			c.calls.remind(e)
 		}
 		if time.Now().After(until) {
-			c.fail(e.id, status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
-				With(status.OutcomeExecutedResultLost), nil, admitted)
-			return
+			lost := status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
+				With(status.OutcomeExecutedResultLost)
+			c.fail(e.id, lost, nil, admitted)
+			return lost
 		}
 		time.Sleep(pause)
 	}

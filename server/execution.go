@@ -9,6 +9,7 @@ import (
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -30,6 +31,7 @@ type execution struct {
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil if the function passes no files
 	held       bool               // must wait until there is room for the reply
+	observed   *observe.Call      // what the observer is told, nil without an observer
 
 	// These are for calls that a reader runs itself; reader is nil for others.
 	reader    *reader

@@ -82,22 +82,22 @@ func (r *reader) onRequest() (bool, error) {
 	}
 	f, err := r.function()
 	if err != nil {
-		c.sendFailure(r.frame.CallID, status.FromError(err))
+		r.refuse(f, status.FromError(err))
 		return true, nil
 	}
 	// A request without a check was not encoded by a description.
 	if check := r.frame.Status; check != 0 && check != f.check {
-		c.sendFailure(r.frame.CallID, otherDescription(f.name))
+		r.refuse(f, otherDescription(f.name))
 		return true, nil
 	}
 	if refusal := r.checkDescriptors(f); refusal != nil {
-		c.sendFailure(r.frame.CallID, refusal)
+		r.refuse(f, refusal)
 		return true, nil
 	}
 	r.readClock(f)
 	expiryNs, passed := r.expiry()
 	if passed {
-		c.sendFailure(r.frame.CallID, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
+		r.refuse(f, refusedf(status.DeadlineExceeded, "the deadline passed before the server read the request"))
 		return true, nil
 	}
 	held := c.mustHoldBack(f) && !c.output.promiseNow(c.toPromise(f))
@@ -106,6 +106,16 @@ func (r *reader) onRequest() (bool, error) {
 	}
 	r.runApart(f, expiryNs, held)
 	return true, nil
+}
+
+// refuse answers the request with a failure, before anything of it ran. f is nil if there is
+// no such function.
+func (r *reader) refuse(f *function, failure *status.Error) {
+	c := r.connection
+	c.sendFailure(r.frame.CallID, failure)
+	if c.server.config.observer != nil {
+		c.observeRefusedCall(f, int(r.frame.Length-r.frame.ExtensionBytes), failure)
+	}
 }
 
 // function finds the function that the request names by id or by extension.

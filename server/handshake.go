@@ -145,6 +145,9 @@ func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
 		c.appendDrain()
 	}
 	c.output.flush()
+	if c.server.config.observer != nil {
+		c.observeOpening()
+	}
 }
 
 func (c *connection) welcome() wire.Welcome {

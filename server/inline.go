@@ -16,6 +16,10 @@ func (r *reader) runInline(f *function, expiryNs uint64) bool {
 		ctx = e.context
 	}
 	e.startedNs, e.untimed = r.nowNs, r.memory.isUntimed()
+	if r.connection.server.config.observer != nil {
+		e.observeBegin(r.connection.observed.Load())
+		e.observeStart()
+	}
 	// From begin on, another goroutine may be the reader.
 	e.marks = r.marks
 	e.mark = r.connection.role.begin(f.watchTick())

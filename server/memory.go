@@ -68,6 +68,9 @@ func (r *reader) giveMemory() {
 		return
 	}
 	c.server.counters.memories.Add(1)
+	if c.server.config.observer != nil {
+		c.observeMove()
+	}
 }
 
 // offerMemory tells the caller of the memory. After an error the caller will never know

@@ -10,6 +10,7 @@ import (
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/spin"
 )
 
@@ -22,6 +23,7 @@ type config struct {
 	engine       Engine // nil: a goroutine for each connection
 	logger       *slog.Logger
 	interceptors []intercept.Interceptor
+	observer     *observe.Observer
 	software     string
 
 	allowedUsers  []uint32
@@ -106,6 +108,13 @@ func WithEngine(engine Engine) Option {
 // added first is the outermost.
 func WithInterceptor(interceptor intercept.Interceptor) Option {
 	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
+}
+
+// WithObserver adds an observer, which is told of connections and calls: see package
+// observe. Its contexts are those of the functions, so that CallFromContext tells what has
+// come with the call.
+func WithObserver(observer *observe.Observer) Option {
+	return func(c *config) { c.observer = observe.Join(c.observer, observer) }
 }
 
 // WithAllowedUsers admits only peers that have one of these user ids, or belong to one

@@ -34,9 +34,8 @@ func (r *reader) speaksFrames() bool { return r.parser.From == wire.CallerSide }
 
 // refuseFrame answers a request of which r.frame has only the header.
 func (r *reader) refuseFrame() {
-	c := r.connection
 	if r.take() {
-		c.sendFailure(r.frame.CallID, c.user.input.refusal(wire.HeaderBytes+int64(r.frame.Length)))
+		r.refuse(nil, r.connection.user.input.refusal(wire.HeaderBytes+int64(r.frame.Length)))
 	}
 }
 

@@ -261,6 +261,9 @@ func (v *service) start(conn net.Conn) {
 	if err != nil {
 		s.counters.refused.Add(1)
 		s.config.logger.Warn("connection refused", "peer", peer.String(), "reason", err)
+		if s.config.observer != nil {
+			c.observeRefusal(status.FromError(err))
+		}
 		go c.reader.turnAway(status.FromError(err))
 		return
 	}

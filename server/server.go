@@ -185,7 +185,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	// A function that passes files may wait for them, and sending them may wait for the
 	// kernel.
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
-	f.needsContext = made.TakesContext() || len(f.interceptors) > 0
+	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
 	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()

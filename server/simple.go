@@ -40,6 +40,9 @@ type simpleFailure struct {
 func (r *reader) serveSimple() {
 	c := r.connection
 	c.agreed.frameBytesMax = c.server.config.frameBytesMax
+	if c.server.config.observer != nil {
+		c.observeOpening()
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	requests := newSimpleQueue(c.server.config.frameBytesMax)
@@ -168,6 +171,20 @@ func (c *connection) runSimple(ctx context.Context, number uint64, message []byt
 }
 
 func (c *connection) callSimple(ctx context.Context, number uint64, request *simpleRequest) ([]byte, error) {
+	e, refusal := c.newSimple(ctx, number, request)
+	if refusal != nil {
+		if c.server.config.observer != nil {
+			c.observeRefusedCall(c.service.table.byName[request.Function], len(request.Arguments), status.FromError(refusal))
+		}
+		return nil, refusal
+	}
+	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
+	defer stop()
+	return e.runSimple()
+}
+
+// newSimple returns the execution of a request, or why the request is refused.
+func (c *connection) newSimple(ctx context.Context, number uint64, request *simpleRequest) (*execution, error) {
 	if ctx.Err() != nil {
 		return nil, notStarted(context.Canceled)
 	}
@@ -196,9 +213,7 @@ func (c *connection) callSimple(ctx context.Context, number uint64, request *sim
 		e.payload = []byte("[]")
 	}
 	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline, values: c.service.values}
-	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
-	defer stop()
-	return e.runSimple()
+	return e, nil
 }
 
 // checkDescription refuses a request that was written for another description of the
@@ -218,6 +233,16 @@ func (r *simpleRequest) checkDescription(f *function) error {
 // runSimple runs a call within its deadline, which nobody else keeps for callers of the
 // simple protocol. A function that goes on counts until it returns.
 func (e *execution) runSimple() ([]byte, error) {
+	if e.server.config.observer == nil {
+		return e.runInTime()
+	}
+	e.observeBegin(e.connection.observed.Load())
+	result, err := e.runInTime()
+	e.observeEnd(status.FromError(err), len(result))
+	return result, err
+}
+
+func (e *execution) runInTime() ([]byte, error) {
 	c := e.connection
 	if refusal := c.calls.remember(e); refusal != nil {
 		return nil, refusal

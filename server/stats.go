@@ -21,6 +21,8 @@ type counters struct {
 
 	memoriesMissing atomic.Uint64
 	sleeps          sharedmemory.Sleeps
+
+	observed atomic.Uint64 // connections that were opened, which numbers them
 }
 
 // Statistics are the counters of a server. The built-in function nearcall.stats returns
