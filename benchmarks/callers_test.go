@@ -81,7 +81,7 @@ func theyReport(t *testing.T, in func(program string) string) {
 		{c("raw"), nearcall, []string{"64"}, atLeast, 1, protocol.SharedMemory},
 		{c("raw"), nearcall + socketOnly, []string{"64"}, atLeast, 1, protocol.Socket},
 		{c("typed"), nearcall, []string{"3"}, atLeast, 1, protocol.SharedMemory},
-		{c("pipelined"), nearcall, []string{"64"}, atLeast, pipelinedInFlight, protocol.SharedMemory},
+		{c("pipelined"), nearcall, []string{"64"}, atLeast, 64, protocol.SharedMemory},
 		{c("md5"), nearcall, []string{"0"}, atLeast, 1, protocol.SharedMemory},
 		{c("simple"), nearcall, []string{"64"}, atLeast, 1, protocol.Unknown},
 		{c("simple-reconnect"), nearcall, []string{"65"}, atLeast, 1, protocol.Unknown},

@@ -15,9 +15,6 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
 
-// idlePace is for few rows, whose servers take longer to fill than their rounds.
-var idlePace = pace{rounds: 9, length: 150 * time.Millisecond, warmUp: 100 * time.Millisecond}
-
 const (
 	// A server's memory jumps with its heap: of so many servers the median counts.
 	idleServers = 3
@@ -31,21 +28,6 @@ var idleEngines = []struct {
 	name   string
 	server serverPlan
 }{{report.IdleGoroutines, testServer}, {report.IdleEventLoop, eventServer}}
-
-// besideIdle is one caller, and beside it many connections that have called once.
-func (t tools) besideIdle() group {
-	var rows []rowPlan
-	for _, count := range report.IdleCounts {
-		for _, engine := range idleEngines {
-			server := engine.server
-			server.idle = count
-			row := plan(report.BesideIdle(engine.name, count), smallBytes, server, bySocket, t.c("raw"))
-			row.startsIn = time.Duration(count) * idleConnectionStart
-			rows = append(rows, row)
-		}
-	}
-	return group{name: "beside-idle", rows: rows, onlyFull: &idlePace}
-}
 
 // connectIdle opens connections each of which calls once; they are a process's own,
 // whose descriptors are enough for them.

@@ -36,8 +36,8 @@ const (
 // each, in three rows of a group, have more memory than the default allows one user.
 func (t tools) besidePeers(suffix string, size, callers int) []rowPlan {
 	inGo := func(name string, server serverPlan, by route, mode string) rowPlan {
-		row := t.goRow(peerPrefix+name+suffix, server, by, mode, callers)
-		row.peer, row.size = name, size
+		row := plan(peerPrefix+name+suffix, size, server, by, t.golang(mode))
+		row.peer, row.callers, row.arguments = name, callers, []string{strconv.Itoa(callers)}
 		return row
 	}
 	inProcesses := func(name string, by route, program []string, startsIn time.Duration) rowPlan {

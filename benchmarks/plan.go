@@ -16,8 +16,6 @@ const (
 	mebibyte   = 1 << 20
 )
 
-const goroutines = 64
-
 // socketOnly is the parameter of an address that rules shared memory out.
 const socketOnly = "?shm=off"
 
@@ -122,14 +120,6 @@ type group struct {
 	confined confinement
 	// beside is who else has the machine; nil: nobody.
 	beside *company
-}
-
-// mayFallBack lets the rows of a group leave memory for the socket: who waits there for
-// a CPU that the other side needs gains nothing.
-func (g *group) mayFallBack() {
-	for i := range g.rows {
-		g.rows[i].mayFallBack = true
-	}
 }
 
 // tools are the programs that rows run, as benchmarks/run built them.

@@ -51,7 +51,8 @@ func TestResidentIsCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := &measuredRow{plan: s.run("run-go-resident-pool", saying(program), true)}
+	row := &measuredRow{plan: plan("run-go-resident-pool", 0, noServer, byRun, s.c("run"))}
+	row.plan.command = s.byResident(saying(program))
 	if used, err := s.serverClock(row)(); err != nil || used != nil {
 		t.Errorf("before there is a resident it has used %v, %v", used, err)
 	}

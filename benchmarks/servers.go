@@ -50,6 +50,16 @@ var (
 	emptyLibrary = serverPlan{library: "libempty.so"}
 )
 
+// servers are those that rows.txt names.
+var servers = map[string]serverPlan{
+	"none": noServer, "c": cServer, "spin": spinServer, "go": goServer, "go-tcp": goServerTCP,
+	"test": testServer, "test-tcp": testServerTCP, "session": sessionServer, "many": manyServer,
+	"event": eventServer, "event-tcp": eventServerTCP, "many-event": manyEventServer,
+	"resident": residentServer, "library": testLibrary, "empty": emptyLibrary,
+	"web": webServer, "front": frontServer, "nginx": proxyServer, "nginx-plain": plainProxy,
+	"floor-direct": floorDirect, "floor-handed": floorHanded,
+}
+
 // anyPort is a TCP address of this machine; its server tells the port.
 const anyPort = "tcp:127.0.0.1:0"
 

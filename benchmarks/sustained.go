@@ -2,19 +2,11 @@ package main
 
 import (
 	"math"
-	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 	"github.com/nearcall/nearcall/internal/windows"
-)
-
-// How long a caller calls without a pause. A quick run is for seeing that it works.
-const (
-	sustainedLength      = 10 * time.Second
-	sustainedQuickLength = 3 * time.Second
-	sustainedRounds      = 1
 )
 
 // A condition is what the machine is like while calls are sustained.
@@ -24,34 +16,6 @@ type condition struct {
 }
 
 var conditions = []condition{{report.Sustained, nil}, {report.Played, playedHost}, {report.Neighbour, neighbour}}
-
-// sustained are the rows that spin, each for so long that the machine shows its moods,
-// with the floor and the socket in the same condition. Beside a neighbour every language
-// has its socket: what that leaves the neighbour is what memory is held against.
-func (t tools) sustained(c condition) group {
-	suffix := "-" + c.name
-	rows := []rowPlan{t.spinFloor(suffix)}
-	for _, l := range t.languages() {
-		rows = append(rows, l.raw(byMemory, suffix))
-		if l.typedProgram != nil {
-			rows = append(rows, l.typed(byMemory, suffix))
-		}
-		if l.name == "c" || c.beside == neighbour {
-			rows = append(rows, l.raw(bySocket, suffix))
-		}
-	}
-	for i := range rows {
-		rows[i].window = windows.Length
-		switch rows[i].name {
-		case "floor-c-spin" + suffix, "nearcall-c-shm" + suffix:
-			rows[i].inQuick = true
-		case "nearcall-c-socket" + suffix:
-			rows[i].inQuick = c.beside == neighbour
-		}
-	}
-	return group{name: c.name, rows: rows, beside: c.beside, length: sustainedLength, quickLength: sustainedQuickLength,
-		rounds: sustainedRounds, quickRounds: sustainedRounds}
-}
 
 // What is wanted of calls that are made without a pause.
 const (

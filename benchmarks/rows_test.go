@@ -27,6 +27,46 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
+// groupsNamed are those whose names begin so.
+func groupsNamed(prefix string) (named []group) {
+	for _, g := range (tools{}).groups() {
+		if strings.HasPrefix(g.name, prefix) {
+			named = append(named, g)
+		}
+	}
+	return named
+}
+
+// What nobody understands is not measured as something else.
+func TestRowsThatAreNotUnderstoodAreRefused(t *testing.T) {
+	const row = "name 64 test memory c:raw"
+	for text, understood := range map[string]bool{
+		"group g quick callers=2\n" + row + " uncounted\n": true,
+		"group g quikc\n" + row + "\n":                     false,
+		"group g length=1\n" + row + "\n":                  false,
+		"group {nobody}\n" + row + "\n":                    false,
+		"group g\n" + row + " unconted\n":                  false,
+		"group g\n" + row + " callers=many\n":              false,
+		"group g\nname 64 tset memory c:raw\n":             false,
+		"group g\nname 64 test memroy c:raw\n":             false,
+		"group g\nname 64 test memory java:raw\n":          false,
+		"group g\nname 64 test memory c\n":                 false,
+		"group g\nname 64 test memory\n":                   false,
+		"group g\nname 0 none run c:run run=nothing\n":     false,
+		"group g beside\n" + row + "\n":                    false,
+		"group g on=moon\n" + row + "\n":                   false,
+	} {
+		refused := func() (why any) {
+			defer func() { why = recover() }()
+			_ = (tools{}).groupsIn(text)
+			return nil
+		}()
+		if (refused == nil) != understood {
+			t.Errorf("%q: %v", text, refused)
+		}
+	}
+}
+
 // A row that is asked for by name has to be one.
 func TestRowNamesDiffer(t *testing.T) {
 	type row struct {
@@ -57,7 +97,7 @@ func TestPaceOfOnlyFull(t *testing.T) {
 
 // Who calls once has no shared memory: a row that says so would show the socket.
 func TestOneShotsHaveNoMemory(t *testing.T) {
-	for _, g := range (tools{}).oneShotGroups() {
+	for _, g := range groupsNamed("oneshot-") {
 		if len(g.rows) != 20 {
 			t.Errorf("%s has %d rows", g.name, len(g.rows))
 		}
