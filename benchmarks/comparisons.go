@@ -1,183 +1,85 @@
 package main
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
+	"strconv"
+	"strings"
 
-	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 )
 
-// Bounds that several rows share.
-const (
-	// A binding's own share of a call through memory, and all of it.
-	bindingNS  = 1500
-	bindingMax = 2500
-	// "Never worse by more than 10 %".
-	throughputShare = 0.9
-	latencyShare    = 1.1
-	// A paced caller's spin saves one wake-up of two.
-	pacedShare = 0.8
-)
-
-func figureOf(row string, size int, figure string) result.Figure {
-	return result.Figure{Row: row, Size: size, Figure: figure}
-}
-
-func small(row, figure string) result.Figure { return figureOf(row, smallBytes, figure) }
-
-func ratio(of, with result.Figure, goal *result.Goal) result.Comparison {
-	return result.Comparison{Kind: result.KindRatio, Of: of, With: &with, Goal: goal}
-}
-
-func difference(of, with result.Figure, goal *result.Goal) result.Comparison {
-	return result.Comparison{Kind: result.KindDifference, Of: of, With: &with, Goal: goal}
-}
-
-func alone(of result.Figure, goal *result.Goal) result.Comparison {
-	return result.Comparison{Kind: result.KindAlone, Of: of, Goal: goal}
-}
+// comparisonsText is what is compared.
+//
+//go:embed comparisons.txt
+var comparisonsText string
 
 // comparisons are the goals, and what helps to read them. Their values are still
 // to be computed.
-func comparisons() []result.Comparison {
+func comparisons() []result.Comparison { return comparisonsIn(comparisonsText) }
+
+// comparisonsIn returns those of a text as comparisons.txt is. It panics where that is not
+// understood.
+func comparisonsIn(text string) []result.Comparison {
 	var all []result.Comparison
-	all = append(all, ofSockets()...)
-	all = append(all, ofMemory()...)
-	all = append(all, ofLibraries()...)
-	all = append(all, ofHandoffs()...)
-	all = append(all, ofCommands()...)
-	all = append(all, ofSizes()...)
-	all = append(all, ofPeers()...)
-	all = append(all, ofSustained()...)
-	for _, count := range []int{1, 2, 4, 16, 64} {
-		all = append(all, never10PercentWorse(report.ProcessesSuffix(count), result.FigureP99)...)
-	}
-	for _, period := range []string{"100us", "1ms", "10ms"} {
-		suffix := "-paced-" + period
-		all = append(all,
-			ratio(small("nearcall-c-shm"+suffix, result.FigureP50), small("nearcall-c-socket"+suffix, result.FigureP50), result.AtMost(pacedShare)),
-			ratio(small("nearcall-c-socket"+suffix, result.FigureP50), small("floor-go-socket"+suffix, result.FigureP50), nil))
-	}
-	all = append(all, never10PercentWorse("one-cpu", result.FigureP50)...)
-	return append(all, never10PercentWorse("half-cpu", result.FigureP50)...)
-}
-
-func ofSockets() []result.Comparison {
-	raw := small("nearcall-c-socket", result.FigureP50)
-	typed := figureOf("nearcall-c-socket-typed", typedBytes, result.FigureP50)
-	return []result.Comparison{
-		ratio(raw, small("floor-go-socket", result.FigureP50), result.AtMost(1.15)),
-		ratio(typed, raw, result.AtMost(1.10)),
-		ratio(figureOf("nearcall-perl-socket-typed", typedBytes, result.FigureP50), typed, result.AtMost(1.15)),
-		ratio(figureOf("nearcall-python-socket-typed", typedBytes, result.FigureP50), typed, result.AtMost(1.15)),
-		ratio(small("nearcall-perl-socket", result.FigureP50), raw, nil),
-		ratio(small("nearcall-python-socket", result.FigureP50), raw, nil),
-		ratio(small("nearcall-go-64-shared", result.FigurePerS), small("floor-go-64-connections", result.FigurePerS), result.AtLeast(1.5)),
-		ratio(small("nearcall-go-64-shared-shm", result.FigurePerS), small("nearcall-go-64-shared", result.FigurePerS), nil),
-	}
-}
-
-func ofMemory() []result.Comparison {
-	raw := small("nearcall-c-shm", result.FigureP50)
-	typed := figureOf("nearcall-c-shm-typed", typedBytes, result.FigureP50)
-	floor := small("floor-c-spin", result.FigureP50)
-	all := []result.Comparison{
-		ratio(raw, floor, result.AtMost(1.6)),
-		ratio(small("floor-go-socket", result.FigureP50), raw, result.AtLeast(15)),
-		ratio(typed, floor, result.AtMost(2)),
-		ratio(small("nearcall-c-shm", result.FigureP99), raw, result.AtMost(5)),
-	}
-	for _, language := range []string{"perl", "python"} {
-		ofRaw := small("nearcall-"+language+"-shm", result.FigureP50)
-		ofTyped := figureOf("nearcall-"+language+"-shm-typed", typedBytes, result.FigureP50)
-		all = append(all,
-			difference(ofRaw, raw, result.AtMost(bindingNS)), alone(ofRaw, result.Under(bindingMax)),
-			difference(ofTyped, typed, result.AtMost(bindingNS)), alone(ofTyped, result.Under(bindingMax)))
-	}
-	return append(all,
-		ratio(small("nearcall-go-shm", result.FigureP50), raw, nil),
-		alone(small("nearcall-c-shm-pipelined", result.FigurePerS), result.AtLeast(3e6)),
-		ratio(small("nearcall-c-shm-pipelined", result.FigurePerS), small("nearcall-c-socket-pipelined", result.FigurePerS), nil))
-}
-
-func ofLibraries() []result.Comparison {
-	raw := small("nearcall-c-embed", result.FigureP50)
-	inProcess := figureOf("nearcall-c-embed-goroutine", 0, result.FigureP50)
-	return []result.Comparison{
-		ratio(raw, figureOf("floor-c-cgo", 0, result.FigureP50), result.AtMost(2.5)),
-		alone(figureOf("nearcall-perl-embed-typed", typedBytes, result.FigureP50), result.AtMost(600)),
-		alone(small("nearcall-perl-embed-child", result.FigureP50), result.Under(bindingMax)),
-		alone(figureOf("nearcall-perl-embed-child-typed", typedBytes, result.FigureP50), result.Under(bindingMax)),
-		alone(figureOf("nearcall-c-embed-child-goroutine", 0, result.FigureP50), nil),
-		alone(inProcess, nil),
-	}
-}
-
-// ofHandoffs are what a connection costs with its first request, and what each further
-// request costs: a front is there for the first alone, and a proxy for all.
-func ofHandoffs() []result.Comparison {
-	of := func(row string) result.Figure { return figureOf(row, 0, result.FigureP50) }
-	handed := of("web-handed-over")
-	all := []result.Comparison{
-		ratio(handed, of("web-direct"), result.AtMost(1.4)),
-		ratio(of("floor-web-handed-over"), of("floor-web-direct"), nil),
-		ratio(of("web-nginx-proxy"), handed, nil),
-		ratio(of("web-nginx-proxy-plain"), handed, nil),
-	}
-	for _, further := range []string{"-second", "-kept"} {
-		all = append(all,
-			ratio(of("web-handed-over"+further), of("web-direct"+further), nil),
-			ratio(of("web-nginx-proxy"+further), of("web-handed-over"+further), result.AtLeast(1)))
-	}
-	return all
-}
-
-func ofCommands() []result.Comparison {
-	of := func(row string) result.Figure { return figureOf(row, 0, result.FigureP50) }
-	all := []result.Comparison{
-		ratio(of("run-go-resident"), of("run-true"), result.AtMost(1.6)),
-		ratio(of("run-go"), of("run-go-resident"), result.AtLeast(2.5)),
-		ratio(of("run-go"), of("run-go-resident-pool"), nil),
-		ratio(of("run-go-paced"), of("run-go-resident-pool-paced"), nil),
-	}
-	for _, way := range []string{"shm", "socket"} {
-		all = append(all, ratio(small("resident-c-"+way, result.FigureP50), small("nearcall-c-"+way+"-resident", result.FigureP50), result.AtMost(latencyShare)))
-	}
-	for _, heavy := range []struct {
-		name  string
-		times float64
-	}{{"cobra", 5}, {"perl", 10}, {"python", 10}} {
-		all = append(all, ratio(of("run-"+heavy.name), of("run-"+heavy.name+"-resident"), result.AtLeast(heavy.times)))
-	}
-	return all
-}
-
-func ofSizes() []result.Comparison {
-	var all []result.Comparison
-	for _, size := range largeBytes {
-		var goal *result.Goal
-		if size == mebibyte {
-			goal = result.AtMost(4)
+	for _, line := range (tools{}).lines(text) {
+		c, err := comparisonOf(strings.Fields(line))
+		if err != nil {
+			panic(fmt.Sprintf("comparisons.txt: %q: %v", line, err))
 		}
-		shared := figureOf("nearcall-c-shm", size, result.FigureP50)
-		socket := figureOf("nearcall-c-socket", size, result.FigureP50)
-		all = append(all,
-			ratio(socket, figureOf("floor-go-socket", size, result.FigureP50), nil),
-			ratio(shared, figureOf("memcpy", size, result.FigureP50), goal),
-			ratio(shared, socket, nil))
+		all = append(all, c)
 	}
 	return all
 }
 
-// never10PercentWorse compares memory with the socket, in throughput and in one
-// figure of time.
-func never10PercentWorse(suffix, figure string) []result.Comparison {
-	shared, socket := "nearcall-c-shm-"+suffix, "nearcall-c-socket-"+suffix
-	return []result.Comparison{
-		ratio(small(shared, result.FigurePerS), small(socket, result.FigurePerS), result.AtLeast(throughputShare)),
-		ratio(small(shared, figure), small(socket, figure), result.AtMost(latencyShare)),
+// kinds and bounds are what comparisons.txt writes as signs.
+var (
+	kinds  = map[string]string{"/": result.KindRatio, "-": result.KindDifference}
+	bounds = map[string]func(float64) *result.Goal{"<=": result.AtMost, "<": result.Under, ">=": result.AtLeast}
+)
+
+func comparisonOf(words []string) (c result.Comparison, err error) {
+	if len(words)%2 != 0 {
+		return c, fmt.Errorf("a word is missing, or one too many")
 	}
+	c.Kind = result.KindAlone
+	if c.Of, err = figureOf(words[1], words[0]); err != nil {
+		return c, err
+	}
+	for sign, rest := words[2:], []string(nil); len(sign) > 0; sign = rest {
+		rest = sign[2:]
+		if bound, known := bounds[sign[0]]; known {
+			value, err := strconv.ParseFloat(sign[1], 64)
+			if err != nil {
+				return c, err
+			}
+			c.Goal = bound(value)
+			continue
+		}
+		with, err := figureOf(sign[1], words[0])
+		kind, known := kinds[sign[0]]
+		if err != nil || !known {
+			return c, fmt.Errorf("%s %s is nothing to compare with: %v", sign[0], sign[1], err)
+		}
+		c.Kind, c.With = kind, &with
+	}
+	return c, nil
+}
+
+// figureOf reads ROW[:BYTES][@FIGURE].
+func figureOf(text, figure string) (f result.Figure, err error) {
+	text, other, _ := strings.Cut(text, "@")
+	row, bytes, _ := strings.Cut(text, ":")
+	f = result.Figure{Row: row, Size: smallBytes, Figure: cmp.Or(other, figure)}
+	if bytes != "" {
+		f.Size, err = strconv.Atoi(bytes)
+	}
+	if figureIn[f.Figure] == nil {
+		err = fmt.Errorf("no round has a figure %s", f.Figure)
+	}
+	return f, err
 }
 
 // compareAll computes the comparisons whose rows were measured, or have failed.

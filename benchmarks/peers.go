@@ -144,18 +144,3 @@ func leaveOutOfQuick(rows []rowPlan) {
 		rows[i].inQuick = false
 	}
 }
-
-// ofPeers are how often as long as a call of Nearcall one of each peer takes: by memory,
-// and by a socket as most of them.
-func ofPeers() []result.Comparison {
-	suffix := bySizeAndCallers(smallBytes, 1)
-	var all []result.Comparison
-	for _, peer := range peerlist.All() {
-		for _, with := range []string{nearcallGoShm, nearcallGoSocket} {
-			if peer.Quick {
-				all = append(all, ratio(small(peerPrefix+peer.Name+suffix, result.FigureP50), small(peerPrefix+with+suffix, result.FigureP50), nil))
-			}
-		}
-	}
-	return all
-}

@@ -168,7 +168,7 @@ func TestComparisonIsOfRoundsThatBothHave(t *testing.T) {
 	// The run was ended when one had its turn in the last round, and the other had not.
 	rows := []measuredRow{{plan: fakeRow(t, "b", ""), rounds: []round{{p50: 2}, {p50: 9}}}, {plan: fakeRow(t, "a", ""), rounds: []round{{p50: 1}}}}
 	for names, want := range map[[2]string]float64{{"b", "a"}: 2, {"a", "b"}: 0.5} {
-		got, err := compared(ratio(small(names[0], result.FigureP50), small(names[1], result.FigureP50), nil), rows)
+		got, err := compared(comparisonsIn("p50_ns " + names[0] + " / " + names[1])[0], rows)
 		if err != nil || got.Value != want {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -187,7 +187,7 @@ func TestPercentilesAreOfEveryCall(t *testing.T) {
 
 func TestComparisonWithRowThatFailedSaysSo(t *testing.T) {
 	rows := []measuredRow{{plan: fakeRow(t, "b", ""), rounds: []round{{p50: 2}}}, {plan: fakeRow(t, "a", ""), failed: "it died"}}
-	got, err := compared(ratio(small("b", result.FigureP50), small("a", result.FigureP50), result.AtMost(1)), rows)
+	got, err := compared(comparisonsIn("p50_ns b / a <= 1")[0], rows)
 	if err != nil || got.NotMeasured != "a failed: it died" || got.Goal.Met {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/peerlist"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
@@ -34,7 +35,21 @@ func (t tools) rowValues() map[string][]string {
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
 		"once": {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
+		// In comparisons.txt.
+		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": quickPeers(),
+		"below_mib": numbers(largeBytes[:2]...), "most": numbers(largeBytes[3]), "processes": {"1", "2", "4", "16", "64"},
+		"pause": {"100us", "1ms", "10ms"}, "part": {"one", "half"},
 	}
+}
+
+// quickPeers are those that a quick run has too.
+func quickPeers() (names []string) {
+	for _, peer := range peerlist.All() {
+		if peer.Quick {
+			names = append(names, peer.Name)
+		}
+	}
+	return names
 }
 
 func numbers(all ...int) []string {
@@ -178,14 +193,23 @@ func (t tools) groupOf(text string) group {
 			ofRows = append(ofRows, word)
 		}
 	}
-	for _, paragraph := range strings.Split(body, "\n\n") {
+	for _, line := range t.lines(body) {
+		t.addLine(&g, line, ofRows)
+	}
+	return g
+}
+
+// lines returns those of a text's paragraphs, each anew for what names in braces stand for,
+// without comments.
+func (t tools) lines(text string) (all []string) {
+	for _, paragraph := range strings.Split(comments.ReplaceAllString(text, ""), "\n\n") {
 		for _, one := range t.expanded(strings.TrimSpace(paragraph), whole) {
 			for line := range strings.Lines(one) {
-				t.addLine(&g, strings.TrimSpace(line), ofRows)
+				all = append(all, strings.TrimSpace(line))
 			}
 		}
 	}
-	return g
+	return all
 }
 
 // addLine adds a row, or what a group is measured without.

@@ -56,13 +56,35 @@ func TestRowsThatAreNotUnderstoodAreRefused(t *testing.T) {
 		"group g beside\n" + row + "\n":                    false,
 		"group g on=moon\n" + row + "\n":                   false,
 	} {
-		refused := func() (why any) {
-			defer func() { why = recover() }()
-			_ = (tools{}).groupsIn(text)
-			return nil
-		}()
-		if (refused == nil) != understood {
-			t.Errorf("%q: %v", text, refused)
+		if why := refused(func() { _ = (tools{}).groupsIn(text) }); (why == nil) != understood {
+			t.Errorf("%q: %v", text, why)
+		}
+	}
+}
+
+// refused is why something is not done; nil where it is.
+func refused(do func()) (why any) {
+	defer func() { why = recover() }()
+	do()
+	return nil
+}
+
+func TestComparisonsThatAreNotUnderstoodAreRefused(t *testing.T) {
+	for text, understood := range map[string]bool{
+		"p50_ns a":              true,
+		"p50_ns a:0 / b@p99_ns": true,
+		"per_s a - b:3 >= 1":    true,
+		"p50 a":                 false,
+		"p50_ns a / b@p98_ns":   false,
+		"p50_ns a:none":         false,
+		"p50_ns a <= much":      false,
+		"p50_ns a <=":           false,
+		"p50_ns a * b":          false,
+		"p50_ns a / b == 1":     false,
+		"p50_ns {nobody}":       false,
+	} {
+		if why := refused(func() { _ = comparisonsIn(text) }); (why == nil) != understood {
+			t.Errorf("%q: %v", text, why)
 		}
 	}
 }

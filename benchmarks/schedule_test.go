@@ -60,19 +60,19 @@ func TestComparisonsNameRowsThatTakeTurns(t *testing.T) {
 	in := map[result.Figure][]string{} // groups by their rows
 	for _, group := range (tools{}).groups() {
 		for _, row := range group.rows {
-			key := figureOf(row.name, row.size, "")
+			key := result.Figure{Row: row.name, Size: row.size}
 			in[key] = append(in[key], group.name)
 		}
 	}
 	for _, c := range comparisons() {
-		of := in[figureOf(c.Of.Row, c.Of.Size, "")]
+		of := in[result.Figure{Row: c.Of.Row, Size: c.Of.Size}]
 		if len(of) == 0 {
 			t.Errorf("no group has the row %s of %d bytes", c.Of.Row, c.Of.Size)
 		}
 		if c.With == nil {
 			continue
 		}
-		with := in[figureOf(c.With.Row, c.With.Size, "")]
+		with := in[result.Figure{Row: c.With.Row, Size: c.With.Size}]
 		if len(with) == 0 {
 			t.Errorf("no group has the row %s of %d bytes", c.With.Row, c.With.Size)
 		}

@@ -17,47 +17,6 @@ type condition struct {
 
 var conditions = []condition{{report.Sustained, nil}, {report.Played, playedHost}, {report.Neighbour, neighbour}}
 
-// What is wanted of calls that are made without a pause.
-const (
-	ofMostLeast       = 0.75
-	ofFloorLeast      = 0.2
-	slowShareMost     = 0.02
-	meanOfP50Most     = 1.5
-	meanOfP50MostElse = 2 // from Perl, Python and Go
-	// Beside a neighbour: how many times the calls of the socket, and what of the CPU that
-	// the neighbour has beside the socket it keeps.
-	ofSocketLeast    = 1.5
-	neighboursCPUSet = 0.9
-)
-
-func ofSustained() []result.Comparison {
-	var all []result.Comparison
-	for _, c := range conditions[:2] {
-		suffix := "-" + c.name
-		own := func(figure string) result.Figure { return small("nearcall-c-shm"+suffix, figure) }
-		all = append(all,
-			alone(own(result.FigureOfMost), result.AtLeast(ofMostLeast)),
-			ratio(own(result.FigurePerS), small("floor-c-spin"+suffix, result.FigurePerS), result.AtLeast(ofFloorLeast)),
-			alone(own(result.FigureBelow), result.AtMost(slowShareMost)),
-			alone(own(result.FigureMeanOfP50), result.AtMost(meanOfP50Most)))
-		for _, language := range []string{"perl", "python", "go"} {
-			name := "nearcall-" + language + "-shm" + suffix
-			all = append(all,
-				alone(small(name, result.FigureOfMost), result.AtLeast(ofMostLeast)),
-				alone(small(name, result.FigureMeanOfP50), result.AtMost(meanOfP50MostElse)))
-		}
-	}
-	for _, language := range []string{"c", "perl", "python", "go"} {
-		by := func(way, figure string) result.Figure {
-			return small("nearcall-"+language+"-"+way+"-"+report.Neighbour, figure)
-		}
-		all = append(all,
-			ratio(by("shm", result.FigurePerS), by("socket", result.FigurePerS), result.AtLeast(ofSocketLeast)),
-			ratio(by("shm", result.FigureBesideCPUs), by("socket", result.FigureBesideCPUs), result.AtLeast(neighboursCPUSet)))
-	}
-	return all
-}
-
 // Figures of rounds that are counted by windows.
 
 func mean(values []float64) (mean float64) {

@@ -118,7 +118,7 @@ func TestWindowsOfSeveralCallers(t *testing.T) {
 func TestGoalsOverTimeAreOfWindows(t *testing.T) {
 	rows := []measuredRow{windowed(nil, []uint64{100_000, 10_000, 200_000, 90_000})}
 	of := func(figure string) float64 {
-		c, err := compared(alone(small("nearcall-c-shm-sustained", figure), nil), rows)
+		c, err := compared(comparisonsIn(figure + " nearcall-c-shm-sustained")[0], rows)
 		if err != nil {
 			t.Fatal(err)
 		}
