@@ -161,7 +161,7 @@ static core_channel *add_channel(core_pool *pool)
 static int refuse_closed(core_pool *pool)
 {
     core_raise_format(pool->state, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
-                      "the client was closed; make another one");
+                      CORE_CLOSED);
     return -1;
 }
 

@@ -436,7 +436,11 @@ static PyObject *client_transport(PyObject *self, PyObject *Py_UNUSED(unused))
     core_channel *channel;
     const char *transport;
 
-    if (core_client_check(client) < 0 || (channel = core_channel_take(client->pool, 0)) == NULL)
+    if (core_client_check(client) < 0)
+        return NULL;
+    if (client->pool->closed)
+        return PyUnicode_FromString("");
+    if ((channel = core_channel_take(client->pool, 0)) == NULL)
         return NULL;
     transport = nearcall_transport(channel->handle);
     core_channel_release(client->pool, channel);

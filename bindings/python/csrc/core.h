@@ -183,6 +183,7 @@ core_pool *core_pool_new(core_state *state, const char *address, const char *nam
 core_pool *core_pool_keep(core_pool *pool);
 void core_pool_drop(core_pool *pool);
 void core_pool_close(core_pool *pool);
+#define CORE_CLOSED "the client was closed; make another one"
 int core_pool_check_open(core_pool *pool); /* refuses one that was closed */
 
 /* After a fork, forgets what threads did that the child does not have. */

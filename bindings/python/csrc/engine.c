@@ -466,6 +466,8 @@ static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
 
+    if (engine->pool != NULL && engine->pool->closed)
+        return PyUnicode_FromString("");
     if (check(engine) < 0)
         return NULL;
     return PyUnicode_FromString(nearcall_transport(engine->pool->channels[0]->handle));

@@ -173,6 +173,12 @@ static int add_limits(PyObject *module)
     return PyModule_AddIntConstant(module, "HANDOFF_REST_MS", NC_HANDOFF_REST_MS);
 }
 
+/* For calls that are refused before they come to an engine. */
+static int add_texts(PyObject *module)
+{
+    return PyModule_AddStringConstant(module, "CLOSED", CORE_CLOSED);
+}
+
 /* What nearcall.resident says that a program has read. */
 static int add_reads(PyObject *module)
 {
@@ -206,7 +212,8 @@ static int module_exec(PyObject *module)
 {
     core_state *state = PyModule_GetState(module);
 
-    if (import_objects(state) < 0 || add_types(module, state) < 0 || add_limits(module) < 0 || add_reads(module) < 0)
+    if (import_objects(state) < 0 || add_types(module, state) < 0 || add_limits(module) < 0 || add_texts(module) < 0
+        || add_reads(module) < 0)
         return -1;
     return watch_forks(module);
 }

@@ -10,6 +10,7 @@ _Result = TypeVar("_Result")
 HANDOFF_BACK_MS: int
 HANDOFF_REST_MS: int
 CLIENT_UNSENT_BYTES_MAX: int
+CLOSED: str
 
 def carry_out(function: Callable[..., _Result], /, *args: Any) -> _Result: ...
 def carry_out_and_tell(
