@@ -10,10 +10,37 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from nearcall import generated
+from greenlet import getcurrent  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from nearcall import _core, generated
 from nearcall._async import AsyncClient
 from nearcall._options import Options
 from nearcall._runtime import Runtime
+
+
+class HubThread:
+    """The thread of a hub, told from others by the greenlet from which all those of the thread descend. Its number
+    would not do: the system gives that to the next thread, and monkey-patching makes it a greenlet's."""
+
+    def __init__(self) -> None:
+        self._main = _main_greenlet()
+        self._generation = _core.fork_generation()
+
+    def is_alive(self) -> bool:
+        """Whether it goes on in this process: of all threads only the one that forks does so in the child."""
+        if self._generation == _core.fork_generation():
+            return not self._main.dead
+        return self.is_here()
+
+    def is_here(self) -> bool:
+        return _main_greenlet() is self._main
+
+
+def _main_greenlet() -> Any:
+    greenlet = getcurrent()
+    while greenlet.parent is not None:
+        greenlet = greenlet.parent
+    return greenlet
 
 
 class Event(Protocol):

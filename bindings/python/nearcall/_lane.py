@@ -1,8 +1,10 @@
 """One connection of an AsyncClient as an event loop uses it: what to watch, and whom to wake.
 
 There is no thread: the loop watches one descriptor for as long as it uses the connection. It holds the lane only
-by a weak reference, so that a client to which nobody refers any more goes away and closes. A lane that was inherited
-by a fork leaves the loop alone, because its kernel side is the parent's too.
+by a weak reference, so that a client to which nobody refers any more goes away and closes. It does hold what waits
+for replies, and by that the client too while there are calls: a loop holds no tasks, so that a task to which nobody
+else refers would vanish in the middle of its call. A lane that was inherited by a fork leaves the loop alone, because
+its kernel side is the parent's too.
 
 Whoever waits is told what happened to the call, however the lane ends, and no error in using the engine keeps the
 loop from watching. A signal handler may raise between any two steps here. What must not be cut short by that is
@@ -20,7 +22,7 @@ from typing import Any, TypeAlias
 from nearcall import _core
 from nearcall._codes import Code, Outcome
 from nearcall._errors import Cancelled, NearcallError, Unavailable
-from nearcall._runtime import Future, Runtime, Timer, call_weakly, carried
+from nearcall._runtime import TIMER_SECONDS_MAX, Future, Runtime, Timer, call_weakly, carried
 
 Why: TypeAlias = Callable[[Outcome], NearcallError]
 """Makes the error of a call for which the loop can no longer wait."""
@@ -83,7 +85,8 @@ class Watch:
 
     def expect(self, due: float, callback: Callable[[], None]) -> None:
         """Calls back at that time or earlier. Earlier does no harm, because the callback looks and asks again."""
-        timer = self._runtime.call_later(max(due - time.monotonic(), 0), callback)
+        seconds = min(max(due - time.monotonic(), 0), TIMER_SECONDS_MAX)
+        timer = self._runtime.call_later(seconds, callback)
         former = self.timer
         self.timer = timer
         self.timer_at = due
@@ -121,7 +124,7 @@ class Lane:
         self._left: Why | None = None
         self._watch = Watch(engine, runtime)
         reference = weakref.ref(self, carried(self._watch.lose))
-        self._process_weakly = carried(call_weakly, reference, Lane._process)
+        self._process_weakly = carried(call_weakly, reference, Lane._process, self._waiters)
         self._expire_weakly = carried(call_weakly, reference, Lane._expire)
 
     def begin(self) -> None:

@@ -173,9 +173,9 @@ class LoopEngine:
         """Ends every call and closes the connections for good. What waits on a loop that runs in another thread
         is ended there."""
         self.closed = True
-        if self._runtime is not None and self._runtime.is_elsewhere():
-            self._runtime.call_soon_anywhere(carried(self._close))
-        else:
+        runtime = self._runtime
+        is_elsewhere = runtime is not None and runtime.is_elsewhere()
+        if runtime is None or not is_elsewhere or not runtime.call_soon_anywhere(carried(self._close)):
             _core.carry_out(self._close)
 
     # ---- One call on one connection ----
@@ -268,6 +268,9 @@ class LoopEngine:
     def _bind(self) -> Runtime:
         """Makes the running loop the one that watches."""
         token = self._kind.token()
+        if self.closed:
+            self.close()  # in case the loop that was to do so has ended before it came to it
+            raise FailedPrecondition(_core.CLOSED, Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED)
         generation = _core.fork_generation()
         if self._runtime is not None and self._token is token and self._generation == generation:
             return self._runtime
@@ -300,7 +303,7 @@ class LoopEngine:
         """In a child, whose hub goes on: the calls are the parent's."""
         if self._runtime is None or not self._runtime.waiters_survive_fork:
             return
-        if self._kind.token() is self._token:  # else its thread is the parent's
+        if self._runtime.is_alive():  # else its thread is the parent's
             self._leave(inherited)
 
 

@@ -11,7 +11,6 @@ and given back from there. What concerns others too is carried out, and so writt
 
 from __future__ import annotations
 
-import math
 import time
 import weakref
 from collections import deque
@@ -23,7 +22,7 @@ from nearcall._codes import Code, Outcome
 from nearcall._crowd import Crowd
 from nearcall._errors import DeadlineExceeded, NearcallError, PermissionDenied, ResourceExhausted, Unavailable
 from nearcall._lane import Lane, Why, closed, fail
-from nearcall._runtime import Future, Runtime, call_weakly, carried
+from nearcall._runtime import TIMER_SECONDS_MAX, Future, Runtime, Timer, call_weakly, carried
 
 _PLACES_MAX = 256
 """Calls on one connection: a quarter of what a server answers on it by default, and of what a handle holds."""
@@ -331,11 +330,11 @@ class Places:
         return self._ask(lane)
 
     def _ask(self, lane: Lane) -> bool:
-        reference = weakref.ref(self)
+        reference, opening = weakref.ref(self), weakref.ref(lane)
 
         def answered() -> None:
-            places = reference()
-            if places is not None:
+            places, lane = reference(), opening()
+            if places is not None and lane is not None:
                 places._opened(lane)
 
         try:
@@ -412,15 +411,37 @@ def _weakly(places: Places, method: Callable[[Places], None]) -> Callable[[], No
 
 async def wait(turn: Future, deadline: float, runtime: Runtime) -> Any:
     """What a call is told that waits for another one; None where its deadline passes first."""
-    timer = None
-    if deadline != math.inf:
-        timer = runtime.call_later(max(deadline - time.monotonic(), 0), carried(settle, turn, None))
+    patience = _Patience(turn, deadline, runtime)
     try:
+        patience.begin()
         return await turn
     finally:
         del turn  # it has the exception, whose traceback has this frame
-        if timer is not None:
-            timer.cancel()
+        patience.end()
+
+
+class _Patience:
+    """The timer of a wait, which there is without a deadline too: by the timer, the loop holds the task that waits."""
+
+    def __init__(self, turn: Future, deadline: float, runtime: Runtime) -> None:
+        self._turn: Future | None = turn
+        self._deadline = deadline
+        self._runtime = runtime
+        self._timer: Timer | None = None
+
+    def begin(self) -> None:
+        if self._turn is None or self._turn.done():
+            return
+        seconds = self._deadline - time.monotonic()
+        if seconds <= 0:
+            self._turn.set_result(None)
+        else:
+            self._timer = self._runtime.call_later(min(seconds, TIMER_SECONDS_MAX), carried(self.begin))
+
+    def end(self) -> None:
+        self._turn = None  # it may have an exception, whose traceback has the frame that holds this
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def settle(future: Future, result: object) -> None:

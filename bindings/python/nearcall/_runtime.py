@@ -13,6 +13,9 @@ from nearcall import _core
 
 _Owner = TypeVar("_Owner")
 
+TIMER_SECONDS_MAX = 3600.0
+"""The longest time for which a loop is asked to call later. Some cannot wait for more than 24 days."""
+
 
 class Future(Protocol):
     """What a call waits for."""
@@ -45,22 +48,24 @@ class Runtime(Protocol):
         """The loop that runs the code that asks."""
 
     def is_alive(self) -> bool:
-        """Whether it was not closed."""
+        """Whether it may go on in this process: it was not closed, its thread has not ended, and a fork has not left
+        it to the parent."""
 
     def is_running(self) -> bool: ...
     def is_elsewhere(self) -> bool:
-        """Whether it runs now in another thread, and what waits on it is to be ended there."""
+        """Whether it goes on in another thread of this process, and what waits on it is to be ended there."""
 
     def future(self) -> Future: ...
     def watch(self, descriptor: int, callback: Callable[[], None], /) -> Any:
-        """Calls back for as long as there is something to read. May be asked again."""
+        """Calls back for as long as there is something to read. May be asked again. The loop keeps the callback, and
+        with it whatever that keeps, until it is told to watch no more."""
 
     def unwatch(self, descriptor: int, /) -> Any:
         """The end of that, while the descriptor is open. May be asked again."""
 
     def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer: ...
-    def call_soon_anywhere(self, callback: Callable[[], None], /) -> None:
-        """Calls back on the loop, asked from any thread and at any moment; no more once it has ended."""
+    def call_soon_anywhere(self, callback: Callable[[], None], /) -> bool:
+        """Calls back on the loop, asked from any thread and at any moment. False: it has ended, and calls nothing."""
 
 
 def carried(function: Callable[..., None], /, *args: Any) -> Callable[..., None]:
@@ -71,8 +76,8 @@ def carried(function: Callable[..., None], /, *args: Any) -> Callable[..., None]
     return functools.partial(_core.carry_out, function, *args)
 
 
-def call_weakly(reference: weakref.ref[_Owner], method: Callable[[_Owner], None]) -> None:
-    """A method of what may have gone: callbacks hold nothing that a program can drop."""
+def call_weakly(reference: weakref.ref[_Owner], method: Callable[[_Owner], None], _kept: object = None) -> None:
+    """A method of what may have gone: callbacks hold nothing that a program can drop, except what is given as kept."""
     owner = reference()
     if owner is not None:
         method(owner)
@@ -86,8 +91,8 @@ class AsyncioRuntime:
 
     def __init__(self, token: asyncio.AbstractEventLoop) -> None:
         self._loop = token
+        self._generation = _core.fork_generation()
         self.future: Callable[[], asyncio.Future[Any]] = token.create_future
-        self.watch = token.add_reader
         self.unwatch = token.remove_reader
         self.call_later = token.call_later
         self.is_running = token.is_running
@@ -102,12 +107,23 @@ class AsyncioRuntime:
                 "under trio, call nearcall.Client from trio.to_thread.run_sync()"
             ) from None
 
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
+        # A child may go on with a loop that stood still. It takes the number for the file that its parent has there.
+        self._loop.remove_reader(descriptor)
+        self._loop.add_reader(descriptor, callback)
+
     def is_alive(self) -> bool:
-        return not self._loop.is_closed()
+        is_ours = self._generation == _core.fork_generation() or self._runs_here()
+        return is_ours and not self._loop.is_closed()
 
     def is_elsewhere(self) -> bool:
-        return self._loop.is_running() and asyncio._get_running_loop() is not self._loop
+        return self.is_alive() and self._loop.is_running() and not self._runs_here()
 
-    def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
+    def call_soon_anywhere(self, callback: Callable[[], None]) -> bool:
         with contextlib.suppress(RuntimeError):  # it was closed meanwhile
             self._loop.call_soon_threadsafe(callback)
+            return True
+        return False
+
+    def _runs_here(self) -> bool:
+        return asyncio._get_running_loop() is self._loop

@@ -10,7 +10,11 @@ nearcall.Client works under eventlet too, but it blocks the whole hub while it w
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,7 +22,9 @@ from eventlet import hubs  # type: ignore[import-untyped, import-not-found, unus
 from eventlet.event import Event  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from nearcall import _core
-from nearcall._green import GreenClient, GreenFuture, kind_for
+from nearcall._codes import Code, Outcome
+from nearcall._errors import ResourceExhausted
+from nearcall._green import GreenClient, GreenFuture, HubThread, kind_for
 
 __all__ = ["Client"]
 
@@ -33,6 +39,50 @@ class _Event:
             self._event.send()
 
 
+class _Waker:
+    """What other threads ask of a hub, and the descriptor by which they wake it. The hub's own timers are for its
+    thread alone, and end no wait that has begun."""
+
+    def __init__(self, hub: Any) -> None:
+        self._asked: deque[Callable[[], None]] = deque()
+        self._descriptor = -1
+        self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        ready = functools.partial(_core.carry_out_and_tell, _raise_later, self._ready)
+        hub.add(hub.READ, self._descriptor, ready, ready, _nothing)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def ask(self, callback: Callable[[], None]) -> None:
+        self._asked.append(callback)
+        os.eventfd_write(self._descriptor, 1)
+
+    def _ready(self, _: int) -> None:
+        with contextlib.suppress(BlockingIOError):  # it is done again if a handler raises
+            os.eventfd_read(self._descriptor)
+        while self._asked:
+            callback = self._asked[0]
+            _core.carry_out_and_tell(_raise_later, callback)
+            if self._asked and self._asked[0] is callback:
+                self._asked.popleft()
+
+
+_wakers: weakref.WeakKeyDictionary[Any, _Waker] = weakref.WeakKeyDictionary()
+"""One for each hub, for as long as there is the hub."""
+
+
+def _waker_of(hub: Any) -> _Waker:
+    waker = _wakers.get(hub)
+    if waker is None:
+        try:
+            waker = _wakers[hub] = _Waker(hub)
+        except OSError as error:
+            message = f"a hub needs a descriptor by which other threads wake it: {error}; see ulimit -n"
+            raise ResourceExhausted(message, Code.RESOURCE_EXHAUSTED, Outcome.NOT_EXECUTED) from None
+    return waker
+
+
 class _Hub:
     """The hub of a thread, as a nearcall._runtime.Runtime."""
 
@@ -41,19 +91,21 @@ class _Hub:
 
     def __init__(self, token: Any) -> None:
         self._hub = token
+        self._thread = HubThread()
+        self._waker = _waker_of(token)
 
     @staticmethod
     def token() -> Any:
         return hubs.get_hub()
 
     def is_alive(self) -> bool:
-        return True
+        return self._thread.is_alive()
 
     def is_running(self) -> bool:
         return True
 
     def is_elsewhere(self) -> bool:
-        return False  # events are set from any thread
+        return self.is_alive() and not self._thread.is_here()
 
     def future(self) -> GreenFuture:
         return GreenFuture(_Event())
@@ -61,7 +113,7 @@ class _Hub:
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         self.unwatch(descriptor)
         # The hub forgets a descriptor whose callback has raised.
-        ready = functools.partial(_core.carry_out_and_tell, self._raise_later, _call, callback)
+        ready = functools.partial(_core.carry_out_and_tell, _raise_later, _call, callback)
         self._hub.add(self._hub.READ, descriptor, ready, ready, callback)
 
     def unwatch(self, descriptor: int) -> None:
@@ -73,15 +125,23 @@ class _Hub:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any:
         return self._hub.schedule_call_global(seconds, callback)
 
-    def call_soon_anywhere(self, callback: Callable[[], None]) -> None:
-        self._hub.schedule_call_global(0, callback)
+    def call_soon_anywhere(self, callback: Callable[[], None]) -> bool:
+        if not self.is_alive():
+            return False
+        self._waker.ask(callback)
+        return True
 
-    def _raise_later(self, error: BaseException) -> None:
-        self._hub.schedule_call_global(0, _raise, error)
+
+def _nothing() -> None:
+    pass
 
 
 def _call(callback: Callable[[], None], _: int) -> None:
     callback()
+
+
+def _raise_later(error: BaseException) -> None:
+    hubs.get_hub().schedule_call_global(0, _raise, error)
 
 
 def _raise(error: BaseException) -> NoReturn:
