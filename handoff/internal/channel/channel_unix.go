@@ -33,6 +33,9 @@ type Channel struct {
 		descriptors []int
 		truncated   bool
 		err         error
+		// withRights means that descriptors came with what was received last. One side of
+		// most channels gives and the other one answers, so they will come again, or not.
+		withRights bool
 	}
 	// The same of Send.
 	send func(fd uintptr) bool
@@ -116,7 +119,7 @@ func (c *Channel) writeUntil(ctx context.Context) error {
 func (c *Channel) trySend(fd uintptr) (done bool) {
 	s := &c.sent
 	for {
-		n, err := unix.SendmsgN(int(fd), s.bytes, s.control, nil, noSignal)
+		n, err := send(int(fd), s.bytes, s.control)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -169,7 +172,10 @@ func (c *Channel) Receive(into []byte, descriptors []int) (n int, _ []int, err e
 
 func (c *Channel) tryReceive(fd uintptr) (done bool) {
 	r := &c.received
-	r.n, r.descriptors, r.truncated, r.err = receive(int(fd), r.into)
+	r.n, r.descriptors, r.truncated, r.err = receive(int(fd), r.into, r.withRights)
+	if r.err == nil {
+		r.withRights = len(r.descriptors) > 0 || r.truncated
+	}
 	return !errors.Is(r.err, unix.EAGAIN)
 }
 

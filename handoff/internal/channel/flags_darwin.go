@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go ignores SIGPIPE for sockets, and macOS has no flag for it.
-const noSignal = 0
+// send sends without waiting, as far as the socket takes it. Go ignores SIGPIPE for
+// sockets, and macOS has no flag for it.
+func send(fd int, b, control []byte) (int, error) { return unix.SendmsgN(fd, b, control, nil, 0) }
 
 // descriptorsMax is more than a message carries. There is room for all of them, so that
 // none is received unseen.
@@ -32,7 +33,7 @@ func (c *Channel) refuseCredentials() error { return nil }
 
 // receive reads without waiting. To make descriptors close-on-exec comes too late for a
 // fork between the two calls; there is nothing better on macOS.
-func receive(fd int, into []byte) (n int, descriptors []int, truncated bool, err error) {
+func receive(fd int, into []byte, _ bool) (n int, descriptors []int, truncated bool, err error) {
 	control := make([]byte, unix.CmsgSpace(descriptorsMax*descriptorBytes))
 	n, controlBytes, flags, _, err := unix.Recvmsg(fd, into, control, 0)
 	for errors.Is(err, unix.EINTR) {

@@ -3,12 +3,8 @@ package channel
 import (
 	"errors"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nearcall/nearcall/internal/rights"
 )
-
-const noSignal = unix.MSG_NOSIGNAL
 
 // Close closes descriptors that nobody is to have, without waiting for what they are;
 // Lost ones need none.
@@ -26,8 +22,27 @@ func (c *Channel) refuseCredentials() error {
 	return errors.Join(err, failure)
 }
 
-// receive reads without waiting.
-func receive(fd int, into []byte) (n int, descriptors []int, truncated bool, err error) {
+// send sends without waiting, as far as the socket takes it.
+func send(fd int, b, control []byte) (int, error) {
+	n, failure := rights.Send(fd, b, control)
+	if failure != 0 {
+		return 0, failure
+	}
+	return n, nil
+}
+
+// receive reads without waiting. If descriptors are not expected, it looks first whether
+// some came, which is quicker if none did.
+func receive(fd int, into []byte, expected bool) (n int, descriptors []int, truncated bool, err error) {
+	if !expected {
+		n, plain, failure := rights.ReceivePlain(fd, into)
+		switch {
+		case failure != 0:
+			return 0, nil, false, failure
+		case plain:
+			return n, nil, false, nil
+		}
+	}
 	r, failure := rights.Receive(fd, into)
 	if failure != 0 {
 		err = failure

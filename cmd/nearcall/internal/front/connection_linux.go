@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/rights"
 )
 
 // A connection is an accepted socket that the runtime's poller does not know: most
@@ -31,8 +33,7 @@ func accept(listening uintptr, blocking bool) (c *connection, again bool, err er
 		flags |= unix.SOCK_NONBLOCK
 	}
 	for {
-		// Not that of package unix, which asks for the protocol each time.
-		fd, address, err := syscall.Accept4(int(listening), flags)
+		fd, address, err := acceptNow(listening, flags)
 		switch err {
 		case nil:
 			return &connection{fd: fd, remote: netAddress(address), blocking: blocking}, false, nil
@@ -124,6 +125,10 @@ func (c *connection) Close() error {
 	if c.file != nil {
 		return c.file.Close()
 	}
+	if _, tcp := c.remote.(*net.TCPAddr); tcp {
+		return rights.CloseTCP(c.fd)
+	}
+	// A local socket may have descriptors in its queue, whose closing waits.
 	return os.NewSyscallError("close", unix.Close(c.fd))
 }
 
@@ -139,11 +144,7 @@ func receiveNow(fd uintptr) []byte {
 
 // peek returns what has arrived, as far as there is room, and consumes nothing.
 func (c *connection) peek(into []byte) []byte {
-	n, _, err := syscall.Recvfrom(c.fd, into, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
-	if err != nil {
-		return nil
-	}
-	return into[:n]
+	return into[:peekNow(c.fd, into)]
 }
 
 // sendNow sends what the socket takes at once, and tells the client that nothing

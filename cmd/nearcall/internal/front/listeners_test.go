@@ -1,11 +1,16 @@
 package front
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
@@ -51,6 +56,44 @@ func TestConnectionsSendAtOnce(t *testing.T) {
 		l.stop(false)
 	}, func(err error) { t.Error(err) })
 	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Another process that has a listening socket can make it block. Then the acceptor waits in
+// the kernel, and nobody else does, although the front has one processor. If all did, a
+// connection that comes much later would be what ends that.
+func TestListenerThatBlocks(t *testing.T) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(socket)
+	err = errors.Join(unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(socket, 1))
+	at, errAt := unix.Getsockname(socket)
+	if err := errors.Join(err, errAt); err != nil {
+		t.Fatal(err)
+	}
+	const later = 2 * time.Second
+	client := exec.Command("bash", "-c", fmt.Sprintf("sleep %v; : </dev/tcp/127.0.0.1/%d", later.Seconds(), at.(*unix.SockaddrInet4).Port))
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	returned := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		c, _, err := accept(uintptr(socket), false)
+		if err == nil {
+			err = c.Close()
+		}
+		returned <- err
+	}()
+	runtime.Gosched()
+	if waited := time.Since(began); waited > later/2 {
+		t.Errorf("nothing else ran for %v", waited)
+	}
+	if err := errors.Join(<-returned, client.Wait()); err != nil {
 		t.Error(err)
 	}
 }
