@@ -370,6 +370,18 @@ NEARCALL_API int nearcall_call(nearcall_client *client, const char *name,
 /* ---- Calling with values ---- */
 
 /*
+ * Calls a function by name with arguments that are encoded already, and returns its result
+ * encoded in the same way: for NEARCALL_CODEC_JSON, a JSON array of the arguments and the
+ * JSON of the result; for NEARCALL_CODEC_MSGPACK the same in MessagePack. Everything else is
+ * as for nearcall_call(). The server checks the arguments against its own description of
+ * the function; a program that has encoded them by a description that it was given should
+ * use nearcall_request(), which says by which one, instead.
+ */
+NEARCALL_API int nearcall_call_codec(nearcall_client *client, const char *name, int codec,
+                                     const void *data, size_t bytes, int64_t timeout_ms,
+                                     nearcall_reply *ret_reply);
+
+/*
  * Finds a function and learns its schema. The first time this takes a round trip to the
  * server, later none. The server is asked again after a reconnect to a server with another
  * schema, and after a request was refused because of its description.

@@ -17,6 +17,9 @@ static void answers(void)
     for (int64_t depth = 1; depth < 200000; depth *= 7)
         CHECK_INT(embed_call_int(client, "deep", depth), depth);
     CHECK_INT(embed_call_none(client, "collect"), 1);
+    nearcall_reply reply;
+    CHECK_CALL(client, nearcall_call_codec(client, "deep", NEARCALL_CODEC_JSON, "[7]", 3, 0, &reply), NEARCALL_OK);
+    CHECK(reply.codec == NEARCALL_CODEC_JSON && reply.bytes == 1 && reply.data[0] == '7');
 }
 
 static void errors(void)

@@ -41,6 +41,7 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_connect(NULL, 0));
     MISUSE(nearcall_ping(NULL, 0, NULL));
     MISUSE(nearcall_call(NULL, "one", NULL, 0, 0, &reply));
+    MISUSE(nearcall_call_codec(NULL, "one", NEARCALL_CODEC_JSON, "[]", 2, 0, &reply));
     MISUSE(nearcall_find(NULL, "one", 3, 0, &found));
     MISUSE(nearcall_find_begin(NULL, "one", 3, 0, &call));
     MISUSE(nearcall_request(NULL, NULL, 0));
@@ -138,6 +139,9 @@ static void with_a_handle(void)
     size_t bytes;
     MISUSE(nearcall_call(client, NULL, NULL, 0, 0, &reply));
     MISUSE(nearcall_call(client, "echo", NULL, 3, 0, &reply));
+    MISUSE(nearcall_call_codec(client, NULL, NEARCALL_CODEC_JSON, "[]", 2, 0, &reply));
+    MISUSE(nearcall_call_codec(client, "add", NEARCALL_CODEC_JSON, NULL, 2, 0, &reply));
+    CHECK_CALL(client, nearcall_call_codec(client, "add", NEARCALL_CODEC_JSON, "[1,2]", 5, 0, NULL), NEARCALL_OK);
     CHECK_CALL(client, nearcall_call(client, "echo", NULL, 0, 0, NULL), NEARCALL_OK);
     MISUSE(nearcall_find(client, NULL, 3, 0, &function));
     MISUSE(nearcall_find(client, "echo", 4, 0, NULL));

@@ -54,6 +54,14 @@ static int call_with(nearcall_client *client, nearcall_function *function, int c
     return nc_sync_call(client, call, encoding ? client->request.sendings : 0, ret_reply);
 }
 
+static int check_codec(nearcall_client *client, int codec)
+{
+    if (codec >= NEARCALL_CODEC_RAW && codec <= NEARCALL_CODEC_JSON)
+        return NEARCALL_OK;
+    return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "the codec is %d; allowed: NEARCALL_CODEC_...", codec);
+}
+
 static int check_call(nearcall_client *client, const char *name, size_t name_bytes,
                       const void *data, size_t bytes, int64_t timeout_ms)
 {
@@ -72,8 +80,8 @@ static int check_call(nearcall_client *client, const char *name, size_t name_byt
     return nc_check_timeout(client, timeout_ms);
 }
 
-static int call_by_name(nearcall_client *client, const char *name, const void *data, size_t bytes,
-                        int64_t timeout_ms, nearcall_reply *ret_reply)
+static int call_by_name(nearcall_client *client, const char *name, int codec, const void *data,
+                        size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
     size_t name_bytes = name ? strlen(name) : 0;
     int r = check_call(client, name, name_bytes, data, bytes, timeout_ms);
@@ -83,8 +91,7 @@ static int call_by_name(nearcall_client *client, const char *name, const void *d
     nearcall_function *function = nc_function_intern(client, name, name_bytes);
     if (!function)
         return nc_fail_no_memory(client, "a function's name");
-    return call_with(client, function, NEARCALL_CODEC_RAW, data, bytes, NULL, NULL, timeout_ms,
-                     ret_reply);
+    return call_with(client, function, codec, data, bytes, NULL, NULL, timeout_ms, ret_reply);
 }
 
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const void *data,
@@ -93,8 +100,21 @@ NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const 
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client,
-                    call_by_name(client, name, data, bytes, timeout_ms, ret_reply));
+    return nc_leave(client, call_by_name(client, name, NEARCALL_CODEC_RAW, data, bytes, timeout_ms,
+                                         ret_reply));
+}
+
+NEARCALL_API int nearcall_call_codec(nearcall_client *client, const char *name, int codec,
+                                     const void *data, size_t bytes, int64_t timeout_ms,
+                                     nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    r = check_codec(client, codec);
+    if (r == NEARCALL_OK)
+        r = call_by_name(client, name, codec, data, bytes, timeout_ms, ret_reply);
+    return nc_leave(client, r);
 }
 
 /* ---- Requests that were put together ---- */
@@ -109,10 +129,9 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
     if (!function)
         r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
                     "the function is NULL; nearcall_find() gives one");
-    else if (codec < NEARCALL_CODEC_RAW || codec > NEARCALL_CODEC_JSON)
-        r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
-                    "the codec is %d; allowed: NEARCALL_CODEC_...", codec);
     else
+        r = check_codec(client, codec);
+    if (r == NEARCALL_OK)
         nc_writer_begin(client, function, codec);
     return nc_leave(client, r);
 }
