@@ -23,7 +23,7 @@ TEST_PARTS := test-faults test-go test-command test-peers test-c test-python tes
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
 TEST_ALONE := test-cost test-sustained
 CHECK_PARTS := check-packages check-command check-python check-c check-vet check-perl check-sizes
-LINT_PARTS := lint-c lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-links lint-perl lint-shell
+LINT_PARTS := lint-c lint-abi lint-go lint-python lint-generated lint-layers lint-size lint-figures lint-links lint-perl lint-shell
 
 # The command, one of its manual pages, which are made together, and what both are made of.
 command := build/bin/nearcall
@@ -270,6 +270,9 @@ lint-go: check-go ## gofmt, go vet, staticcheck
 
 lint-shell: ## shellcheck
 	@tools/lint-shell
+
+lint-abi: ## the shared library's binary interface is the one that was last accepted
+	@tools/lint-abi
 
 lint-c: ## warnings as errors, the compiler's analyzer, cppcheck
 	@tools/lint-c
