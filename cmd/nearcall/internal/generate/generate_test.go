@@ -268,16 +268,23 @@ func checkWithPyright(t *testing.T, directory string) {
 	output(t, nil, pyright, "--pythonpath", filepath.Join(root(t), "build", "venv", "bin", "python"), "--project", directory)
 }
 
+// goModule makes a module of a directory, as a user's program is one, and returns the
+// environment in which to build it.
+func goModule(t *testing.T, directory string) (environment []string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(directory, "go.mod"), []byte("module example\n\ngo 1.26.0\n\n"+
+		"require github.com/nearcall/nearcall v0.0.0\n\nreplace github.com/nearcall/nearcall => "+root(t)+"\n"), 0o600))
+	copyFile(t, filepath.Join(root(t), "go.sum"), filepath.Join(directory, "go.sum"))
+	return []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod", "GOWORK=off"}
+}
+
 // A program of its own module, as a user's is.
 func TestGo(t *testing.T) {
 	run := func(register func(*server.Server), module string) {
 		address, document := serve(t, register)
 		directory := write(t, "go", document, module, module+"/"+module+".go")
-		must(t, os.WriteFile(filepath.Join(directory, "go.mod"), []byte("module example\n\ngo 1.26.0\n\n"+
-			"require github.com/nearcall/nearcall v0.0.0\n\nreplace github.com/nearcall/nearcall => "+root(t)+"\n"), 0o600))
 		copyFile(t, "testdata/"+module+".go.txt", filepath.Join(directory, "main.go"))
-		copyFile(t, filepath.Join(root(t), "go.sum"), filepath.Join(directory, "go.sum"))
-		environment := []string{"GOFLAGS=" + os.Getenv("GOFLAGS") + " -mod=mod", "GOWORK=off"}
+		environment := goModule(t, directory)
 		output(t, environment, "go", "vet", "-C", directory, "./...")
 		program(t, environment, "go", "run", "-C", directory, ".", address)
 	}
