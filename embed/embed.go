@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"sync"
 
+	"github.com/nearcall/nearcall/internal/direct"
 	"github.com/nearcall/nearcall/server"
 )
 
@@ -21,7 +23,7 @@ type library struct {
 	server  *server.Server
 	err     error
 	started bool
-	direct  *server.Direct // does not change once started
+	direct  direct.Functions // does not change once started
 }
 
 var loaded library
@@ -61,19 +63,42 @@ func (l *library) start(file string) error {
 // serve serves other processes for as long as this process lives: the program decides
 // when that ends.
 func (l *library) serve(file string) error {
-	direct, err := l.server.Direct()
+	listener, failed := &lateListener{file: file, taken: make(chan direct.Functions, 1)}, make(chan error, 1)
+	go func() { failed <- l.server.Serve(context.Background(), listener) }()
+	select {
+	case l.direct = <-listener.taken:
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// A lateListener is bound once its server has found nothing wrong with its functions.
+type lateListener struct {
+	net.Listener // nil before Take
+	file         string
+	taken        chan direct.Functions
+}
+
+var _ direct.Listener = (*lateListener)(nil)
+
+// Take binds the socket for other processes.
+func (l *lateListener) Take(functions direct.Functions) error {
+	where, err := makePlace(l.file)
 	if err != nil {
 		return err
 	}
-	where, err := makePlace(file)
-	if err != nil {
+	if l.Listener, err = where.listen(context.Background()); err != nil {
 		return err
 	}
-	listener, err := where.listen(context.Background())
-	if err != nil {
-		return err
-	}
-	l.direct = direct
-	go direct.Serve(context.Background(), listener)
+	l.taken <- functions
 	return nil
+}
+
+// Close closes the socket, if there is one.
+func (l *lateListener) Close() error {
+	if l.Listener == nil {
+		return nil
+	}
+	return l.Listener.Close()
 }

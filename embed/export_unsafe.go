@@ -10,7 +10,7 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/internal/direct"
 )
 
 //export nearcallEmbedStart
@@ -40,16 +40,16 @@ func keepDescriptor(fd int) { C.nearcall_embed_keep(C.int(fd)) }
 
 //export nearcallEmbedCall
 func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
-	direct := loaded.direct
+	functions := loaded.direct
 	if call.function == C.NEARCALL_EMBED_UNNUMBERED {
 		name := unsafe.String((*byte)(unsafe.Pointer(call.name)), int(call.name_bytes))
-		if call.function = C.uint32_t(direct.Find(name)); call.function == C.NEARCALL_EMBED_UNNUMBERED {
+		if call.function = C.uint32_t(functions.Find(name)); call.function == C.NEARCALL_EMBED_UNNUMBERED {
 			return C.NEARCALL_EMBED_ELSEWHERE // the other way knows how to refuse it
 		}
 	}
 	payload := unsafe.Slice((*byte)(call.payload), int(call.payload_bytes))
 	extensions := unsafe.Slice((*byte)(call.extensions), int(call.extension_bytes))
-	run := direct.Run(uint32(call.function), uint8(call.codec), payload, extensions, uint64(call.deadline_ns))
+	run := functions.Run(uint32(call.function), uint8(call.codec), payload, extensions, uint64(call.deadline_ns))
 	if run == nil {
 		return C.NEARCALL_EMBED_ELSEWHERE
 	}
@@ -59,7 +59,7 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 }
 
 // deliver copies the result of the call, and what came with it, to the caller's memory.
-func deliver(call *C.struct_nearcall_embed_call, run *server.DirectRun) {
+func deliver(call *C.struct_nearcall_embed_call, run direct.Run) {
 	extensions := run.Extensions()
 	reply, code, outcome := run.Reply()
 	call.code, call.outcome = C.int32_t(code), C.int32_t(outcome)

@@ -2,25 +2,41 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/direct"
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Direct calls the functions of a server within this process, in the goroutine of the
-// caller. It is made for package embed; Go programs simply call their functions. Its
-// methods may be called from any number of goroutines.
-type Direct struct {
+// serveLibrary serves a library, which is given its functions for calls within the process
+// first.
+func (s *Server) serveLibrary(ctx context.Context, listener direct.Listener) error {
+	functions, err := s.newInProcess()
+	if err == nil {
+		err = listener.Take(functions)
+	}
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return s.serve(ctx, listener, slog.LevelDebug)
+}
+
+// An inProcess implements direct.Functions.
+type inProcess struct {
 	server *Server
 	table  *functionTable
 	peer   Peer
-	runs   sync.Pool // of *DirectRun
+	runs   sync.Pool // of *inProcessRun
+
+	// observed is what the observer is told of these calls, nil without an observer.
+	observed *observe.Connection
 
 	// started and startedNs are the same moment, so that a deadline can be converted
 	// without reading a clock.
@@ -28,64 +44,51 @@ type Direct struct {
 	startedNs uint64
 }
 
-// Direct returns the server's functions for calls within this process. No more
+// newInProcess returns the server's functions for calls within this process. No more
 // functions can be registered after that.
-func (s *Server) Direct() (*Direct, error) {
+func (s *Server) newInProcess() (*inProcess, error) {
 	table, err := s.prepare()
 	if err != nil {
 		return nil, err
 	}
-	d := &Direct{server: s, table: table, started: time.Now(), startedNs: s.clock.Ns(), peer: Peer{
+	d := &inProcess{server: s, table: table, started: time.Now(), startedNs: s.clock.Ns(), peer: Peer{
 		Local: true, UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid()), ProcessID: int32(os.Getpid()),
 	}}
-	d.runs.New = func() any { return &DirectRun{direct: d, execution: execution{server: s}} }
+	d.runs.New = func() any { return &inProcessRun{direct: d, execution: execution{server: s}} }
+	if s.config.observer != nil {
+		d.observed = s.observeInProcess(d.peer)
+	}
 	return d, nil
 }
 
-// Serve serves other processes, as Server.Serve does. The program it runs in is not
-// written in Go, and its log should not begin with lines of Nearcall's, so start and
-// stop are logged at level debug.
-func (d *Direct) Serve(ctx context.Context, listener net.Listener) error {
-	return d.server.serve(ctx, listener, slog.LevelDebug)
-}
-
-// Find returns the number of the function with a name, or 0 if there is none.
-func (d *Direct) Find(name string) uint32 {
+func (d *inProcess) Find(name string) uint32 {
 	if f := d.table.byName[name]; f != nil {
 		return f.id
 	}
 	return 0
 }
 
-// Overran notes that a call of the function took so long that its caller should have
-// been able to leave it. The next calls of it are not run directly.
-func (d *Direct) Overran(function uint32) {
+func (d *inProcess) Overran(function uint32) {
 	if f := d.table.find(function); f != nil {
 		f.blocked()
 	}
 }
 
-// A DirectRun is a call that has ended. Its bytes are valid until Release.
-type DirectRun struct {
-	direct    *Direct
+// An inProcessRun implements direct.Run.
+type inProcessRun struct {
+	direct    *inProcess
 	execution execution
 	contexts  contextSupply
 	untimed   int
 	failure   []byte
 }
 
-// Run calls a function. deadlineNs is a moment of CLOCK_MONOTONIC, or 0 for no
-// deadline. payload must not change until Release; extensions are those of a request.
-//
-// Run does nothing and returns nil for a function that must not run in its caller's
-// goroutine, because its caller must be able to leave it at the deadline: one that has
-// proved to be slow, or whose registration limits how it runs.
-func (d *Direct) Run(function uint32, by uint8, payload, extensions []byte, deadlineNs uint64) *DirectRun {
+func (d *inProcess) Run(function uint32, by uint8, payload, extensions []byte, deadlineNs uint64) direct.Run {
 	f := d.table.find(function)
 	if f != nil && !f.inline() {
 		return nil
 	}
-	run := d.runs.Get().(*DirectRun)
+	run := d.runs.Get().(*inProcessRun)
 	e := &run.execution
 	e.function, e.codec, e.payload = f, wire.Codec(by), payload
 	switch {
@@ -99,12 +102,16 @@ func (d *Direct) Run(function uint32, by uint8, payload, extensions []byte, dead
 	return run
 }
 
-func (r *DirectRun) run(extensions []byte, deadlineNs uint64) {
+func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
 	e, f := &r.execution, r.execution.function
 	ctx := context.Background()
 	if f.needsContext {
 		e.context = r.newContext(extensions, deadlineNs)
 		ctx = e.context
+	}
+	if r.direct.observed != nil {
+		e.observeBegin(r.direct.observed)
+		e.observeStart()
 	}
 	if f.instant() && r.untimed < untimedMax {
 		r.untimed++
@@ -119,9 +126,12 @@ func (r *DirectRun) run(extensions []byte, deadlineNs uint64) {
 	if e.context != nil {
 		e.cancel(context.Canceled)
 	}
+	if r.direct.observed != nil {
+		e.observeEnd(status.FromError(e.err), len(e.result))
+	}
 }
 
-func (r *DirectRun) newContext(extensions []byte, deadlineNs uint64) *callContext {
+func (r *inProcessRun) newContext(extensions []byte, deadlineNs uint64) *callContext {
 	made := r.contexts.next()
 	made.function, made.peer = r.execution.function.name, &r.direct.peer
 	if len(extensions) > 0 {
@@ -133,12 +143,9 @@ func (r *DirectRun) newContext(extensions []byte, deadlineNs uint64) *callContex
 	return made
 }
 
-// Extensions returns those of the answer: the metadata that the function has added.
-func (r *DirectRun) Extensions() []byte { return r.execution.context.takeReply() }
+func (r *inProcessRun) Extensions() []byte { return r.execution.context.takeReply() }
 
-// Reply returns the result. If the call has failed, it returns the payload of the error
-// with its code and its outcome.
-func (r *DirectRun) Reply() (payload []byte, code, outcome uint8) {
+func (r *inProcessRun) Reply() (payload []byte, code, outcome uint8) {
 	e := &r.execution
 	if e.err == nil {
 		return e.result, 0, 0
@@ -148,8 +155,7 @@ func (r *DirectRun) Reply() (payload []byte, code, outcome uint8) {
 	return r.failure, uint8(failure.Code), uint8(failure.Outcome)
 }
 
-// Release ends the use of the run and of its bytes.
-func (r *DirectRun) Release() {
+func (r *inProcessRun) Release() {
 	e := &r.execution
 	e.context, e.payload, e.result, e.err = nil, nil, nil, nil
 	r.direct.runs.Put(r)

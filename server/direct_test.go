@@ -2,16 +2,20 @@ package server_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/direct"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
 
-func newDirect(t *testing.T) *server.Direct {
+func newDirect(t *testing.T) direct.Functions {
 	s := newServer(t)
 	s.Register("echo", func(data []byte) []byte { return data })
 	s.Register("slow", func(data []byte) []byte {
@@ -27,14 +31,79 @@ func newDirect(t *testing.T) *server.Direct {
 		call, _ := server.CallFromContext(ctx)
 		return []byte(call.Function), nil
 	})
-	direct, err := s.Direct()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return direct
+	return directOf(t, s)
 }
 
-func runDirect(t *testing.T, d *server.Direct, name, payload string, timeout time.Duration) (reply string, code status.Code) {
+// A taker is the listener of a library.
+type taker struct {
+	net.Listener
+	taken chan direct.Functions
+	err   error
+}
+
+func (l taker) Take(functions direct.Functions) error {
+	l.taken <- functions
+	return l.err
+}
+
+// newTaker returns a listener that fails when it takes the functions, unless err is nil.
+func newTaker(t *testing.T, err error) taker {
+	t.Helper()
+	listener, failure := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	return taker{listener, make(chan direct.Functions, 1), err}
+}
+
+// directOf serves as a library does until the test ends, and returns the functions.
+func directOf(t *testing.T, s *server.Server) direct.Functions {
+	t.Helper()
+	listener := newTaker(t, nil)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return <-listener.taken
+}
+
+// What a library cannot serve is told by Serve, which closes the listener.
+func TestLibrariesThatCannotServe(t *testing.T) {
+	why := errors.New("no place")
+	listener := newTaker(t, why)
+	if err := newServer(t).Serve(context.Background(), listener); !errors.Is(err, why) {
+		t.Errorf("got %v", err)
+	}
+	wrong, late := newServer(t), newTaker(t, nil)
+	wrong.Register("channel", func(chan int) {})
+	if err := wrong.Serve(context.Background(), late); err == nil || len(late.taken) > 0 {
+		t.Errorf("a function that cannot be registered: %v", err)
+	}
+	for _, closed := range []net.Listener{listener, late} {
+		if _, err := closed.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the listener is open: %v", err)
+		}
+	}
+}
+
+// Calls within the process are observed as others are.
+func TestObserverOfDirectCalls(t *testing.T) {
+	n := new(notebook)
+	s := newServer(t, server.WithObserver(n.observer()))
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	runDirect(t, directOf(t, s), "echo", "hello", 0)
+	n.expect(t, "opened 1 in process", "began echo OK", "started echo OK", "ended echo OK none")
+	if call := n.last(); call.RequestBytes != 5 || call.ReplyBytes != 5 || !call.Connection.Peer.Local {
+		t.Errorf("observed %+v", call)
+	}
+}
+
+func runDirect(t *testing.T, d direct.Functions, name, payload string, timeout time.Duration) (reply string, code status.Code) {
 	t.Helper()
 	var deadlineNs uint64
 	if timeout > 0 {
@@ -86,11 +155,16 @@ func TestDirectLeavesToOthers(t *testing.T) {
 }
 
 func TestNothingIsRegisteredAfterDirect(t *testing.T) {
-	s := newServer(t)
-	if _, err := s.Direct(); err != nil {
-		t.Fatal(err)
+	s, listener := newServer(t), newTaker(t, nil)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	<-listener.taken
+	if err := s.Register("late", func() int64 { return 1 }); !errors.Is(err, server.ErrServing) {
+		t.Errorf("a function was registered after the table was made: %v", err)
 	}
-	if err := s.Register("late", func() int64 { return 1 }); err == nil {
-		t.Error("a function was registered after the table was made")
+	stop()
+	if err := <-served; err != nil && !errors.Is(err, server.ErrServing) {
+		t.Error(err)
 	}
 }

@@ -49,6 +49,16 @@ func (c *connection) observeRefusal(reason error) {
 	}
 }
 
+// observeInProcess tells that the program which has loaded the library calls, which it does
+// until it ends.
+func (s *Server) observeInProcess(peer Peer) *observe.Connection {
+	info := &observe.Connection{Side: intercept.Server, ID: s.counters.observed.Add(1), Peer: peer, Transport: observe.InProcess}
+	if tell := s.config.observer.ConnectionOpened; tell != nil {
+		tell(info)
+	}
+	return info
+}
+
 func (c *connection) observeMove() {
 	moved := *c.observed.Load()
 	moved.Transport = observe.SharedMemory

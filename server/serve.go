@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/direct"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/tcp"
 	"github.com/nearcall/nearcall/internal/transport/unixsocket"
@@ -76,6 +77,9 @@ func transportOf(network string) transport.Transport {
 // Close it returns ErrServerClosed. The contexts of functions have the values of ctx, but
 // do not end with it: what has been accepted is answered.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	if library, ok := listener.(direct.Listener); ok {
+		return s.serveLibrary(ctx, library)
+	}
 	return s.serve(ctx, listener, slog.LevelInfo)
 }
 

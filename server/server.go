@@ -45,7 +45,7 @@ type Server struct {
 	// memoryReported is set once the log has a reason why there was no shared memory.
 	memoryReported atomic.Bool
 
-	// table is built by the first Serve or Direct and is immutable from then on.
+	// table is built by the first Serve and is immutable from then on.
 	table *functionTable
 
 	// mu protects what follows.

@@ -103,10 +103,7 @@ func TestApartIsNotRunByTheReader(t *testing.T) {
 func TestApartIsNotRunDirectly(t *testing.T) {
 	s := newServer(t)
 	register(t, s, "apart", func(data []byte) []byte { return data }, server.Apart())
-	d, err := s.Direct()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := directOf(t, s)
 	if run := d.Run(d.Find("apart"), uint8(wire.CodecRaw), nil, nil, 0); run != nil {
 		_, code, _ := run.Reply()
 		t.Errorf("it was run directly: %v", status.Code(code))

@@ -44,6 +44,7 @@ var arrows = []layer{
 	{"internal/decades", nil},
 	{"internal/windows", nil},
 	{"internal/hostname", nil},
+	{"internal/direct", nil},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -61,7 +62,7 @@ var arrows = []layer{
 		"internal/codec", "internal/descriptors", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "intercept", "observe", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server", []string{"status", "intercept", "observe", "spin", "internal/direct", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
 	{"client", []string{"status", "intercept", "observe", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
@@ -70,7 +71,7 @@ var arrows = []layer{
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
 	{"nearcalltest", []string{"status", "server", "client", "internal/wire", "internal/codec", "internal/dispatch"}},
-	{"embed", []string{"server", "internal/address", "internal/transport", systemCalls}},
+	{"embed", []string{"server", "internal/direct", "internal/address", "internal/transport", systemCalls}},
 
 	// Functions and programs that the command, the tests and the benchmarks share.
 	{"tests/programs/demo", []string{"status", "server"}},
