@@ -95,24 +95,19 @@ func (b *busyScene) stop() {
 // takeTurns returns how long each turn took, in milliseconds, and how many requests had
 // another answer than 200.
 func (b *busyScene) takeTurns(ctx context.Context) (byTCP, behind []float64, unanswered int, err error) {
-	for n := range 2*busyRounds + 2 {
-		if ctx.Err() != nil {
-			return nil, nil, 0, context.Cause(ctx)
-		}
-		hostPort, times, path := b.plain, &byTCP, busyRequest
-		if n%4 == 1 || n%4 == 2 { // neither always follows the other
-			hostPort, times = b.site, &behind
-		}
-		if n < 2 { // what a worker does first takes longer
-			path = 0
-		}
-		took, without := askAtOnce("http://"+hostPort, path)
-		unanswered += without
-		if n >= 2 {
-			*times = append(*times, float64(took)/float64(time.Millisecond))
+	asking := func(hostPort string) func(bool) (float64, error) {
+		return func(counts bool) (float64, error) {
+			takes := busyRequest
+			if !counts { // what a worker does first takes longer
+				takes = 0
+			}
+			took, without := askAtOnce("http://"+hostPort, takes)
+			unanswered += without
+			return float64(took) / float64(time.Millisecond), nil
 		}
 	}
-	return byTCP, behind, unanswered, nil
+	byTCP, behind, err = inPairs(ctx, busyRounds, asking(b.plain), asking(b.site))
+	return byTCP, behind, unanswered, err
 }
 
 // askAtOnce makes as many requests at once as all rounds do, each on a connection of its own.

@@ -58,30 +58,19 @@ func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Mea
 // measureDownloads takes turns between a connection that was accepted by the server
 // and one that was handed to it.
 func (s *scene) measureDownloads(ctx context.Context) ([]result.Measure, error) {
-	var direct, handed []float64
 	var frontCPU time.Duration
-	// The first of each way is for the page cache and for code that never ran.
-	for _, from := range []serverPlan{webServer, frontServer} {
-		if _, _, err := s.download(from); err != nil {
-			return nil, err
+	downloading := func(from serverPlan) func(bool) (float64, error) {
+		return func(counts bool) (float64, error) {
+			took, cpu, err := s.download(from)
+			if counts && from == frontServer {
+				frontCPU += cpu
+			}
+			return took.Seconds(), err
 		}
 	}
-	for n := range 2 * downloadRounds {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		from, times := webServer, &direct
-		if isHanded := n%4 == 1 || n%4 == 2; isHanded { // neither always follows the other
-			from, times = frontServer, &handed
-		}
-		took, cpu, err := s.download(from)
-		if err != nil {
-			return nil, err
-		}
-		*times = append(*times, took.Seconds())
-		if from == frontServer {
-			frontCPU += cpu
-		}
+	direct, handed, err := inPairs(ctx, downloadRounds, downloading(webServer), downloading(frontServer))
+	if err != nil {
+		return nil, err
 	}
 	share := rounded(sample.Median(sample.Ratios(handed, direct)), 3)
 	cpu := rounded(frontCPU.Seconds()*1e3/downloadRounds, 3)

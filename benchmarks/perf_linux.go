@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/benchmarks/process"
+	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -177,7 +178,7 @@ func perfCounters(rows []measuredRow) ([]result.Measure, error) {
 			}
 		}
 		for _, event := range perfEvents {
-			all = append(all, result.Measure{Name: "perf_" + row.plan.name + "_" + event.name, Value: rounded(sums[event.name]/calls, 1), Unit: "per call"})
+			all = append(all, result.Measure{Name: report.PerfMeasure(row.plan.name, event.name), Value: rounded(sums[event.name]/calls, 1), Unit: "per call"})
 		}
 	}
 	return all, nil

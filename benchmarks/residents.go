@@ -101,6 +101,28 @@ func inTurns(ctx context.Context, ways []way, turns, runs int) ([]float64, error
 	return medians, nil
 }
 
+// inPairs takes two ways in turns, so often each, so that neither always follows the other;
+// the first of each, which does not count, is for caches and for code that never ran.
+func inPairs(ctx context.Context, rounds int, one, other func(counts bool) (float64, error)) (ones, others []float64, err error) {
+	for n := range 2*rounds + 2 {
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		take, figures, counts := one, &ones, n >= 2
+		if n%4 == 1 || n%4 == 2 {
+			take, figures = other, &others
+		}
+		figure, err := take(counts)
+		if err != nil {
+			return nil, nil, err
+		}
+		if counts {
+			*figures = append(*figures, figure)
+		}
+	}
+	return ones, others, nil
+}
+
 func (w way) timed(runs int) (time.Duration, error) {
 	if err := w.prepare(); err != nil {
 		return 0, err

@@ -110,3 +110,22 @@ func TestTheEndOfAProcessIsWaitedFor(t *testing.T) {
 		t.Errorf("of one that has gone: %v", err)
 	}
 }
+
+// Neither of two always follows the other, and the first of each counts nothing.
+func TestPairsTakeTurns(t *testing.T) {
+	var order string
+	taking := func(name string) func(bool) (float64, error) {
+		return func(counts bool) (float64, error) {
+			if !counts {
+				order += strings.ToUpper(name)
+				return 0, nil
+			}
+			order += name
+			return float64(len(order)), nil
+		}
+	}
+	ones, others, err := inPairs(t.Context(), 2, taking("a"), taking("b"))
+	if err != nil || order != "ABbaab" || !slices.Equal(ones, []float64{4, 5}) || !slices.Equal(others, []float64{3, 6}) {
+		t.Errorf("order %s, %v and %v, %v", order, ones, others, err)
+	}
+}

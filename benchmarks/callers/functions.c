@@ -5,7 +5,8 @@
 
 #include "protocol.h"
 
-enum { INTEGERS_MAX = 2 };
+/* A server gives shared memory to a caller that has called some times. */
+enum { INTEGERS_MAX = 2, CALLS_UNTIL_MEMORY_MAX = 256 };
 
 struct known_function {
     const char *name;
@@ -93,4 +94,19 @@ int transport_of(const nearcall_client *client)
     if (strcmp(name, "same process") == 0)
         return TRANSPORT_SAME_PROCESS;
     return strcmp(name, "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
+}
+
+int reach_memory(nearcall_client *client)
+{
+    const struct known_function *one = known_function("one");
+    nearcall_function *function;
+    nearcall_reply reply = {0};
+
+    if (known_function_find(one, client, &function) != 0)
+        return -1;
+    for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX && transport_of(client) == TRANSPORT_SOCKET; i++) {
+        if (known_function_call(one, client, function, &reply) != 0)
+            return -1;
+    }
+    return 0;
 }

@@ -26,8 +26,7 @@
 #include "functions.h"
 #include "protocol.h"
 
-/* A server gives shared memory to who has called some times. */
-enum { CALLS_UNTIL_MEMORY_MAX = 256, CHECK_MS = 100 };
+enum { CHECK_MS = 100 };
 
 struct outcome {
     uint64_t ns;
@@ -62,24 +61,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t while_value)
 static void futex_wake_all(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-/* Calls until the server has given shared memory. */
-static int reach_memory(nearcall_client *client)
-{
-    const struct known_function *one = known_function("one");
-    nearcall_function *function;
-    nearcall_reply reply = {0};
-
-    if (known_function_find(one, client, &function) != 0)
-        return -1;
-    for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX; i++) {
-        if (transport_of(client) == TRANSPORT_SHARED_MEMORY)
-            return 0;
-        if (known_function_call(one, client, function, &reply) != 0)
-            return -1;
-    }
-    return 0; /* the report tells what it goes by */
 }
 
 /* What a child does before all begin. */

@@ -10,8 +10,7 @@
 #include "caller.h"
 #include "functions.h"
 
-/* A server gives shared memory to who has called some times. */
-enum { IN_FLIGHT = 64, CALLS_UNTIL_MEMORY_MAX = 256 };
+enum { IN_FLIGHT = 64 };
 
 struct near {
     nearcall_client *client;
@@ -79,17 +78,6 @@ static int compare(const struct near *near)
     if (memcmp(near->reply.data, near->payload, near->bytes) != 0) {
         fprintf(stderr, "caller: the echo differs\n");
         return -1;
-    }
-    return 0;
-}
-
-/* Calls until the server has given shared memory; to have been given none is no error,
- * the report tells. */
-static int reach_memory(struct near *near)
-{
-    for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX && transport_of(near->client) == TRANSPORT_SOCKET; i++) {
-        if (call_raw(near) != 0)
-            return -1;
     }
     return 0;
 }
@@ -182,7 +170,7 @@ static void *open_raw(const struct subject *subject, const char *address, size_t
         return NULL;
     if (is_of_child(subject))
         return become_child() == 0 && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
-    return strstr(address, "shm=off") != NULL || reach_memory(near) == 0 ? near : NULL;
+    return strstr(address, "shm=off") != NULL || reach_memory(near->client) == 0 ? near : NULL;
 }
 
 /* Opens a client for the function of the mode's name. */
