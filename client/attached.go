@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -56,7 +57,7 @@ func (o *output) wasRefused() bool {
 
 // writeAttached is writeOnce for the case that requests have descriptors: each such
 // request is sent in a message of its own. Preconditions: sendMu is held.
-func (o *output) writeAttached(fd uintptr) (blocked bool) {
+func (o *output) writeAttached(room transport.Room) (blocked bool) {
 	for o.sent < len(o.sending) {
 		end, id := o.nextMessage()
 		descriptors := o.attached[id]
@@ -64,14 +65,17 @@ func (o *output) writeAttached(fd uintptr) (blocked bool) {
 			o.failure = errDetached
 			return false
 		}
-		n, blocked, refused, err := sendNonblocking(fd, o.sending[o.sent:end], descriptors)
+		n, err := room.(transport.LocalRoom).SendNow(o.sending[o.sent:end], descriptors)
 		o.sent += n
-		o.failure, o.refused = err, refused
+		if o.refused = errors.Is(err, transport.ErrNotSent); o.refused {
+			return false
+		}
+		o.failure = err
 		if n > 0 {
 			delete(o.attached, id)
 		}
 		if o.sent < end {
-			return blocked
+			return n == 0 && err == nil
 		}
 	}
 	return false

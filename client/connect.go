@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -197,11 +198,11 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 
 // newConnection makes a connection once the hello was accepted. surplus is what was
 // read after the welcome.
-func (c *core) newConnection(conn net.Conn, raw syscall.RawConn, welcome *wire.Welcome, surplus []byte) *connection {
-	made := &connection{client: c, conn: conn, local: c.address.Network == "unix", welcome: *welcome,
+func (c *core) newConnection(carrier transport.OfferingCarrier, welcome *wire.Welcome, surplus []byte) *connection {
+	made := &connection{client: c, carrier: carrier, welcome: *welcome,
 		left: make(chan struct{}), ended: make(chan struct{})}
 	made.role.recall = make(chan struct{}, 1)
-	made.output.init(raw)
+	made.output.init(carrier)
 	made.callsMax = int(welcome.CallsInFlightMax)
 	made.reader.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expectDescriptors(welcome.Accepted)

@@ -2,24 +2,24 @@ package client
 
 import (
 	"context"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
-// A connection is a socket whose hello was accepted. It is open at first. It is left
+// A connection is a carrier over which a hello was accepted. It is open at first. It is left
 // when nothing may be sent on it any more, because of DRAIN or because a write failed;
 // replies may still arrive. It ends with its reader.
 type connection struct {
 	client  *core
-	conn    net.Conn
-	local   bool
+	carrier transport.OfferingCarrier
+	local   bool // the server is on this machine
 	welcome wire.Welcome
 	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
 	// shared clock are sent with this much added.
@@ -260,7 +260,7 @@ func (c *connection) close(why *loss) {
 		c.closing = why
 	}
 	c.mu.Unlock()
-	_ = c.conn.Close()
+	_ = c.carrier.Close()
 }
 
 // closeIfUnused closes a connection that was left if no call waits for it.
@@ -280,7 +280,7 @@ func (c *connection) end(cause error) {
 	c.leaveLocked()
 	c.mu.Unlock()
 	// A write that is under way ends now, and tells how much was taken.
-	_ = c.conn.Close()
+	_ = c.carrier.Close()
 	c.output.gathering.Lock()
 	defer c.output.gathering.Unlock()
 	c.mu.Lock()

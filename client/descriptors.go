@@ -22,9 +22,9 @@ func (c *connection) expectDescriptors(accepted wire.Feature) {
 	r.awaited = r.calls || accepted&wire.FeatureSharedMemory != 0
 	switch {
 	case r.calls:
-		c.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
+		c.carrier.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
 	case r.awaited:
-		c.conn.(transport.LocalConn).ExpectDescriptors(wire.MemoryDescriptors)
+		c.carrier.(transport.LocalConn).ExpectDescriptors(wire.MemoryDescriptors)
 	}
 }
 
@@ -32,7 +32,7 @@ func (c *connection) expectDescriptors(accepted wire.Feature) {
 func (c *connection) memoryCame() {
 	r := &c.reader.received
 	if r.awaited = r.calls; !r.awaited {
-		c.conn.(transport.LocalConn).ExpectDescriptors(0)
+		c.carrier.(transport.LocalConn).ExpectDescriptors(0)
 	}
 }
 
@@ -43,7 +43,7 @@ func (c *connection) filled(n int, err error) error {
 	former := uint64(in.end - in.start)
 	in.end += n
 	if received.awaited {
-		came := c.conn.(transport.LocalConn).Received()
+		came := c.carrier.(transport.LocalConn).Received()
 		if err := received.arrivals.Add(came, in.taken+former, in.taken+former+uint64(n)); err != nil {
 			return err
 		}

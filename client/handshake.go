@@ -34,13 +34,9 @@ func (c *core) handshake(ctx context.Context, conn net.Conn) (*connection, *stat
 	if err := c.checkServerUser(conn); err != nil {
 		return nil, notExecuted(status.PermissionDenied, "%w", err)
 	}
-	socket, ok := conn.(syscall.Conn)
+	carrier, ok := transport.Carry(conn).(transport.OfferingCarrier)
 	if !ok {
-		return nil, notExecuted(status.Internal, "the connection to %s has no descriptor", c.address)
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil, notExecuted(status.Internal, "%w", err)
+		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", c.address, conn)
 	}
 	release := boundByContext(ctx, conn)
 	offered := c.features(conn)
@@ -54,7 +50,8 @@ func (c *core) handshake(ctx context.Context, conn net.Conn) (*connection, *stat
 	if err := checkWelcome(&welcome, offered); err != nil {
 		return nil, err
 	}
-	made := c.newConnection(conn, raw, &welcome, surplus)
+	made := c.newConnection(carrier, &welcome, surplus)
+	made.local = conn.RemoteAddr() != nil && conn.RemoteAddr().Network() == "unix"
 	made.clockAheadNs = clockAhead(welcome.ClockNs, helloNs, welcomeNs)
 	return made, nil
 }

@@ -192,7 +192,7 @@ func (c *connection) lookForMemory() (sleep bool, err error) {
 
 // lookAtSocket reads what has arrived at the socket, without waiting.
 func (c *connection) lookAtSocket() error {
-	n, err := c.conn.(transport.LocalConn).ReadNow(c.reader.input.compact())
+	n, err := c.carrier.(transport.LocalConn).ReadNow(c.reader.input.compact())
 	return c.filled(n, err)
 }
 

@@ -71,7 +71,8 @@ func (c *connection) whyEnded(cause error) *loss {
 type ending struct {
 	address string
 	why     *loss
-	local   bool
+	// certainty says what is known of bytes that the carrier has taken.
+	certainty transport.Certainty
 	// alone is set if only one call was in flight. Calls that were given up count too.
 	alone           bool
 	takenID, lastID uint64
@@ -86,7 +87,7 @@ type ending struct {
 func (c *connection) survey(why *loss) *ending {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()
-	e := &ending{address: c.client.address.String(), why: why, local: c.local, alone: c.calls.used == 1, partial: c.partial}
+	e := &ending{address: c.client.address.String(), why: why, certainty: c.carrier.Certainty(), alone: c.calls.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
 	e.marks, e.final = c.marks, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
 	return e
@@ -108,9 +109,9 @@ func (e *ending) failureOf(r *call) *status.Error {
 	if e.marks.marked(r.id) && !e.why.protocol {
 		return e.failure(e.marks.outcomeOf(r.id, e.final))
 	}
-	// The kernel reports a reset when bytes were left unread. So the server has not
-	// read the last frame to its end, and a server starts only what it has read whole.
-	if e.local && e.why.reset && e.alone && e.lastID == r.id {
+	// A reset says that bytes were left unread. So the server has not read the last
+	// frame to its end, and a server starts only what it has read whole.
+	if e.certainty == transport.UnreadReported && e.why.reset && e.alone && e.lastID == r.id {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	return e.failure(status.OutcomeUnknown)

@@ -1,11 +1,10 @@
 package client
 
 import (
-	"net"
 	"slices"
 	"sync"
-	"syscall"
 
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 )
@@ -17,10 +16,10 @@ const outputBytesKept = 256 << 10
 // any time which requests the kernel has taken completely; that decides their outcomes
 // if the connection breaks.
 type output struct {
-	raw syscall.RawConn
-	// These callbacks for raw are made once, so that writing allocates nothing. The
-	// first writes what the socket takes at once, the second waits for the socket.
-	writeTry, writeWait func(fd uintptr) bool
+	carrier transport.OfferingCarrier
+	// These are made once, so that writing allocates nothing. The first writes what
+	// there is room for at once, the second waits for room.
+	writeTry, writeWait func(transport.Room) (done bool)
 
 	// Guarded by connection.mu. The goroutine that sets writing is the writer until it
 	// clears it. memory is nil if there is only the socket.
@@ -54,29 +53,30 @@ type output struct {
 	vector    [2][]byte
 }
 
-func (o *output) init(raw syscall.RawConn) {
-	o.raw = raw
-	o.writeTry = func(fd uintptr) bool {
-		o.writeOnce(fd)
+func (o *output) init(carrier transport.OfferingCarrier) {
+	o.carrier = carrier
+	o.writeTry = func(room transport.Room) bool {
+		o.writeOnce(room)
 		return true
 	}
-	o.writeWait = func(fd uintptr) bool { return !o.writeOnce(fd) }
+	o.writeWait = func(room transport.Room) bool { return !o.writeOnce(room) }
 }
 
-// writeOnce writes what the socket takes at once. Only the writer calls it.
-func (o *output) writeOnce(fd uintptr) (blocked bool) {
+// writeOnce writes what there is room for. It reports whether there was none. Only the
+// writer calls it.
+func (o *output) writeOnce(room transport.Room) (blocked bool) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	if o.stopped || o.sent == len(o.sending) {
 		return false
 	}
 	if len(o.attached) > 0 {
-		return o.writeAttached(fd)
+		return o.writeAttached(room)
 	}
-	n, blocked, err := writeNonblocking(fd, o.sending[o.sent:])
+	n, err := room.WriteNow(o.sending[o.sent:])
 	o.sent += n
 	o.failure = err
-	return blocked
+	return n == 0 && err == nil
 }
 
 // state reports whether nothing is left of sending, and the error that ended it.
@@ -179,11 +179,10 @@ func frameAt(b []byte, start int) (end int, id uint64) {
 	return start + wire.HeaderBytes + int(header.Length), id
 }
 
-// writeVector writes head and payload, in one system call if possible.
-func (o *output) writeVector(conn net.Conn, head, payload []byte) (int, error) {
+// writeVector writes head and payload together, and returns how much was taken.
+func (o *output) writeVector(head, payload []byte) (int, error) {
 	o.vector = [2][]byte{head, payload}
-	rest := net.Buffers(o.vector[:])
-	n, err := rest.WriteTo(conn)
+	n, err := o.carrier.WriteBuffers(o.vector[:])
 	o.vector = [2][]byte{}
 	return int(n), err
 }

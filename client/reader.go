@@ -127,7 +127,7 @@ func (c *connection) readSocket() error {
 	if err := c.boundWait(); err != nil {
 		return err
 	}
-	n, err := c.conn.Read(c.reader.input.compact())
+	n, err := c.carrier.Read(c.reader.input.compact())
 	return c.filled(n, err)
 }
 

@@ -202,7 +202,7 @@ func (c *connection) interruptLeader() {
 func (c *connection) interruptLeaderLocked() {
 	if c.role.leader != nil {
 		c.role.interrupted.Store(true)
-		_ = c.conn.SetReadDeadline(time.Unix(1, 0))
+		_ = c.carrier.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
@@ -216,7 +216,7 @@ func (c *connection) liftInterruptLocked() (interrupted bool) {
 	interrupted = c.role.interrupted.Load()
 	if interrupted {
 		c.role.interrupted.Store(false)
-		_ = c.conn.SetReadDeadline(c.role.boundUntil)
+		_ = c.carrier.SetReadDeadline(c.role.boundUntil)
 	}
 	return interrupted
 }
@@ -229,7 +229,7 @@ func (c *connection) boundRead(until time.Time) error {
 	if c.role.interrupted.Load() {
 		return nil
 	}
-	return c.conn.SetReadDeadline(until)
+	return c.carrier.SetReadDeadline(until)
 }
 
 // watchIdle starts the watch, which then goes on by itself. Preconditions: c.mu is

@@ -29,7 +29,7 @@ const (
 // flush writes what is pending. Preconditions: the caller is the writer.
 func (c *connection) flush() {
 	for round := 1; c.takePending(); round++ {
-		err := c.output.raw.Write(c.output.writeTry)
+		err := c.carrier.Offer(c.output.writeTry)
 		done, failure := c.output.state()
 		if err == nil {
 			err = failure
@@ -80,10 +80,10 @@ func (c *connection) writeRest() error {
 		if done, err := c.output.state(); done || err != nil {
 			return err
 		}
-		if err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		if err := c.carrier.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 			return err
 		}
-		if err := c.output.raw.Write(c.output.writeWait); err != nil {
+		if err := c.carrier.Offer(c.output.writeWait); err != nil {
 			return err
 		}
 		if c.output.wasRefused() {
@@ -98,7 +98,7 @@ func (c *connection) writeRest() error {
 // is pending.
 func (c *connection) writeGathered(ctx context.Context, r *call) {
 	lift := c.boundWrite(ctx, r.deadlineNs)
-	sent, err := c.output.writeVector(c.conn, r.head, r.payload)
+	sent, err := c.output.writeVector(r.head, r.payload)
 	lift()
 	c.output.setGathered(r.id, r.head, r.payload, sent)
 	c.output.gathering.Unlock()
@@ -115,7 +115,7 @@ func (c *connection) writeGathered(ctx context.Context, r *call) {
 // boundWrite makes a write end with the call. It returns a function that undoes that.
 func (c *connection) boundWrite(ctx context.Context, deadlineNs uint64) (lift func()) {
 	limit := min(writeTimeout, c.client.remaining(deadlineNs))
-	_ = c.conn.SetWriteDeadline(time.Now().Add(limit))
+	_ = c.carrier.SetWriteDeadline(time.Now().Add(limit))
 	if ctx.Done() == nil {
 		return c.liftWriteBound
 	}
@@ -134,9 +134,9 @@ func (c *connection) boundWrite(ctx context.Context, deadlineNs uint64) (lift fu
 
 // interruptWrite and liftWriteBound can only fail on a closed connection, which the
 // writer notices anyway.
-func (c *connection) interruptWrite() { _ = c.conn.SetWriteDeadline(time.Unix(1, 0)) }
+func (c *connection) interruptWrite() { _ = c.carrier.SetWriteDeadline(time.Unix(1, 0)) }
 
-func (c *connection) liftWriteBound() { _ = c.conn.SetWriteDeadline(time.Time{}) }
+func (c *connection) liftWriteBound() { _ = c.carrier.SetWriteDeadline(time.Time{}) }
 
 // writeFailed ends sending on this connection. What was sent before may still be
 // answered, so the reader goes on until the connection ends. If the server does not

@@ -33,12 +33,12 @@ const unknownProtocol = "nearcall: the first byte 0x%02x begins no protocol of t
 type connection struct {
 	server  *Server
 	service *service
-	conn    net.Conn
+	carrier transport.Carrier
 	peer    Peer
 	user    *user
 	agreed  agreed
-	parking transport.ParkingConn // conn, or nil if a goroutine waits for input
-	onReady func()                // resume, if conn can be parked
+	parking transport.ParkingConn // carrier, or nil if a goroutine waits for input
+	onReady func()                // resume, if carrier can be parked
 
 	// The goroutine that has the role uses reader; one that takes the role from it
 	// replaces it.
@@ -64,13 +64,15 @@ type agreed struct {
 	frameBytesMax int // size of the largest frame that the caller accepts
 }
 
-func newConnection(v *service, conn net.Conn, peer Peer, u *user) *connection {
-	c := &connection{server: v.server, service: v, conn: conn, peer: peer, user: u}
-	if c.parking, _ = conn.(transport.ParkingConn); c.parking != nil {
+// newConnection makes the serving end of a connection. It does not matter which side has
+// dialled.
+func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *connection {
+	c := &connection{server: v.server, service: v, carrier: carrier, peer: peer, user: u}
+	if c.parking, _ = carrier.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}
 	c.reader = newReader(c)
-	c.output.init(conn, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
+	c.output.init(carrier, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
 	c.calls.init(&v.server.config, u)
 	c.role.init(c.watch)
 	return c
@@ -196,7 +198,7 @@ func (c *connection) close(reason error) {
 		c.server.config.logger.Debug("connection closed", "peer", c.peer.String(), "reason", reason)
 	}
 	c.role.stop()
-	c.conn.Close()
+	c.carrier.Close()
 	c.output.closed()
 	for _, call := range calls {
 		call.cancel(cmp.Or(reason, context.Canceled))
@@ -229,7 +231,7 @@ func (c *connection) drain() {
 	if c.calls.drain() {
 		go c.sendDrain()
 	}
-	c.conn.SetReadDeadline(time.Unix(1, 0))
+	c.carrier.SetReadDeadline(time.Unix(1, 0))
 }
 
 func (c *connection) sendDrain() {

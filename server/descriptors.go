@@ -25,7 +25,7 @@ type received struct {
 
 // descriptorsAllowed reports whether the feature is accepted on this connection.
 func (c *connection) descriptorsAllowed() bool {
-	_, local := c.conn.(transport.LocalConn)
+	_, local := c.carrier.(transport.LocalConn)
 	allow := c.server.config.allowDescriptors
 	return local && allow != nil && allow(c.peer)
 }
@@ -33,7 +33,7 @@ func (c *connection) descriptorsAllowed() bool {
 // agreeDescriptors makes reading accept descriptors.
 func (r *reader) agreeDescriptors() {
 	r.connection.agreed.descriptors = true
-	r.connection.conn.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
+	r.connection.carrier.(transport.LocalConn).ExpectDescriptors(wire.FileDescriptorsPerFrameMax)
 }
 
 // noteArrivals records with which bytes of the input descriptors have arrived. former
@@ -42,7 +42,7 @@ func (r *reader) noteArrivals(former int) error {
 	if !r.connection.agreed.descriptors {
 		return nil
 	}
-	came := r.connection.conn.(transport.LocalConn).Received()
+	came := r.connection.carrier.(transport.LocalConn).Received()
 	return r.received.arrivals.Add(came, r.input.taken+uint64(former), r.input.taken+uint64(len(r.input.unread())))
 }
 
@@ -154,7 +154,7 @@ func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent
 		return nil
 	}
 	o.unlockAndWrite(len(frame), func() error {
-		err := o.conn.(transport.LocalConn).SendDescriptors(frame, descriptors...)
+		err := o.carrier.(transport.LocalConn).SendDescriptors(frame, descriptors...)
 		if errors.Is(err, transport.ErrNotSent) {
 			refused, err = err, nil
 		}

@@ -25,7 +25,7 @@ func (r *reader) firstByte() (byte, error) {
 	if err := r.bound(c.server.config.helloTimeout); err != nil {
 		return 0, err
 	}
-	if err := r.input.fill(c.conn); err != nil {
+	if err := r.input.fill(c.carrier); err != nil {
 		return 0, err
 	}
 	return r.input.unread()[0], nil
@@ -34,7 +34,7 @@ func (r *reader) firstByte() (byte, error) {
 func (r *reader) bound(timeout time.Duration) error {
 	c := r.connection
 	r.input.bounded, r.input.limit = true, time.Now().Add(timeout)
-	if err := c.conn.SetReadDeadline(r.input.limit); err != nil {
+	if err := c.carrier.SetReadDeadline(r.input.limit); err != nil {
 		return err
 	}
 	// A drain that began before the deadline was set must not be missed.
@@ -62,7 +62,7 @@ func (r *reader) handshake() error {
 		if !r.input.makeRoom(wire.HelloBytesMax) {
 			return c.refuse(c.user.input.refusal(wire.HelloBytesMax))
 		}
-		if err := r.input.fill(c.conn); err != nil {
+		if err := r.input.fill(c.carrier); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func featureNames(set wire.Feature) string {
 	names := map[wire.Feature]string{
 		wire.FeatureSharedClock: "shared clock", wire.FeatureStreams: "streams",
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
-		wire.FeatureDescriptions: "descriptions",
+		wire.FeatureDescriptions: "descriptions", wire.FeatureReversed: "reversed roles",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {
@@ -174,7 +174,7 @@ func (r *reader) turnAway(reason *status.Error) {
 	defer c.end()
 	reason.Outcome = status.OutcomeNotExecuted
 	first := byte(wire.FirstByteHello)
-	if r.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && r.input.fill(c.conn) == nil {
+	if r.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && r.input.fill(c.carrier) == nil {
 		first = r.input.unread()[0]
 	}
 	if first == wire.FirstByteSimple {

@@ -2,8 +2,9 @@ package server
 
 import (
 	"io"
-	"net"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/transport"
 )
 
 const (
@@ -155,13 +156,13 @@ func (in *input) dropUnread() {
 // complete within total, and must not be silent for longer than silence. Each frame has
 // its own deadline, because the reads of a busy connection may all end in the middle of
 // one.
-func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
+func (in *input) boundWait(carrier transport.Carrier, total, silence time.Duration) error {
 	if in.end == in.start && in.dropping.left == 0 {
 		if !in.bounded {
 			return nil
 		}
 		in.bounded = false
-		return conn.SetReadDeadline(time.Time{})
+		return carrier.SetReadDeadline(time.Time{})
 	}
 	now := time.Now()
 	if !in.bounded || in.renew {
@@ -171,7 +172,7 @@ func (in *input) boundWait(conn net.Conn, total, silence time.Duration) error {
 	if until.After(in.limit) {
 		until = in.limit
 	}
-	return conn.SetReadDeadline(until)
+	return carrier.SetReadDeadline(until)
 }
 
 // fill reads once. If the read fills the buffer the connection is busy, and gets a

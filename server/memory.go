@@ -38,7 +38,7 @@ type memory struct {
 
 // memoryAllowed reports whether the feature is accepted on this connection.
 func (c *connection) memoryAllowed() bool {
-	_, local := c.conn.(transport.LocalConn)
+	_, local := c.carrier.(transport.LocalConn)
 	return local && c.service.sharedMemory
 }
 
@@ -183,7 +183,7 @@ func (r *reader) lookAtSocket() error {
 		}
 	}
 	former := len(r.input.unread())
-	err := r.input.fillNow(r.connection.conn.(transport.LocalConn))
+	err := r.input.fillNow(r.connection.carrier.(transport.LocalConn))
 	if err == nil {
 		err = r.noteArrivals(former)
 	}

@@ -32,7 +32,7 @@ const (
 // that are ready at the same time together. The goroutine that flushes first writes for
 // the others.
 type output struct {
-	conn                  net.Conn
+	carrier               transport.Carrier
 	timeout               time.Duration
 	pendingOutputBytesMax int
 	clock                 monotonic.Clock
@@ -56,10 +56,10 @@ type output struct {
 	buffers   *bufferPool
 }
 
-func (o *output) init(conn net.Conn, c *config, clock monotonic.Clock, gate *atomic.Bool, share *share, buffers *bufferPool) {
+func (o *output) init(carrier transport.Carrier, c *config, clock monotonic.Clock, gate *atomic.Bool, share *share, buffers *bufferPool) {
 	o.buffers = buffers
 	o.gate, o.kept.share = gate, share
-	o.conn, o.timeout, o.pendingOutputBytesMax, o.clock = conn, c.writeTimeout, c.pendingOutputBytesMax, clock
+	o.carrier, o.timeout, o.pendingOutputBytesMax, o.clock = carrier, c.writeTimeout, c.pendingOutputBytesMax, clock
 	o.room.L = &o.mu
 }
 
@@ -145,7 +145,7 @@ func (o *output) writePendingLocked() {
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
 	o.unlockAndWrite(cap(taken), func() error {
-		_, err := o.conn.Write(taken)
+		_, err := o.carrier.Write(taken)
 		return err
 	})
 	o.keepLocked(taken)
@@ -159,11 +159,7 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
 	o.waiting.Store(false)
 	o.vector = append(o.vector[:0], taken, payload)
 	o.unlockAndWrite(cap(taken)+len(payload), func() error {
-		if gathering, ok := o.conn.(transport.GatheringConn); ok {
-			return gathering.WriteBuffers(o.vector)
-		}
-		rest := o.vector
-		_, err := rest.WriteTo(o.conn)
+		_, err := o.carrier.WriteBuffers(o.vector)
 		return err
 	})
 	clear(o.vector[:cap(o.vector)])
@@ -184,7 +180,7 @@ func (o *output) unlockAndWrite(bytes int, write func() error) {
 	if err != nil {
 		o.breakLocked()
 		o.gate.Store(true)
-		o.conn.Close()
+		o.carrier.Close()
 	}
 	o.releaseLocked()
 	o.room.Broadcast()
@@ -197,7 +193,7 @@ func (o *output) renewDeadline() {
 	}
 	o.renewedNs = now
 	// If this fails the connection is closed, which the write will report.
-	_ = o.conn.SetWriteDeadline(time.Now().Add(o.timeout + deadlineStep))
+	_ = o.carrier.SetWriteDeadline(time.Now().Add(o.timeout + deadlineStep))
 }
 
 // closed breaks the output and wakes the goroutines that wait for room.

@@ -172,7 +172,7 @@ func (r *reader) receive(need int) error {
 		return err
 	}
 	former := len(r.input.unread())
-	return r.wakeUp(former, r.input.fill(r.connection.conn))
+	return r.wakeUp(former, r.input.fill(r.connection.carrier))
 }
 
 // fallAsleep prepares to wait for the socket, and reports whether the reader may do so.
@@ -199,5 +199,5 @@ func (r *reader) wakeUp(former int, err error) error {
 
 func (r *reader) boundWait() error {
 	c := r.connection
-	return r.input.boundWait(c.conn, c.server.config.frameTimeout, c.server.config.frameSilence)
+	return r.input.boundWait(c.carrier, c.server.config.frameTimeout, c.server.config.frameSilence)
 }

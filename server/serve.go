@@ -260,7 +260,7 @@ func (v *service) start(conn net.Conn) {
 	if err == nil {
 		joined, err = s.users.join(&peer)
 	}
-	c := newConnection(v, conn, peer, joined)
+	c := newConnection(v, transport.Carry(conn), peer, joined)
 	v.active.Add(1)
 	if err != nil {
 		s.counters.refused.Add(1)

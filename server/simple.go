@@ -83,7 +83,7 @@ func (c *connection) hungUp(err error) bool {
 
 // isLeft reports whether the caller has closed its socket, if that can be seen.
 func (c *connection) isLeft() bool {
-	socket, ok := c.conn.(interface{ HungUp() bool })
+	socket, ok := c.carrier.(interface{ HungUp() bool })
 	return ok && socket.HungUp()
 }
 

@@ -27,6 +27,7 @@ type ParkingTransport interface {
 // A ParkingConn is a connection that can wait without a goroutine.
 type ParkingConn interface {
 	net.Conn
+	Carrier
 	// ReadNow is Read without waiting. 0 without an error means that nothing has
 	// arrived.
 	ReadNow(b []byte) (int, error)
@@ -36,11 +37,4 @@ type ParkingConn interface {
 	// Park reports false and does nothing. Nobody may Read until resume has been
 	// called.
 	Park(resume func()) bool
-}
-
-// A GatheringConn writes several buffers at once.
-type GatheringConn interface {
-	net.Conn
-	// WriteBuffers writes all bytes of all buffers, or fails.
-	WriteBuffers(buffers net.Buffers) error
 }

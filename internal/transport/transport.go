@@ -29,6 +29,7 @@ var ErrInUse = errors.New("nearcall: a server is already running on this address
 // be sent. The connections of unixsocket are.
 type LocalConn interface {
 	net.Conn
+	Carrier
 	// ReadNow is Read without waiting. 0 without an error means that nothing has
 	// arrived.
 	ReadNow(b []byte) (int, error)
@@ -63,8 +64,8 @@ type Transport interface {
 	// the address of a living server the error is ErrInUse.
 	Listen(ctx context.Context, a address.Address, options ListenOptions) (net.Listener, error)
 
-	// Dial connects before ctx ends. The connection is a reliable stream with
-	// deadlines; its descriptor is close-on-exec.
+	// Dial connects before ctx ends. Carry makes an OfferingCarrier of the connection.
+	// Its descriptor, if it has one, is close-on-exec.
 	Dial(ctx context.Context, a address.Address) (net.Conn, error)
 
 	// Wrap gives an accepted connection this transport's reading rules. It is

@@ -36,6 +36,9 @@ const (
 	FeatureDescriptors  Feature = 1 << 2
 	FeatureSharedMemory Feature = 1 << 3
 	FeatureDescriptions Feature = 1 << 4
+	// FeatureReversed is reserved for a side that connects in order to serve. Nobody
+	// accepts it yet.
+	FeatureReversed Feature = 1 << 5
 )
 
 // A Hello is what a caller says first.

@@ -423,7 +423,10 @@ func TestBuffersInPieces(t *testing.T) {
 			want = append(want, buffer...)
 		}
 		written := make(chan error, 1)
-		go func() { written <- p.conn.(transport.GatheringConn).WriteBuffers(buffers) }()
+		go func() {
+			_, err := p.conn.WriteBuffers(buffers)
+			written <- err
+		}()
 		got := make([]byte, len(want))
 		if _, err := io.ReadFull(p.peer, got); err != nil || string(got) != string(want) {
 			p.Errorf("what was read is not what was written: %v", err)

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nearcall/nearcall/internal/transport"
 )
 
 // Write writes all of b, or fails.
@@ -15,23 +17,29 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.write(b)
 }
 
-// WriteBuffers implements transport.GatheringConn.
-func (c *conn) WriteBuffers(buffers net.Buffers) error {
+// WriteBuffers implements transport.Carrier.
+func (c *conn) WriteBuffers(buffers net.Buffers) (taken int64, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	defer c.unwatch()
 	sent, err := c.send(func(descriptor int) (int, error) {
 		return unix.Writev(descriptor, buffers)
 	})
+	taken = int64(sent)
 	for _, buffer := range buffers {
 		skipped := min(sent, len(buffer))
 		sent -= skipped
 		if err == nil {
-			_, err = c.write(buffer[skipped:])
+			var more int
+			more, err = c.write(buffer[skipped:])
+			taken += int64(more)
 		}
 	}
-	return err
+	return taken, err
 }
+
+// Certainty implements transport.Carrier.
+func (c *conn) Certainty() transport.Certainty { return transport.CertaintyOf(c) }
 
 // write is Write. Preconditions of this and what follows: writing is held.
 func (c *conn) write(b []byte) (written int, err error) {

@@ -30,6 +30,7 @@ func Run(t *testing.T, subject transport.Transport, newAddress func(t *testing.T
 	t.Run("AddressIsFreeAfterClose", s.freeAfterClose)
 	t.Run("DialWithoutListener", s.dialWithoutListener)
 	t.Run("DialWithEndedContext", s.dialWithEndedContext)
+	t.Run("Carrier", s.carrier)
 }
 
 type suite struct {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +26,7 @@ import (
 // *net.UnixConn.
 type conn struct {
 	*net.UnixConn
-	raw        syscall.RawConn
+	transport.SocketOffer
 	receive    func(fd uintptr) bool // waits
 	receiveNow func(fd uintptr) bool
 
@@ -56,7 +55,7 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{UnixConn: socket, raw: raw}
+	c := &conn{UnixConn: socket, SocketOffer: transport.SocketOffer{Raw: raw}}
 	c.header.Iov, c.header.Iovlen = &c.vector, 1
 	c.receive = c.receiveOnce
 	c.receiveNow = func(fd uintptr) bool {
@@ -66,11 +65,17 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	return c, errors.Join(c.refuseCredentials(), c.refuseDescriptors())
 }
 
+// WriteBuffers implements transport.Carrier.
+func (c *conn) WriteBuffers(buffers net.Buffers) (int64, error) { return buffers.WriteTo(c.UnixConn) }
+
+// Certainty implements transport.Carrier.
+func (*conn) Certainty() transport.Certainty { return transport.UnreadReported }
+
 // refuseDescriptors makes the kernel refuse descriptors, which it would otherwise let
 // pass.
 func (c *conn) refuseDescriptors() error {
 	clean := false
-	err := c.raw.Control(func(fd uintptr) { clean = rights.Refuse(int(fd)) })
+	err := c.Raw.Control(func(fd uintptr) { clean = rights.Refuse(int(fd)) })
 	if err == nil && !clean {
 		err = c.beCareful()
 	}
@@ -82,13 +87,13 @@ func (c *conn) refuseDescriptors() error {
 func (c *conn) beCareful() error {
 	c.careful.Store(true)
 	var failure error
-	err := c.raw.Control(func(fd uintptr) { failure = rights.Expect(int(fd)) })
+	err := c.Raw.Control(func(fd uintptr) { failure = rights.Expect(int(fd)) })
 	return errors.Join(err, failure)
 }
 
 func (c *conn) refuseCredentials() error {
 	var failure error
-	err := c.raw.Control(func(fd uintptr) { failure = rights.RefuseCredentials(int(fd)) })
+	err := c.Raw.Control(func(fd uintptr) { failure = rights.RefuseCredentials(int(fd)) })
 	return errors.Join(err, failure)
 }
 
@@ -116,7 +121,7 @@ func (c *conn) ExpectDescriptors(count int) {
 		return
 	}
 	_ = c.beCareful()
-	_ = c.raw.Control(func(fd uintptr) { rights.Allow(int(fd)) })
+	_ = c.Raw.Control(func(fd uintptr) { rights.Allow(int(fd)) })
 }
 
 // Received returns what came along with the last read.
@@ -132,7 +137,7 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	}
 	c.vector.Base = unsafe.SliceData(b)
 	c.vector.SetLen(len(b))
-	err := c.raw.Read(receive)
+	err := c.Raw.Read(receive)
 	c.vector.Base = nil
 	switch {
 	case err != nil:
@@ -202,13 +207,13 @@ func (c *conn) Close() error {
 	c.closing.Store(true)
 	emptied := true
 	// This fails if the connection is already closed.
-	_ = c.raw.Control(func(fd uintptr) { emptied = c.empty(int(fd)) })
+	_ = c.Raw.Control(func(fd uintptr) { emptied = c.empty(int(fd)) })
 	if emptied {
 		return c.UnixConn.Close()
 	}
 	// The peer must be told now, because the runtime's poller would wait for the
 	// reader.
-	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	_ = c.Raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 	go func() { _ = c.UnixConn.Close() }()
 	return nil
 }

@@ -6,7 +6,7 @@ import "golang.org/x/sys/unix"
 // direction. It does not wait.
 func (c *conn) HungUp() bool {
 	gone := false
-	err := c.raw.Control(func(fd uintptr) {
+	err := c.Raw.Control(func(fd uintptr) {
 		watched := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(watched, 0)
 		gone = err == nil && n > 0 && watched[0].Revents&unix.POLLHUP != 0
