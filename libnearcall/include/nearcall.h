@@ -20,7 +20,8 @@
  * outcome and its details until its next call: see "Errors". Output parameters come last,
  * have names that begin with ret_, and are left untouched on failure.
  *
- * THREADS. A handle may be used by one thread at a time; different handles are independent.
+ * THREADS. A handle may be used by one thread at a time, and by any: it may move from one to
+ * another, but must not be shared without a lock. Different handles are independent.
  * If a function is given a handle that is already inside another function, it changes
  * nothing and returns NEARCALL_E_MISUSE at once; a put is dropped, and what the error functions
  * return stays the same. This can happen in a signal handler that has interrupted a wait or
