@@ -15,7 +15,7 @@ int core_is_refused(const core_channel *channel, int r)
 static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
                 core_attempt *attempt)
 {
-    uint32_t attempts_max = client->pool->options.attempts_max;
+    uint32_t attempts_max = core_client_attempts(client);
     uint32_t sendings = attempts_max - attempt->attempts_left - 1;
     int r;
 
@@ -31,12 +31,15 @@ static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
 static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
                 core_attempt *attempt)
 {
-    int r, refused;
+    int refused, r = core_channel_use(channel, client->view);
 
-    if (attempt->reply != NULL)
+    if (r == NEARCALL_OK && attempt->reply != NULL) {
         r = call(client, channel, timeout_ms, attempt);
-    else
+        if (r != CORE_RAISED && core_view_take_metadata(client->view, channel->handle) < 0)
+            return -1;
+    } else if (r == NEARCALL_OK) {
         r = core_send_request(channel, timeout_ms, &attempt->id);
+    }
     if (r == NEARCALL_OK)
         return 0;
     if (r == CORE_RAISED)

@@ -113,9 +113,13 @@ static void begin_again(core_call *call)
 static void finish(core_call *call, int r, const nearcall_reply *reply)
 {
     int refused = core_is_refused(call->channel, r);
-    core_ending ending = core_ending_of(call->client->state, call->channel->handle, r,
-                                        call->attempt.plan, reply);
+    core_ending ending;
 
+    if (core_view_take_metadata(call->client->view, call->channel->handle) < 0) {
+        end(call, NULL, core_exception_take());
+        return;
+    }
+    ending = core_ending_of(call->client->state, call->channel->handle, r, call->attempt.plan, reply);
     if (!is_pending(call) || !refused) {
         end(call, ending.result, ending.error);
     } else {

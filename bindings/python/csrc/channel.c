@@ -65,6 +65,7 @@ static void close_handle(core_channel *channel)
 {
     nearcall_close(channel->handle);
     channel->handle = NULL;
+    channel->view = NULL;
 }
 
 void core_pool_close(core_pool *pool)

@@ -37,6 +37,7 @@ static void client_dealloc(PyObject *self)
 
     core_pool_drop(client->pool);
     core_entry_drop(client->recent);
+    Py_XDECREF(client->view);
     Py_XDECREF(client->entries);
     Py_XDECREF(client->proxies);
     release(self);
@@ -112,7 +113,7 @@ static PyObject *client_call(PyObject *self, PyObject *const *args, Py_ssize_t c
 static PyObject *begin(core_client *client, core_entry *entry, const core_arguments *arguments,
                        core_channel *channel)
 {
-    core_attempt attempt = {.attempts_left = client->pool->options.attempts_max};
+    core_attempt attempt = {.attempts_left = core_client_attempts(client)};
     int64_t started_ms = core_monotonic_ms(), timeout_ms;
 
     if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0
@@ -153,7 +154,11 @@ static PyObject *call_raw(core_client *client, const char *name, const Py_buffer
 
     if (channel == NULL)
         return NULL;
-    r = core_wait_raw(channel, name, data->buf, (size_t)data->len, timeout_ms, &reply);
+    r = core_channel_use(channel, client->view);
+    if (r == NEARCALL_OK)
+        r = core_wait_raw(channel, name, data->buf, (size_t)data->len, timeout_ms, &reply);
+    if (r != CORE_RAISED && core_view_take_metadata(client->view, channel->handle) < 0)
+        r = CORE_RAISED;
     if (r == NEARCALL_OK)
         result = PyBytes_FromStringAndSize((const char *)reply.data, (Py_ssize_t)reply.bytes);
     else if (r != CORE_RAISED)
@@ -385,24 +390,45 @@ static PyObject *client_close(PyObject *self, PyObject *Py_UNUSED(unused))
     Py_RETURN_NONE;
 }
 
-static PyObject *client_with_timeout(PyObject *self, PyObject *timeout)
+/* The same client with another default timeout and other options; NULL: none. */
+static PyObject *view_of(core_client *client, int64_t timeout_ms, core_view *options)
 {
-    core_client *client = (core_client *)self, *view;
-    allocfunc alloc = (allocfunc)PyType_GetSlot(Py_TYPE(self), Py_tp_alloc);
-    int64_t timeout_ms;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(Py_TYPE(client), Py_tp_alloc);
+    core_client *view = (core_client *)alloc(Py_TYPE(client), 0);
 
-    if (core_client_check(client) < 0
-        || core_timeout_ms(client->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
-        return NULL;
-    view = (core_client *)alloc(Py_TYPE(self), 0);
     if (view == NULL)
         return NULL;
     view->state = client->state;
     view->pool = core_pool_keep(client->pool);
     view->timeout_ms = timeout_ms;
+    view->view = (core_view *)Py_XNewRef((PyObject *)options);
     view->entries = Py_NewRef(client->entries);
     view->proxies = Py_NewRef(client->proxies);
     return (PyObject *)view;
+}
+
+static PyObject *client_with_timeout(PyObject *self, PyObject *timeout)
+{
+    core_client *client = (core_client *)self;
+    int64_t timeout_ms;
+
+    if (core_client_check(client) < 0
+        || core_timeout_ms(client->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
+        return NULL;
+    return view_of(client, timeout_ms, client->view);
+}
+
+static PyObject *client_with_view(PyObject *self, PyObject *args)
+{
+    core_client *client = (core_client *)self;
+    PyObject *view, *timeout;
+    int64_t timeout_ms;
+
+    if (core_client_check(client) < 0
+        || !PyArg_ParseTuple(args, "O!O", client->state->view_type, &view, &timeout)
+        || core_timeout_ms(client->state, timeout, client->timeout_ms, &timeout_ms) < 0)
+        return NULL;
+    return view_of(client, timeout_ms, (core_view *)view);
 }
 
 static PyObject *get_timeout(PyObject *self, void *Py_UNUSED(closure))
@@ -476,10 +502,12 @@ static PyMethodDef client_methods[] = {
      "Return how this thread's calls travel at present: 'shared memory', 'unix socket', 'tcp',\n"
      "'same process', or '' if there is no connection."},
     {"close", client_close, METH_NOARGS,
-     "close($self, /)\n--\n\nClose the connections of this process, which clients of with_timeout() share."},
+     "close($self, /)\n--\n\nClose the connections of this process, which clients of with_timeout() and with_options() share."},
     {"with_timeout", client_with_timeout, METH_O,
      "with_timeout($self, timeout, /)\n--\n\n"
      "Return the same client with another default timeout in seconds; None means no limit."},
+    {"_with_view", client_with_view, METH_VARARGS,
+     "_with_view($self, view, timeout, /)\n--\n\nReturn the same client with options for its calls."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -20,6 +20,8 @@ typedef struct core_state {
     PyTypeObject *engine_type;
     PyTypeObject *handoff_type;
     PyTypeObject *resident_type;
+    PyTypeObject *view_type;
+    nearcall_client *judge;    /* says what is wrong with options of calls; NULL: none was looked at yet */
     PyObject *make_error;      /* nearcall._errors.make_error */
     PyObject *make_signature;  /* nearcall._schema.signature */
     PyObject *make_doc;        /* nearcall._schema.doc */
@@ -151,6 +153,7 @@ void core_plan_drop(core_plan *plan);
 
 typedef struct core_channel {
     nearcall_client *handle;       /* NULL once closed */
+    nearcall_view *view;           /* that the handle uses, which holds it */
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
     int is_read;                   /* replies on it are being decoded, perhaps beside a request that is put together */
     unsigned long reader;          /* the thread that decodes them */
@@ -221,6 +224,23 @@ int core_wait_raw(core_channel *channel, const char *name, const void *data, siz
 int core_wait_connect(core_channel *channel, int64_t timeout_ms);
 int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns);
 int core_send_request(core_channel *channel, int64_t timeout_ms, nearcall_call_id *ret_id);
+
+/* ---- Options of single calls ---- */
+
+/* What with_options() gives. It never changes. */
+typedef struct core_view {
+    PyObject_HEAD
+    nearcall_view *options;
+    PyObject *reply_metadata; /* the dict that the metadata of replies go to; NULL: nowhere */
+    uint32_t attempts_max;    /* 0: the client's */
+} core_view;
+
+/* Calls that begin on the channel from now on have these options; NULL: none. What the library returns. */
+int core_channel_use(core_channel *channel, const core_view *view);
+
+/* Puts the metadata of the reply that the handle has given last where the view wants them. -1 with an exception
+ * set. view may be NULL. */
+int core_view_take_metadata(const core_view *view, const nearcall_client *handle);
 
 int64_t core_monotonic_ms(void);
 /* The same, by up to a tick of the kernel's earlier, for a third of the price. */
@@ -295,12 +315,16 @@ typedef struct core_entry {
 typedef struct core_client {
     PyObject_HEAD
     core_state *state;
-    core_pool *pool;      /* NULL before __init__; shared with the views with_timeout() makes */
+    core_pool *pool;      /* NULL before __init__; shared with the views with_timeout() and with_options() make */
     int64_t timeout_ms;
+    core_view *view;      /* of its calls; NULL: none */
     PyObject *entries;    /* name to capsule of core_entry: functions that exist; shared likewise */
     PyObject *proxies;    /* the part of entries that was asked for as an attribute; likewise */
     core_entry *recent;   /* of entries: what was called last, for programs call by the same constant again */
 } core_client;
+
+/* How often a call is sent in all. */
+uint32_t core_client_attempts(const core_client *client);
 
 /* The arguments of one call, as they came. Nothing is owned. */
 typedef struct core_arguments {
@@ -463,6 +487,7 @@ extern PyType_Spec core_call_spec;
 extern PyType_Spec core_engine_spec;
 extern PyType_Spec core_handoff_spec;
 extern PyType_Spec core_resident_spec;
+extern PyType_Spec core_view_spec;
 
 /* Fills pool options from what nearcall.Client and AsyncClient were given. */
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args,

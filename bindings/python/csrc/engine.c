@@ -190,26 +190,41 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+/* Of a call in flight: its plan and, as the capsule's context, the options it was begun with. */
 static void drop_plan(PyObject *capsule)
 {
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
     core_plan_drop(PyCapsule_GetPointer(capsule, NULL));
 }
 
+static PyObject *keep_plan(core_plan *plan, core_view *view)
+{
+    PyObject *capsule = PyCapsule_New(plan, NULL, drop_plan);
+
+    if (capsule == NULL)
+        return NULL;
+    core_plan_keep(plan);
+    if (view != NULL)
+        (void)PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)view));
+    return capsule;
+}
+
 /* Sends the request that lies on the engine's handle. */
-static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *plan,
+static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *plan, core_view *view,
                       int64_t timeout_ms)
 {
     nearcall_call_id id;
     PyObject *capsule, *number = NULL;
-    int r = nearcall_request_send(handle, timeout_ms, &id);
+    int r = core_channel_use(engine->pool->channels[0], view);
 
+    if (r == NEARCALL_OK)
+        r = nearcall_request_send(handle, timeout_ms, &id);
     if (r < 0) {
         core_raise(engine->state, handle, r);
         return NULL;
     }
-    capsule = PyCapsule_New(plan, NULL, drop_plan);
+    capsule = keep_plan(plan, view);
     if (capsule != NULL) {
-        core_plan_keep(plan);
         number = PyLong_FromUnsignedLongLong(id);
         if (number != NULL && PyDict_SetItem(engine->plans, number, capsule) < 0)
             Py_CLEAR(number);
@@ -222,7 +237,7 @@ static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *p
 
 /* Sends the request that lies on a handle. Where this is not the engine's own, that may have
  * an unfinished one, which is put back. */
-static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_plan *plan,
+static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_plan *plan, core_view *view,
                            int64_t timeout_ms)
 {
     nearcall_client *handle = enter(engine); /* closed, perhaps, by an argument's own code */
@@ -230,11 +245,11 @@ static PyObject *send_from(core_engine *engine, nearcall_client *encoded, core_p
     int r;
 
     if (handle == NULL || handle == encoded)
-        return handle == NULL ? NULL : send(engine, handle, plan, timeout_ms);
+        return handle == NULL ? NULL : send(engine, handle, plan, view, timeout_ms);
     r = nearcall_request_swap(handle, encoded);
     if (r < 0)
         return leave(engine, handle, r, NULL);
-    number = send(engine, handle, plan, timeout_ms);
+    number = send(engine, handle, plan, view, timeout_ms);
     (void)nearcall_request_swap(handle, encoded); /* both are the engine's own memory now */
     return number;
 }
@@ -249,9 +264,11 @@ static void note_raised(PyObject *asked)
     core_exception_set(error);
 }
 
-static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyObject *seconds,
-                       const core_arguments *arguments)
+/* before is what comes before the arguments: the list, the name, the dict, the seconds and the options. */
+static PyObject *begin(core_engine *engine, PyObject *const *before, const core_arguments *arguments)
 {
+    PyObject *name = before[1], *asked = before[2], *seconds = before[3];
+    core_view *view = before[4] == Py_None ? NULL : (core_view *)before[4];
     core_slot *slot = slot_of(engine, name);
     core_channel *channel = NULL;
     PyObject *result = NULL;
@@ -269,13 +286,15 @@ static PyObject *begin(core_engine *engine, PyObject *name, PyObject *asked, PyO
     plan = core_plan_keep(slot->plan);
     r = core_encode_request(engine->state, channel, slot->function, plan, arguments, &asked, &timeout_ms);
     if (r == 0)
-        result = send_from(engine, channel->handle, plan, timeout_ms);
+        result = send_from(engine, channel->handle, plan, view, timeout_ms);
     else if (r == CORE_RAISED)
         note_raised(asked);
     core_plan_drop(plan);
     core_channel_release(engine->pool, channel);
     return result;
 }
+
+#define ARGUMENTS_BEFORE 5
 
 static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t count,
                               PyObject *names)
@@ -285,15 +304,17 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
     core_scratch scratch;
     PyObject *result = NULL;
 
-    if (count < 4 || !PyList_Check(args[0]) || !PyUnicode_Check(args[1]) || !PyDict_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "a list, a function's name, a dict and a number of seconds come before the arguments");
+    if (count < ARGUMENTS_BEFORE || !PyList_Check(args[0]) || !PyUnicode_Check(args[1]) || !PyDict_Check(args[2])
+        || (args[4] != Py_None && Py_TYPE(args[4]) != engine->state->view_type)) {
+        PyErr_SetString(PyExc_TypeError, "a list, a function's name, a dict, a number of seconds and a view come "
+                                         "before the arguments");
         return NULL;
     }
     if (enter(engine) == NULL)
         return NULL;
-    if (core_arguments_set(engine->state, &arguments, args + 4, count - 4, names, &scratch) == 0)
-        result = begin(engine, args[1], args[2], args[3], &arguments);
+    if (core_arguments_set(engine->state, &arguments, args + ARGUMENTS_BEFORE, count - ARGUMENTS_BEFORE, names,
+                           &scratch) == 0)
+        result = begin(engine, args, &arguments);
     core_scratch_clear(&scratch);
     return tell_begun(engine, args[0], result);
 }
@@ -326,15 +347,23 @@ static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_ca
 {
     PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item;
     core_plan *plan = NULL; /* find() has none: the library has taken its result in */
+    const core_view *view = NULL;
     nearcall_reply reply;
     core_ending ending;
+    int r;
 
     if (number == NULL)
         return NULL;
     capsule = Py_XNewRef(PyDict_GetItemWithError(engine->plans, number));
     if (capsule != NULL)
         plan = PyCapsule_GetPointer(capsule, NULL);
-    ending = core_ending_of(engine->state, handle, nearcall_poll(handle, id, &reply), plan, &reply);
+    r = nearcall_poll(handle, id, &reply);
+    if (capsule != NULL)
+        view = PyCapsule_GetContext(capsule);
+    if (core_view_take_metadata(view, handle) == 0)
+        ending = core_ending_of(engine->state, handle, r, plan, &reply);
+    else
+        ending = (core_ending){.error = core_exception_take()};
     if (capsule != NULL)
         (void)PyDict_DelItem(engine->plans, number);
     Py_XDECREF(capsule);
@@ -510,7 +539,7 @@ static PyMethodDef engine_methods[] = {
     {"find", engine_find, METH_VARARGS, "find($self, begun, name, timeout, /)\n--\n\nAsk for a function; return the call's id, which the list gets too."},
     {"found", engine_found, METH_O, "found($self, name, /)\n--\n\nTake over what a find() that finished has learned."},
     {"begin", (PyCFunction)(void (*)(void))engine_begin, METH_FASTCALL | METH_KEYWORDS,
-     "begin($self, begun, name, asked, seconds, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id, which the list gets too. LookupError: find it first. The dict keeps what iterables gave for when it is begun again. A timeout that is given is refused where a parameter could be meant."},
+     "begin($self, begun, name, asked, seconds, view, /, *args, timeout=None, **named)\n--\n\nSend a call of a found function; return its id, which the list gets too. LookupError: find it first. The dict keeps what iterables gave for when it is begun again. A timeout that is given is refused where a parameter could be meant."},
     {"cancel", engine_cancel, METH_O, "cancel($self, id, /)\n--\n\nGive a call up."},
     {"process", engine_process, METH_NOARGS, "process($self, /)\n--\n\nRead and write; return the list of calls that finished, (id, error or None, result) each, to be emptied; id 0: raise the error."},
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},

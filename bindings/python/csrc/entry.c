@@ -191,7 +191,7 @@ core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel 
 PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arguments *arguments)
 {
     nearcall_reply reply;
-    core_attempt attempt = {.reply = &reply, .attempts_left = client->pool->options.attempts_max};
+    core_attempt attempt = {.reply = &reply, .attempts_left = core_client_attempts(client)};
     PyObject *result = NULL;
     core_channel *channel;
     int64_t timeout_ms;

@@ -159,7 +159,8 @@ static int add_types(PyObject *module, core_state *state)
         || add_type(module, &core_call_spec, &state->call_type) < 0
         || add_type(module, &core_engine_spec, &state->engine_type) < 0
         || add_type(module, &core_handoff_spec, &state->handoff_type) < 0
-        || add_type(module, &core_resident_spec, &state->resident_type) < 0)
+        || add_type(module, &core_resident_spec, &state->resident_type) < 0
+        || add_type(module, &core_view_spec, &state->view_type) < 0)
         return -1;
     return 0;
 }
@@ -169,6 +170,8 @@ static int add_limits(PyObject *module)
     if (PyModule_AddIntConstant(module, "HANDOFF_BACK_MS", NC_HANDOFF_BACK_MS) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "CLIENT_UNSENT_BYTES_MAX", NC_CLIENT_UNSENT_BYTES_MAX) < 0)
+        return -1;
+    if (PyModule_AddIntConstant(module, "ATTEMPTS_MAX_CEILING", NC_ATTEMPTS_MAX_CEILING) < 0)
         return -1;
     return PyModule_AddIntConstant(module, "HANDOFF_REST_MS", NC_HANDOFF_REST_MS);
 }
@@ -228,6 +231,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->engine_type);
     Py_VISIT(state->handoff_type);
     Py_VISIT(state->resident_type);
+    Py_VISIT(state->view_type);
     Py_VISIT(state->make_error);
     Py_VISIT(state->make_signature);
     Py_VISIT(state->make_doc);
@@ -268,6 +272,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->engine_type);
     Py_CLEAR(state->handoff_type);
     Py_CLEAR(state->resident_type);
+    Py_CLEAR(state->view_type);
     Py_CLEAR(state->make_error);
     Py_CLEAR(state->make_signature);
     Py_CLEAR(state->make_doc);
@@ -312,6 +317,7 @@ static int module_clear(PyObject *module)
 
 static void module_free(void *module)
 {
+    nearcall_close(((core_state *)PyModule_GetState(module))->judge);
     module_clear(module);
 }
 

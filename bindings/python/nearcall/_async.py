@@ -6,21 +6,19 @@ import inspect
 import math
 import operator
 import os
-import random
 import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from nearcall import _core, _schema
-from nearcall._errors import Unavailable
+from nearcall._call_options import NO_OPTIONS, CallOptions, Metadata, ReplyMetadata
+from nearcall._errors import NearcallError
 from nearcall._loop import Attempts, LoopEngine
 from nearcall._options import Options, Spin, User, core_arguments
 from nearcall._runtime import AsyncioRuntime, Runtime
 
 __all__ = ["AsyncClient", "AsyncFunction"]
-
-_FIRST_PAUSE_SECONDS = 0.001
 
 
 class AsyncFunction:
@@ -92,6 +90,7 @@ class AsyncClient:
         arguments = core_arguments(address, self._options)
         self._engine = LoopEngine(lambda: _core.Engine(*arguments), self._runtime)
         self._attempts = operator.index(attempts)
+        self._call_options: CallOptions = NO_OPTIONS
 
     async def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
         """Calls a function and returns its result.
@@ -112,15 +111,13 @@ class AsyncClient:
     ) -> Any:
         name = _core.function_name(name)
         deadline = self._deadline(timeout)
-        attempts = Attempts(self._attempts, deadline)
+        attempts = Attempts(self._attempts, deadline, self._call_options)
         while True:
             try:
                 return await self._engine.call(name, args, named, deadline, attempts, origin)
-            except Unavailable as error:
-                if attempts.is_over:
-                    raise
-                pause_seconds = random.uniform(0, _FIRST_PAUSE_SECONDS * 2 ** (self._attempts - attempts.left + 1))
-                if not attempts.another_after(error, pause_seconds):
+            except NearcallError as error:
+                pause_seconds = attempts.pause_after(error)
+                if pause_seconds is None:
                     raise
             await self._engine.sleep(pause_seconds)
 
@@ -139,6 +136,57 @@ class AsyncClient:
         view.__dict__.update(self.__dict__)
         view._timeout = _core.seconds(timeout)
         view._options = Options(**{**self._options, "timeout": timeout})
+        return view
+
+    def with_options(
+        self,
+        *,
+        timeout: float | None = None,
+        attempts: int | None = None,
+        backoff: tuple[float, float] | None = None,
+        wait_for_ready: bool = False,
+        retry_unknown: bool = False,
+        metadata: Metadata | None = None,
+        traceparent: str | None = None,
+        idempotency_key: bytes | None = None,
+        reply_metadata: ReplyMetadata | None = None,
+    ) -> Self:
+        """Returns the same client, with the same connections, with options for its calls.
+
+        It is cheap, may be kept, and can be asked for further options. What is None or False stays
+        as it is in this client.
+
+        timeout: the default timeout in seconds, as in a call; ``math.inf`` means no limit.
+        attempts: how many times in all a call is sent.
+        backoff: the mean pauses between attempts in seconds: the first, after which each is twice as
+            long, and the longest. The default is ``(0.001, 1.0)``.
+        wait_for_ready: wait until the deadline for a server that is not there or is stopping.
+        retry_unknown: send a call again also after the connection was lost and nobody knows whether
+            the function ran. The function must be registered as idempotent, else calls fail with
+            FailedPrecondition before anything is sent.
+        metadata: pairs that travel with each request. A key has lower-case letters, digits and any of
+            ``-_.``; its value, or each of a list of values, is text or bytes.
+        traceparent: a W3C trace context.
+        idempotency_key: 16 bytes that name what is asked for, as ``uuid.uuid4().bytes``.
+        reply_metadata: a dict that has, after each call, the pairs that came with its reply or error, as
+            lists of bytes. Calls that are made at the same time need one each.
+        """
+        options = self._call_options.extended(
+            attempts,
+            backoff,
+            wait_for_ready,
+            retry_unknown,
+            metadata,
+            traceparent,
+            idempotency_key,
+            reply_metadata,
+        )
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._call_options = options
+        if timeout is not None:
+            view._timeout = _core.seconds(timeout)
+            view._options = Options(**{**self._options, "timeout": timeout})
         return view
 
     def transport(self) -> str:
@@ -189,12 +237,20 @@ class AsyncClient:
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickled client opens its own connections where it is unpickled.
         options = {name: value for name, value in self._options.items() if name != "block_signals"}
-        return (_reopen, (type(self), self._address, options))
+        return (_reopen, (type(self), self._address, options, self._call_options.keywords))
 
     def _deadline(self, timeout: float | None) -> float:
         seconds = self._timeout if timeout is None else _core.seconds(timeout)
         return math.inf if seconds is None else time.monotonic() + seconds
 
 
-def _reopen(kind: type[AsyncClient], address: str, options: dict[str, Any]) -> AsyncClient:
-    return kind(address, **options)
+def _reopen(
+    kind: type[AsyncClient],
+    address: str,
+    options: dict[str, Any],
+    call_options: tuple[dict[str, Any], ...] = (),
+) -> AsyncClient:
+    client = kind(address, **options)
+    for keywords in call_options:
+        client = client.with_options(**keywords)
+    return client

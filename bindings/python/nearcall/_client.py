@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nearcall import _core
+from nearcall._call_options import NO_OPTIONS, CallOptions, Metadata, ReplyMetadata
 from nearcall._options import Options, Spin, User, core_arguments
 
 __all__ = ["Client"]
@@ -51,9 +52,10 @@ class Client(_core.Client):
         calls for each call.
     """
 
-    __slots__ = ("__weakref__", "_options")
+    __slots__ = ("__weakref__", "_call_options", "_options")
 
     _options: Options
+    _call_options: CallOptions
 
     def __init__(
         self,
@@ -82,12 +84,63 @@ class Client(_core.Client):
             spin=spin,
             block_signals=block_signals,
         )
+        self._call_options = NO_OPTIONS
         super().__init__(*core_arguments(address, self._options))
 
     def with_timeout(self, timeout: float | None, /) -> Self:
         """Returns the same client, with the same connections, with another default timeout."""
         view = super().with_timeout(timeout)
         view._options = Options(**{**self._options, "timeout": timeout})
+        view._call_options = self._call_options
+        return view
+
+    def with_options(
+        self,
+        *,
+        timeout: float | None = None,
+        attempts: int | None = None,
+        backoff: tuple[float, float] | None = None,
+        wait_for_ready: bool = False,
+        retry_unknown: bool = False,
+        metadata: Metadata | None = None,
+        traceparent: str | None = None,
+        idempotency_key: bytes | None = None,
+        reply_metadata: ReplyMetadata | None = None,
+    ) -> Self:
+        """Returns the same client, with the same connections, with options for its calls.
+
+        It is cheap, may be kept, and can be asked for further options. What is None or False stays
+        as it is in this client.
+
+        timeout: the default timeout in seconds, as in a call; ``math.inf`` means no limit.
+        attempts: how many times in all a call is sent.
+        backoff: the mean pauses between attempts in seconds: the first, after which each is twice as
+            long, and the longest. The default is ``(0.001, 1.0)``.
+        wait_for_ready: wait until the deadline for a server that is not there or is stopping.
+        retry_unknown: send a call again also after the connection was lost and nobody knows whether
+            the function ran. The function must be registered as idempotent, else calls fail with
+            FailedPrecondition before anything is sent.
+        metadata: pairs that travel with each request. A key has lower-case letters, digits and any of
+            ``-_.``; its value, or each of a list of values, is text or bytes.
+        traceparent: a W3C trace context.
+        idempotency_key: 16 bytes that name what is asked for, as ``uuid.uuid4().bytes``.
+        reply_metadata: a dict that has, after each call, the pairs that came with its reply or error, as
+            lists of bytes. Calls that are made at the same time need one each.
+        """
+        options = self._call_options.extended(
+            attempts,
+            backoff,
+            wait_for_ready,
+            retry_unknown,
+            metadata,
+            traceparent,
+            idempotency_key,
+            reply_metadata,
+        )
+        assert options.view is not None
+        view = self._with_view(options.view, timeout)
+        view._options = Options(**{**self._options, "timeout": view.timeout})
+        view._call_options = options
         return view
 
     def __enter__(self) -> Self:
@@ -107,8 +160,13 @@ class Client(_core.Client):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickled client opens its own connections where it is unpickled.
-        return (_reopen, (type(self), self.address, self._options))
+        return (_reopen, (type(self), self.address, self._options, self._call_options.keywords))
 
 
-def _reopen(kind: type[Client], address: str, options: Options) -> Client:
-    return kind(address, **options)
+def _reopen(
+    kind: type[Client], address: str, options: Options, call_options: tuple[dict[str, Any], ...] = ()
+) -> Client:
+    client = kind(address, **options)
+    for keywords in call_options:
+        client = client.with_options(**keywords)
+    return client

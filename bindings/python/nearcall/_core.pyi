@@ -11,6 +11,7 @@ HANDOFF_BACK_MS: int
 HANDOFF_REST_MS: int
 CLIENT_UNSENT_BYTES_MAX: int
 CLOSED: str
+ATTEMPTS_MAX_CEILING: int
 
 def carry_out(function: Callable[..., _Result], /, *args: Any) -> _Result: ...
 def carry_out_and_tell(
@@ -25,6 +26,23 @@ def _after_fork_in_child() -> None: ...
 
 # Channel, process and user of the giver, name, addresses, message, prefix.
 _Taken: TypeAlias = tuple[int, int, int, str, str, str, bytes, bytes]
+
+@final
+class View:
+    def __new__(
+        cls,
+        former: View | None,
+        attempts: int,
+        backoff_first_us: int,
+        backoff_most_us: int,
+        wait_for_ready: bool,
+        retry_unknown: bool,
+        traceparent: str | None,
+        idempotency_key: bytes | None,
+        pairs: tuple[tuple[str, bytes], ...],
+        reply_metadata: dict[str, list[bytes]] | None,
+        /,
+    ) -> Self: ...
 
 @disjoint_base
 class Client:
@@ -53,6 +71,7 @@ class Client:
     def transport(self) -> str: ...
     def close(self) -> None: ...
     def with_timeout(self, timeout: float | None, /) -> Self: ...
+    def _with_view(self, view: View, timeout: float | None, /) -> Self: ...
     @property
     def timeout(self) -> float | None: ...
     @property
@@ -141,6 +160,7 @@ class Engine:
         name: str,
         asked: dict[Any, Any],
         seconds: float,
+        view: View | None,
         /,
         *args: Any,
         timeout: float | None = None,

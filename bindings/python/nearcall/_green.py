@@ -175,6 +175,13 @@ class GreenClient:
         view._client = self._client.with_timeout(timeout)
         return view
 
+    def with_options(self, **options: Any) -> Self:
+        """The same client, its connections shared, with options for its calls: the keywords are those of
+        AsyncClient.with_options()."""
+        view = object.__new__(type(self))
+        view._client = self._client.with_options(**options)
+        return view
+
     def transport(self) -> str:
         """How calls travel now, as Client.transport() tells."""
         return self._client.transport()
@@ -216,12 +223,17 @@ class GreenClient:
         return repr(self._client).replace(type(self._client).__name__, f"{type(self).__module__}.{type(self).__name__}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _, (_, address, options) = self._client.__reduce__()
-        return (_reopen, (type(self), address, options))
+        _, (_, address, options, call_options) = self._client.__reduce__()
+        return (_reopen, (type(self), address, options, call_options))
 
 
-def _reopen(kind: type[GreenClient], address: str, options: Options) -> GreenClient:
-    return kind(address, **options)
+def _reopen(
+    kind: type[GreenClient], address: str, options: Options, call_options: tuple[dict[str, Any], ...] = ()
+) -> GreenClient:
+    client = kind(address, **options)
+    for keywords in call_options:
+        client = client.with_options(**keywords)
+    return client
 
 
 def kind_for(runtime: type[Runtime]) -> type[AsyncClient]:

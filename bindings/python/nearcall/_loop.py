@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nearcall import _core
+from nearcall._call_options import CallOptions
 from nearcall._codes import Code, Outcome
 from nearcall._crowd import is_of_crowd
 from nearcall._errors import (
@@ -35,17 +36,25 @@ _COMPARISONS_MAX = 3
 _NOT_COMPARED = (
     "{} could not be compared with generated code: servers that describe it otherwise take each other's place"
 )
+_NOT_IDEMPOTENT = (
+    "{} is not registered as idempotent (in Go server.Idempotent), so a call of it cannot ask to be sent again when "
+    "nobody knows whether it ran (retry_unknown)"
+)
 _MILLISECOND = 0.001
 
 
 class Attempts:
     """How often a call may still be sent, whatever it is that it is sent again for."""
 
-    __slots__ = ("_deadline", "asked", "left")
+    __slots__ = ("_deadline", "_former", "_tries", "asked", "left", "options")
 
-    def __init__(self, most: int, deadline: float) -> None:
-        self.left = most
+    def __init__(self, most: int, deadline: float, options: CallOptions) -> None:
+        self.left = options.attempts or most
+        self.options = options
         self._deadline = deadline
+        self._tries = 0
+        self._former = Outcome.NOT_EXECUTED
+        """The worst outcome of the attempts before the last."""
         self.asked: dict[Any, Any] = {}
         """What iterables among the arguments gave: many can be asked only once."""
 
@@ -54,11 +63,38 @@ class Attempts:
         """Whether code of an argument's own has raised: whatever that is, it is no failure of the call's."""
         return None in self.asked
 
-    def another_after(self, error: NearcallError, pause_seconds: float = 0) -> bool:
-        """Whether it may be sent again after one that has failed, when it has paused."""
+    def another_after(self, error: NearcallError) -> bool:
+        """Whether it may be encoded and sent again after a refusal."""
         self.left -= 1
-        in_time = time.monotonic() + pause_seconds < self._deadline
-        return error.outcome is Outcome.NOT_EXECUTED and self.left > 0 and in_time
+        return error.outcome is Outcome.NOT_EXECUTED and self.left > 0 and time.monotonic() < self._deadline
+
+    def pause_after(self, error: NearcallError) -> float | None:
+        """How long to pause before it is sent again after one that has failed; None: it has failed for good. The
+        error's outcome is then that of all attempts: that the last was not executed says nothing about those before."""
+        if self.is_over:
+            return None
+        pause_seconds = self._pause_before_another() if self._may_be_another(error) else math.inf
+        if time.monotonic() + pause_seconds < self._deadline:
+            self._former = max(self._former, error.outcome)
+            return pause_seconds
+        if error.outcome is Outcome.NOT_EXECUTED:
+            error.outcome = self._former
+        return None
+
+    def _may_be_another(self, error: NearcallError) -> bool:
+        if not self.options.permit_again(error):
+            return False
+        if not (self.options.wait_for_ready and error.outcome is Outcome.NOT_EXECUTED):
+            self.left -= 1
+        return self.left > 0
+
+    def _pause_before_another(self) -> float:
+        self._tries += 1
+        pause_seconds = self.options.pause_seconds(self._tries)
+        left_seconds = self._deadline - time.monotonic()
+        if self.options.wait_for_ready and left_seconds > _MILLISECOND:
+            return min(pause_seconds, left_seconds * 0.75)
+        return pause_seconds
 
 
 class LoopEngine:
@@ -125,8 +161,13 @@ class LoopEngine:
                     raise Aborted(_NOT_COMPARED.format(name), Code.ABORTED, Outcome.NOT_EXECUTED)
                 comparisons += await self._compare_once(lane, origin, revision, deadline)
             else:
+                if attempts.options.retry_unknown and not lane.engine.description(name).get("idempotent"):
+                    raise FailedPrecondition(
+                        _NOT_IDEMPOTENT.format(name), Code.FAILED_PRECONDITION, Outcome.NOT_EXECUTED
+                    )
                 try:
-                    return await lane.call(name, (attempts.asked, _seconds_left(deadline), *args), named)
+                    before = (attempts.asked, _seconds_left(deadline), attempts.options.view)
+                    return await lane.call(name, (*before, *args), named)
                 except (Aborted, InvalidArgument) as error:
                     # Refused, here or by a server that came in the place of the one that
                     # had described the function: once more, by its own description.
@@ -255,7 +296,7 @@ class LoopEngine:
         try:
             while not lane.engine.revision(_CHANGES):
                 await self._find(lane, _CHANGES, deadline)
-            return await lane.call(_CHANGES, ({}, _seconds_left(deadline), origin.name, origin.text), {})
+            return await lane.call(_CHANGES, ({}, _seconds_left(deadline), None, origin.name, origin.text), {})
         except Unimplemented:
             return None
 

@@ -67,6 +67,8 @@ WORK: dict[str, Callable[[Client], Any]] = {
     "cancelled call": lambda c: c.begin("sleep", 1000).cancel(),
     "ping": lambda c: c.ping(),
     "view": lambda c: c.with_timeout(5).one(),
+    "options": lambda c: c.with_options(metadata={"a": ["b", "c"]}, reply_metadata={}).metadata_answer(1, False),
+    "refused options": lambda c: fails(lambda: c.with_options(metadata={"A": "b"}))(),
     "function": lambda c: c.function("ack").__doc__,
     "signature": lambda c: c.ack.__signature__,
     "failure": lambda c: fails(lambda: c.fail(5, "gone"))(),

@@ -19,6 +19,8 @@ with client as go:
     call: nearcall.Call = go.begin("ack", 3, 4)
     function: nearcall.Function = go.function("ack")
     view: nearcall.Client = go.with_timeout(None)
+    pairs: dict[str, list[bytes]] = {}
+    options: nearcall.Client = go.with_options(attempts=2, metadata={"a": ["b", b"c"]}, reply_metadata=pairs)
     seconds: float = go.ping()
     done: bool = call.ready()
 

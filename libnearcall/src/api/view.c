@@ -60,7 +60,7 @@ static int check_trace_parent(nearcall_client *client, const char *text)
         fits = hyphen ? text[i] == '-' : is_hexadecimal(text[i]);
     }
     return fits ? NEARCALL_OK
-                : refuse(client, "trace_parent", text,
+                : refuse(client, "trace_parent (in Perl and Python traceparent)", text,
                          "it is written as W3C Trace Context says, as in "
                          "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
 }
@@ -166,7 +166,7 @@ static int make(nearcall_client *client, const nearcall_view *former, const near
     if (view->backoff_first_ns > view->backoff_most_ns) {
         int64_t most_us = view->backoff_most_ns / NS_PER_US;
         free(view);
-        return nc_invalid_option(client, "backoff_most_us", most_us, "backoff_first_us and above");
+        return nc_invalid_option(client, "backoff_most_us (in Perl and Python backoff)", most_us, "backoff_first_us and above");
     }
     *ret_view = view;
     return NEARCALL_OK;
