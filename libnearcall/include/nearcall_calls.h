@@ -94,8 +94,9 @@ NEARCALL_API void nearcall_view_free(nearcall_view *view);
 /*
  * Calls that begin from now on with nearcall_call(), nearcall_request_call() and
  * nearcall_request_send(), and functions of generated code, have the options of the view,
- * until another is used; NULL: none. Calls that have begun keep theirs. Costs no system call
- * and no allocation, so that it may be used for a single call.
+ * until another is used; NULL: none. Calls that have begun keep theirs. It costs no system
+ * call and no allocation, so that it may be used for a single call. nearcall_find() asks the
+ * server as often, and waits for it as long, as such a call does.
  *
  * A timeout_ms of 0 means the view's timeout, in all functions that take one. A call that is
  * sent with nearcall_request_send() is sent only once, so attempts, pauses and flags are not

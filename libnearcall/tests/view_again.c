@@ -79,6 +79,7 @@ static void *call_early(void *argument)
     nearcall_view *view = view_with_flags(late->client, NEARCALL_CALL_WAIT_FOR_READY, 1);
     use(late->client, view);
     nearcall_view_free(view);
+    (void)test_find(late->client, "echo");
     CHECK_CALL(late->client, nearcall_call(late->client, "echo", "early", 5, NEARCALL_NO_TIMEOUT, &reply), NEARCALL_OK);
     CHECK(reply.bytes == 5 && memcmp(reply.data, "early", 5) == 0);
     return NULL;
@@ -88,6 +89,7 @@ static void waits_for_its_server(void)
 {
     struct late late;
     struct server server;
+    nearcall_function *function;
     nearcall_reply reply;
     pthread_t thread;
     snprintf(late.address, sizeof(late.address), "unix:%s/late.sock", test_directory());
@@ -100,6 +102,9 @@ static void waits_for_its_server(void)
     CHECK(r == NEARCALL_E_UNAVAILABLE || r == NEARCALL_E_DEADLINE_EXCEEDED);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
     CHECK(test_now_ms() - began_ms >= 50); /* it waited until little of its time was left */
+    began_ms = test_now_ms();
+    CHECK(nearcall_find(client, "echo", 4, 60, &function) < 0);
+    CHECK(test_now_ms() - began_ms >= 50);
     nearcall_view_free(view);
     nearcall_close(client);
     late.client = test_open(late.address, 0);

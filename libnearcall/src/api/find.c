@@ -48,6 +48,8 @@ static int find(nearcall_client *client, const char *name, size_t name_bytes, in
         struct nc_call *call = new_find(client, function, timeout_ms, &r);
         if (!call)
             return r;
+        if (client->view)
+            nc_call_use_view(client, call);
         r = nc_sync_call(client, call, 0, NULL);
     }
     if (r == NEARCALL_OK)

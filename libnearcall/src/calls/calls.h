@@ -74,8 +74,8 @@ static inline void nc_calls_look_by(nearcall_client *client, int64_t until_ns)
 
 /* ---- view.c: the options of single calls, and what comes with their replies ---- */
 
-/* The call, which has just been made, has the options of the view that the handle uses. It
- * has finished afterwards if they do not fit a frame. */
+/* The call, which has just been made, has the options of the view that the handle uses. A request
+ * has finished afterwards if they do not fit its frame; no other carries them. */
 void nc_call_use_view(nearcall_client *client, struct nc_call *call);
 
 /* Whether what travels with the function's name fits a frame. It travels only until its number is

@@ -11,7 +11,7 @@ void nc_call_use_view(nearcall_client *client, struct nc_call *call)
 {
     call->has_more = true;
     call->view = nc_view_hold(client->view);
-    if (!nc_view_fits(call->view, call->function))
+    if (call->type == NC_REQUEST && !nc_view_fits(call->view, call->function))
         nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the metadata take more than " NC_TEXT(NC_EXTENSION_BYTES_MAX) " bytes with the "
                        "function's name (limit extension_bytes_max, which is fixed)");

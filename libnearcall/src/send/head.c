@@ -25,8 +25,10 @@ static bool id_is_known(const nearcall_client *client, const nearcall_function *
 
 size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call)
 {
+    if (call->type != NC_REQUEST)
+        return 0;
     size_t bytes = call->view ? call->view->extension_bytes : 0;
-    if (call->type != NC_REQUEST || id_is_known(client, call->function))
+    if (id_is_known(client, call->function))
         return bytes;
     return bytes + NC_EXTENSION_HEADER_BYTES + (size_t)call->function->name_bytes;
 }
@@ -50,10 +52,10 @@ void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head
         else
             frame.extension_bytes = (uint32_t)nc_extension_encode(
                 extensions, NC_EXTENSION_FUNCTION_NAME, function->name, function->name_bytes);
-    }
-    if (__builtin_expect(call->view != NULL, 0)) {
-        memcpy(extensions + frame.extension_bytes, call->view->extensions, call->view->extension_bytes);
-        frame.extension_bytes += (uint32_t)call->view->extension_bytes;
+        if (__builtin_expect(call->view != NULL, 0)) {
+            memcpy(extensions + frame.extension_bytes, call->view->extensions, call->view->extension_bytes);
+            frame.extension_bytes += (uint32_t)call->view->extension_bytes;
+        }
     }
     call->function_id = frame.function_id;
     frame.length = frame.extension_bytes + (uint32_t)call->payload_bytes;

@@ -85,7 +85,7 @@ int nc_send_once(nearcall_client *client, struct nc_call *call)
 static int attempt(nearcall_client *client, struct nc_call *call)
 {
     int r = pause_before_retry(client);
-    if (r == NEARCALL_OK && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN))
+    if (r == NEARCALL_OK && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN) && call->type == NC_REQUEST)
         r = nc_check_idempotent(client, call);
     if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
         r = nc_send_once(client, call);
