@@ -31,13 +31,13 @@ static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
 static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
                 core_attempt *attempt)
 {
-    int refused, r = core_channel_use(channel, client->view);
+    int r, refused;
 
-    if (r == NEARCALL_OK && attempt->reply != NULL) {
+    if (attempt->reply != NULL) {
         r = call(client, channel, timeout_ms, attempt);
         if (r != CORE_RAISED && core_view_take_metadata(client->view, channel->handle) < 0)
             return -1;
-    } else if (r == NEARCALL_OK) {
+    } else {
         r = core_send_request(channel, timeout_ms, &attempt->id);
     }
     if (r == NEARCALL_OK)
@@ -129,8 +129,12 @@ int core_entry_attempt(core_client *client, core_entry *entry, core_channel *cha
     int64_t started_ms = core_coarse_ms(); /* no attempt has more time for it, but less */
     int64_t left_ms = timeout_ms;
     PyObject *asked = NULL;
-    int r;
+    int r = core_channel_use(channel, client->view);
 
+    if (r < 0) {
+        core_raise(client->state, channel->handle, r);
+        return -1;
+    }
     /* Waits that are over soon are not left to look for signals: that would copy the request. */
     channel->signals_ms = started_ms;
     for (;;) {

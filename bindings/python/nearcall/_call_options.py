@@ -112,7 +112,6 @@ def _collected(pairs: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
 
 
 def _microseconds(seconds: float) -> int:
-    checked = _core.seconds(seconds)
-    if checked is None or not _PAUSE_LEAST <= checked <= _PAUSE_MOST:
-        raise ValueError(f"backoff is {seconds!r}: a pause is a microsecond at least and a year at most")
-    return int(checked * _MICROSECONDS)
+    if not _PAUSE_LEAST <= seconds <= _PAUSE_MOST:
+        raise ValueError(f"backoff has {seconds!r}: a pause is a microsecond at least and a year at most")
+    return int(seconds * _MICROSECONDS)
