@@ -133,9 +133,9 @@ static void skip(struct nc_connection *connection)
     consume(connection, bytes);
 }
 
-/* Gives a large buffer back once frames are small again. */
-static void trim(struct nc_buffer *in)
+void nc_input_trim(struct nc_connection *connection)
 {
+    struct nc_buffer *in = &connection->in;
     if (in->capacity > NC_BUFFER_KEEP_BYTES &&
         missing_bytes(in) + in->end <= NC_BUFFER_KEEP_BYTES)
         nc_buffer_trim(in);
@@ -198,7 +198,7 @@ static int read_socket(nearcall_client *client, int flags)
     connection->looked_ns = client->now_ns;
     if (connection->skip_bytes)
         skip(connection);
-    trim(in);
+    nc_input_trim(connection);
     nc_dispatch(client);
     if (nc_descriptors_are_misplaced(connection))
         refuse_descriptors(client);

@@ -25,6 +25,9 @@ int nc_receive_memory(nearcall_client *client);
  * than there are slots came later, and would go on without end. */
 void nc_drain_memory(nearcall_client *client);
 
+/* Gives a large buffer back once frames are small again. */
+void nc_input_trim(struct nc_connection *connection);
+
 /* Handles all frames that are complete in the input. */
 void nc_dispatch(nearcall_client *client);
 

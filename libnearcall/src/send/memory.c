@@ -46,6 +46,7 @@ static bool look_at_socket(nearcall_client *client)
     if (client->now_ns - connection->looked_ns < NC_SOCKET_LOOK_US * 1000LL)
         return true;
     (void)nc_receive_socket(client, MSG_DONTWAIT);
+    nc_input_trim(connection); /* small calls may never again come by the socket */
     connection->looked_ns = client->now_ns;
     if (!nc_connection_usable(client) || !nc_memory_is_used(&connection->memory))
         return false;
