@@ -4,7 +4,8 @@
 //	giver LEDGER ADDRESS...
 //
 // What one does not take it gives to the next, and begins again when all have
-// failed. It notes in the ledger what was refused for want of descriptors.
+// failed. It notes in the ledger what was refused for want of descriptors, what was asked
+// back in vain, and breaches of the protocol.
 package main
 
 import (
@@ -62,12 +63,24 @@ func give(c net.Conn, peers []*peer, next int, ledger *os.File) {
 		if err == nil {
 			return
 		}
-		if errors.Is(err, handoff.ErrNoDescriptor) {
-			_, _ = fmt.Fprintln(ledger, "refused")
-		}
+		note(ledger, err)
 		if next%len(peers) == 0 {
 			time.Sleep(retryPause)
 		}
+	}
+}
+
+// note writes into the ledger what the tests are to know of an attempt that failed.
+func note(ledger *os.File, err error) {
+	var failed *handoff.Error
+	switch {
+	case errors.Is(err, handoff.ErrNoDescriptor):
+		_, _ = fmt.Fprintln(ledger, "refused")
+	case errors.Is(err, handoff.ErrProtocol):
+		_, _ = fmt.Fprintln(ledger, "breach", err)
+	case errors.As(err, &failed) && failed.ID != 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(err, net.ErrClosed):
+		// It was asked back in vain, so the channel was ended.
+		_, _ = fmt.Fprintln(ledger, "ended")
 	}
 }
 

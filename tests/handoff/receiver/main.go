@@ -9,6 +9,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -21,6 +22,14 @@ import (
 
 // silence is how long a client may say nothing.
 const silence = 300 * time.Millisecond
+
+// Once in so many connections a receiver has something else to do, for about as long as a
+// giver waits: then what it takes is asked back at the same moment.
+const (
+	busyEach   = 300
+	busyFor    = 195 * time.Millisecond
+	busySpread = 10 * time.Millisecond
+)
 
 func main() {
 	fmt.Fprintln(os.Stderr, "receiver:", run(os.Args[1:]))
@@ -48,6 +57,9 @@ func run(arguments []string) error {
 	}
 	fmt.Println("ready", arguments[0])
 	for {
+		if rand.IntN(busyEach) == 0 {
+			time.Sleep(busyFor + time.Duration(rand.Int64N(int64(busySpread))))
+		}
 		c, err := listener.Accept()
 		if err != nil {
 			return err
