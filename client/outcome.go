@@ -42,8 +42,9 @@ func (c *connection) logEnd(why *loss, calls int) {
 // A loss is why a connection ended.
 type loss struct {
 	cause error
-	// reset is set if the kernel reported ECONNRESET.
-	reset bool
+	// reset is set if the carrier reported ECONNRESET, and unread if that says that the
+	// server left bytes unread.
+	reset, unread bool
 	// protocol is set if the server broke the protocol.
 	protocol bool
 }
@@ -55,9 +56,10 @@ func (c *connection) whyEnded(cause error) *loss {
 		return c.closing
 	}
 	why := &loss{cause: cause}
-	_, writeFailure := c.output.state()
+	_, writeFailure := c.output.done()
 	// A write can meet the reset first; then the read meets a plain end of file.
 	why.reset = errors.Is(cause, syscall.ECONNRESET) || errors.Is(writeFailure, syscall.ECONNRESET)
+	why.unread = why.reset && c.carrier.Certainty() == transport.UnreadReported
 	var broken *wire.ProtocolError
 	why.protocol = errors.As(cause, &broken) || errors.Is(cause, transport.ErrDescriptors)
 	if errors.Is(cause, os.ErrDeadlineExceeded) {
@@ -71,8 +73,6 @@ func (c *connection) whyEnded(cause error) *loss {
 type ending struct {
 	address string
 	why     *loss
-	// certainty says what is known of bytes that the carrier has taken.
-	certainty transport.Certainty
 	// alone is set if only one call was in flight. Calls that were given up count too.
 	alone           bool
 	takenID, lastID uint64
@@ -87,7 +87,7 @@ type ending struct {
 func (c *connection) survey(why *loss) *ending {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()
-	e := &ending{address: c.client.address.String(), why: why, certainty: c.carrier.Certainty(), alone: c.calls.used == 1, partial: c.partial}
+	e := &ending{address: c.client.address.String(), why: why, alone: c.calls.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
 	e.marks, e.final = c.marks, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
 	return e
@@ -109,9 +109,9 @@ func (e *ending) failureOf(r *call) *status.Error {
 	if e.marks.marked(r.id) && !e.why.protocol {
 		return e.failure(e.marks.outcomeOf(r.id, e.final))
 	}
-	// A reset says that bytes were left unread. So the server has not read the last
-	// frame to its end, and a server starts only what it has read whole.
-	if e.certainty == transport.UnreadReported && e.why.reset && e.alone && e.lastID == r.id {
+	// Unread bytes say that the server has not read the last frame to its end, and a
+	// server starts only what it has read whole.
+	if e.why.unread && e.alone && e.lastID == r.id {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	return e.failure(status.OutcomeUnknown)
@@ -140,8 +140,10 @@ func (e *ending) failure(outcome status.Outcome) *status.Error {
 // lossText says in words what ended the connection, and what to look at.
 func lossText(why *loss) string {
 	switch {
-	case why.reset:
+	case why.unread:
 		return "the server closed it before reading all (connection reset); did it stop or crash?"
+	case why.reset:
+		return "it was reset on the way or by the server, which may have stopped or crashed"
 	case isEOF(why.cause):
 		return "the server closed it; its log may say why"
 	case why.protocol:

@@ -79,8 +79,8 @@ func (o *output) writeOnce(room transport.Room) (blocked bool) {
 	return n == 0 && err == nil
 }
 
-// state reports whether nothing is left of sending, and the error that ended it.
-func (o *output) state() (done bool, err error) {
+// done reports whether nothing is left of sending, and the error that ended it.
+func (o *output) done() (done bool, err error) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	return o.stopped || o.sent == len(o.sending), o.failure

@@ -30,7 +30,7 @@ const (
 func (c *connection) flush() {
 	for round := 1; c.takePending(); round++ {
 		err := c.carrier.Offer(c.output.writeTry)
-		done, failure := c.output.state()
+		done, failure := c.output.done()
 		if err == nil {
 			err = failure
 		}
@@ -77,7 +77,7 @@ func (c *connection) writeInBackground() {
 func (c *connection) writeRest() error {
 	defer c.liftWriteBound()
 	for {
-		if done, err := c.output.state(); done || err != nil {
+		if done, err := c.output.done(); done || err != nil {
 			return err
 		}
 		if err := c.carrier.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
