@@ -45,3 +45,16 @@ func TestDialerFails(t *testing.T) {
 		t.Errorf("%v is not what the dialer returned", err)
 	}
 }
+
+// A connection that can only wait is refused before anything is sent.
+func TestDialerWithoutRoom(t *testing.T) {
+	dialed, other := net.Pipe()
+	t.Cleanup(func() { other.Close() })
+	c := newClient(t, "tcp:127.0.0.1:1", client.WithAttempts(1),
+		client.WithDialer(func(context.Context, string) (net.Conn, error) { return dialed, nil }))
+	_, err := client.Call[int64](context.Background(), c, "ack", 2, 3)
+	expectFailure(t, err, status.Internal, status.OutcomeNotExecuted)
+	if !strings.Contains(err.Error(), "*net.pipe") || !strings.Contains(err.Error(), "package net") {
+		t.Errorf("%v does not say what is wrong and what to return", err)
+	}
+}
