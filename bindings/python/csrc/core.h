@@ -27,9 +27,11 @@ typedef struct core_state {
     PyObject *make_doc;        /* nearcall._schema.doc */
     PyObject *keyword_names;   /* nearcall._schema.keyword_names */
     PyObject *descriptor_of;   /* nearcall._files */
-    PyObject *make_file;       /* nearcall._files */
-    PyObject *make_connection; /* nearcall._files */
-    PyObject *no_lists;        /* these ten of nearcall._values */
+    PyObject *raw_file;        /* io.FileIO, and what buffers one */
+    PyObject *buffered_reader;
+    PyObject *buffered_writer;
+    PyObject *buffered_random;
+    PyObject *no_lists;        /* these twelve of nearcall._values */
     PyObject *shown;
     PyObject *finer_of;
     PyObject *plain_of;
@@ -475,6 +477,15 @@ PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanos
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds);
 
 /* ---- Work that is not left half done: functions of the module ---- */
+
+/* ---- Files: both own the descriptor, also when they fail ---- */
+
+PyObject *core_file_to_python(core_state *state, int fd);
+PyObject *core_connection_to_python(int fd);
+
+/* Gives a socket that is made and has no descriptor this one, by a function as socket.__init__. Where that fails the
+ * descriptor is closed. */
+int core_socket_fill(PyObject *socket, PyObject *fill, int fd);
 
 PyObject *core_carry_out(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_carry_out_and_tell(PyObject *module, PyObject *const *args, Py_ssize_t count);

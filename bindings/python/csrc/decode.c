@@ -130,10 +130,8 @@ static PyObject *decode_duration(decoder *d, const core_node *node, const nearca
     return core_duration_to_python(d->state, head->as.integer);
 }
 
-/* The object owns the descriptor, also when it cannot be made. */
 static PyObject *decode_file(decoder *d, const core_node *node, const nearcall_value *head)
 {
-    PyObject *make = node->kind == CORE_FILE ? d->state->make_file : d->state->make_connection;
     int fd = -1;
 
     if (head->type != NEARCALL_FILE)
@@ -144,7 +142,7 @@ static PyObject *decode_file(decoder *d, const core_node *node, const nearcall_v
         PyErr_Format(PyExc_ValueError, "%s was announced and did not come", node->name);
         return NULL;
     }
-    return PyObject_CallFunction(make, "i", fd);
+    return node->kind == CORE_FILE ? core_file_to_python(d->state, fd) : core_connection_to_python(fd);
 }
 
 /* ---- Lists, maps, structs ---- */
@@ -403,7 +401,8 @@ PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const co
         Py_CLEAR(result);
         PyErr_SetString(PyExc_ValueError, "bytes follow the result");
     }
-    if (result == NULL)
+    /* What ends the program is no fault of the reply's, as KeyboardInterrupt from a signal's handler. */
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception))
         core_raise_from_current(state,
                                 PyErr_ExceptionMatches(PyExc_MemoryError)
                                     ? NEARCALL_E_RESOURCE_EXHAUSTED : NEARCALL_E_INTERNAL,

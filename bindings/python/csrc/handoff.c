@@ -4,7 +4,6 @@
 
 #include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct core_handoff {
     PyObject_HEAD
@@ -106,26 +105,6 @@ static PyObject *text_of(void *argument)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-/* The socket has the descriptor as soon as it is this process's, before a line of Python
- * can raise. Where that fails it is closed. */
-static int fill_socket(PyObject *socket, PyObject *fill, int fd)
-{
-    PyObject *type, *value, *trace, *number;
-    PyObject *filled = PyObject_CallFunction(fill, "Oiiii", socket, -1, -1, -1, fd);
-
-    if (filled != NULL) {
-        Py_DECREF(filled);
-        return 0;
-    }
-    PyErr_Fetch(&type, &value, &trace);
-    number = PyObject_CallMethod(socket, "fileno", NULL);
-    if (number == NULL || PyLong_AsLong(number) != fd)
-        close(fd);
-    Py_XDECREF(number);
-    PyErr_Restore(type, value, trace);
-    return -1;
-}
-
 static PyObject *handoff_accept(PyObject *object, PyObject *args)
 {
     core_handoff *self = (core_handoff *)object;
@@ -144,7 +123,8 @@ static PyObject *handoff_accept(PyObject *object, PyObject *args)
         raise_failure(self, r);
         return NULL;
     }
-    if (fill_socket(socket, fill, item.fd) < 0)
+    /* The socket has it as soon as it is this process's, before a line of Python can raise. */
+    if (core_socket_fill(socket, fill, item.fd) < 0)
         return NULL;
     return Py_BuildValue("(KIIO&O&O&y#y#)", (unsigned long long)item.channel, item.process_id,
                          item.user_id, text_of, item.name, text_of, item.local, text_of, item.remote,

@@ -108,15 +108,23 @@ static int import_classes(core_state *state)
     return 0;
 }
 
+static int import_files(core_state *state)
+{
+    if ((state->descriptor_of = import_name("nearcall._files", "descriptor_of")) == NULL
+        || (state->raw_file = import_name("io", "FileIO")) == NULL
+        || (state->buffered_reader = import_name("io", "BufferedReader")) == NULL
+        || (state->buffered_writer = import_name("io", "BufferedWriter")) == NULL
+        || (state->buffered_random = import_name("io", "BufferedRandom")) == NULL)
+        return -1;
+    return 0;
+}
+
 static int import_objects(core_state *state)
 {
     if ((state->make_error = import_name("nearcall._errors", "make_error")) == NULL
         || (state->make_signature = import_name("nearcall._schema", "signature")) == NULL
         || (state->make_doc = import_name("nearcall._schema", "doc")) == NULL
         || (state->keyword_names = import_name("nearcall._schema", "keyword_names")) == NULL
-        || (state->descriptor_of = import_name("nearcall._files", "descriptor_of")) == NULL
-        || (state->make_file = import_name("nearcall._files", "make_file")) == NULL
-        || (state->make_connection = import_name("nearcall._files", "make_connection")) == NULL
         || (state->plain_of = import_name("nearcall._values", "plain")) == NULL
         || (state->number_of = import_name("nearcall._values", "number")) == NULL
         || (state->boolean_of = import_name("nearcall._values", "boolean")) == NULL
@@ -134,7 +142,7 @@ static int import_objects(core_state *state)
         || (state->datetime_type = import_name("datetime", "datetime")) == NULL
         || (state->timedelta_type = import_name("datetime", "timedelta")) == NULL
         || (state->epoch = make_epoch()) == NULL
-        || import_classes(state) < 0
+        || import_classes(state) < 0 || import_files(state) < 0
         || (state->days_of = PyObject_GetAttrString(state->timedelta_type, "days")) == NULL
         || (state->seconds_of = PyObject_GetAttrString(state->timedelta_type, "seconds")) == NULL
         || (state->microseconds_of = PyObject_GetAttrString(state->timedelta_type, "microseconds")) == NULL
@@ -237,8 +245,10 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->make_doc);
     Py_VISIT(state->keyword_names);
     Py_VISIT(state->descriptor_of);
-    Py_VISIT(state->make_file);
-    Py_VISIT(state->make_connection);
+    Py_VISIT(state->raw_file);
+    Py_VISIT(state->buffered_reader);
+    Py_VISIT(state->buffered_writer);
+    Py_VISIT(state->buffered_random);
     Py_VISIT(state->plain_of);
     Py_VISIT(state->number_of);
     Py_VISIT(state->boolean_of);
@@ -278,8 +288,10 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->make_doc);
     Py_CLEAR(state->keyword_names);
     Py_CLEAR(state->descriptor_of);
-    Py_CLEAR(state->make_file);
-    Py_CLEAR(state->make_connection);
+    Py_CLEAR(state->raw_file);
+    Py_CLEAR(state->buffered_reader);
+    Py_CLEAR(state->buffered_writer);
+    Py_CLEAR(state->buffered_random);
     Py_CLEAR(state->plain_of);
     Py_CLEAR(state->number_of);
     Py_CLEAR(state->boolean_of);

@@ -1,16 +1,12 @@
-"""Files and connections: objects of Python into descriptors, and back."""
+"""Files and connections: objects of Python into descriptors."""
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any
 
 from nearcall._values import Refusal
-
-if TYPE_CHECKING:
-    import socket
 
 
 def descriptor_of(value: Any) -> int:
@@ -46,42 +42,3 @@ def place_of(file: io.BufferedReader | io.TextIOWrapper) -> int:
     if place > PLACE_MAX:
         raise Refusal
     return place
-
-
-def make_file(descriptor: int) -> BinaryIO:
-    """Returns a file object that owns the descriptor. Whether it blocks is for us to say, because the
-    giver has closed its own descriptor: files of Python block."""
-    try:
-        os.set_blocking(descriptor, True)
-        access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
-        if access == os.O_RDONLY:
-            return open(descriptor, "rb")
-        if access == os.O_WRONLY:
-            return open(descriptor, "wb")
-        if is_positioned(descriptor):
-            return open(descriptor, "r+b")
-        return cast(BinaryIO, io.FileIO(descriptor, "r+"))
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def is_positioned(descriptor: int) -> bool:
-    try:
-        os.lseek(descriptor, 0, os.SEEK_CUR)
-    except OSError:
-        return False
-    return True
-
-
-def make_connection(descriptor: int) -> socket.socket:
-    """Returns a socket that owns the descriptor."""
-    import socket
-
-    try:
-        made = socket.socket(fileno=descriptor)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    made.settimeout(socket.getdefaulttimeout())
-    return made
