@@ -41,6 +41,8 @@ typedef struct core_state {
     PyObject *text_of;
     PyObject *buffer_of;
     PyObject *declared_names;
+    PyObject *record_of;
+    PyObject *require_elements;
     PyObject *is_absent;
     PyObject *refusal;         /* nearcall._values.Refusal */
     PyObject *error_class;     /* nearcall._errors.NearcallError */
@@ -476,8 +478,6 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
 PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds);
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds);
 
-/* ---- Work that is not left half done: functions of the module ---- */
-
 /* ---- Files: both own the descriptor, also when they fail ---- */
 
 PyObject *core_file_to_python(core_state *state, int fd);
@@ -486,6 +486,8 @@ PyObject *core_connection_to_python(int fd);
 /* Gives a socket that is made and has no descriptor this one, by a function as socket.__init__. Where that fails the
  * descriptor is closed. */
 int core_socket_fill(PyObject *socket, PyObject *fill, int fd);
+
+/* ---- Work that is not left half done: functions of the module ---- */
 
 PyObject *core_carry_out(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *core_carry_out_and_tell(PyObject *module, PyObject *const *args, Py_ssize_t count);

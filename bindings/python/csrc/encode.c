@@ -267,7 +267,7 @@ static int encode_file(core_encoder *e, const core_node *node, PyObject *value, 
 
     if (core_encoder_look(e) < 0)
         return -1;
-    if (core_encoder_has_method(value, "fileno"))
+    if (!PyType_Check(value) && core_encoder_has_method(value, "fileno"))
         number = PyObject_CallFunctionObjArgs(e->state->descriptor_of, value, NULL);
     if (number != NULL)
         fd = PyLong_AsLong(number);

@@ -160,6 +160,9 @@ void core_pairs_drop(core_pairs *pairs);
 PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject *iterable, int *ret_is_cut);
 PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping);
 
+/* What an empty container or object counts: it takes next to nothing of a frame, and memory until that is full. */
+#define CORE_EMPTY_BYTES 16
+
 /* Adds what a value takes of a frame at least, as far as that can be told without running code of
  * its own, and fails with an exception when there is no such frame. NULL for the node is any. 1: it can never fit. */
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes);

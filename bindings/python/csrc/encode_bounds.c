@@ -2,6 +2,8 @@
  * call's deadline, what fits a request, and what a container had when it was come to. */
 #include "encode.h"
 
+#include "limits_gen.h"
+
 static int is_late(core_encoder *e, int64_t now_ms)
 {
     if (e->started_ms == 0)
@@ -82,16 +84,39 @@ void core_pairs_drop(core_pairs *pairs)
     *pairs = (core_pairs){NULL, 0};
 }
 
+/* What is asked of a value: the same has the same answer, by whatever description. */
+typedef struct question {
+    PyObject *value;
+    PyObject *key;      /* by which the answer is kept */
+    const char *method; /* by which a mapping gives all values of a key where the type takes a list, or NULL */
+} question;
+
 int core_encoder_is_of_python(PyObject *value)
 {
     return (PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) != 0;
 }
 
+/* What is subscripted and has memory to show, but says nothing of iterating, may be a void of numpy's: that looks as an
+ * empty list does. */
+static int require_elements(core_encoder *e, PyObject *iterable)
+{
+    PyObject *done;
+
+    if (!PyObject_CheckBuffer(iterable) || PyType_GetSlot(Py_TYPE(iterable), Py_tp_iter) != NULL)
+        return 0;
+    done = PyObject_CallFunctionObjArgs(e->state->require_elements, iterable, NULL);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
 /* An array of numpy without a dimension looks iterable, too. */
 static PyObject *iterator_of(core_encoder *e, PyObject *iterable)
 {
-    PyObject *iterator = PyObject_GetIter(iterable);
+    PyObject *iterator;
 
+    if (require_elements(e, iterable) < 0)
+        return NULL;
+    iterator = PyObject_GetIter(iterable);
     if (iterator == NULL && !core_encoder_is_of_python(iterable)
         && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_SetNone(e->state->refusal);
@@ -145,10 +170,10 @@ static int measure_gathered(core_encoder *e, const core_node *element, PyObject 
     return r;
 }
 
-/* A tuple of the list and None, or the iterator where it is to be asked for more. */
-static PyObject *collect(core_encoder *e, const core_node *node, PyObject *iterable, PyObject *former)
+/* The list, or a tuple of the list and the iterator where that is to be asked for more. */
+static PyObject *collect(core_encoder *e, const core_node *node, const question *asked, PyObject *former)
 {
-    PyObject *gathered = former != NULL ? Py_NewRef(former) : gathered_nothing(e, iterable), *given = NULL;
+    PyObject *gathered = former != NULL ? Py_NewRef(former) : gathered_nothing(e, asked->value), *given = NULL;
     int64_t bytes = 0;
     int r;
 
@@ -156,9 +181,9 @@ static PyObject *collect(core_encoder *e, const core_node *node, PyObject *itera
         return NULL;
     r = measure_gathered(e, node->element, PyTuple_GetItem(gathered, 0), &bytes);
     if (r == 0)
-        r = gather(e, node->element, iterable, gathered, &bytes);
+        r = gather(e, node->element, asked->value, gathered, &bytes);
     if (r == 0)
-        given = PyTuple_Pack(2, PyTuple_GetItem(gathered, 0), Py_None);
+        given = Py_NewRef(PyTuple_GetItem(gathered, 0));
     else if (r > 0)
         given = Py_NewRef(gathered);
     Py_DECREF(gathered);
@@ -167,7 +192,7 @@ static PyObject *collect(core_encoder *e, const core_node *node, PyObject *itera
 
 static int is_unfinished(PyObject *given)
 {
-    return PyTuple_Check(given) && PyTuple_GetItem(given, 1) != Py_None;
+    return PyTuple_Check(given);
 }
 
 /* The type of what a map or struct has under a key; NULL for any. */
@@ -204,16 +229,16 @@ static const char *method_for_all(PyObject *mapping)
 }
 
 /* New reference. */
-static PyObject *value_under(core_encoder *e, const core_node *type, PyObject *mapping, PyObject *key)
+static PyObject *value_under(core_encoder *e, const core_node *type, const question *asked, PyObject *key)
 {
-    const char *method = is_list_type(type) ? method_for_all(mapping) : NULL;
-
-    if (PyErr_Occurred() || core_encoder_look(e) < 0)
+    if (core_encoder_look(e) < 0)
         return NULL;
-    return method == NULL ? PyObject_GetItem(mapping, key) : PyObject_CallMethod(mapping, method, "(O)", key);
+    if (asked->method == NULL || !is_list_type(type))
+        return PyObject_GetItem(asked->value, key);
+    return PyObject_CallMethod(asked->value, asked->method, "(O)", key);
 }
 
-static int collect_pair(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *key,
+static int collect_pair(core_encoder *e, const core_node *node, const question *asked, PyObject *key,
                         PyObject *dict, int64_t *bytes)
 {
     const core_node *type = type_under(e, node, key);
@@ -223,7 +248,7 @@ static int collect_pair(core_encoder *e, const core_node *node, PyObject *mappin
     /* A key of several values may come with each of them. */
     if (is_list_type(type) && (r = PyDict_Contains(dict, key)) != 0)
         return r < 0 ? -1 : 0;
-    value = value_under(e, type, mapping, key);
+    value = value_under(e, type, asked, key);
     r = value == NULL ? -1 : PyDict_SetItem(dict, key, value);
     if (r == 0)
         r = core_encoder_measure(e, type, value, bytes);
@@ -266,9 +291,10 @@ static PyObject *gather_keys(core_encoder *e, const core_node *node, PyObject *k
     return list;
 }
 
-static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject *mapping, PyObject *Py_UNUSED(former))
+static PyObject *collect_pairs(core_encoder *e, const core_node *node, const question *asked,
+                               PyObject *Py_UNUSED(former))
 {
-    PyObject *keys = keys_of(e, mapping), *list = NULL, *dict = NULL;
+    PyObject *keys = keys_of(e, asked->value), *list = NULL, *dict = NULL;
     int64_t bytes = 0;
     Py_ssize_t i;
 
@@ -277,7 +303,7 @@ static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject 
     if (list != NULL)
         dict = PyDict_New();
     for (i = 0; dict != NULL && i < PyList_Size(list); i++)
-        if (collect_pair(e, node, mapping, PyList_GetItem(list, i), dict, &bytes) < 0)
+        if (collect_pair(e, node, asked, PyList_GetItem(list, i), dict, &bytes) < 0)
             Py_CLEAR(dict);
     Py_XDECREF(keys);
     Py_XDECREF(list);
@@ -287,30 +313,76 @@ static PyObject *collect_pairs(core_encoder *e, const core_node *node, PyObject 
 /* ---- Asking once ---- */
 
 /* `former` is what it gave when it was not asked for all; else NULL. */
-typedef PyObject *(*ask_function)(core_encoder *e, const core_node *node, PyObject *value, PyObject *former);
+typedef PyObject *(*ask_function)(core_encoder *e, const core_node *node, const question *asked, PyObject *former);
 
-/* A mapping may be asked for the one as well as for the other, and gives different things. */
-static PyObject *question(PyObject *value, ask_function ask)
+/* The names of a struct's fields that are lists, and true for a map whose values are. New reference. */
+static PyObject *lists_of(core_encoder *e, const core_node *node)
 {
-    PyObject *address = PyLong_FromVoidPtr(value), *key = NULL;
+    PyObject *names, *tuple = NULL;
+    Py_ssize_t i;
+    int r = 0;
 
-    if (address != NULL)
-        key = PyTuple_Pack(2, address, ask == collect_pairs ? Py_True : Py_False);
-    Py_XDECREF(address);
+    if (node->kind == CORE_MAP)
+        return is_list_type(node->element) ? Py_NewRef(Py_True) : PyTuple_New(0);
+    names = PyList_New(0);
+    core_encoder_charge(e, node->structure->field_count);
+    for (i = 0; names != NULL && r == 0 && i < node->structure->field_count; i++)
+        if (is_list_type(node->structure->fields[i].type))
+            r = PyList_Append(names, node->structure->fields[i].name);
+    if (names != NULL && r == 0)
+        tuple = PyList_AsTuple(names);
+    Py_XDECREF(names);
+    return tuple;
+}
+
+/* A mapping with several values of a key gives all of them for a list, and otherwise one: then the lists are part of the
+ * question. New reference. */
+static PyObject *pairs_key(core_encoder *e, const core_node *node, question *asked, PyObject *address)
+{
+    PyObject *lists = lists_of(e, node), *key = NULL;
+
+    if (lists != NULL && PyObject_IsTrue(lists) == 1)
+        asked->method = method_for_all(asked->value);
+    if (lists != NULL && !PyErr_Occurred())
+        key = PyTuple_Pack(2, address, asked->method == NULL ? Py_None : lists);
+    Py_XDECREF(lists);
     return key;
 }
 
+/* A mapping may be asked for its keys, as an iterable, as well as for its pairs. */
+static int set_question(core_encoder *e, const core_node *node, question *asked, ask_function ask)
+{
+    PyObject *address = PyLong_FromVoidPtr(asked->value);
+
+    if (address != NULL)
+        asked->key = ask == collect ? Py_NewRef(address) : pairs_key(e, node, asked, address);
+    Py_XDECREF(address);
+    return asked->key == NULL ? -1 : 0;
+}
+
+/* Each answer takes memory, also where it is empty. */
+static int check_room(core_encoder *e)
+{
+    if (*e->asked == NULL || PyDict_Size(*e->asked) < NC_FRAME_BYTES_MAX_CEILING / CORE_EMPTY_BYTES)
+        return 0;
+    e->has_refused = 1;
+    core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "the arguments have more iterables and mappings than fit the %d bytes that any frame may have, "
+                      "each counted as %d (limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING, CORE_EMPTY_BYTES);
+    return -1;
+}
+
 /* What was collected, or raised, stands with the value, whose address no other can have then. */
-static int remember(core_encoder *e, PyObject *value, PyObject *key, PyObject *given)
+static int remember(core_encoder *e, const question *asked, PyObject *given)
 {
     PyObject *error = given == NULL ? core_exception_take() : NULL;
-    PyObject *pair = PyTuple_Pack(2, value, given == NULL ? error : given);
+    PyObject *pair = PyTuple_Pack(2, asked->value, given == NULL ? error : given);
     int r = -1;
 
     if (pair != NULL && *e->asked == NULL)
         *e->asked = PyDict_New();
     if (pair != NULL && *e->asked != NULL)
-        r = PyDict_SetItem(*e->asked, key, pair);
+        r = PyDict_SetItem(*e->asked, asked->key, pair);
     Py_XDECREF(pair);
     if (r == 0)
         core_exception_set(error);
@@ -329,25 +401,35 @@ static PyObject *remembered(PyObject *pair)
     return NULL;
 }
 
-static PyObject *ask_once(core_encoder *e, const core_node *node, PyObject *value, ask_function ask)
+/* Asks for what is not known yet. */
+static PyObject *answer(core_encoder *e, const core_node *node, const question *asked, ask_function ask)
 {
-    PyObject *key = question(value, ask), *former = NULL, *pair = NULL, *given;
+    PyObject *former = NULL, *pair = NULL, *given = NULL;
 
-    if (key == NULL)
-        return NULL;
     if (*e->asked != NULL)
-        pair = PyDict_GetItemWithError(*e->asked, key);
-    if (pair != NULL && is_unfinished(PyTuple_GetItem(pair, 1))) {
+        pair = PyDict_GetItemWithError(*e->asked, asked->key);
+    if (pair != NULL && is_unfinished(PyTuple_GetItem(pair, 1)))
         former = Py_NewRef(PyTuple_GetItem(pair, 1));
-    } else if (pair != NULL || PyErr_Occurred()) {
-        Py_DECREF(key);
-        return pair == NULL ? NULL : remembered(pair);
-    }
-    given = ask(e, node, value, former);
-    if (remember(e, value, key, given) < 0)
+    else if (pair != NULL)
+        return remembered(pair);
+    else if (PyErr_Occurred() || check_room(e) < 0)
+        return NULL;
+    given = ask(e, node, asked, former);
+    if (remember(e, asked, given) < 0)
         Py_CLEAR(given);
     Py_XDECREF(former);
-    Py_DECREF(key);
+    return given;
+}
+
+static PyObject *ask_once(core_encoder *e, const core_node *node, PyObject *value, ask_function ask)
+{
+    question asked = {.value = value};
+    PyObject *given;
+
+    if (set_question(e, node, &asked, ask) < 0)
+        return NULL;
+    given = answer(e, node, &asked, ask);
+    Py_DECREF(asked.key);
     return given;
 }
 
@@ -382,9 +464,9 @@ PyObject *core_encoder_collect(core_encoder *e, const core_node *node, PyObject 
 {
     PyObject *given = ask_once(e, node, iterable, collect), *list;
 
-    if (given == NULL)
-        return NULL;
-    *ret_is_cut = is_unfinished(given);
+    *ret_is_cut = given != NULL && is_unfinished(given);
+    if (!*ret_is_cut)
+        return given;
     list = Py_NewRef(PyTuple_GetItem(given, 0));
     Py_DECREF(given);
     return list;

@@ -10,9 +10,6 @@
 #define FLOAT64_BYTES 9
 #define TIME_BYTES_LEAST 6
 
-/* What an empty container or object counts: it takes next to nothing of a frame, and memory until that is full. */
-#define EMPTY_BYTES 16
-
 typedef struct measure {
     core_encoder *e;
     int64_t bytes;
@@ -267,7 +264,7 @@ static void measure_parts(measure *m, const core_node *node, PyObject *value)
     else
         measure_composite(m, node, value);
     if (m->bytes == former && is_empty(value))
-        m->bytes += EMPTY_BYTES - HEAD_BYTES;
+        m->bytes += CORE_EMPTY_BYTES - HEAD_BYTES;
 }
 
 static void measure_value(measure *m, const core_node *node, PyObject *value)
@@ -300,6 +297,6 @@ int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value
     e->has_refused = 1;
     core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                       "an iterable or mapping gives more than the %d bytes that any frame may have, each empty "
-                      "value counted as %d (limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING, EMPTY_BYTES);
+                      "value counted as %d (limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING, CORE_EMPTY_BYTES);
     return -1;
 }

@@ -146,6 +146,8 @@ static PyObject *dict_of(core_encoder *e, const core_node *node, PyObject *value
 
     if (core_encoder_is_dict(e, value))
         dict = Py_NewRef(value);
+    else if (PyType_Check(value)) /* its attributes may be defaults, which nobody means to send */
+        return core_refuse(e, node, value, at, "it is a class, and an object of it is needed"), NULL;
     else if (PyDict_Check(value) || is_mapping(e, value))
         dict = core_encoder_collect_pairs(e, node, value);
     else
@@ -219,13 +221,15 @@ static PyObject *strange_attribute(core_encoder *e, const core_struct *structure
 static PyObject *strange_declaration(core_encoder *e, const core_struct *structure, PyObject *value)
 {
     PyObject *type = (PyObject *)Py_TYPE(value), *names, *name = NULL;
-    int declares = core_encoder_has(type, "__slots__");
+    int has_memory = PyObject_CheckBuffer(value), declares = has_memory; /* structures of ctypes do */
 
+    if (!declares)
+        declares = core_encoder_has(type, "__slots__");
     if (!declares && !PyErr_Occurred())
         declares = core_encoder_has(type, "_fields");
     if (!declares)
         return NULL;
-    names = PyObject_CallFunctionObjArgs(e->state->declared_names, value, NULL);
+    names = PyObject_CallFunctionObjArgs(e->state->declared_names, value, has_memory ? Py_True : Py_False, NULL);
     if (names != NULL)
         name = strange_name(e, structure, names);
     Py_XDECREF(names);
@@ -306,7 +310,54 @@ static int collect_attributes(core_encoder *e, const core_node *node, PyObject *
     return 0;
 }
 
-/* ---- Both ---- */
+/* ---- Records ---- */
+
+/* The fields of a record of numpy's, whose attributes may be numpy's own. New reference; NULL without an exception:
+ * it is none. What has no memory to show is not asked. */
+static PyObject *record_of(core_encoder *e, PyObject *value)
+{
+    PyObject *record;
+
+    if (!PyObject_CheckBuffer(value) || core_encoder_look(e) < 0)
+        return NULL;
+    record = PyObject_CallFunctionObjArgs(e->state->record_of, value, NULL);
+    if (record == Py_None)
+        Py_CLEAR(record);
+    return record;
+}
+
+/* It is an object: what is not optional is there. */
+static int collect_record(core_encoder *e, const core_node *node, PyObject *value, PyObject *record,
+                          PyObject **fields, Py_ssize_t *ret_count, const core_place *at)
+{
+    const core_struct *structure = node->structure;
+    Py_ssize_t i;
+
+    if (collect_keys(e, structure, record, fields, ret_count) < 0)
+        return -1;
+    if (*ret_count != PyDict_Size(record))
+        return refuse_key(e, structure, record, at);
+    for (i = 0; i < structure->field_count; i++)
+        if (fields[i] == NULL && structure->fields[i].type->kind != CORE_OPTIONAL)
+            return refuse_missing(e, node, value, i, *ret_count, at);
+    return 0;
+}
+
+static int collect_object(core_encoder *e, const core_node *node, PyObject *value, PyObject **fields,
+                          Py_ssize_t *ret_count, const core_place *at)
+{
+    PyObject *record = record_of(e, value);
+    int r;
+
+    if (record == NULL)
+        return PyErr_Occurred() ? core_refuse(e, node, value, at, NULL)
+                                : collect_attributes(e, node, value, fields, ret_count, at);
+    r = collect_record(e, node, value, record, fields, ret_count, at);
+    Py_DECREF(record);
+    return r;
+}
+
+/* ---- All ---- */
 
 static int collect(core_encoder *e, const core_node *node, PyObject *value, PyObject **fields,
                    Py_ssize_t *ret_count, const core_place *at)
@@ -318,7 +369,7 @@ static int collect(core_encoder *e, const core_node *node, PyObject *value, PyOb
     if (dict == NULL && PyErr_Occurred())
         return core_refuse(e, node, value, at, NULL);
     if (dict == NULL)
-        return collect_attributes(e, node, value, fields, ret_count, at);
+        return collect_object(e, node, value, fields, ret_count, at);
     r = collect_keys(e, node->structure, dict, fields, ret_count);
     if (r == 0 && *ret_count != PyDict_Size(dict))
         r = refuse_key(e, node->structure, dict, at);

@@ -133,6 +133,8 @@ static int import_objects(core_state *state)
         || (state->no_lists = import_name("nearcall._values", "NO_LISTS")) == NULL
         || (state->buffer_of = import_name("nearcall._values", "buffer")) == NULL
         || (state->declared_names = import_name("nearcall._values", "declared_names")) == NULL
+        || (state->record_of = import_name("nearcall._values", "record")) == NULL
+        || (state->require_elements = import_name("nearcall._values", "require_elements")) == NULL
         || (state->is_absent = import_name("nearcall._values", "is_absent")) == NULL
         || (state->finer_of = import_name("nearcall._values", "finer")) == NULL
         || (state->shown = import_name("nearcall._values", "shown")) == NULL
@@ -257,6 +259,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->no_lists);
     Py_VISIT(state->buffer_of);
     Py_VISIT(state->declared_names);
+    Py_VISIT(state->record_of);
+    Py_VISIT(state->require_elements);
     Py_VISIT(state->is_absent);
     Py_VISIT(state->finer_of);
     Py_VISIT(state->shown);
@@ -300,6 +304,8 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->no_lists);
     Py_CLEAR(state->buffer_of);
     Py_CLEAR(state->declared_names);
+    Py_CLEAR(state->record_of);
+    Py_CLEAR(state->require_elements);
     Py_CLEAR(state->is_absent);
     Py_CLEAR(state->finer_of);
     Py_CLEAR(state->shown);

@@ -55,18 +55,13 @@ static PyObject *describe_type(const core_node *node)
     return text;
 }
 
-static PyObject *type_name(PyObject *value)
-{
-    return PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-}
-
 /* Takes a reference to the advice; NULL: an exception is set instead. */
 static void refuse(core_encoder *e, const core_node *node, PyObject *value, const core_place *at,
                    PyObject *advice)
 {
     PyObject *where = advice == NULL ? NULL : core_place_describe(e->state, at);
     PyObject *takes = where == NULL ? NULL : describe_type(node);
-    PyObject *got = takes == NULL ? NULL : type_name(value);
+    PyObject *got = takes == NULL ? NULL : PyType_GetName(Py_TYPE(value));
 
     e->has_refused = 1;
     if (got != NULL)

@@ -18,14 +18,15 @@ from typing import Any
 
 _SHOWN_BITS_MAX = 256
 _SHOWN_BYTES_MAX = 256
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+_SHOWN_CHARACTERS_MAX = 80
 
 _BYTE_FORMATS = {"B", "c"}
 _OF_NUMPY = operator.attrgetter("generic", "ndarray")
+_VOID = operator.attrgetter("void")
 _MASKED = operator.attrgetter("MaskedArray")
 _OF_DECIMAL = operator.attrgetter("Decimal")
 _OF_FRACTIONS = operator.attrgetter("Fraction")
+_OF_CTYPES = operator.attrgetter("Structure", "Union")
 _OF_PANDAS = operator.attrgetter("Timedelta")
 _NO_NUMBERS = (str, bytes, bytearray, list, tuple, dict)
 NO_LISTS = (str, bytes, bytearray, collections.UserString)
@@ -43,14 +44,33 @@ class Refusal(TypeError):
     raised here is: it is what code of the value's own has raised."""
 
 
+class _Short(reprlib.Repr):
+    """By the class that a value has: reprlib goes by what that is called."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        return super().repr1(x, level) if type(x) in (str, tuple, frozenset) else self.repr_instance(x, level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        kind = type(x)  # isinstance() believes what a value says that it is
+        if issubclass(kind, int) and (bits := int.bit_length(x)) > _SHOWN_BITS_MAX:
+            return f"an integer of {bits} bits"
+        if issubclass(kind, bytes) and bytes.__len__(x) > 2 * _SHOWN_BYTES_MAX:
+            x = b"".join(bytes.__getitem__(x, end) for end in (slice(_SHOWN_BYTES_MAX), slice(-_SHOWN_BYTES_MAX, None)))
+        try:
+            text = str.__str__(repr(x))
+        except Exception:
+            text = f"<{_NAME_OF(kind)} instance>"
+        half = (self.maxother - len(self.fillvalue)) // 2
+        return text if len(text) <= self.maxother else text[:half] + self.fillvalue + text[-half:]
+
+
+_NAME_OF = type.__dict__["__name__"].__get__
+_SHORT = _Short()
+_SHORT.maxstring = _SHORT.maxother = _SHOWN_CHARACTERS_MAX
+
+
 def shown(value: object) -> str:
     """What the program gave, in a message: shortened, where it is large."""
-    kind = type(value)  # isinstance() believes what a value says that it is
-    if issubclass(kind, int) and (bits := int.bit_length(value)) > _SHOWN_BITS_MAX:  # type: ignore[arg-type]
-        return f"an integer of {bits} bits"
-    if issubclass(kind, bytes) and bytes.__len__(value) > 2 * _SHOWN_BYTES_MAX:  # type: ignore[arg-type]
-        ends = slice(_SHOWN_BYTES_MAX), slice(-_SHOWN_BYTES_MAX, None)
-        value = b"".join(bytes.__getitem__(value, end) for end in ends)  # type: ignore[call-overload]
     return _SHORT.repr(value)
 
 
@@ -142,10 +162,12 @@ def buffer(value: Any) -> memoryview:
     return _checked(_memory(value, "it has no memory that is bytes"))
 
 
-def declared_names(value: object) -> set[str]:
+def declared_names(value: object, has_memory: bool) -> set[str]:
     """The names of an object's values besides what its __dict__ has: those that its class declares, and
-    the extra ones that a pydantic model keeps in a slot."""
+    the extra ones that a pydantic model keeps in a slot. A structure of ctypes has memory to show."""
     names = _names(getattr(value, "_fields", None))
+    if has_memory and _is_of(value, "ctypes", _OF_CTYPES):
+        names |= {field[0] for base in type(value).__mro__ for field in base.__dict__.get("_fields_", ())}
     for base in type(value).__mro__:
         names |= _names(base.__dict__.get("__slots__"))
     if "__pydantic_extra__" in names:
@@ -160,6 +182,21 @@ def _names(declared: object) -> set[str]:
     if not isinstance(declared, (tuple, list, set, frozenset, dict, KeysView)):
         return set()
     return {name for name in declared if isinstance(name, str)}
+
+
+def record(value: Any) -> dict[str, object] | None:
+    """The fields of a record of numpy's, which is asked for them by name: attributes of all records have some of
+    the same names. None for what is no record."""
+    if not _is_of(value, "numpy", _VOID):
+        return None
+    require_elements(value)
+    return {name: value[name] for name in value.dtype.names}
+
+
+def require_elements(value: Any) -> None:
+    """Refuses memory of numpy that has no fields: it can be iterated over, and gives nothing."""
+    if _is_of(value, "numpy", _VOID) and value.dtype.names is None:
+        raise Refusal("this void of numpy has no fields; use value.tobytes() if its memory is meant")
 
 
 def is_absent(value: object, name: str, error: AttributeError) -> bool:

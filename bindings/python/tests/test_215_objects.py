@@ -99,6 +99,30 @@ def test_objects(client: Client, kind: Any) -> None:
     assert client.greet(kind(name="Ann", age=7, tags=("a", "b"))) == "Hello, Ann, 7 [a,b]"
 
 
+class Defaults:
+    name, age, tags = "Ann", 7, ()
+
+
+@dataclasses.dataclass
+class AllDefaults:
+    name: str = "Ann"
+    age: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Kind(type):
+    name, age, tags = "Ann", 7, ()
+
+
+@pytest.mark.parametrize("kind", [*CLASSES, Defaults, AllDefaults, Kind("Made", (), {}), dict, int])
+def test_class_in_the_place_of_its_object(client: Client, kind: Any) -> None:
+    """What its attributes are is not what anybody means: they may be the defaults."""
+    refused = r"argument 1 \(person\): takes struct Person, got .*; it is a class, and an object of it is needed"
+    with pytest.raises(nearcall.InvalidArgument, match=refused) as caught:
+        client.greet(kind)
+    assert caught.value.outcome is Outcome.NOT_EXECUTED
+
+
 def test_typed_dict(client: Client) -> None:
     class Person(TypedDict, total=False):
         name: str

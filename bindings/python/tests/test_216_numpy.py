@@ -7,6 +7,7 @@ import ctypes
 import datetime
 import math
 import mmap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 import nearcall
 from nearcall import Client, Outcome
+from scripted import ScriptedServer, function
 
 SCALARS: list[tuple[Any, Any]] = [
     (np.int8(-5), -5), (np.int16(5), 5), (np.int32(-70_000), -70_000), (np.int64(2**62), 2**62),
@@ -148,6 +150,71 @@ def test_masked_values_are_no_numbers(client: Client) -> None:
         client.later(datetime.datetime.now(datetime.UTC), whole)
     assert client.add(np.ma.array([1.5])[0], 0) == 1.5
     assert client.ack(np.ma.array(2), np.ma.array([3])[0]) == 9
+
+
+PERSON = [("name", "U10"), ("age", "i8"), ("tags", "U5", (2,))]
+PERSON_VALUES = ("Ann", 7, ("a", "b"))
+
+
+def records(fields: list[Any], *values: Any) -> list[Any]:
+    """As numpy has them: with their fields as attributes, and without."""
+    return [np.rec.array([values], dtype=fields)[0], np.array([values], dtype=fields)[0]]
+
+
+def test_records_as_structs(client: Client) -> None:
+    for record in records(PERSON, *PERSON_VALUES):
+        assert client.greet(record) == "Hello, Ann, 7 [a,b]"
+    for record in records([PERSON[0], PERSON[2]], "Ann", ("a", "b")):
+        assert client.greet(record) == "Hello, Ann [a,b]"
+
+
+@pytest.mark.parametrize("misspelt", ["aeg", "real", "_age"])
+def test_misspelt_fields_of_records(client: Client, misspelt: str) -> None:
+    """All records have attributes of their own, such as `real`, which are none of these."""
+    for record in records([PERSON[0], (misspelt, "i8"), PERSON[2]], *PERSON_VALUES):
+        with pytest.raises(nearcall.InvalidArgument, match=f"struct Person has no field '{misspelt}'; it has name"):
+            client.greet(record)
+
+
+def test_fields_that_records_have_as_methods(folder: Path) -> None:
+    fields = [{"name": name, "type": "int64"} for name in ("size", "item")]
+    description = function([{"struct": "Kind"}], [], types={"Kind": {"fields": fields}})
+    with ScriptedServer(folder / "f", description) as server, Client(server.address) as client:
+        client.call("f", {"size": 70, "item": 80})
+        for record in records([("size", "i8"), ("item", "i8")], 70, 80):
+            client.call("f", record)
+            assert server.requests[-1] == server.requests[0]
+        for record in records([("size", "i8")], 70):
+            with pytest.raises(nearcall.InvalidArgument, match="has the field 'item', and the object has no such"):
+                client.call("f", record)
+        with pytest.raises(nearcall.InvalidArgument, match="takes struct Kind, got void"):
+            client.call("f", np.void(b"abc"))
+
+
+def test_records_as_lists(client: Client) -> None:
+    for record in records([("first", "U5"), ("second", "U5")], "a", "b"):
+        assert client.greet({"name": "Ann", "tags": record}) == "Hello, Ann [a,b]"
+    for value in (np.void(b"abc"), np.void(3)):
+        with pytest.raises(nearcall.InvalidArgument, match=r"tags: takes list of string, got void; .*tobytes"):
+            client.greet({"name": "Ann", "tags": value})
+
+
+def test_misspelt_fields_of_structures(folder: Path) -> None:
+    class Structure(ctypes.Structure):
+        _fields_ = (("x", ctypes.c_double), ("y", ctypes.c_double))
+
+    class More(Structure):
+        _fields_ = (("zz", ctypes.c_double),)
+
+    fields = [{"name": "x", "type": "float64"}, {"name": "y", "type": "float64"}]
+    fields.append({"name": "z", "type": {"optional": "float64"}})  # type: ignore[dict-item]
+    description = function([{"struct": "Point"}], [], types={"Point": {"fields": fields}})
+    with ScriptedServer(folder / "f", description) as server, Client(server.address) as client:
+        client.call("f", Structure(1, 2))
+        client.call("f", {"x": 1, "y": 2})
+        assert server.requests[0] == server.requests[1]
+        with pytest.raises(nearcall.InvalidArgument, match="has no field 'zz', which the object has as an attribute"):
+            client.call("f", More(1, 2, 3))
 
 
 def bytes_of_every_kind() -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import types
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -158,6 +159,23 @@ def test_what_is_empty_takes_memory(call: Callable[[Any, Any], Any], name: str) 
 
     refused(call, {"list": kind}, endless())
     assert asked <= FRAME_BYTES_MAX // EMPTY_BYTES + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [({"list": "int64"}, lambda: iter(())), ({"map": ["string", "int64"]}, lambda: types.MappingProxyType({}))],
+    ids=["iterables", "mappings"],
+)
+def test_what_gives_nothing_takes_memory(call: Callable[[Any, Any], Any], kind: Any, make: Callable[[], Any]) -> None:
+    """What each gives is kept until the call has ended."""
+    many = FRAME_BYTES_MAX // EMPTY_BYTES
+    values = [make() for _ in range(many)]
+    assert len(call({"list": kind}, values).requests[-1]) > many
+    same = [values[0]] * 2
+    assert call({"list": kind}, values[:-1] + same).requests
+    with pytest.raises(nearcall.ResourceExhausted, match=r"more iterables and mappings .*frame_bytes_max") as caught:
+        call({"list": kind}, [*values, make()])
+    assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
 
 
 ROW = {"id": 1, "name": "Ann"}

@@ -44,6 +44,36 @@ def test_large_values_are_shortened(client: Client, name: str) -> None:
     assert len(caught.value.message) < 400
 
 
+class Raising(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise RuntimeError("no name")
+
+
+NAMED: list[Any] = [
+    *(type(name, (), {}) for name in ("list", "dict", "str", "tuple", "set", "array", "deque", "int", "a b")),
+    Raising("Odd", (), {}), Raising("Odd", (Unshown,), {}), type("Text", (str,), {"__repr__": lambda self: self}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NAMED, ids=range(len(NAMED)))
+def test_names_of_classes_mean_nothing(client: Client, kind: Any) -> None:
+    for key in (kind(), (1, kind()), frozenset([kind()])):
+        with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 \(value\)\["):
+            client.identity({key: 1j})
+    with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 \(\w+\): takes int64, got (Odd|Text|[a-z ]+) "):
+        client.ack(kind(), 1)
+    with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 \(person\): struct Person has no field "):
+        client.greet({kind(): 1})
+
+
+def test_key_that_holds_what_is_large(client: Client) -> None:
+    for key in ((HUGE, 1), (("k" * 5_000_000,), 1), frozenset([b"k" * 5_000_000])):
+        with pytest.raises(nearcall.InvalidArgument) as caught:
+            client.greet({key: 1})
+        assert len(caught.value.message) < 400
+
+
 def test_fields_are_listed(client: Client) -> None:
     class Person:
         def __init__(self) -> None:

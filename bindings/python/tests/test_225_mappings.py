@@ -260,6 +260,52 @@ def test_many_values_of_a_key_are_asked_for_once(sent: Callable[[Any, Any], byte
     assert Counting.asked == 1
 
 
+FORMS = {"fields": [{"name": "a", "type": {"list": "string"}}, {"name": "b", "type": "string"}]}
+OTHER_FORMS = {"fields": [{"name": "a", "type": "string"}, {"name": "b", "type": {"list": "string"}}]}
+SHAPES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "lists": (LISTS, {"a": ["1", "2"], "b": ["3"]}),
+    "scalars": (SCALARS, {"a": "2", "b": "3"}),
+    "struct": ({"struct": "Form"}, {"a": ["1", "2"], "b": "3"}),
+    "other struct": ({"struct": "OtherForm"}, {"a": "2", "b": ["3"]}),
+}
+
+
+@pytest.mark.parametrize("second", SHAPES)
+@pytest.mark.parametrize("first", SHAPES)
+def test_same_mapping_for_two_types(folder: Path, first: str, second: str) -> None:
+    (kind, value), (other_kind, other_value) = SHAPES[first], SHAPES[second]
+    description = function([kind, other_kind], [], types={"Form": FORMS, "OtherForm": OTHER_FORMS})
+    form = MultiValueDict({"a": ["1", "2"], "b": ["3"]})
+    with ScriptedServer(folder / "f", description) as server, Client(server.address) as client:
+        client.call("f", form, form)
+        client.call("f", value, other_value)
+    assert server.requests[0] == server.requests[1]
+
+
+def test_mapping_with_one_value_of_a_key_is_asked_once(folder: Path) -> None:
+    """It may be one that can be read only once."""
+
+    class Once(MultiDictLike):
+        asked = 0
+
+        def keys(self) -> Iterator[str]:
+            self.asked += 1
+            return iter(["a", "b"])
+
+        def __getitem__(self, key: str) -> str:
+            return "1"
+
+    kinds: list[Any] = [SCALARS, {"struct": "Optional"}, {"map": ["string", {"optional": "string"}]}]
+    types = {"Optional": {"fields": [{"name": name, "type": "string"} for name in "ab"]}}
+    value = Once()
+    description = function(kinds, [], types=types)
+    with ScriptedServer(folder / "f", description) as server, Client(server.address) as client:
+        client.call("f", *[value] * 3)
+        client.call("f", *[{"a": "1", "b": "1"}] * 3)
+    assert server.requests[0] == server.requests[1]
+    assert value.asked == 1
+
+
 class MultiDictLike:
     def keys(self) -> Iterator[str]:
         return iter(["a"] * 1000)

@@ -135,7 +135,7 @@ def test_connections(go: Any, folder: Path) -> None:
     assert raised.value.outcome == nearcall.Outcome.NOT_EXECUTED
 
 
-@pytest.mark.parametrize("wrong", [None, 0, "/etc/passwd", b"", [], {}, io.BytesIO(b"x")])
+@pytest.mark.parametrize("wrong", [None, 0, "/etc/passwd", b"", [], {}, io.BytesIO(b"x"), io.FileIO, socket.socket])
 def test_no_files(go: Any, wrong: Any) -> None:
     with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 \(file\): takes file"):
         go.file_read(wrong)
