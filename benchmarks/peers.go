@@ -35,7 +35,6 @@ const (
 	pacedPeersSuffix  = "-paced"
 	coldCallerSuffix  = "-cold-caller"
 	coldServerSuffix  = "-cold-server"
-	bareName          = "bare"
 	notBuiltExtension = ".failed" // beside where the program would be
 )
 

@@ -76,11 +76,11 @@ func TestPeersWithFiguresAreDescribed(t *testing.T) {
 		}
 	}
 	rows := []measuredRow{
-		{plan: rowPlan{name: "other"}}, {plan: rowPlan{peer: nearcallGoShm}}, {plan: rowPlan{peer: "nats"}}, {plan: rowPlan{peer: "nats"}},
+		{plan: rowPlan{name: "other"}}, {plan: rowPlan{peer: "nearcall-go-shm"}}, {plan: rowPlan{peer: "nats"}}, {plan: rowPlan{peer: "nats"}},
 		{plan: rowPlan{peer: "drpc"}, failed: "it died"}, {plan: rowPlan{peer: "grpc"}},
 	}
 	described, failed := here.describePeers(rows, "v9")
-	if len(described) != 2 || described[0].Name != nearcallGoShm || described[0].Version != "v9" ||
+	if len(described) != 2 || described[0].Name != "nearcall-go-shm" || described[0].Version != "v9" ||
 		described[1].Name != "nats" || described[1].Version != "nats.go 1, nats-server 2" || described[1].Connections != "one each" {
 		t.Errorf("described are %+v", described)
 	}
@@ -98,7 +98,7 @@ func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
 		}
 		known[peer.Name] = true
 		// The callers in Go that have a client each are given a deadline of their own.
-		if own := strings.Contains(peer.Configuration, "a deadline of one minute"); own != (peer.Name == nearcallGoEach) {
+		if own := strings.Contains(peer.Configuration, "a deadline of one minute"); own != (peer.Name == "nearcall-go-shm-each") {
 			t.Errorf("%s has a deadline of its own: %v", peer.Name, own)
 		}
 	}
