@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/server"
@@ -79,6 +80,7 @@ func TestObserver(t *testing.T) {
 	register(t, s, "echo", func(data []byte) []byte { return data })
 	register(t, s, "apart", func() error { return status.Errorf(status.NotFound, "nothing") }, server.Apart())
 	register(t, s, "goexit", func() { runtime.Goexit() })
+	register(t, s, "slow", func() { time.Sleep(5 * time.Millisecond) }) // so that another goroutine reads on
 	register(t, s, "late", func(ctx context.Context) { <-ctx.Done(); time.Sleep(2 * wire.CancelGraceMs * time.Millisecond) }, server.MaxRunTime(time.Millisecond))
 	c := connect(t, start(t, s))
 	n.expect(t, "opened 1 unix socket")
@@ -91,6 +93,8 @@ func TestObserver(t *testing.T) {
 	n.expect(t, "began apart OK", "started apart OK", "ended apart NOT_FOUND executed")
 	c.call("goexit")
 	n.expect(t, "began goexit OK", "started goexit OK", "ended goexit INTERNAL executed")
+	c.call("slow")
+	n.expect(t, "began slow OK", "started slow OK", "ended slow OK none")
 	c.call("late")
 	n.expect(t, "began late OK", "started late OK", "ended late DEADLINE_EXCEEDED unknown")
 	c.call("made_up")
@@ -138,6 +142,31 @@ func TestObserverOfConnections(t *testing.T) {
 	other := dial(t, path)
 	other.send([]byte("GET / HTTP/1.1\r\n\r\n"))
 	n.expect(t, "refused INVALID_ARGUMENT")
+}
+
+// A busy connection is told to have moved to shared memory, once.
+func TestObserverOfMemory(t *testing.T) {
+	n := new(notebook)
+	s := newServer(t, server.WithObserver(&observe.Observer{ConnectionMoved: n.observer().ConnectionMoved, CallEnded: n.observer().CallEnded}))
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	c, err := client.New("unix:" + start(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 2 * wire.SharedMemoryAfterCalls {
+		if _, err := c.CallRaw(context.Background(), "echo", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if moved := strings.Count(strings.Join(n.events, ";"), "moved 1 shared memory"); moved != 1 {
+		t.Errorf("observed %d moves: %v", moved, n.events)
+	}
+	if last := n.calls[len(n.calls)-1].Connection; last.Transport != observe.SharedMemory || last.ID != 1 {
+		t.Errorf("the last call used %+v", last)
+	}
 }
 
 // The simple protocol is observed in the same way.
