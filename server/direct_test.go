@@ -69,19 +69,33 @@ func directOf(t *testing.T, s *server.Server) direct.Functions {
 			t.Error(err)
 		}
 	})
-	return <-listener.taken
+	return listener.wait(t)
+}
+
+// wait waits until the server has handed over its functions.
+func (l taker) wait(t *testing.T) direct.Functions {
+	t.Helper()
+	select {
+	case functions := <-l.taken:
+		return functions
+	case <-time.After(testTimeout):
+		t.Fatal("the listener is not given the functions")
+		return nil
+	}
 }
 
 // What a library cannot serve is told by Serve, which closes the listener.
 func TestLibrariesThatCannotServe(t *testing.T) {
 	why := errors.New("no place")
 	listener := newTaker(t, why)
-	if err := newServer(t).Serve(context.Background(), listener); !errors.Is(err, why) {
+	ctx, stop := context.WithTimeout(context.Background(), testTimeout)
+	defer stop()
+	if err := newServer(t).Serve(ctx, listener); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 	wrong, late := newServer(t), newTaker(t, nil)
 	wrong.Register("channel", func(chan int) {})
-	if err := wrong.Serve(context.Background(), late); err == nil || len(late.taken) > 0 {
+	if err := wrong.Serve(ctx, late); err == nil || len(late.taken) > 0 {
 		t.Errorf("a function that cannot be registered: %v", err)
 	}
 	for _, closed := range []net.Listener{listener, late} {
@@ -159,7 +173,7 @@ func TestNothingIsRegisteredAfterDirect(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, listener) }()
-	<-listener.taken
+	listener.wait(t)
 	if err := s.Register("late", func() int64 { return 1 }); !errors.Is(err, server.ErrServing) {
 		t.Errorf("a function was registered after the table was made: %v", err)
 	}
