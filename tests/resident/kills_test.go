@@ -64,7 +64,8 @@ func anyProcess(p *place, a answer, random *rand.Rand) int {
 
 // Every run gives the right output and code once, whoever is killed: by a resident, by the
 // next one, or plainly when those were killed that it had asked. One whose own process
-// was killed may be lost, and its caller is told so; it is not run twice.
+// was killed may be lost, and its caller is told so; it is not run twice. Planted bugs that it
+// finds: a launcher that runs again what has begun, and a process that says so too late.
 func TestResidentsAreKilled(t *testing.T) {
 	for _, v := range victims() {
 		t.Run(v.name, func(t *testing.T) {

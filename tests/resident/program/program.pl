@@ -116,6 +116,7 @@ my %verbs = (
         open my $file, '>>', $name or die "$name: $!";
         print {$file} "$key ", ($is_resident ? 'true' : 'false'), "\n";
         close $file or die "$name: $!";
+        select undef, undef, undef, 0.005;    # as in verbs.go
         print "$key\n";
         return $code;
     },

@@ -150,6 +150,7 @@ def write(count: str) -> int:
 def ledger(name: str, key: str, code: str) -> int:
     with open(name, "a", encoding="utf-8") as file:
         file.write(f"{key} {str(RESIDENT).lower()}\n")
+    time.sleep(0.005)  # as in verbs.go
     print(key)
     return int(code)
 

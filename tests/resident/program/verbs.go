@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 )
 
 type verb func(ctx context.Context, r *run) int
@@ -97,11 +98,16 @@ func write(_ context.Context, r *run) int {
 	return 0
 }
 
+// ledgerWork is how long a run takes that is in the ledger. Otherwise kills would seldom meet
+// one.
+const ledgerWork = 5 * time.Millisecond
+
 // ledger writes down that it ran, before it says so.
 func ledger(_ context.Context, r *run) int {
 	if err := appendTo(r.path(r.arguments[0]), fmt.Sprintf("%s %t\n", r.arguments[1], r.Resident)); err != nil {
 		return r.broken(err.Error())
 	}
+	time.Sleep(ledgerWork)
 	if code := r.printf("%s\n", r.arguments[1]); code != 0 {
 		return code
 	}
