@@ -8,9 +8,11 @@ static ncp_invocation invocation(pTHX_ const ncp_view *view, SV *object, SV *nam
 {
     ncp_invocation call = {
         .handle = view->handle, .object = object, .timeout_ms = view->timeout_ms, .name = name,
-        .first_argument = first_argument, .arguments_count = arguments_count,
+        .first_argument = first_argument, .arguments_count = arguments_count, .options = view->options,
     };
 
+    if (UNLIKELY(view->options != NULL)) /* user code may drop the view */
+        (void)sv_2mortal(SvREFCNT_inc_simple_NN(view->options));
     (void)ncp_view_client(aTHX_ view);
     return call;
 }
@@ -102,7 +104,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
         options.name = SvPVutf8_nolen(name);
     }
     handle = ncp_handle_new(aTHX);
-    RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms);
+    RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms, NULL);
     sv_2mortal(RETVAL);
     handle->json_booleans = json_booleans;
     ncp_handle_open(aTHX_ handle, address, &options);
@@ -153,16 +155,24 @@ SV *
 with(ncp_view *self, ...)
   PREINIT:
     HV *stash;
-    SV *timeout;
-    int64_t timeout_ms;
+    I32 i;
   CODE:
     stash = SvSTASH(SvRV(ST(0)));
     keep_self(aTHX_ ST(0));
-    timeout = items > 2 ? sv_2mortal(ncp_copy_of(aTHX_ ST(2))) : NULL;
-    if (items != 3 || strNE(ncp_c_text(aTHX_ ST(1), "an option's name"), "timeout"))
-        croak("Nearcall: with takes timeout => SECONDS, and nothing else");
-    timeout_ms = ncp_timeout_ms(aTHX_ timeout);
-    RETVAL = ncp_view_new(aTHX_ stash, self->handle, timeout_ms);
+    ST(0) = sv_2mortal(newRV_inc(SvRV(ST(0)))); /* code of one argument may drop all others */
+    for (i = 1; i < items; i++)
+        ST(i) = sv_2mortal(ncp_copy_of(aTHX_ ST(i)));
+    if (items == 3 && strEQ(ncp_c_text(aTHX_ ST(1), "an option's name"), "timeout"))
+        RETVAL = ncp_view_new(aTHX_ stash, self->handle, ncp_timeout_ms(aTHX_ ST(2)), self->options);
+    else
+        RETVAL = ncp_with_options(aTHX_ ax, items);
+  OUTPUT:
+    RETVAL
+
+SV *
+_view(ncp_view *self, AV *given)
+  CODE:
+    RETVAL = ncp_view_with(aTHX_ self, SvSTASH(SvRV(ST(0))), given);
   OUTPUT:
     RETVAL
 

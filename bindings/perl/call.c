@@ -132,6 +132,7 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
     int r;
 
     call->handle->requests++;
+    ncp_use_options(call);
     r = nearcall_find(client, name, bytes, call->timeout_ms, &function);
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(client);
@@ -238,11 +239,12 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
 static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
     nearcall_client *client = call->handle->client;
-    U32 attempts_max = call->handle->attempts_max;
+    U32 attempts_max = ncp_attempts_max(call);
     U32 sendings = attempts_max - call->attempts_left - 1;
     int r;
 
     ncp_protect_stack(aTHX_ call->handle);
+    ncp_use_options(call);
     if (sendings > 0)
         (void)nearcall_request_sent(client, sendings);
     r = nearcall_request_call(client, call->timeout_ms, ret_reply);
@@ -251,6 +253,7 @@ static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, interrupted, ret_reply);
     }
+    ncp_take_metadata(aTHX_ call->options, client);
     sendings = r == NEARCALL_OK ? 0 : nearcall_sendings(client);
     if (sendings > attempts_max - call->attempts_left)
         call->attempts_left = sendings < attempts_max ? attempts_max - sendings : 0;
@@ -262,7 +265,7 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
     int r;
 
-    call->attempts_left = call->handle->attempts_max;
+    call->attempts_left = ncp_attempts_max(call);
     if (!call->function)
         ncp_find(aTHX_ call);
     for (;;) {
@@ -330,12 +333,14 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     name = ncp_name_text(aTHX_ call->name, &name_bytes);
     handle->requests++;
     ncp_protect_stack(aTHX_ handle);
+    ncp_use_options(call);
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, interrupted, ret_reply);
     }
+    ncp_take_metadata(aTHX_ call->options, client);
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
 }

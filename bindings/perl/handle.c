@@ -64,6 +64,7 @@ static void open_client(pTHX_ ncp_handle *handle)
     void *argument = ncp_signal_check(aTHX_ &check);
     int r = nearcall_open(&handle->client, handle->opening->address, &handle->opening->options);
 
+    handle->view = NULL;
     if (r == NEARCALL_OK)
         r = nearcall_interruptible_check(handle->client, check, argument);
 
@@ -186,6 +187,7 @@ static int view_free(pTHX_ SV *object, MAGIC *magic)
     PERL_UNUSED_ARG(object);
     if (view) {
         ncp_handle_release(aTHX_ view->handle);
+        SvREFCNT_dec(view->options);
         Safefree(view);
     }
     return 0;
@@ -193,7 +195,7 @@ static int view_free(pTHX_ SV *object, MAGIC *magic)
 
 static const MGVTBL view_magic = { .svt_free = view_free, .svt_dup = ncp_view_dup };
 
-SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms)
+SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms, SV *options)
 {
     SV *body = newSV_type(SVt_PVMG);
     ncp_view *view;
@@ -201,6 +203,7 @@ SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms)
     Newx(view, 1, ncp_view);
     view->handle = handle;
     view->timeout_ms = timeout_ms;
+    view->options = SvREFCNT_inc(options);
     handle->references++;
     sv_magicext(body, NULL, PERL_MAGIC_ext, &view_magic, (char *)view, 0)->mg_flags |= MGf_DUP;
     return sv_bless(newRV_noinc(body), stash);
@@ -247,6 +250,7 @@ static int callable_free(pTHX_ SV *code, MAGIC *magic)
     PERL_UNUSED_ARG(code);
     if (callable) {
         ncp_handle_release(aTHX_ callable->view.handle);
+        SvREFCNT_dec(callable->view.options);
         SvREFCNT_dec(callable->name);
         if (callable->origin) {
             SvREFCNT_dec(callable->origin->hash);
@@ -269,6 +273,7 @@ SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body)
     Newxz(callable, 1, ncp_callable);
     callable->view = *view;
     callable->view.handle->references++;
+    (void)SvREFCNT_inc(callable->view.options);
     callable->name = SvREFCNT_inc_simple_NN(text);
     sv_magicext((SV *)code, NULL, PERL_MAGIC_ext, &callable_magic, (char *)callable, 0)
         ->mg_flags |= MGf_DUP;

@@ -167,6 +167,7 @@ typedef struct ncp_opening {
 typedef struct ncp_handle {
     nearcall_client *client; /* NULL once closed, and in a new thread until it is used */
     ncp_opening *opening;
+    nearcall_view *view;     /* that the client uses, and holds */
     bool is_closed;
     HV *functions;           /* name => address of an ncp_function; NULL without a client */
     ncp_function *last_function; /* that was looked up last; NULL */
@@ -183,10 +184,11 @@ typedef struct ncp_handle {
     bool block_signals; /* also while %SIG has no handler */
 } ncp_handle;
 
-/* What a Nearcall object is: a handle and the timeout of calls through it. */
+/* What a Nearcall object is: a handle, and the timeout and the options of calls through it. */
 typedef struct ncp_view {
     ncp_handle *handle;
     int64_t timeout_ms; /* 0: the handle's default */
+    SV *options;        /* of options.c; NULL: none */
 } ncp_view;
 
 /* What a generated function was written for. */
@@ -225,7 +227,7 @@ void ncp_handle_close(pTHX_ ncp_handle *handle);
 SV *ncp_boolean(pTHX_ ncp_handle *handle, bool truth);
 
 /* A new object of a class for a handle that gains a reference. */
-SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms);
+SV *ncp_view_new(pTHX_ HV *stash, ncp_handle *handle, int64_t timeout_ms, SV *options);
 ncp_view *ncp_view_of(pTHX_ SV *object);      /* croaks on anything else */
 nearcall_client *ncp_view_client(pTHX_ const ncp_view *view); /* croaks when closed */
 SV *ncp_callable_new(pTHX_ const ncp_view *view, SV *name, XSUBADDR_t body);
@@ -255,6 +257,7 @@ typedef struct ncp_way_back {
 typedef struct ncp_invocation {
     ncp_handle *handle;
     SV *object;             /* what the call is made through; borrowed */
+    SV *options;            /* of options.c; NULL: none; borrowed */
     int64_t timeout_ms;
     ncp_function *function; /* NULL until found */
     SV *name;
@@ -273,6 +276,23 @@ typedef struct ncp_invocation {
     bool is_kept;           /* see ncp_keep() */
     size_t copied_bytes;    /* of arguments that were copied: ncp_fits_copied() */
 } ncp_invocation;
+
+/* ---- Options of single calls (options.c) ---- */
+
+/* What Nearcall::CallOptions::with makes of an XSUB's arguments. */
+SV *ncp_with_options(pTHX_ I32 ax, I32 items);
+
+/* An object like the former one with further options, which that has made plain; throws what is out of range. */
+SV *ncp_view_with(pTHX_ const ncp_view *former, HV *stash, AV *given);
+
+/* How often the call is sent in all. */
+U32 ncp_attempts_max(const ncp_invocation *call);
+
+/* What the client begins from now on has the call's options. */
+void ncp_use_options(const ncp_invocation *call);
+
+/* Stores the metadata of the reply that the client has given last where the options say; they may be NULL. */
+void ncp_take_metadata(pTHX_ const SV *options, const nearcall_client *client);
 
 /* Counts a value that is to be copied; whether all that was fits a frame, as the request shall. */
 bool ncp_fits_copied(size_t *copied_bytes, const SV *value);
@@ -419,6 +439,7 @@ struct ncp_call {
     ncp_call *previous;
     SV *object;             /* the blessed scalar; not owned */
     SV *name;
+    SV *options;            /* of options.c; NULL: none */
     ncp_function *function; /* NULL until found */
     ncp_plan *plan;         /* the arguments were encoded by it; kept by plan_memory */
     AV *plan_memory;

@@ -79,6 +79,7 @@ static int call_free(pTHX_ SV *object, MAGIC *magic)
     unlist(call);
     ncp_handle_release(aTHX_ call->handle);
     SvREFCNT_dec(call->name);
+    SvREFCNT_dec(call->options);
     SvREFCNT_dec(call->callable);
     SvREFCNT_dec((SV *)call->arguments);
     SvREFCNT_dec((SV *)call->plan_memory);
@@ -102,11 +103,12 @@ static ncp_call *call_new(pTHX_ const ncp_invocation *from, SV **ret_object)
     call->handle->references++;
     call->object = object;
     call->name = newSVsv(from->name);
+    call->options = SvREFCNT_inc(from->options);
     call->origin = from->origin;
     call->callable = from->origin ? SvREFCNT_inc(from->object) : NULL;
     call->timeout_ms = from->timeout_ms;
     call->began_ms = ncp_coarse_now_ms();
-    call->attempts_left = from->handle->attempts_max;
+    call->attempts_left = ncp_attempts_max(from);
     call->state = NCP_CANCELLED;
     sv_magicext(object, NULL, PERL_MAGIC_ext, &call_magic, (char *)call, 0)->mg_flags |= MGf_DUP;
     *ret_object = sv_2mortal(sv_bless(newRV_noinc(object), gv_stashpvs("Nearcall::Call", GV_ADD)));
@@ -155,7 +157,7 @@ static ncp_invocation invocation_of(const ncp_call *call)
     ncp_invocation invocation = {
         .handle = call->handle, .object = call->object, .timeout_ms = call->timeout_ms,
         .function = call->function, .name = call->name, .list = call->arguments,
-        .origin = call->origin, .attempts_left = call->attempts_left, .is_begun = true,
+        .origin = call->origin, .options = call->options, .attempts_left = call->attempts_left, .is_begun = true,
         .arguments_count = call->arguments ? (I32)(AvFILLp(call->arguments) + 1) : 0,
     };
     return invocation;
@@ -233,6 +235,7 @@ static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
     if (!encode(aTHX_ call, invocation))
         return;
     began_ms = ncp_now_ms();
+    ncp_use_options(invocation);
     r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
     while (r == NEARCALL_E_INTERRUPTED) {
         ncp_run_signal_handlers(aTHX_ invocation, NEARCALL_OUTCOME_NOT_EXECUTED);
@@ -444,6 +447,8 @@ static void find_again(pTHX_ ncp_call *call)
 
 static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
 {
+    if (call->state == NCP_SENT)
+        ncp_take_metadata(aTHX_ call->options, call->handle->client);
     if (call->state == NCP_SENT && call->attempts_left > 0
         && ncp_is_refused(call->handle->client, r))
         find_again(aTHX_ call);

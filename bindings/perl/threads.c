@@ -41,13 +41,13 @@ int ncp_view_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     const ncp_view *from = (const ncp_view *)magic->mg_ptr;
     ncp_view *to;
 
-    PERL_UNUSED_ARG(params);
     if (!from)
         return 0;
     Newx(to, 1, ncp_view);
     to->handle = handle_clone(aTHX_ from->handle);
     to->handle->references++;
     to->timeout_ms = from->timeout_ms;
+    to->options = sv_dup_inc(from->options, params);
     magic->mg_ptr = (char *)to;
     return 0;
 }
@@ -63,6 +63,7 @@ int ncp_callable_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     to->view.handle = handle_clone(aTHX_ from->view.handle);
     to->view.handle->references++;
     to->view.timeout_ms = from->view.timeout_ms;
+    to->view.options = sv_dup_inc(from->view.options, params);
     to->name = sv_dup_inc(from->name, params);
     if (from->origin) {
         Newxz(to->origin, 1, ncp_origin);

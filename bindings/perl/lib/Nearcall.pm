@@ -318,7 +318,8 @@ Calls a function that takes and returns bytes, without asking for its descriptio
 
     my $quick = $go->with( timeout => 0.5 );
 
-Returns the same handle with another timeout. This is cheap enough to do it for a single call.
+Returns the same handle with another timeout, or with metadata and other options for its calls: see L<Nearcall::CallOptions>. This is
+cheap enough to do it for a single call.
 
 =head2 ping
 

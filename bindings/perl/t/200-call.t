@@ -53,7 +53,8 @@ subtest 'views share the handle' => sub {
     is( Nearcall->new( $server->address )->with( timeout => 1 )->call('one'), 1,
         'a view outlives the object it was made from' );
     like( error_of { $go->with }, qr/with takes timeout/, 'no argument' );
-    like( error_of { $go->with( timout => 1 ) }, qr/with takes timeout/, 'another argument' );
+    like( error_of { $go->with( timout => 1 ) }, qr/with has no option timout/, 'another argument' );
+    like( error_of { $go->with('timeout') }, qr/with takes its options as name => value/, 'half of one' );
 };
 
 subtest 'the connection' => sub {

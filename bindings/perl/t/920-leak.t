@@ -52,6 +52,13 @@ my %work = (
         Time::HiRes::ualarm(2_000);
         eval { $go->sleep(1_000) };
     },
+    'options' => sub {
+        my $view = $go->with( metadata => { a => [ 'b', 'c' ] }, reply_metadata => \my $metadata );
+        $view->metadata_answer( 10, 0 );
+        $view->function('metadata_answer')->begin( 10, 0 )->wait;
+        eval { $view->metadata_answer( 10, 1 ) };
+    },
+    'options that are refused' => sub { eval { $go->with( metadata => { A => 'b' } ) }; eval { $go->with( timout => 1 ) } },
 );
 
 {

@@ -34,6 +34,8 @@ eval { $failed->wait };
 my $given_up = $go->begin( sleep => 60_000 );
 $given_up->cancel;
 my $call = $go->begin( sleep => 100 );
+my $tenant = $go->with( metadata => { tenant => 'acme' } );
+my $seen = $tenant->function('metadata_seen');
 is( $go->ack( 1, 1 ), 3, 'the first thread calls' );
 is( $ack->( 1, 1 ), 3, 'and by its function object' );
 
@@ -43,6 +45,8 @@ subtest 'a new thread has the same objects' => sub {
     is( in_thread( sub { $go->ack( 2, 2 ) } ), 7, 'a handle' );
     is( in_thread( sub { $quick->ack( 2, 2 ) } ), 7, 'with another timeout' );
     is( in_thread( sub { $ack->( 2, 2 ) } ), 7, 'a function that was used' );
+    is( in_thread( sub { $tenant->metadata_seen } ), ' map["tenant":["acme"]] []', 'with options of its calls' );
+    is( in_thread( sub { $seen->() } ), ' map["tenant":["acme"]] []', 'and a function with them' );
     is( in_thread( sub { $unused->( 2, 2 ) } ), 4, 'and one that was not' );
     is( in_thread( sub { $go->begin( ack => 2, 2 )->wait } ), 7, 'calls in flight' );
     is( in_thread( sub { in_thread( sub { $go->ack( 2, 3 ) } ) } ), 9, 'in a thread of a thread' );

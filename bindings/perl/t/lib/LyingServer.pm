@@ -3,8 +3,8 @@ package LyingServer;
 # Speaks the protocol of spec/wire-format.md correctly and lies within: whatever bytes it is given are a
 # function's description, or its result; without a result it never answers. Servers that differ are given
 # hashes of their schema that differ. Each of these may be a sub, which is asked each time. That of the result
-# is asked before the request has been read; it dies to take the connection away, and a code behind its bytes
-# makes them an error: not executed.
+# is asked before the request has been read; it dies to take the connection away, with WHEN_READ once that has been
+# read, and a code behind its bytes makes them an error: not executed.
 
 use strict;
 use warnings;
@@ -16,7 +16,9 @@ use IO::Socket::UNIX ();
 use POSIX ();
 use Socket qw(MSG_WAITALL);
 
-our @EXPORT_OK = qw(msgpack);
+our @EXPORT_OK = qw(msgpack WHEN_READ);
+
+use constant WHEN_READ => "when it is read\n";
 
 use constant { REQUEST => 1, REPLY => 2, ERROR => 3, RESOLVE => 10, MSGPACK => 1, NOT_EXECUTED => 1 << 8, DESCRIPTIONS => 16 };
 
@@ -69,8 +71,10 @@ sub _serve {
         64, 1, 0, $features, 1, $$, 4 << 20, 0, 0, 64, _said($schema_hash) );
     while (1) {
         my ( $bytes, $type, $codec, $call ) = unpack 'V C x C x Q<', _read( $caller, 32 );
-        my ( $payload, $code ) = $type == REQUEST ? _said($result) : $type == RESOLVE ? _said($description) : ();
-        _read( $caller, $bytes );
+        my ( $payload, $code ) = eval { $type == REQUEST ? _said($result) : $type == RESOLVE ? _said($description) : () };
+        my $end = $@;
+        _read( $caller, $bytes ) if !$end || $end eq WHEN_READ;
+        die $end if $end;
         next if !defined $payload;
         $codec = MSGPACK if $type == RESOLVE || $code;
         _write( $caller, pack( 'V C C C C Q< V V V V', length $payload, $code ? ERROR : REPLY, 0,
