@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import pytest
 import nearcall
 from nearcall import AsyncClient, Client, handoff
 from scripted import ScriptedServer, function
-from support import PATIENCE_SECONDS, TESTS, ring_during
+from support import PATIENCE_SECONDS, ring_during
 
 
 class Liar(str):
@@ -103,33 +101,6 @@ def test_async_client(address: str, kind: type[str]) -> None:
                     await call(kind("x" * 256))
 
     asyncio.run(main())
-
-
-GREEN = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from test_520_greenlets import SETUP
-exec(SETUP[sys.argv[3]])
-from test_228_names import Liar
-
-with Client(sys.argv[1], timeout=60) as go:
-    assert go.call("one") == 1
-    assert go.call(Liar("identity"), 7) == 7
-    assert go.function(Liar("identity"))(7) == 7
-    assert getattr(go, Liar("identity"))(7) == 7
-    try:
-        go.call("one", timeout=True)
-    except TypeError:
-        pass
-    else:
-        raise AssertionError("a timeout")
-"""
-
-
-@pytest.mark.parametrize("kind", ["gevent", "eventlet"])
-def test_greenlets(address: str, kind: str) -> None:
-    command = [sys.executable, "-c", GREEN, address, str(TESTS), kind]
-    assert subprocess.run(command, timeout=2 * PATIENCE_SECONDS, check=False).returncode == 0
 
 
 def test_keywords_and_fields(client: Client) -> None:
