@@ -590,6 +590,7 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 #endif
 
 #include "nearcall_calls.h"
+#include "nearcall_hooks.h"
 #include "nearcall_values.h"
 
 #endif

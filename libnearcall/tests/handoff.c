@@ -302,6 +302,29 @@ static void options_out_of_range_are_refused(void)
     an_option_is_refused(options, "channels_max is");
 }
 
+/* Callers that were compiled against another version know fewer options, or more. */
+static void options_of_other_versions_are_read(void)
+{
+    struct {
+        nearcall_handoff_options known;
+        uint64_t later;
+    } longer = {NEARCALL_HANDOFF_OPTIONS_INIT, 0};
+    nearcall_handoff_options shorter = {.struct_size = offsetof(nearcall_handoff_options, window), .window = UINT32_MAX};
+    nearcall_handoff *handoff;
+    longer.known.struct_size = sizeof(longer);
+    CHECK_HANDOFF(handoff, nearcall_handoff_listen(&handoff, handoff_address(), &longer.known), NEARCALL_OK);
+    nearcall_handoff_close(handoff);
+    CHECK_HANDOFF(handoff, nearcall_handoff_listen(&handoff, handoff_address(), &shorter), NEARCALL_OK);
+    nearcall_handoff_close(handoff);
+    longer.later = 1;
+    CHECK_HANDOFF(handoff, nearcall_handoff_listen(&handoff, handoff_address(), &longer.known),
+                  NEARCALL_E_INVALID_ARGUMENT);
+    CHECK(strstr(nearcall_handoff_error_message(handoff), "struct_size") != NULL);
+    nearcall_handoff_close(handoff);
+    shorter.struct_size = 1;
+    an_option_is_refused(shorter, "struct_size");
+}
+
 /* Only a socket on which nobody listens is replaced. */
 static void what_is_no_dead_socket_stays(void)
 {
@@ -411,6 +434,7 @@ int main(void)
     the_path_is_the_listeners();
     what_is_no_dead_socket_stays();
     options_out_of_range_are_refused();
+    options_of_other_versions_are_read();
     one_descriptor_tells_of_everything();
     a_socket_that_tells_who_sends();
     CHECK_INT(test_open_descriptors(), descriptors);

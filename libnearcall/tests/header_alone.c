@@ -1,6 +1,8 @@
 /* The headers need nothing before them, in C99 and C11, and may come twice. */
 #include <nearcall_calls.h>
 #include <nearcall_calls.h>
+#include <nearcall_hooks.h>
+#include <nearcall_hooks.h>
 #include <nearcall_values.h>
 #include <nearcall_values.h>
 #include <nearcall_handoff.h>

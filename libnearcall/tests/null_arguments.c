@@ -53,6 +53,8 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_poll(NULL, 1, &reply));
     MISUSE(nearcall_process(NULL));
     MISUSE(nearcall_wake(NULL));
+    MISUSE(nearcall_on_finished(NULL, NULL, NULL));
+    MISUSE(nearcall_on_log(NULL, NULL, NULL));
     MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));
     MISUSE(nearcall_generated_request(NULL, "f", 1, NULL, NULL, 0, &timeout_ms));
     CHECK(!nearcall_generated_is_outdated(NULL, NEARCALL_E_ABORTED, &sendings, &timeout_ms));

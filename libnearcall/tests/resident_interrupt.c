@@ -58,6 +58,10 @@ static void is_interrupted(const nearcall_resident_options *options)
 int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct { /* as a caller has it that was compiled against a later version */
+        nearcall_resident_options known;
+        uint64_t later;
+    } longer = {NEARCALL_RESIDENT_OPTIONS_INIT, 0};
     nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
     options.idle_ms = IDLE_MS;
     options.workers = 1;
@@ -71,5 +75,8 @@ int main(void)
     struck = NOBODY;
     pending = 1; /* before the first wait */
     is_interrupted(&options);
+    longer.known = options;
+    longer.known.struct_size = sizeof(longer);
+    is_interrupted(&longer.known);
     return 0;
 }

@@ -41,10 +41,14 @@ int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
 /* An option is out of range: NEARCALL_E_INVALID_ARGUMENT. */
 int nc_invalid_option(nearcall_client *client, const char *option, long long value, const char *allowed);
 
-/* Reads options of a caller that was compiled against another version: what is missing stays as
- * it is in options, and what is unknown must be 0. Both structs begin with struct_size. given may
- * be NULL. */
+/* Reads a struct that begins with struct_size, as base/sized.h says. */
 int nc_read_options(nearcall_client *client, const void *given, void *options, size_t options_bytes);
+
+/* ---- hooks.c ---- */
+
+/* Tells of the calls that have finished. r is what nearcall_process() has come to; the handle
+ * may be gone afterwards. */
+int nc_tell_finished(nearcall_client *client, int r);
 
 /* ---- process.c ---- */
 

@@ -181,6 +181,10 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
         nc_after_fork(client);
     if (nc_is_busy(client))
         return; /* who is inside goes on with it */
+    if (client->hooks.telling) {
+        client->hooks.closed = true;
+        return;
+    }
     nc_writer_drop(client);
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);

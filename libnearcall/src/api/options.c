@@ -1,7 +1,6 @@
 /* Structs of options, whose size says what of them a caller knows. */
-#include <string.h>
-
 #include "api/api.h"
+#include "base/sized.h"
 
 int nc_invalid_option(nearcall_client *client, const char *option, long long value, const char *allowed)
 {
@@ -11,17 +10,8 @@ int nc_invalid_option(nearcall_client *client, const char *option, long long val
 
 int nc_read_options(nearcall_client *client, const void *given, void *options, size_t options_bytes)
 {
-    size_t given_bytes;
-    if (!given)
+    const char *allowed = nc_sized_read(given, options, options_bytes);
+    if (!allowed)
         return NEARCALL_OK;
-    memcpy(&given_bytes, given, sizeof(given_bytes));
-    if (given_bytes < sizeof(given_bytes))
-        return nc_invalid_option(client, "struct_size", (long long)given_bytes,
-                                 "the size of the struct, as its ..._INIT sets it");
-    for (size_t i = options_bytes; i < given_bytes; i++)
-        if (((const uint8_t *)given)[i] != 0)
-            return nc_invalid_option(client, "struct_size", (long long)given_bytes,
-                                     "options that this version of the library knows");
-    memcpy(options, given, given_bytes < options_bytes ? given_bytes : options_bytes);
-    return NEARCALL_OK;
+    return nc_invalid_option(client, "struct_size", (long long)nc_sized_bytes(given), allowed);
 }

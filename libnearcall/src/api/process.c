@@ -174,7 +174,8 @@ NEARCALL_API int nearcall_process(nearcall_client *client)
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client, process(client));
+    r = nc_leave(client, process(client));
+    return client->hooks.finished ? nc_tell_finished(client, r) : r;
 }
 
 NEARCALL_API uint32_t nearcall_room(const nearcall_client *client)

@@ -21,6 +21,8 @@ static void join(struct nc_queue *queue, struct nc_call *call)
     else
         queue->first = call;
     queue->last = call;
+    if (!queue->untold)
+        queue->untold = call;
     queue->count++;
 }
 
@@ -35,6 +37,8 @@ void nc_queue_remove(struct nc_call *call)
         call->queue_next->queue_former = call->queue_former;
     else
         queue->last = call->queue_former;
+    if (queue->untold == call)
+        queue->untold = call->queue_next;
     queue->count--;
     call->queue = NULL;
 }

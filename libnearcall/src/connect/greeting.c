@@ -128,6 +128,8 @@ static void read_welcome(nearcall_client *client)
     connection->clock_ahead_ns =
         nc_clock_ahead_ns(connection->welcome.clock_ns, connection->hello_ns, nc_now_ns());
     connection->state = NC_READY;
+    nc_log(client, NEARCALL_LOG_INFO, "connected to %s, process %u", client->address_text,
+           connection->welcome.process_id);
     client->connects = false;
     set_mode(client);
     nc_agree_on_descriptors(client);

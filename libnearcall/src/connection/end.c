@@ -67,6 +67,7 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     va_start(arguments, format);
     vsnprintf(client->lost_text, sizeof(client->lost_text), format, arguments);
     va_end(arguments);
+    nc_log(client, NEARCALL_LOG_WARNING, "%s", client->lost_text);
     client->lost_code = loss->code;
     client->connect_code = before_welcome ? loss->code : 0;
     client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;

@@ -95,4 +95,6 @@ void nc_description_refused(const nearcall_client *client, const struct nc_call 
         return;
     function->is_refused = true;
     function->refused_schema_hash = client->connection.welcome.schema_hash;
+    nc_log(client, NEARCALL_LOG_INFO, "the server at %s has another description of %.*s and refused a request",
+           client->address_text, (int)function->name_bytes, function->name);
 }

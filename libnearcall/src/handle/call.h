@@ -37,6 +37,7 @@ enum nc_call_state {
 struct nc_queue {
     struct nc_call *first;
     struct nc_call *last;
+    struct nc_call *untold; /* of the finished ones: the first that no hook was told of */
     unsigned count;
 };
 

@@ -17,6 +17,7 @@
 #include "handle/connection.h"
 #include "handle/error.h"
 #include "handle/function.h"
+#include "handle/hooks.h"
 #include "handle/request.h"
 #include "handle/view.h"
 #include "handle/watch.h"
@@ -70,6 +71,7 @@ struct nearcall_client {
     struct nc_error error;
     int (*interrupt_check)(void *argument); /* NULL: nobody is asked */
     void *interrupt_argument;
+    struct nc_hooks hooks;
     int lost_code; /* positive: why the last connection ended */
     int lost_outcome; /* of what waited for it: not executed if it never stood */
     char lost_text[NC_LOST_TEXT_BYTES];

@@ -7,6 +7,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "base/sized.h"
+
 /* ---- Options ---- */
 
 static int keep(nearcall_handoff *handoff, const char *option, uint32_t *to, uint32_t value,
@@ -61,13 +63,10 @@ static int keep_options(nearcall_handoff *handoff, const nearcall_handoff_option
                         uint32_t takes)
 {
     nearcall_handoff_options options = NEARCALL_HANDOFF_OPTIONS_INIT;
-    if (given && given->struct_size != sizeof(options))
-        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT,
-                               "struct_size is %zu: initialise the options by "
-                               "NEARCALL_HANDOFF_OPTIONS_INIT",
-                               given->struct_size);
-    if (given)
-        options = *given;
+    const char *allowed = nc_sized_read(given, &options, sizeof(options));
+    if (allowed)
+        return nc_handoff_fail(handoff, NEARCALL_E_INVALID_ARGUMENT, "struct_size is %zu; allowed: %s",
+                               nc_sized_bytes(given), allowed);
     handoff->flags = options.flags;
     handoff->mode = options.mode;
     if (options.flags & TAKE_ALL)

@@ -34,6 +34,12 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
         memory->first_id = client->last_id + 1;
         connection->looked_ns = client->now_ns;
         nc_spinning_start(&connection->spinning, spin_mode(client), offer.spin_us);
+        nc_log(client, NEARCALL_LOG_DEBUG, "calls to %s may use shared memory now: %u slots, %u bytes for larger ones",
+               client->address_text, offer.slots, offer.arena_bytes);
+    } else {
+        nc_log(client, NEARCALL_LOG_WARNING,
+               "%s offered shared memory that could not be had; calls go over the socket",
+               client->address_text);
     }
     return 0;
 }

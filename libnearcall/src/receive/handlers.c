@@ -244,6 +244,9 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
     connection->forsaken_end = connection->written;
+    nc_log(client, NEARCALL_LOG_INFO,
+           "the server at %s is stopping; it answers what it has accepted, and the next call takes another connection",
+           client->address_text);
     nc_calls_drain(client, frame->call_id);
     return 0;
 }

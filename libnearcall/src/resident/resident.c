@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 
 /* Descriptors of a supervisor that are not a run's. */
 #define DESCRIPTORS_KEPT 64
@@ -84,20 +85,22 @@ static nearcall_resident *resident_new(void)
 }
 
 NEARCALL_API int nearcall_resident_open(nearcall_resident **ret_resident,
-                                        const nearcall_resident_options *options)
+                                        const nearcall_resident_options *given)
 {
-    const nearcall_resident_options none = NEARCALL_RESIDENT_OPTIONS_INIT;
-    if (!ret_resident || (options && options->struct_size != sizeof(*options)))
+    nearcall_resident_options options = NEARCALL_RESIDENT_OPTIONS_INIT;
+    if (!ret_resident)
         return NEARCALL_E_MISUSE;
     nearcall_resident *resident = *ret_resident = resident_new();
     if (!resident)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
-    options = options ? options : &none;
-    int r = keep_options(resident, options);
+    const char *allowed = nc_sized_read(given, &options, sizeof(options));
+    int r = allowed ? nc_resident_fail(resident, NEARCALL_E_INVALID_ARGUMENT, "struct_size is %zu; allowed: %s",
+                                       nc_sized_bytes(given), allowed)
+                    : keep_options(resident, &options);
     if (r == NEARCALL_OK)
         r = nc_resident_place_open(resident);
     if (r == NEARCALL_OK)
-        r = nc_resident_self_init(resident, options->environment);
+        r = nc_resident_self_init(resident, options.environment);
     if (r == NEARCALL_OK)
         r = nc_resident_watch_begin(resident);
     if (r == NEARCALL_OK)

@@ -37,6 +37,16 @@ static bool is_attempt_left(nearcall_client *client, const struct nc_call *call)
     return true;
 }
 
+static void log_again(nearcall_client *client, const struct nc_call *call)
+{
+    const nearcall_function *function = call->function;
+    int64_t pause_ns = client->sync.pause_until_ns - client->now_ns;
+    nc_log(client, NEARCALL_LOG_INFO, "%.*s is sent again in %lld ms: %s, %s",
+           function ? (int)function->name_bytes : 4, function ? function->name : "ping",
+           (long long)(pause_ns > 0 ? pause_ns / NC_NS_PER_MS : 0), nearcall_code_name(call->code),
+           nearcall_outcome_text(call->outcome));
+}
+
 /* Decides about a finished call. Only a connection that broke or drained is reason enough to
  * send it once more. */
 static bool may_try_again(nearcall_client *client, struct nc_call *call)
@@ -56,7 +66,10 @@ static bool may_try_again(nearcall_client *client, struct nc_call *call)
     } else {
         sync->pause_until_ns = client->now_ns + draw_pause_ns(client, call);
     }
-    return sync->pause_until_ns < call->deadline_ns && is_attempt_left(client, call);
+    if (sync->pause_until_ns >= call->deadline_ns || !is_attempt_left(client, call))
+        return false;
+    log_again(client, call);
+    return true;
 }
 
 static int pause_before_retry(nearcall_client *client)
