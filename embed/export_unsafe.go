@@ -59,17 +59,19 @@ func nearcallEmbedCall(call *C.struct_nearcall_embed_call) C.int {
 }
 
 // deliver copies the result of the call, and what came with it, to the caller's memory.
-func deliver(call *C.struct_nearcall_embed_call, run direct.Run) {
-	extensions := run.Extensions()
-	reply, code, outcome := run.Reply()
-	call.code, call.outcome = C.int32_t(code), C.int32_t(outcome)
-	call.reply_extension_bytes = C.uint64_t(len(extensions))
-	call.reply_bytes = C.uint64_t(len(extensions) + len(reply))
+func deliver(call *C.struct_nearcall_embed_call, run *direct.Run) {
+	bytes := len(run.Extensions) + len(run.Payload)
+	call.code, call.outcome = C.int32_t(run.Code), C.int32_t(run.Outcome)
+	call.reply_extension_bytes = C.uint64_t(len(run.Extensions))
+	call.reply_bytes = C.uint64_t(bytes)
 	if call.reply_bytes > call.reply_capacity && C.nearcall_embed_grow(call, call.reply_bytes) != 0 {
 		return // the caller sees that there are more bytes than it has room for
 	}
-	to := unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), len(extensions)+len(reply))
-	copy(to[copy(to, extensions):], reply)
+	to := unsafe.Slice((*byte)(unsafe.Pointer(call.reply)), bytes)
+	if len(run.Extensions) > 0 {
+		to = to[copy(to, run.Extensions):]
+	}
+	copy(to, run.Payload)
 }
 
 //export nearcallEmbedOverran

@@ -54,7 +54,7 @@ func (s *Server) newInProcess() (*inProcess, error) {
 	d := &inProcess{server: s, table: table, started: time.Now(), startedNs: s.clock.Ns(), peer: Peer{
 		Local: true, UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid()), ProcessID: int32(os.Getpid()),
 	}}
-	d.runs.New = func() any { return &inProcessRun{direct: d, execution: execution{server: s}} }
+	d.runs.New = func() any { return d.newRun() }
 	if s.config.observer != nil {
 		d.observed = s.observeInProcess(d.peer)
 	}
@@ -74,16 +74,23 @@ func (d *inProcess) Overran(function uint32) {
 	}
 }
 
-// An inProcessRun implements direct.Run.
+// An inProcessRun is a run with what it takes.
 type inProcessRun struct {
-	direct    *inProcess
+	direct.Run
+	of        *inProcess
 	execution execution
 	contexts  contextSupply
 	untimed   int
 	failure   []byte
 }
 
-func (d *inProcess) Run(function uint32, by uint8, payload, extensions []byte, deadlineNs uint64) direct.Run {
+func (d *inProcess) newRun() *inProcessRun {
+	r := &inProcessRun{of: d, execution: execution{server: d.server}}
+	r.Release = r.release
+	return r
+}
+
+func (d *inProcess) Run(function uint32, by uint8, payload, extensions []byte, deadlineNs uint64) *direct.Run {
 	f := d.table.find(function)
 	if f != nil && !f.inline() {
 		return nil
@@ -99,7 +106,8 @@ func (d *inProcess) Run(function uint32, by uint8, payload, extensions []byte, d
 	default:
 		run.run(extensions, deadlineNs)
 	}
-	return run
+	run.answer()
+	return &run.Run
 }
 
 func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
@@ -109,8 +117,8 @@ func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
 		e.context = r.newContext(extensions, deadlineNs)
 		ctx = e.context
 	}
-	if r.direct.observed != nil {
-		e.observeBegin(r.direct.observed)
+	if r.of.observed != nil {
+		e.observeBegin(r.of.observed)
 		e.observeStart()
 	}
 	if f.instant() && r.untimed < untimedMax {
@@ -126,37 +134,41 @@ func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
 	if e.context != nil {
 		e.cancel(context.Canceled)
 	}
-	if r.direct.observed != nil {
+	if r.of.observed != nil {
 		e.observeEnd(status.FromError(e.err), len(e.result))
 	}
 }
 
 func (r *inProcessRun) newContext(extensions []byte, deadlineNs uint64) *callContext {
 	made := r.contexts.next()
-	made.function, made.peer = r.execution.function.name, &r.direct.peer
+	made.function, made.peer = r.execution.function.name, &r.of.peer
 	if len(extensions) > 0 {
 		made.theCall().parseMetadata(extensions)
 	}
 	if deadlineNs > 0 {
-		made.deadline = r.direct.started.Add(time.Duration(deadlineNs - r.direct.startedNs))
+		made.deadline = r.of.started.Add(time.Duration(deadlineNs - r.of.startedNs))
 	}
 	return made
 }
 
-func (r *inProcessRun) Extensions() []byte { return r.execution.context.takeReply() }
-
-func (r *inProcessRun) Reply() (payload []byte, code, outcome uint8) {
+// answer fills in what the caller is given.
+func (r *inProcessRun) answer() {
 	e := &r.execution
+	if e.context != nil {
+		r.Extensions = e.context.takeReply()
+	}
 	if e.err == nil {
-		return e.result, 0, 0
+		r.Payload = e.result
+		return
 	}
 	failure := status.FromError(e.err)
 	r.failure = codec.AppendFailure(r.failure[:0], failure)
-	return r.failure, uint8(failure.Code), uint8(failure.Outcome)
+	r.Payload, r.Code, r.Outcome = r.failure, uint8(failure.Code), uint8(failure.Outcome)
 }
 
-func (r *inProcessRun) Release() {
+func (r *inProcessRun) release() {
 	e := &r.execution
+	r.Extensions, r.Payload, r.Code, r.Outcome = nil, nil, 0, 0
 	e.context, e.payload, e.result, e.err = nil, nil, nil, nil
-	r.direct.runs.Put(r)
+	r.of.runs.Put(r)
 }

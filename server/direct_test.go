@@ -129,7 +129,7 @@ func runDirect(t *testing.T, d direct.Functions, name, payload string, timeout t
 		t.Fatalf("%s was not run directly", name)
 	}
 	defer run.Release()
-	bytes, number, _ := run.Reply()
+	bytes, number := run.Payload, run.Code
 	return string(bytes), status.Code(number)
 }
 

@@ -105,7 +105,7 @@ func TestApartIsNotRunDirectly(t *testing.T) {
 	register(t, s, "apart", func(data []byte) []byte { return data }, server.Apart())
 	d := directOf(t, s)
 	if run := d.Run(d.Find("apart"), uint8(wire.CodecRaw), nil, nil, 0); run != nil {
-		_, code, _ := run.Reply()
+		code := run.Code
 		t.Errorf("it was run directly: %v", status.Code(code))
 	}
 }

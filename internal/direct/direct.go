@@ -29,16 +29,14 @@ type Functions interface {
 	// Run does nothing and returns nil for a function that must not run in its caller's
 	// goroutine, because its caller must be able to leave it at the deadline: one that has
 	// proved to be slow, or whose registration limits how it runs.
-	Run(function uint32, codec uint8, payload, extensions []byte, deadlineNs uint64) Run
+	Run(function uint32, codec uint8, payload, extensions []byte, deadlineNs uint64) *Run
 }
 
 // A Run is a call that has ended. Its bytes are valid until Release.
-type Run interface {
-	// Extensions returns those of the answer: the metadata that the function has added.
-	Extensions() []byte
-	// Reply returns the result. If the call has failed, it returns the payload of the error
-	// with its code and its outcome.
-	Reply() (payload []byte, code, outcome uint8)
-	// Release ends the use of the run and of its bytes.
-	Release()
+type Run struct {
+	Extensions []byte // those of the answer: the metadata that the function has added
+	Payload    []byte // the result or, if the call has failed, the payload of its error
+	Code       uint8  // 0, or that of the error
+	Outcome    uint8
+	Release    func() // ends the use of the run and of its bytes
 }

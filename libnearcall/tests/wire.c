@@ -108,6 +108,33 @@ static void every_type(void)
         }
 }
 
+/* What is let through without the table is what the table lets through, with any features. */
+static void plain_replies_are_legal(void)
+{
+    static const uint32_t numbers[] = {0, 1, 7, FRAME_MAX, FRAME_MAX + 1, UINT32_MAX};
+    enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), FIELDS = 10 };
+    unsigned plain = 0;
+    uint32_t random = 1;
+    for (int i = 0; i < 2000000; i++) {
+        uint32_t field[FIELDS];
+        for (int j = 0; j < FIELDS; j++) {
+            random = random * 1664525 + 1013904223;
+            field[j] = random >> 28 < 12 ? 0 : numbers[(random >> 8) % NUMBERS];
+        }
+        struct nc_frame frame = {field[0], (uint8_t)(i % 4 ? NC_REPLY : field[1]), (uint8_t)field[2], (uint8_t)field[3],
+                                 (uint8_t)field[4], field[5] | 1u, field[6] | (uint32_t)(i % 2), field[7], field[8], field[9]};
+        if (i % 8 == 0)
+            frame.call_id = field[5];
+        struct nc_fault fault;
+        if (!nc_frame_is_plain_reply(&frame, FRAME_MAX))
+            continue;
+        plain++;
+        CHECK_INT(nc_frame_check(&frame, NC_FROM_SERVER, 0, FRAME_MAX, &fault), 0);
+        CHECK_INT(nc_frame_check(&frame, NC_FROM_SERVER, UINT64_MAX, FRAME_MAX, &fault), 0);
+    }
+    CHECK(plain > 1000);
+}
+
 static void types_of_features(void)
 {
     static const uint8_t types[] = {NC_WAKE, NC_MEMORY};
@@ -180,6 +207,7 @@ int main(void)
     test_begin();
     every_type();
     types_of_features();
+    plain_replies_are_legal();
     header_round_trip();
     extensions();
     deadlines();

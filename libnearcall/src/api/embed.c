@@ -176,6 +176,20 @@ static int lend_metadata(nearcall_client *client)
                    "no memory to keep the metadata of the reply");
 }
 
+/* Apart, because the room for a call that it takes would be every call's. */
+static __attribute__((noinline)) int failed(nearcall_client *client, const uint8_t *error, size_t bytes)
+{
+    const struct nearcall_embed_call *call = &client->embed.call;
+    struct nc_call failed = {
+        .code = call->code,
+        .outcome = call->outcome,
+        .data = error,
+        .data_bytes = bytes,
+        .deadline_ns = call->deadline_ns ? (int64_t)call->deadline_ns : NC_NEVER,
+    };
+    return nc_fail_as_call(client, &failed);
+}
+
 static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply)
 {
     const struct nearcall_embed_call *call = &client->embed.call;
@@ -185,16 +199,8 @@ static int deliver(nearcall_client *client, int codec, nearcall_reply *ret_reply
         return NEARCALL_E_RESOURCE_EXHAUSTED;
     const uint8_t *payload = call->reply + call->reply_extension_bytes;
     size_t payload_bytes = (size_t)(call->reply_bytes - call->reply_extension_bytes);
-    if (__builtin_expect(call->code != 0, 0)) {
-        struct nc_call failed = {
-            .code = call->code,
-            .outcome = call->outcome,
-            .data = payload,
-            .data_bytes = payload_bytes,
-            .deadline_ns = call->deadline_ns ? (int64_t)call->deadline_ns : NC_NEVER,
-        };
-        return nc_fail_as_call(client, &failed);
-    }
+    if (__builtin_expect(call->code != 0, 0))
+        return failed(client, payload, payload_bytes);
     if (ret_reply) {
         ret_reply->data = payload;
         ret_reply->bytes = payload_bytes;
@@ -211,8 +217,8 @@ static uint64_t deadline_ns(const nearcall_client *client, int64_t begun_ns, int
     return deadline_ns == NC_NEVER ? 0 : (uint64_t)deadline_ns;
 }
 
-int nc_embed_call(nearcall_client *client, nearcall_function *function, int codec,
-                  const void *data, size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
+int nc_embed_call(nearcall_client *client, nearcall_function *function,
+                  const struct nc_payload *payload, nearcall_reply *ret_reply)
 {
     struct nc_embed *embed = &client->embed;
     struct nearcall_embed_call *call = &embed->call;
@@ -225,12 +231,12 @@ int nc_embed_call(nearcall_client *client, nearcall_function *function, int code
     call->name = function->name;
     call->name_bytes = function->name_bytes;
     call->function = function->library_number;
-    call->payload = data;
-    call->payload_bytes = bytes;
-    call->deadline_ns = deadline_ns(client, begun_ns, timeout_ms);
+    call->payload = payload->data;
+    call->payload_bytes = payload->bytes;
+    call->deadline_ns = deadline_ns(client, begun_ns, payload->timeout_ms);
     call->extensions = client->view ? client->view->extensions : NULL;
     call->extension_bytes = client->view ? client->view->extension_bytes : 0;
-    call->codec = (uint32_t)codec;
+    call->codec = (uint32_t)payload->codec;
     call->reply_bytes = 0;
     call->grow = grow;
     embed->is_too_large = false;
@@ -238,7 +244,7 @@ int nc_embed_call(nearcall_client *client, nearcall_function *function, int code
     if (run(embed, begun_ns) != NEARCALL_EMBED_DONE)
         return NC_EMBED_ELSEWHERE;
     function->library_number = call->function;
-    return deliver(client, codec, ret_reply);
+    return deliver(client, payload->codec, ret_reply);
 }
 
 /* ---- Public ---- */

@@ -26,26 +26,30 @@ static bool is_for_library(const nearcall_view *view, const nearcall_function *f
     return !view || (!(view->flags & NEARCALL_CALL_RETRY_UNKNOWN) && nc_view_fits(view, function));
 }
 
+static int call_table_full(nearcall_client *client, nearcall_function *function)
+{
+    if (function->revision == 0 && function->id == 0)
+        nc_function_forget_if_unused(client, function);
+    return nc_fail_table_full(client);
+}
+
 /* encoding is NULL for bytes that no description is about, files where there are none. */
-static int call_with(nearcall_client *client, nearcall_function *function, int codec,
-                     const void *data, size_t bytes, const struct nc_encoding *encoding,
-                     struct nc_files *files, int64_t timeout_ms, nearcall_reply *ret_reply)
+static int call_with(nearcall_client *client, nearcall_function *function,
+                     const struct nc_payload *payload, const struct nc_encoding *encoding,
+                     struct nc_files *files, nearcall_reply *ret_reply)
 {
     if (client->embed.is_direct && !files && is_for_library(client->view, function)) {
-        int r = nc_embed_call(client, function, codec, data, bytes, timeout_ms, ret_reply);
+        int r = nc_embed_call(client, function, payload, ret_reply);
         if (r != NC_EMBED_ELSEWHERE)
             return r;
     }
     struct nc_call *call =
-        nc_call_new(client, NC_REQUEST, function, nc_deadline(client, timeout_ms));
-    if (!call) {
-        if (function->revision == 0 && function->id == 0)
-            nc_function_forget_if_unused(client, function);
-        return nc_fail_table_full(client);
-    }
-    call->codec = (uint8_t)codec;
-    call->payload = data;
-    call->payload_bytes = bytes;
+        nc_call_new(client, NC_REQUEST, function, nc_deadline(client, payload->timeout_ms));
+    if (__builtin_expect(!call, 0))
+        return call_table_full(client, function);
+    call->codec = (uint8_t)payload->codec;
+    call->payload = payload->data;
+    call->payload_bytes = payload->bytes;
     hold_files(call, files);
     if (encoding)
         call->encoding = *encoding;
@@ -62,58 +66,62 @@ static int check_codec(nearcall_client *client, int codec)
                    "the codec is %d; allowed: NEARCALL_CODEC_...", codec);
 }
 
-static int check_call(nearcall_client *client, const char *name, size_t name_bytes,
-                      const void *data, size_t bytes, int64_t timeout_ms)
+/* What is wrong with a call whose name or payload was found to be. */
+static int refuse_call(nearcall_client *client, const char *name, size_t name_bytes,
+                       const struct nc_payload *payload)
 {
-    if (!name || name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX)
+    if (name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX)
         return nc_fail(client, name ? NEARCALL_E_INVALID_ARGUMENT : NEARCALL_E_MISUSE,
                        NEARCALL_OUTCOME_NOT_EXECUTED,
                        "a function's name has 1 to %d bytes (limit function_name_bytes_max, "
                        "which is fixed)",
                        NC_FUNCTION_NAME_BYTES_MAX);
-    if (bytes && !data)
+    if (payload->bytes && !payload->data)
         return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "%zu bytes of a request at NULL", bytes);
-    if (bytes > NC_FRAME_BYTES_MAX_CEILING)
-        return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
-                       NC_REQUEST_TOO_LARGE);
-    return nc_check_timeout(client, timeout_ms);
+                       "%zu bytes of a request at NULL", payload->bytes);
+    return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
+                   NC_REQUEST_TOO_LARGE);
 }
 
-static int call_by_name(nearcall_client *client, const char *name, int codec, const void *data,
-                        size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
+static int call_by_name(nearcall_client *client, const char *name, const struct nc_payload *payload,
+                        nearcall_reply *ret_reply)
 {
     size_t name_bytes = name ? strlen(name) : 0;
-    int r = check_call(client, name, name_bytes, data, bytes, timeout_ms);
+    bool is_wrong = name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX ||
+                    (payload->bytes && !payload->data) || payload->bytes > NC_FRAME_BYTES_MAX_CEILING;
+    if (__builtin_expect(is_wrong, 0))
+        return refuse_call(client, name, name_bytes, payload);
+    int r = nc_check_timeout(client, payload->timeout_ms);
     if (r < 0)
         return r;
     nc_sync_abandon(client);
     nearcall_function *function = nc_function_intern(client, name, name_bytes);
     if (!function)
         return nc_fail_no_memory(client, "a function's name");
-    return call_with(client, function, codec, data, bytes, NULL, NULL, timeout_ms, ret_reply);
+    return call_with(client, function, payload, NULL, NULL, ret_reply);
 }
 
 NEARCALL_API int nearcall_call(nearcall_client *client, const char *name, const void *data,
                                size_t bytes, int64_t timeout_ms, nearcall_reply *ret_reply)
 {
+    const struct nc_payload payload = {NEARCALL_CODEC_RAW, data, bytes, timeout_ms};
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    return nc_leave(client, call_by_name(client, name, NEARCALL_CODEC_RAW, data, bytes, timeout_ms,
-                                         ret_reply));
+    return nc_leave(client, call_by_name(client, name, &payload, ret_reply));
 }
 
 NEARCALL_API int nearcall_call_codec(nearcall_client *client, const char *name, int codec,
                                      const void *data, size_t bytes, int64_t timeout_ms,
                                      nearcall_reply *ret_reply)
 {
+    const struct nc_payload payload = {codec, data, bytes, timeout_ms};
     int r = nc_enter(client);
     if (r < 0)
         return r;
     r = check_codec(client, codec);
     if (r == NEARCALL_OK)
-        r = call_by_name(client, name, codec, data, bytes, timeout_ms, ret_reply);
+        r = call_by_name(client, name, &payload, ret_reply);
     return nc_leave(client, r);
 }
 
@@ -173,9 +181,9 @@ static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_re
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
-    r = call_with(client, request->function, request->codec, request->buffer.data,
-                  nc_buffer_bytes(&request->buffer), &request->encoding, request->files, timeout_ms,
-                  ret_reply);
+    const struct nc_payload payload = {request->codec, request->buffer.data,
+                                       nc_buffer_bytes(&request->buffer), timeout_ms};
+    r = call_with(client, request->function, &payload, &request->encoding, request->files, ret_reply);
     if (r == NEARCALL_E_INTERRUPTED)
         nc_writer_lend(client);
     else

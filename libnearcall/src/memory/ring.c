@@ -134,7 +134,8 @@ int nc_memory_take(struct nc_memory *memory, uint32_t frame_bytes_max, struct nc
     memory->next = (const nc_word32 *)(const void *)(memory->replies +
                                                      (size_t)next * NC_MEMORY_SLOT_BYTES);
     read_header(slot, ret_frame);
-    if (nc_frame_check(ret_frame, NC_FROM_SERVER, 0, frame_bytes_max, fault) < 0)
+    if (!nc_frame_is_plain_reply(ret_frame, frame_bytes_max) &&
+        nc_frame_check(ret_frame, NC_FROM_SERVER, 0, frame_bytes_max, fault) < 0)
         return -1;
     return find_body(memory, slot, ret_frame->length, ret_body, fault);
 }

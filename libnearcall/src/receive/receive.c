@@ -55,7 +55,8 @@ static bool dispatch_one(nearcall_client *client)
     if (arrived < NC_FRAME_HEADER_BYTES)
         return false;
     nc_frame_decode(&frame, in->data + in->start);
-    if (nc_frame_check(&frame, NC_FROM_SERVER, client->connection.welcome.features,
+    if (!nc_frame_is_plain_reply(&frame, client->options.frame_bytes_max) &&
+        nc_frame_check(&frame, NC_FROM_SERVER, client->connection.welcome.features,
                        client->options.frame_bytes_max, &fault) < 0) {
         nc_protocol_error(client, &frame, &fault);
         return false;

@@ -5,6 +5,7 @@
 #define NC_WIRE_H
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -116,6 +117,16 @@ struct nc_extension {
 /* Judges a header by itself, on a connection with these features. 0, or -1 with *fault filled. */
 int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t features,
                    uint32_t frame_bytes_max, struct nc_fault *fault);
+
+/* Whether it is a reply with neither extensions nor descriptors, which nearly all frames are that
+ * a caller reads. nc_frame_check() accepts each of these, with any features. */
+static inline bool nc_frame_is_plain_reply(const struct nc_frame *frame, uint32_t frame_bytes_max)
+{
+    return frame->type == NC_REPLY && (frame->flags | frame->descriptors) == 0 &&
+           frame->call_id != 0 && frame->function_id != 0 &&
+           (frame->deadline_ms | frame->status | frame->extension_bytes) == 0 &&
+           frame->length <= frame_bytes_max;
+}
 
 /* Judges that extensions fill their bytes exactly and that none must be
  * understood that the caller's side does not know. */
