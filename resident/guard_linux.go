@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nearcall/nearcall/internal/peercred"
+	"github.com/nearcall/nearcall/internal/rights"
 	"github.com/nearcall/nearcall/resident/internal/channel"
 	"github.com/nearcall/nearcall/resident/internal/request"
 )
@@ -74,6 +75,10 @@ func (p *passed) directory() int { return p.descriptors[request.Descriptors-1] }
 
 func (p *passed) close() { closeDescriptors(p.descriptors) }
 
+// refuse closes them without waiting: a launcher whose run is not begun may have kept none of
+// them, and they may be such that closing them waits.
+func (p *passed) refuse() { rights.Close(p.descriptors...) }
+
 // knows reports whether the process at the other end runs as this process's user.
 func knows(conn *channel.Conn) (peercred.Credentials, bool) {
 	peer, err := conn.Peer()
@@ -106,11 +111,11 @@ func (g *guard) receive(conn *channel.Conn, h request.Header, peer peercred.Cred
 		why = path + " has changed since the resident's start"
 	}
 	if why != "" {
-		p.close()
+		p.refuse()
 		return nil, plainlyError(why)
 	}
 	if err := g.limits.allow(peer); err != nil {
-		p.close()
+		p.refuse()
 		return nil, err
 	}
 	p.Variables = g.changes.apply(p.Variables)

@@ -125,7 +125,11 @@ func (w *worker) attend(conn *channel.Conn) (*passed, error) {
 				return p, nil
 			}
 		}
-		p.close()
+		if err == nil {
+			p.close()
+		} else {
+			p.refuse()
+		}
 	}
 	var why plainlyError
 	if errors.As(err, &why) {

@@ -1,9 +1,7 @@
 /* Givers that do not keep to the protocol: their channel ends, what they sent is closed,
  * and the handle serves others. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -351,29 +349,10 @@ static void pings_whose_answers_nobody_reads(void)
 
 /* ---- Descriptors whose closing waits ---- */
 
-/* A TCP socket that lingers for a minute, for data that nobody takes. */
-static int trap(int *ret_listener)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    const struct linger linger = {1, 60};
-    const int little = 1;
-    static char unsent[65536];
-    socklen_t bytes = sizeof(at);
-    *ret_listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(setsockopt(*ret_listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)) == 0);
-    CHECK(bind(*ret_listener, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(*ret_listener, 1) == 0);
-    CHECK(getsockname(*ret_listener, (struct sockaddr *)&at, &bytes) == 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
-    CHECK(send(fd, unsent, sizeof(unsent), MSG_DONTWAIT) > 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
-    return fd;
-}
-
 /* A local socket with such a one in its queue. */
-static int nested_trap(int *ret_listener)
+static int nested_trap(int *ret_peer)
 {
-    int pair[2], inner = trap(ret_listener);
+    int pair[2], inner = test_lingering(ret_peer);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     raw_send(pair[0], "q", 1, &inner, 1);
     close(pair[0]);
@@ -386,10 +365,10 @@ static int nested_trap(int *ret_listener)
 static void what_lingers_holds_up_nobody(int (*make)(int *))
 {
     enum { TRAPS = 4, BOUND_MS = 1000 };
-    int listeners[TRAPS], traps[TRAPS];
+    int peers[TRAPS], traps[TRAPS];
     int fd = greeted();
     for (int i = 0; i < TRAPS; i++) {
-        traps[i] = make(&listeners[i]);
+        traps[i] = make(&peers[i]);
         a_descriptor_with_a_ping(fd, traps[i]);
         close(traps[i]);
     }
@@ -400,7 +379,7 @@ static void what_lingers_holds_up_nobody(int (*make)(int *))
         fprintf(stderr, "the end of a channel with %d traps took %.0f ms\n", TRAPS, took_ms);
     CHECK(took_ms < BOUND_MS * test_slowness());
     for (int i = 0; i < TRAPS; i++)
-        close(listeners[i]);
+        close(peers[i]);
 }
 
 /* Sends a descriptor before it was asked who it is, and tells what became of that. */
@@ -459,7 +438,7 @@ int main(void)
     no_descriptor_is_refused();
     int descriptors = test_open_descriptors();
     breaches();
-    what_lingers_holds_up_nobody(trap);
+    what_lingers_holds_up_nobody(test_lingering);
     what_lingers_holds_up_nobody(nested_trap);
     who_may_not_give_sends_nothing();
     wrong_kinds_are_refused();

@@ -1,9 +1,7 @@
 /* A server that sends sockets whose closing waits: for fifteen seconds, because they
  * linger over data that nobody reads. No call and no nearcall_close() waits with them.
  * Linked with --wrap: with option "old" the kernel seems not to know SO_PASSRIGHTS. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,8 +11,7 @@
 #include "script.h"
 
 #define SO_PASSRIGHTS_NUMBER 83
-#define LINGER_S 15
-#define BOUND_MS 5000 /* a busy machine takes its time; what lingers takes LINGER_S */
+#define BOUND_MS 5000 /* a busy machine takes its time; what lingers takes TEST_LINGER_S */
 
 static bool kernel_is_old;
 static unsigned options_set;
@@ -33,27 +30,6 @@ int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_
 }
 
 /* ---- What is sent ---- */
-
-/* A socket with unsent data whose peer, which stays open, never reads. */
-static int lingering(int *ret_peer)
-{
-    static char data[65536];
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct linger linger = {1, LINGER_S};
-    socklen_t bytes = sizeof(at);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(listener >= 0 && fd >= 0 && bind(listener, (struct sockaddr *)&at, bytes) == 0);
-    CHECK(listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
-    CHECK(connect(fd, (struct sockaddr *)&at, bytes) == 0);
-    *ret_peer = accept(listener, NULL, NULL);
-    CHECK(*ret_peer >= 0);
-    while (send(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
-        ;
-    CHECK(__real_setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
-    close(listener);
-    return fd;
-}
 
 /* False: the kernel has refused it to us. */
 static bool send_some(int to, int fd, const void *data, size_t bytes, int count, int flags)
@@ -195,7 +171,7 @@ static void attack_in_reply(struct script *script, const struct attack *plan, in
 static void attack(struct script *script)
 {
     const struct attack *plan = script->argument;
-    int fd = lingering(&peer);
+    int fd = test_lingering(&peer);
     if (plan->nesting)
         fd = nested(fd, plan->nesting);
     script->features |= plan->features;

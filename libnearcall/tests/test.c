@@ -1,9 +1,12 @@
 #include "test.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,6 +157,26 @@ void test_join(pid_t pid)
     int status;
     CHECK_INT(waitpid(pid, &status, 0), pid);
     CHECK_INT(status, 0);
+}
+
+int test_lingering(int *ret_peer)
+{
+    static char unsent[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct linger linger = {1, TEST_LINGER_S};
+    socklen_t bytes = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(listener >= 0 && fd >= 0 && bind(listener, (struct sockaddr *)&at, bytes) == 0);
+    CHECK(listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&at, bytes) == 0);
+    *ret_peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    CHECK(*ret_peer >= 0);
+    while (send(fd, unsent, sizeof(unsent), MSG_DONTWAIT) > 0)
+        ;
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+    close(listener);
+    return fd;
 }
 
 /* ---- The real server ---- */

@@ -72,6 +72,11 @@ bool test_has_mapping(const char *name);
 pid_t test_fork(void (*body)(void *), void *argument);
 void test_join(pid_t pid);
 
+/* A TCP socket whose closing waits for so long: it lingers over data that its peer, which
+ * stays open, never reads. */
+#define TEST_LINGER_S 15
+int test_lingering(int *ret_peer);
+
 /* ---- The real server ---- */
 
 struct server {

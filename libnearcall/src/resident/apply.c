@@ -86,7 +86,8 @@ const char *nc_resident_apply(const struct nc_resident_request *request, pid_t c
 {
     const char *fault = apply(request, caller, fds);
     for (int i = 0; i < NC_RESIDENT_FDS; i++)
-        nc_resident_close_fd(&fds[i]);
+        if (!fault)
+            nc_resident_close_fd(&fds[i]);
     return fault;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/rights.h"
 #include "base/utf8.h"
 #include "resident/resident.h"
 
@@ -26,4 +27,11 @@ void nc_resident_close_fd(int *fd)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+void nc_resident_close_connection(int *connection)
+{
+    if (*connection >= 0)
+        nc_rights_drain(*connection);
+    nc_resident_close_fd(connection);
 }

@@ -261,6 +261,9 @@ int nc_resident_fail(nearcall_resident *resident, int code, const char *format, 
 
 /* Closes if it is open, and says that it is not. */
 void nc_resident_close_fd(int *fd);
+/* The same for a connection from which nobody reads any more: what waits in its queue does
+ * not hold up whoever closes it. */
+void nc_resident_close_connection(int *connection);
 
 /* ---- Sleeping (sleep.c): as poll() and epoll_wait() ---- */
 
@@ -298,7 +301,8 @@ void nc_resident_report(nearcall_resident *resident, int connection);
 
 /* ---- A worker ---- */
 
-enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOILED };
+/* PASSED_ON: the supervisor has the connection, and answers it. */
+enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOILED, NC_RESIDENT_PASSED_ON };
 
 /* Reads a request (receive.c): 0, or -1: the connection is of no use. The
  * descriptors that came are the caller's; those that did not are -1. */
@@ -308,7 +312,8 @@ int nc_resident_receive(nearcall_resident *resident, int connection, int fds[NC_
  * more than this process. Nothing else is changed. */
 const char *nc_resident_raise_limits(pid_t caller, bool *ret_outgrown);
 
-/* Makes this process the launcher's (apply.c): NULL, or what failed. Closes fds. */
+/* Makes this process the launcher's (apply.c) and closes fds: NULL. Or what failed; fds are
+ * the caller's still. */
 const char *nc_resident_apply(const struct nc_resident_request *request, pid_t caller,
                               int fds[NC_RESIDENT_FDS]);
 /* Ignores what its caller does, a bit for each signal, but for what the program handles

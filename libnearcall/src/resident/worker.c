@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/rights.h"
 #include "resident/resident.h"
 
 #define PAUSE_MS 10
@@ -80,10 +81,14 @@ static bool commit(nearcall_resident *resident, int connection)
            nc_resident_send_frame(connection, NC_RESIDENT_RUNNING, self, self, NULL) == 0;
 }
 
-static void close_all(int fds[NC_RESIDENT_FDS])
+/* Those of a run were agreed to, and its launcher may go on with them. */
+static void close_all(const int fds[NC_RESIDENT_FDS], bool is_run)
 {
     for (int i = 0; i < NC_RESIDENT_FDS; i++)
-        nc_resident_close_fd(&fds[i]);
+        if (is_run)
+            nc_rights_close_received(fds[i], getpid());
+        else
+            nc_rights_close(fds[i]);
 }
 
 /* The next resident will have a launcher's limits that are higher. */
@@ -131,11 +136,12 @@ static enum nc_resident_taken take_run(nearcall_resident *resident, int connecti
     return taken;
 }
 
-static void forward(nearcall_resident *resident, int connection)
+static enum nc_resident_taken forward(nearcall_resident *resident, int connection)
 {
     const struct nc_resident_lease_message message = {.type = NC_RESIDENT_FORWARD,
                                                       .kind = resident->request.kind};
-    (void)nc_resident_lease_send(resident->lease, &message, connection);
+    return nc_resident_lease_send(resident->lease, &message, connection) == 0 ? NC_RESIDENT_PASSED_ON
+                                                                              : NC_RESIDENT_NOTHING;
 }
 
 static enum nc_resident_taken serve(nearcall_resident *resident, int connection, nearcall_resident_run *run)
@@ -146,13 +152,13 @@ static enum nc_resident_taken serve(nearcall_resident *resident, int connection,
     enum nc_resident_taken taken = NC_RESIDENT_NOTHING;
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0 || peer.uid != geteuid())
         return NC_RESIDENT_NOTHING;
-    if (nc_resident_receive(resident, connection, fds) == 0) {
-        if (resident->request.kind != NC_RESIDENT_RUN)
-            forward(resident, connection);
-        else
-            taken = take_run(resident, connection, peer.pid, fds);
-    }
-    close_all(fds);
+    bool is_request = nc_resident_receive(resident, connection, fds) == 0;
+    bool is_run = is_request && resident->request.kind == NC_RESIDENT_RUN;
+    if (is_run)
+        taken = take_run(resident, connection, peer.pid, fds);
+    else if (is_request)
+        taken = forward(resident, connection);
+    close_all(fds, is_run);
     run->process_id = (uint32_t)peer.pid;
     run->user_id = peer.uid;
     run->group_id = peer.gid;
@@ -227,7 +233,10 @@ static int accept_run(nearcall_resident *resident, nearcall_resident_run *run)
         enum nc_resident_taken taken = serve(resident, connection, run);
         if (taken == NC_RESIDENT_TOOK)
             return hand_out(resident, connection, run);
-        close(connection);
+        if (taken == NC_RESIDENT_PASSED_ON)
+            nc_resident_close_fd(&connection); /* what comes is the supervisor's */
+        else
+            nc_resident_close_connection(&connection);
         if (taken == NC_RESIDENT_SPOILED || resident->slow)
             return NEARCALL_RESIDENT_LEAVE; /* another one waits in its place */
     }

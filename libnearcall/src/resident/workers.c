@@ -16,7 +16,7 @@ static void answer_aside(nearcall_resident *resident, uint32_t kind, int connect
     if (kind == NC_RESIDENT_STOP)
         nc_resident_leave(resident, "it was asked to stop");
     nc_resident_report(resident, connection);
-    close(connection);
+    nc_resident_close_connection(&connection);
 }
 
 static void heard(nearcall_resident *resident, struct nc_resident_worker *worker,
@@ -58,7 +58,7 @@ void nc_resident_worker_hear(nearcall_resident *resident, struct nc_resident_wor
 
 /* What a run left behind has the connection too: it does not get SIGHUP when the launcher
  * goes home, and does not keep it waiting. */
-static void tell_end(const struct nc_resident_worker *worker, int status)
+static void tell_end(struct nc_resident_worker *worker, int status)
 {
     int flags = fcntl(worker->connection, F_GETFL);
     if (flags >= 0)
@@ -69,6 +69,7 @@ static void tell_end(const struct nc_resident_worker *worker, int status)
         (void)nc_resident_send_frame(worker->connection, NC_RESIDENT_EXITED, (uint32_t)WEXITSTATUS(status), 0,
                                      NULL);
     (void)shutdown(worker->connection, SHUT_RDWR);
+    nc_resident_close_connection(&worker->connection);
 }
 
 static void log_failure(const struct nc_resident_worker *worker, int status)
