@@ -81,6 +81,38 @@ func TestMetadataOfReplies(t *testing.T) {
 	}
 }
 
+// Metadata are those of the answer that the caller gets: what came with an attempt that was
+// repeated is dropped, whether the next one is answered without any or not at all.
+func TestMetadataOfAFormerAttempt(t *testing.T) {
+	for name, play := range map[string]func(p *peer){
+		"a reply without metadata": func(p *peer) {
+			conn := p.serve()
+			conn.reply(conn.expect(wire.Request), []byte("again"))
+		},
+		"a lost connection": func(p *peer) {
+			conn := p.serve()
+			conn.expect(wire.Request)
+			conn.end()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			got := map[string][]string{"of": {"before"}}
+			done := begin(context.Background(), p.client().With(client.ReplyMetadata(&got)), "total", nil)
+			conn := p.serve()
+			refusal := failureOf(conn.expect(wire.Request), status.Errorf(status.Unavailable, "not now").With(status.OutcomeNotExecuted))
+			refusal.Extensions = wire.AppendMetadata(nil, "cost", "7")
+			conn.send(refusal)
+			conn.end()
+			play(p)
+			wait(t, done)
+			if got != nil {
+				t.Errorf("got %v, which came with the first attempt", got)
+			}
+		})
+	}
+}
+
 func TestMetadataHaveALimit(t *testing.T) {
 	c := newClient(t, metadataServer(t))
 	view := c

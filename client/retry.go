@@ -31,6 +31,7 @@ func (c *core) retry(ctx context.Context, r *call) *status.Error {
 			return withFormer(failure, former)
 		}
 		former = max(former, failure.Outcome)
+		r.metadata = nil // what was answered before is no answer any more
 		c.counts.retries.Add(1)
 		if r.observed != nil {
 			r.observeRetry(ctx, failure)
