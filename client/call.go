@@ -208,7 +208,7 @@ func (c *core) exchange(ctx context.Context, r *call, frameType wire.FrameType, 
 
 // exchangeWithin is exchange inside the interceptors.
 func (c *core) exchangeWithin(ctx context.Context, r *call) (failure *status.Error) {
-	if r.frameType == wire.Request && len(c.config.interceptors) > 0 {
+	if r.frameType == wire.Request && len(r.options.interceptors) > 0 {
 		failure = c.intercept(ctx, r)
 	} else {
 		failure = c.retry(ctx, r)

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -24,6 +27,8 @@ type callOptions struct {
 	extensions []byte
 	// reply is where the metadata of a reply go, nil: nowhere.
 	reply *map[string][]string
+	// interceptors are those of the client, and then those of the view.
+	interceptors []intercept.Interceptor
 	// failure is why no call can be made.
 	failure *status.Error
 }
@@ -34,7 +39,8 @@ const (
 )
 
 func (c *config) callOptions() callOptions {
-	return callOptions{timeout: c.timeout, attemptsMax: c.attemptsMax, backoffFirst: backoffFirst, backoffMost: backoffMost}
+	return callOptions{timeout: c.timeout, attemptsMax: c.attemptsMax, backoffFirst: backoffFirst, backoffMost: backoffMost,
+		interceptors: c.interceptors}
 }
 
 // With returns a view of the client: the same client with the same connection, whose calls
@@ -50,7 +56,7 @@ func (c *config) callOptions() callOptions {
 func (c *Client) With(options ...CallOption) *Client {
 	view := *c.options
 	// What is appended must not be seen by others.
-	view.extensions = view.extensions[:len(view.extensions):len(view.extensions)]
+	view.extensions, view.interceptors = slices.Clip(view.extensions), slices.Clip(view.interceptors)
 	for _, option := range options {
 		option(&view)
 	}
@@ -134,6 +140,18 @@ func ReplyMetadata(metadata *map[string][]string) CallOption {
 	return func(o *callOptions) { o.reply = metadata }
 }
 
+// Intercept adds interceptors that run around the calls of a view, inside those of the client
+// and of the view that it is made of.
+func Intercept(interceptors ...intercept.Interceptor) CallOption {
+	return func(o *callOptions) {
+		if err := checkInterceptors(interceptors); err != nil {
+			o.check(err)
+			return
+		}
+		o.interceptors = append(o.interceptors, interceptors...)
+	}
+}
+
 // check keeps the first failure.
 func (o *callOptions) check(err error) {
 	if err != nil && o.failure == nil {
@@ -151,6 +169,13 @@ func checkTimeout(timeout time.Duration) error {
 func checkAttempts(attempts int) error {
 	if attempts < 1 || attempts > wire.AttemptsMaxCeiling {
 		return fmt.Errorf("%d attempts: limit attempts_max is 1 to %d", attempts, wire.AttemptsMaxCeiling)
+	}
+	return nil
+}
+
+func checkInterceptors(interceptors []intercept.Interceptor) error {
+	if slices.ContainsFunc(interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
+		return errors.New("an interceptor is nil")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// intercept makes a call inside the client's interceptors, within its deadline.
+// intercept makes a call inside its interceptors, within its deadline.
 func (c *core) intercept(ctx context.Context, r *call) *status.Error {
 	if _, bounded := ctx.Deadline(); !bounded && r.options.timeout != NoTimeout && r.options.failure == nil {
 		var cancel context.CancelFunc
@@ -24,8 +24,8 @@ func (c *core) intercept(ctx context.Context, r *call) *status.Error {
 }
 
 func (c *core) interceptFrom(ctx context.Context, r *call, index int) error {
-	if index < len(c.config.interceptors) {
-		return c.config.interceptors[index](ctx, (*interceptedCall)(r), func(ctx context.Context) error {
+	if interceptors := r.options.interceptors; index < len(interceptors) {
+		return interceptors[index](ctx, (*interceptedCall)(r), func(ctx context.Context) error {
 			return c.interceptFrom(ctx, r, index+1)
 		})
 	}
@@ -87,6 +87,20 @@ func (c *interceptedCall) Reply() intercept.Message { return (*interceptedReply)
 func (c *interceptedCall) TraceParent() string {
 	content, _ := wire.FindExtension((*interceptedRequest)(c).extensions(), wire.ExtensionTraceParent)
 	return string(content)
+}
+
+// SetTraceParent gives the call options of its own, because those that it has are the view's.
+func (c *interceptedCall) SetTraceParent(traceParent string) error {
+	if err := wire.CheckTraceParent(traceParent); err != nil {
+		return fmt.Errorf("nearcall: %w", err)
+	}
+	own := *c.options
+	own.extensions = wire.AppendExtension(wire.WithoutExtension(own.extensions, wire.ExtensionTraceParent), wire.ExtensionTraceParent, traceParent)
+	if total := len(own.extensions) + len(c.added); total > wire.ExtensionBytesMax {
+		return fmt.Errorf("nearcall: the trace context would make %d bytes (at most %d in a request, limit extension_bytes_max, which is fixed)", total, wire.ExtensionBytesMax)
+	}
+	c.options = &own
+	return nil
 }
 
 // AddMetadata refuses what cannot travel. Whether all of it has room beside the function's

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/intercept"
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
@@ -23,12 +27,18 @@ type seen struct {
 	Request, Reply              map[string][]string
 	Error                       string
 	Bounded                     bool
+	Kind                        intercept.Kind
+	Codec                       intercept.Codec
+	RequestBytes, ReplyBytes    int
+	Local                       bool
+	ProcessID                   int32
 }
 
 // watch returns an interceptor that keeps what it saw last.
 func watch(into *atomic.Pointer[seen]) intercept.Interceptor {
 	return func(ctx context.Context, call intercept.Call, next intercept.Next) error {
-		got := &seen{Side: call.Side().String(), Function: call.Function(), TraceParent: call.TraceParent()}
+		got := &seen{Side: call.Side().String(), Function: call.Function(), TraceParent: call.TraceParent(), Kind: call.Kind(), Codec: call.Request().Codec(),
+			RequestBytes: len(call.Request().Bytes()), Local: call.Peer().Local, ProcessID: call.Peer().ProcessID}
 		_, got.Bounded = ctx.Deadline()
 		var failures [3]error
 		failures[0] = call.AddMetadata("by", call.Side().String())
@@ -36,6 +46,7 @@ func watch(into *atomic.Pointer[seen]) intercept.Interceptor {
 		err := next(ctx)
 		got.Result, failures[2] = call.Reply().Values()
 		got.Request, got.Reply = call.Request().Metadata(), call.Reply().Metadata()
+		got.ReplyBytes = len(call.Reply().Bytes())
 		if err != nil {
 			got.Error = err.Error()
 		}
@@ -65,22 +76,26 @@ func TestInterceptorsOfBothSides(t *testing.T) {
 		want seen
 	}{
 		{func() error { _, err := client.Call[int64](context.Background(), view, "half", 4); return err },
-			seen{Function: "half", Arguments: []any{int64(4)}, Result: []any{int64(2)}}},
+			seen{Function: "half", Arguments: []any{int64(4)}, Result: []any{int64(2)}, Codec: intercept.MessagePack, RequestBytes: 2, ReplyBytes: 1}},
 		{func() error { _, err := client.Func1[int64, int64](view, "half")(context.Background(), 5); return err },
-			seen{Function: "half", Arguments: []any{int64(5)}, Error: "nearcall: INVALID_ARGUMENT: 5 is odd (executed)"}},
+			seen{Function: "half", Arguments: []any{int64(5)}, Error: "nearcall: INVALID_ARGUMENT: 5 is odd (executed)", Codec: intercept.MessagePack, RequestBytes: 2}},
 		{func() error {
 			_, err := view.CallRaw(context.Background(), "raw", []byte("hi"), []byte("before"))
 			return err
 		},
-			seen{Function: "raw", Arguments: []any{[]byte("hi")}, Result: []any{[]byte("hi")}}},
+			seen{Function: "raw", Arguments: []any{[]byte("hi")}, Result: []any{[]byte("hi")}, Codec: intercept.Raw, RequestBytes: 2, ReplyBytes: 2}},
 	} {
 		err := row.call()
 		if (err != nil) != (row.want.Error != "") {
 			t.Fatalf("%s: %v", row.want.Function, err)
 		}
 		row.want.TraceParent, row.want.Request, row.want.Reply, row.want.Bounded = traceParent, request, reply, true
+		row.want.Kind, row.want.Local = intercept.Function, true
 		for side, got := range map[string]*seen{"caller": called.Load(), "server": served.Load()} {
-			row.want.Side = side
+			row.want.Side, row.want.ProcessID = side, 0
+			if side == "server" {
+				row.want.ProcessID = int32(os.Getpid())
+			}
 			if !reflect.DeepEqual(*got, row.want) {
 				t.Errorf("the %s's interceptor saw %+v, want %+v", side, *got, row.want)
 			}
@@ -135,6 +150,98 @@ func TestInterceptorsOfClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client's interceptor sends the trace context of what it has begun, in place of the one
+// that the view has, which stays as it is. An answer has none.
+func TestInterceptorsSetTheTraceContext(t *testing.T) {
+	const child = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b8-01"
+	served := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		if err := call.SetTraceParent(child); err == nil {
+			t.Error("an answer has been given a trace context")
+		}
+		return next(ctx)
+	}
+	address := serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
+		must(t, s.Register("seen", func(ctx context.Context) string {
+			call, _ := server.CallFromContext(ctx)
+			return fmt.Sprint(call.TraceParent, call.Metadata)
+		}, server.Intercept(served)))
+	})
+	var parents []string
+	traced := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		parents = append(parents, call.TraceParent())
+		if err := call.SetTraceParent("nonsense"); err == nil {
+			t.Error("nonsense is a trace context")
+		}
+		for _, of := range []string{traceParent, child} {
+			if err := call.SetTraceParent(of); err != nil || call.TraceParent() != of {
+				t.Errorf("the trace context is %q (%v), want %q", call.TraceParent(), err, of)
+			}
+		}
+		return next(ctx)
+	}
+	c := newClient(t, address, client.WithInterceptor(traced))
+	bare := c.With(client.Metadata("tenant", "acme"))
+	for _, view := range []*client.Client{bare, bare.With(client.TraceParent(traceParent)), bare} {
+		got, err := client.Call[string](context.Background(), view, "seen")
+		must(t, err)
+		if want := child + "map[tenant:[acme]]"; got != want {
+			t.Errorf("the function saw %s, want %s", got, want)
+		}
+	}
+	if want := []string{"", traceParent, ""}; !slices.Equal(parents, want) {
+		t.Errorf("the interceptor found %q, want %q", parents, want)
+	}
+}
+
+// A trace context that has no room beside the metadata is refused, by the limit's name.
+func TestTraceContextsHaveALimit(t *testing.T) {
+	traced := client.Intercept(func(_ context.Context, call intercept.Call, _ intercept.Next) error { return call.SetTraceParent(traceParent) })
+	full := client.Metadata("k", strings.Repeat("x", wire.ExtensionBytesMax-wire.TraceParentBytes))
+	err := newClient(t, demoServer(t)).With(full, traced).Call(context.Background(), "one", nil)
+	expectFailure(t, err, status.Unknown, status.OutcomeNotExecuted)
+	if !strings.Contains(err.Error(), "extension_bytes_max") {
+		t.Errorf("the error does not name the limit: %v", err)
+	}
+}
+
+// The interceptors of views run inside those of the client.
+func TestInterceptorsOfViews(t *testing.T) {
+	var ran []string
+	as := func(name string) intercept.Interceptor {
+		return func(ctx context.Context, _ intercept.Call, next intercept.Next) error {
+			ran = append(ran, name)
+			return next(ctx)
+		}
+	}
+	c := newClient(t, demoServer(t), client.WithInterceptor(as("client")))
+	view := c.With(client.Intercept(as("first"), as("second")))
+	for _, row := range []struct {
+		view *client.Client
+		want []string
+	}{
+		{view.With(client.Intercept(as("inner"))), []string{"client", "first", "second", "inner"}},
+		{view.With(client.Intercept(as("sibling"))), []string{"client", "first", "second", "sibling"}},
+		{view, []string{"client", "first", "second"}},
+		{c, []string{"client"}},
+	} {
+		ran = nil
+		must(t, row.view.Call(context.Background(), "one", nil))
+		if !slices.Equal(ran, row.want) {
+			t.Errorf("around the call ran %q, want %q", ran, row.want)
+		}
+	}
+}
+
+// An option that would make each call panic is refused where it is given.
+func TestInterceptorsThatAreNil(t *testing.T) {
+	_, err := client.New("unix:/not/there", client.WithInterceptor(nil))
+	expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
+	_, err = client.New("unix:/not/there", client.WithLogger(nil))
+	expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
+	err = newClient(t, "unix:/not/there").With(client.Intercept(nil)).Call(context.Background(), "one", nil)
+	expectFailure(t, err, status.InvalidArgument, status.OutcomeNotExecuted)
 }
 
 // Interceptors run within the time of their call.

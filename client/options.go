@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -66,7 +67,12 @@ func (c *config) check() error {
 	if err := checkAttempts(c.attemptsMax); err != nil {
 		return err
 	}
+	if err := checkInterceptors(c.interceptors); err != nil {
+		return err
+	}
 	switch {
+	case c.logger == nil:
+		return errors.New("the logger is nil: without WithLogger, nothing is logged")
 	case c.connectTimeout < 0:
 		return fmt.Errorf("connect timeout %v: it must not be negative", c.connectTimeout)
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:

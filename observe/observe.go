@@ -12,8 +12,9 @@
 //
 // An observer watches and changes nothing: what must change a call (refuse it, add
 // metadata, replace its context) is an interceptor of package intercept. Metrics need
-// observers and the Statistics of client and server; tracing needs an observer, and an
-// interceptor that adds the trace context to the request.
+// observers and the Statistics of client and server. Tracing needs an interceptor, which
+// begins a span, derives a context from it, and sends the trace context
+// (intercept.Call.SetTraceParent).
 //
 // Without an observer, a call costs one comparison for each place at which one could be
 // told, and no allocation.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -30,6 +32,10 @@ func (c *interceptedCall) Request() intercept.Message { return (*interceptedRequ
 func (c *interceptedCall) Reply() intercept.Message { return (*interceptedReply)(c) }
 
 func (c *interceptedCall) TraceParent() string { return c.call().TraceParent }
+
+func (*interceptedCall) SetTraceParent(string) error { return errTraceOfAnswer }
+
+var errTraceOfAnswer = errors.New("nearcall: an answer has no trace context: only an interceptor of a client can set one")
 
 func (c *interceptedCall) AddMetadata(key, value string) error {
 	return c.call().AddReplyMetadata(key, value)

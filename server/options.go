@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -89,7 +90,13 @@ func defaultConfig() config {
 // when it starts and stops, and what is abnormal: refusals, protocol errors, panics and
 // slow peers. It never logs payloads.
 func WithLogger(logger *slog.Logger) Option {
-	return func(c *config) { c.logger = logger }
+	return func(c *config) {
+		if logger == nil {
+			c.failures = append(c.failures, errors.New("nearcall: WithLogger: the logger is nil; slog.New(slog.DiscardHandler) logs nothing"))
+			return
+		}
+		c.logger = logger
+	}
 }
 
 // An Engine waits for input on connections. Package server/eventloop makes one. No
@@ -107,7 +114,13 @@ func WithEngine(engine Engine) Option {
 // WithInterceptor adds a function that runs around every call. The interceptor that is
 // added first is the outermost.
 func WithInterceptor(interceptor intercept.Interceptor) Option {
-	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
+	return func(c *config) {
+		if interceptor == nil {
+			c.failures = append(c.failures, errors.New("nearcall: WithInterceptor: the interceptor is nil"))
+			return
+		}
+		c.interceptors = append(c.interceptors, interceptor)
+	}
 }
 
 // WithObserver adds an observer, which is told of connections and calls: see package

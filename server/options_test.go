@@ -45,6 +45,19 @@ func TestOptionsOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
+// TestOptionsThatAreNilAreRefused: nobody finds out by a panic in each call.
+func TestOptionsThatAreNilAreRefused(t *testing.T) {
+	for name, option := range map[string]server.Option{"WithLogger": server.WithLogger(nil), "WithInterceptor": server.WithInterceptor(nil)} {
+		if _, err := tryServer(option); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want an error that names the option", name, err)
+		}
+	}
+	err := newServer(t).Register("one", func() int64 { return 1 }, server.Intercept(nil))
+	if err == nil || !strings.Contains(err.Error(), "Intercept") {
+		t.Errorf("Intercept: %v, want an error that names the option", err)
+	}
+}
+
 // TestOutputHoldsOneReply: a budget that a reply of the largest size does not fit would have every
 // such function run, and lose its result. The least that is taken is enough.
 func TestOutputHoldsOneReply(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/dispatch"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/schema"
@@ -170,6 +171,9 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	var c functionConfig
 	for _, option := range options {
 		option(&c)
+	}
+	if slices.ContainsFunc(c.interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
+		return nil, fmt.Errorf("nearcall: register %q: Intercept: an interceptor is nil", name)
 	}
 	if typed, ok := fn.(Typed); ok {
 		fn = typed.adapter

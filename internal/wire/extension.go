@@ -64,6 +64,20 @@ func FindExtension(b []byte, t ExtensionType) (content []byte, found bool) {
 	return nil, false
 }
 
+// WithoutExtension returns a copy of b without the extensions of type t, which others can be
+// appended to. Preconditions: b was accepted by CheckExtensions.
+func WithoutExtension(b []byte, t ExtensionType) []byte {
+	kept := make([]byte, 0, 2*len(b))
+	for len(b) > 0 {
+		candidate, _, rest := NextExtension(b)
+		if candidate != t {
+			kept = append(kept, b[:len(b)-len(rest)]...)
+		}
+		b = rest
+	}
+	return kept
+}
+
 // UnknownMandatory returns the first extension type that must be understood
 // and is none of known.
 func UnknownMandatory(b []byte, known ...ExtensionType) (ExtensionType, bool) {
