@@ -11,7 +11,8 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// A Call describes the call that a context belongs to. Its fields are read-only.
+// A Call describes the call that a context belongs to. Its fields must not be changed; they
+// may be read, and its methods called, by any number of goroutines.
 type Call struct {
 	// Function is the name under which the function was registered.
 	Function string
@@ -19,11 +20,14 @@ type Call struct {
 	Peer Peer
 	// TraceParent is the W3C trace context, or "" if there is none.
 	TraceParent string
-	// IdempotencyKey names what is asked for, so that a repeated request can be told; it
-	// has 16 bytes, and is nil when there is none.
+	// IdempotencyKey names what is asked for, so that a repeated request can be recognised.
+	// It has 16 bytes, or is nil if there is none.
 	IdempotencyKey []byte
-	// Metadata are the caller's key-value pairs, nil when there are none.
+	// Metadata are the caller's key-value pairs, or nil if there are none.
 	Metadata map[string][]string
+
+	// serving is the context of Serve, which knows when that ends; nil in a library.
+	serving context.Context
 
 	// mu protects what follows.
 	mu sync.Mutex
@@ -36,13 +40,12 @@ type Call struct {
 // ErrAnswered is returned by AddReplyMetadata when the call has been answered.
 var ErrAnswered = errors.New("nearcall: the call has been answered")
 
-// AddReplyMetadata adds a pair that travels with the answer, be it a result or an error.
-// A key may be added several times. It consists of lower-case letters, digits and any of
-// "-_."; a value is any text or bytes. All pairs of an answer share limit
-// extension_bytes_max (4 KiB): one for which there is no room is not added, and the error
-// says so. It may be called by any goroutine until the function and its interceptors have
-// returned; then it fails with ErrAnswered. A caller that does not look at metadata, as one of the simple
-// protocol, never sees it.
+// AddReplyMetadata adds a pair that travels with the answer, which may be a result or an
+// error. A key may be added several times. It consists of lower-case letters, digits and any
+// of "-_."; a value is any text or bytes. All pairs of an answer share limit
+// extension_bytes_max (4 KiB): a pair for which there is no room is not added, and the error
+// says so. After the function and its interceptors have returned, AddReplyMetadata fails with
+// ErrAnswered. Callers of the simple protocol never see metadata.
 func (call *Call) AddReplyMetadata(key, value string) error {
 	if err := wire.CheckMetadata(key, value); err != nil {
 		return fmt.Errorf("nearcall: %w", err)
@@ -66,6 +69,32 @@ func (call *Call) takeReply() []byte {
 	defer call.mu.Unlock()
 	call.answered = true
 	return call.reply
+}
+
+// drainingKey is the key of a channel in the contexts of functions.
+type drainingKey struct{}
+
+// Draining returns a channel that is closed when the server stops: when the context of Serve
+// ends, and at Shutdown or Close. The context of the call does not end then, because calls
+// that were accepted are answered. A function that waits for long, such as for news, should
+// wait for this channel too, and return when it is closed:
+//
+//	select {
+//	case news := <-feed:
+//		return news, nil
+//	case <-call.Draining():
+//		return nil, status.Errorf(status.Unavailable, "the server stops; ask the next one")
+//	case <-ctx.Done():
+//		return nil, ctx.Err()
+//	}
+//
+// In a library (see package embed) the channel is nil for calls within the process.
+func (call *Call) Draining() <-chan struct{} {
+	if call.serving == nil {
+		return nil
+	}
+	draining, _ := call.serving.Value(drainingKey{}).(<-chan struct{})
+	return draining
 }
 
 // CallFromContext returns the call that ctx, or a context it was derived from, belongs

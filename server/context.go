@@ -143,7 +143,7 @@ func (c *callContext) theCall() *Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.call == nil {
-		c.call = &Call{Function: c.function, Peer: *c.peer}
+		c.call = &Call{Function: c.function, Peer: *c.peer, serving: c.values}
 	}
 	return c.call
 }

@@ -56,13 +56,16 @@ func (l *lifetime) isOver() bool {
 	return l.over
 }
 
-// Shutdown stops serving as the end of Serve's context does, on all listeners: it accepts no
-// more, tells callers which calls will still be answered, and waits until these are. It returns
-// the context's error where that ends first; what still runs then goes on until
-// WithDrainTimeout, or Close. It returns ErrDrainTimeout where functions were still running when that ended.
-// Serve returns ErrServerClosed once it has drained, not before, so that a
-// program whose main function returns with Serve loses nothing. Shutdown may be called by
-// any number of goroutines, repeatedly, and after Close; a server that was shut down serves no more.
+// Shutdown stops serving on all listeners, in the way in which the end of Serve's context
+// does: the server accepts no more, tells callers which calls it will still answer, and
+// answers these. Shutdown waits until that is done. If its context ends first it returns
+// the context's error, and what runs goes on until WithDrainTimeout or Close. It returns
+// ErrDrainTimeout if functions were still running at the end of the drain timeout.
+//
+// Unlike that of net/http, Serve returns ErrServerClosed only when it has drained, so a
+// program whose function main returns with Serve loses nothing. A server that was shut down
+// serves no more. Shutdown may be called by any number of goroutines, repeatedly, and after
+// Close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	var failures []error
 	left := s.lifetime.finish()
@@ -80,11 +83,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// Close closes all listeners and connections at once. Contexts of functions end with the cause
-// ErrServerClosed; functions that do not heed them go on, and their results are dropped. It
-// does not wait for them. Serve returns ErrServerClosed. Close may be called by any number
-// of goroutines, repeatedly, and during Shutdown. The error is always nil; it makes a
-// Server an io.Closer.
+// Close closes all listeners and connections at once, and Serve returns ErrServerClosed. The
+// contexts of functions end with the cause ErrServerClosed. Close does not wait for functions
+// that do not heed that; their results are dropped. It may be called by any number of
+// goroutines, repeatedly, and during Shutdown. The error is always nil; it makes a Server an
+// io.Closer.
 func (s *Server) Close() error {
 	for _, v := range s.lifetime.finish() {
 		v.abandon()

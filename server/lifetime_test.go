@@ -133,8 +133,115 @@ func TestCloseEndsContexts(t *testing.T) {
 	if err := <-served; !errors.Is(err, server.ErrServerClosed) {
 		t.Errorf("Serve: %v", err)
 	}
+	if closed.Load() != 1 {
+		t.Errorf("the listener was closed %d times", closed.Load())
+	}
 	if _, err := io.Copy(io.Discard, c.conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	expectOver(t, s)
+}
+
+// TestFunctionsKnowThatTheServerStops: their contexts go on, and another channel tells, however the
+// server stops. A function that heeds it does not hold the end up.
+func TestFunctionsKnowThatTheServerStops(t *testing.T) {
+	for name, end := range map[string]func(s *server.Server, stop context.CancelFunc, listener net.Listener){
+		"the context of Serve": func(_ *server.Server, stop context.CancelFunc, _ net.Listener) { stop() },
+		"Shutdown":             func(s *server.Server, _ context.CancelFunc, _ net.Listener) { go s.Shutdown(context.Background()) },
+		"a listener fails":     func(_ *server.Server, _ context.CancelFunc, listener net.Listener) { listener.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			waiting := make(chan struct{})
+			register(t, s, "poll", func(ctx context.Context) (string, error) {
+				call, _ := server.CallFromContext(ctx)
+				close(waiting)
+				select {
+				case <-call.Draining():
+					return "draining", ctx.Err()
+				case <-ctx.Done():
+					return "", context.Cause(ctx)
+				}
+			})
+			path := filepath.Join(t.TempDir(), "s")
+			listener, err := net.Listen("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			served, closed := make(chan error, 1), new(atomic.Int64)
+			go func() { served <- s.Serve(ctx, countedListener{listener, closed}) }()
+			c := connect(t, path)
+			c.begin("poll", 0)
+			<-waiting
+			end(s, stop, listener)
+			reply := c.next()
+			for reply.Type == wire.Drain {
+				reply = c.next()
+			}
+			if _, value, failure := c.decode(reply); value != "draining" || failure != nil {
+				t.Errorf("the function returned %v, %v", value, failure)
+			}
+			c.conn.Close()
+			if err := <-served; name == "a listener fails" && !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Serve: %v", err)
+			}
+			if closed.Load() != 1 {
+				t.Errorf("the listener was closed %d times", closed.Load())
+			}
+		})
+	}
+}
+
+// TestLivesEndOnce: Serve, Shutdown and Close meet in any order, and each listener is closed once.
+func TestLivesEndOnce(t *testing.T) {
+	const rounds, each = 50, 3
+	for range rounds {
+		s := newServer(t)
+		register(t, s, "one", func() int64 { return 1 })
+		begin := make(chan struct{})
+		var all sync.WaitGroup
+		var closed [each]atomic.Int64
+		for i := range each {
+			listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			together(&all, begin,
+				func() {
+					if err := s.Serve(context.Background(), countedListener{listener, &closed[i]}); !errors.Is(err, server.ErrServerClosed) {
+						t.Errorf("Serve: %v", err)
+					}
+				},
+				func() {
+					if err := s.Shutdown(context.Background()); err != nil {
+						t.Errorf("Shutdown: %v", err)
+					}
+				},
+				func() {
+					if err := s.Close(); err != nil {
+						t.Errorf("Close: %v", err)
+					}
+				})
+		}
+		close(begin)
+		all.Wait()
+		for i := range closed {
+			if closed[i].Load() != 1 {
+				t.Errorf("listener %d was closed %d times", i, closed[i].Load())
+			}
+		}
+		expectOver(t, s)
+	}
+}
+
+// together runs functions in goroutines that begin at the same time.
+func together(all *sync.WaitGroup, begin <-chan struct{}, functions ...func()) {
+	for _, run := range functions {
+		all.Go(func() {
+			<-begin
+			run()
+		})
+	}
 }

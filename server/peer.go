@@ -11,14 +11,17 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Peer is who calls.
+// A Peer is the program that calls. It has the fields and methods of intercept.Peer.
 type Peer = intercept.Peer
 
 // identify finds out who is at the other end and whether that peer may connect.
 func (s *Server) identify(conn net.Conn) (Peer, error) {
 	credentials, err := peercred.Get(conn)
 	if errors.Is(err, peercred.ErrNotLocal) {
-		peer := Peer{Address: conn.RemoteAddr().String()}
+		peer := Peer{}
+		if remote := conn.RemoteAddr(); remote != nil {
+			peer.Address = remote.String()
+		}
 		if s.hasAllowLists() {
 			return peer, status.Errorf(status.Unauthenticated, "users and groups cannot be told on this transport")
 		}

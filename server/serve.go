@@ -70,12 +70,17 @@ func transportOf(network string) transport.Transport {
 	return tcp.Transport{}
 }
 
-// Serve serves the connections of a listener, which may come from Listen, from
-// package net, from crypto/tls or from socket activation, and closes it at the
-// end, once. When ctx ends it stops accepting, tells callers, lets running functions
-// finish, and returns nil; or ErrDrainTimeout when that took too long. After Shutdown or
-// Close it returns ErrServerClosed. The contexts of functions have the values of ctx, but
-// do not end with it: what has been accepted is answered.
+// Serve serves the connections of a listener until ctx ends. The listener may come from
+// Listen, from package net or crypto/tls, from socket activation, or be of any other kind.
+// Serve closes it once, at the end. A server may serve several listeners at the same time.
+//
+// When ctx ends, Serve stops accepting, tells callers which calls will still be answered,
+// and lets the functions that run finish. Then it returns nil, or ErrDrainTimeout if that
+// took too long. After Shutdown or Close it returns ErrServerClosed.
+//
+// The contexts of functions have the values of ctx. They do not end with it, because calls
+// that were accepted are answered; Call.Draining tells functions that ctx has ended. If the
+// drain takes too long they end with the cause ErrDrainTimeout.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if library, ok := listener.(direct.Listener); ok {
 		return s.serveLibrary(ctx, library)
@@ -96,8 +101,9 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	service := &service{
-		server: s, table: table, transport: transportOf(network), values: context.WithoutCancel(ctx),
-		stop: stop, ended: make(chan struct{}), abandoned: make(chan struct{}),
+		server: s, table: table, transport: transportOf(network),
+		values: context.WithValue(context.WithoutCancel(ctx), drainingKey{}, ctx.Done()),
+		stop:   stop, ended: make(chan struct{}), abandoned: make(chan struct{}),
 		connections: make(map[*connection]struct{}),
 	}
 	if !s.lifetime.begin(service) {
@@ -116,6 +122,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
 	s.config.logger.Log(ctx, level, "serving", "address", listener.Addr().String(), "functions", len(table.document.Functions))
 	err = service.accept(ctx, listener)
+	stop(nil) // the listener may have failed
 	service.drained = service.drain()
 	err = errors.Join(err, service.drained, closeEngine())
 	s.config.logger.Log(ctx, level, "stopped", "address", listener.Addr().String())
@@ -137,7 +144,8 @@ type service struct {
 	engine   transport.ParkingTransport
 	unparked sync.Once
 
-	// values are those of the contexts of functions; stop ends accepting.
+	// values are those of the contexts of functions, and tell when the service drains; stop
+	// ends accepting.
 	values context.Context
 	stop   context.CancelCauseFunc
 

@@ -406,6 +406,11 @@ func TestDrain(t *testing.T) {
 func TestDrainTimeout(t *testing.T) {
 	s, g := newServer(t, server.WithDrainTimeout(50*time.Millisecond)), newGate()
 	register(t, s, "wait", g.wait)
+	causes := make(chan error, 1)
+	register(t, s, "wait_in_context", func(ctx context.Context) {
+		_, _ = g.waitOrEnd(ctx)
+		causes <- context.Cause(ctx)
+	})
 	path := filepath.Join(t.TempDir(), "s")
 	ctx, stop := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, "unix:"+path)
@@ -417,9 +422,15 @@ func TestDrainTimeout(t *testing.T) {
 	c := connect(t, path)
 	c.begin("wait", 0)
 	<-g.started
+	other := connect(t, path)
+	other.begin("wait_in_context", 0)
+	<-g.started
 	stop()
 	if err := <-served; !errors.Is(err, server.ErrDrainTimeout) {
 		t.Errorf("Serve: %v, want ErrDrainTimeout", err)
+	}
+	if cause := <-causes; !errors.Is(cause, server.ErrDrainTimeout) {
+		t.Errorf("the context ended by %v, want ErrDrainTimeout", cause)
 	}
 	close(g.release)
 }
