@@ -50,7 +50,7 @@ func (p *passed) invocation(files [streams]*os.File) *Invocation {
 		Args: p.Arguments, Env: p.Variables, Dir: p.Directory,
 		Stdin: files[0], Stdout: files[1], Stderr: files[2],
 		Umask: int(p.Umask), Resident: true,
-		Peer:      Peer{PID: int(p.peer.ProcessID), UID: p.peer.UserID, GID: p.peer.GroupID},
+		Peer:      Peer{ProcessID: p.peer.ProcessID, UserID: p.peer.UserID, GroupID: p.peer.GroupID},
 		directory: os.NewFile(uintptr(p.directory()), procDescriptor(p.directory())),
 	}
 	inv.owned = append(files[:], inv.directory)

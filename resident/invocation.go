@@ -48,11 +48,12 @@ type Terminal struct {
 	Stdin, Stdout, Stderr bool // whether each is a terminal
 }
 
-// Peer is who asked for the run, as the kernel reports it: the launcher's process, user
-// and group. In a plain run it is the process itself.
+// A Peer is the process that asked for the run, as the kernel reports it: the launcher's, with
+// its user and group. In a plain run it is the process itself.
 type Peer struct {
-	PID      int
-	UID, GID uint32
+	ProcessID int32
+	UserID    uint32
+	GroupID   uint32
 }
 
 // A host is how a run reaches what does not belong to it.

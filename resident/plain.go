@@ -24,7 +24,7 @@ func runPlainly(o Options, run runFunc) int {
 		Args: os.Args, Env: os.Environ(), Dir: directory,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Umask: processUmask(),
-		Peer:  Peer{PID: os.Getpid(), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())},
+		Peer:  Peer{ProcessID: int32(os.Getpid()), UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid())},
 	}
 	inv.signals, inv.host = caught, &plainHost{inv: inv}
 	inv.Terminal = terminalOf(inv)

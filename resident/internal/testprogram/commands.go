@@ -44,7 +44,7 @@ func report(_ context.Context, inv *resident.Invocation) int {
 	directory, _ := os.Getwd()
 	r := Report{
 		Args: inv.Args, OSArgs: os.Args, Dir: inv.Dir, OSDir: directory, Umask: inv.Umask,
-		Who: inv.Getenv("WHO"), OSWho: os.Getenv("WHO"), Variables: len(inv.Env), Peer: inv.Peer.PID, Resident: inv.Resident,
+		Who: inv.Getenv("WHO"), OSWho: os.Getenv("WHO"), Variables: len(inv.Env), Peer: int(inv.Peer.ProcessID), Resident: inv.Resident,
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
