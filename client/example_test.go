@@ -26,6 +26,10 @@ func serveExample() (address string, stop func()) {
 	err = errors.Join(
 		s.Register("add", func(a, b int64) int64 { return a + b }),
 		s.Register("echo", func(data []byte) []byte { return data }),
+		s.Register("size", func(ctx context.Context, text string) (int64, error) {
+			call, _ := server.CallFromContext(ctx)
+			return int64(len(text)), call.AddReplyMetadata("node", "a")
+		}, server.Idempotent()),
 		s.Register("find", func(key string) (string, error) {
 			return "", status.Errorf(status.NotFound, "there is no %q", key)
 		}))

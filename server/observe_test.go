@@ -183,11 +183,18 @@ func TestObserverOfTheSimpleProtocol(t *testing.T) {
 
 // The contexts of an observer tell what has come with the call.
 func ExampleWithObserver() {
+	ended := make(chan string, 1)
 	observer := &observe.Observer{
 		CallEnded: func(ctx context.Context, call *observe.Call) {
 			of, _ := server.CallFromContext(ctx)
-			fmt.Println(of.Metadata["tenant"], call.Function, call.Code(), call.RequestBytes)
+			ended <- fmt.Sprintf("%v %s %v by %s", of.Metadata["tenant"], call.Function, call.Code(), call.Connection.Transport)
 		},
 	}
-	_, _ = server.New(server.WithObserver(observer))
+	s := newExampleServer(server.WithObserver(observer))
+	s.Register("half", half)
+	c, stop := exampleServer(s)
+	defer stop()
+	_ = c.With(client.Metadata("tenant", "acme")).Call(context.Background(), "half", nil, 4)
+	fmt.Println(<-ended)
+	// Output: [acme] half OK by unix socket
 }
