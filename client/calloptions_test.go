@@ -185,6 +185,25 @@ func TestRetryUnknown(t *testing.T) {
 	}
 }
 
+// Between two attempts a caller waits for half the mean pause at least.
+func TestBackoffBetweenAttempts(t *testing.T) {
+	const pause = 200 * time.Millisecond
+	p := newPeer(t)
+	done := begin(context.Background(), p.client().With(client.RetryUnknown(), client.Backoff(pause, pause)), "total", nil)
+	conn := p.serve()
+	conn.send(idempotentFunction(t, conn.expect(wire.Resolve)))
+	conn.expect(wire.Request)
+	lost := time.Now()
+	conn.end()
+	conn = p.serve()
+	request := conn.expect(wire.Request)
+	if waited := time.Since(lost); waited < pause/2 {
+		t.Errorf("the call was sent again after %v, with a mean pause of %v", waited, pause)
+	}
+	conn.reply(request, []byte("again"))
+	expectReply(t, wait(t, done), "again")
+}
+
 func idempotentFunction(t *testing.T, question wire.Frame) wire.Frame {
 	t.Helper()
 	f := describe(t, string(question.Payload), func([]byte) []byte { return nil })

@@ -197,7 +197,9 @@ func TestInterceptorsSetTheTraceContext(t *testing.T) {
 
 // A trace context that has no room beside the metadata is refused, by the limit's name.
 func TestTraceContextsHaveALimit(t *testing.T) {
-	traced := client.Intercept(func(_ context.Context, call intercept.Call, _ intercept.Next) error { return call.SetTraceParent(traceParent) })
+	traced := client.Intercept(func(_ context.Context, call intercept.Call, _ intercept.Next) error {
+		return call.SetTraceParent(traceParent)
+	})
 	full := client.Metadata("k", strings.Repeat("x", wire.ExtensionBytesMax-wire.TraceParentBytes))
 	err := newClient(t, demoServer(t)).With(full, traced).Call(context.Background(), "one", nil)
 	expectFailure(t, err, status.Unknown, status.OutcomeNotExecuted)
@@ -253,6 +255,35 @@ func TestInterceptorsHaveTheDeadline(t *testing.T) {
 	c := newClient(t, demoServer(t), client.WithInterceptor(waits), client.WithTimeout(20*time.Millisecond))
 	_, err := client.Call[int64](context.Background(), c, "ack", 1, 2)
 	expectFailure(t, err, status.DeadlineExceeded, status.OutcomeNotExecuted)
+}
+
+// BenchmarkInterceptors compares calls without interceptors with calls that have one, which
+// looks at nothing or at the values.
+func BenchmarkInterceptors(b *testing.B) {
+	values := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		if _, err := call.Request().Values(); err != nil {
+			return err
+		}
+		return next(ctx)
+	}
+	for name, options := range map[string][]client.Option{
+		"none":   nil,
+		"one":    {client.WithInterceptor(func(ctx context.Context, _ intercept.Call, next intercept.Next) error { return next(ctx) })},
+		"values": {client.WithInterceptor(values)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c, err := client.New(demoServer(b), options...)
+			must(b, err)
+			defer c.Close()
+			in, out := make([]byte, 64), make([]byte, 0, 64)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.CallRaw(context.Background(), "echo", in, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 func ExampleWithInterceptor() {
