@@ -16,6 +16,7 @@ import (
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/generate"
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/nearcalltest"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
@@ -45,29 +46,16 @@ func built(t *testing.T, path, target string) string {
 	return full
 }
 
-// serve serves functions and returns the address and their schema.
+// serve serves functions to programs in all languages, and returns the address and their
+// schema.
 func serve(t *testing.T, register func(*server.Server)) (string, *schema.Document) {
 	t.Helper()
-	directory, err := os.MkdirTemp("", "nc")
-	must(t, err)
-	address := "unix:" + filepath.Join(directory, "s")
-	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil))
-	must(t, err)
-	register(s)
-	ctx, stop := context.WithCancel(context.Background())
-	listener, err := s.Listen(ctx, address)
-	must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		stop()
-		must(t, <-served)
-		os.RemoveAll(directory)
-	})
+	registered := func(s *server.Server) error { register(s); return nil } // Serve tells what failed
+	address := nearcalltest.Serve(t, registered, server.WithLogger(slog.New(slog.DiscardHandler)), server.WithFileDescriptors(nil))
 	c, err := client.New(address)
 	must(t, err)
 	defer c.Close()
-	exported, err := c.Schema(ctx)
+	exported, err := c.Schema(t.Context())
 	must(t, err)
 	document, err := schema.ParseDocument(exported.JSON())
 	must(t, err)

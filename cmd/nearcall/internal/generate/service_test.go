@@ -1,12 +1,14 @@
 package generate_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/generate"
+	"github.com/nearcall/nearcall/internal/schema"
 )
 
 const ordersSource = `package shop
@@ -68,6 +70,85 @@ func (*Orders) DescribeFunctions() map[string][]server.FunctionOption {
 	}
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// shopProgram serves the orders and prints their schema.
+const shopProgram = `package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"example/shop"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/server"
+)
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	must(err)
+	must(s.RegisterService("orders.", &shop.Orders{}))
+	listener, err := s.Listen(context.Background(), os.Args[1])
+	must(err)
+	go s.Serve(context.Background(), listener)
+	c, err := client.New(os.Args[1])
+	must(err)
+	document, err := c.Schema(context.Background())
+	must(err)
+	fmt.Println(string(document.JSON()))
+}
+`
+
+// What a service's source says arrives where callers look: in what the server describes, and
+// in the code for each language.
+func TestServiceIsDescribed(t *testing.T) {
+	directory := t.TempDir()
+	shop := filepath.Join(directory, "shop")
+	must(t, os.Mkdir(shop, 0o700))
+	writeSource(t, shop, "orders.go", ordersSource)
+	described, err := generate.Service(shop, "Orders")
+	must(t, err)
+	writeSource(t, shop, "orders_functions.go", string(described))
+	writeSource(t, directory, "main.go", shopProgram)
+	environment := goModule(t, directory)
+	printed := output(t, environment, "go", "run", "-C", directory, ".", "unix:"+filepath.Join(directory, "s"))
+	document, err := schema.ParseDocument([]byte(printed))
+	must(t, err)
+	seen := map[string]string{}
+	for _, f := range document.Functions {
+		var names []string
+		for _, param := range f.Params {
+			names = append(names, param.Name)
+		}
+		seen[f.Name] = strings.Join(names, ",") + ": " + f.Doc
+	}
+	want := map[string]string{
+		"orders.count":     ": ",
+		"orders.get_order": `number: GetOrder returns an order by its "number".`,
+		"orders.move":      "from,to,by: ",
+		"orders.unnamed":   "arg1: Unnamed has a parameter without a name.",
+	}
+	if !maps.Equal(seen, want) {
+		t.Errorf("the server describes %q, want %q", seen, want)
+	}
+	for _, language := range generate.Languages() {
+		text, err := generate.Generate(language, document, "shop")
+		must(t, err)
+		for _, word := range []string{"returns an order by its", "number"} {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("the code for %s does not say %q", language, word)
+			}
+		}
 	}
 }
 
