@@ -11,8 +11,8 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// A CallOption says something about single calls, where an Option is about the whole
-// client. See Client.With.
+// A CallOption applies to the calls of a view, while an Option applies to the whole client.
+// See Client.With.
 type CallOption func(*callOptions)
 
 // callOptions are those of a view. Immutable once it is made.
@@ -99,8 +99,8 @@ func RetryUnknown() CallOption {
 	return func(o *callOptions) { o.retryUnknown = true }
 }
 
-// Metadata adds a pair that travels with the request; functions and interceptors read it
-// with server.CallFromContext. A key may be added several times. It consists of
+// Metadata adds a pair that travels with the request. Functions read it with
+// server.CallFromContext, and interceptors with intercept.Call. A key may be added several times. It consists of
 // lower-case letters, digits and any of "-_."; a value is any text or bytes. All pairs of
 // a call share limit extension_bytes_max (4 KiB) with the function's name.
 func Metadata(key, value string) CallOption {
@@ -114,7 +114,9 @@ func Metadata(key, value string) CallOption {
 }
 
 // TraceParent sends a W3C trace context, such as
-// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01. Of several the first counts.
+// 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, with each call. If the view that
+// this one is made of has a trace context, that one counts. An interceptor can send another
+// one with each call: see intercept.Call.
 func TraceParent(traceParent string) CallOption {
 	return func(o *callOptions) {
 		if err := wire.CheckTraceParent(traceParent); err != nil {
@@ -126,16 +128,17 @@ func TraceParent(traceParent string) CallOption {
 }
 
 // IdempotencyKey sends a key of 16 bytes that names what is asked for, so that a function
-// can tell a repeated request. Of several the first counts.
+// can recognise a repeated request. If the view that this one is made of has a key, that one
+// counts.
 func IdempotencyKey(key [16]byte) CallOption {
 	return func(o *callOptions) {
 		o.extensions = wire.AppendExtension(o.extensions, wire.ExtensionIdempotencyKey, string(key[:]))
 	}
 }
 
-// ReplyMetadata stores the metadata of each reply, of an error too, where metadata points:
-// a new map, or nil where the reply has none. Calls that are made at the same time need a
-// view each.
+// ReplyMetadata stores the metadata of each reply in *metadata: a new map, or nil if the
+// reply has none. The metadata of an error are stored, too. Calls that are made at the same
+// time need a view each.
 func ReplyMetadata(metadata *map[string][]string) CallOption {
 	return func(o *callOptions) { o.reply = metadata }
 }

@@ -19,9 +19,9 @@ const Version = wire.ProductVersion
 
 const (
 	// DefaultTimeout is the time that a call may take if neither its context nor
-	// WithTimeout says otherwise.
+	// WithTimeout says otherwise: 30 seconds.
 	DefaultTimeout = wire.CallTimeoutMs * time.Millisecond
-	// FrameBytesCeiling is the largest value that WithFrameBytesMax accepts.
+	// FrameBytesCeiling is the largest value that WithFrameBytesMax accepts: 16 MiB.
 	FrameBytesCeiling = wire.FrameBytesMaxCeiling
 )
 
@@ -131,10 +131,14 @@ func WithAnyServerUser() Option {
 	return func(c *config) { c.anyServerUser = true }
 }
 
-// WithDialer makes connections by dial, which is given the address that the client was made
-// for, instead of connecting to it: through a tunnel, or in a test. What it returns must be
-// a connection of package net, for that has the descriptor that the client waits with. It is called by
-// one goroutine at a time, and must return when its context ends.
+// WithDialer makes connections by calling dial instead of connecting to the address, for
+// example through a tunnel or in a test. dial is given the address that the client was made
+// for. It is called by one goroutine at a time, and must return when its context ends.
+//
+// It must return a connection of package net, which has a descriptor of the kernel. A
+// connection that has none, such as one of crypto/tls or of net.Pipe, is refused before
+// anything is sent. The user that a local server runs as is checked as without a dialer: see
+// WithAnyServerUser.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
@@ -162,15 +166,15 @@ func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }
 
-// WithInterceptor adds a function that runs around every call, the first added outermost:
-// around all attempts of it, within its deadline, and whatever view it is made through.
-// Ping and Describe are no calls.
+// WithInterceptor adds a function that runs around every call, through whatever view it is
+// made: around all attempts of it, and within its deadline. The interceptor that is added
+// first is the outermost. Ping, Describe and Schema are not calls. See package intercept.
 func WithInterceptor(interceptor intercept.Interceptor) Option {
 	return func(c *config) { c.interceptors = append(c.interceptors, interceptor) }
 }
 
 // WithObserver adds an observer, which is told of connections and calls: see package
-// observe. Ping and Describe are no calls.
+// observe. Ping and Describe are not calls.
 func WithObserver(observer *observe.Observer) Option {
 	return func(c *config) { c.observer = observe.Join(c.observer, observer) }
 }

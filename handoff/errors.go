@@ -32,12 +32,19 @@ type Reason uint8
 
 // These are the reasons.
 const (
-	ReasonBusy         = Reason(frame.Busy)
+	// ReasonBusy: the peer has as many as it can hold. The same may succeed later.
+	ReasonBusy = Reason(frame.Busy)
+	// ReasonNoDescriptor: the descriptor did not arrive; see ErrNoDescriptor. The same may
+	// succeed later.
 	ReasonNoDescriptor = Reason(frame.NoDescriptor)
-	ReasonKind         = Reason(frame.WrongKind)
-	ReasonDraining     = Reason(frame.Draining)
-	ReasonDenied       = Reason(frame.Denied)
-	ReasonRecalled     = Reason(frame.Recalled)
+	// ReasonKind: the peer does not take what was given, such as a listener.
+	ReasonKind = Reason(frame.WrongKind)
+	// ReasonDraining: the peer takes no more; see ErrDraining.
+	ReasonDraining = Reason(frame.Draining)
+	// ReasonDenied: this process may not give this.
+	ReasonDenied = Reason(frame.Denied)
+	// ReasonRecalled: the context of SendConn had ended, and the peer has given it back.
+	ReasonRecalled = Reason(frame.Recalled)
 )
 
 // String returns the reason in words.

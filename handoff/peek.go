@@ -13,11 +13,14 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// These bound Peek if its caller does not: the limits peek_bytes_max and
-// peek_timeout_ms, and the most that the latter may be.
+// These bound Peek if its caller does not.
 const (
-	PeekBytesMax   = wire.PeekBytesMax
-	PeekTimeout    = wire.PeekTimeoutMs * time.Millisecond
+	// PeekBytesMax is the limit peek_bytes_max: 64 KiB.
+	PeekBytesMax = wire.PeekBytesMax
+	// PeekTimeout is the limit peek_timeout_ms: 10 seconds.
+	PeekTimeout = wire.PeekTimeoutMs * time.Millisecond
+	// PeekTimeoutMax is the most that programs should let their users choose instead: 5
+	// minutes.
 	PeekTimeoutMax = wire.PeekTimeoutMsCeiling * time.Millisecond
 )
 

@@ -1,10 +1,11 @@
-// Package nearcalltest serves functions to real clients within tests: of Go, or of any
-// language by the address.
+// Package nearcalltest serves functions within a test, to real clients. Client returns one
+// in Go, and Serve returns the address for a program in any language:
 //
 //	c := nearcalltest.Client(t, functions.Register)
 //	sum, err := client.Call[int64](ctx, c, "add", 3, 4)
 //
-// For tests that need no server, `nearcall gen go` writes a Fake.
+// A test that needs no server uses a Fake, or the Fake that `nearcall gen go` writes beside
+// the client for the functions of a server.
 package nearcalltest
 
 import (
@@ -20,11 +21,11 @@ import (
 	"github.com/nearcall/nearcall/server"
 )
 
-// Serve serves what register registers until the test ends, and returns the address for
-// clients: a Unix socket in a folder of its own. The server's log is the test's, unless an
-// option sets another. It may be called by any number of tests at the same time; it fails
-// the test where the server cannot be made, register fails, or functions are still running
-// when the drain timeout has ended.
+// Serve serves the functions that register registers until the test ends, and returns the
+// address for clients: a Unix socket in a folder of its own. Warnings of the server go to the
+// log of the test, unless an option sets another logger. Serve may be called by any number
+// of tests at the same time. It fails the test if the server cannot be made, if register
+// fails, or if functions are still running when the drain timeout has ended.
 func Serve(t testing.TB, register func(s *server.Server) error, options ...server.Option) (address string) {
 	t.Helper()
 	s, err := server.New(slices.Concat([]server.Option{server.WithLogger(logger(t))}, options)...)
@@ -53,7 +54,8 @@ func Serve(t testing.TB, register func(s *server.Server) error, options ...serve
 	return address
 }
 
-// Client is Serve with a client of the server, which is closed when the test ends.
+// Client serves functions as Serve does, and returns a client of the server, which is closed
+// when the test ends. The options are those of the client.
 func Client(t testing.TB, register func(s *server.Server) error, options ...client.Option) *client.Client {
 	t.Helper()
 	c, err := client.New(Serve(t, register), options...)

@@ -52,7 +52,8 @@ type Observer struct {
 	ConnectionEnded func(connection *Connection, reason error)
 
 	// CallBegan is called before anything is done for a call: on a client before its
-	// interceptors run, on a server once the request has arrived.
+	// interceptors run, on a server once the request has arrived. A client encodes the
+	// arguments before that, so a call whose arguments cannot be encoded does not begin.
 	CallBegan func(ctx context.Context, call *Call)
 	// CallQueued is called if the call has to wait for its turn: on a client when as many
 	// calls are in flight as the server allows, or when the server does not read; on a
@@ -67,7 +68,9 @@ type Observer struct {
 	CallRetried func(ctx context.Context, call *Call)
 	// CallEnded is called once for each call that began: on a client just before the caller
 	// gets its result, on a server when the answer is ready to be sent. A function that has
-	// exceeded its maximum run time may go on after that.
+	// exceeded its maximum run time may go on after that. A client decodes the result
+	// afterwards: if that fails, the caller gets an error, and the observer was told of a
+	// success.
 	CallEnded func(ctx context.Context, call *Call)
 }
 

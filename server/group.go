@@ -2,28 +2,28 @@ package server
 
 import "slices"
 
-// A Group registers functions that have a prefix of their names, options and interceptors in
-// common.
+// A Group registers functions that share the beginning of their names, options and
+// interceptors.
 //
 //	admin := s.Group("admin.", server.Intercept(mustBeRoot), server.MaxConcurrency(1))
 //	admin.Register("reload", reload) // is called as admin.reload
 //
-// It may be used by any number of goroutines, and registers until the server serves.
+// It may be used by any number of goroutines, until the server serves.
 type Group struct {
 	server  *Server
 	prefix  string
 	options []FunctionOption
 }
 
-// Group returns a group with a prefix, which usually ends in a dot. The options are those of
-// each function in it; a function's own come after them, so that they prevail, and its
-// interceptors run inside the group's.
+// Group returns a group with a prefix, which usually ends in a dot. The options apply to each
+// function in the group. A function's own options come after them, so they prevail, and its
+// own interceptors run inside those of the group.
 func (s *Server) Group(prefix string, options ...FunctionOption) *Group {
 	return &Group{server: s, prefix: prefix, options: slices.Clone(options)}
 }
 
-// Group returns a group within this one: its prefix follows this one's, and its options
-// come after this one's.
+// Group returns a group within this one. Its prefix follows the prefix of this group, and
+// its options come after those of this group.
 func (g *Group) Group(prefix string, options ...FunctionOption) *Group {
 	return &Group{server: g.server, prefix: g.prefix + prefix, options: slices.Concat(g.options, options)}
 }

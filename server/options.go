@@ -111,8 +111,9 @@ func WithEngine(engine Engine) Option {
 	return func(c *config) { c.engine = engine }
 }
 
-// WithInterceptor adds a function that runs around every call. The interceptor that is
-// added first is the outermost.
+// WithInterceptor adds a function that runs around every call, including calls of the
+// built-in functions, whose names begin with "nearcall.". The interceptor that is added
+// first is the outermost. See package intercept.
 func WithInterceptor(interceptor intercept.Interceptor) Option {
 	return func(c *config) {
 		if interceptor == nil {
@@ -124,8 +125,8 @@ func WithInterceptor(interceptor intercept.Interceptor) Option {
 }
 
 // WithObserver adds an observer, which is told of connections and calls: see package
-// observe. Its contexts are those of the functions, so that CallFromContext tells what has
-// come with the call.
+// observe. The contexts that its functions are given are those of the calls, so
+// CallFromContext tells what has come with the request.
 func WithObserver(observer *observe.Observer) Option {
 	return func(c *config) { c.observer = observe.Join(c.observer, observer) }
 }
@@ -420,7 +421,7 @@ func Idempotent() FunctionOption {
 }
 
 // Intercept adds interceptors that run around the function, inside those of the server and
-// of its group.
+// of the function's group.
 func Intercept(interceptors ...intercept.Interceptor) FunctionOption {
 	return func(c *functionConfig) { c.interceptors = append(c.interceptors, interceptors...) }
 }

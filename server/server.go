@@ -63,7 +63,7 @@ type functionTable struct {
 	document *schema.Document
 }
 
-// New returns a server without functions. It fails where an option has a value out of range,
+// New returns a server without functions. It fails if an option has a value out of range,
 // and says which.
 func New(options ...Option) (*Server, error) {
 	s := &Server{config: defaultConfig(), clock: monotonic.New(), started: time.Now(), instance: randomInstance(), buffers: new(bufferPool), readBuffers: new(readBuffers), spinLimit: sync.OnceValue(sharedmemory.SpinLimit), names: make(map[string]struct{})}

@@ -9,19 +9,23 @@ import (
 	"unicode"
 )
 
-// A Describer says more about a service's methods than Go's reflection can tell. `nearcall
-// gen service`, run by a go:generate line, writes it from the source.
+// A Describer says more about the methods of a service than reflection can find: their
+// documentation and the names of their parameters. The command `nearcall gen service`, in a
+// go:generate line, writes the method from the source.
 type Describer interface {
-	// DescribeFunctions returns options by method name; a method without any may be left out.
+	// DescribeFunctions returns options by method name. Methods without options may be left
+	// out.
 	DescribeFunctions() map[string][]FunctionOption
 }
 
-// RegisterService serves the exported methods of a value, each under the prefix and its
-// name in lower case, with an underscore between words: GetOrder of a service that is
+// RegisterService serves the exported methods of a value. Their names are written in lower
+// case behind the prefix, with an underscore between words: GetOrder of a service that is
 // registered with the prefix "orders." is called as orders.get_order, and ParseURL as
-// orders.parse_url. The options are those of each function. A value that is a Describer adds
-// its own to them, and its method DescribeFunctions is not served. It fails like Register,
-// also for a value without methods; the same failure is returned by Serve.
+// orders.parse_url. The options apply to each method. If the value is a Describer, the
+// options that it returns come after them, and its method DescribeFunctions is not served.
+//
+// RegisterService fails as Register does, and if the value has no exported methods. Serve
+// returns the same error.
 //
 //	s.RegisterService("orders.", &Orders{database})
 func (s *Server) RegisterService(prefix string, service any, options ...FunctionOption) error {

@@ -25,42 +25,51 @@ type counters struct {
 	observed atomic.Uint64 // connections that were opened, which numbers them
 }
 
-// Statistics are the counters of a server. The built-in function nearcall.stats returns
-// them too.
+// Statistics are the counters of a server. The built-in function nearcall.stats returns them
+// as JSON, with the names that the tags give. Further fields may be added.
 type Statistics struct {
-	ProcessID   int   `json:"process_id"`
-	UptimeMs    int64 `json:"uptime_ms"`
-	Connections int   `json:"connections"`
+	// ProcessID is that of the server, and UptimeMs the time since New.
+	ProcessID int   `json:"process_id"`
+	UptimeMs  int64 `json:"uptime_ms"`
+	// Connections is the number of open connections.
+	Connections int `json:"connections"`
 	// InputBytes and OutputBytes are the bytes that are counted at this moment against
 	// the limits input_bytes_max and output_bytes_max.
 	InputBytes  int64 `json:"input_bytes"`
 	OutputBytes int64 `json:"output_bytes"`
 	// Parked is the number of connections that wait with an engine at this moment: see
 	// WithEngine.
-	Parked           int64  `json:"parked"`
+	Parked int64 `json:"parked"`
+	// ConnectionsTotal counts the connections that were accepted. RefusedTotal counts those
+	// of them that were turned away, and ViolationsTotal those that were closed because
+	// their peer broke the protocol or was too slow.
 	ConnectionsTotal uint64 `json:"connections_total"`
 	RefusedTotal     uint64 `json:"refused_total"`
 	ViolationsTotal  uint64 `json:"violations_total"`
 	// SharedMemoryTotal counts the connections that were given shared memory.
 	SharedMemoryTotal uint64 `json:"shared_memory_total"`
-	// SharedMemoryRefusedTotal counts those that could not be given any. The log has
-	// the reasons.
+	// SharedMemoryRefusedTotal counts the connections that could not be given any. The log
+	// has the reasons.
 	SharedMemoryRefusedTotal uint64 `json:"shared_memory_refused_total"`
 	// SharedMemorySleeps counts, by cause, how often a connection with shared memory
 	// went to sleep instead of looking for a request there. The guide
 	// docs/guides/shared-memory.md explains the causes.
-	SharedMemorySleeps map[string]uint64             `json:"shared_memory_sleeps"`
-	Goroutines         int                           `json:"goroutines"`
-	HeapBytes          uint64                        `json:"heap_bytes"`
-	Functions          map[string]FunctionStatistics `json:"functions"`
+	SharedMemorySleeps map[string]uint64 `json:"shared_memory_sleeps"`
+	// Goroutines and HeapBytes are those of the whole process.
+	Goroutines int    `json:"goroutines"`
+	HeapBytes  uint64 `json:"heap_bytes"`
+	// Functions has the counters of each registered function by its name.
+	Functions map[string]FunctionStatistics `json:"functions"`
 }
 
-// FunctionStatistics counts the calls of one function that have ended. For functions
-// that are called through shared memory and take less than a microsecond, the run time
-// is estimated from samples.
+// FunctionStatistics counts the calls of one function that have ended.
 type FunctionStatistics struct {
-	Calls     uint64 `json:"calls"`
-	Failures  uint64 `json:"failures"`
+	// Calls counts all of these calls, and Failures those that have failed.
+	Calls    uint64 `json:"calls"`
+	Failures uint64 `json:"failures"`
+	// RunTimeNs is the time that all of them took together. For a function that is called
+	// through shared memory and takes less than a microsecond it is estimated from
+	// samples.
 	RunTimeNs uint64 `json:"run_time_ns"`
 }
 
