@@ -10,8 +10,8 @@ import (
 )
 
 // A Describer says more about the methods of a service than reflection can find: their
-// documentation and the names of their parameters. The command `nearcall gen service`, in a
-// go:generate line, writes the method from the source.
+// documentation and the names of their parameters. A go:generate line with the command
+// `nearcall gen service` writes the method from the source.
 type Describer interface {
 	// DescribeFunctions returns options by method name. Methods without options may be left
 	// out.
