@@ -93,8 +93,8 @@ func WaitForReady() CallOption {
 
 // RetryUnknown allows sending a call again after the connection was lost and nobody knows
 // whether the function ran, or when its result was lost. Server and caller both have to
-// want that: the function must be registered as idempotent (server.Idempotent). Of any
-// other function, calls fail with FAILED_PRECONDITION before anything is sent.
+// want that: the function must be registered as idempotent (server.Idempotent). A call of any
+// other function fails with FAILED_PRECONDITION before anything is sent.
 func RetryUnknown() CallOption {
 	return func(o *callOptions) { o.retryUnknown = true }
 }

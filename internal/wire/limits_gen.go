@@ -46,10 +46,10 @@ const (
 	PendingOutputBytesMax        = 1048576
 	PendingOutputBytesMaxCeiling = 67108864
 
-	// InputBytesPerUserMax (bytes): requests of one user that have come, whole or
-	// in part, and not run: what is larger than a connection's own small buffers.
-	// Why: 64 requests of 4 MiB; one user cannot take the machine's memory with
-	// frames that are never finished.
+	// InputBytesPerUserMax (bytes): requests of one user that have arrived, in
+	// whole or in part, and have not run; what fits a connection's own small
+	// buffers is not counted. Why: 64 requests of 4 MiB; one user cannot use up
+	// the machine's memory with frames that never end.
 	InputBytesPerUserMax        = 268435456
 	InputBytesPerUserMaxCeiling = 1099511627776
 
@@ -58,12 +58,11 @@ const (
 	InputBytesMax        = 1073741824
 	InputBytesMaxCeiling = 1099511627776
 
-	// OutputBytesPerUserMax (bytes): memory of replies to one user that wait to be
-	// read, but for 20 KiB of each connection; results that functions have
-	// returned and that wait for room take twice as much beside it at most, then
-	// they are dropped. Why: 64 replies of 4 MiB; who does not read cannot make
-	// the server hold what it asked for: by default 768 MiB of replies, beside 256
-	// MiB of requests.
+	// OutputBytesPerUserMax (bytes): replies to one user that wait to be read,
+	// except 20 KiB of each connection; results that wait for room may take twice
+	// as much in addition, and further ones are dropped. Why: 64 replies of 4 MiB;
+	// a user that does not read can make the server hold 768 MiB of replies and
+	// 256 MiB of requests by default, and no more.
 	OutputBytesPerUserMax        = 268435456
 	OutputBytesPerUserMaxCeiling = 1099511627776
 
@@ -79,7 +78,7 @@ const (
 	CallsInFlightMaxCeiling = 65536
 
 	// CallsInFlightPerUserMax (calls): the same over all connections of one user.
-	// Why: one user cannot take the server from the others.
+	// Why: one user cannot keep the server from the others.
 	CallsInFlightPerUserMax        = 8192
 	CallsInFlightPerUserMaxCeiling = 1048576
 
@@ -89,10 +88,10 @@ const (
 	ConnectionsMax        = 16384
 	ConnectionsMaxCeiling = 1048576
 
-	// ConnectionsPerUserMax (connections): open connections of one user: a local
-	// user id, the IPv4 address or the IPv6 network (/64) that others come from.
-	// Why: prefork workers share one user id, so it is wide, and below the whole:
-	// others can still connect.
+	// ConnectionsPerUserMax (connections): open connections of one user: of a
+	// local user id, or of the IPv4 address or IPv6 network (/64) that a remote
+	// peer comes from. Why: prefork workers share one user id, so the limit is
+	// high; it is below that of the server, so others can still connect.
 	ConnectionsPerUserMax        = 12288
 	ConnectionsPerUserMaxCeiling = 1048576
 
@@ -131,39 +130,39 @@ const (
 	CallTimeoutMs = 30000
 
 	// CancelGraceMs (ms): how long a caller whose deadline passed waits for the
-	// server to say whether the function ran. Why: an outcome that is known is
-	// worth 20 ms; calls end by their deadline + 50 ms.
+	// server to say whether the function ran. Why: a known outcome is worth 20 ms;
+	// calls end by their deadline + 50 ms.
 	CancelGraceMs = 20
 
-	// HelloClockMsMax (ms): how old the clock sample of a hello may be for the two
-	// clocks to be one. Why: a server that is busy reads a hello late; the
+	// HelloClockMsMax (ms): how old the clock sample of a hello may be if both
+	// clocks are to count as one. Why: a busy server reads a hello late; the
 	// caller's own check is the exact one.
 	HelloClockMsMax = 500
 
 	// ClockDistanceMsMax (ms): how far the clock sample of a welcome may lie
-	// outside the time between hello and welcome for the two clocks to be one.
-	// Why: clocks of another time namespace run at the same rate and seconds
-	// apart: deadlines would be wrong by as much.
+	// outside the time between hello and welcome if both clocks are to count as
+	// one. Why: clocks of another time namespace run at the same rate, but may be
+	// seconds apart: deadlines would be wrong by as much.
 	ClockDistanceMsMax = 5
 
-	// AttemptsMax (attempts): how often a call that was not executed is sent in
-	// all, within its deadline. Why: rides over a restart without hammering a sick
-	// server.
+	// AttemptsMax (attempts): how many times in all a call that was not executed
+	// is sent, within its deadline. Why: enough to bridge a restart, and too few
+	// to overload a server that is in trouble.
 	AttemptsMax        = 3
 	AttemptsMaxCeiling = 16
 
-	// ClientCallsInFlightMax (calls): calls one handle of libnearcall holds at a
-	// time: waiting to be sent, sent, or finished and not fetched. Why: as many as
-	// a server answers on one connection by default; each costs some hundred bytes
-	// once it was needed.
+	// ClientCallsInFlightMax (calls): calls that one handle of libnearcall holds
+	// at a time: waiting to be sent, sent, or finished and not fetched. Why: as
+	// many as a server answers on one connection by default; the memory of each,
+	// some hundred bytes, is taken when it is first needed.
 	ClientCallsInFlightMax        = 1024
 	ClientCallsInFlightMaxCeiling = 16384
 
-	// ClientUnsentBytesMax (bytes): bytes of requests that wait to be sent on one
-	// connection before further calls of AsyncClient, or of a client for
-	// greenlets, go over another. Why: as much as a socket takes at once: a small
-	// request behind it waits less than a millisecond, behind all large ones as
-	// long as those take.
+	// ClientUnsentBytesMax (bytes): bytes of requests that may wait to be sent on
+	// one connection before further calls of AsyncClient, or of a client for
+	// greenlets, use another connection. Why: as much as a socket takes at once: a
+	// small request waits less than a millisecond behind so much, and could wait
+	// long behind large requests.
 	ClientUnsentBytesMax = 262144
 
 	// DrainTimeoutMs (ms): from the drain frame to closing what has not finished.
@@ -196,24 +195,24 @@ const (
 	SharedMemoryAfterCallsCeiling = 1048576
 
 	// SocketLookUs (us): how often a side that its ring keeps busy looks at its
-	// socket. Why: a large frame there waits no longer than its own transfer
-	// takes.
+	// socket. Why: a large frame on the socket waits no longer than its own
+	// transfer takes.
 	SocketLookUs = 100
 
-	// SignalLookMs (ms): how long a wait sleeps before its program is asked again
-	// whether a signal has come. Why: nobody notices it, and waking for it takes a
-	// few thousandths of a processor at most.
+	// SignalLookMs (ms): how long a wait sleeps before the program is asked again
+	// whether a signal has come. Why: nobody notices the delay, and waking up for
+	// it takes at most a few thousandths of a processor.
 	SignalLookMs = 20
 
-	// UnwatchedLookMs (ms): how often an event loop is to look after calls for
-	// which it can watch nothing, for want of descriptors. Why: calls end late by
-	// what nobody notices, instead of by their deadline.
+	// UnwatchedLookMs (ms): how often an event loop has to look after calls that
+	// it cannot watch because no descriptor is left. Why: calls end late by a time
+	// that nobody notices, instead of at their deadline.
 	UnwatchedLookMs = 20
 
-	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less
-	// where a sleep and a wake cost less. Why: on shared machines waking a
-	// processor takes half a millisecond at times; spinning longer than sleeping
-	// and waking cost never pays twice its price.
+	// SpinUsMax (us): how long a side looks at its ring before it sleeps; less if
+	// a sleep and a wake cost less. Why: on shared machines waking a processor may
+	// take half a millisecond; a spin that lasts no longer than that never costs
+	// more than twice the best choice.
 	SpinUsMax        = 1000
 	SpinUsMaxCeiling = 1000
 
@@ -237,8 +236,8 @@ const (
 	HandoffMessageBytesMax        = 65536
 	HandoffMessageBytesMaxCeiling = 1048576
 
-	// HandoffNameBytesMax (bytes): what a giver calls what it gives. Why: names
-	// are looked up and logged.
+	// HandoffNameBytesMax (bytes): the name that a giver has for what it gives.
+	// Why: names are looked up and logged.
 	HandoffNameBytesMax = 255
 
 	// HandoffChannelsPerUserMax (channels): channels of one user id at one
@@ -249,26 +248,26 @@ const (
 	HandoffChannelsPerUserMaxCeiling = 65536
 
 	// HandoffBareDescriptorsPerUserMax (descriptors): descriptors of one user id
-	// that came without a hello and wait to be accepted. Why: they have no window,
-	// and their giver does not wait.
+	// that came without a hello and wait to be accepted. Why: such givers have no
+	// window, and do not wait for an answer.
 	HandoffBareDescriptorsPerUserMax        = 256
 	HandoffBareDescriptorsPerUserMaxCeiling = 65536
 
 	// HandoffRecallMs (ms): how long a giver waits for the answer to RECALL before
-	// it ends the channel. Why: a receiver that stopped must not hold connections
-	// that others could serve.
+	// it ends the channel. Why: a receiver that was stopped must not hold
+	// connections that other processes could serve.
 	HandoffRecallMs = 1000
 
-	// HandoffBackMs (ms): how long a server that stops waits until a giver has
-	// taken back a connection between two requests; after that it stays with the
-	// server. Why: a giver that is slow is worth waiting for, and one that hangs
-	// must not hold up the end of a server.
+	// HandoffBackMs (ms): how long a server that stops waits for a giver to take
+	// back a connection between two requests; after that the connection stays with
+	// the server. Why: a slow giver is worth waiting for, and a giver that hangs
+	// must not delay the end of a server.
 	HandoffBackMs = 5000
 
-	// HandoffRestMs (ms): how long a server that stops leaves open what rests
-	// between two requests and cannot be given back. Why: a request that is on its
-	// way arrives meanwhile; who sends none for a second must expect the end at
-	// any time.
+	// HandoffRestMs (ms): how long a server that stops keeps a connection open
+	// that is between two requests and cannot be given back. Why: a request that
+	// is on its way arrives in that time; a client that sends nothing for a second
+	// must expect the connection to end at any time.
 	HandoffRestMs = 1000
 
 	// HandoffSuccessionMs (ms): how long a process that is replaced may take for
@@ -282,14 +281,15 @@ const (
 	// default, and more than servers accept.
 	PeekBytesMax = 65536
 
-	// PeekTimeoutMs (ms): how long a client may take for them. Why: a client that
-	// says nothing, or a byte a second, costs no more.
+	// PeekTimeoutMs (ms): how long a client may take to send a request head or a
+	// ClientHello. Why: a client that says nothing, or a byte a second, costs no
+	// more.
 	PeekTimeoutMs        = 10000
 	PeekTimeoutMsCeiling = 300000
 
 	// ResidentRequestBytesMax (bytes): a request to a resident: arguments and
-	// environment. Why: more than Linux lets a program have, but for unusual
-	// limits of the stack.
+	// environment. Why: more than Linux lets a program have, unless its limit for
+	// the stack is unusual.
 	ResidentRequestBytesMax = 8388608
 
 	// ResidentTextBytesMax (bytes): the text of a frame of a resident or its
@@ -303,36 +303,37 @@ const (
 	ResidentAnswerMs        = 5000
 	ResidentAnswerMsCeiling = 60000
 
-	// ResidentSendMs (ms): how long descriptors are sent again that the kernel
-	// refuses because too many of the user's are on the way (ETOOMANYREFS). Why:
-	// hundreds of launchers at once are over in a moment; what stays full is no
-	// reason to wait for.
+	// ResidentSendMs (ms): for how long descriptors are sent again that the kernel
+	// has refused because too many of the user's are in transit (ETOOMANYREFS).
+	// Why: hundreds of launchers at once are over in a moment; a longer wait would
+	// not help.
 	ResidentSendMs = 1000
 
-	// ResidentEndMs (ms): from a signal that is to end a run, or the end of its
-	// process, until its launcher ends by itself where nobody says how the run
-	// ended. Why: who interrupts a program that was stopped, or whose resident
-	// was, gets the prompt back.
+	// ResidentEndMs (ms): from a signal that should end a run, or from the end of
+	// the run's process, until the launcher ends by itself if nobody has said how
+	// the run ended. Why: a user who interrupts a program gets the prompt back,
+	// even if the program or its resident was stopped.
 	ResidentEndMs = 1000
 
-	// ResidentIdleMs (ms): how long a resident stays with nothing to run. Why: ten
-	// minutes bridge a pause of somebody who works; memory is given back after
-	// that.
+	// ResidentIdleMs (ms): how long a resident stays when nothing runs. Why: ten
+	// minutes bridge the pauses of somebody at work; after that the memory is
+	// given back.
 	ResidentIdleMs = 600000
 
-	// ResidentStartsMax (starts): starts in a row that come to nothing, before a
-	// program is run plainly. Why: one may be bad luck.
+	// ResidentStartsMax (starts): failed starts in a row, before a program is run
+	// plainly. Why: a single failure may be bad luck.
 	ResidentStartsMax = 2
 
 	// ResidentGuardFirstMs (ms): how long a program is run plainly after
-	// resident_starts_max starts that came to nothing; after each one more twice
-	// as long. Why: the cause may have been the caller, as its environment or
-	// limits, and others are not to wait long for it.
+	// resident_starts_max failed starts; after each further failure for twice as
+	// long. Why: the cause may have been the caller's environment or limits, and
+	// other callers should not have to wait long because of it.
 	ResidentGuardFirstMs = 30000
 
-	// ResidentGuardMs (ms): how long a program whose starts came to nothing is run
-	// plainly at most. Why: a program that is not made for it is asked seldom; one
-	// that was mended has another identity, or is forgotten by a command.
+	// ResidentGuardMs (ms): the longest time for which a program is run plainly
+	// after failed starts. Why: a program that is not made for it is rarely tried
+	// again; a program that was repaired has another identity, or a command makes
+	// its failures forgotten.
 	ResidentGuardMs = 3600000
 
 	// ResidentWorkers (processes): processes of a pool that wait. Why: one takes a
@@ -340,7 +341,7 @@ const (
 	ResidentWorkers        = 2
 	ResidentWorkersCeiling = 64
 
-	// ResidentLogBytesMax (bytes): a resident's log, when it is started. Why: a
-	// mebibyte holds what went wrong last.
+	// ResidentLogBytesMax (bytes): the size of a resident's log above which it is
+	// emptied at the next start. Why: a mebibyte holds what went wrong last.
 	ResidentLogBytesMax = 1048576
 )

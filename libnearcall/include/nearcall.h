@@ -47,10 +47,10 @@
  *
  * TIME. A timeout_ms parameter bounds the whole call: connecting, sending and waiting. It
  * is in milliseconds; 0 means the default of the view that is used (nearcall_calls.h) or of
- * the handle, and NEARCALL_NO_TIMEOUT means no limit. A call returns at most 50 ms after its timeout, whatever the server does, and it
- * never returns NEARCALL_E_DEADLINE_EXCEEDED before its timeout. Clocks are monotonic. Only
- * looking up the name of a host (tcp: with a name instead of a number) takes as long as the
- * system's resolver takes.
+ * the handle, and NEARCALL_NO_TIMEOUT means no limit. A call returns at most 50 ms after its
+ * timeout, whatever the server does, and it never returns NEARCALL_E_DEADLINE_EXCEEDED
+ * before its timeout. Clocks are monotonic. Only looking up the name of a host (tcp: with a
+ * name instead of a number) takes as long as the system's resolver takes.
  *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then

@@ -77,11 +77,11 @@ typedef struct nearcall_view nearcall_view;
 
 /*
  * Makes a view with these options, and those of the view former, which may be NULL; options
- * may be NULL, too. Everything is copied. Of a trace context and of an idempotency key,
- * what former has counts.
+ * may be NULL, too. Everything is copied. If both have a trace context, or both have an
+ * idempotency key, that of former is sent.
  *
- * NEARCALL_E_INVALID_ARGUMENT: an option is out of range; the message of client, for which
- * the handle is only needed, says which. Free the view with nearcall_view_free().
+ * The handle is needed only for the error message. NEARCALL_E_INVALID_ARGUMENT means that an
+ * option is out of range; the message says which. Free the view with nearcall_view_free().
  */
 NEARCALL_API int nearcall_view_new(nearcall_client *client, const nearcall_view *former,
                                    const nearcall_call_options *options,
@@ -92,15 +92,16 @@ NEARCALL_API int nearcall_view_new(nearcall_client *client, const nearcall_view 
 NEARCALL_API void nearcall_view_free(nearcall_view *view);
 
 /*
- * Calls that begin from now on with nearcall_call(), nearcall_request_call() and
- * nearcall_request_send(), and functions of generated code, have the options of the view,
- * until another is used; NULL: none. Calls that have begun keep theirs. It costs no system
- * call and no allocation, so that it may be used for a single call. nearcall_find() asks the
- * server as often, and waits for it as long, as such a call does.
+ * Gives the options of the view to all calls that begin from now on, until another view is
+ * used: those of nearcall_call(), nearcall_call_codec(), nearcall_request_call() and
+ * nearcall_request_send(), and those of generated code. NULL means no view. Calls that have
+ * begun keep the options that they have. This costs no system call and no allocation, so it
+ * may be done for a single call. nearcall_find() asks the server as often, and waits for it
+ * as long, as such a call does.
  *
  * A timeout_ms of 0 means the view's timeout, in all functions that take one. A call that is
- * sent with nearcall_request_send() is sent only once, so attempts, pauses and flags are not
- * for it. All pairs, the trace context, the key and the function's name share limit
+ * sent with nearcall_request_send() is sent only once, so attempts, pauses and flags do not
+ * concern it. All pairs, the trace context, the key and the function's name share limit
  * extension_bytes_max (4 KiB): a call for which they are too many fails with
  * NEARCALL_E_RESOURCE_EXHAUSTED, not executed.
  */
@@ -109,11 +110,11 @@ NEARCALL_API int nearcall_use_view(nearcall_client *client, nearcall_view *view)
 /* ---- Metadata of replies ---- */
 
 /*
- * The metadata that came with the reply, or with the error, of the call that this handle was
- * waited for or asked for last. Sets *ret_pair to the first pair from *position on whose key
- * is key, or to any if key is NULL, moves *position behind it, and returns 1; returns 0 if
- * there is none. Begin with *position 0. The pair is valid for as long as the reply; its key
- * ends in NUL.
+ * Reads the metadata that came with a reply or an error: those of the call whose result this
+ * handle has returned last. It looks for the next pair from *position on, with this key or,
+ * if key is NULL, with any key. If there is one, it sets *ret_pair to the pair, moves
+ * *position past it, and returns 1; otherwise it returns 0. Begin with *position 0. The pair
+ * is valid for as long as the reply, and its key ends in NUL.
  *
  *     size_t position = 0;
  *     nearcall_metadata pair;

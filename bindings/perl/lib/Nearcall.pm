@@ -318,8 +318,8 @@ Calls a function that takes and returns bytes, without asking for its descriptio
 
     my $quick = $go->with( timeout => 0.5 );
 
-Returns the same handle with another timeout, or with metadata and other options for its calls: see L<Nearcall::CallOptions>. This is
-cheap enough to do it for a single call.
+Returns the same handle with another timeout, or with metadata and other options for its calls: see
+L<Nearcall::CallOptions>. This is cheap enough to do it for a single call.
 
 =head2 ping
 
@@ -378,7 +378,7 @@ Whether the call is over. It does not wait.
 
 Waits for the call, and returns or throws as C<call> does. You may use it more than once: the list of
 results, or the error, is new each time, but references in it lead to the same data. Code that runs for an
-argument cannot wait for the call that it is an argument of; that dies.
+argument dies if it waits for the call that it is an argument of.
 
 =item $call->cancel
 
@@ -419,7 +419,7 @@ its connections. A forked child must ask for it before it waits.
 
 =head2 events
 
-What to watch the descriptor for: C<POLLIN>, C<POLLOUT> or both, as the numbers of L<poll(2)>.
+What to watch the descriptor for: C<POLLIN>, as the number of L<poll(2)>.
 
 =head2 timeout
 
@@ -584,7 +584,7 @@ it. C<%SIG> works as usual, but while a function runs in this process signals wa
 
 =head1 SEE ALSO
 
-L<Nearcall::Error>, L<Nearcall::Codes>
+L<Nearcall::Error>, L<Nearcall::Codes>, L<Nearcall::CallOptions>, L<Nearcall::Handoff>, L<Nearcall::Resident>
 
 =head1 LICENSE
 

@@ -18,20 +18,20 @@
 /* ms: a call's deadline when the caller names none. */
 #define NC_CALL_TIMEOUT_MS 30000
 
-/* attempts: how often a call that was not executed is sent in all, within its deadline. */
+/* attempts: how many times in all a call that was not executed is sent, within its deadline. */
 #define NC_ATTEMPTS_MAX 3
 #define NC_ATTEMPTS_MAX_CEILING 16
 
-/* bytes: bytes of requests that wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, go over another. */
+/* bytes: bytes of requests that may wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, use another connection. */
 #define NC_CLIENT_UNSENT_BYTES_MAX 262144
 
-/* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
+/* ms: how long a wait sleeps before the program is asked again whether a signal has come. */
 #define NC_SIGNAL_LOOK_MS 20
 
-/* ms: how long a server that stops waits until a giver has taken back a connection between two requests; after that it stays with the server. */
+/* ms: how long a server that stops waits for a giver to take back a connection between two requests; after that the connection stays with the server. */
 #define NC_HANDOFF_BACK_MS 5000
 
-/* ms: how long a server that stops leaves open what rests between two requests and cannot be given back. */
+/* ms: how long a server that stops keeps a connection open that is between two requests and cannot be given back. */
 #define NC_HANDOFF_REST_MS 1000
 
 #endif

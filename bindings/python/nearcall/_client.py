@@ -114,18 +114,18 @@ class Client(_core.Client):
 
         timeout: the default timeout in seconds, as in a call; ``math.inf`` means no limit.
         attempts: how many times in all a call is sent.
-        backoff: the mean pauses between attempts in seconds: the first, after which each is twice as
-            long, and the longest. The default is ``(0.001, 1.0)``.
+        backoff: the mean pauses between attempts in seconds: the first pause, and the longest. Each
+            pause is twice as long as the one before it. The default is ``(0.001, 1.0)``.
         wait_for_ready: wait until the deadline for a server that is not there or is stopping.
-        retry_unknown: send a call again also after the connection was lost and nobody knows whether
-            the function ran. The function must be registered as idempotent, else calls fail with
-            FailedPrecondition before anything is sent.
+        retry_unknown: also send a call again if the connection was lost and nobody knows whether
+            the function ran. The function must be registered as idempotent; otherwise calls fail
+            with FailedPrecondition before anything is sent.
         metadata: pairs that travel with each request. A key has lower-case letters, digits and any of
             ``-_.``; its value, or each of a list of values, is text or bytes.
         traceparent: a W3C trace context.
         idempotency_key: 16 bytes that name what is asked for, as ``uuid.uuid4().bytes``.
-        reply_metadata: a dict that has, after each call, the pairs that came with its reply or error, as
-            lists of bytes. Calls that are made at the same time need one each.
+        reply_metadata: a dict. After each call it has the pairs that came with the reply or error,
+            as lists of bytes. Calls that are made at the same time need a dict each.
         """
         options = self._call_options.extended(
             attempts,

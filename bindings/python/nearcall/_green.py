@@ -137,10 +137,10 @@ class GreenFunction:
 class GreenClient:
     """A server's functions for greenlets: ``client.ack(3, 4)`` lets others run while it waits.
 
-    The keywords are those of AsyncClient, and so is what it does: thousands of calls at
-    the same time, on as few connections as they need. A client belongs to the hub, and so to the thread, that
-    uses it first: with gevent also before and after a fork, with eventlet, whose hub survives none,
-    in the child.
+    It takes the keywords of AsyncClient and works like it: thousands of calls may be in
+    flight, on as few connections as they need. A client belongs to the hub that uses it
+    first, and so to the thread of that hub. With gevent it may be used before and after a
+    fork. With eventlet, whose hub does not survive a fork, use it in the child first.
     """
 
     _kind: type[AsyncClient]
@@ -149,11 +149,11 @@ class GreenClient:
         self._client = self._kind(address, **options)
 
     def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any:
-        """Calls a function and returns its result. timeout is as for AsyncClient."""
+        """Calls a function and returns its result. timeout means what it means for AsyncClient."""
         return _drive(self._client.call(name, *args, timeout=timeout, **named))
 
     def function(self, name: str, /) -> GreenFunction:
-        """A function of the server with its signature and documentation."""
+        """Returns a function of the server with its signature and documentation."""
         found = _drive(self._client.function(name))
         function = GreenFunction(self.call, found.__name__)
         function.__doc__ = found.__doc__
@@ -170,30 +170,31 @@ class GreenClient:
         return call
 
     def with_timeout(self, timeout: float | None, /) -> Self:
-        """The same client, its connections shared, with another default timeout."""
+        """Returns the same client, with the same connections, with another default timeout."""
         view = object.__new__(type(self))
         view._client = self._client.with_timeout(timeout)
         return view
 
     def with_options(self, **options: Any) -> Self:
-        """The same client, its connections shared, with options for its calls: the keywords are those of
-        AsyncClient.with_options()."""
+        """Returns the same client, with the same connections, with options for its calls. The
+        keywords are those of AsyncClient.with_options()."""
         view = object.__new__(type(self))
         view._client = self._client.with_options(**options)
         return view
 
     def transport(self) -> str:
-        """How calls travel now, as Client.transport() tells."""
+        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp',
+        'same process', or '' if there is no connection."""
         return self._client.transport()
 
     @property
     def address(self) -> str:
-        """The server's address."""
+        """The address of the server."""
         return self._client.address
 
     @property
     def timeout(self) -> float | None:
-        """Default timeout of calls in seconds; None is none."""
+        """The default timeout of calls in seconds, or None for no limit."""
         return self._client.timeout
 
     @property
@@ -202,7 +203,7 @@ class GreenClient:
         return self._client.closed
 
     def close(self) -> None:
-        """Closes the connections; calls in flight end with Cancelled."""
+        """Closes the connections. Calls in flight end with Cancelled."""
         self._client.close()
 
     def __enter__(self) -> Self:

@@ -64,8 +64,9 @@ class Dataclass(Protocol):
 
 @final
 class Whatever:
-    """Nothing is one but what checkers know nothing of. So a dict[str, Any] may be passed for a
-    struct, while one that is written out is held to the struct's fields."""
+    """A type that no value has. Checkers accept for it only what they know nothing of, so a
+    dict[str, Any] may be passed for a struct, while a dict that is written out is compared
+    with the struct's fields."""
 
 
 class _Buffer(Protocol):

@@ -35,7 +35,7 @@
 #define NC_PENDING_OUTPUT_BYTES_MAX 1048576
 #define NC_PENDING_OUTPUT_BYTES_MAX_CEILING 67108864
 
-/* bytes: requests of one user that have come, whole or in part, and not run: what is larger than a connection's own small buffers. */
+/* bytes: requests of one user that have arrived, in whole or in part, and have not run; what fits a connection's own small buffers is not counted. */
 #define NC_INPUT_BYTES_PER_USER_MAX 268435456
 #define NC_INPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
 
@@ -43,7 +43,7 @@
 #define NC_INPUT_BYTES_MAX 1073741824
 #define NC_INPUT_BYTES_MAX_CEILING 1099511627776
 
-/* bytes: memory of replies to one user that wait to be read, but for 20 KiB of each connection; results that functions have returned and that wait for room take twice as much beside it at most, then they are dropped. */
+/* bytes: replies to one user that wait to be read, except 20 KiB of each connection; results that wait for room may take twice as much in addition, and further ones are dropped. */
 #define NC_OUTPUT_BYTES_PER_USER_MAX 268435456
 #define NC_OUTPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
 
@@ -63,7 +63,7 @@
 #define NC_CONNECTIONS_MAX 16384
 #define NC_CONNECTIONS_MAX_CEILING 1048576
 
-/* connections: open connections of one user: a local user id, the IPv4 address or the IPv6 network (/64) that others come from. */
+/* connections: open connections of one user: of a local user id, or of the IPv4 address or IPv6 network (/64) that a remote peer comes from. */
 #define NC_CONNECTIONS_PER_USER_MAX 12288
 #define NC_CONNECTIONS_PER_USER_MAX_CEILING 1048576
 
@@ -95,21 +95,21 @@
 /* ms: how long a caller whose deadline passed waits for the server to say whether the function ran. */
 #define NC_CANCEL_GRACE_MS 20
 
-/* ms: how old the clock sample of a hello may be for the two clocks to be one. */
+/* ms: how old the clock sample of a hello may be if both clocks are to count as one. */
 #define NC_HELLO_CLOCK_MS_MAX 500
 
-/* ms: how far the clock sample of a welcome may lie outside the time between hello and welcome for the two clocks to be one. */
+/* ms: how far the clock sample of a welcome may lie outside the time between hello and welcome if both clocks are to count as one. */
 #define NC_CLOCK_DISTANCE_MS_MAX 5
 
-/* attempts: how often a call that was not executed is sent in all, within its deadline. */
+/* attempts: how many times in all a call that was not executed is sent, within its deadline. */
 #define NC_ATTEMPTS_MAX 3
 #define NC_ATTEMPTS_MAX_CEILING 16
 
-/* calls: calls one handle of libnearcall holds at a time: waiting to be sent, sent, or finished and not fetched. */
+/* calls: calls that one handle of libnearcall holds at a time: waiting to be sent, sent, or finished and not fetched. */
 #define NC_CLIENT_CALLS_IN_FLIGHT_MAX 1024
 #define NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING 16384
 
-/* bytes: bytes of requests that wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, go over another. */
+/* bytes: bytes of requests that may wait to be sent on one connection before further calls of AsyncClient, or of a client for greenlets, use another connection. */
 #define NC_CLIENT_UNSENT_BYTES_MAX 262144
 
 /* ms: from the drain frame to closing what has not finished. */
@@ -137,13 +137,13 @@
 /* us: how often a side that its ring keeps busy looks at its socket. */
 #define NC_SOCKET_LOOK_US 100
 
-/* ms: how long a wait sleeps before its program is asked again whether a signal has come. */
+/* ms: how long a wait sleeps before the program is asked again whether a signal has come. */
 #define NC_SIGNAL_LOOK_MS 20
 
-/* ms: how often an event loop is to look after calls for which it can watch nothing, for want of descriptors. */
+/* ms: how often an event loop has to look after calls that it cannot watch because no descriptor is left. */
 #define NC_UNWATCHED_LOOK_MS 20
 
-/* us: how long a side looks at its ring before it sleeps; less where a sleep and a wake cost less. */
+/* us: how long a side looks at its ring before it sleeps; less if a sleep and a wake cost less. */
 #define NC_SPIN_US_MAX 1000
 #define NC_SPIN_US_MAX_CEILING 1000
 
@@ -162,7 +162,7 @@
 #define NC_HANDOFF_MESSAGE_BYTES_MAX 65536
 #define NC_HANDOFF_MESSAGE_BYTES_MAX_CEILING 1048576
 
-/* bytes: what a giver calls what it gives. */
+/* bytes: the name that a giver has for what it gives. */
 #define NC_HANDOFF_NAME_BYTES_MAX 255
 
 /* channels: channels of one user id at one listening socket, with those whose hello is not over. */
@@ -176,10 +176,10 @@
 /* ms: how long a giver waits for the answer to RECALL before it ends the channel. */
 #define NC_HANDOFF_RECALL_MS 1000
 
-/* ms: how long a server that stops waits until a giver has taken back a connection between two requests; after that it stays with the server. */
+/* ms: how long a server that stops waits for a giver to take back a connection between two requests; after that the connection stays with the server. */
 #define NC_HANDOFF_BACK_MS 5000
 
-/* ms: how long a server that stops leaves open what rests between two requests and cannot be given back. */
+/* ms: how long a server that stops keeps a connection open that is between two requests and cannot be given back. */
 #define NC_HANDOFF_REST_MS 1000
 
 /* ms: how long a process that is replaced may take for each of its steps: to give its listeners, and to free its addresses. */
@@ -188,7 +188,7 @@
 /* bytes: a request head or a ClientHello that is looked at before its connection is given away. */
 #define NC_PEEK_BYTES_MAX 65536
 
-/* ms: how long a client may take for them. */
+/* ms: how long a client may take to send a request head or a ClientHello. */
 #define NC_PEEK_TIMEOUT_MS 10000
 #define NC_PEEK_TIMEOUT_MS_CEILING 300000
 
@@ -202,29 +202,29 @@
 #define NC_RESIDENT_ANSWER_MS 5000
 #define NC_RESIDENT_ANSWER_MS_CEILING 60000
 
-/* ms: how long descriptors are sent again that the kernel refuses because too many of the user's are on the way (ETOOMANYREFS). */
+/* ms: for how long descriptors are sent again that the kernel has refused because too many of the user's are in transit (ETOOMANYREFS). */
 #define NC_RESIDENT_SEND_MS 1000
 
-/* ms: from a signal that is to end a run, or the end of its process, until its launcher ends by itself where nobody says how the run ended. */
+/* ms: from a signal that should end a run, or from the end of the run's process, until the launcher ends by itself if nobody has said how the run ended. */
 #define NC_RESIDENT_END_MS 1000
 
-/* ms: how long a resident stays with nothing to run. */
+/* ms: how long a resident stays when nothing runs. */
 #define NC_RESIDENT_IDLE_MS 600000
 
-/* starts: starts in a row that come to nothing, before a program is run plainly. */
+/* starts: failed starts in a row, before a program is run plainly. */
 #define NC_RESIDENT_STARTS_MAX 2
 
-/* ms: how long a program is run plainly after resident_starts_max starts that came to nothing; after each one more twice as long. */
+/* ms: how long a program is run plainly after resident_starts_max failed starts; after each further failure for twice as long. */
 #define NC_RESIDENT_GUARD_FIRST_MS 30000
 
-/* ms: how long a program whose starts came to nothing is run plainly at most. */
+/* ms: the longest time for which a program is run plainly after failed starts. */
 #define NC_RESIDENT_GUARD_MS 3600000
 
 /* processes: processes of a pool that wait. */
 #define NC_RESIDENT_WORKERS 2
 #define NC_RESIDENT_WORKERS_CEILING 64
 
-/* bytes: a resident's log, when it is started. */
+/* bytes: the size of a resident's log above which it is emptied at the next start. */
 #define NC_RESIDENT_LOG_BYTES_MAX 1048576
 
 #endif

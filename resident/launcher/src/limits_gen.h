@@ -18,29 +18,29 @@
 #define NC_RESIDENT_ANSWER_MS 5000
 #define NC_RESIDENT_ANSWER_MS_CEILING 60000
 
-/* ms: how long descriptors are sent again that the kernel refuses because too many of the user's are on the way (ETOOMANYREFS). */
+/* ms: for how long descriptors are sent again that the kernel has refused because too many of the user's are in transit (ETOOMANYREFS). */
 #define NC_RESIDENT_SEND_MS 1000
 
-/* ms: from a signal that is to end a run, or the end of its process, until its launcher ends by itself where nobody says how the run ended. */
+/* ms: from a signal that should end a run, or from the end of the run's process, until the launcher ends by itself if nobody has said how the run ended. */
 #define NC_RESIDENT_END_MS 1000
 
-/* ms: how long a resident stays with nothing to run. */
+/* ms: how long a resident stays when nothing runs. */
 #define NC_RESIDENT_IDLE_MS 600000
 
-/* starts: starts in a row that come to nothing, before a program is run plainly. */
+/* starts: failed starts in a row, before a program is run plainly. */
 #define NC_RESIDENT_STARTS_MAX 2
 
-/* ms: how long a program is run plainly after resident_starts_max starts that came to nothing; after each one more twice as long. */
+/* ms: how long a program is run plainly after resident_starts_max failed starts; after each further failure for twice as long. */
 #define NC_RESIDENT_GUARD_FIRST_MS 30000
 
-/* ms: how long a program whose starts came to nothing is run plainly at most. */
+/* ms: the longest time for which a program is run plainly after failed starts. */
 #define NC_RESIDENT_GUARD_MS 3600000
 
 /* processes: processes of a pool that wait. */
 #define NC_RESIDENT_WORKERS 2
 #define NC_RESIDENT_WORKERS_CEILING 64
 
-/* bytes: a resident's log, when it is started. */
+/* bytes: the size of a resident's log above which it is emptied at the next start. */
 #define NC_RESIDENT_LOG_BYTES_MAX 1048576
 
 #endif

@@ -114,8 +114,8 @@ Nearcall::CallOptions - options and metadata of single calls
 =head1 DESCRIPTION
 
 C<< $go->with( %options ) >> returns the same handle with options for the calls that are made through it. It is
-cheap, may be kept, and can be asked for further options. What is not given stays as it is in C<$go>. Options that are out of
-range throw a L<Nearcall::Error> or croak.
+cheap, may be kept, and can be asked for further options. Options that are not given stay as they are in C<$go>.
+Options that are out of range throw a L<Nearcall::Error> or croak.
 
 =over 4
 
@@ -129,8 +129,8 @@ How many times a call is sent in all.
 
 =item backoff => [ $first, $longest ]
 
-The mean pauses between attempts, in seconds: the first, after which each is twice as long, and the longest. The
-default is 0.001 and 1.
+The mean pauses between attempts, in seconds: the first pause, and the longest. Each pause is twice as long as the
+one before it, up to the longest. The default is 0.001 and 1.
 
 =item wait_for_ready => 1
 
@@ -138,8 +138,8 @@ Waits until the deadline for a server that is not there or is stopping, however 
 
 =item retry_unknown => 1
 
-Sends a call again also after the connection was lost and nobody knows whether the function ran, or when its result
-was lost. The function must be registered as idempotent (in Go C<server.Idempotent>). A call of any other function
+Also sends a call again if the connection was lost and nobody knows whether the function ran, or if its result was
+lost. The function must be registered as idempotent (in Go C<server.Idempotent>). A call of any other function
 fails with C<FAILED_PRECONDITION> before anything is sent.
 
 =item metadata => { $key => $value, $key => [ $value, ... ] }
@@ -158,8 +158,8 @@ A W3C trace context.
 =item reply_metadata => \my $metadata
 
 The variable has, after each call, a reference to a hash of the pairs that came with the reply or the error, each value
-a reference to an array of strings of bytes; or C<undef>, if none came. Calls that are in flight at the same time need
-one each.
+a reference to an array of strings of bytes. It is C<undef> if none came. Calls that are in flight at the same time
+need a variable each.
 
 =back
 

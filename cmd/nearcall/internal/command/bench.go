@@ -89,9 +89,9 @@ there were any, the exit code is that of the first, or 1 with several settings.
 func (b *benching) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.IntSliceVarP(&b.callers, "callers", "c", []int{1}, "how many call at a time")
+	flags.IntSliceVarP(&b.callers, "callers", "c", []int{1}, "how many callers call at a time")
 	flags.IntSliceVar(&b.payloadBytes, "payload-bytes", nil, "add a last ARGUMENT of so many bytes, for a function that takes a string or bytes there")
-	flags.StringSliceVar(&b.transports, "transport", nil, "shm or socket: shared memory, or without it (default as ADDRESS says)")
+	flags.StringSliceVar(&b.transports, "transport", nil, "shm for shared memory, or socket (default as ADDRESS says)")
 	flags.IntVar(&b.rounds, "rounds", 0, "in how many turns each setting is measured (default 3 for several settings, 1 for one)")
 	flags.BoolVar(&b.shared, "shared", false, "let all callers share one connection, as goroutines of one client do")
 	flags.DurationVarP(&b.duration, "duration", "d", benchDuration, "how long to measure each setting, in all rounds together")

@@ -26,8 +26,8 @@ func (p *program) demoCommand() *cobra.Command {
 maps and structs, errors, and calls that take their time. It prints its address
 and what to try, and stops when it is interrupted.
 
-Without --address the socket is $XDG_RUNTIME_DIR/nearcall-demo.sock, or lies in a
-new private directory below /tmp where there is no XDG_RUNTIME_DIR.`,
+Without --address the socket is $XDG_RUNTIME_DIR/nearcall-demo.sock. If that variable
+is not set, it lies in a new private directory below /tmp.`,
 		Example: `  nearcall demo
   nearcall demo --address unix:/tmp/demo.sock`,
 		Args: arguments(cobra.NoArgs),

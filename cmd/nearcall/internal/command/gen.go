@@ -17,7 +17,7 @@ func (p *program) genCommand() *cobra.Command {
 		Use:   "gen " + languages + " SOURCE",
 		Short: "Generate typed stubs for a language",
 		Long: `Generates a module for a language that has a function for each function of the
-server, with its types and documentation. It stands on the language's own
+server, with its types and documentation. The module uses the language's own
 package: Nearcall.pm, nearcall for Python, nearcall.h, or the Go package client.`,
 		Example: `  nearcall gen python --package shop unix:/run/shop.sock --output shop.py
   nearcall gen c schema.json > shop.h`,
@@ -53,7 +53,7 @@ func (p *program) genServiceCommand() *cobra.Command {
 		Short: "Describe the methods of a Go type that is registered as a service",
 		Long: `Reads the Go package in a folder and writes a Go file for it that tells
 server.RegisterService the parameter names and the documentation of the type's
-exported methods, which reflection cannot tell. It is meant for a go:generate line.`,
+exported methods, which reflection does not know. It is meant for a go:generate line.`,
 		Example: `  //go:generate nearcall gen service Orders --output orders_functions.go`,
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {

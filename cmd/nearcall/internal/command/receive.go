@@ -73,7 +73,7 @@ have ended; a second signal passes SIGTERM on to them.`,
 	flags.StringVar(&r.address, "address", "", "the socket at which connections are handed over, as unix:/path")
 	flags.BoolVar(&r.stdio, "stdio", false, "the connection is the program's standard input and output (default)")
 	flags.BoolVar(&r.listenFDs, "listen-fds", false, "the connection is the program's descriptor 3")
-	flags.IntVar(&r.max, "max", programsMax, "programs that run at a time")
+	flags.IntVar(&r.max, "max", programsMax, "how many programs may run at a time")
 	flags.StringArrayVar(&r.users, "user", nil, "a user, besides root and this one, who may hand connections over: a name or a number; may be repeated")
 	flags.StringVar(&r.mode, "mode", "", "permissions of the socket, in octal, as 0660")
 	flags.BoolVar(&r.json, "json", false, "log as JSON")

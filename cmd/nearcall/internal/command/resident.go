@@ -40,8 +40,9 @@ func (p *program) residentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resident",
 		Short: "Show, stop, install and check programs that stay ready between their runs",
-		Long: `Programs that are made for it and were started by nearcall-run stay ready for their
-next run. These commands show such residents, and stop them.
+		Long: `A program that is made for it, and that nearcall-run has started, stays ready for its
+next run in a process that is called its resident. These commands show residents, stop
+them, and make programs resident that are not made for it.
 
 Residents are found in $XDG_RUNTIME_DIR/nearcall-resident, or in
 /tmp/nearcall-resident-UID if that variable is not set. Those of your sessions and

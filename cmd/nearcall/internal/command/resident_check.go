@@ -48,18 +48,20 @@ func (p *program) residentCheckCommand() *cobra.Command {
 		Short: "Compare a program's runs by a resident with plain ones",
 		Long: `Runs a program plainly and by a resident, and compares what it writes, how it ends
 and which files it leaves behind. A program in Perl or Python that is not made for it is
-tried as 'nearcall resident install' would keep it, with the same flags, and nothing is installed.
+tried as 'nearcall resident install' would keep it ready. The flags are the same, and
+nothing is installed.
 
-The program runs six times: twice plainly, for what differs by itself; twice by a resident that
-it has started; and once by one that a run from an empty directory has started, with
-an empty HOME, without input, and with none but the most needed variables, so that what
-was read too early is seen. Each begins with a copy of the current directory as it was; what it
-does elsewhere, also below HOME, is really done, and done six times. Its standard input is
-/dev/null unless --input or --pipe names a file, and it has no terminal. A run that writes
-more than 64 MiB, or takes longer than --timeout, is given up.
+The program runs six times. Two plain runs show what differs by itself. Two runs use a
+resident that the first of them has started. Another run starts a resident from an empty
+directory, with an empty HOME, without input and with only the most necessary variables,
+and one more run uses that resident: it shows what the program had read too early. Each run
+begins in a copy of the current directory as it was. Whatever a run does elsewhere, also
+below HOME, is really done, and done six times. Standard input is /dev/null unless --input
+or --pipe names a file, and there is no terminal. A run that writes more than 64 MiB, or
+takes longer than --timeout, is given up.
 
-Lines that differ between plain runs are not compared, nor is what Python keeps of compiled
-modules. Exit code 1 when something differs, 3 when nothing could be compared.`,
+Lines that differ between plain runs are not compared, nor are the compiled modules that
+Python keeps. The exit code is 1 if something differs, and 3 if nothing could be compared.`,
 		Example: `  nearcall resident check ./report --since yesterday
   nearcall resident check --preload black.linegen black --check src
   nearcall resident check --pipe access.log --ignore '^took ' ack error`,
@@ -75,11 +77,11 @@ modules. Exit code 1 when something differs, 3 when nothing could be compared.`,
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // the others are the program's
 	settingsFlags(cmd, &c.settings, &c.languages)
-	flags.StringVar(&c.directory, "directory", ".", "copy this `directory`, which the current one is or is in")
-	flags.StringVar(&c.home, "home", "", "give runs a copy of this `directory` as their HOME")
+	flags.StringVar(&c.directory, "directory", ".", "copy this `directory`, which must be the current one or contain it")
+	flags.StringVar(&c.home, "home", "", "give the runs a copy of this `directory` as their HOME")
 	flags.StringVar(&c.input, "input", "", "standard input is this `file`")
-	flags.StringVar(&c.pipe, "pipe", "", "standard input is a pipe with what this `file` holds")
-	flags.StringArrayVar(&c.ignore, "ignore", nil, "do not compare lines in which this `expression` is found")
+	flags.StringVar(&c.pipe, "pipe", "", "standard input is a pipe with the contents of this `file`")
+	flags.StringArrayVar(&c.ignore, "ignore", nil, "do not compare lines that match this `expression`")
 	flags.BoolVar(&c.asJSON, "json", false, "print a JSON object")
 	cmd.MarkFlagsMutuallyExclusive("input", "pipe")
 	return cmd
