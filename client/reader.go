@@ -59,7 +59,7 @@ func (r *reader) countLone(replies, left int) {
 // batchMax bounds how many calls are woken together.
 const batchMax = 64
 
-// frameHandlers handle whole frames, by type. Whoever reads calls them. The parser
+// frameHandlers handle whole frames, by type. The goroutine that reads calls them. The parser
 // refuses frames of any other type.
 var frameHandlers = [...]func(*connection, *wire.Frame) error{
 	wire.Reply:  (*connection).handleReply,

@@ -26,7 +26,7 @@ const (
 //     calls overlap, while there are no calls, after a write has failed, and always if the
 //     socket is not a local one.
 //   - A caller reads, and handles what arrives for others too, until its own call has ended or
-//     was given up. The standby rests. Whoever else ends that call must interrupt the read
+//     was given up. The standby rests. If another goroutine ends that call, it must interrupt the read
 //     afterwards.
 //   - Nobody reads. This is so between the calls of a lone caller, for two ticks of the watch at
 //     most. If the connection has ended by then, a call that cannot be sent is made on another
@@ -247,7 +247,7 @@ func (c *connection) watchIdle() {
 }
 
 // lookForIdle is what the watch does at each tick. While somebody reads it lets the
-// watch run out: whoever stops reading starts it again.
+// watch run out: the goroutine that stops reading starts it again.
 func (c *connection) lookForIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

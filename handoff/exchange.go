@@ -14,7 +14,7 @@ import (
 )
 
 // MessageIdle is the message of a connection that is handed back between two requests,
-// when none has begun. Whoever gets it waits for the next request.
+// when none has begun. The process that gets it waits for the next request.
 const MessageIdle = "idle"
 
 // An exchange follows the requests and answers on one connection of an http.Server. It

@@ -17,7 +17,7 @@ func (t *functionTable) addBuiltins(s *Server) error {
 		{"stats", s.statistics, nil, "Counters of this server as JSON."},
 		{"changes", t.changes, []string{"name", "description"},
 			"What keeps callers that were written for a description of a function, in JSON, from calling this server's, and which that is."},
-		{"ping", func() {}, nil, "Does nothing, for who asks how long calls take."},
+		{"ping", func() {}, nil, "Does nothing; for measuring how long calls take."},
 	}
 	for _, b := range builtins {
 		f, err := s.newFunction(reservedPrefix+b.name, b.fn, []FunctionOption{Doc(b.doc), Params(b.params...), Idempotent()})

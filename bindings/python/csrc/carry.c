@@ -70,7 +70,7 @@ PyObject *core_carry_out(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return NULL;
 }
 
-/* The same for who must not raise: what was raised is told to the first argument, which is carried out too. */
+/* The same for a caller that must not raise: what was raised is told to the first argument, which is carried out too. */
 PyObject *core_carry_out_and_tell(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *result, *raised, *report[2], *told = NULL;

@@ -337,7 +337,7 @@ typedef struct core_arguments {
     PyObject *names; /* tuple of str or NULL */
     PyObject *const *named;
     PyObject *timeout; /* NULL or None: the client's */
-    int is_timeout_named; /* by who may have meant a parameter of that name */
+    int is_timeout_named; /* the caller may have meant a parameter of that name */
 } core_arguments;
 
 core_entry *core_entry_new(PyObject *name); /* an exact one */

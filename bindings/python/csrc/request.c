@@ -49,8 +49,8 @@ static int encode_positional(core_encoder *e, const core_plan *plan, PyObject *c
     return 0;
 }
 
-/* Who calls a function with a parameter called timeout may mean that by timeout=, or the time that
- * the call may take, as all do who wrote their call before it had one. */
+/* If a function has a parameter called timeout, timeout= may mean that parameter, or the time that the
+ * call may take: that is what it means in calls that were written before the function had the parameter. */
 static int check_timeout(core_state *state, const core_plan *plan, const core_arguments *arguments)
 {
     if (!plan->has_timeout || !arguments->is_timeout_named)

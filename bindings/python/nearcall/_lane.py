@@ -6,7 +6,7 @@ for replies, and by that the client too while there are calls: a loop holds no t
 else refers would vanish in the middle of its call. A lane that was inherited by a fork leaves the loop alone, because
 its kernel side is the parent's too.
 
-Whoever waits is told what happened to the call, however the lane ends, and no error in using the engine keeps the
+A task that waits is told what happened to its call, however the lane ends, and no error in using the engine keeps the
 loop from watching. A signal handler may raise between any two steps here. What must not be cut short by that is
 carried out (see carry_out), and is therefore written so that it can be done again.
 """

@@ -40,8 +40,8 @@ _ASKED = "nearcall.changes"
 
 
 class Place:
-    """What one call has of the connections, made before it has anything. Who makes one gives it back, once
-    its call has ended, wherever that was: give() is carried out."""
+    """What one call has of the connections, made before it has anything. The coroutine that makes one gives
+    it back once its call has ended, wherever that was: give() is carried out."""
 
     lane: Lane | None = None
     turn: Future | None = None
@@ -111,8 +111,9 @@ class Places:
         return await self.keep_or_change(place, lane, deadline)
 
     async def keep_or_change(self, place: Place, lane: Lane, deadline: float) -> Lane:
-        """A place for what is about to be begun by who has had one for a while. Where its server stops, or requests
-        wait to be sent, that is one elsewhere if there is any: on its connection it would wait for those."""
+        """Returns a place for a call that has had one for a while and is about to begin. If the server of that place is
+        stopping, or requests wait to be sent there, it is a place elsewhere, if there is one: there the call
+        would have to wait for these."""
         while _holds_up(lane):
             _core.carry_out(self._release, place)
             first = self._take_first(place)
@@ -146,7 +147,8 @@ class Places:
             self._fail_all(lambda: type(error)(error.message, error.code, error.outcome, error.details))
 
     def give(self, place: Place) -> None:
-        """Gives back whatever a place has: to who waits longest, if anybody waits. May be asked again."""
+        """Gives back whatever a place has, to the call that has waited longest, if one waits. It may be
+        called again."""
         if place.turn is not None and place.lane is None:
             self._ended += 1
         self._release(place)

@@ -244,8 +244,8 @@ def _index(value: Any) -> int:
 
 
 def _is_of_type(error: Exception) -> bool:
-    """Whether no code that is written in Python has raised it, seen from who has just caught it: what is made
-    in C, as a proxy or a tensor, says so that it is none."""
+    """Whether an error that was just caught was raised by code in C, and not by code in Python. In this way a
+    type that is made in C, such as a proxy or a tensor, says that it is not of a kind."""
     return error.__traceback__ is None or error.__traceback__.tb_next is None
 
 

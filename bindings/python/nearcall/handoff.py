@@ -300,7 +300,7 @@ class Listener:
         try:
             return connection, connection._describe(*self._take(connection, timeout))
         except BaseException:
-            connection.close()  # if it was taken at all: who holds the exception would hold it
+            connection.close()  # if it was taken at all: whatever holds the exception would hold it
             raise
 
     def _take(self, connection: Connection, timeout: float | None) -> _core._Taken:

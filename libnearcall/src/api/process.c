@@ -32,7 +32,7 @@ int nc_poll_now(const nearcall_client *client)
     return watched.revents;
 }
 
-/* Who asks what to watch is promised to be woken through it, from now on. */
+/* A program that asks what to watch is promised, from now on, to be woken through that. */
 static nearcall_client *promise_to_wake(const nearcall_client *asked)
 {
     nearcall_client *client = (nearcall_client *)(uintptr_t)asked; /* no handle is made const */
@@ -90,7 +90,7 @@ static bool is_due(const nearcall_client *client)
 static int64_t timer_ns(const nearcall_client *client, int64_t now_ns)
 {
     int64_t timer_ns = nc_earlier(nc_connection_timer_ns(client), client->calls.timer_ns);
-    if (client->connects && client->connect_until_ns > now_ns) /* who gave it up is not woken */
+    if (client->connects && client->connect_until_ns > now_ns) /* a program that gave it up is not woken */
         timer_ns = nc_earlier(timer_ns, client->connect_until_ns);
     if ((client->calls.used_count || client->connection.state != NC_READY) && nc_watch_misses(client))
         timer_ns = nc_earlier(timer_ns, now_ns + NC_UNWATCHED_LOOK_MS * NC_NS_PER_MS);

@@ -10,7 +10,7 @@
 #define NC_BUFFER_SPARE_BYTES 1024
 
 /* Bytes between start and end; zeroed means empty. data is NULL until the first
- * nc_buffer_reserve(). Whoever holds the struct owns data. */
+ * nc_buffer_reserve(). The holder of the struct owns data. */
 struct nc_buffer {
     uint8_t *data;
     size_t start;

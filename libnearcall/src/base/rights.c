@@ -208,7 +208,7 @@ static bool has_descriptors(int socket)
     return recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) > 0 && message.msg_flags & MSG_CTRUNC;
 }
 
-/* Who reads a part of what came with descriptors has them, so that one byte can stay. */
+/* Reading a part of the bytes that descriptors came with takes the descriptors, so one byte can stay. */
 void nc_rights_drain(int socket)
 {
     struct budget budget = BUDGET;

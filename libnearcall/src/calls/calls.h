@@ -15,8 +15,8 @@
 void nc_calls_init(struct nc_calls *calls);
 void nc_calls_free(struct nc_calls *calls);
 
-/* NULL when the handle has as many as it may, or there is no memory. Its id is drawn by
- * who sends it, or has it wait its turn, so that ids rise in the order of sending. */
+/* NULL when the handle has as many as it may, or there is no memory. Its id is
+ * drawn when it is sent, or begins to wait its turn, so that ids rise in the order of sending. */
 struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
                             nearcall_function *function, int64_t deadline_ns);
 
@@ -109,8 +109,8 @@ int64_t nc_calls_pending_deadline_ns(const nearcall_client *client);
 /* A connection begins to be made, for a call of that deadline and for those that wait. */
 void nc_connection_limit(nearcall_client *client, int64_t deadline_ns);
 
-/* A further call will wait for the connection that is being made. Who began that may
- * have had less time, or have given up. */
+/* A further call will wait for the connection that is being made. The call that began to
+ * make it may have had less time, or may have been given up. */
 void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
 
 /* ---- outcomes.c ---- */

@@ -53,7 +53,7 @@ static int outcome_of_loss(const nearcall_client *client, const struct nc_call *
     if (reset_proves_unread(client, call, loss))
         return NEARCALL_OUTCOME_NOT_EXECUTED;
     if (loss->code == -NEARCALL_E_INTERNAL)
-        return NEARCALL_OUTCOME_UNKNOWN; /* who breaks the protocol may mark wrongly, too */
+        return NEARCALL_OUTCOME_UNKNOWN; /* a server that breaks the protocol may mark wrongly, too */
     switch (mark_of(client, call)) {
     case NC_MARK_NONE:
     case NC_MARK_RECEIVED:

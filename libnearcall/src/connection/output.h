@@ -1,5 +1,5 @@
 /* What the kernel has not taken yet: bytes of the connection's own, and behind them what is
- * borrowed from the caller of the last frame. Who sends it: send/write.c. */
+ * borrowed from the caller of the last frame. send/write.c sends it. */
 #ifndef NC_OUTPUT_H
 #define NC_OUTPUT_H
 

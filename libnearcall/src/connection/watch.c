@@ -294,8 +294,8 @@ bool nc_wake_take(nearcall_client *client)
     return true;
 }
 
-/* What is_woken tells may have been taken before it was told. Forgotten first, and looked
- * for then: who writes in between tells it anew. */
+/* What is_woken tells may have been taken before it was told. So is_woken is cleared first, and
+ * the descriptor is looked at then: a thread that writes in between sets it again. */
 bool nc_wake_confirm(nearcall_client *client)
 {
     struct pollfd event = {client->watch.wake.fd, POLLIN, 0};
@@ -318,7 +318,7 @@ NEARCALL_API int nearcall_wake(nearcall_client *client)
     if (!is_own_end(&client->watch.waker) || !is_own_end(&client->watch.wake) ||
         (send(client->watch.waker.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN))
         r = NEARCALL_E_MISUSE;
-    else /* last: who sees it finds what was written, or somebody has taken that */
+    else /* last: a reader that sees it finds what was written, or that was taken already */
         atomic_store_explicit(&client->watch.is_woken, 1, memory_order_release);
     errno = former;
     return r;

@@ -45,7 +45,7 @@ struct nearcall_embed_call {
 /* Where the process that loaded the library serves others. */
 struct nearcall_embed_place {
     char path[108];   /* its socket */
-    char latest[108]; /* leads to the socket of who loaded the same file last */
+    char latest[108]; /* leads to the socket of the process that loaded the same file last */
     int descriptor;   /* of the socket itself (O_PATH), for children of other users; -1 */
     dev_t device;     /* with inode: what descriptor was when it was opened */
     ino_t inode;

@@ -100,7 +100,7 @@ static void end_loading(void)
 
 /* A thread that the runtime starts must not be chosen for a signal whose handler
  * belongs to the host: that would run on a stack too small for it. Threads inherit
- * the mask of who loads; the runtime unblocks by itself what it must have. */
+ * the mask of the loading thread; the runtime unblocks by itself what it must have. */
 static void *load(const char *file)
 {
     sigset_t former;

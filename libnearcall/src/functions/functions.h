@@ -18,7 +18,7 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
 /* NULL: the server there is has to be asked. */
 nearcall_function *nc_function_known(nearcall_client *client, const char *name, size_t bytes);
 
-/* By the server that is at the other end now: who comes next may have another. */
+/* By the server that is at the other end now: the next one may have another description. */
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function);
 
 /* Takes a description that has just come. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */

@@ -90,8 +90,8 @@ struct nc_call {
     uint8_t ping_payload[sizeof(uint64_t)];
 };
 
-/* All calls of a handle. A chunk is published whole, by one store; who finds the rest
- * half-way, in a child, makes it anew from the states of the calls. */
+/* All calls of a handle. A chunk is published whole, by one store. A
+ * child that finds the rest half-way makes it anew from the states of the calls. */
 struct nc_calls {
     struct nc_call *chunks[NC_CALLS / NC_CALLS_IN_CHUNK]; /* NULL from the first not needed yet */
     struct nc_call first_chunk[NC_CALLS_IN_CHUNK];
@@ -113,7 +113,7 @@ static inline bool nc_call_is_on_connection(const struct nc_call *call)
 /* The call that is being waited for from its beginning. Owned by wait/retry.c. */
 struct nc_sync {
     struct nc_call *call; /* NULL: none was interrupted */
-    uint64_t token; /* of the last one that began; names it to who resumes */
+    uint64_t token; /* of the last one that began; names it to the program that resumes it */
     uint64_t abandoned_token; /* the last that gave way to another, with its outcome */
     int abandoned_outcome;
     bool sends_request; /* what client->request holds is the interrupted call's alone */

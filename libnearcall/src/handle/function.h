@@ -31,7 +31,7 @@ struct nearcall_function {
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
     bool is_refused; /* the server has another one: the next to ask for it learns which */
-    bool was_unsent; /* by it was encoded what may not be sent: who encodes looks again */
+    bool was_unsent; /* a request that was encoded by it may not be sent: whatever encodes looks again */
     uint64_t refused_schema_hash; /* of the server that refused it */
     struct nc_fit { /* generated code of one description may call the function of another */
         char generated_hash[NC_HASH_DIGITS + 1]; /* "": nothing is known */

@@ -128,8 +128,8 @@ void nc_handoff_channel_end(struct nc_handoff_channel *channel, const char *form
 
 /* ---- Sending ---- */
 
-/* A loop that watches edges is told of what joins the set and is ready, and mostly of nothing
- * that changes in there. Who cannot join it any more would not be heard of: his channel ends. */
+/* A loop that watches edges is told of a descriptor that joins the set and is ready, and mostly of
+ * nothing that changes in there. A channel that cannot join it would not be heard of, so it ends. */
 static void watch_more(struct nc_handoff_channel *channel, struct epoll_event *event)
 {
     nearcall_handoff *handoff = channel->handoff;

@@ -63,7 +63,7 @@ static int milliseconds_until(int64_t now_ns, int64_t until_ns)
     return until_ns == NC_NEVER ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* Who goes on without anything that could wake him, until a time, does not spin. */
+/* A wait that nothing can wake before its time must not spin. */
 static int cannot_wait(nearcall_handoff *handoff, int64_t until_ns, int r)
 {
     int64_t pause_ns = nc_earlier(until_ns, nc_after_ms(handoff->now_ns, BLIND_PAUSE_MS));

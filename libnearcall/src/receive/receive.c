@@ -21,7 +21,7 @@ static void consume(struct nc_connection *connection, size_t bytes)
     nc_buffer_consume(&connection->in, bytes);
 }
 
-/* Those of a frame whose rest is dropped; misplaced ones are found by who looks next. */
+/* Those of a frame whose rest is dropped; misplaced ones are found when somebody looks next. */
 static void skip_descriptors(struct nc_connection *connection, const struct nc_frame *frame)
 {
     struct nc_fault fault;

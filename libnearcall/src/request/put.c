@@ -146,7 +146,7 @@ static inline void end_put(nearcall_client *client)
 static inline struct nc_writer *writer_of_idle(nearcall_client *client)
 {
     if (nc_is_busy(client))
-        return NULL; /* who is inside may be sending it */
+        return NULL; /* the function that is inside may be sending it */
     atomic_store_explicit(&client->busy, 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(client->request.function != NULL, 1))

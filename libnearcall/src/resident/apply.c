@@ -91,7 +91,7 @@ const char *nc_resident_apply(const struct nc_resident_request *request, pid_t c
     return fault;
 }
 
-/* Who starts commands and ignores SIGCHLD does not learn how they end: that is left out. */
+/* CHLD is left out: a program that ignores it does not learn how its commands end. */
 void nc_resident_ignore(uint64_t signals)
 {
     for (int number = 1; number <= 64; number++) {

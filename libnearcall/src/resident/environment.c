@@ -15,8 +15,8 @@ static const char *const launchers[] = {
     "NEARCALL_RESIDENT_DIRECTORY=", NULL,
 };
 
-/* What shells and launchers set for each command anew: who reads all variables does not
- * mean them. */
+/* What shells and launchers set for each command anew. A program that reads all variables does
+ * not depend on these. */
 static const char *const of_commands[] = {"_=", "SHLVL=", "OLDPWD=", "NEARCALL_RUN_", "NEARCALL_NO_RESIDENT=", NULL};
 
 static bool begins_as_one_of(const char *const *names, const char *variable)

@@ -1,4 +1,4 @@
-/* Who may ask: what a run would not have as the caller has it is not run here. */
+/* Which callers are served: only those whose runs would have here what they have themselves. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -13,7 +13,8 @@
 /* Most requests are read at once. */
 #define FIRST_BYTES 65536
 
-/* Who sends nothing for so long is waited for by a process beside those that wait for all. */
+/* A launcher that sends nothing for so long is waited for by a process of its own, beside those that
+ * wait for all launchers. */
 #define SILENCE_MS 10
 
 union control {

@@ -55,8 +55,8 @@ static bool begin_again(bool stood, struct nc_call *call)
     return true;
 }
 
-/* Who learns by sending that the server is stopping is told what one is told whose request came
- * too late: to wait for the end of others is the choice of who begins a call after that. */
+/* A call that learns by being sent that the server is stopping ends as one whose request came too late.
+ * Only calls that begin after that wait for the end of the others. */
 static void end_untaken(nearcall_client *client, struct nc_call *call)
 {
     if (call->state == NC_CALL_PENDING && client->connection.draining && !nc_connection_is_over(client))
@@ -120,8 +120,8 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
     }
 }
 
-/* What was begun by half cannot be taken back and would hold up all behind it: who began it
- * goes on with it. Of any other nothing was sent. */
+/* A request that is half sent cannot be taken back and would hold up all behind it, so the call goes on
+ * with it. Of any other call nothing was sent. */
 static int interrupt(nearcall_client *client, struct nc_call *call, int r)
 {
     if (call->type != NC_REQUEST || call->state != NC_CALL_SENT || nc_frame_is_untouched(client, call)) {

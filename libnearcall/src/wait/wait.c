@@ -205,7 +205,7 @@ static bool look(const struct nc_memory *memory)
     return false;
 }
 
-/* Whoever was woken through the socket may wait for this very CPU. True: spin on. */
+/* The server that was woken through the socket may wait for this very CPU. True: spin on. */
 static bool give_way(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;

@@ -110,7 +110,7 @@ func (r *receiving) run(ctx context.Context, command []string) error {
 	}
 }
 
-// finish takes no more and waits for what runs. Whoever asks a second time is
+// finish takes no more and waits for what runs. A second signal means that the user is
 // impatient.
 func finish(listener *handoff.Listener, receiver *receive.Receiver, served <-chan error) error {
 	impatient, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -18,7 +18,7 @@ import (
 type connection struct {
 	fd     int
 	remote net.Addr
-	// blocking: who gets it need not take it off a poller again.
+	// blocking: its receiver need not take it off a poller again.
 	blocking bool
 	// file owns the descriptor as soon as the poller knows it.
 	file   *os.File
@@ -65,8 +65,8 @@ func deferAccept(listening uintptr, seconds int) error {
 }
 
 // sendAtOnce makes the connections of a listening socket send what is written without waiting for
-// more (TCP_NODELAY), as most servers have it for those that they accept themselves: who writes an
-// answer in two pieces would wait for its client's acknowledgement of the first, 40 ms and more.
+// more (TCP_NODELAY), as most servers have it for those that they accept themselves. A server that
+// writes an answer in two pieces would otherwise wait 40 ms and more for its client to acknowledge the first.
 func sendAtOnce(listening uintptr) error {
 	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(listening), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }

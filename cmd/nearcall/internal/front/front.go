@@ -131,7 +131,7 @@ func (f *Front) use(c *config.Config) {
 	}
 	f.guard.limit(c.Limits.HeldMax, c.Limits.HeldPerClientMax)
 	f.state.Store(&state{config: c, table: route.New(rules)})
-	// Who finds its backend gone finds the new state.
+	// A connection that finds its backend gone finds the new state.
 	retire()
 }
 

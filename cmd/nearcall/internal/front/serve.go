@@ -233,8 +233,8 @@ func (v *visit) unseen(err error) answer {
 	return answerMalformed
 }
 
-// An until is a context with a deadline that needs no timer of its own: who waits
-// for a connection gives it the deadline.
+// An until is a context with a deadline that needs no timer of its own: whatever
+// waits for a connection sets the deadline on it.
 type until struct {
 	context.Context
 	end time.Time

@@ -98,7 +98,7 @@ func Run(ctx context.Context, callers []Call, perSecond float64, length time.Dur
 		all.addCalls(&results[i])
 		all.Windows = windows.AddUp(all.Windows, results[i].Windows)
 	}
-	// Who was stopped made no calls from then on, and not because they were slow.
+	// A caller that was stopped made no calls from then on, and not because they were slow.
 	all.Windows = all.Windows[:min(len(all.Windows), int(all.Elapsed/window))]
 	return all
 }
@@ -125,7 +125,7 @@ func (c *caller) run(ctx context.Context) (r Result) {
 		case err == nil:
 			r.Latency.Add(end.Sub(begin))
 			c.ended.Add(int64(end.Sub(c.began)))
-		case ctx.Err() != nil: // who ends the run has cancelled it
+		case ctx.Err() != nil: // the end of the run has cancelled it
 		default:
 			r.Failed++
 			if r.Failure == nil {

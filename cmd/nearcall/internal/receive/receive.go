@@ -149,7 +149,7 @@ func (r *Receiver) judge(ctx context.Context, failed <-chan bool) {
 const handBackTimeout = 2 * time.Second
 
 // giveBack lets the giver find another process; it tells what became of the
-// connection. Who takes none back has its client see the end.
+// connection. If the giver takes none back, the client sees the end.
 func giveBack(conn *handoff.Conn) (became string) {
 	if raw, err := conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = syscall.SetNonblock(int(fd), true) })

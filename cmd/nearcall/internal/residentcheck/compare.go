@@ -19,7 +19,7 @@ type Difference struct {
 	NumbersAlone bool `json:"numbers_alone,omitempty"`
 }
 
-// IsStale tells of a difference that comes from who has started the resident.
+// IsStale tells of a difference that comes from the caller that has started the resident.
 func (d Difference) IsStale() bool { return d.Run == runOther }
 
 // A comparison knows what two plain runs did, and so what is other each time.

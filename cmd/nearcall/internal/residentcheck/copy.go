@@ -157,8 +157,8 @@ func (c *copied) changes() (map[string]string, error) {
 	return changed, err
 }
 
-// isOfInterpreter tells of what Python keeps of modules that it has compiled: who loads
-// them first writes it, which is the resident's start and no run.
+// isOfInterpreter reports whether a file is what Python keeps of a module that it has compiled.
+// The first process that loads the module writes it, which is the resident's start and no run.
 func isOfInterpreter(path string) bool {
 	return strings.HasSuffix(path, ".pyc") || filepath.Base(path) == "__pycache__"
 }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// A mark is other when a file was touched, also by who gives it back its size and time.
+// A mark changes when a file is touched, even if its size and time are set back.
 type mark struct {
 	mode    fs.FileMode
 	inode   uint64

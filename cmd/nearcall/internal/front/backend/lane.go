@@ -53,7 +53,7 @@ func newLane(s *Socket, peer *handoff.Peer) *lane {
 
 func (l *lane) slow() bool { return l.interval > quickness }
 
-// hasRoom is for who holds the room.
+// hasRoom may be called only while the room is held.
 func (l *lane) hasRoom(now time.Time) bool {
 	switch {
 	case l.dead || now.Before(l.pausedUntil):
@@ -64,7 +64,7 @@ func (l *lane) hasRoom(now time.Time) bool {
 	return l.given == 0 || l.given < int(quickness/l.interval) && now.Sub(l.moved) < quickness
 }
 
-// reserve takes a place, for who holds the room.
+// reserve takes a place. It may be called only while the room is held.
 func (l *lane) reserve(now time.Time) {
 	if l.given == 0 {
 		l.moved = now
@@ -171,8 +171,8 @@ func (l *lane) rest(now time.Time) {
 	})
 }
 
-// before tells which of two free ones is chosen: who lets nobody wait, has least to
-// answer for its weight, and has waited longest for its turn.
+// before tells which of two free processes is chosen: the one that lets nobody wait, has
+// least to answer for its weight, and has waited longest for its turn.
 func (l *lane) before(other *lane, now time.Time, weight, otherWeight, credit, otherCredit int) bool {
 	if shunned, itsShunned := now.Before(l.shunnedUntil), now.Before(other.shunnedUntil); shunned != itsShunned {
 		return itsShunned

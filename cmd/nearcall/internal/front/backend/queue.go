@@ -9,7 +9,7 @@ import (
 // A waiter is a connection that waits for a place. The room of the set guards it.
 type waiter struct {
 	attempt *attempt
-	// not is who has the connection already, and is too slow.
+	// not is the process that has the connection already, and is too slow.
 	not *lane
 	// first: it goes before those that have not been given to anybody.
 	first bool
@@ -73,7 +73,7 @@ func (b *Backend) enqueue(w *waiter) {
 	}
 }
 
-// get is for who holds the room, and has reserved the place.
+// get may be called only while the room is held, by the one that has reserved the place.
 func (w *waiter) get(l *lane) {
 	w.remove()
 	w.got = l
@@ -95,7 +95,8 @@ func (s *Set) leave(w *waiter) *lane {
 	return w.got
 }
 
-// offer gives the places of a process to those who wait, for who holds the room.
+// offer gives the places of a process to those who wait. It may be called only while the
+// room is held.
 func (s *Socket) offer() {
 	l := s.lane.Load()
 	if l == nil {
@@ -127,7 +128,7 @@ func (b *Backend) absence(now time.Time, not []*lane) time.Duration {
 	return least
 }
 
-// absence is for who holds the room.
+// absence may be called only while the room is held.
 func (s *Socket) absence(now time.Time) time.Duration {
 	l := s.lane.Load()
 	switch {

@@ -18,7 +18,7 @@ type use struct {
 	at           socket
 }
 
-// A kind is who listens.
+// A kind says which part of the front listens at a socket.
 type kind int
 
 const (
