@@ -5,6 +5,7 @@ What is timed is as in caller.c; allocations are not counted.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from array import array
@@ -25,6 +26,7 @@ VERIFIED_CALLS = 10  # of each caller
 
 Call = Callable[[], object]
 Exchange = Callable[[bytes], bytes]  # sends a request and returns the answer
+Opener = Callable[[str, int], list[Exchange]]  # returns that many callers of the server at an address
 
 
 def payload_of(size: int, caller: int = 0) -> bytes:
@@ -59,6 +61,22 @@ def verify(exchanges: list[Exchange], size: int) -> None:
 
     with ThreadPoolExecutor(len(exchanges)) as threads:
         list(threads.map(calls, enumerate(exchanges)))
+
+
+def peer(description: dict[str, str], open_callers: Opener, serve: Callable[[], None] | None = None) -> None:
+    """Is the whole program of a peer: ../peers/README.md says how it is used."""
+    match sys.argv[1:]:
+        case ["serve", _] if serve is not None:
+            serve()
+        case ["call", address, size, callers]:
+            payload = payload_of(int(size))
+            obey(echoing(open_callers(address, int(callers)), payload), expected=payload)
+        case ["verify", address, size, callers]:
+            verify(open_callers(address, int(callers)), int(size))
+        case ["describe"]:
+            print(json.dumps(description))
+        case _:
+            sys.exit("usage: serve ADDRESS, call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe")
 
 
 def differs(answer: object, expected: object) -> NoReturn:

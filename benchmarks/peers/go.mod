@@ -48,10 +48,3 @@ replace github.com/nearcall/nearcall => ../../
 replace github.com/nearcall/nearcall/benchmarks => ../
 
 replace github.com/nearcall/nearcall/resident/residentcobra => ../../resident/residentcobra
-
-tool (
-	connectrpc.com/connect/cmd/protoc-gen-connect-go
-	github.com/containerd/ttrpc/cmd/protoc-gen-go-ttrpc
-	google.golang.org/protobuf/cmd/protoc-gen-go
-	storj.io/drpc/cmd/protoc-gen-go-drpc
-)

@@ -9,9 +9,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
-	"github.com/nearcall/nearcall/benchmarks/peers/connect/echo"
-	"github.com/nearcall/nearcall/benchmarks/peers/connect/echo/echoconnect"
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
+	"github.com/nearcall/nearcall/benchmarks/peers/protobuf"
 )
 
 func main() {
@@ -25,9 +24,7 @@ func main() {
 	})
 }
 
-type service struct{}
-
-func (service) Echo(_ context.Context, request *connect.Request[echo.Bytes]) (*connect.Response[echo.Bytes], error) {
+func answer(_ context.Context, request *connect.Request[protobuf.Bytes]) (*connect.Response[protobuf.Bytes], error) {
 	return connect.NewResponse(request.Msg), nil
 }
 
@@ -41,7 +38,7 @@ func http2() *http.Protocols {
 
 func serve(listener net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle(echoconnect.NewEchoHandler(service{}, connect.WithCompression(gzip, nil, nil)))
+	mux.Handle(protobuf.Path, connect.NewUnaryHandler(protobuf.Path, answer, connect.WithCompression(gzip, nil, nil)))
 	server := &http.Server{Handler: mux, Protocols: http2()}
 	return server.Serve(listener)
 }
@@ -53,12 +50,13 @@ func open(path string) (calling.Echo, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		},
 	}
-	client := echoconnect.NewEchoClient(&http.Client{Transport: transport}, "http://localhost", connect.WithAcceptCompression(gzip, nil, nil))
+	client := connect.NewClient[protobuf.Bytes, protobuf.Bytes](&http.Client{Transport: transport}, "http://localhost"+protobuf.Path,
+		connect.WithAcceptCompression(gzip, nil, nil))
 	return func(request []byte) ([]byte, error) {
-		answer, err := client.Echo(context.Background(), connect.NewRequest(&echo.Bytes{Data: request}))
+		answer, err := client.CallUnary(context.Background(), connect.NewRequest(&protobuf.Bytes{Value: request}))
 		if err != nil {
 			return nil, err
 		}
-		return answer.Msg.GetData(), nil
+		return answer.Msg.GetValue(), nil
 	}, nil
 }

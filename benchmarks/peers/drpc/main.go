@@ -5,14 +5,16 @@ import (
 	"context"
 	"net"
 
+	"google.golang.org/protobuf/proto"
+	"storj.io/drpc"
 	"storj.io/drpc/drpcconn"
 	"storj.io/drpc/drpcmux"
 	"storj.io/drpc/drpcpool"
 	"storj.io/drpc/drpcserver"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
-	"github.com/nearcall/nearcall/benchmarks/peers/drpc/echo"
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
+	"github.com/nearcall/nearcall/benchmarks/peers/protobuf"
 )
 
 func main() {
@@ -28,13 +30,37 @@ func main() {
 
 type service struct{}
 
-func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error) {
-	return request, nil
+func (service) Echo(ctx context.Context, request *protobuf.Bytes) (*protobuf.Bytes, error) {
+	return protobuf.Answer(ctx, request)
+}
+
+// NumMethods is how many the service has.
+func (service) NumMethods() int { return 1 }
+
+// Method is the one that it has.
+func (service) Method(n int) (string, drpc.Encoding, drpc.Receiver, any, bool) {
+	receive := func(server any, ctx context.Context, request, _ any) (drpc.Message, error) {
+		return server.(service).Echo(ctx, request.(*protobuf.Bytes))
+	}
+	return protobuf.Path, encoding{}, receive, service.Echo, n == 0
+}
+
+// encoding is what DRPC's compiler makes for protobuf.
+type encoding struct{}
+
+func (encoding) Marshal(m drpc.Message) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
+
+func (encoding) MarshalAppend(to []byte, m drpc.Message) ([]byte, error) {
+	return proto.MarshalOptions{}.MarshalAppend(to, m.(proto.Message))
+}
+
+func (encoding) Unmarshal(from []byte, m drpc.Message) error {
+	return proto.Unmarshal(from, m.(proto.Message))
 }
 
 func serve(listener net.Listener) error {
 	mux := drpcmux.New()
-	if err := echo.DRPCRegisterEcho(mux, service{}); err != nil {
+	if err := mux.Register(service{}, service{}); err != nil {
 		return err
 	}
 	return drpcserver.New(mux).Serve(context.Background(), listener)
@@ -49,11 +75,10 @@ func open(path string, callers int) ([]calling.Echo, error) {
 		}
 		return drpcconn.New(connection), nil
 	}
-	client := echo.NewDRPCEchoClient(pool.Get(context.Background(), path, dial))
+	connection := pool.Get(context.Background(), path, dial)
 	return program.Shared(func(string) (calling.Echo, error) {
-		return func(request []byte) ([]byte, error) {
-			answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
-			return answer.GetData(), err
-		}, nil
+		return protobuf.Echo(func(ctx context.Context, request, answer *protobuf.Bytes) error {
+			return connection.Invoke(ctx, protobuf.Path, encoding{}, request, answer)
+		}), nil
 	})(path, callers)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/hashicorp/go-plugin"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
-	"github.com/nearcall/nearcall/benchmarks/peers/grpc/echo"
 )
 
 func hostConfig() *plugin.ClientConfig {
@@ -76,9 +74,5 @@ func echoOf(host *plugin.Client) (calling.Echo, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := dispensed.(echo.EchoClient)
-	return func(request []byte) ([]byte, error) {
-		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
-		return answer.GetData(), err
-	}, nil
+	return dispensed.(calling.Echo), nil
 }

@@ -23,22 +23,16 @@ const (
 	pluginArgument = "plugin" // makes this program one that a host has started
 )
 
-type service struct{ echo.UnimplementedEchoServer }
-
-func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error) {
-	return request, nil
-}
-
 // echoPlugin is both sides of the plugin.
 type echoPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (echoPlugin) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
-	echo.RegisterEchoServer(server, service{})
+	echo.Register(server)
 	return nil
 }
 
 func (echoPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, connection *grpc.ClientConn) (any, error) {
-	return echo.NewEchoClient(connection), nil
+	return echo.Of(connection), nil
 }
 
 func plugins() plugin.PluginSet { return plugin.PluginSet{pluginName: echoPlugin{}} }

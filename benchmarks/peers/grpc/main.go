@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"net"
 
 	"google.golang.org/grpc"
@@ -24,26 +23,13 @@ func main() {
 	})
 }
 
-type service struct{ echo.UnimplementedEchoServer }
-
-func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error) {
-	return request, nil
-}
-
 func serve(listener net.Listener) error {
 	server := grpc.NewServer()
-	echo.RegisterEchoServer(server, service{})
+	echo.Register(server)
 	return server.Serve(listener)
 }
 
 func open(address string) (calling.Echo, error) {
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, err
-	}
-	client := echo.NewEchoClient(connection)
-	return func(request []byte) ([]byte, error) {
-		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
-		return answer.GetData(), err
-	}, nil
+	return echo.Of(connection), err
 }

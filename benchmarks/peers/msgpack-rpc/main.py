@@ -3,7 +3,6 @@
 What it is used for is in ../README.md.
 """
 
-import json
 import signal
 import sys
 from importlib.metadata import version
@@ -16,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "callers"))
 
 import msgpack
 import msgpackrpc
-from calling import Exchange, echoing, obey, payload_of, verify
+from calling import Exchange, peer
 from msgpackrpc.transport import tcp
 from tornado.netutil import bind_sockets
 
@@ -98,21 +97,6 @@ def open_callers(address: str, callers: int) -> list[Exchange]:
     return [opened() for _ in range(callers)]
 
 
-def main() -> None:
-    use_the_extension()
-    match sys.argv[1:]:
-        case ["serve", _]:
-            serve()
-        case ["call", address, size, callers]:
-            payload = payload_of(int(size))
-            obey(echoing(open_callers(address, int(callers)), payload), expected=payload)
-        case ["verify", address, size, callers]:
-            verify(open_callers(address, int(callers)), int(size))
-        case ["describe"]:
-            print(json.dumps(DESCRIPTION))
-        case _:
-            sys.exit("usage: main.py serve ADDRESS, call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe")
-
-
 if __name__ == "__main__":
-    main()
+    use_the_extension()
+    peer(DESCRIPTION, open_callers, serve)

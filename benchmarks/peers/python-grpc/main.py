@@ -3,17 +3,14 @@
 What it is used for is in ../README.md.
 """
 
-import json
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / "callers"), str(HERE)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "callers"))
 
-import echo_pb2  # noqa: E402
-import echo_pb2_grpc  # noqa: E402
-import grpc  # noqa: E402
-from calling import Exchange, echoing, obey, payload_of, verify  # noqa: E402
+import grpc
+from calling import Exchange, peer
+from google.protobuf.wrappers_pb2 import BytesValue
 
 DESCRIPTION = {
     "version": f"grpcio {grpc.__version__}",
@@ -28,22 +25,15 @@ DESCRIPTION = {
 
 
 def open_callers(address: str, callers: int) -> list[Exchange]:
-    stub = echo_pb2_grpc.EchoStub(grpc.insecure_channel(address))
-    return [lambda payload: stub.Echo(echo_pb2.Bytes(data=payload)).data] * callers
-
-
-def main() -> None:
-    match sys.argv[1:]:
-        case ["call", address, size, callers]:
-            payload = payload_of(int(size))
-            obey(echoing(open_callers(address, int(callers)), payload), expected=payload)
-        case ["verify", address, size, callers]:
-            verify(open_callers(address, int(callers)), int(size))
-        case ["describe"]:
-            print(json.dumps(DESCRIPTION))
-        case _:
-            sys.exit("usage: main.py call or verify ADDRESS PAYLOAD_BYTES CALLERS, or describe; grpc serves")
+    # As its compiler makes a stub: see ../protobuf.
+    echo = grpc.insecure_channel(address).unary_unary(
+        "/nearcall.peers.Echo/Echo",
+        request_serializer=BytesValue.SerializeToString,
+        response_deserializer=BytesValue.FromString,
+        _registered_method=True,
+    )
+    return [lambda payload: echo(BytesValue(value=payload)).value] * callers
 
 
 if __name__ == "__main__":
-    main()
+    peer(DESCRIPTION, open_callers)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/peers/program"
-	"github.com/nearcall/nearcall/benchmarks/peers/ttrpc/echo"
+	"github.com/nearcall/nearcall/benchmarks/peers/protobuf"
 )
 
 func main() {
@@ -23,19 +23,21 @@ func main() {
 	})
 }
 
-type service struct{}
-
-func (service) Echo(_ context.Context, request *echo.Bytes) (*echo.Bytes, error) {
-	return request, nil
-}
-
 func serve(listener net.Listener) error {
 	server, err := ttrpc.NewServer(ttrpc.WithServerHandshaker(ttrpc.UnixSocketRequireSameUser()))
 	if err != nil {
 		return err
 	}
-	echo.RegisterEchoService(server, service{})
+	server.RegisterService(protobuf.Service, &ttrpc.ServiceDesc{Methods: map[string]ttrpc.Method{protobuf.Method: answer}})
 	return server.Serve(context.Background(), listener)
+}
+
+func answer(ctx context.Context, decode func(any) error) (any, error) {
+	request := new(protobuf.Bytes)
+	if err := decode(request); err != nil {
+		return nil, err
+	}
+	return protobuf.Answer(ctx, request)
 }
 
 func open(path string) (calling.Echo, error) {
@@ -43,9 +45,8 @@ func open(path string) (calling.Echo, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := echo.NewEchoClient(ttrpc.NewClient(connection))
-	return func(request []byte) ([]byte, error) {
-		answer, err := client.Echo(context.Background(), &echo.Bytes{Data: request})
-		return answer.GetData(), err
-	}, nil
+	client := ttrpc.NewClient(connection)
+	return protobuf.Echo(func(ctx context.Context, request, answer *protobuf.Bytes) error {
+		return client.Call(ctx, protobuf.Service, protobuf.Method, request, answer)
+	}), nil
 }
