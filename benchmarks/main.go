@@ -29,6 +29,9 @@ type options struct {
 	out     string
 	base    string
 	builtIn time.Duration
+	sets    int
+	pairs   int
+	judge   bool
 }
 
 func main() {
@@ -47,7 +50,10 @@ func main() {
 	flag.BoolVar(&o.allowed, "allowed", false, "measure nothing; fail when a run with the other options would be refused, as where documents would show a tree that is of no revision")
 	flag.StringVar(&o.only, "only", "", "measure only groups, rows and parts whose name matches this `regexp`; the result is printed, and kept only in -out")
 	flag.StringVar(&o.out, "out", "", "the `folder` of result, pictures and report (default benchmarks/results; with -quick build/benchmarks/results; with -only none)")
-	flag.StringVar(&o.base, "base", "", "measure rows of this `tree` and of -root in pairs of turns, and write nothing but these, into -out; -rounds says how many pairs")
+	flag.StringVar(&o.base, "base", "", "compare: measure rows of this `tree` and of -root in pairs of turns, keep these in -out, and fail where -root is slower")
+	flag.IntVar(&o.sets, "sets", 12, "with -base: how often all processes are started anew")
+	flag.IntVar(&o.pairs, "pairs", 24, "with -base: turns that each side takes in a set, for each row")
+	flag.BoolVar(&o.judge, "judge", false, "measure nothing; judge the turns again that a comparison has left in -out")
 	flag.DurationVar(&o.builtIn, "built-in", 0, "how long `building` took, which is in the time that a full run has; the script run tells")
 	flag.Parse()
 	if o.python == "" {
@@ -66,8 +72,8 @@ func (o options) run(ctx context.Context) error {
 	if o.check || o.render {
 		return o.reportAgain()
 	}
-	if o.base != "" {
-		return o.measurePairs(ctx)
+	if o.base != "" || o.judge {
+		return o.compare(ctx)
 	}
 	planned, err := o.schedule("")
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +23,13 @@ import (
 const (
 	pairLength = 20 * time.Millisecond
 	pairWarmUp = 150 * time.Millisecond
-	pairsUsual = 24
+	// comparedGroups are compared where -only says nothing else.
+	comparedGroups = "^(small|embed|pipelined)$"
+	turnsName      = "turns.json"
 )
+
+// errSlower ends a comparison that has said everything.
+var errSlower = errors.New("head is slower than base")
 
 // A side is one of two trees whose calls are compared, with the row under way.
 type side struct {
@@ -32,12 +39,37 @@ type side struct {
 	row   measuredRow
 }
 
-// measurePairs measures rows of two trees, and keeps the p10 of every turn. All
-// processes are started anew for each row: how fast calls are is also a matter of where
-// their memory came to lie.
-func (o options) measurePairs(ctx context.Context) error {
+// compare says whether calls of -root are slower than those of another tree, by turns that are measured now or, to be
+// judged again, were before.
+func (o options) compare(ctx context.Context) error {
 	if o.out == "" {
-		return errors.New("-base wants -out FOLDER beside it")
+		return errors.New("-base and -judge want -out FOLDER beside them")
+	}
+	path := filepath.Join(o.out, turnsName)
+	if !o.judge {
+		o.quick, o.only = true, cmp.Or(o.only, comparedGroups)
+		if err := o.measureSets(ctx, path); err != nil {
+			return err
+		}
+	}
+	rows, err := gate.Read(path)
+	if err != nil {
+		return err
+	}
+	judged, err := gate.Judge(rows)
+	if err := errors.Join(err, gate.Print(os.Stdout, judged)); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(judged, gate.Judgement.Worse) {
+		return errSlower
+	}
+	return nil
+}
+
+// measureSets measures rows of two trees, and keeps the p10 of every turn, after each set.
+func (o options) measureSets(ctx context.Context, path string) error {
+	if o.sets < gate.SetsMin {
+		return fmt.Errorf("%d sets: no difference is told from chance by fewer than %d", o.sets, gate.SetsMin)
 	}
 	base := o
 	base.root, base.python = o.base, filepath.Join(o.base, "build/venv/bin/python")
@@ -55,32 +87,31 @@ func (o options) measurePairs(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	watch := newProgress(os.Stderr, time.Duration(len(groups))*o.lengthOfPairs())
+	each := 2 * (serversStart + callerStart + pairWarmUp + time.Duration(o.pairs)*(pairLength+roundEnds)) // about, for a row
+	watch := newProgress(os.Stderr, time.Duration(o.sets*len(groups))*each)
 	defer watch.end()
-	rows := make([]gate.Row, len(groups))
-	for _, i := range rand.Perm(len(groups)) {
-		path := filepath.Join(folder, strconv.Itoa(i))
-		rows[i] = takePairs(ctx, o.pairs(),
-			&side{name: "base", group: groupsOfBase[i], scene: &scene{tools: base.tools, progress: watch, folder: path + "-base"}},
-			&side{name: "head", group: groups[i], scene: &scene{tools: o.tools, progress: watch, folder: path + "-head"}})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	var rows []gate.Row
+	for n := range o.sets {
+		watch.begin(fmt.Sprintf("set %d of %d", n+1, o.sets), time.Duration(len(groups))*each)
+		set := make([]gate.Row, len(groups))
+		for _, i := range rand.Perm(len(groups)) {
+			below := filepath.Join(folder, fmt.Sprintf("%d-%d", n, i))
+			set[i] = takePairs(ctx, o.pairs,
+				&side{name: "base", group: groupsOfBase[i], scene: &scene{tools: base.tools, progress: watch, folder: below + "-base"}},
+				&side{name: "head", group: groups[i], scene: &scene{tools: o.tools, progress: watch, folder: below + "-head"}})
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			watch.add(each)
 		}
-		watch.add(o.lengthOfPairs())
+		if rows, err = gate.Join(rows, set); err != nil {
+			return err
+		}
+		if err := gate.Write(path, rows); err != nil {
+			return err
+		}
 	}
-	return gate.Write(filepath.Join(o.out, gate.SetName), rows)
-}
-
-func (o options) pairs() int {
-	if o.rounds > 0 {
-		return o.rounds
-	}
-	return pairsUsual
-}
-
-// lengthOfPairs is about how long it takes to compare a row.
-func (o options) lengthOfPairs() time.Duration {
-	return 2 * (serversStart + callerStart + pairWarmUp + time.Duration(o.pairs())*(pairLength+roundEnds))
+	return nil
 }
 
 // singleRows are groups of one row each: of all rows that are the project's own to make
@@ -103,7 +134,8 @@ func (o options) singleRows() ([]group, error) {
 	return single, nil
 }
 
-// takePairs measures one row of both sides.
+// takePairs measures one row of both sides. All processes are started anew for each row of a set: how fast calls are
+// is also a matter of where their memory came to lie.
 func takePairs(ctx context.Context, pairs int, base, head *side) gate.Row {
 	base.on(func() {
 		head.on(func() { takeTurnsInPairs(ctx, pairs, base, head) })

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -81,5 +82,23 @@ func TestHeldToACPU(t *testing.T) {
 	}
 	if err != nil || may.Count() != 1 || !may.IsSet(cpu) {
 		t.Errorf("%v: CPUs %v", err, may)
+	}
+}
+
+// A comparison fails by what it measured, also where that is judged again.
+func TestComparisonFailsWhereHeadIsSlower(t *testing.T) {
+	for head, want := range map[float64]error{500: nil, 400: nil, 600: errSlower} {
+		set := gate.Set{Base: []float64{500, 500, 500}, Head: []float64{head, head, head}}
+		o := options{judge: true, out: t.TempDir()}
+		row := gate.Row{Name: "nearcall-c-shm", Bytes: 64, Sets: slices.Repeat([]gate.Set{set}, gate.SetsMin)}
+		if err := gate.Write(filepath.Join(o.out, turnsName), []gate.Row{row}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.run(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%v ns beside 500: %v", head, err)
+		}
+	}
+	if err := (options{base: "there", out: t.TempDir(), sets: gate.SetsMin - 1}).run(t.Context()); err == nil {
+		t.Error("too few sets are measured")
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"text/tabwriter"
 )
 
-// SetName is the file in which one set of processes leaves its turns.
-const SetName = "pairs.json"
-
 // Read reads what Write has written.
 func Read(path string) ([]Row, error) {
 	text, err := os.ReadFile(path)

@@ -164,7 +164,7 @@ func TestSetsAreJoinedAndKept(t *testing.T) {
 			t.Errorf("%s: %v", name, joined)
 		}
 	}
-	path := filepath.Join(t.TempDir(), "new", gate.SetName)
+	path := filepath.Join(t.TempDir(), "new", "turns.json")
 	if err := gate.Write(path, joined); err != nil {
 		t.Fatal(err)
 	}
