@@ -53,7 +53,7 @@ func libraryAllocations(rows []measuredRow) ([]result.Measure, error) {
 
 // perCall is a measure whose goal is none.
 func perCall(name string, value float64) result.Measure {
-	return result.Measure{Name: name, Value: rounded(value, 3), Unit: "per call", Goal: result.AtMost(0).Judged(rounded(value, 3))}
+	return atMost(0, name, "per call", rounded(value, 3))
 }
 
 // goAllocations are those of server and client in Go. Both are in this process,

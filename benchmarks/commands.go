@@ -1,19 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
-const (
-	// said is the argument of the small programs, and what they print.
-	said = "value"
-	// residentsFolder is where the residents of a group listen, in the group's folder.
-	residentsFolder = "residents"
-)
+// said is the argument of the small programs, and what they print.
+const said = "value"
 
 // A command is a program that rows run, with its arguments; its output begins with
 // expected.
@@ -51,24 +45,20 @@ func (t tools) byResident(c command) command {
 	return c
 }
 
-// residents gives the commands of a group a place for their residents.
-func (s *scene) residents() (environment string, err error) {
-	folder := filepath.Join(s.folder, residentsFolder)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", err
-	}
-	return "XDG_RUNTIME_DIR=" + folder, nil
+// residence is where the residents of the group's commands are. Its folder is made for the first.
+func (s *scene) residence() residence {
+	return residence{s.tools, filepath.Join(s.folder, "residents")}
 }
 
 // startResident starts the one whose functions are called.
 func (s *scene) startResident() (err error) {
+	r := s.residence()
 	if s.resident != "" {
 		return nil
 	}
-	if _, err := s.residents(); err != nil {
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return err
 	}
-	r := &residence{s.tools, filepath.Join(s.folder, residentsFolder)}
 	if err := r.ready(); err != nil {
 		return err
 	}
@@ -78,18 +68,8 @@ func (s *scene) startResident() (err error) {
 
 // stopResidents ends those that the group's commands have started.
 func (s *scene) stopResidents() error {
-	folder := filepath.Join(s.folder, residentsFolder)
-	if _, err := os.Stat(folder); err != nil {
+	if _, err := os.Stat(s.residence().folder); err != nil {
 		return nil
 	}
-	return stopResidents(s.root, append(os.Environ(), "XDG_RUNTIME_DIR="+folder))
-}
-
-func stopResidents(root string, environment []string) error {
-	stop := exec.Command(filepath.Join(root, "build/bin/nearcall"), "resident", "stop")
-	stop.Env = environment
-	if text, err := stop.CombinedOutput(); err != nil {
-		return fmt.Errorf("stopping residents: %w: %s", err, text)
-	}
-	return nil
+	return s.residence().stopAll()
 }

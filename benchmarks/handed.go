@@ -31,28 +31,23 @@ const (
 
 // measureHandoffs measures what connections cost that are not short: downloads, and
 // many that do nothing; and what is lost when the server is replaced.
-func (t tools) measureHandoffs(ctx context.Context, folder string) ([]result.Measure, error) {
+func (t tools) measureHandoffs(ctx context.Context, folder string) (all []result.Measure, err error) {
 	s := &scene{tools: t, folder: filepath.Join(folder, "handoffs"), servers: map[serverPlan]*process.Process{}}
-	if err := os.Mkdir(s.folder, 0o700); err != nil {
-		return nil, err
-	}
-	if err := allowDescriptors(handedConnections + descriptorsSpare); err != nil {
+	if err := errors.Join(os.Mkdir(s.folder, 0o700), allowDescriptors(handedConnections+descriptorsSpare)); err != nil {
 		return nil, err
 	}
 	defer s.stopServers()
 	if err := s.startWeb(frontServer); err != nil {
 		return nil, err
 	}
-	downloads, err := s.measureDownloads(ctx)
-	if err != nil {
-		return nil, err
+	for _, part := range []func(context.Context) ([]result.Measure, error){s.measureDownloads, s.measureIdleHanded, s.measureReplaced} {
+		measures, err := part(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = slices.Concat(all, measures)
 	}
-	idle, err := s.measureIdleHanded(ctx)
-	if err != nil {
-		return nil, err
-	}
-	replaced, err := s.measureReplaced(ctx)
-	return slices.Concat(downloads, idle, replaced), err
+	return all, nil
 }
 
 // measureDownloads takes turns between a connection that was accepted by the server
@@ -68,18 +63,17 @@ func (s *scene) measureDownloads(ctx context.Context) ([]result.Measure, error) 
 			return took.Seconds(), err
 		}
 	}
-	direct, handed, err := inPairs(ctx, downloadRounds, downloading(webServer), downloading(frontServer))
+	took, err := inTurns(ctx, downloadRounds, 1, downloading(webServer), downloading(frontServer))
 	if err != nil {
 		return nil, err
 	}
-	share := rounded(sample.Median(sample.Ratios(handed, direct)), 3)
-	cpu := rounded(frontCPU.Seconds()*1e3/downloadRounds, 3)
+	direct, handed := took[0], took[1]
 	return []result.Measure{
-		{Name: "download_1gib_direct", Value: rounded(sample.Median(direct)*1e3, 1), Unit: "ms"},
-		{Name: "download_1gib_handed", Value: rounded(sample.Median(handed)*1e3, 1), Unit: "ms"},
-		{Name: "download_1gib_handed_to_direct", Value: share, Unit: "times", Goal: result.AtMost(downloadShare).Judged(share)},
+		measured("download_1gib_direct", "ms", rounded(sample.Median(direct)*1e3, 1)),
+		measured("download_1gib_handed", "ms", rounded(sample.Median(handed)*1e3, 1)),
+		atMost(downloadShare, "download_1gib_handed_to_direct", "times", rounded(sample.Median(sample.Ratios(handed, direct)), 3)),
 		// It has accepted the connection and given it away.
-		{Name: "download_1gib_front_cpu", Value: cpu, Unit: "ms", Goal: result.AtMost(1).Judged(cpu)},
+		atMost(1, "download_1gib_front_cpu", "ms", rounded(frontCPU.Seconds()*1e3/downloadRounds, 3)),
 	}, nil
 }
 
@@ -91,14 +85,15 @@ func (s *scene) download(from serverPlan) (took, frontCPU time.Duration, err err
 	if err != nil {
 		return 0, 0, err
 	}
-	started := time.Now()
-	c, response, err := s.get(from, "/file")
+	began := time.Now()
+	c := &webClient{address: s.web[from]}
+	response, err := c.get("/file")
 	if err != nil {
 		return 0, 0, err
 	}
-	defer c.Close()
+	defer c.close()
 	bytes, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{response.Body}, make([]byte, mebibyte))
-	took = time.Since(started)
+	took = time.Since(began)
 	after, cpuErr := processCPU(front)
 	if bytes != downloadBytes {
 		err = errors.Join(err, fmt.Errorf("%d bytes came of %d", bytes, downloadBytes))
@@ -106,26 +101,46 @@ func (s *scene) download(from serverPlan) (took, frontCPU time.Duration, err err
 	return took, after - before, errors.Join(err, cpuErr)
 }
 
-// webRequestOf takes a path.
-const webRequestOf = "GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n"
+// A webClient asks on a connection that it makes when it has none.
+type webClient struct {
+	address    string
+	patience   time.Duration // an answer that comes later is none; 0: it may come any time
+	connection net.Conn
+	reader     *bufio.Reader
+}
 
-// get sends a request on a connection of its own and reads the answer's head.
-func (s *scene) get(from serverPlan, path string) (net.Conn, *http.Response, error) {
-	c, err := net.Dial("tcp", s.web.hostPort(from))
-	if err != nil {
-		return nil, nil, err
+// get sends a request once and returns the answer, whose body is still to be read.
+func (c *webClient) get(path string) (*http.Response, error) {
+	if c.connection == nil {
+		var err error
+		if c.connection, err = net.Dial("tcp", c.address); err != nil {
+			return nil, err
+		}
+		c.reader = bufio.NewReader(c.connection)
 	}
-	if _, err := fmt.Fprintf(c, webRequestOf, path); err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+	if c.patience > 0 {
+		if err := c.connection.SetDeadline(time.Now().Add(c.patience)); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
 	}
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if _, err := fmt.Fprintf(c.connection, "GET %s HTTP/1.1\r\nHost: bench.example\r\n\r\n", path); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	response, err := http.ReadResponse(c.reader, nil)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
+		err = fmt.Errorf("the answer is %s", response.Status)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, c.close())
 	}
-	return c, response, nil
+	return response, nil
+}
+
+func (c *webClient) close() (err error) {
+	if c.connection != nil {
+		err, c.connection = c.connection.Close(), nil
+	}
+	return err
 }
 
 // holding is what a process holds.
@@ -134,72 +149,56 @@ type holding struct{ descriptors, threads, bytes, goroutines int }
 // measureIdleHanded keeps many connections that have been answered once: first the
 // server's own, then as many that were handed to it.
 func (s *scene) measureIdleHanded(ctx context.Context) ([]result.Measure, error) {
-	if err := s.keepAndClose(ctx, frontServer, handedConnections); err != nil { // what it grows to
+	front, web := s.servers[frontServer], s.servers[webServer]
+	if _, err := s.keep(ctx, frontServer, nil); err != nil { // what it grows to
 		return nil, err
 	}
-	front, web := s.servers[frontServer], s.servers[webServer]
 	before, err := s.holdingOf(front)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := s.keep(ctx, webServer, handedConnections, web)
+	plain, err := s.keep(ctx, webServer, []*process.Process{web})
 	if err != nil {
 		return nil, err
 	}
-	handed, err := s.keep(ctx, frontServer, handedConnections, web, front)
+	handed, err := s.keep(ctx, frontServer, []*process.Process{web, front})
 	if err != nil {
 		return nil, err
 	}
 	held := handed[1]
-	measures := []result.Measure{
-		{Name: "handed_connections", Value: handedConnections, Unit: "connections"},
-		{Name: "handed_front_threads", Value: float64(held.threads), Unit: "threads"},
-		{Name: "handed_backend_threads", Value: float64(handed[0].threads), Unit: "threads",
-			Goal: result.AtMost(float64(plain[0].threads)).Judged(float64(handed[0].threads))},
-		{Name: "plain_backend_threads", Value: float64(plain[0].threads), Unit: "threads"},
-	}
-	for _, m := range []struct {
-		name, unit string
-		grown      int
-		slack      float64
-	}{
-		{"handed_front_descriptors_more", "descriptors", held.descriptors - before.descriptors, 0},
-		{"handed_front_goroutines_more", "goroutines", held.goroutines - before.goroutines, 0},
-		{"handed_front_bytes_more", "bytes", held.bytes - before.bytes, frontBytesSlack},
-	} {
-		grown := float64(m.grown)
-		measures = append(measures, result.Measure{Name: m.name, Value: grown, Unit: m.unit, Goal: result.AtMost(m.slack).Judged(grown)})
-	}
-	return measures, nil
-}
-
-func (s *scene) keepAndClose(ctx context.Context, from serverPlan, count int) error {
-	_, err := s.keep(ctx, from, count)
-	return err
+	return []result.Measure{
+		measured("handed_connections", "connections", handedConnections),
+		measured("handed_front_threads", "threads", float64(held.threads)),
+		atMost(float64(plain[0].threads), "handed_backend_threads", "threads", float64(handed[0].threads)),
+		measured("plain_backend_threads", "threads", float64(plain[0].threads)),
+		atMost(0, "handed_front_descriptors_more", "descriptors", float64(held.descriptors-before.descriptors)),
+		atMost(0, "handed_front_goroutines_more", "goroutines", float64(held.goroutines-before.goroutines)),
+		atMost(frontBytesSlack, "handed_front_bytes_more", "bytes", float64(held.bytes-before.bytes)),
+	}, nil
 }
 
 // keep opens connections, each answered once, and returns what processes hold while
 // they are open.
-func (s *scene) keep(ctx context.Context, from serverPlan, count int, of ...*process.Process) ([]holding, error) {
-	for n := range count {
+func (s *scene) keep(ctx context.Context, from serverPlan, of []*process.Process) (holdings []holding, err error) {
+	for n := range handedConnections {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		c, _, err := s.get(from, "/")
-		if err != nil {
-			return nil, fmt.Errorf("connection %d of %d: %w", n+1, count, err)
+		c := &webClient{address: s.web[from]}
+		if _, err := c.get("/"); err != nil {
+			return nil, fmt.Errorf("connection %d of %d: %w", n+1, handedConnections, err)
 		}
-		defer c.Close()
+		defer c.close()
 	}
 	if err := settle(ctx, of); err != nil {
 		return nil, err
 	}
-	holdings := make([]holding, len(of))
-	for i, p := range of {
-		var err error
-		if holdings[i], err = s.holdingOf(p); err != nil {
+	for _, p := range of {
+		held, err := s.holdingOf(p)
+		if err != nil {
 			return nil, err
 		}
+		holdings = append(holdings, held)
 	}
 	return holdings, nil
 }
@@ -215,17 +214,17 @@ func (s *scene) holdingOf(p *process.Process) (h holding, err error) {
 	h.bytes, err = int(bytes), errors.Join(err, residentErr)
 	if p == s.servers[frontServer] {
 		var metricErr error
-		h.goroutines, metricErr = s.web.frontMetric("go_goroutines")
+		h.goroutines, metricErr = frontMetric(s.web[metricsServer], "go_goroutines")
 		err = errors.Join(err, metricErr)
 	}
 	return h, err
 }
 
-// frontMetric asks the front for one of its metrics.
-func (w *web) frontMetric(name string) (int, error) {
+// frontMetric asks a front for one of its metrics.
+func frontMetric(hostPort, name string) (int, error) {
 	// A connection that is kept would be counted.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + w.hostPort(metricsServer) + "/metrics")
+	response, err := client.Get("http://" + hostPort + "/metrics")
 	if err != nil {
 		return 0, err
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"os/exec"
 	"strings"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -18,33 +16,28 @@ const (
 // measureLinked counts what a server pulls in besides the standard library and
 // this project.
 func (t tools) measureLinked() ([]result.Measure, error) {
-	packages, err := t.goList("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", minimalServer)
+	packages, err := t.goList("-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", minimalServer)
 	if err != nil {
 		return nil, err
 	}
-	modules, err := t.goList("list", "-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}}{{end}}", "all")
+	modules, err := t.goList("-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}}{{end}}", "all")
 	if err != nil {
 		return nil, err
 	}
-	count := float64(len(packages))
 	return []result.Measure{
-		{Name: "linked_packages_of_others", Value: count, Unit: "packages", Goal: result.AtMost(6).Judged(count)},
-		{Name: "required_modules", Value: float64(len(modules)), Unit: strings.Join(modules, ", "), Goal: result.AtMost(2).Judged(float64(len(modules)))},
+		atMost(6, "linked_packages_of_others", "packages", float64(len(packages))),
+		atMost(2, "required_modules", strings.Join(modules, ", "), float64(len(modules))),
 	}, nil
 }
 
-// goList returns the lines of a go command, this project's own packages left out.
+// goList returns the lines of go list, this project's own packages left out.
 func (t tools) goList(args ...string) ([]string, error) {
-	command := exec.Command("go", args...)
-	command.Dir = t.root
-	var stderr bytes.Buffer
-	command.Stderr = &stderr
-	out, err := command.Output()
+	out, err := process.Output(nil, append([]string{"go", "list", "-C", t.root}, args...)...)
 	if err != nil {
-		return nil, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+		return nil, err
 	}
 	var others []string
-	for line := range strings.FieldsSeq(string(out)) {
+	for line := range strings.FieldsSeq(out) {
 		if line != modulePath && !strings.HasPrefix(line, modulePath+"/") {
 			others = append(others, line)
 		}

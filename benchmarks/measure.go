@@ -14,9 +14,6 @@ import (
 	"github.com/nearcall/nearcall/internal/machine"
 )
 
-// idleSeconds is how long idle connections are watched.
-const idleSeconds = 20
-
 // schedule returns what the options choose. Parts put their files into folder.
 func (o options) schedule(folder string) (schedule, error) {
 	only, err := newFilter(o.only)
@@ -39,9 +36,7 @@ func (o options) schedule(folder string) (schedule, error) {
 func (t tools) parts(folder string) []part {
 	return []part{
 		{"server_allocations", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return goAllocations(folder) }},
-		{"idle", false, (idleSeconds + 6) * time.Second, func(ctx context.Context) ([]result.Measure, error) {
-			return t.measureIdle(ctx, folder, idleSeconds*time.Second)
-		}},
+		{"idle", false, idleLength + 6*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdle(ctx, folder) }},
 		{"idle_memory", false, idleMemoryLength + 4*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleMemory(ctx, folder) }},
 		{"idle_engines", false, idleEnginesLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleEngines(ctx, folder) }},
 		{"busy_workers", false, busyLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureBusyWorkers(ctx, folder) }},

@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"strings"
-	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/peerlist"
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// describeTimeout is far more than any peer takes to say what it is.
-const describeTimeout = 20 * time.Second
+// describeSeconds are far more than any peer takes to say what it is.
+const describeSeconds = "20"
 
 // describePeers returns how those are set up that rows with figures are about, and who
 // could not tell.
@@ -59,20 +56,12 @@ func (t tools) describe(peer peerlist.Peer) (result.Peer, error) {
 }
 
 func (t tools) toldBy(program string) (told result.Peer, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), describeTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, t.peerProgram(program), "describe")
-	var said strings.Builder
-	command.Stderr = &said
-	text, err := command.Output()
-	if err != nil {
-		return told, fmt.Errorf("%s describe: %w %s", program, err, strings.TrimSpace(said.String()))
+	text, err := process.Output(nil, "timeout", describeSeconds, t.peerProgram(program), "describe")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &told)
 	}
-	if err := json.Unmarshal(text, &told); err != nil {
-		return told, fmt.Errorf("%s describe: %w", program, err)
+	if err == nil && told.Version == "" {
+		err = fmt.Errorf("%s describe tells no version", program)
 	}
-	if told.Version == "" {
-		return told, fmt.Errorf("%s describe tells no version", program)
-	}
-	return told, nil
+	return told, err
 }

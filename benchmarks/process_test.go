@@ -35,10 +35,12 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
+var endsWithAReason = []string{"sh", "-c", "echo no room left >&2; exit 3"}
+
 // ending is a server that ends with a reason.
 func ending(t *testing.T) *process.Process {
 	t.Helper()
-	p, err := process.StartUnready("sh", "-c", "echo no room left >&2; exit 3")
+	p, err := process.StartUnready(endsWithAReason...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,9 +76,8 @@ func TestRowTellsWhyItsServerEnded(t *testing.T) {
 }
 
 func TestServerThatEndsIsNotWaitedFor(t *testing.T) {
-	p := ending(t)
 	began := time.Now()
-	err := awaitPort(p, "127.0.0.1:1") // where nobody listens
+	_, err := startAt("127.0.0.1:1", endsWithAReason...) // where nobody listens
 	if err == nil || !strings.Contains(err.Error(), "no room left") || time.Since(began) > process.ReadyTimeout/2 {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
@@ -85,10 +86,6 @@ func TestServerThatEndsIsNotWaitedFor(t *testing.T) {
 // The next row that calls such a server must not take it for one that runs.
 func TestBrokenServerOfShortConnectionsIsNotKept(t *testing.T) {
 	s := &scene{tools: tools{root: t.TempDir()}, folder: t.TempDir(), servers: map[serverPlan]*process.Process{}}
-	var err error
-	if s.web, err = newWeb(s.tools, s.folder); err != nil {
-		t.Fatal(err)
-	}
 	for path, text := range map[string]string{
 		s.built("webserver"): "#!/bin/sh\necho it will not >&2\nexit 1\n",
 	} {

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -29,33 +26,39 @@ const (
 func (s *scene) measureReplaced(ctx context.Context) ([]result.Measure, error) {
 	ctx, over := context.WithCancel(ctx)
 	defer over()
-	clients := make([]replacedClient, replacementClients)
+	answered, failed := make([]int, replacementClients), make([]error, replacementClients)
 	var asking sync.WaitGroup
-	for i := range clients {
-		clients[i].address = s.web.hostPort(frontServer)
-		asking.Go(func() { clients[i].ask(ctx) })
+	for i := range replacementClients {
+		asking.Go(func() {
+			c := &webClient{address: s.web[frontServer], patience: replacementPatience}
+			defer c.close()
+			for ctx.Err() == nil && failed[i] == nil {
+				if failed[i] = c.ask(); failed[i] == nil {
+					answered[i]++
+				}
+			}
+		})
 	}
 	err := s.replaceWeb(ctx)
 	over()
 	asking.Wait()
-	answered, lost := 0, 0
-	for _, c := range clients {
-		answered += c.answered
-		if c.failed != nil {
-			lost++
-			err = errors.Join(err, c.failed)
-		}
-	}
-	if err != nil && lost == 0 {
+	if err != nil {
 		return nil, err
 	}
+	all, lost := 0, 0
+	for i := range failed {
+		all += answered[i]
+		if failed[i] != nil {
+			lost++
+		}
+	}
 	if lost > 0 {
-		fmt.Fprintln(os.Stderr, "benchmarks: while servers were replaced:", err)
+		fmt.Fprintln(os.Stderr, "benchmarks: while servers were replaced:", errors.Join(failed...))
 	}
 	return []result.Measure{
-		{Name: "replaced_servers", Value: replacements, Unit: "times"},
-		{Name: "replaced_requests", Value: float64(answered), Unit: "requests"},
-		{Name: "replaced_requests_lost", Value: float64(lost), Unit: "requests", Goal: result.AtMost(0).Judged(float64(lost))},
+		measured("replaced_servers", "times", replacements),
+		measured("replaced_requests", "requests", float64(all)),
+		atMost(0, "replaced_requests_lost", "requests", float64(lost)),
 	}, nil
 }
 
@@ -75,52 +78,14 @@ func (s *scene) replaceWeb(ctx context.Context) error {
 	return nil
 }
 
-// A replacedClient asks until it is told to end, or has lost a request.
-type replacedClient struct {
-	address    string
-	connection net.Conn
-	reader     *bufio.Reader
-	answered   int
-	failed     error
-}
-
-func (c *replacedClient) ask(ctx context.Context) {
-	for ctx.Err() == nil && c.failed == nil {
-		if c.failed = c.request(); c.failed == nil {
-			c.answered++
-		}
+// ask asks and waits for all of the answer.
+func (c *webClient) ask() error {
+	response, err := c.get("/")
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
 	}
-	if c.connection != nil {
-		c.connection.Close()
-	}
-}
-
-func (c *replacedClient) request() (err error) {
-	if c.connection == nil {
-		if c.connection, err = net.Dial("tcp", c.address); err != nil {
-			return err
-		}
-		c.reader = bufio.NewReader(c.connection)
-	}
-	if err := c.connection.SetDeadline(time.Now().Add(replacementPatience)); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(c.connection, webRequestOf, "/"); err != nil {
-		return err
-	}
-	response, err := http.ReadResponse(c.reader, nil)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the answer is %s", response.Status)
-	}
-	if response.Close {
-		err = c.connection.Close()
-		c.connection = nil
+	if err == nil && response.Close {
+		err = c.close()
 	}
 	return err
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/resident/inspect"
 )
 
@@ -20,15 +20,15 @@ func buildResident(t *testing.T, root string) (launcher, program string) {
 		{"make", "--silent", "-C", "../resident/launcher", "BUILD=" + filepath.Join(root, "build")},
 		{"go", "build", "-o", program, "./commands/empty"},
 	} {
-		if text, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", command, err, text)
+		if _, err := process.Output(nil, command...); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return filepath.Join(root, "build/bin/nearcall-run"), program
 }
 
 func stopResidentIn(t *testing.T, folder string) {
-	sockets, err := filepath.Glob(filepath.Join(folder, residentsFolder, "nearcall-resident", "*.sock"))
+	sockets, err := residence{folder: folder}.sockets("*")
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("residents listen at %v, %v", sockets, err)
 	}
@@ -47,8 +47,7 @@ func TestResidentIsCounted(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	s := &scene{tools: tools{root: root}, folder: folder}
-	environment, err := s.residents()
-	if err != nil {
+	if err := os.Mkdir(s.residence().folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	row := &measuredRow{plan: plan("run-go-resident-pool", 0, noServer, byRun, s.c("run"))}
@@ -57,14 +56,12 @@ func TestResidentIsCounted(t *testing.T) {
 		t.Errorf("before there is a resident it has used %v, %v", used, err)
 	}
 	run := func() {
-		command := exec.Command(launcher, program, said)
-		command.Env = append(os.Environ(), environment)
-		if text, err := command.CombinedOutput(); err != nil || string(text) != said+"\n" {
+		if text, err := process.Output(s.residence().environment(), launcher, program, said); err != nil || text != said+"\n" {
 			t.Fatalf("%q, %v", text, err)
 		}
 	}
 	run()
-	t.Cleanup(func() { stopResidentIn(t, s.folder) })
+	t.Cleanup(func() { stopResidentIn(t, s.residence().folder) })
 	clock := s.serverClock(row)
 	before, err := clock()
 	if err != nil || before == nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -14,10 +13,11 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/benchmarks/sample"
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/resident/inspect"
 )
 
-// A residence is where the published comparison of spawning with staying resident
-// is made again.
+// A residence is where residents are: those of the commands of a group, or those with which
+// the published comparison of spawning with staying resident is made again.
 type residence struct {
 	tools
 	folder string // XDG_RUNTIME_DIR of all
@@ -30,40 +30,37 @@ type way struct {
 	run     func(runs int) error
 }
 
-// wayTurns are how often each way is taken. All have turns in a row, every second time
-// backwards, and what is reported is the median.
+// wayTurns are how often each way is taken; what is reported is the median.
 const wayTurns = 3
 
 // measureResidents makes runs of a program of cobra that prints its flag, in each
 // way.
 func (t tools) measureResidents(ctx context.Context, folder string) (all []result.Measure, err error) {
-	r := &residence{t, filepath.Join(folder, residentsFolder)}
+	r := residence{t, filepath.Join(folder, "residents")}
 	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	ways := r.ways()
 	for _, runs := range report.PublishedRuns {
-		each, err := inTurns(ctx, ways, wayTurns, runs)
+		var taken []func(bool) (float64, error)
+		for _, way := range r.ways() {
+			taken = append(taken, func(bool) (float64, error) { return way.timed(runs) })
+		}
+		each, err := inTurns(ctx, wayTurns, 0, taken...)
 		if err != nil {
 			return nil, err
 		}
-		for i, way := range ways {
-			all = append(all, result.Measure{Name: report.ResidentMeasure(way.name, runs), Value: rounded(each[i], 0), Unit: "ns per run"})
+		for i, way := range r.ways() {
+			all = append(all, measured(report.ResidentMeasure(way.name, runs), "ns per run", rounded(sample.Median(each[i]), 0)))
 		}
 	}
 	return all, nil
 }
 
-func (r *residence) ways() []way {
+func (r residence) ways() []way {
 	// To start the server is to make one run of it.
 	started := func(dial func(runs int) error) func(runs int) error {
-		return func(runs int) error {
-			if err := r.ready(); err != nil {
-				return err
-			}
-			return dial(runs)
-		}
+		return func(runs int) error { return errors.Join(r.ready(), dial(runs)) }
 	}
 	return []way{
 		{report.SpawnEach, r.ready, r.spawnEach},
@@ -75,86 +72,41 @@ func (r *residence) ways() []way {
 	}
 }
 
-// inTurns takes every way so often and returns the median of the ns for each run.
-func inTurns(ctx context.Context, ways []way, turns, runs int) ([]float64, error) {
-	each := make([][]float64, len(ways))
-	for turn := range turns {
-		for n := range ways {
-			i := n
-			if turn%2 == 1 {
-				i = len(ways) - 1 - n
-			}
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			took, err := ways[i].timed(runs)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %d runs: %w", ways[i].name, runs, err)
-			}
-			each[i] = append(each[i], float64(took.Nanoseconds())/float64(runs))
-		}
-	}
-	medians := make([]float64, len(ways))
-	for i := range each {
-		medians[i] = sample.Median(each[i])
-	}
-	return medians, nil
-}
-
-// inPairs takes two ways in turns, so often each, so that neither always follows the other;
-// the first of each, which does not count, is for caches and for code that never ran.
-func inPairs(ctx context.Context, rounds int, one, other func(counts bool) (float64, error)) (ones, others []float64, err error) {
-	for n := range 2*rounds + 2 {
-		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
-		}
-		take, figures, counts := one, &ones, n >= 2
-		if n%4 == 1 || n%4 == 2 {
-			take, figures = other, &others
-		}
-		figure, err := take(counts)
-		if err != nil {
-			return nil, nil, err
-		}
-		if counts {
-			*figures = append(*figures, figure)
-		}
-	}
-	return ones, others, nil
-}
-
-func (w way) timed(runs int) (time.Duration, error) {
-	if err := w.prepare(); err != nil {
-		return 0, err
-	}
+// timed returns the ns of each run.
+func (w way) timed(runs int) (float64, error) {
+	err := w.prepare()
 	began := time.Now()
-	err := w.run(runs)
-	return time.Since(began), err
+	if err == nil {
+		err = w.run(runs)
+	}
+	took := float64(time.Since(began).Nanoseconds()) / float64(runs)
+	if err != nil {
+		err = fmt.Errorf("%s, %d runs: %w", w.name, runs, err)
+	}
+	return took, err
 }
 
 // ready lets a resident be there.
-func (r *residence) ready() error { return r.launchEach(1) }
+func (r residence) ready() error { return r.launchEach(1) }
 
-func (r *residence) spawnEach(runs int) error { return r.each(runs, r.built("echo")) }
+func (r residence) spawnEach(runs int) error { return r.each(runs, r.built("echo")) }
 
-func (r *residence) launchEach(runs int) error {
+func (r residence) launchEach(runs int) error {
 	return r.each(runs, filepath.Join(r.root, "build/bin/nearcall-run"), r.built("echo"))
 }
 
 // each runs a command so often, one after the other.
-func (r *residence) each(runs int, words ...string) error {
+func (r residence) each(runs int, words ...string) error {
 	words = append(words, "--value", said)
 	for range runs {
-		command := exec.Command(words[0], words[1:]...)
-		command.Env = r.environment()
-		if output, err := command.Output(); err != nil || string(output) != said+"\n" {
+		if output, err := process.Output(r.environment(), words...); err != nil || output != said+"\n" {
 			return fmt.Errorf("%s: output %q, %w", words[0], output, err)
 		}
 	}
 	return nil
 }
 
-func (r *residence) dialEach(runs int) error {
+func (r residence) dialEach(runs int) error {
 	for range runs {
 		if err := r.dialOnce(1); err != nil {
 			return err
@@ -163,7 +115,7 @@ func (r *residence) dialEach(runs int) error {
 	return nil
 }
 
-func (r *residence) dialOnce(runs int) error {
+func (r residence) dialOnce(runs int) error {
 	address, err := r.address()
 	if err != nil {
 		return err
@@ -182,22 +134,51 @@ func (r *residence) dialOnce(runs int) error {
 	return nil
 }
 
+func (r residence) sockets(program string) ([]string, error) {
+	return filepath.Glob(filepath.Join(r.folder, "nearcall-resident", program+"-*.sock"))
+}
+
 // address is where the resident's functions are called.
-func (r *residence) address() (string, error) {
-	found, err := filepath.Glob(filepath.Join(r.folder, "nearcall-resident", "echo-*.sock"))
+func (r residence) address() (string, error) {
+	found, err := r.sockets("echo")
 	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("there is not one resident: %v, %w", found, err)
 	}
 	return "unix:" + found[0], nil
 }
 
-func (r *residence) environment() []string {
-	return append(os.Environ(), "XDG_RUNTIME_DIR="+r.folder)
+func (r residence) environment() []string { return []string{"XDG_RUNTIME_DIR=" + r.folder} }
+
+// of returns the process of a program's resident; 0: there is none.
+func (r residence) of(program string) (pid int, err error) {
+	wanted, err := os.Stat(program)
+	if err != nil {
+		return 0, err
+	}
+	sockets, err := r.sockets(filepath.Base(program))
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), process.ReadyTimeout)
+	defer cancel()
+	for _, socket := range sockets {
+		report, err := inspect.Place{Name: filepath.Base(program), Socket: socket}.Status(ctx)
+		if errors.Is(err, inspect.ErrNotRunning) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if resides, err := os.Stat(report.Program); err == nil && os.SameFile(resides, wanted) {
+			return report.ProcessID, nil
+		}
+	}
+	return 0, nil
 }
 
-// stop ends the resident, if there is one, and waits until it has gone.
-func (r *residence) stop() error {
-	pid, err := residentOf(r.folder, r.built("echo"))
+// stop ends the resident of the published comparison, if there is one, and waits until it has gone.
+func (r residence) stop() error {
+	pid, err := r.of(r.built("echo"))
 	if err != nil || pid == 0 {
 		return err
 	}
@@ -205,5 +186,10 @@ func (r *residence) stop() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(stopResidents(r.root, r.environment()), gone(process.ReadyTimeout))
+	return errors.Join(r.stopAll(), gone(process.ReadyTimeout))
+}
+
+func (r residence) stopAll() error {
+	_, err := process.Output(r.environment(), filepath.Join(r.root, "build/bin/nearcall"), "resident", "stop")
+	return err
 }

@@ -28,54 +28,21 @@ func TestPublishedWaysAreTaken(t *testing.T) {
 	}
 }
 
-// What comes before a way is none of its time, and one turn that took long is none of
-// its median.
-func TestWaysTakeTurnsAndOnlyTheirRunsAreTimed(t *testing.T) {
+// What comes before a way is none of its time, and a way that fails says which it is.
+func TestOnlyRunsOfAWayAreTimed(t *testing.T) {
 	const runs = 10
-	var order []string
-	prepared := 0
-	named := func(name string, run func(turn int)) way {
-		turn := 0
-		return way{name, func() error { prepared++; time.Sleep(longRun); return nil }, func(n int) error {
-			if turn++; prepared != len(order)+1 || n != runs {
-				t.Errorf("%d runs after %d of %d ways were prepared", n, prepared, len(order)+1)
-			}
-			order = append(order, name)
-			run(turn)
-			return nil
-		}}
+	prepared := false
+	prepare := func() error { prepared = true; time.Sleep(longRun); return nil }
+	each, err := way{"quick", prepare, func(n int) error { return nil }}.timed(runs)
+	if err != nil || !prepared || each >= float64(longRun)/runs {
+		t.Errorf("a run took %.0f ns, %v", each, err)
 	}
-	quick := named("quick", func(turn int) {
-		if turn == 2 {
-			time.Sleep(longRun)
-		}
-	})
-	slow := named("slow", func(int) { time.Sleep(longRun) })
-	each, err := inTurns(t.Context(), []way{quick, slow}, 3, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := strings.Fields("quick slow slow quick quick slow"); !slices.Equal(order, want) {
-		t.Errorf("the order was %v, not %v", order, want)
-	}
-	// A run is a tenth of the way.
-	if long := float64(longRun) / runs; each[0] >= long || each[1] < long {
-		t.Errorf("a run took %.0f and %.0f ns", each[0], each[1])
-	}
-}
-
-func TestAWayThatFailsSaysWhich(t *testing.T) {
 	failure := errors.New("it fails")
 	good, bad := func() error { return nil }, func() error { return failure }
-	for _, w := range []way{{"w", bad, func(int) error { return nil }}, {"w", good, func(int) error { return failure }}} {
-		if _, err := inTurns(t.Context(), []way{w}, 1, 7); !errors.Is(err, failure) || !strings.HasPrefix(err.Error(), "w, 7 runs") {
+	for _, w := range []way{{"w", bad, nil}, {"w", good, func(int) error { return failure }}} {
+		if _, err := w.timed(7); !errors.Is(err, failure) || !strings.HasPrefix(err.Error(), "w, 7 runs") {
 			t.Errorf("got %v", err)
 		}
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if _, err := inTurns(ended, []way{{"w", good, nil}}, 1, 7); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -111,21 +78,27 @@ func TestTheEndOfAProcessIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Neither of two always follows the other, and the first of each counts nothing.
-func TestPairsTakeTurns(t *testing.T) {
+// Neither of two always follows the other, and what is uncounted is in no figure.
+func TestWaysTakeTurns(t *testing.T) {
 	var order string
 	taking := func(name string) func(bool) (float64, error) {
 		return func(counts bool) (float64, error) {
 			if !counts {
-				order += strings.ToUpper(name)
-				return 0, nil
+				name = strings.ToUpper(name)
+			} else {
+				name = strings.ToLower(name)
 			}
 			order += name
 			return float64(len(order)), nil
 		}
 	}
-	ones, others, err := inPairs(t.Context(), 2, taking("a"), taking("b"))
-	if err != nil || order != "ABbaab" || !slices.Equal(ones, []float64{4, 5}) || !slices.Equal(others, []float64{3, 6}) {
-		t.Errorf("order %s, %v and %v, %v", order, ones, others, err)
+	took, err := inTurns(t.Context(), 2, 1, taking("a"), taking("b"))
+	if err != nil || order != "ABbaab" || !slices.Equal(took[0], []float64{4, 5}) || !slices.Equal(took[1], []float64{3, 6}) {
+		t.Errorf("order %s, %v, %v", order, took, err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := inTurns(ended, 1, 0, taking("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -72,10 +73,10 @@ type scene struct {
 	folder   string   // of the sockets
 	prefix   []string // what commands are started with
 	servers  map[serverPlan]*process.Process
-	sockets  int  // that servers were given so far
-	web      *web // where rows go to one, or a part does
-	// idle have connections that say nothing, beside those of rows.
-	idle []*process.Process
+	sockets  int // that servers were given so far
+	web      web // where rows go to one, or a part does
+	// others are what runs beside servers, such as connections that say nothing.
+	others []*process.Process
 	// beside is who else has the machine; nil: nobody.
 	beside *process.Process
 	// resident is where functions of a resident command are called.
@@ -88,9 +89,17 @@ func (s *scene) start(command ...string) (*process.Process, error) {
 	return process.Start(command...)
 }
 
+// also lets the scene stop what was started beside servers.
+func (s *scene) also(p *process.Process, err error) error {
+	if err == nil {
+		s.others = append(s.others, p)
+	}
+	return err
+}
+
 func (s *scene) stopServers() {
-	for _, idle := range s.idle {
-		idle.Stop()
+	for _, other := range s.others {
+		other.Stop()
 	}
 	for _, server := range s.servers {
 		server.Stop()
@@ -105,11 +114,11 @@ func (s *scene) startCallers(row *measuredRow) error {
 	command := append(plan.program[:len(plan.program):len(plan.program)], address, strconv.Itoa(plan.size))
 	command = append(command, plan.arguments...)
 	if plan.route == byRun {
-		environment, err := s.residents()
-		if err != nil {
+		r := s.residence()
+		if err := os.MkdirAll(r.folder, 0o700); err != nil {
 			return err
 		}
-		command = append([]string{"env", environment}, command...)
+		command = slices.Concat([]string{"env"}, r.environment(), command)
 	}
 	for range plan.processes {
 		caller, err := s.start(command...)

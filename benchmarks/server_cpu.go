@@ -1,13 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/nearcall/nearcall/resident/inspect"
 
 	"github.com/nearcall/nearcall/benchmarks/process"
 )
@@ -67,7 +61,7 @@ func (s *scene) residentClock(program string) cpuClock {
 	return func() (*time.Duration, error) {
 		if pid == 0 {
 			var err error
-			if pid, err = residentOf(filepath.Join(s.folder, residentsFolder), program); pid == 0 || err != nil {
+			if pid, err = s.residence().of(program); pid == 0 || err != nil {
 				return nil, err
 			}
 		}
@@ -77,32 +71,4 @@ func (s *scene) residentClock(program string) cpuClock {
 		}
 		return &used, err
 	}
-}
-
-// residentOf returns the process of a program's resident, with this XDG_RUNTIME_DIR; 0:
-// there is none.
-func residentOf(folder, program string) (int, error) {
-	wanted, err := os.Stat(program)
-	if err != nil {
-		return 0, err
-	}
-	sockets, err := filepath.Glob(filepath.Join(folder, "nearcall-resident", filepath.Base(program)+"-*.sock"))
-	if err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), process.ReadyTimeout)
-	defer cancel()
-	for _, socket := range sockets {
-		report, err := inspect.Place{Name: filepath.Base(program), Socket: socket}.Status(ctx)
-		if errors.Is(err, inspect.ErrNotRunning) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		if resides, err := os.Stat(report.Program); err == nil && os.SameFile(resides, wanted) {
-			return report.ProcessID, nil
-		}
-	}
-	return 0, nil
 }

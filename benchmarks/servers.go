@@ -159,11 +159,7 @@ func (s *scene) startServer(row rowPlan) error {
 	if p.idle == 0 {
 		return nil
 	}
-	idle, err := s.connectIdle(server.Said, p.idle)
-	if err == nil {
-		s.idle = append(s.idle, idle)
-	}
-	return err
+	return s.also(s.connectIdle(server.Said, p.idle))
 }
 
 // address returns where the callers of a row find what they call.
@@ -171,7 +167,7 @@ func (s *scene) address(row rowPlan) string {
 	p := row.server
 	switch {
 	case p.web:
-		return "tcp:" + s.web.hostPort(p)
+		return "tcp:" + s.web[p]
 	case row.route == byRun:
 		return row.command.address()
 	case p == residentServer:

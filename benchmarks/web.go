@@ -5,7 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/process"
@@ -28,99 +28,62 @@ var (
 // downloadBytes is what there is to download.
 const downloadBytes = 1 << 30
 
-// A web is the programs of one group that clients of the web connect to.
-type web struct {
-	t      tools
-	folder string
-	ports  map[serverPlan]int
-}
+// A web is where the servers of one group listen that clients of the web connect to.
+type web map[serverPlan]string
 
 // newWeb reserves ports.
-func newWeb(t tools, folder string) (*web, error) {
+func newWeb() (web, error) {
 	names := []serverPlan{webServer, frontServer, metricsServer, proxyServer, plainProxy, floorDirect, floorHanded}
 	free, err := freePorts(len(names))
-	if err != nil {
-		return nil, err
+	w := web{}
+	for i := range free {
+		w[names[i]] = free[i]
 	}
-	w := &web{t: t, folder: folder, ports: map[serverPlan]int{}}
-	for i, name := range names {
-		w.ports[name] = free[i]
-	}
-	return w, nil
+	return w, err
 }
 
-// freePorts returns ports that are free. Somebody else may take one before it is listened
-// on; then that program says so, and what calls it fails.
-func freePorts(count int) ([]int, error) {
-	var ports []int
+// freePorts returns addresses of ports that are free. Somebody else may take one before it is
+// listened on; then that program says so, and what calls it fails.
+func freePorts(count int) (hostPorts []string, err error) {
 	for range count {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		hostPorts = append(hostPorts, l.Addr().String())
 	}
-	return ports, nil
+	return hostPorts, nil
 }
 
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func (w *web) hostPort(name serverPlan) string { return local(w.ports[name]) }
-
-func (w *web) handed() string { return "unix:" + filepath.Join(w.folder, "web.sock") }
-
-// command returns how a server is started, and writes what it reads.
-func (w *web) command(name serverPlan) ([]string, error) {
+// webCommand returns how a server is started, and writes what it reads.
+func (s *scene) webCommand(name serverPlan) ([]string, error) {
+	at, handed := s.web[name], "unix:"+filepath.Join(s.folder, "web.sock")
 	switch name {
 	case webServer:
-		file := filepath.Join(w.folder, "download")
+		file := filepath.Join(s.folder, "download")
 		err := os.WriteFile(file, nil, 0o600)
 		if err == nil {
 			err = os.Truncate(file, downloadBytes)
 		}
-		return []string{w.t.built("webserver"), w.handed(), w.hostPort(webServer), file}, err
+		return []string{s.built("webserver"), handed, at, file}, err
 	case frontServer:
-		return w.configured("front.toml", fmt.Sprintf(frontConfig, w.hostPort(frontServer), "bench.example", strconv.Quote(w.handed()), w.hostPort(metricsServer)),
-			filepath.Join(w.t.root, "build/bin/nearcall"), "front")
+		return s.front(at, "bench.example", s.web[metricsServer], handed)
 	case floorDirect:
-		return []string{w.t.built("web_floor"), w.hostPort(name), "direct"}, nil
+		return []string{s.built("web_floor"), at, "direct"}, nil
 	case floorHanded:
-		return []string{w.t.built("web_floor"), w.hostPort(name), "handed"}, nil
+		return []string{s.built("web_floor"), at, "handed"}, nil
 	case proxyServer:
-		return w.proxy(name, keptUpstream)
-	case plainProxy:
-		return w.proxy(name, "")
+		return s.proxy(name, keptUpstream, keptLocation)
 	}
-	return nil, fmt.Errorf("%s is no server of the web", name.program)
+	return s.proxy(name, "", "")
 }
 
-// proxy is an nginx that keeps connections to its upstream, or does not.
-func (w *web) proxy(name serverPlan, kept string) ([]string, error) {
-	folder := filepath.Join(w.folder, name.program)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
-	}
-	location := ""
-	if kept != "" {
-		location = keptLocation
-	}
-	text := fmt.Sprintf(proxyConfig, folder, w.hostPort(webServer), w.hostPort(name), kept, location)
-	return w.configured(name.program+".conf", text, "nginx", "-e", "stderr", "-p", folder, "-c")
-}
-
-// configured writes a configuration and appends its path to a command.
-func (w *web) configured(name, text string, command ...string) ([]string, error) {
-	path := filepath.Join(w.folder, name)
-	return append(command, path), os.WriteFile(path, []byte(text), 0o600)
-}
-
-// All servers listen with the same options: a connection comes to them with its first
-// bytes (TCP_DEFER_ACCEPT), and as many wait as the kernel allows.
-
-// frontConfig takes the front's address, the host, the backend's sockets, and where metrics are.
-// It is what docs/guides/handoff.md shows.
-const frontConfig = `
+// front is a front whose backend listens at these sockets, with a configuration as docs/guides/handoff.md
+// has it. All servers of the web listen with the same options: a connection comes to them with its
+// first bytes (TCP_DEFER_ACCEPT), and as many wait as the kernel allows.
+func (s *scene) front(at, host, metrics string, sockets ...string) ([]string, error) {
+	text := fmt.Sprintf(`
 [[listen]]
 address = "tcp:%s"
 defer_accept = true
@@ -130,11 +93,24 @@ host = %q
 backend = "web"
 
 [backend.web]
-sockets = [%s]
+sockets = ["%s"]
 
 [metrics]
 address = "tcp:%s"
-`
+`, at, host, strings.Join(sockets, `", "`), metrics)
+	path := filepath.Join(s.folder, "front.toml")
+	return []string{filepath.Join(s.root, "build/bin/nearcall"), "front", path}, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// proxy is an nginx that keeps connections to its upstream, or does not.
+func (s *scene) proxy(name serverPlan, upstream, location string) ([]string, error) {
+	folder := filepath.Join(s.folder, name.program)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf(proxyConfig, folder, s.web[webServer], s.web[name], upstream, location)
+	return []string{"nginx", "-e", "stderr", "-p", folder, "-c", folder + ".conf"}, os.WriteFile(folder+".conf", []byte(text), 0o600)
+}
 
 // What nginx's documentation gives for a proxy that keeps connections to its
 // upstream; without both it makes a new one for each request. It would also end each
@@ -179,7 +155,7 @@ http {
 // startWeb starts a server of the web, after the webserver that it needs.
 func (s *scene) startWeb(name serverPlan) (err error) {
 	if s.web == nil {
-		if s.web, err = newWeb(s.tools, s.folder); err != nil {
+		if s.web, err = newWeb(); err != nil {
 			return err
 		}
 	}
@@ -189,16 +165,12 @@ func (s *scene) startWeb(name serverPlan) (err error) {
 			return err
 		}
 	}
-	command, err := s.web.command(name)
+	command, err := s.webCommand(name)
 	if err != nil {
 		return err
 	}
-	server, err := process.StartUnready(command...)
+	server, err := startAt(s.web[name], command...)
 	if err != nil {
-		return err
-	}
-	if err := awaitPort(server, s.web.hostPort(name)); err != nil {
-		server.Stop()
 		return err
 	}
 	if !alone {
@@ -208,22 +180,29 @@ func (s *scene) startWeb(name serverPlan) (err error) {
 	return nil
 }
 
-// awaitPort waits until a program that does not say when it is ready listens, or has
-// ended.
-func awaitPort(p *process.Process, hostPort string) error {
+// startAt starts a program that does not say when it is ready, and waits until it listens
+// or has ended.
+func startAt(hostPort string, command ...string) (*process.Process, error) {
+	p, err := process.StartUnready(command...)
+	if err != nil {
+		return nil, err
+	}
 	deadline := time.After(process.ReadyTimeout)
 	for {
 		c, err := net.Dial("tcp", hostPort)
 		if err == nil {
-			return c.Close()
+			return p, c.Close()
 		}
 		select {
 		case <-p.Ended():
-			return p.End()
+			err = p.End()
 		case <-deadline:
-			return fmt.Errorf("nobody listens after %v: %w%s", process.ReadyTimeout, err, p.Complaints())
+			err = fmt.Errorf("nobody listens after %v: %w%s", process.ReadyTimeout, err, p.Complaints())
 		case <-time.After(portPeriod):
+			continue
 		}
+		p.Stop()
+		return nil, err
 	}
 }
 

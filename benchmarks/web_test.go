@@ -64,8 +64,8 @@ func floorsAnswer(t *testing.T, in func(program string) string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			floor := started(t, in("web_floor"), local(ports[0]), way)
-			caller := started(t, in("caller"), "http", "tcp:"+local(ports[0]), "0")
+			floor := started(t, in("web_floor"), ports[0], way)
+			caller := started(t, in("caller"), "http", "tcp:"+ports[0], "0")
 			if r, err := measure([]*process.Process{caller}, clockOf(floor), nil, turn{length: runLength}); err != nil || r.calls == 0 {
 				t.Errorf("%d calls: %v%s", r.calls, err, caller.Complaints())
 			}

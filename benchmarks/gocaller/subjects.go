@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
+	"github.com/nearcall/nearcall/benchmarks/frames"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // What calls may take. A deadline is not meant to pass: it is there for what it
@@ -41,6 +43,8 @@ func openEchoes(mode, address string, callers int) (echoes, error) {
 		return openClients(address, callers, callers, client.WithTimeout(withDeadline))
 	case "persistent":
 		return openClients(address, callers, callers, client.WithTimeout(noDeadline))
+	case "idle":
+		return openIdle(address, callers)
 	case "oneshot":
 		return openOneShot(address, callers, noDeadline), nil
 	case "oneshot-timeout":
@@ -103,6 +107,23 @@ func openOneShot(address string, callers int, timeout time.Duration) echoes {
 		})
 	}
 	return all
+}
+
+// openIdle returns callers with a connection each, and nothing else that takes memory.
+func openIdle(address string, callers int) (echoes, error) {
+	all := echoes{}
+	for n := range callers {
+		c, err := frames.Connect(strings.TrimPrefix(address, "unix:"))
+		var function uint32
+		if err == nil {
+			function, err = c.Resolve("echo")
+		}
+		if err != nil {
+			return echoes{}, fmt.Errorf("connection %d of %d: %w", n+1, callers, err)
+		}
+		all.calls = append(all.calls, func(request []byte) ([]byte, error) { return c.Call(function, wire.CodecRaw, request) })
+	}
+	return all, nil
 }
 
 // openBare returns callers with a connection each.

@@ -129,6 +129,17 @@ func (p *Process) SetReadDeadline(deadline time.Time) error { return p.pipe.SetR
 // text.
 func (p *Process) Complaints() string { return p.complaints.suffix() }
 
+// Output runs a program to its end, with further variables of its environment, and returns what it printed.
+func Output(environment []string, command ...string) (string, error) {
+	run := exec.Command(command[0], command[1:]...)
+	run.Env = append(os.Environ(), environment...)
+	text, err := run.Output()
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return string(text), err
+}
+
 // Stop ends the process and waits for its end.
 func (p *Process) Stop() {
 	p.In.Close()
