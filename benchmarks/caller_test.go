@@ -55,16 +55,6 @@ func TestCallersBeginAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestOneCallerBeginsAtOnce(t *testing.T) {
-	r, err := measure(startFakes(t, 1), nobody, nil, turn{length: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(r.samples, []uint64{0, 0, 1}) {
-		t.Errorf("it was told %v", r.samples)
-	}
-}
-
 // A turn of so many calls takes longer on a slower machine: that is no reason to lose it.
 func TestTurnMayTakeAsLongAsASlowMachineNeeds(t *testing.T) {
 	transport := groupsNamed("transport")[0]

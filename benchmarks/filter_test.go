@@ -47,15 +47,6 @@ func TestFilterOfNothingIsAnError(t *testing.T) {
 	}
 }
 
-// What looks at rows is measured only where its name is chosen.
-func TestFilterHoldsForPartsOfRows(t *testing.T) {
-	for only, want := range map[string]int{"^small$": 0, "^(small|perf_counters)$": 1, "": 2} {
-		if got := len(scheduled(t, options{only: only}).rowParts); got != want {
-			t.Errorf("%q chooses %d", only, got)
-		}
-	}
-}
-
 func TestRoundsThatAreAskedForHoldEverywhere(t *testing.T) {
 	s := scheduled(t, options{rounds: 2})
 	for _, group := range s.groups {

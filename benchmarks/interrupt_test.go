@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,16 +66,6 @@ func TestPartThatWasNotLetFinishIsNoFailure(t *testing.T) {
 	r, err := o.measure(ctx, s, o.partial(), t.TempDir())
 	if exitCode(err) != 130 || len(r.LeftOut) != 0 {
 		t.Errorf("ended with %v, left out %v", err, r.LeftOut)
-	}
-}
-
-func TestExitCode(t *testing.T) {
-	for want, err := range map[int]error{
-		0: nil, 1: errors.New("a row failed"), 130: fmt.Errorf("so: %w", interrupted{syscall.SIGINT}), 143: interrupted{syscall.SIGTERM},
-	} {
-		if got := exitCode(err); got != want {
-			t.Errorf("after %v: %d", err, got)
-		}
 	}
 }
 

@@ -192,16 +192,6 @@ func TestPartialOfAnEarlierRunStaysUntilThereIsMore(t *testing.T) {
 	}
 }
 
-func TestEachKindOfRunHasItsOwnPartial(t *testing.T) {
-	full, quick, only := options{}.partial().path, options{quick: true}.partial().path, options{quick: true, only: "x"}.partial().path
-	if full == quick || full == only || quick == only {
-		t.Errorf("they are %s, %s, %s", full, quick, only)
-	}
-	if other := (options{only: "y"}).partial().path; other != only {
-		t.Errorf("runs of a part have %s and %s", only, other)
-	}
-}
-
 // So that the script can ask before it builds.
 func TestAllowedTellsWhatWouldBeRefused(t *testing.T) {
 	root := t.TempDir()
@@ -218,45 +208,5 @@ func TestAllowedTellsWhatWouldBeRefused(t *testing.T) {
 		if err := o.run(t.Context()); (err != nil) != test.refused {
 			t.Errorf("a run %s: %v", name, err)
 		}
-	}
-}
-
-func TestFailuresAreListed(t *testing.T) {
-	r := &result.Result{
-		Rows:    []result.Row{{Name: "a", Group: "g", Failed: "it died"}, {Name: "b"}},
-		LeftOut: []result.LeftOut{{Group: "idle", Why: "too many files", Failed: true}, {Group: "half-cpu", Why: "not root"}},
-	}
-	const want = "2 failed:\n  a of g: it died\n  idle: too many files"
-	if err := failures(r); err == nil || err.Error() != want {
-		t.Errorf("got %v", err)
-	}
-	if err := failures(&result.Result{LeftOut: r.LeftOut[1:]}); err != nil {
-		t.Errorf("what this machine cannot is a failure: %v", err)
-	}
-}
-
-func TestRunThatTookTooLongSaysSo(t *testing.T) {
-	for _, test := range []struct {
-		o    options
-		took time.Duration
-		late bool
-	}{
-		{options{quick: true}, 89 * time.Second, false},
-		{options{quick: true, builtIn: time.Hour}, 89 * time.Second, false},
-		{options{quick: true}, 91 * time.Second, true},
-		{options{builtIn: 5 * time.Minute}, 44 * time.Minute, false},
-		{options{builtIn: 5 * time.Minute}, 46 * time.Minute, true},
-		{options{only: "x"}, time.Hour, false},
-	} {
-		if err := test.o.late(test.took); (err != nil) != test.late {
-			t.Errorf("%+v in %s: %v", test.o, test.took, err)
-		}
-	}
-}
-
-// With -rounds a run would be shown as if it were a full one.
-func TestRoundsMakeNoFullRun(t *testing.T) {
-	if err := (options{rounds: 1}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "-rounds") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -11,19 +11,6 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
-const threadStatus = "Name:\ttestserver\nThreads:\t7\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t9\n"
-
-func TestSwitchesInStatus(t *testing.T) {
-	if got, err := switchesIn(threadStatus); got != 50 || err != nil {
-		t.Errorf("got %d, %v", got, err)
-	}
-	for _, status := range []string{"", "Name:\tx\nvoluntary_ctxt_switches:\t41\n", "voluntary_ctxt_switches:\tmany\nnonvoluntary_ctxt_switches:\t9\n"} {
-		if got, err := switchesIn(status); err == nil {
-			t.Errorf("%q has %d", status, got)
-		}
-	}
-}
-
 // Every wait of a thread is a switch.
 func TestContextSwitches(t *testing.T) {
 	const sleeps = 20
@@ -40,19 +27,6 @@ func TestContextSwitches(t *testing.T) {
 	}
 	if after < before+sleeps {
 		t.Errorf("%d switches for %d waits", after-before, sleeps)
-	}
-}
-
-const softirqs = "                    CPU0       CPU1\n          HI:          1          2\n      NET_TX:         10         20\n      NET_RX:        300        400\n       BLOCK:       5000       6000\n"
-
-func TestNetworkSoftirqsInText(t *testing.T) {
-	if got, err := networkSoftirqsIn(softirqs); got != 730 || err != nil {
-		t.Errorf("got %d, %v", got, err)
-	}
-	for _, text := range []string{"", "NET_TX: 1\n", "NET_TX: 1\nNET_RX: some\n"} {
-		if got, err := networkSoftirqsIn(text); err == nil {
-			t.Errorf("%q has %d", text, got)
-		}
 	}
 }
 
@@ -102,17 +76,6 @@ func exchange(t *testing.T, roundTrips int) {
 			t.Fatal(err)
 		}
 	}
-}
-
-func TestNothingIsWatched(t *testing.T) {
-	var w *kernelWatch
-	if err := w.begin(); err != nil {
-		t.Error(err)
-	}
-	if work, err := w.end(); err != nil || work.contextSwitches != 0 || work.perf != nil {
-		t.Errorf("%+v, %v", work, err)
-	}
-	w.close()
 }
 
 func TestThreadsThatEndAreToldOf(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/peerlist"
+	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
@@ -23,20 +25,67 @@ var (
 )
 
 const (
-	peerPrefix       = "peer-" // of rows
 	heavyBytesAtOnce = 16 << 20
 	peerBytesPerS    = 200 << 20 // what a slower peer carries, about
 	// callsInRound is how often each caller calls in a round, at least: a rate of calls
 	// that all outlast their round would be that of its end.
 	callsInRound = 3
 	// slowestCall is about what a peer takes for as much at once as it is given.
-	slowestCall       = 2 * time.Second
-	pacedPeersPerS    = 1000
-	pacedPeersSuffix  = "-paced"
-	coldCallerSuffix  = "-cold-caller"
-	coldServerSuffix  = "-cold-server"
-	notBuiltExtension = ".failed" // beside where the program would be
+	slowestCall    = 2 * time.Second
+	pacedPeersPerS = 1000
 )
+
+// A peerWay is one way to call that the groups of peers have: a peer's, or one of those that
+// stand beside them.
+type peerWay struct {
+	name        string
+	server      serverPlan
+	route       route
+	program     []string // one that calls; the server's address, the size and arguments follow
+	arguments   func(callers int) []string
+	processes   bool // whether each caller is one
+	quick       bool
+	bytesMax    int // at once; 0: any
+	startsIn    func(size, callers int) time.Duration
+	hosts       bool // whether it starts its server, when it is given "start:{path}"
+	notMeasured string
+}
+
+// peerWays are all that call when their programs run, or that are started: what stands beside
+// the peers comes first.
+func (t tools) peerWays(cold bool) (all []peerWay) {
+	for _, b := range allBeside() {
+		if b.cold == cold {
+			all = append(all, t.besideWay(b))
+		}
+	}
+	for _, peer := range peerlist.All() {
+		all = append(all, peerWay{
+			name: peer.Name, server: serverPlan{program: peer.Server, peer: true}, program: []string{t.peerProgram(peer.Name), "call"},
+			arguments: inOneProcess, processes: peer.Processes(), quick: peer.Quick, bytesMax: peer.BytesAtOnceMax,
+			startsIn: func(int, int) time.Duration { return peer.StartsIn }, hosts: peer.Hosts, notMeasured: t.whyNotBuilt(peer),
+		})
+	}
+	return all
+}
+
+// inOneProcess tells a caller how many it is.
+func inOneProcess(callers int) []string { return []string{strconv.Itoa(callers)} }
+
+func (t tools) peerProgram(name string) string { return filepath.Join(t.built("peers"), name) }
+
+// whyNotBuilt returns what peers/build left in place of the peer's program or of its
+// server's; "" when it left nothing.
+func (t tools) whyNotBuilt(peer peerlist.Peer) string {
+	for _, program := range []string{peer.Name, peer.Server} {
+		text, err := os.ReadFile(t.peerProgram(program) + ".failed")
+		if err == nil {
+			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+			return program + " cannot be built: " + lines[len(lines)-1]
+		}
+	}
+	return ""
+}
 
 // peerGroups are all peers, with Nearcall and a bare socket beside them, by how much is
 // sent and how many call; then a paced caller, and cold starts.
@@ -47,23 +96,30 @@ func (t tools) peerGroups() []group {
 			groups = append(groups, t.peersCalling(size, callers))
 		}
 	}
-	return append(groups, t.pacedPeers(), t.coldPeers())
+	paced, cold := group{name: "peers-paced", onlyFull: &peersPace}, group{name: "peers-cold", onlyFull: &coldPeersPace}
+	for _, w := range t.peerWays(false) {
+		row := w.calling("-paced", smallBytes, 1)
+		row.perSecond = pacedPeersPerS
+		paced.rows = append(paced.rows, row)
+	}
+	for _, w := range t.peerWays(true) {
+		cold.rows = append(cold.rows, t.starting(w)...)
+	}
+	return append(groups, paced, cold)
 }
 
 func (t tools) peersCalling(size, callers int) group {
-	g := group{name: "peers" + bySizeAndCallers(size, callers), onlyFull: paceOfPeers(size * callers)}
-	var able []peerlist.Peer
-	for _, peer := range peerlist.All() {
-		if peer.BytesAtOnceMax == 0 || size*callers <= peer.BytesAtOnceMax {
-			able = append(able, peer)
+	suffix, atOnce := fmt.Sprintf("-%d-%d", size, callers), size*callers
+	g := group{name: "peers" + suffix, onlyFull: paceOfPeers(atOnce)}
+	for _, w := range t.peerWays(false) {
+		if w.bytesMax > 0 && atOnce > w.bytesMax {
+			why := fmt.Sprintf("%d bytes at once would take it about %s", atOnce, w.call(atOnce).Round(time.Second))
+			g.leftOut = append(g.leftOut, result.LeftOut{Group: g.name + ", " + w.name, Why: why})
 			continue
 		}
-		why := fmt.Sprintf("%d bytes at once would take it about %s", size*callers, slowCall(peer, size*callers).Round(time.Second))
-		g.leftOut = append(g.leftOut, result.LeftOut{Group: g.name + ", " + peer.Name, Why: why})
-	}
-	g.rows = t.peerRows(able, bySizeAndCallers(size, callers), size, callers)
-	if size != smallBytes || callers > 1 {
-		leaveOutOfQuick(g.rows)
+		row := w.calling(suffix, size, callers)
+		row.inQuick = w.quick && atOnce == smallBytes
+		g.rows = append(g.rows, row)
 	}
 	return g
 }
@@ -74,72 +130,52 @@ func paceOfPeers(bytesAtOnce int) *pace {
 		return &peersPace
 	}
 	own := heavyPeersPace
-	own.length = max(own.length, callsInRound*peerCall(bytesAtOnce))
+	own.length = max(own.length, callsInRound*peerWay{}.call(bytesAtOnce))
 	return &own
 }
 
-// peerCall is about how long a call takes when callers send so much at the same time.
-func peerCall(bytesAtOnce int) time.Duration {
+// call is about how long a call takes when callers send so much at the same time.
+func (w peerWay) call(bytesAtOnce int) time.Duration {
+	if w.bytesMax > 0 {
+		return slowestCall * time.Duration(bytesAtOnce) / time.Duration(w.bytesMax)
+	}
 	return time.Duration(bytesAtOnce) * time.Second / peerBytesPerS
 }
 
-// slowCall is the same for a peer that may be given only so much.
-func slowCall(peer peerlist.Peer, bytesAtOnce int) time.Duration {
-	return slowestCall * time.Duration(bytesAtOnce) / time.Duration(peer.BytesAtOnceMax)
+// plan is a row of the way.
+func (w peerWay) plan(suffix string, size int, server serverPlan, by route, program []string) rowPlan {
+	row := plan("peer-"+w.name+suffix, size, server, by, program)
+	row.peer, row.notMeasured = w.name, w.notMeasured
+	return row
 }
 
-func bySizeAndCallers(size, callers int) string { return fmt.Sprintf("-%d-%d", size, callers) }
-
-// peerRows are a row for each peer, after those of Nearcall and of a bare socket.
-func (t tools) peerRows(of []peerlist.Peer, suffix string, size, callers int) []rowPlan {
-	rows := t.besidePeers(suffix, size, callers)
-	for i := range rows {
-		rows[i].about = peerCall(size * callers)
+// calling is the row of callers that are connected.
+func (w peerWay) calling(suffix string, size, callers int) rowPlan {
+	row := w.plan(suffix, size, w.server, w.route, w.program)
+	row.callers, row.about, row.startsIn = callers, w.call(size*callers), w.startsIn(size, callers)
+	if w.processes {
+		row.processes, callers = callers, 1
 	}
-	for _, peer := range of {
-		row := plan(peerPrefix+peer.Name+suffix, size, serverOf(peer), "", []string{t.peerProgram(peer.Name), "call"})
-		row.peer, row.callers, row.arguments = peer.Name, callers, []string{strconv.Itoa(callers)}
-		row.inQuick, row.notMeasured = peer.Quick, t.whyNotBuilt(peer)
-		row.startsIn, row.about = peer.StartsIn, peerCall(size*callers)
-		if peer.BytesAtOnceMax > 0 {
-			row.about = slowCall(peer, size*callers)
-		}
-		if peer.Processes() {
-			row.processes, row.arguments = callers, []string{"1"}
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	row.arguments = w.arguments(callers)
+	return row
 }
 
-func (t tools) pacedPeers() group {
-	rows := t.peerRows(peerlist.All(), pacedPeersSuffix, smallBytes, 1)
-	leaveOutOfQuick(rows)
-	for i := range rows {
-		rows[i].perSecond = pacedPeersPerS
+// starting are the rows of starts: of a caller with the server running, and of both.
+func (t tools) starting(w peerWay) []rowPlan {
+	caller := slices.Concat(w.program, []string{"{address}" + w.route.parameter(), strconv.Itoa(smallBytes)}, w.arguments(1))
+	row := func(suffix string, server serverPlan, mode string, arguments []string) rowPlan {
+		row := w.plan(suffix, smallBytes, server, byMemory, []string{t.built("coldcaller"), mode})
+		row.arguments, row.startsIn = arguments, w.startsIn(0, 1)
+		row.about = row.startsIn
+		row.wants = protocol.Unknown // a caller ends without telling
+		return row
 	}
-	return group{name: "peers" + pacedPeersSuffix, onlyFull: &peersPace, rows: rows}
-}
-
-func (t tools) peerProgram(name string) string { return filepath.Join(t.built("peers"), name) }
-
-func serverOf(peer peerlist.Peer) serverPlan { return serverPlan{program: peer.Server, peer: true} }
-
-// whyNotBuilt returns what peers/build left in place of the peer's program or of its
-// server's; "" when it left nothing.
-func (t tools) whyNotBuilt(peer peerlist.Peer) string {
-	for _, program := range []string{peer.Name, peer.Server} {
-		text, err := os.ReadFile(t.peerProgram(program) + notBuiltExtension)
-		if err == nil {
-			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-			return program + " cannot be built: " + lines[len(lines)-1]
-		}
+	running := row("-cold-caller", w.server, "caller", caller)
+	mode, words := "server", slices.Concat(caller, []string{"--"}, t.command(w.server, "{path}"))
+	if w.hosts {
+		mode, words = "host", caller
 	}
-	return ""
-}
-
-func leaveOutOfQuick(rows []rowPlan) {
-	for i := range rows {
-		rows[i].inQuick = false
-	}
+	both := row("-cold-server", noServer, mode, words)
+	both.serverNotCounted = true // the caller started it, and counts it as its own
+	return []rowPlan{running, both}
 }

@@ -44,22 +44,6 @@ func TestPeersThatAreNotThereAreFailedRows(t *testing.T) {
 	}
 }
 
-// A quick run has the light peers of one group, and Nearcall beside them.
-func TestQuickRunsHaveLightPeers(t *testing.T) {
-	names := map[string]bool{}
-	for _, group := range (tools{root: t.TempDir()}).peerGroups() {
-		for _, row := range group.inQuick().rows {
-			if group.name != "peers-64-1" {
-				t.Errorf("%s has %s", group.name, row.name)
-			}
-			names[row.name] = true
-		}
-	}
-	if !names["peer-nearcall-go-shm-64-1"] || !names["peer-grpc-64-1"] || names["peer-python-grpc-64-1"] {
-		t.Errorf("a quick run has %v", names)
-	}
-}
-
 // What a row with figures is about is described, or it is a failure that nothing tells.
 func TestPeersWithFiguresAreDescribed(t *testing.T) {
 	here := tools{root: t.TempDir()}
@@ -109,17 +93,6 @@ func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
 		for _, row := range group.rows {
 			if !known[row.peer] {
 				t.Errorf("%s of %s is of nobody that is known: %q", row.name, group.name, row.peer)
-			}
-		}
-	}
-}
-
-// Callers that send much at the same time call more than once in a round.
-func TestRoundsOfPeersHaveSeveralCalls(t *testing.T) {
-	for _, size := range peerSizes {
-		for _, callers := range peerCallers {
-			if length, call := paceOfPeers(size*callers).length, peerCall(size*callers); length < callsInRound*call {
-				t.Errorf("%d bytes, %d callers: rounds of %v for calls of %v", size, callers, length, call)
 			}
 		}
 	}

@@ -53,20 +53,6 @@ func TestTimeLeftGoesDownWithinAPart(t *testing.T) {
 	near(t, "when it has", p.left(), 137*time.Second, time.Second)
 }
 
-// Rows that fail take less than planned; the group is done all the same.
-func TestGroupIsDoneWhenItHasFinished(t *testing.T) {
-	p, pass := timed(t, 100*time.Second)
-	p.begin("failed", 50*time.Second)
-	p.add(time.Second)
-	p.finish()
-	p.begin("next", 50*time.Second)
-	pass(time.Second)
-	p.add(10 * time.Second)
-	if p.done != 60*time.Second {
-		t.Errorf("done are %s", p.done)
-	}
-}
-
 // Where there is no terminal each group is a line, and so is what is said.
 func TestProgressInAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")

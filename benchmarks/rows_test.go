@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestBusyCounts(t *testing.T) {
@@ -103,33 +102,6 @@ func TestRowNamesDiffer(t *testing.T) {
 				t.Errorf("%s of %d bytes is in %s and in %s", plan.name, plan.size, other, g.name)
 			}
 			seen[key] = g.name
-		}
-	}
-}
-
-func TestPaceOfOnlyFull(t *testing.T) {
-	own := pace{rounds: 5, length: time.Second, warmUp: 30 * time.Millisecond}
-	if got := fullPace.of(group{onlyFull: &own}); got != own {
-		t.Errorf("a full run has %v", got)
-	}
-	if got := quickPace.of(group{onlyFull: &own}); got.rounds != 2 || got.length != quickPace.length || got.warmUp != 20*time.Millisecond {
-		t.Errorf("a quick run has %v", got)
-	}
-}
-
-// Who calls once has no shared memory: a row that says so would show the socket.
-func TestOneShotsHaveNoMemory(t *testing.T) {
-	for _, g := range groupsNamed("oneshot-") {
-		if len(g.rows) != 20 {
-			t.Errorf("%s has %d rows", g.name, len(g.rows))
-		}
-		for _, row := range g.rows {
-			if strings.HasPrefix(row.name, "oneshot-") && row.route == byMemory && row.server == manyServer {
-				t.Errorf("%s would not go through shared memory", row.name)
-			}
-		}
-		if len(g.leftOut) != 1 || !strings.HasPrefix(g.leftOut[0].Group, g.name) || g.leftOut[0].Why == "" {
-			t.Errorf("%s does not say what it leaves out: %v", g.name, g.leftOut)
 		}
 	}
 }

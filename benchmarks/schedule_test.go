@@ -38,24 +38,6 @@ func TestRunsAreInTime(t *testing.T) {
 	}
 }
 
-func TestLengthIsThatOfAllTurns(t *testing.T) {
-	p := pace{rounds: 3, length: 100 * time.Millisecond, warmUp: 10 * time.Millisecond}
-	row := rowPlan{processes: 1, perSecond: 100}
-	want := serversStart + 2*(callerStart+10*time.Millisecond+3*(100*time.Millisecond+roundEnds+togetherPerCaller))
-	if got := p.lengthOf(group{rows: []rowPlan{row, row}}); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	// Slices are more and shorter; what ends a round is there more often.
-	sliced := p.lengthOf(group{rows: []rowPlan{row, row}, slices: 2})
-	if more := 2 * 3 * (roundEnds + togetherPerCaller); sliced != want+more {
-		t.Errorf("in slices %s, want %s", sliced, want+more)
-	}
-	long := rowPlan{processes: 1, perSecond: 100, about: time.Second}
-	if got := p.turnOf(long); got < time.Second {
-		t.Errorf("a long turn takes %s", got)
-	}
-}
-
 func TestComparisonsNameRowsThatTakeTurns(t *testing.T) {
 	in := map[result.Figure][]string{} // groups by their rows
 	for _, group := range (tools{}).groups() {
@@ -87,18 +69,5 @@ func TestOnlyChoosesAlsoWhatQuickRunsLeaveOut(t *testing.T) {
 	s := scheduled(t, options{quick: true, only: "^(one-cpu|idle)$"})
 	if len(s.groups) != 1 || s.groups[0].name != "one-cpu" || len(s.parts) != 1 || s.parts[0].name != "idle" {
 		t.Errorf("chosen are %d groups and %d parts", len(s.groups), len(s.parts))
-	}
-}
-
-func TestPlanSaysWhatAndHowLong(t *testing.T) {
-	var out strings.Builder
-	s := scheduled(t, options{quick: true})
-	if err := s.print(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"small", "server_allocations", "in all, " + s.length().Round(time.Second).String()} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in:\n%s", want, out.String())
-		}
 	}
 }

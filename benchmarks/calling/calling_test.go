@@ -2,7 +2,6 @@ package calling_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"slices"
 	"sync"
@@ -104,14 +103,6 @@ func TestSamplesOfARunAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestCallersMakeSoManyCalls(t *testing.T) {
-	calls := 0
-	report, err := calling.New([]calling.Call{func() error { calls++; return nil }}).Measure(protocol.Command{Length: time.Hour}, 7)
-	if err != nil || calls != 7 || len(report.Samples[0]) != 7 {
-		t.Errorf("%d calls, report %v, %v", calls, report, err)
-	}
-}
-
 func TestACallThatFailsEndsTheRun(t *testing.T) {
 	failure := errors.New("it fails")
 	_, err := calling.New([]calling.Call{func() error { return failure }}).Measure(protocol.Command{Length: time.Hour}, 0)
@@ -139,22 +130,6 @@ func TestEchoesAreCompared(t *testing.T) {
 	length = 63
 	if err := calls[0](); !errors.Is(err, calling.ErrDiffers) {
 		t.Errorf("another length: %v", err)
-	}
-}
-
-// What compresses what it sends by itself has no advantage.
-func TestPayloadsCannotBeCompressed(t *testing.T) {
-	const size = 64 << 10
-	var compressed bytes.Buffer
-	writer := gzip.NewWriter(&compressed)
-	if _, err := writer.Write(calling.Payload(size)); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if compressed.Len() < size {
-		t.Errorf("%d bytes became %d", size, compressed.Len())
 	}
 }
 

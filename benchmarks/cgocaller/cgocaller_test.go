@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
@@ -49,15 +47,6 @@ func TestThreadKnowsWhetherItHasCalled(t *testing.T) {
 	for range 3 {
 		if got := ask(2); got[0] || !got[1] {
 			t.Errorf("a new thread has called: %v", got)
-		}
-	}
-}
-
-func TestFirstCallsAreInOrder(t *testing.T) {
-	for range 100 {
-		first := makeFirstCall()
-		if !first.isFirst || first.started > first.entered || first.entered > first.returned {
-			t.Fatalf("got %+v", first)
 		}
 	}
 }
@@ -139,13 +128,6 @@ func checkRun(t *testing.T, name string, m *mode) {
 	// What the load uses is none of the calls'.
 	if counted := report.CPU != protocol.CPUNotCounted; counted != (m.busy == 0) {
 		t.Errorf("%s with %d busy: CPU %v", name, m.busy, report.CPU)
-	}
-}
-
-func TestDigestIsMD5(t *testing.T) {
-	want := md5.Sum([]byte("hoge"))
-	if hex.EncodeToString(want[:]) != hoge {
-		t.Errorf("the digest of hoge is %x", want)
 	}
 }
 
