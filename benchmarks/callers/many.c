@@ -48,7 +48,6 @@ struct many {
     size_t callers;
     int wants_memory;
     struct burst *burst;
-    pid_t *children;
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t while_value)
@@ -111,7 +110,6 @@ static int fork_callers(struct many *many)
         }
         if (child == 0)
             _exit(call_once(many, &many->burst->outcomes[i]));
-        many->children[i] = child;
     }
     return 0;
 }
@@ -138,18 +136,10 @@ static int reap(struct many *many)
     for (size_t i = 0; i < many->callers; i++) {
         int status = 0;
 
-        if (many->children[i] > 0 && (waitpid(many->children[i], &status, 0) < 0 || status != 0))
+        if (wait(&status) < 0 || status != 0)
             result = -1;
     }
     return result;
-}
-
-static void kill_all(const struct many *many)
-{
-    for (size_t i = 0; i < many->callers; i++) {
-        if (many->children[i] > 0)
-            kill(many->children[i], SIGKILL);
-    }
 }
 
 static int add_up(const struct many *many, uint64_t begin_ns, struct samples *samples, struct report *totals)
@@ -172,27 +162,22 @@ static int add_up(const struct many *many, uint64_t begin_ns, struct samples *sa
     return 0;
 }
 
+/* Where it fails this process ends, and with it the children that are left. */
 static int run_burst(struct many *many, struct samples *samples, struct report *totals)
 {
-    uint64_t begin_ns = 0;
-    int failed;
+    uint64_t begin_ns;
 
     atomic_store(&many->burst->ready, 0);
     atomic_store(&many->burst->begun, 0);
-    memset(many->children, 0, many->callers * sizeof *many->children);
-    failed = fork_callers(many) != 0 || await_ready(many) != 0;
-    if (failed) {
-        kill_all(many);
-    } else {
+    if (fork_callers(many) == 0 && await_ready(many) == 0) {
         begin_ns = clock_ns(CLOCK_MONOTONIC);
         atomic_store(&many->burst->begun, 1);
         futex_wake_all(&many->burst->begun);
+        if (reap(many) == 0)
+            return add_up(many, begin_ns, samples, totals);
     }
-    if (reap(many) != 0 || failed) {
-        fprintf(stderr, "caller: a process of many failed\n");
-        return -1;
-    }
-    return add_up(many, begin_ns, samples, totals);
+    fprintf(stderr, "caller: a process of many failed\n");
+    return -1;
 }
 
 static int run_and_report(struct many *many, const struct command *command, struct samples *samples)
@@ -221,10 +206,9 @@ static int open_many(struct many *many, char **argv)
     many->callers = (size_t)strtoul(argv[4], NULL, 10);
     if (many->known == NULL || many->callers == 0)
         return -1;
-    many->children = calloc(many->callers, sizeof *many->children);
     many->burst = mmap(NULL, sizeof *many->burst + many->callers * sizeof many->burst->outcomes[0], PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (many->children == NULL || many->burst == MAP_FAILED) {
+    if (many->burst == MAP_FAILED) {
         perror("caller");
         return -1;
     }

@@ -38,15 +38,31 @@ int message_connect(const char *path)
     return open_socket(path, connect);
 }
 
-int message_listen(const char *path)
+int message_serve(int argc, char **argv, int (*serve)(int fd))
 {
-    int fd = open_socket(path, bind);
+    int listener;
 
-    if (fd < 0 || listen(fd, BACKLOG) != 0)
-        return -1;
-    printf("ready unix:%s\n", path);
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s PATH\n", argv[0]);
+        return 2;
+    }
+    listener = open_socket(argv[1], bind);
+    if (listener < 0 || listen(listener, BACKLOG) != 0) {
+        perror(argv[1]);
+        return 1;
+    }
+    printf("ready unix:%s\n", argv[1]);
     fflush(stdout);
-    return fd;
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0 && errno == EINTR)
+            continue;
+        if (fd < 0 || serve(fd) != 0) {
+            perror(argv[0]);
+            return 1;
+        }
+    }
 }
 
 int message_send(int fd, const void *data, size_t bytes)

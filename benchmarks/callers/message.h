@@ -20,8 +20,10 @@ struct message_buffer {
 /* Returns a connected descriptor, -1 and errno. */
 int message_connect(const char *path);
 
-/* Returns a listening descriptor and says on stdout that it is ready; -1 and errno. */
-int message_listen(const char *path);
+/* The whole program of a server: listens at the path that is its only argument, says on stdout
+ * that it is ready, and lets serve() have each connection. Returns its exit code; serve() fails
+ * by -1 and errno. */
+int message_serve(int argc, char **argv, int (*serve)(int fd));
 
 /* Sends bytes as they are, prefix included; -1 and errno. */
 int message_send(int fd, const void *data, size_t bytes);

@@ -13,18 +13,20 @@
 #include "message.h"
 #include "spin.h"
 
-static struct spin_memory *map_memory(char ret_path[SPIN_PATH_BYTES])
+static struct spin_memory *memory;
+static char memory_path[SPIN_PATH_BYTES];
+
+static int map_memory(void)
 {
     int fd = memfd_create("spin", MFD_CLOEXEC);
-    void *memory;
 
-    if (fd < 0 || ftruncate(fd, sizeof(struct spin_memory)) != 0)
-        return NULL;
-    memory = mmap(NULL, sizeof(struct spin_memory), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd < 0 || ftruncate(fd, sizeof *memory) != 0)
+        return -1;
+    memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED)
-        return NULL;
-    snprintf(ret_path, SPIN_PATH_BYTES, "/proc/%d/fd/%d", (int)getpid(), fd);
-    return memory;
+        return -1;
+    snprintf(memory_path, sizeof memory_path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return 0;
 }
 
 static void echo(struct spin_memory *memory)
@@ -37,11 +39,11 @@ static void echo(struct spin_memory *memory)
 }
 
 /* Serves runs until the caller closes. */
-static int serve(int fd, struct spin_memory *memory, const char *path)
+static int serve(int fd)
 {
     char byte;
 
-    if (write(fd, path, SPIN_PATH_BYTES) != SPIN_PATH_BYTES)
+    if (write(fd, memory_path, sizeof memory_path) != sizeof memory_path)
         return -1;
     while (read(fd, &byte, 1) == 1) {
         atomic_store(&memory->reply.sequence, 0);
@@ -52,32 +54,14 @@ static int serve(int fd, struct spin_memory *memory, const char *path)
         if (write(fd, &byte, 1) != 1)
             return -1;
     }
-    return 0;
+    return close(fd);
 }
 
 int main(int argc, char **argv)
 {
-    char path[SPIN_PATH_BYTES] = "";
-    struct spin_memory *memory;
-    int listener;
-
-    if (argc != 2) {
-        fprintf(stderr, "usage: spin_server PATH\n");
-        return 2;
-    }
-    memory = map_memory(path);
-    listener = memory == NULL || spin_hold(0) != 0 ? -1 : message_listen(argv[1]);
-    if (listener < 0) {
-        perror(argv[1]);
+    if (map_memory() != 0 || spin_hold(0) != 0) {
+        perror("spin_server");
         return 1;
     }
-    for (;;) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd < 0 || serve(fd, memory, path) != 0) {
-            perror("spin_server");
-            return 1;
-        }
-        close(fd);
-    }
+    return message_serve(argc, argv, serve);
 }

@@ -29,26 +29,6 @@ struct http {
     int fd; /* the one that is kept; -1: none is */
 };
 
-static int begins_good(const char *answer, size_t bytes)
-{
-    return bytes >= sizeof good - 1 && memcmp(answer, good, sizeof good - 1) == 0;
-}
-
-/* Reads to the end; returns whether the answer begins as a good one does. */
-static int is_good(int fd)
-{
-    char answer[ANSWER_BYTES_MAX];
-    size_t have = 0;
-    ssize_t bytes;
-
-    while (have < sizeof answer && (bytes = read(fd, answer + have, sizeof answer - have)) != 0) {
-        if (bytes < 0)
-            return 0;
-        have += (size_t)bytes;
-    }
-    return begins_good(answer, have);
-}
-
 /* How long an answer is by its own word; 0: its head is not whole, or does not say. */
 static size_t answer_bytes(const char *answer)
 {
@@ -60,24 +40,25 @@ static size_t answer_bytes(const char *answer)
     return (size_t)(end + 4 - answer) + strtoul(length + sizeof length_field - 1, NULL, 10);
 }
 
-/* Reads one answer and no more; returns whether it is a good one. */
-static int is_good_kept(int fd)
+/* Reads an answer to the end of the connection or, of one that is kept, so far as it says itself; returns
+ * whether it is a good one. */
+static int is_good(int fd, int kept)
 {
     char answer[ANSWER_BYTES_MAX];
-    size_t have = 0;
+    size_t have = 0, whole = 0;
+    ssize_t bytes = 1;
 
-    for (;;) {
-        ssize_t bytes = read(fd, answer + have, sizeof answer - 1 - have);
-        size_t whole;
-
-        if (bytes <= 0)
+    while (have < sizeof answer - 1 && bytes != 0 && (whole == 0 || have < whole)) {
+        bytes = read(fd, answer + have, sizeof answer - 1 - have);
+        if (bytes < 0 || (bytes == 0 && kept))
             return 0;
         have += (size_t)bytes;
-        answer[have] = '\0';
-        whole = answer_bytes(answer);
-        if (whole > 0 && have >= whole)
-            return have == whole && begins_good(answer, have);
+        if (kept) {
+            answer[have] = '\0';
+            whole = answer_bytes(answer);
+        }
     }
+    return have == (kept ? whole : have) && have >= sizeof good - 1 && memcmp(answer, good, sizeof good - 1) == 0;
 }
 
 static int dial(const struct http *http)
@@ -94,7 +75,7 @@ static int dial(const struct http *http)
 static int call(void *state)
 {
     int fd = dial(state);
-    int ok = fd >= 0 && write(fd, request_once, sizeof request_once - 1) == (ssize_t)(sizeof request_once - 1) && is_good(fd);
+    int ok = fd >= 0 && write(fd, request_once, sizeof request_once - 1) == (ssize_t)(sizeof request_once - 1) && is_good(fd, 0);
 
     if (!ok)
         perror("caller: connect, GET, 200, close");
@@ -107,7 +88,7 @@ static int call_kept(void *state)
 {
     struct http *http = state;
 
-    if (write(http->fd, request_kept, sizeof request_kept - 1) == (ssize_t)(sizeof request_kept - 1) && is_good_kept(http->fd))
+    if (write(http->fd, request_kept, sizeof request_kept - 1) == (ssize_t)(sizeof request_kept - 1) && is_good(http->fd, 1))
         return 0;
     perror("caller: GET, 200 on a connection that is kept");
     return -1;

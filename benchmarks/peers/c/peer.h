@@ -8,25 +8,35 @@
 
 enum { PEER_VERSION_BYTES_MAX = 64 };
 
+/* What the caller sends, and room for as much. */
+struct peer_message {
+    size_t bytes;
+    uint8_t *request;
+    uint8_t *answer;
+};
+
+/* A peer that calls and serves at an endpoint ipc://PATH. A process has one connection. */
 struct peer {
-    /* Writes name and version of the library that the program runs with. */
+    const char *name;
+    /* Writes the version of the library that the program runs with. */
     void (*version)(char ret_version[PEER_VERSION_BYTES_MAX]);
     const char *configuration; /* one line: how server and callers are set up */
     const char *documentation; /* where that is recommended */
-    /* Begins to listen, calls peer_ready() and answers for ever; -1 after a message on
-     * stderr. */
-    int (*serve)(const char *address);
-    struct subject subject; /* named "call"; its open() fills the request by peer_fill() */
-    /* As subject.call, the answer compared in full. */
-    int (*compare)(void *state);
+    /* Begins to listen, calls peer_ready() and answers for ever; or connects. They return what was
+     * wrong. */
+    const char *(*serve)(const char *endpoint);
+    const char *(*connect)(const char *endpoint);
+    int (*call)(void *message); /* as subject.call, of a struct peer_message */
+    /* The same, the answer compared in full. */
+    int (*compare)(void *message);
 };
 
 int peer_main(int argc, char **argv, const struct peer *peer);
 
-/* Says that the server can be called at this address. */
-void peer_ready(const char *address);
+/* Says that the server can be called. */
+void peer_ready(void);
 
-/* Fills a request: with bytes of this process alone where calls are verified. */
-void peer_fill(uint8_t *data, size_t bytes);
+/* Says what is wrong with a call; -1. */
+int peer_failed(const char *why);
 
 #endif
