@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,17 +94,36 @@ func childrenOf(pid int) ([]int, error) {
 
 // residentBytes returns a process's resident memory.
 func residentBytes(pid int) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	kib, err := sumIn(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+	return int64(kib) << 10, err
+}
+
+// sumIn adds up what a file of lines "NAME: NUMBER..." has of these names, all of which have to
+// be there.
+func sumIn(path string, names ...string) (sum uint64, err error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
+	found := 0
 	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			return kib << 10, err
+		name, values, _ := strings.Cut(line, ":")
+		if !slices.Contains(names, strings.TrimSpace(name)) {
+			continue
+		}
+		found++
+		for value := range strings.FieldsSeq(strings.TrimSuffix(strings.TrimSpace(values), "kB")) {
+			count, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", path, err)
+			}
+			sum += count
 		}
 	}
-	return 0, fmt.Errorf("process %d tells no VmRSS", pid)
+	if found != len(names) {
+		return 0, fmt.Errorf("%s does not tell %s", path, strings.Join(names, " and "))
+	}
+	return sum, nil
 }
 
 // tick is the unit of the times in /proc/PID/stat: sysconf(_SC_CLK_TCK), which is 100 on

@@ -3,10 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -103,23 +100,15 @@ func (w *kernelWatch) counts() (kernelCounts, error) {
 
 // contextSwitches returns those of all threads of a process. Threads that end take
 // theirs along; those of Go programs stay.
-func contextSwitches(pid int) (uint64, error) {
+func contextSwitches(pid int) (sum uint64, err error) {
 	folder := fmt.Sprintf("/proc/%d/task", pid)
 	tasks, err := os.ReadDir(folder)
 	if err != nil {
 		return 0, err
 	}
-	var sum uint64
 	for _, task := range tasks {
-		text, err := os.ReadFile(folder + "/" + task.Name() + "/status")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		switches, err := switchesIn(string(text))
-		if err != nil {
+		switches, err := sumIn(folder+"/"+task.Name()+"/status", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+		if err != nil && !hasEnded(err) {
 			return 0, err
 		}
 		sum += switches
@@ -127,61 +116,9 @@ func contextSwitches(pid int) (uint64, error) {
 	return sum, nil
 }
 
-// switchesIn returns the context switches that a thread's status tells, voluntary and
-// others.
-func switchesIn(status string) (uint64, error) {
-	var sum uint64
-	found := 0
-	for line := range strings.Lines(status) {
-		name, value, _ := strings.Cut(line, ":")
-		if name != "voluntary_ctxt_switches" && name != "nonvoluntary_ctxt_switches" {
-			continue
-		}
-		count, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += count
-		found++
-	}
-	if found != 2 {
-		return 0, errors.New("the kernel tells no context switches of threads")
-	}
-	return sum, nil
-}
-
 // networkSoftirqs returns how often the machine has worked for the network, whoever
 // it was for.
-func networkSoftirqs() (uint64, error) {
-	text, err := os.ReadFile("/proc/softirqs")
-	if err != nil {
-		return 0, err
-	}
-	return networkSoftirqsIn(string(text))
-}
-
-func networkSoftirqsIn(text string) (uint64, error) {
-	var sum uint64
-	found := 0
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || fields[0] != "NET_RX:" && fields[0] != "NET_TX:" {
-			continue
-		}
-		found++
-		for _, field := range fields[1:] { // one for each CPU
-			count, err := strconv.ParseUint(field, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("/proc/softirqs: %w", err)
-			}
-			sum += count
-		}
-	}
-	if found != 2 {
-		return 0, errors.New("/proc/softirqs tells nothing of the network")
-	}
-	return sum, nil
-}
+func networkSoftirqs() (uint64, error) { return sumIn("/proc/softirqs", "NET_RX", "NET_TX") }
 
 // addKernelWork adds what the kernel did for each call, where it was counted.
 func (m measuredRow) addKernelWork(row *result.Row) {
