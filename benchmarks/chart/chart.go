@@ -1,170 +1,131 @@
-// Package chart draws what a report shows: lines, mostly against logarithmic axes, and
-// distributions one above the other. The same chart becomes an SVG for a page, in the
-// page's own colours, or a PNG on a white ground that is readable on any page. What it
-// draws depends on its data alone: fonts and colours are built in.
+// Package chart draws what a report shows with gonum's plot: lines, mostly against
+// logarithmic axes, and distributions one above the other. The same chart becomes an SVG
+// for a page, in the page's own colours, or a PNG on a white ground that is readable on any
+// page. What it draws depends on its data alone: fonts and colours are built in.
 package chart
 
 import (
 	"bytes"
-	"fmt"
 	"image/color"
 	"strings"
 
-	weight "golang.org/x/image/font"
-	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// A Chart is something that can be drawn.
-type Chart interface {
-	// Title says what it shows, also to who cannot see it.
-	Title() string
-	size() (width, height vg.Length)
-	draw(to draw.Canvas) error
+// A Chart is a plot with its legend below.
+type Chart struct {
+	Title  string // several lines, if it is long
+	plot   *plot.Plot
+	high   vg.Length
+	legend []entry
+}
+
+// An entry of a legend is a name and a sample.
+type entry struct {
+	name    string
+	samples []plot.Thumbnailer
 }
 
 const (
 	// As many units as a phone has pixels for a chart, so that text is as large there as
 	// here.
-	width      = 345
-	pngDPI     = 144
-	titleSize  = 13
-	textSize   = 12
-	titleHigh  = titleSize * 1.3
-	tickLength = 3
-	margin     = 8
+	width     = 345
+	pngDPI    = 144
+	textSize  = 11
+	lineHigh  = 15
+	margin    = 8
+	plotHigh  = 250
+	bandHigh  = 34
+	axisHigh  = 45
+	inLegend  = 2 // entries beside each other
+	thinLine  = vg.Length(0.6)
+	thickLine = vg.Length(1.5)
 )
 
-// The colours on a white ground. A page gives each its own value for a dark one: see
-// SVG.
+// The colours on a white ground. A page gives each its own value for a dark one, by the
+// name that inPage has for it.
 var (
 	ink    = rgb(0x1F2328)
 	muted  = rgb(0x59636E)
 	grid   = rgb(0xD1D9E0)
-	ground = rgb(0xFFFFFF)
 	series = []color.Color{
 		rgb(0x0969DA), rgb(0xBC4C00), rgb(0x1A7F37), rgb(0x8250DF),
 		rgb(0xBF3989), rgb(0x0E7A86), rgb(0x7D4E00), rgb(0x57606A),
 	}
+	inPage = strings.NewReplacer("#1F2328", "var(--ink)", "#59636E", "var(--muted)", "#D1D9E0", "var(--grid)",
+		"#0969DA", "var(--series-1)", "#BC4C00", "var(--series-2)", "#1A7F37", "var(--series-3)", "#8250DF", "var(--series-4)",
+		"#BF3989", "var(--series-5)", "#0E7A86", "var(--series-6)", "#7D4E00", "var(--series-7)", "#57606A", "var(--series-8)",
+		"font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", "")
 )
 
 func rgb(value uint32) color.Color {
 	return color.RGBA{R: uint8(value >> 16), G: uint8(value >> 8), B: uint8(value), A: 0xFF}
 }
 
-func hex(c color.Color) string {
-	r, g, b, _ := c.RGBA()
-	return fmt.Sprintf("#%02X%02X%02X", r>>8, g>>8, b>>8)
+// newChart returns one without data, in our fonts and colours.
+func newChart(title string) Chart {
+	p := plot.New()
+	p.BackgroundColor = nil
+	p.Title.Text, p.Title.Padding = title, margin
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+		style.Font.Variant, style.Font.Size, style.Color = "Sans", textSize, ink
+	}
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.LineStyle.Color, axis.Tick.LineStyle.Color = muted, muted
+		axis.LineStyle.Width, axis.Tick.LineStyle.Width = thinLine, thinLine
+	}
+	return Chart{Title: strings.ReplaceAll(title, "\n", " "), plot: p}
 }
 
-// variables are the colours by the names that they have in a page.
-func variables() map[string]string {
-	names := map[string]string{hex(ink): "ink", hex(muted): "muted", hex(grid): "grid", hex(ground): "ground"}
-	for i, c := range series {
-		names[hex(c)] = fmt.Sprintf("series-%d", i+1)
+func (c Chart) legendHigh() vg.Length {
+	return vg.Length((len(c.legend)+inLegend-1)/inLegend) * lineHigh
+}
+
+func (c Chart) height() vg.Length {
+	titleLines := vg.Length(strings.Count(c.plot.Title.Text, "\n") + 1)
+	return c.high + titleLines*lineHigh + c.legendHigh() + 3*margin
+}
+
+func (c Chart) draw(to draw.Canvas) {
+	to = draw.Crop(to, margin, -margin, margin, -margin)
+	c.plot.Draw(draw.Crop(to, 0, 0, c.legendHigh()+margin, 0))
+	var columns [inLegend]plot.Legend
+	for i := range columns {
+		columns[i] = plot.NewLegend()
+		columns[i].Left, columns[i].Padding = true, 2
+		columns[i].TextStyle.Font.Variant, columns[i].TextStyle.Font.Size, columns[i].TextStyle.Color = "Sans", textSize, ink
 	}
-	return names
+	for i, e := range c.legend {
+		columns[i%inLegend].Add(" "+e.name, e.samples...)
+	}
+	for i := range columns {
+		left := to.Size().X / inLegend * vg.Length(i)
+		columns[i].Top = true
+		columns[i].Draw(draw.Crop(to, left, 0, 0, c.legendHigh()-to.Size().Y))
+	}
 }
 
 // PNG returns the chart as an image of its own.
-func PNG(c Chart) ([]byte, error) {
-	w, h := c.size()
-	canvas := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(ground))
-	if err := c.draw(draw.New(canvas)); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Title(), err)
-	}
+func (c Chart) PNG() ([]byte, error) {
+	canvas := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, c.height()), vgimg.UseDPI(pngDPI))}
+	c.draw(draw.New(canvas))
 	var out bytes.Buffer
-	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(&out)
+	_, err := canvas.WriteTo(&out)
 	return out.Bytes(), err
 }
 
-// style is how text looks.
-func style(size float64, c color.Color) text.Style {
-	return text.Style{
-		Color: c, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)},
-		Handler: text.Plain{Fonts: font.DefaultCache}, XAlign: draw.XLeft, YAlign: draw.YTop,
-	}
-}
-
-func bold(s text.Style) text.Style {
-	s.Font.Weight = weight.WeightBold
-	return s
-}
-
-// drawTitle writes the title and returns what is left of the canvas.
-func drawTitle(to draw.Canvas, title string) draw.Canvas {
-	heading := bold(style(titleSize, ink))
-	y := to.Max.Y
-	for _, line := range wrapped(title, heading, to.Size().X) {
-		to.FillText(heading, vg.Point{X: to.Min.X, Y: y}, line)
-		y -= titleHigh
-	}
-	return draw.Crop(to, 0, 0, 0, y-to.Max.Y-margin/2)
-}
-
-// wrapped breaks a text into lines that are not wider than that.
-func wrapped(all string, in text.Style, wide vg.Length) []string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(all) {
-		longer := strings.TrimSpace(line + " " + word)
-		if line != "" && in.Width(longer) > wide {
-			lines = append(lines, line)
-			longer = word
-		}
-		line = longer
-	}
-	return append(lines, line)
-}
-
-// An entry of a legend draws a sample at a place, and is named.
-type entry struct {
-	name string
-	draw func(to draw.Canvas, left, right, y vg.Length)
-}
-
-const (
-	sampleWide = 22
-	entryGap   = 12
-	lineHigh   = textSize * 1.45
-)
-
-// wide is how much room an entry takes in its line.
-func (e entry) wide() vg.Length { return sampleWide + style(textSize, ink).Width(e.name) + entryGap }
-
-// inLines breaks entries into lines that fit.
-func inLines(entries []entry) [][]entry {
-	var lines [][]entry
-	var used vg.Length
-	for _, e := range entries {
-		if used += e.wide(); len(lines) == 0 || used > width-2*margin+entryGap {
-			lines, used = append(lines, nil), e.wide()
-		}
-		lines[len(lines)-1] = append(lines[len(lines)-1], e)
-	}
-	return lines
-}
-
-// drawLegend writes entries and returns what is left.
-func drawLegend(to draw.Canvas, entries []entry) draw.Canvas {
-	top := to.Max.Y
-	for _, line := range inLines(entries) {
-		left := to.Min.X
-		for _, e := range line {
-			e.draw(to, left, left+sampleWide-5, top-vg.Points(textSize*0.55))
-			to.FillText(style(textSize, ink), vg.Point{X: left + sampleWide, Y: top}, e.name)
-			left += e.wide()
-		}
-		top -= lineHigh
-	}
-	return draw.Crop(to, 0, 0, 0, top-to.Max.Y-margin/2)
-}
-
-// headHigh is how high title and legend are.
-func headHigh(title string, entries []entry) vg.Length {
-	lines := len(wrapped(title, bold(style(titleSize, ink)), width-2*margin))
-	return vg.Length(lines)*titleHigh + vg.Length(len(inLines(entries)))*lineHigh + margin
+// SVG returns the chart as an element for a page that sets the variables --ink, --muted,
+// --grid, and --series-1 to --series-8.
+func (c Chart) SVG() (string, error) {
+	canvas := vgsvg.New(width, c.height())
+	c.draw(draw.New(canvas))
+	var out strings.Builder
+	_, err := canvas.WriteTo(&out)
+	_, svg, _ := strings.Cut(out.String(), "<svg")
+	return inPage.Replace("<svg" + svg), err
 }

@@ -1,9 +1,12 @@
 package chart
 
 import (
+	"math"
 	"slices"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -14,86 +17,98 @@ type Line struct {
 	X, Y []float64
 }
 
+// An Axis says what it is, and labels its values.
+type Axis struct {
+	Says  string
+	Label func(float64) string
+}
+
 // Lines are lines against two logarithmic axes. X has a label at each of its values.
-type Lines struct {
-	Says           string
-	X, Y           string // what the axes are
-	XLabel, YLabel func(float64) string
-	Lines          []Line
-	// Timeline says that X is time, from 0 on: its axis is linear, has few labels, and points
-	// have no marks, as there are many.
-	Timeline bool
-}
-
-func (l Lines) Title() string { return l.Says }
-
-// plotHigh is how high axes and what they hold are.
-const plotHigh = 240
-
-func (l Lines) size() (vg.Length, vg.Length) {
-	return width, headHigh(l.Says, l.legend()) + plotHigh + 2*margin
-}
-
-// dashes tell lines of one colour apart.
-var dashes = [][]vg.Length{nil, {4, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}
-
-// look is how the line of that number is told from others: eight colours, then the
-// same with dashes, of three kinds.
-func look(n int) (draw.LineStyle, draw.GlyphStyle) {
-	c := series[n%len(series)]
-	line := draw.LineStyle{Color: c, Width: vg.Points(1.6), Dashes: dashes[n/len(series)%len(dashes)]}
-	shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}}
-	return line, draw.GlyphStyle{Color: c, Radius: vg.Points(2.6), Shape: shapes[n%len(shapes)]}
-}
-
-func (l Lines) draw(to draw.Canvas) error {
-	to = draw.Crop(to, margin, -margin, margin, -margin)
-	rest := drawLegend(drawTitle(to, l.Says), l.legend())
-	p := newPlot()
-	p.X.Label.Text, p.Y.Label.Text = l.X, l.Y
-	var xs, ys []float64
-	for _, line := range l.Lines {
-		xs, ys = append(xs, line.X...), append(ys, line.Y...)
+func Lines(title string, x, y Axis, lines []Line) (Chart, error) {
+	c, err := linesChart(title, x, y, lines, true)
+	if err != nil {
+		return c, err
 	}
-	slices.Sort(xs)
-	if l.Timeline {
-		linearFrom0(&p.X, slices.Max(xs), l.XLabel)
-	} else {
-		axisTicksAt(&p.X, slices.Compact(xs), l.XLabel)
+	var values []float64
+	for _, line := range lines {
+		values = append(values, line.X...)
 	}
-	logarithmic(&p.Y, ys, l.YLabel)
-	p.Add(&plotter.Grid{Horizontal: gridStyle})
-	for i, line := range l.Lines {
+	slices.Sort(values)
+	var ticks plot.ConstantTicks
+	for _, value := range slices.Compact(values) {
+		ticks = append(ticks, plot.Tick{Value: value, Label: x.Label(value)})
+	}
+	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LogScale{}, ticks
+	return c, nil
+}
+
+// Timeline is lines over time, which is from 0 on. Points have no marks, as there are many.
+func Timeline(title string, x, y Axis, lines []Line) (Chart, error) {
+	c, err := linesChart(title, x, y, lines, false)
+	if err == nil {
+		c.plot.X.Min, c.plot.X.Tick.Marker = 0, labelled(plot.DefaultTicks{}, x.Label)
+	}
+	return c, err
+}
+
+func linesChart(title string, x, y Axis, lines []Line, marked bool) (Chart, error) {
+	c := newChart(title)
+	c.high = plotHigh
+	c.plot.X.Label.Text, c.plot.Y.Label.Text = x.Says, y.Says
+	c.plot.Add(horizontals())
+	for i, line := range lines {
 		points := make(plotter.XYs, len(line.X))
 		for n := range points {
 			points[n] = plotter.XY{X: line.X[n], Y: line.Y[n]}
 		}
 		drawn, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
-			return err
+			return c, err
 		}
 		drawn.LineStyle, marks.GlyphStyle = look(i)
-		p.Add(drawn)
-		if !l.Timeline {
-			p.Add(marks)
+		c.plot.Add(drawn)
+		samples := []plot.Thumbnailer{drawn}
+		if marked {
+			c.plot.Add(marks)
+			samples = append(samples, marks)
 		}
+		c.legend = append(c.legend, entry{line.Name, samples})
 	}
-	p.Draw(rest)
-	return nil
+	logarithmic(&c.plot.Y, y.Label)
+	return c, nil
 }
 
-func (l Lines) legend() []entry {
-	entries := make([]entry, len(l.Lines))
-	for i, line := range l.Lines {
-		stroke, mark := look(i)
-		entries[i] = entry{line.Name, func(to draw.Canvas, left, right, y vg.Length) {
-			to.StrokeLine2(stroke, left, y, right, y)
-			if !l.Timeline {
-				to.DrawGlyph(mark, vg.Point{X: (left + right) / 2, Y: y})
+// look is how the line of that number is told from others: by its colour, then by its
+// dashes, and by its mark.
+func look(n int) (draw.LineStyle, draw.GlyphStyle) {
+	c := series[n%len(series)]
+	return draw.LineStyle{Color: c, Width: thickLine, Dashes: plotutil.Dashes(n / len(series))},
+		draw.GlyphStyle{Color: c, Radius: vg.Points(2.5), Shape: plotutil.Shape(n + n/len(series))}
+}
+
+func horizontals() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal = nil, draw.LineStyle{Color: grid, Width: thinLine}
+	return g
+}
+
+// logarithmic gives an axis that has its data whole decades, which have labels.
+func logarithmic(axis *plot.Axis, label func(float64) string) {
+	const rounding = 1e-9 // of logarithms
+	first, last := math.Floor(math.Log10(axis.Min)+rounding), math.Ceil(math.Log10(axis.Max)-rounding)
+	axis.Min, axis.Max = math.Pow(10, first), math.Pow(10, max(last, first+1))
+	axis.Scale, axis.Tick.Marker = plot.LogScale{}, labelled(plot.LogTicks{Prec: -1}, label)
+}
+
+// labelled writes the labels of ticks.
+func labelled(ticks plot.Ticker, label func(float64) string) plot.Ticker {
+	return plot.TickerFunc(func(least, most float64) []plot.Tick {
+		all := ticks.Ticks(least, most)
+		for i := range all {
+			if !all[i].IsMinor() {
+				all[i].Label = label(all[i].Value)
 			}
-		}}
-	}
-	return entries
+		}
+		return all
+	})
 }
-
-var gridStyle = draw.LineStyle{Color: grid, Width: vg.Points(0.6)}

@@ -12,80 +12,111 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// ProcessesSuffix ends the names of rows with that many processes that call at once.
-func ProcessesSuffix(count int) string { return fmt.Sprintf("%d-processes", count) }
-
-// A series is the rows that make up a line, by name: its rows are those whose whole
-// name, without a number where it has one, is this pattern.
-type series struct {
-	says    string
-	pattern *regexp.Regexp
+// A drawing is a chart as shown.txt describes it.
+type drawing struct {
+	id    string // SECTION/NAME
+	title []string
+	x, y  string // what its axes are; "" of distributions
+	ways  []way
 }
 
-func seriesOf(says, pattern string) series {
-	return series{says, regexp.MustCompile("^" + pattern + "$")}
+// A way is what a chart draws: of lines all rows whose whole name is the pattern, else the
+// row of that name.
+type way struct{ says, row string }
+
+func (w way) pattern() *regexp.Regexp { return regexp.MustCompile("^" + w.row + "$") }
+
+// A Figure is a chart, and what is missing in it.
+type Figure struct {
+	chart.Chart
+	Missing string // in a sentence; "" if all is there
 }
 
-// axis is what a line is drawn against, or shows.
-type axis struct {
-	says  string
+// axes are what lines are drawn against, and show.
+var axes = map[string]struct {
 	of    func(result.Row) float64
 	label func(float64) string
+}{
+	"callers at once":                  {func(r result.Row) float64 { return float64(r.Callers) }, chart.Count},
+	"payload":                          {func(r result.Row) float64 { return float64(r.Size) }, chart.Bytes},
+	"GOMAXPROCS":                       {processorsOf, chart.Count},
+	"calls per second":                 {func(r result.Row) float64 { return r.PerS }, chart.Rate},
+	"p50 of a call":                    {func(r result.Row) float64 { return float64(r.P50NS) }, chart.Time},
+	"p99 of a call":                    {func(r result.Row) float64 { return float64(r.P99NS) }, chart.Time},
+	"time of the whole run for a call": {func(r result.Row) float64 { return 1e9 / r.PerS }, chart.Time},
 }
 
-var (
-	byCallers    = axis{"callers at once", func(r result.Row) float64 { return float64(r.Callers) }, chart.Count}
-	bySize       = axis{"payload", func(r result.Row) float64 { return float64(r.Size) }, chart.Bytes}
-	showsRate    = axis{"calls per second", func(r result.Row) float64 { return r.PerS }, chart.Rate}
-	showsP50     = axis{"p50 of a call", func(r result.Row) float64 { return float64(r.P50NS) }, chart.Time}
-	showsP99     = axis{"p99 of a call", func(r result.Row) float64 { return float64(r.P99NS) }, chart.Time}
-	showsPerCall = axis{"time of the whole run for a call", func(r result.Row) float64 { return 1e9 / r.PerS }, chart.Time}
-)
-
-// A figure is a chart, and what is missing in it.
-type figure struct {
-	chart.Chart
-	Missing []string
-}
-
-// MissingText names what is missing; "" where all is there.
-func (f figure) MissingText() string {
-	if len(f.Missing) == 0 {
-		return ""
+// processorsOf is the number that a row's name ends with.
+func processorsOf(r result.Row) float64 {
+	n, err := strconv.Atoi(lastWord(r.Name))
+	if err != nil {
+		return 0
 	}
-	return "Not measured, and so not in the picture: " + strings.Join(f.Missing, ", ") + "."
+	return float64(n)
 }
 
-// lines draws series, which need two points each, from rows that were measured; false
-// where none has them. Rows that failed, and series that have no line, are named as
-// missing.
-func lines(rows []result.Row, says string, x, y axis, all []series) (figure, bool) {
-	drawn := chart.Lines{Says: says, X: x.says, Y: y.says, XLabel: x.label, YLabel: y.label}
+// draw draws a chart; false if there is nothing that it shows.
+func (r run) draw(d drawing) (Figure, bool, error) {
+	var lines []chart.Line
+	var bands []chart.Band
 	var missing []string
-	for _, s := range all {
-		l, without := s.line(rows, x, y)
-		if len(l.X) > 1 {
-			drawn.Lines = append(drawn.Lines, l)
-		} else if len(without) == 0 {
-			without = []string{s.says}
+	for _, w := range d.ways {
+		switch row, _ := r.find(w.row); {
+		case d.x == "time":
+			if row.Failed == "" && row.Sustained != nil && len(row.Sustained.PerSWindows) > 0 {
+				lines = append(lines, timeline(w.says, row.Sustained))
+			} else {
+				missing = append(missing, w.says)
+			}
+		case d.x != "":
+			l, without := r.line(w, d)
+			if len(l.X) > 1 {
+				lines = append(lines, l)
+			} else if len(without) == 0 {
+				without = []string{w.says}
+			}
+			missing = append(missing, without...)
+		case row.Histogram != nil && len(row.Histogram.Counts) > 0:
+			bands = append(bands, chart.Band{Name: w.says, Lower: row.Histogram.LowerNS, Counts: row.Histogram.Counts,
+				Min: row.MinNS, P50: row.P50NS, P99: row.P99NS, P999: row.P999NS, Max: row.MaxNS})
+		default:
+			missing = append(missing, w.says)
 		}
-		missing = append(missing, without...)
 	}
-	return figure{drawn, missing}, len(drawn.Lines) > 0
+	if len(lines)+len(bands) == 0 {
+		return Figure{}, false, nil
+	}
+	f := Figure{}
+	if len(missing) > 0 {
+		f.Missing = "Not measured, and so not in the picture: " + strings.Join(missing, ", ") + "."
+	}
+	title := strings.Join(d.title, "\n")
+	var err error
+	switch d.x {
+	case "":
+		f.Chart, err = chart.Bands(title, bands)
+	case "time":
+		f.Chart, err = chart.Timeline(title, chart.Axis{Says: d.x, Label: chart.Seconds}, chart.Axis{Says: d.y, Label: axes[d.y].label}, lines)
+	default:
+		f.Chart, err = chart.Lines(title, chart.Axis{Says: d.x, Label: axes[d.x].label}, chart.Axis{Says: d.y, Label: axes[d.y].label}, lines)
+	}
+	return f, true, err
 }
 
-// line is the series' line, and the rows that it lacks.
-func (s series) line(rows []result.Row, x, y axis) (l chart.Line, missing []string) {
-	l.Name = s.says
+// line is a way's line, and the rows that it lacks. It needs two points.
+func (r run) line(w way, d drawing) (l chart.Line, missing []string) {
+	x, y := axes[d.x], axes[d.y]
+	l.Name = w.says
 	var of []result.Row
-	for _, row := range rows {
-		if !s.pattern.MatchString(row.Name) {
+	pattern := w.pattern()
+	for _, row := range r.Rows {
+		if !pattern.MatchString(row.Name) {
 			continue
 		}
 		if row.Failed == "" && x.of(row) > 0 && y.of(row) > 0 {
 			of = append(of, row)
 		} else {
-			missing = append(missing, fmt.Sprintf("%s at %s", s.says, x.label(x.of(row))))
+			missing = append(missing, fmt.Sprintf("%s at %s", w.says, x.label(x.of(row))))
 		}
 	}
 	slices.SortStableFunc(of, func(a, b result.Row) int { return cmp.Compare(x.of(a), x.of(b)) })
@@ -98,148 +129,30 @@ func (s series) line(rows []result.Row, x, y axis) (l chart.Line, missing []stri
 	return l, missing
 }
 
-// nonEmptyCharts are charts that have something to show.
-type nonEmptyCharts []figure
-
-func (c *nonEmptyCharts) add(drawn figure, ok bool) {
-	if ok {
-		*c = append(*c, drawn)
+// timeline is a row's windows, each at its end. One without a call is drawn as if it had
+// one, for a logarithmic axis has no 0.
+func timeline(says string, s *result.Sustained) chart.Line {
+	l := chart.Line{Name: says}
+	seconds := float64(s.WindowMS) / 1000
+	for i, perS := range s.PerSWindows {
+		l.X, l.Y = append(l.X, float64(i+1)*seconds), append(l.Y, max(perS, 1/seconds))
 	}
+	return l
 }
 
-var processSeries = []series{
-	seriesOf("shared memory allowed", `nearcall-c-shm-\d+-processes`),
-	seriesOf("socket only", `nearcall-c-socket-\d+-processes`),
-}
-
-const processesSay = "Calls per second by the number of processes that call at once (64 bytes, from C)"
-
-func callersCharts(r *result.Result) []figure {
-	var all nonEmptyCharts
-	all.add(lines(r.Rows, processesSay, byCallers, showsRate, processSeries))
-	all.add(lines(r.Rows, "The slowest of a hundred calls, by the number of processes that call at once", byCallers, showsP99, processSeries))
-	for _, function := range PublishedFunctions {
-		var of []series
-		for _, server := range []string{"shm", "shm-eventloop", "socket", "eventloop"} {
-			of = append(of, seriesOf(serverNames[server], "many-"+server+"-"+function+`-\d+`))
+// Charts are those of a section, or the ones of that name, that have something to show.
+func (r run) Charts(name string) (all []Figure, err error) {
+	for _, d := range r.charts {
+		if section, _, _ := strings.Cut(d.id, "/"); d.id != name && section != name {
+			continue
 		}
-		all.add(lines(r.Rows, "Many forked callers of "+function+": calls per second", byCallers, showsRate, of))
-	}
-	return all
-}
-
-var sizeSeries = []series{
-	seriesOf("Nearcall, shared memory", "nearcall-c-shm"),
-	seriesOf("Nearcall, socket", "nearcall-c-socket"),
-	seriesOf("bare echo in Go, socket", "floor-go-socket"),
-	seriesOf("bare echo in C, socket", "floor-c-socket"),
-	seriesOf("memcpy", "memcpy"),
-}
-
-const sizesSay = "Cost of a call by the size of its payload, which travels both ways (from C)"
-
-func sizeCharts(r *result.Result) []figure {
-	var all nonEmptyCharts
-	all.add(lines(r.Rows, sizesSay, bySize, showsP50, sizeSeries))
-	all.add(lines(r.Rows, "The slowest of a hundred calls, by the size of their payload", bySize, showsP99, sizeSeries))
-	return all
-}
-
-// bandOf is the distribution of a row; none where its samples were not counted.
-func bandOf(row result.Row, says string) (chart.Band, bool) {
-	if row.Histogram == nil || len(row.Histogram.Counts) == 0 {
-		return chart.Band{}, false
-	}
-	return chart.Band{Name: says, Lower: row.Histogram.LowerNS, Counts: row.Histogram.Counts,
-		Min: row.MinNS, P50: row.P50NS, P99: row.P99NS, P999: row.P999NS, Max: row.MaxNS}, true
-}
-
-// bandsMax is how many distributions stand in one chart.
-const bandsMax = 18
-
-// distributions draws rows that took turns.
-func distributions(group string, rows []result.Row) []figure {
-	var bands []chart.Band
-	var missing []string
-	for _, row := range rows {
-		says := row.Name
-		if row.CallsPerSample > 1 {
-			says += fmt.Sprintf(", %s calls together", thousands(float64(row.CallsPerSample)))
-		}
-		if band, ok := bandOf(row, says); ok {
-			bands = append(bands, band)
-		} else {
-			missing = append(missing, row.Name)
-		}
-	}
-	var all []figure
-	count := (len(bands) + bandsMax - 1) / bandsMax
-	for i := range count {
-		says := "How long calls take: " + group
-		if count > 1 {
-			says += fmt.Sprintf(", %d of %d", i+1, count)
-		}
-		all = append(all, figure{Chart: chart.Bands{Says: says, Bands: bands[i*len(bands)/count : (i+1)*len(bands)/count]}})
-	}
-	if count > 0 {
-		all[count-1].Missing = missing
-	}
-	return all
-}
-
-// mainDistributions are the ways of calling, by what they are.
-var mainDistributions = []struct{ row, says string }{
-	{"nearcall-c-embed", "C, same process"},
-	{"nearcall-perl-embed-typed", "Perl, same process"},
-	{"nearcall-python-embed-typed", "Python, same process"},
-	{"nearcall-c-shm", "C, shared memory"},
-	{"nearcall-perl-shm-typed", "Perl, shared memory"},
-	{"nearcall-python-shm-typed", "Python, shared memory"},
-	{"nearcall-go-shm", "Go, shared memory"},
-	{"nearcall-c-socket", "C, socket"},
-	{"nearcall-perl-socket-typed", "Perl, socket"},
-	{"nearcall-python-socket-typed", "Python, socket"},
-	{"nearcall-go-socket", "Go, socket"},
-	{"floor-go-socket", "bare echo in Go, socket"},
-	{"simple-json", "C, simple JSON"},
-}
-
-const distributionSays = "How long one call takes, by the way it goes (64 bytes or less)"
-
-func mainDistribution(r *result.Result) (figure, bool) {
-	drawn := chart.Bands{Says: distributionSays}
-	var missing []string
-	f := ofSmall(r)
-	for _, way := range mainDistributions {
-		row, _ := f.find(way.row)
-		if band, ok := bandOf(row, way.says); ok {
-			drawn.Bands = append(drawn.Bands, band)
-		} else {
-			missing = append(missing, way.says)
-		}
-	}
-	return figure{drawn, missing}, len(drawn.Bands) > 0
-}
-
-// pollerCharts are the poller's benchmarks, by GOMAXPROCS.
-func pollerCharts(r *result.Result) []figure {
-	byProcessors := axis{"GOMAXPROCS", func(row result.Row) float64 {
-		n, err := strconv.Atoi(row.Name[strings.LastIndexByte(row.Name, '-')+1:])
+		drawn, ok, err := r.draw(d)
 		if err != nil {
-			return 0
+			return nil, fmt.Errorf("%s: %w", d.id, err)
 		}
-		return float64(n)
-	}, chart.Count}
-	var all nonEmptyCharts
-	for _, p := range publishedPoller {
-		var of []series
-		for _, way := range pollerWays {
-			if way.onlyStays && strings.HasPrefix(p.row, "oneshot") {
-				continue
-			}
-			of = append(of, seriesOf(way.name, p.row+"-"+way.row+`-\d+`))
+		if ok {
+			all = append(all, drawn)
 		}
-		all.add(lines(r.Rows, p.name, byProcessors, showsPerCall, of))
 	}
-	return all
+	return all, nil
 }

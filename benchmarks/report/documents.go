@@ -2,14 +2,32 @@ package report
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"text/template"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
+
+//go:embed documents.tmpl
+var documentsText string
+
+var documentsTemplate = template.Must(template.New("documents").Funcs(template.FuncMap{"thousands": thousands[int]}).Parse(documentsText))
+
+// emptyLines follow each other where a template left something out.
+var emptyLines = regexp.MustCompile(`\n{3,}`)
+
+// text is what one of the templates says of a result.
+func text(name string, r *result.Result) (string, error) {
+	var out strings.Builder
+	err := documentsTemplate.ExecuteTemplate(&out, name, runOf(r))
+	return strings.TrimSpace(emptyLines.ReplaceAllString(out.String(), "\n\n")) + "\n", err
+}
 
 // The marks between which the figures of a document stand. Nothing else of it is touched.
 const (
@@ -17,83 +35,49 @@ const (
 	endMark   = "<!-- figures of benchmarks/results/latest.json: end -->\n"
 )
 
-// Paths in the project that documents refer to.
-const (
-	resultsFolder = "benchmarks/results" // with pictures and page
-	measuredPath  = "docs/measured.md"
-)
-
-// ErrStale means that a document's figures are not those of the result.
-var ErrStale = errors.New("its figures are not those of benchmarks/results/latest.json; run: benchmarks/run -render")
-
 // A Document is a file of the project in which figures of the last full run stand.
-type Document struct {
-	Path    string // in the project
-	figures func(*result.Result) string
-}
+type Document struct{ Path string }
 
 // The documents with figures.
 var (
-	Readme         = Document{"README.md", readmeFigures}
-	Measured       = Document{measuredPath, measuredFigures}
-	EventLoopGuide = Document{"docs/guides/event-loop.md", eventLoopFigures}
+	Readme         = Document{"README.md"}
+	Measured       = Document{"docs/measured.md"}
+	EventLoopGuide = Document{"docs/guides/event-loop.md"}
 )
 
 // Documents are all of them.
 func Documents() []Document { return []Document{Readme, Measured, EventLoopGuide} }
 
 // UpdateDocuments replaces the figures in all documents of a project.
-func UpdateDocuments(root string, r *result.Result) error {
-	var err error
-	for _, d := range Documents() {
-		err = errors.Join(err, d.Update(root, r))
-	}
-	return err
-}
+func UpdateDocuments(root string, r *result.Result) error { return ofDocuments(file.write, root, r) }
 
 // CheckDocuments returns ErrStale when UpdateDocuments would change one.
-func CheckDocuments(root string, r *result.Result) error {
-	var err error
+func CheckDocuments(root string, r *result.Result) error { return ofDocuments(file.check, root, r) }
+
+func ofDocuments(do func(file) error, root string, r *result.Result) (all error) {
 	for _, d := range Documents() {
-		err = errors.Join(err, d.Check(root, r))
+		f, err := d.file(root, r)
+		if err == nil {
+			err = do(f)
+		}
+		all = errors.Join(all, err)
 	}
-	return err
+	return all
 }
 
-// Update replaces the figures in the document of a project.
-func (d Document) Update(root string, r *result.Result) error {
-	path := filepath.Join(root, d.Path)
-	text, updated, err := withFigures(path, d.figures(r))
-	if err != nil || bytes.Equal(text, updated) {
-		return err
-	}
-	return os.WriteFile(path, updated, 0o644)
-}
-
-// Check returns ErrStale when Update would change the document.
-func (d Document) Check(root string, r *result.Result) error {
-	path := filepath.Join(root, d.Path)
-	text, updated, err := withFigures(path, d.figures(r))
-	if err == nil && !bytes.Equal(text, updated) {
-		err = fmt.Errorf("%s: %w", path, ErrStale)
-	}
-	return err
-}
-
-// withFigures returns a file's text as it is and with figures between its marks.
-func withFigures(path, figures string) (text, updated []byte, err error) {
-	text, err = os.ReadFile(path)
+// file is the document with the figures of a result between its marks.
+func (d Document) file(root string, r *result.Result) (file, error) {
+	f := file{path: filepath.Join(root, d.Path)}
+	held, err := os.ReadFile(f.path)
 	if err != nil {
-		return nil, nil, err
+		return f, err
 	}
-	begin := bytes.Index(text, []byte(beginMark))
-	end := bytes.Index(text, []byte(endMark))
-	if begin < 0 || end < begin {
-		return nil, nil, fmt.Errorf("%s: has no place for figures; it is between the lines %q and %q", path, beginMark, endMark)
+	before, rest, begins := bytes.Cut(held, []byte(beginMark))
+	_, after, ends := bytes.Cut(rest, []byte(endMark))
+	if !begins || !ends {
+		return f, fmt.Errorf("%s: has no place for figures; it is between the lines %q and %q", f.path, beginMark, endMark)
 	}
-	var out bytes.Buffer
-	out.Write(text[:begin+len(beginMark)])
-	out.WriteString("\n" + strings.TrimRight(figures, "\n") + "\n\n")
-	out.Write(text[end:])
-	return text, out.Bytes(), nil
+	figures, err := text(d.Path, r)
+	f.content = fmt.Appendf(nil, "%s%s\n%s\n%s%s", before, beginMark, figures, endMark, after)
+	return f, err
 }

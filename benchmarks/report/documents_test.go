@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -15,16 +16,15 @@ const marked = "# Title\n\n" +
 	"<!-- figures of benchmarks/results/latest.json: begin -->\nold\n" +
 	"<!-- figures of benchmarks/results/latest.json: end -->\n\nafter\n"
 
-// write makes a project of which only one document is there.
-func write(t *testing.T, d report.Document, text string) (root string) {
+// project is one of which only the documents are there.
+func project(t *testing.T, text string) (root string) {
 	t.Helper()
 	root = t.TempDir()
-	path := filepath.Join(root, d.Path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for _, d := range report.Documents() {
+		path := filepath.Join(root, d.Path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return root
 }
@@ -32,8 +32,8 @@ func write(t *testing.T, d report.Document, text string) (root string) {
 // shown is what a document says of a result.
 func shown(t *testing.T, d report.Document, r *result.Result) string {
 	t.Helper()
-	root := write(t, d, marked)
-	if err := d.Update(root, r); err != nil {
+	root := project(t, marked)
+	if err := report.UpdateDocuments(root, r); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(root, d.Path))
@@ -52,49 +52,39 @@ func wantIn(t *testing.T, text string, wanted ...string) {
 	}
 }
 
-// changed is a result of which every document shows other figures than of example.
-func changed() *result.Result {
-	r := idleResult(1 << 20)
-	r.Rows = append(r.Rows, example().Rows...)
-	return r
-}
-
-func TestDocumentsAreStaleUntilUpdated(t *testing.T) {
-	for _, d := range report.Documents() {
-		root := write(t, d, marked)
-		if err := d.Check(root, example()); !errors.Is(err, report.ErrStale) {
-			t.Fatalf("%s, before the update: %v", d.Path, err)
-		}
-		if err := d.Update(root, example()); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Check(root, example()); err != nil {
-			t.Errorf("%s, after the update: %v", d.Path, err)
-		}
-		if err := d.Check(root, changed()); !errors.Is(err, report.ErrStale) {
-			t.Errorf("%s, with other figures: %v", d.Path, err)
+func wantNotIn(t *testing.T, text string, unwanted ...string) {
+	t.Helper()
+	for _, not := range unwanted {
+		if strings.Contains(text, not) {
+			t.Errorf("%q is in:\n%s", not, text)
 		}
 	}
 }
 
-// A document that is forgotten would keep the figures of an earlier run.
-func TestAllDocumentsAreUpdatedAndChecked(t *testing.T) {
-	root := t.TempDir()
-	if err := report.UpdateDocuments(root, example()); !namesAllDocuments(err) {
-		t.Errorf("documents that are not there are updated: %v", err)
-	}
-	if err := report.CheckDocuments(root, example()); !namesAllDocuments(err) {
-		t.Errorf("documents that are not there are checked: %v", err)
-	}
-}
-
-func namesAllDocuments(err error) bool {
+// namesAll reports whether an error is one of every document.
+func namesAll(err error) bool {
 	for _, d := range report.Documents() {
 		if err == nil || !strings.Contains(err.Error(), d.Path) {
 			return false
 		}
 	}
 	return true
+}
+
+// A document that is forgotten would keep the figures of an earlier run.
+func TestDocumentsAreStaleUntilUpdated(t *testing.T) {
+	root := project(t, marked)
+	if err := report.CheckDocuments(root, example()); !errors.Is(err, report.ErrStale) || !namesAll(err) {
+		t.Fatalf("before the update: %v", err)
+	}
+	if err := errors.Join(report.UpdateDocuments(root, example()), report.CheckDocuments(root, example())); err != nil {
+		t.Errorf("after the update: %v", err)
+	}
+	other := idleResult(1 << 20)
+	other.Rows = append(other.Rows, example().Rows...)
+	if err := report.CheckDocuments(root, other); !errors.Is(err, report.ErrStale) || !namesAll(err) {
+		t.Errorf("with other figures: %v", err)
+	}
 }
 
 func TestDocumentsKeepWhatStandsAround(t *testing.T) {
@@ -106,11 +96,76 @@ func TestDocumentsKeepWhatStandsAround(t *testing.T) {
 	}
 }
 
-func TestDocumentWithoutMarksIsAnError(t *testing.T) {
-	for _, d := range report.Documents() {
-		root := write(t, d, "# Title\n")
-		if d.Update(root, example()) == nil || d.Check(root, example()) == nil {
-			t.Errorf("%s was accepted without marks", d.Path)
+func TestDocumentsWithoutAPlaceForFiguresAreErrors(t *testing.T) {
+	for why, root := range map[string]string{"without marks": project(t, "# Title\n"), "not there": t.TempDir()} {
+		if updated, checked := report.UpdateDocuments(root, example()), report.CheckDocuments(root, example()); !namesAll(updated) || !namesAll(checked) {
+			t.Errorf("documents that are %s are accepted: %v; %v", why, updated, checked)
 		}
 	}
+}
+
+func TestMeasuredSaysGoalsAndCPU(t *testing.T) {
+	text := shown(t, report.Measured, example())
+	wantIn(t, text,
+		"| *floor*: a bare echo server in Go, called from C | 1,234,567 |  | 9.88 us | 20.0 us |  | 4.25 + 5.50 |",
+		"| Go, socket | failed: no report |  |  |  |  |  |", "| C, socket | not measured |",
+		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
+		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
+		"* half-cpu: not root.",
+		"* nearcall-go-socket: no report.",
+		"\n4 of 6 are met.")
+	wantNotIn(t, text, ".png") // there are no rows for a picture
+}
+
+func TestMeasuredShowsPicturesAndTables(t *testing.T) {
+	text := shown(t, report.Measured, everything())
+	for _, name := range append(report.PictureNames(), report.PageName) {
+		wantIn(t, text, "(../benchmarks/results/"+name+")")
+	}
+	for _, want := range []string{`\| Go library in the Perl process \| [0-9,]+/s \| 8,025,350/s \|`, `One caller sends 64 B and gets them back`, `\| grpc \| [0-9.]+ us \|`,
+		`\n## What others have published\n\n`, `\n### Handing connections over\n\n`} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%q is not in:\n%s", want, text)
+		}
+	}
+}
+
+// A heading without anything under it says that something was forgotten.
+func TestMeasuredHasNoEmptyParts(t *testing.T) {
+	for _, text := range []string{shown(t, report.Measured, everything()), shown(t, report.Measured, example())} {
+		if empty := regexp.MustCompile(`(?m)^##+ .*\n+(?:#|<!)`).FindString(text); empty != "" {
+			t.Errorf("there is nothing under %q in:\n%s", empty, text)
+		}
+		wantNotIn(t, text, "\n\n\n")
+	}
+}
+
+// Who has five minutes reads one table and looks at one picture.
+func TestReadmeIsShort(t *testing.T) {
+	text := shown(t, report.Readme, everything())
+	rows := strings.Count(text, "\n|") - 2 // head and rule
+	pictures := strings.Count(text, "![")
+	if rows < 5 || rows > 10 || pictures != 1 {
+		t.Errorf("the README has %d rows and %d pictures:\n%s", rows, pictures, text)
+	}
+	wantIn(t, text, "(benchmarks/results/"+report.PictureNames()[0]+")")
+}
+
+// What the README says of other tables leads to them.
+func TestReadmeLeadsToWhatIsMeasured(t *testing.T) {
+	r := races()
+	r.Comparisons = example().Comparisons
+	text, measured := shown(t, report.Readme, r), shown(t, report.Measured, r)
+	wantIn(t, text, "In 3 of 5 comparisons another way, or a floor, was faster", "Of 5 [goals](docs/measured.md#goals) 3 are met.")
+	links := regexp.MustCompile(`\]\(docs/measured\.md#([^)]+)\)`).FindAllStringSubmatch(text, -1)
+	if len(links) != 2 {
+		t.Errorf("the README has the links %q:\n%s", links, text)
+	}
+	for _, link := range links {
+		wantIn(t, strings.ToLower(measured), "\n## "+strings.ReplaceAll(link[1], "-", " ")+"\n")
+	}
+}
+
+func TestReadmeSaysNothingOfWhatWasNotCompared(t *testing.T) {
+	wantNotIn(t, shown(t, report.Readme, &result.Result{Schema: result.Schema}), "](docs/", "![")
 }

@@ -11,6 +11,10 @@ import (
 func number(value float64) string { return strconv.FormatFloat(value, 'f', -1, 64) }
 
 func mebibytes(value float64) string { return fmt.Sprintf("%.1f MiB", value/(1<<20)) }
+func kibibytes(value float64) string { return fmt.Sprintf("%.1f KiB", value/(1<<10)) }
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+func factor(value float64) string  { return fmt.Sprintf("%.2f", value) }
 
 // duration writes a time in the unit that suits it, with three digits or a little more.
 func duration(ns int64) string {
@@ -28,8 +32,15 @@ func duration(ns int64) string {
 	}
 }
 
-// durationOfEach writes the time of one of many calls, which may be less than a
-// nanosecond.
+// each writes the time of one call of a row, whose samples may be of many.
+func each(ns int64, row result.Row) string {
+	if row.CallsPerSample <= 1 {
+		return duration(ns)
+	}
+	return durationOfEach(float64(ns) / float64(row.CallsPerSample))
+}
+
+// durationOfEach writes a time that may be less than a nanosecond.
 func durationOfEach(ns float64) string {
 	if ns < 10 {
 		return strconv.FormatFloat(ns, 'g', 3, 64) + " ns"
@@ -49,16 +60,12 @@ func microseconds(ns int64) string {
 }
 
 // thousands writes a whole number with a comma before each group of three digits.
-func thousands(value float64) string {
-	digits := strconv.FormatFloat(value, 'f', 0, 64)
-	var out strings.Builder
-	for i, digit := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			out.WriteByte(',')
-		}
-		out.WriteRune(digit)
+func thousands[N int | int64 | float64](value N) string {
+	digits := strconv.FormatFloat(float64(value), 'f', 0, 64)
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
 	}
-	return out.String()
+	return digits
 }
 
 // notCounted stands for CPU that nothing could measure.
@@ -69,30 +76,8 @@ func cpu(seconds *float64) string {
 	if seconds == nil {
 		return notCounted
 	}
-	return strconv.FormatFloat(*seconds, 'f', 2, 64)
+	return factor(*seconds)
 }
 
-// bothCPU writes those of both sides together.
-func bothCPU(row result.Row) string {
-	if row.CallerCPU == nil || row.ServerCPU == nil {
-		return notCounted
-	}
-	sum := *row.CallerCPU + *row.ServerCPU
-	return cpu(&sum)
-}
-
-// perCall writes how often something happens in a call.
-func perCall(times *float64) string {
-	if times == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*times, 'g', 3, 64)
-}
-
-// cpuOfAll writes those of each side.
-func cpuOfAll(row result.Row) string {
-	if row.CallerCPU == nil && row.ServerCPU == nil {
-		return notCounted
-	}
-	return cpu(row.CallerCPU) + " + " + cpu(row.ServerCPU)
-}
+// sentence ends a text as one.
+func sentence(text string) string { return strings.TrimRight(text, ". ") + "." }

@@ -1,144 +1,122 @@
 // Package report writes a result for people: on a terminal, in documents, and as a page
-// with its pictures.
+// with its pictures. What tables and charts show is in shown.txt, what stands around them
+// in documents.tmpl and page.html, and why others are faster in reasons.txt.
 package report
 
 import (
-	"fmt"
+	"bytes"
+	"cmp"
+	_ "embed"
+	"html/template"
 	"io"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
+// nothing is a run in which nothing was measured.
+var nothing = &result.Result{}
+
+func sortedKeys[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
+
 // Print writes the whole result as tables.
 func Print(to io.Writer, r *result.Result) error {
-	fmt.Fprintf(to, "%s, %d CPUs, kernel %s, virtualisation %s, idle driver %s\n",
-		r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Machine.Virtualisation, r.Machine.IdleDriver)
-	fmt.Fprintf(to, "%d rounds of %d ms, %s; percentiles of every call, calls/s the median over rounds; pinning %s\n\n", r.Method.Rounds, r.Method.RoundMS, r.Method.Order, r.Method.Pinning)
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	printRows(table, r)
-	for _, c := range r.Comparisons {
-		fmt.Fprintf(table, "%s\t%d\t\t%s\t%s\n", comparison(c), c.Of.Size, valueOf(c), judgement(c))
-	}
-	fmt.Fprintln(table)
-	for _, measure := range r.Measures {
-		fmt.Fprintf(table, "%s\t\t\t%s\t%s\n", measure.Name, quantity(measure), judged(boundOf(measure), measure.Goal))
-	}
-	for _, left := range r.LeftOut {
-		fmt.Fprintf(table, "%s: %s\n", left.Group, left.Why)
-	}
-	if err := table.Flush(); err != nil {
+	all, err := text("terminal", r)
+	if err != nil {
 		return err
 	}
-	f := figuresOf(r)
-	for _, published := range slices.Concat(overTimeTables(f), publishedTables(f), callersTables(f)) {
-		if text := published.markdown(); text != "" {
-			fmt.Fprintf(to, "\n%s\n\n%s", strings.Join(published.Notes, " "), text)
-		}
+	aligned := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
+	if _, err := io.WriteString(aligned, strings.ReplaceAll(all, " |", "\t|")); err != nil {
+		return err
 	}
-	return nil
+	return aligned.Flush()
 }
 
-func printRows(to io.Writer, r *result.Result) {
-	fmt.Fprintln(to, "row\tbytes\tcallers\tp50\tp99\tp99.9\tcalls/s\tCPU s per million calls: caller\tserver")
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"sentence": sentence, "plain": func(name string) string { return strings.ReplaceAll(name, "*", "") },
+	"link":  func(text string) bool { return strings.HasPrefix(text, "https://") },
+	"drawn": func(f Figure) (template.HTML, error) { svg, err := f.SVG(); return template.HTML(svg), err }, //nolint:gosec // plot escapes names
+}).Parse(pageText))
+
+// page writes the result as one page that needs nothing else.
+func page(r *result.Result) ([]byte, error) {
+	var out bytes.Buffer
+	err := pageTemplate.Execute(&out, runOf(r))
+	return out.Bytes(), err
+}
+
+// Day is that of the run.
+func (r run) Day() string { return r.Date.Format(time.DateOnly) }
+
+// A group is the rows that took turns.
+type group struct {
+	Name string
+	Rows []result.Row
+}
+
+// Groups are the rows by their groups, in the order in which they ran.
+func (r run) Groups() (all []group) {
+	at := map[string]int{}
 	for _, row := range r.Rows {
-		if row.Failed != "" {
-			fmt.Fprintf(to, "%s\t%d\t%d\tfailed: %s\n", row.Name, row.Size, row.Callers, row.Failed)
+		if _, known := at[row.Group]; !known {
+			at[row.Group] = len(all)
+			all = append(all, group{Name: row.Group})
+		}
+		of := &all[at[row.Group]]
+		of.Rows = append(of.Rows, row)
+	}
+	return all
+}
+
+// Table is all figures of the rows.
+func (g group) Table() table {
+	return rowsTable(table{id: "rows/" + g.Name, Title: "All figures of " + g.Name, Class: "rows", Head: "row"}, g.Rows, rowFigures)
+}
+
+// ShortRows is a table of all rows for a terminal.
+func (r run) ShortRows() table {
+	var figures []figure
+	for _, name := range []string{"bytes", "callers", "p50 of each", "p99 of each", "p99.9 of each", "calls/s", "CPU us, caller + server"} {
+		figures = append(figures, figure{name, r.figure(name)})
+	}
+	return rowsTable(table{Head: "row"}, r.Rows, figures)
+}
+
+// alwaysFigures are how many of the first stand for every row, failed or not. Of the others
+// a table has those that one of its rows has.
+const alwaysFigures = 2
+
+func rowsTable(t table, rows []result.Row, all []figure) table {
+	t.Lines = make([]line, len(rows))
+	for i, row := range rows {
+		t.Lines[i].Name = row.Name
+	}
+	for n, f := range all {
+		always := n < alwaysFigures
+		if !always && !slices.ContainsFunc(rows, func(row result.Row) bool { return row.Failed == "" && f.says(row) != "" }) {
 			continue
 		}
-		fmt.Fprintf(to, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Name, row.Size, row.Callers,
-			medianOfEach(row), slowestOfEach(row), each(row.P999NS, row), thousands(row.PerS), cpu(row.CallerCPU), cpu(row.ServerCPU))
+		t.Columns = append(t.Columns, column{Head: f.name})
+		for i, row := range rows {
+			c := cell{Missing: true, Failed: true, Why: row.Failed, name: row.Name}
+			if row.Failed == "" || always {
+				c = cell{Here: f.says(row)}
+			}
+			t.Lines[i].Cells = append(t.Lines[i].Cells, c)
+		}
 	}
-	fmt.Fprintln(to)
+	for i := range t.Lines {
+		t.Lines[i].Cells = spanned(t.Lines[i].Cells)
+	}
+	return t
 }
 
-// valueOf writes what a comparison came to.
-func valueOf(c result.Comparison) string {
-	if c.NotMeasured != "" {
-		return "not measured: " + c.NotMeasured
-	}
-	return value(c, c.Value)
-}
-
-// comparison says what is compared.
-func comparison(c result.Comparison) string {
-	if c.With == nil {
-		return c.Of.Row + ", " + c.Of.Figure
-	}
-	sign := " / "
-	if c.Kind == result.KindDifference {
-		sign = " - "
-	}
-	if c.Of.Row == c.With.Row && c.Of.Size == c.With.Size {
-		return c.Of.Row + ", " + c.Of.Figure + sign + c.With.Figure
-	}
-	return c.Of.Row + sign + c.With.Row + ", " + c.Of.Figure
-}
-
-// value writes a figure of a comparison, its result or its bound, in its unit.
-func value(c result.Comparison, v float64) string {
-	switch {
-	case c.Of.Figure == result.FigureBelow:
-		return percent(v)
-	case c.Kind == result.KindRatio || c.Of.Figure == result.FigureOfMost || c.Of.Figure == result.FigureMeanOfP50:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case c.Of.Figure == result.FigurePerS:
-		return thousands(v) + " calls/s"
-	}
-	return duration(int64(v))
-}
-
-// judgement says a comparison's goal and whether it was kept; nothing when there is
-// none.
-func judgement(c result.Comparison) string {
-	if c.Goal == nil {
-		return ""
-	}
-	return judged(bound(c.Goal, func(v float64) string { return value(c, v) }), c.Goal)
-}
-
-func judged(bound string, g *result.Goal) string {
-	if g == nil {
-		return ""
-	}
-	verdict := "NOT met"
-	if g.Met {
-		verdict = "met"
-	}
-	return "goal " + bound + "  " + verdict
-}
-
-// bound writes what a goal allows.
-func bound(g *result.Goal, write func(float64) string) string {
-	switch {
-	case g.AtMost != nil:
-		return "<= " + write(*g.AtMost)
-	case g.Under != nil:
-		return "< " + write(*g.Under)
-	}
-	return ">= " + write(*g.AtLeast)
-}
-
-func boundOf(m result.Measure) string {
-	if m.Goal == nil {
-		return ""
-	}
-	if m.Unit == "bytes" {
-		return bound(m.Goal, mebibytes)
-	}
-	return bound(m.Goal, number)
-}
-
-// quantity writes a measure in the unit that suits it.
-func quantity(m result.Measure) string {
-	switch {
-	case m.Unit == "bytes":
-		return mebibytes(m.Value)
-	case m.Value >= 1e4:
-		return thousands(m.Value) + " " + m.Unit
-	}
-	return number(m.Value) + " " + m.Unit
-}
+// Stolen is how many seconds of CPUs the hypervisor took during the run.
+func (r run) Stolen() float64 { return r.LoadAfter.StealS - r.LoadBefore.StealS }

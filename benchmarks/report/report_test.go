@@ -38,40 +38,35 @@ func example() *result.Result {
 	}
 }
 
-func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
+// printed is what a terminal shows of a result, with one space between columns.
+func printed(t *testing.T, r *result.Result) string {
+	t.Helper()
 	var out strings.Builder
-	if err := report.Print(&out, example()); err != nil {
-		t.Fatal(err)
-	}
-	// The columns are as wide as their widest cell; here one space each.
-	got := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{
-		"9.88 us", "1,234,567", "4.25 5.50", "100.0 MiB", "half-cpu: not root", "nearcall-go-socket 64 1 failed: no report",
-		"a / b, p50_ns 64 1.08 goal <= 1.15 met",
-		"a, p99_ns / p50_ns 64 5.25 goal <= 5.00 NOT met",
-		"a - b, p50_ns 64 1.23 us goal <= 1.50 us met",
-		"a, p50_ns 64 2.50 us goal < 2.50 us NOT met",
-		"c, per_s 64 3,100,000 calls/s goal >= 3,000,000 calls/s met",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in:\n%s", want, out.String())
-		}
-	}
-}
-
-// A sample may be of many calls.
-func TestPrintSaysWhatOneCallTakes(t *testing.T) {
-	var out strings.Builder
-	r := &result.Result{Schema: result.Schema, Rows: []result.Row{
-		{Name: "go-itself-one", P50NS: 2_560, P99NS: 31_000, P999NS: 123_000_000, PerS: 2_000_000_000, CallsPerSample: 10_000},
-	}}
 	if err := report.Print(&out, r); err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"go-itself-one 0 0 0.256 ns 3.1 ns 12.3 us 2,000,000,000", "percentiles of every call, calls/s the median over rounds"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in:\n%s", want, out.String())
-		}
-	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
+	wantIn(t, printed(t, example()),
+		"9.88 us", "1,234,567", "4.25 + 5.50", "100.0 MiB", "half-cpu: not root", "| nearcall-go-socket | 64 | 1 | failed: no report |",
+		"| a / b, p50_ns | 64 | <= 1.15 | 1.08 | met |",
+		"| a, p99_ns / p50_ns | 64 | <= 5.00 | 5.25 | **not met** |",
+		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
+		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
+		"| c, per_s | 64 | >= 3,000,000 calls/s | 3,100,000 calls/s | met |",
+		"percentiles of every call, calls/s the median over rounds")
+}
+
+// A sample may be of many calls; tables of calls tell one.
+func TestCallsTimedTogetherAreShownAsOne(t *testing.T) {
+	r := everything()
+	one, md5 := rowOf(r, "go-itself-one"), rowOf(r, "go-itself-md5")
+	one.MeanNS, md5.MeanNS = 0, 0
+	one.P50NS, one.P99NS, one.P999NS, one.PerS, one.CallsPerSample = 2_560, 31_000, 123_000_000, 2_000_000_000, 10_000
+	md5.P50NS, md5.P99NS, md5.CallsPerSample = 12_300_000, 71_500_000, 10_000
+	_, page := written(t, r)
+	wantIn(t, page, "0.256 ns", "3.1 ns", "1.23 us", "7.15 us", "calls timed together")
+	wantIn(t, printed(t, r), "0.256 ns | 3.1 ns | 12.3 us | 2,000,000,000")
 }
