@@ -3,7 +3,7 @@ use warnings;
 
 # Arguments whose own code changes, drops or never ends what is being encoded. Each is
 # sent by a child of its own, which shall neither crash nor hang: xt/memory.t runs this file
-# again under valgrind.
+# again under valgrind, and xt/sanitizers.t with a binding that is compiled for the sanitizers.
 
 use Test::More;
 use FindBin ();
@@ -208,7 +208,7 @@ subtest 'truth' => sub {
 };
 
 subtest 'what never ends' => sub {
-    plan( skip_all => 'too slow under valgrind, where only memory is looked at' ) if $ENV{HOSTILE_QUICK};
+    plan( skip_all => 'too slow where only memory is looked at' ) if $ENV{HOSTILE_QUICK};
     my $large = qr/\ARESOURCE_EXHAUSTED: /;
     like( outcome { $go->identity( tied_list( size => sub { 2**30 }, fetch => sub { 1 } ) ) }, $large, 'a tied array of 2**30 elements' );
     like( outcome { $go->identity( tied_list( size => sub { 2**22 }, fetch => sub { 'x' x 1000 } ) ) }, $large, 'of 4 GB' );

@@ -39,6 +39,7 @@ sub _spawn {
     my $pid = fork // die "fork: $!";
     if ( !$pid ) {
         open STDOUT, '>&', $input or POSIX::_exit(126);
+        delete $ENV{LD_PRELOAD};    # of a sanitizer, which is for this program
         no warnings 'exec';
         exec $executable, '-address', $self->{address}, @arguments;
         print {*STDERR} "$executable: $!\n";
