@@ -27,11 +27,18 @@ var restrictions = map[string]func() error{
 		}
 		return restrictWrites()
 	},
+	"memory":       func() error { return unix.Prctl(setMemoryDenyWriteExecute, refuseExecGain, 0, 0, 0) },
 	"seccomp":      filterCalls,
 	"keyring":      joinKeyring,
 	"login user":   func() error { return os.WriteFile("/proc/thread-self/loginuid", []byte("12345"), 0) },
 	"capabilities": func() error { return unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_NET_RAW, 0, 0, 0) },
 }
+
+const (
+	setMemoryDenyWriteExecute = 65
+	getMemoryDenyWriteExecute = 66
+	refuseExecGain            = 1
+)
 
 // restricted becomes the program that its arguments name.
 func restricted(how string) int {
@@ -91,7 +98,7 @@ type standing struct {
 }
 
 func standings() []standing {
-	return []standing{
+	all := []standing{
 		{name: "no_new_privs", before: []string{"setpriv", "--no-new-privs"}, never: true, because: "no_new_privs"},
 		{name: "no bounding set", before: []string{"setpriv", "--bounding-set=-all"}, because: "Cap"},
 		{name: "a smaller bounding set", own: "capabilities", because: "Cap"},
@@ -103,6 +110,7 @@ func standings() []standing {
 		{name: "session keyring", own: "keyring", because: "keyring"},
 		{name: "login user", own: "login user", because: "login user"},
 		{name: "personality", before: []string{"setarch", "--addr-no-randomize"}, never: true, because: "personality"},
+		{name: "a tracer", before: []string{"strace", "--output=/dev/null"}, never: true, because: "TracerPid"},
 		{name: "real group", before: []string{"setpriv", "--rgid=12345", "--keep-groups"}, never: true, because: "other rights"},
 		{name: "nice", before: []string{"nice", "-n", "3"}, because: "nice"},
 		{name: "scheduling", before: []string{"chrt", "--batch", "0"}, because: "scheduling"},
@@ -111,6 +119,10 @@ func standings() []standing {
 		{name: "control group namespace", before: []string{"unshare", "--cgroup"}, because: "namespace"},
 		{name: "time namespace", before: []string{"unshare", "--time"}, because: "namespace"},
 	}
+	if _, err := unix.PrctlRetInt(getMemoryDenyWriteExecute, 0, 0, 0, 0); err == nil { // since Linux 6.3
+		all = append(all, standing{name: "memory that is written and executed", own: "memory", never: true, because: "PR_SET_MDWE"})
+	}
+	return all
 }
 
 // command is a run by a caller that is restricted so.

@@ -22,10 +22,11 @@
 #define SESSION_KEYRING (-3)
 #define USER_KEYRING (-4)
 
-/* Lines of /proc/PID/status. */
+/* Lines of /proc/PID/status. A tracer decides on each system call, and sees none of those of
+ * a resident. */
 static const char *const fields[] = {
     "Uid", "Gid", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters",
-    "Speculation_Store_Bypass", "SpeculationIndirectBranch", "Cpus_allowed", "Mems_allowed", NULL,
+    "Speculation_Store_Bypass", "SpeculationIndirectBranch", "Cpus_allowed", "Mems_allowed", "TracerPid", NULL,
 };
 
 /* Parts of a user's slice that part accounts and allow the same. */

@@ -23,6 +23,8 @@ type property struct{ name, value string }
 var statusFields = []string{
 	"Uid", "Gid", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters",
 	"Speculation_Store_Bypass", "SpeculationIndirectBranch", "Cpus_allowed", "Mems_allowed",
+	// A tracer decides on each system call, and sees none of those of a resident.
+	"TracerPid",
 }
 
 // none is in place of what the kernel does not have.

@@ -10,6 +10,8 @@
 
 enum { GET_KEYRING = 0, READ_KEYRING = 11, SESSION_KEYRING = -3, USER_KEYRING = -4 };
 enum { CAPABILITIES_VERSION = 0x20080522, SYS_ADMIN = 21 };
+/* Since Linux 6.3; headers need not know it. */
+enum { GET_MEMORY_DENY_WRITE_EXECUTE = 66 };
 #define KEYRING_UNKNOWN UINT32_MAX
 #define ASK_PERSONALITY 0xFFFFFFFFUL
 
@@ -50,6 +52,8 @@ int nc_standing_check(struct reason *reason)
         return nc_because(reason, "it may be in a sandbox, as it has no_new_privs", 0);
     if (prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) != 0)
         return nc_because(reason, "it has securebits", 0);
+    if (prctl(GET_MEMORY_DENY_WRITE_EXECUTE, 0, 0, 0, 0) > 0)
+        return nc_because(reason, "it may not execute memory that was written (PR_SET_MDWE)", 0);
     /* Filters may end who asks. */
     if (!has_filters() && personality(ASK_PERSONALITY) != 0)
         return nc_because(reason, "it has a personality", 0);
@@ -94,9 +98,19 @@ static int is_same_for_first(const char *name)
     return own[0] != '\0' && strcmp(own, first) == 0;
 }
 
+static int is_traced(void)
+{
+    static const char untraced[] = "\nTracerPid:\t0";
+    char tracer[LINE_BYTES];
+    read_line("/proc/self/status", "\nTracerPid:", tracer, sizeof(tracer));
+    return strcmp(tracer, untraced) != 0;
+}
+
 /* A whole container may have filters. */
 int nc_standing_check_start(struct reason *reason)
 {
+    if (is_traced())
+        return nc_because(reason, "it is traced (TracerPid), and a resident would be as well", 0);
     if (!has_filters() || (is_same_for_first("\nSeccomp:") && is_same_for_first("\nSeccomp_filters:")))
         return 0;
     return nc_because(reason, "it may be in a sandbox, as it has seccomp filters of its own", 0);

@@ -10,7 +10,7 @@
 int nc_standing_check(struct reason *reason);
 
 /* The same for a resident that this process would start: it would inherit filters
- * of system calls, and do for nobody else. */
+ * of system calls or a tracer, and do for nobody else. */
 int nc_standing_check_start(struct reason *reason);
 
 /* The session keyring; 0: it has nothing but its user's own. */
