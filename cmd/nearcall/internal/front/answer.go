@@ -79,6 +79,9 @@ func (a answer) label() string {
 // sent is lost.
 func (v *visit) answer(a answer) {
 	v.front.metrics.answered(a)
+	if v.turn != nil {
+		v.turn.GiveUp()
+	}
 	defer v.stream.Close()
 	_ = v.stream.SetDeadline(time.Now().Add(v.config.Timeouts.Linger))
 	if text := a.bytes(v.speaksTLS()); len(text) > 0 {

@@ -28,9 +28,9 @@ func (v *visit) passOn(c *connection, buffer []byte) bool {
 		return false
 	}
 	v.seen = time.Now()
-	return to.backend.Offer(v.stream, v.meta(to.route), func(took *backend.Socket, err error) {
-		if err != nil {
-			v.kind, v.scanner = head.Unknown, head.Scanner{}
+	return to.backend.Offer(v.stream, v.meta(to.route), func(took *backend.Socket, again *backend.Turn) {
+		if again != nil {
+			v.kind, v.scanner, v.turn = head.Unknown, head.Scanner{}, again
 			go v.run()
 			return
 		}

@@ -34,6 +34,8 @@ type visit struct {
 	// from is the process that handed the connection back, for a request that is
 	// another's; nil for others.
 	from *backend.Socket
+	// turn is that of a connection which a process let wait, until it is sent to another.
+	turn *backend.Turn
 	// resting: it came back between two requests, and nobody expects an answer yet.
 	resting bool
 	began   time.Time
@@ -99,7 +101,9 @@ func (v *visit) run() {
 		v.answer(problem)
 		return
 	}
-	v.seen = time.Now()
+	if v.turn == nil {
+		v.seen = time.Now()
+	}
 	v.front.metrics.looked.Observe(v.seen.Sub(v.began).Seconds())
 	for !v.lead(asked) {
 	}
@@ -114,7 +118,7 @@ func (v *visit) lead(asked wish) (done bool) {
 		return true
 	}
 	client := v.clientAddress()
-	took, err := to.backend.Send(v.front.ctx, v.stream, v.meta(to.route))
+	took, err := v.send(to)
 	switch {
 	case err == nil:
 		to.handed.Inc()
@@ -126,6 +130,13 @@ func (v *visit) lead(asked wish) (done bool) {
 		v.nobody(to, err)
 	}
 	return true
+}
+
+func (v *visit) send(to *destination) (*backend.Socket, error) {
+	if v.turn != nil {
+		return v.turn.Send(v.front.ctx, to.backend, v.stream, v.meta(to.route))
+	}
+	return to.backend.Send(v.front.ctx, v.stream, v.meta(to.route))
 }
 
 // log writes the line of a connection that was handed over, where it is wanted.

@@ -48,7 +48,12 @@ func (b *Backend) Has(s *Socket) bool { return s != nil && slices.Contains(b.soc
 func (b *Backend) Send(ctx context.Context, c net.Conn, m handoff.Meta) (*Socket, error) {
 	a := attempt{backend: b, conn: c, meta: m, began: time.Now()}
 	// Nearly all connections are taken by the first process that is asked.
-	l := b.reserve(nil)
+	return a.send(ctx, b.reserve(nil))
+}
+
+// send asks processes until one takes the connection, beginning with the one whose place is
+// there already.
+func (a *attempt) send(ctx context.Context, l *lane) (*Socket, error) {
 	for {
 		var err error
 		if l == nil {
@@ -65,7 +70,7 @@ func (b *Backend) Send(ctx context.Context, c net.Conn, m handoff.Meta) (*Socket
 			a.giveUp(l)
 			return nil, err
 		case l == nil:
-			l = b.reserve(a.refusedBy())
+			l = a.backend.reserve(a.refusedBy())
 		}
 	}
 }

@@ -15,14 +15,21 @@ import (
 // An offerAnswer is what Offer says in the end.
 type offerAnswer struct {
 	took *backend.Socket
-	err  error
+	turn *backend.Turn // nil: it was taken
+}
+
+func (a offerAnswer) err() error {
+	if a.turn == nil {
+		return nil
+	}
+	return a.turn.Err()
 }
 
 // offer offers a connection without waiting; what becomes of it comes through the channel.
 func offer(t *testing.T, b *backend.Backend, c net.Conn) <-chan offerAnswer {
 	t.Helper()
 	answers := make(chan offerAnswer, 2)
-	if !b.Offer(c, handoff.Meta{Name: "route"}, func(took *backend.Socket, err error) { answers <- offerAnswer{took, err} }) {
+	if !b.Offer(c, handoff.Meta{Name: "route"}, func(took *backend.Socket, turn *backend.Turn) { answers <- offerAnswer{took, turn} }) {
 		t.Fatal("it was not offered")
 	}
 	return answers
@@ -48,21 +55,18 @@ func TestOfferIsRecalled(t *testing.T) {
 	given, client := pair(t)
 	answers := offer(t, b, given)
 	accepted := acceptAll(f.listen("free"))
-	if answer := f.settled(answers); !errors.Is(answer.err, context.Canceled) || !errors.Is(answer.err, handoff.ErrRefused) {
-		t.Fatalf("it was settled with %v, want that it was recalled", answer.err)
+	answer := f.settled(answers)
+	if !errors.Is(answer.err(), context.Canceled) || !errors.Is(answer.err(), handoff.ErrRefused) {
+		t.Fatalf("it was settled with %v, want that it was recalled", answer.err())
 	}
 	await(t, "the refusal is counted", func() bool {
 		f.mutex.Lock()
 		defer f.mutex.Unlock()
 		return fmt.Sprint(f.refused) == "[cancelled]"
 	})
-	took, err := b.Send(t.Context(), given, handoff.Meta{Name: "route"})
-	must(t, err)
-	if took.Address() != f.address("free") {
-		t.Errorf("%s took it", took.Address())
-	}
+	f.sendAgain(b, answer, given)
 	c := <-accepted
-	_, err = c.Write([]byte("x"))
+	_, err := c.Write([]byte("x"))
 	must(t, err)
 	if n, err := client.Read(make([]byte, 1)); n != 1 {
 		t.Errorf("the client reads nothing: %v", err)
@@ -72,7 +76,7 @@ func TestOfferIsRecalled(t *testing.T) {
 	}
 	select {
 	case again := <-answers:
-		t.Errorf("it was settled twice, with %v", again.err)
+		t.Errorf("it was settled twice, with %v", again.err())
 	default:
 	}
 }
@@ -89,9 +93,11 @@ func TestOfferIsRecalledAtOnce(t *testing.T) {
 		f.listen("two") // Neither accepts: whoever gets it has to give it back.
 		b := f.backend(2, time.Minute, "one", "two")
 		given, _ := pair(t)
-		if answer := f.settled(offer(t, b, given)); !errors.Is(answer.err, context.Canceled) {
-			t.Fatalf("it was settled with %v, want that it was recalled", answer.err)
+		answer := f.settled(offer(t, b, given))
+		if !errors.Is(answer.err(), context.Canceled) {
+			t.Fatalf("it was settled with %v, want that it was recalled", answer.err())
 		}
+		answer.turn.GiveUp()
 		await(t, "no place is taken", func() bool { return f.pending() == 0 })
 		f.set.Close()
 	}
@@ -105,12 +111,12 @@ func TestOfferWaitsForTheOnlyOne(t *testing.T) {
 	answers := offer(t, b, first(pair(t)))
 	select {
 	case answer := <-answers:
-		t.Fatalf("it was settled with %v before anybody took it", answer.err)
+		t.Fatalf("it was settled with %v before anybody took it", answer.err())
 	case <-time.After(4 * 50 * time.Millisecond): // Several times as long as it may be left where another is free.
 	}
 	accepted := acceptAll(l)
-	if answer := f.settled(answers); answer.err != nil {
-		t.Errorf("got %v", answer.err)
+	if answer := f.settled(answers); answer.turn != nil {
+		t.Errorf("got %v", answer.err())
 	}
 	<-accepted
 }
@@ -124,14 +130,68 @@ func TestOfferToOneThatEnds(t *testing.T) {
 	answers := offer(t, b, given)
 	await(t, "it is offered", func() bool { return f.pending() == 1 })
 	must(t, old.Close())
-	if answer := f.settled(answers); answer.err == nil {
+	answer := f.settled(answers)
+	if answer.turn == nil {
 		t.Fatal("it was taken")
 	}
-	if b.Offer(given, handoff.Meta{}, func(*backend.Socket, error) { t.Error("it was settled") }) {
+	if b.Offer(given, handoff.Meta{}, func(*backend.Socket, *backend.Turn) { t.Error("it was settled") }) {
 		t.Error("it was offered to nobody")
 	}
 	accepted := acceptAll(f.listen("one"))
-	_, err := b.Send(t.Context(), given, handoff.Meta{Name: "route"})
+	_, err := answer.turn.Send(t.Context(), b, given, handoff.Meta{Name: "route"})
 	must(t, err)
 	<-accepted
+}
+
+// What was offered to a process that lets it wait does not lose its turn: the process that is free
+// next gets it, and not what came after it.
+func TestRecalledOfferKeepsItsTurn(t *testing.T) {
+	f := newFixture(t)
+	f.listen("hanging") // and accepts nothing
+	b := f.backend(1, time.Minute, "hanging", "free")
+	given, _ := pair(t)
+	answers := offer(t, b, given)
+	var later []<-chan error
+	for range 3 {
+		later = append(later, send(t, b))
+	}
+	await(t, "the later ones wait, and the first is overdue", func() bool { return b.Waiting() == len(later)+1 })
+	over := make(chan struct{})
+	defer close(over)
+	f.worker("free", func() time.Duration { <-over; return 0 }) // It takes one.
+	f.sendAgain(b, f.settled(answers), given)
+	if answered(later) != 0 {
+		t.Error("one that came later was taken")
+	}
+}
+
+// Of several that are called back the one that came first goes first.
+func TestTheFirstIsRecalledFirst(t *testing.T) {
+	f := newFixture(t)
+	f.listen("one")
+	f.listen("two") // Neither accepts.
+	b := f.backend(2, time.Minute, "one", "two", "free")
+	given, _ := pair(t)
+	answers := offer(t, b, given)
+	offer(t, b, first(pair(t))) // It may be called back to the one that lets the first go.
+	await(t, "both are overdue", func() bool { return b.Waiting() == 2 })
+	over := make(chan struct{})
+	defer close(over)
+	f.worker("free", func() time.Duration { <-over; return 0 })
+	f.sendAgain(b, f.settled(answers), given)
+}
+
+// sendAgain sends what came back to the process that is free.
+func (f *fixture) sendAgain(b *backend.Backend, answer offerAnswer, given net.Conn) {
+	f.t.Helper()
+	if answer.turn == nil {
+		f.t.Fatal("it was taken")
+	}
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	took, err := answer.turn.Send(ctx, b, given, handoff.Meta{Name: "route"})
+	must(f.t, err)
+	if took.Address() != f.address("free") {
+		f.t.Errorf("%s took it", took.Address())
+	}
 }

@@ -11,7 +11,7 @@ type waiter struct {
 	attempt *attempt
 	// not is the process that has the connection already, and is too slow.
 	not *lane
-	// first: it goes before those that have not been given to anybody.
+	// first: it was given to somebody before, and goes before those that came later.
 	first bool
 	// wake is called, once, with a place; it must not wait.
 	wake func(*lane)
@@ -65,12 +65,21 @@ func (b *Backend) enqueue(w *waiter) {
 		return
 	}
 	for _, s := range b.sockets {
-		if w.first || w.not != nil {
-			w.elements = append(w.elements, s.waiting.PushFront(w))
-		} else {
-			w.elements = append(w.elements, s.waiting.PushBack(w))
+		w.elements = append(w.elements, w.enter(&s.waiting))
+	}
+}
+
+// enter takes the waiter's place in a queue: behind all others, or, where the connection was
+// given to somebody before, behind those that came before it.
+func (w *waiter) enter(waiting *list.List) *list.Element {
+	if w.first || w.not != nil {
+		for element := waiting.Front(); element != nil; element = element.Next() {
+			if w.attempt.began.Before(element.Value.(*waiter).attempt.began) {
+				return waiting.InsertBefore(w, element)
+			}
 		}
 	}
+	return waiting.PushBack(w)
 }
 
 // get may be called only while the room is held, by the one that has reserved the place.
