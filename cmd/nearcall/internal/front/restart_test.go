@@ -115,6 +115,27 @@ func TestReloadWithoutTheBackend(t *testing.T) {
 	}
 }
 
+// A reload says anew how long a process may leave a connection unanswered.
+func TestReloadOfHealth(t *testing.T) {
+	s := newSite(t)
+	s.backend("a1", "-hold")
+	s.backend("a2")
+	configuration := func(healthMs string) string {
+		return strings.Replace(plain, `"unix:DIR/a.sock"`, `"unix:DIR/a1.sock", "unix:DIR/a2.sock"`, 1) + "\n[timeouts]\nhealth_ms = " + healthMs + "\n"
+	}
+	const forLong = "3600000"
+	port := s.serve(configuration(forLong))
+	s.up("a1", "a2")
+	s.configure(configuration("50"))
+	s.hangUp()
+	for range 4 { // Each has its turn.
+		out := output(t, "curl", "-sS", "--max-time", fmt.Sprint(patience.Seconds()), "-H", "Host: a.example", "http://127.0.0.1:"+port)
+		if !strings.HasPrefix(out, "a2 pid") {
+			t.Errorf("curl printed %q", out)
+		}
+	}
+}
+
 func TestReloadOfAnError(t *testing.T) {
 	s := newSite(t)
 	s.backend("a")
