@@ -106,6 +106,9 @@ class Kept(asyncio.Protocol):
         self.resting = False
         self._requests.read(data)
         self.inner.data_received(data)
+        if self._requests.upgrades and self.transport.get_protocol() is not self:
+            # Another protocol has the connection, as for a WebSocket, and is told of its end.
+            self._server.kept.discard(self)
 
     def eof_received(self) -> bool | None:
         return self.inner.eof_received()
