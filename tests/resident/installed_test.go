@@ -20,6 +20,7 @@ type foreign struct {
 	module  string
 	file    string
 	options []string // where modules are
+	first   string   // the first line, "": that of the interpreter's path
 }
 
 const foreignPython = `# -*- coding: utf-8 -*-
@@ -109,6 +110,9 @@ func (f foreign) write(p *place) {
 	first := "#!" + filepath.Join(root, "build/venv/bin/python") + "\n"
 	if f.kind.name == "perl" {
 		first = "#!/usr/bin/perl\n"
+	}
+	if f.first != "" {
+		first = f.first
 	}
 	for path, text := range map[string]string{p.program: first + f.text, p.path("modules/" + f.file): f.module} {
 		must(p.t, os.WriteFile(path+".new", []byte(text), 0o755))
@@ -309,6 +313,36 @@ func TestInstalledReads(t *testing.T) {
 			{reason: "the variable EARLY is read before the run"},
 			{with: []string{"EARLY=a"}, in: "two", reason: "directory"},
 			{with: []string{"EARLY=a", "OTHER=1"}},
+		} {
+			p.lookBy(i, c, []string{"tool", "0"}, []string{p.program, "0"})
+		}
+	})
+}
+
+// A program that env starts runs by the interpreter that env finds for each of its callers.
+func TestInstalledByEnv(t *testing.T) {
+	eachForeign(t, func(t *testing.T, p *place, f foreign) {
+		commands := map[string]string{"python": "python3", "perl": "perl"}[f.kind.name]
+		f.first = "#!/usr/bin/env " + commands + "\n"
+		f.module = strings.Replace(f.module, "os.getcwd())", "os.getcwd(), sys.executable)", 1)
+		one, other := p.path("one"), p.path("other")
+		if f.kind.name == "python" {
+			one, other = p.environmentForPython("one"), p.environmentForPython("other")
+		} else {
+			for _, folder := range []string{one, other} {
+				must(t, errors.Join(os.Mkdir(folder, 0o755), os.Symlink("/usr/bin/perl", filepath.Join(folder, commands))))
+			}
+		}
+		f.write(p)
+		with := func(commands string) []string {
+			return []string{"PATH=" + commands + ":" + p.path("launchers") + ":" + p.path("programs") + ":" + os.Getenv("PATH")}
+		}
+		p.env = append(p.env, "PWD="+p.dir, with(one)[0])
+		p.installLauncher(f)
+		for i, c := range []looker{
+			{with: with(one)},
+			{with: with(other), reason: "env would find another interpreter"},
+			{with: with(one + ":/nowhere")},
 		} {
 			p.lookBy(i, c, []string{"tool", "0"}, []string{p.program, "0"})
 		}
