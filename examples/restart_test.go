@@ -11,6 +11,29 @@ import (
 	"testing"
 )
 
+// The guide's lines are those of the program.
+func TestGuideOfRestart(t *testing.T) {
+	page := content(t, filepath.Join(root(t), "docs/guides/handoff.md"))
+	_, section, found := strings.Cut(page, "### A program that replaces itself\n")
+	section, _, ended := strings.Cut(section, "\n#")
+	if !found || !ended {
+		t.Fatal("the guide does not say how a program replaces itself")
+	}
+	program, shown := content(t, "restart/main.go"), 0
+	for line := range strings.Lines(section) {
+		text, is := strings.CutPrefix(line, "    ")
+		if text = strings.TrimSpace(text); !is || text == "..." {
+			continue
+		}
+		if shown++; !strings.Contains(program, "\t"+text+"\n") {
+			t.Errorf("the program has no line %q", text)
+		}
+	}
+	if shown < 8 {
+		t.Errorf("the guide shows %d lines of it", shown)
+	}
+}
+
 // A server replaces itself, again and again, under load of clients that keep their
 // connections and of such that do not. No request fails.
 func TestRestart(t *testing.T) {
