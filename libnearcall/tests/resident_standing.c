@@ -1,6 +1,7 @@
 /* What of a process is compared with its resident, and who it is. */
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -78,6 +79,65 @@ static void check_difference(void)
     CHECK(strstr(nc_resident_standing_restriction(&other), "no_new_privs"));
 }
 
+/* What a process's directory in /proc says of it: the file, the line's name, "" where the file is the
+ * value, and the name of the property. */
+static const struct told {
+    const char *file, *line, *value, *property;
+} told[] = {
+    {"status", "Uid", "1000\t1000\t1000\t1000", "Uid"},
+    {"status", "Gid", "1000\t1000\t1000\t1000", "Gid"},
+    {"status", "CapInh", "01", "CapInh"},
+    {"status", "CapPrm", "02", "CapPrm"},
+    {"status", "CapEff", "03", "CapEff"},
+    {"status", "CapBnd", "04", "CapBnd"},
+    {"status", "CapAmb", "05", "CapAmb"},
+    {"status", "NoNewPrivs", "0", "NoNewPrivs"},
+    {"status", "Seccomp", "0", "Seccomp"},
+    {"status", "Seccomp_filters", "0", "Seccomp_filters"},
+    {"status", "Speculation_Store_Bypass", "vulnerable", "Speculation_Store_Bypass"},
+    {"status", "SpeculationIndirectBranch", "always enabled", "SpeculationIndirectBranch"},
+    {"status", "Cpus_allowed", "3", "Cpus_allowed"},
+    {"status", "Mems_allowed", "1", "Mems_allowed"},
+    {"status", "TracerPid", "0", "TracerPid"},
+    {"loginuid", "", "1000", "login user"},
+    {"attr/current", "", "unconfined", "security label"},
+    {"cgroup", "", "0::/own", "control group"},
+};
+enum { TOLD = sizeof(told) / sizeof(told[0]) };
+
+/* Reads the standing of a process for which such files say that, except for one property. */
+static void read_told(struct nc_resident_standing *ret_standing, const struct told *except)
+{
+    char path[] = "/tmp/nctest-XXXXXX";
+    CHECK(mkdtemp(path));
+    int directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CHECK(mkdirat(directory, "attr", 0700) == 0);
+    for (const struct told *each = told; each < told + TOLD; each++) {
+        int file = openat(directory, each->file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+        const char *value = each == except ? "7" : each->value;
+        CHECK(dprintf(file, "%s%s%s\n", each->line, *each->line ? ":\t" : "", value) > 0);
+        close(file);
+    }
+    CHECK(nc_resident_standing_read(ret_standing, directory, 0, NULL));
+    for (const struct told *each = told; each < told + TOLD; each++)
+        unlinkat(directory, each->file, 0);
+    CHECK(unlinkat(directory, "attr", AT_REMOVEDIR) == 0 && rmdir(path) == 0);
+    close(directory);
+}
+
+/* Whatever is compared makes a difference by itself. */
+static void check_each_property(void)
+{
+    static struct nc_resident_standing own, other;
+    const char *name;
+    read_told(&own, NULL);
+    for (const struct told *each = told; each < told + TOLD; each++) {
+        read_told(&other, each);
+        CHECK_INT(nc_resident_standing_difference(&own, &other, &name), strlen(each->property));
+        CHECK(strncmp(name, each->property, strlen(each->property)) == 0);
+    }
+}
+
 /* More filters than the first process has, and none that nobody can count. */
 static void check_filters(void)
 {
@@ -127,6 +187,7 @@ int main(void)
     check_groups();
     check_untold();
     check_difference();
+    check_each_property();
     check_filters();
     check_peer();
     return 0;
