@@ -592,5 +592,6 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 #include "nearcall_calls.h"
 #include "nearcall_hooks.h"
 #include "nearcall_values.h"
+#include "nearcall_writer.h"
 
 #endif

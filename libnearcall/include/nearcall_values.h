@@ -4,10 +4,9 @@
  * This is a part of nearcall.h, which includes it. nearcall.h is the manual for handles,
  * errors, threads and forks.
  */
+#include "nearcall.h" /* before all else: it includes this, and then what needs this */
 #ifndef NEARCALL_VALUES_H
 #define NEARCALL_VALUES_H
-
-#include "nearcall.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -97,6 +97,33 @@ static void questions_without_a_handle(void)
     CHECK_INT(nearcall_unsent_bytes(NULL), 0);
 }
 
+static void writing_with_nothing(void)
+{
+    const uint8_t *data;
+    size_t bytes;
+    MISUSE(nearcall_writer_new(NULL));
+    MISUSE(nearcall_writer_begin(NULL, NULL, NEARCALL_CODEC_RAW));
+    MISUSE(nearcall_writer_check(NULL, NULL));
+    MISUSE(nearcall_writer_data(NULL, &data, &bytes));
+    MISUSE(nearcall_request_written(NULL, NULL));
+    nearcall_write_nil(NULL);
+    nearcall_write_bool(NULL, 1);
+    nearcall_write_int(NULL, 1);
+    nearcall_write_uint(NULL, 1);
+    nearcall_write_float(NULL, 1);
+    nearcall_write_double(NULL, 1);
+    nearcall_write_string(NULL, NULL, 1);
+    nearcall_write_bytes(NULL, NULL, 1);
+    nearcall_write_time(NULL, 1, 1);
+    nearcall_write_file(NULL, 0);
+    nearcall_write_array(NULL, 1);
+    nearcall_write_map(NULL, 1);
+    nearcall_write_raw(NULL, NULL, 1);
+    CHECK(nearcall_write_reserve(NULL, 1) == NULL);
+    MISUSE(nearcall_write_commit(NULL, 1));
+    nearcall_writer_free(NULL);
+}
+
 static void reading_nothing(void)
 {
     nearcall_reader empty = {NULL, NULL};
@@ -229,6 +256,7 @@ int main(void)
     calls_without_a_handle();
     questions_without_a_handle();
     reading_nothing();
+    writing_with_nothing();
     server_start(&server);
     client = test_open(server.address, 0);
     with_a_handle();

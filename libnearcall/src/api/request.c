@@ -144,6 +144,41 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
     return nc_leave(client, r);
 }
 
+/* Each stays its owner's. */
+static void exchange(struct nc_writer *one, struct nc_writer *other)
+{
+    struct nc_writer former = *one;
+    nearcall_client *owner = other->owner;
+    *one = *other;
+    one->owner = former.owner;
+    *other = former;
+    other->owner = owner;
+}
+
+/* The memory of the handle's last request becomes the writer's. */
+static int take_written(nearcall_client *client, nearcall_writer *writer)
+{
+    if (!writer->values.function)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the writer was begun for no function; nearcall_writer_begin() takes one");
+    nc_sync_abandon(client); /* it may send from the buffer that goes away */
+    nc_begin_abandon(client);
+    nc_writer_drop(client);
+    client->request.owner = client;
+    exchange(&client->request, &writer->values);
+    return NEARCALL_OK;
+}
+
+NEARCALL_API int nearcall_request_written(nearcall_client *client, nearcall_writer *writer)
+{
+    if (!writer)
+        return NEARCALL_E_MISUSE;
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, take_written(client, writer));
+}
+
 /* What lies in a connection's memory cannot leave it. */
 static int swap_requests(nearcall_client *client, nearcall_client *other)
 {
@@ -151,9 +186,7 @@ static int swap_requests(nearcall_client *client, nearcall_client *other)
     nc_sync_abandon(other);
     if (nc_request_own(client) < 0 || nc_request_own(other) < 0)
         return nc_fail_no_memory(client, "a request");
-    struct nc_writer request = client->request;
-    client->request = other->request;
-    other->request = request;
+    exchange(&client->request, &other->request);
     return NEARCALL_OK;
 }
 

@@ -1,4 +1,4 @@
-/* The request that is being put together. Owned by request/. */
+/* What is being put together: the request of a handle, or what a writer apart from one has. Owned by request/. */
 #ifndef NC_HANDLE_REQUEST_H
 #define NC_HANDLE_REQUEST_H
 
@@ -16,6 +16,7 @@ struct nc_files;
 #define NC_WRITER_LEVELS (NC_NESTING_DEPTH_MAX + 2)
 
 struct nc_writer {
+    nearcall_client *owner; /* whose request it is; NULL: it is apart from any handle */
     struct nc_buffer buffer;
     bool in_arena; /* buffer lies there; it is not to be freed */
     struct nc_buffer private_buffer; /* waits meanwhile */

@@ -1,5 +1,5 @@
 /* The request that is being put together: the memory that it is built in, the handle's own or the
- * arena of shared memory, and the values that nearcall_put_...() write there.
+ * arena of shared memory, and the values that nearcall_put_...() write there; and writers apart from a handle.
  * May include: base, wire, transport, memory, handle, functions, calls. */
 #ifndef NC_REQUEST_H
 #define NC_REQUEST_H
@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/limits_gen.h"
+#include "handle/request.h"
 #include "nearcall.h"
 
 /* ---- buffer.c: where a request is built; once it has so many bytes, in shared memory ---- */
@@ -41,6 +42,12 @@ void nc_request_after_fork(nearcall_client *client);
 
 /* ---- put.c ---- */
 
+/* Begins anew, keeping the memory. */
+void nc_writer_reset(struct nc_writer *writer, nearcall_function *function, int codec);
+
+/* The failure that was kept, or that what was announced is not all there. */
+int nc_writer_fault(const struct nc_writer *writer, const char **ret_what);
+
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
 int nc_writer_check(nearcall_client *client);
 
@@ -51,5 +58,17 @@ void nc_writer_lend(nearcall_client *client);
 /* That call is about to be given up. */
 void nc_writer_give_back(nearcall_client *client);
 void nc_writer_drop(nearcall_client *client);
+
+/* What values.h does seldom. */
+uint8_t *nc_writer_make_room(struct nc_writer *writer, size_t bytes) __attribute__((noinline));
+void nc_writer_copy(struct nc_writer *writer, void *to, const void *data, size_t bytes);
+void nc_writer_add_file(struct nc_writer *writer, int fd);
+
+/* ---- writer.c ---- */
+
+/* Its values have no owner, so nothing of them ever lies in memory that is shared. */
+struct nearcall_writer {
+    struct nc_writer values;
+};
 
 #endif

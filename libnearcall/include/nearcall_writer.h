@@ -1,0 +1,106 @@
+/*
+ * nearcall_writer.h - values that are written apart from any handle
+ *
+ * This is a part of nearcall.h, which includes it. nearcall.h is the manual for handles,
+ * errors, threads and forks.
+ *
+ *     nearcall_writer *writer;
+ *     int r = nearcall_writer_new(&writer);
+ *     if (r == NEARCALL_OK)
+ *         r = nearcall_writer_begin(writer, add, NEARCALL_CODEC_MSGPACK);
+ *     nearcall_write_array(writer, 2);
+ *     nearcall_write_double(writer, 1.5);
+ *     nearcall_write_double(writer, 0.25);
+ *     if (r == NEARCALL_OK)
+ *         r = nearcall_request_written(client, writer);
+ *     if (r == NEARCALL_OK)
+ *         r = nearcall_request_call(client, 0, &reply);
+ *     nearcall_writer_free(writer);
+ *
+ * A program that puts one request together at a time needs no writer: the nearcall_put_...
+ * functions of nearcall_values.h write into the handle's own. A writer is for requests that
+ * are put together beside each other or ahead of their calls, and for MessagePack that goes
+ * elsewhere.
+ *
+ * A writer belongs to one thread at a time, and to no handle. It makes no system call but for
+ * files, and takes no lock. A forked child has a copy of it. It may not be used in a signal's
+ * handler that has interrupted one of its functions.
+ */
+#ifndef NEARCALL_WRITER_H
+#define NEARCALL_WRITER_H
+
+#include "nearcall.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is being written. Opaque. */
+typedef struct nearcall_writer nearcall_writer;
+
+/* Makes a writer, which begins as nearcall_writer_begin(writer, NULL, NEARCALL_CODEC_MSGPACK)
+ * would leave it. NEARCALL_E_RESOURCE_EXHAUSTED: no memory. */
+NEARCALL_API int nearcall_writer_new(nearcall_writer **ret_writer);
+
+/* Frees it with what it has. NULL is allowed. */
+NEARCALL_API void nearcall_writer_free(nearcall_writer *writer);
+
+/*
+ * Begins anew: what was written before is dropped. At most 64 KiB of its memory stay for what
+ * comes. function is the one whose arguments are written, for nearcall_request_written(); it
+ * belongs to a handle, which must stay open until then. The arguments are encoded by the
+ * description that the function has at this moment (see "Another server" in nearcall.h).
+ * function is NULL for anything else.
+ *
+ * For NEARCALL_CODEC_MSGPACK exactly one value is written, such as the array of arguments. For
+ * other codecs only nearcall_write_raw() and nearcall_write_reserve() write.
+ */
+NEARCALL_API int nearcall_writer_begin(nearcall_writer *writer, nearcall_function *function, int codec);
+
+/* These write what their namesakes put (nearcall_values.h). They return nothing: the writer
+ * keeps the first failure. */
+NEARCALL_API void nearcall_write_nil(nearcall_writer *writer);
+NEARCALL_API void nearcall_write_bool(nearcall_writer *writer, int value);
+NEARCALL_API void nearcall_write_int(nearcall_writer *writer, int64_t value);
+NEARCALL_API void nearcall_write_uint(nearcall_writer *writer, uint64_t value);
+NEARCALL_API void nearcall_write_float(nearcall_writer *writer, float value);
+NEARCALL_API void nearcall_write_double(nearcall_writer *writer, double value);
+NEARCALL_API void nearcall_write_string(nearcall_writer *writer, const char *text, size_t bytes);
+NEARCALL_API void nearcall_write_bytes(nearcall_writer *writer, const void *data, size_t bytes);
+NEARCALL_API void nearcall_write_time(nearcall_writer *writer, int64_t seconds, uint32_t nanoseconds);
+NEARCALL_API void nearcall_write_file(nearcall_writer *writer, int fd);
+NEARCALL_API void nearcall_write_array(nearcall_writer *writer, uint32_t elements);
+NEARCALL_API void nearcall_write_map(nearcall_writer *writer, uint32_t pairs);
+
+/* Bytes as they are. After this and after nearcall_write_reserve() values are no longer
+ * counted. */
+NEARCALL_API void nearcall_write_raw(nearcall_writer *writer, const void *data, size_t bytes);
+
+/* Room for bytes, to be filled before the next function on this writer. NULL if there is
+ * none; the writer keeps the failure. */
+NEARCALL_API void *nearcall_write_reserve(nearcall_writer *writer, size_t bytes);
+
+/* For use right after a reservation: only so many of its bytes, the first ones, are used.
+ * NEARCALL_OK, or the failure that is kept. */
+NEARCALL_API int nearcall_write_commit(nearcall_writer *writer, size_t bytes);
+
+/* NEARCALL_OK if all that was written has succeeded and is complete. Otherwise the failure;
+ * *ret_problem, unless that is NULL, is set to a text that is never freed. */
+NEARCALL_API int nearcall_writer_check(const nearcall_writer *writer, const char **ret_problem);
+
+/* What was written, if nearcall_writer_check() has nothing against it. It belongs to the writer
+ * and stays until the writer is used again. Files are not part of it, only their numbers are. */
+NEARCALL_API int nearcall_writer_data(const nearcall_writer *writer, const uint8_t **ret_data,
+                                      size_t *ret_bytes);
+
+/* Makes what was written the request of a handle, with its files: as if nearcall_request() had
+ * begun it and the same had been put. Nothing is copied, and the writer is empty afterwards. A
+ * failure that the writer has kept is returned by the function that sends. Like any other
+ * request, it takes the place of one that was begun, and gives up an interrupted call. */
+NEARCALL_API int nearcall_request_written(nearcall_client *client, nearcall_writer *writer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
