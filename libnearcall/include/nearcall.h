@@ -593,5 +593,6 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 #include "nearcall_hooks.h"
 #include "nearcall_values.h"
 #include "nearcall_writer.h"
+#include "nearcall_schema.h"
 
 #endif

@@ -3,6 +3,8 @@
 #include <nearcall_calls.h>
 #include <nearcall_hooks.h>
 #include <nearcall_hooks.h>
+#include <nearcall_schema.h>
+#include <nearcall_schema.h>
 #include <nearcall_writer.h>
 #include <nearcall_writer.h>
 #include <nearcall_values.h>

@@ -124,6 +124,29 @@ static void writing_with_nothing(void)
     nearcall_writer_free(NULL);
 }
 
+static void a_schema_of_nothing(void)
+{
+    nearcall_schema *schema;
+    nearcall_walker walker;
+    nearcall_step step;
+    nearcall_reader reader = {NULL, NULL};
+    nearcall_value value;
+    const nearcall_field *field = NULL;
+    uint32_t count = 1;
+    MISUSE(nearcall_schema_read((const uint8_t *)"\x80", 1, NULL, NULL));
+    MISUSE(nearcall_schema_read(NULL, 1, &schema, NULL));
+    CHECK_INT(nearcall_schema_read(NULL, 0, &schema, NULL), NEARCALL_E_INVALID_ARGUMENT);
+    MISUSE(nearcall_schema_fetch(NULL, 0, &schema));
+    CHECK(nearcall_schema_functions(NULL) == NULL);
+    CHECK(nearcall_schema_types(NULL, &count) == NULL && count == 0);
+    CHECK(nearcall_schema_types(NULL, NULL) == NULL);
+    MISUSE(nearcall_read_as(&reader, NULL, &value));
+    MISUSE(nearcall_read_field(&reader, NULL, &field));
+    MISUSE(nearcall_walk_begin(&walker, NULL, NULL, 0));
+    MISUSE(nearcall_walk(NULL, &step));
+    nearcall_schema_free(NULL);
+}
+
 static void reading_nothing(void)
 {
     nearcall_reader empty = {NULL, NULL};
@@ -257,6 +280,7 @@ int main(void)
     questions_without_a_handle();
     reading_nothing();
     writing_with_nothing();
+    a_schema_of_nothing();
     server_start(&server);
     client = test_open(server.address, 0);
     with_a_handle();

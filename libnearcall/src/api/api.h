@@ -1,6 +1,6 @@
 /* What users call, and what only that needs: coming in and leaving, opening and closing, requests, event
- * loops, generated code, and the calls that stay in this process.
- * May include: base, wire, msgpack, embed, transport, memory, handle, functions, calls, request, connection,
+ * loops, generated code, what a server has, and the calls that stay in this process.
+ * May include: base, wire, msgpack, schema, embed, transport, memory, handle, functions, calls, request, connection,
  * receive, send, connect, wait. */
 #ifndef NC_API_H
 #define NC_API_H
