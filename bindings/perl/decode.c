@@ -187,8 +187,7 @@ static SV *decode_map(pTHX_ decoder *d, const ncp_type *type, const nearcall_val
 
 static bool is_name(const ncp_field *field, const nearcall_value *key)
 {
-    return SvCUR(field->name) == key->count
-        && memcmp(SvPVX(field->name), key->as.data, key->count) == 0;
+    return field->text_bytes == key->count && memcmp(field->text, key->as.data, key->count) == 0;
 }
 
 /* Servers write fields in order, so the expected one is looked at first. */

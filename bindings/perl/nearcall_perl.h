@@ -103,6 +103,8 @@ typedef struct ncp_type ncp_type;
 
 typedef struct ncp_field {
     SV *name;             /* shared-key scalar, so that its hash is known */
+    const char *text;     /* the same in UTF-8, as it travels */
+    STRLEN text_bytes;
     const ncp_type *type;
 } ncp_field;
 
@@ -136,7 +138,7 @@ typedef struct ncp_plan {
     const ncp_type **results;
 } ncp_plan;
 
-/* Compiles a description; throws Nearcall::Error when it cannot be read. */
+/* Compiles a description (plan.c); throws Nearcall::Error when it cannot be read. */
 ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
                            size_t bytes, uint32_t revision);
 void ncp_plan_free(pTHX_ ncp_plan *plan);

@@ -1,28 +1,28 @@
-/* Compiles the description of a function (spec/schema.md) into a plan. */
+/* Compiles the description of a function into a plan. What a description says is the library's to
+ * read (nearcall_schema.h); a plan has the same with the names as Perl keeps them. */
 #include "nearcall_perl.h"
 
 #include <string.h>
 
 typedef struct compiler {
     SV *function_name;
-    AV *memory;            /* becomes the plan's */
-    HV *structures;        /* name => address of an ncp_struct, for recursion */
-    nearcall_reader types; /* the member "types" of the description */
-    bool has_types;
-    int depth;
+    AV *memory;                /* becomes the plan's */
+    nearcall_schema *schema;
+    ncp_type *types;           /* by their numbers */
     bool has_connections;
 } compiler;
 
-static const ncp_type *compile_type(pTHX_ compiler *c, nearcall_reader *reader);
+static void refuse(pTHX_ SV *function_name, int r, const char *what) __attribute__((noreturn));
 
-static void refuse(pTHX_ const compiler *c, const char *what) __attribute__((noreturn));
-
-static void refuse(pTHX_ const compiler *c, const char *what)
+static void refuse(pTHX_ SV *function_name, int r, const char *what)
 {
-    SV *message = newSVpvf("the server's description of the function cannot be read: %s; "
-                           "is the server newer than this client?", what);
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_NOT_EXECUTED,
-                                  c->function_name, message, NULL));
+    bool is_short = r == NEARCALL_E_RESOURCE_EXHAUSTED;
+    SV *message = is_short
+        ? newSVpvs("no memory for the description of the function")
+        : newSVpvf("the server's description of the function cannot be read: %s; "
+                   "is the server newer than this client?", what);
+    ncp_throw(aTHX_ ncp_error_new(aTHX_ is_short ? -NEARCALL_E_RESOURCE_EXHAUSTED : -NEARCALL_E_INTERNAL,
+                                  NEARCALL_OUTCOME_NOT_EXECUTED, function_name, message, NULL));
 }
 
 static void *allocate(pTHX_ compiler *c, size_t bytes)
@@ -33,234 +33,77 @@ static void *allocate(pTHX_ compiler *c, size_t bytes)
     return memset(SvPVX(block), 0, bytes);
 }
 
-static SV *shared_name(pTHX_ compiler *c, const nearcall_value *text)
+static const char *copy(pTHX_ compiler *c, const char *text, size_t bytes)
 {
-    I32 bytes = (I32)text->count;
-    bool wide = !ncp_is_ascii(text->as.data, text->count);
+    return (const char *)memcpy(allocate(aTHX_ c, bytes + 1), text, bytes);
+}
+
+static SV *shared_name(pTHX_ compiler *c, const char *text, size_t bytes)
+{
+    bool wide = !ncp_is_ascii((const U8 *)text, bytes);
     SV *name;
 
-    if (wide && !ncp_is_unicode(text->as.data, text->count))
-        refuse(aTHX_ c, "a name is not UTF-8");
-    name = newSVpvn_share((const char *)text->as.data, wide ? -bytes : bytes, 0);
+    if (wide && !ncp_is_unicode((const U8 *)text, bytes))
+        refuse(aTHX_ c->function_name, NEARCALL_E_INVALID_ARGUMENT, "a name is not UTF-8");
+    name = newSVpvn_share(text, wide ? -(I32)bytes : (I32)bytes, 0);
     av_push(c->memory, name);
     return name;
 }
 
-static nearcall_value read_value(pTHX_ const compiler *c, nearcall_reader *reader,
-                                 int type, const char *what)
+static const ncp_type *made_of(const compiler *c, const nearcall_type *type)
 {
-    nearcall_value value;
-
-    if (nearcall_read(reader, &value) != NEARCALL_OK || value.type != type)
-        refuse(aTHX_ c, what);
-    return value;
+    return type ? &c->types[type->number] : NULL;
 }
 
-/* How many elements there can be at most, so that a lying count allocates nothing. */
-static U32 plausible(pTHX_ const compiler *c, const nearcall_reader *reader, U32 count)
+static ncp_field *compile_fields(pTHX_ compiler *c, const nearcall_field *field, U32 count)
 {
-    if (count > (size_t)(reader->end - reader->next))
-        refuse(aTHX_ c, "a count is larger than the description");
-    return count;
-}
-
-static bool is_text(const nearcall_value *value, const char *text)
-{
-    return value->type == NEARCALL_STRING && value->count == strlen(text)
-        && memcmp(value->as.data, text, value->count) == 0;
-}
-
-/* Finds a member of the map at the reader, which stays where it is. */
-static bool member(pTHX_ const compiler *c, nearcall_reader reader, const char *name,
-                   nearcall_reader *ret_reader)
-{
-    nearcall_value map = read_value(aTHX_ c, &reader, NEARCALL_MAP, "a map was expected");
-    U32 i;
-
-    for (i = 0; i < map.count; i++) {
-        nearcall_value key = read_value(aTHX_ c, &reader, NEARCALL_STRING, "a key is no string");
-        if (is_text(&key, name)) {
-            *ret_reader = reader;
-            return true;
-        }
-        if (nearcall_skip(&reader) != NEARCALL_OK)
-            refuse(aTHX_ c, "it is cut off");
-    }
-    return false;
-}
-
-static nearcall_reader required(pTHX_ const compiler *c, nearcall_reader map, const char *name)
-{
-    nearcall_reader found;
-
-    if (!member(aTHX_ c, map, name, &found))
-        refuse(aTHX_ c, name);
-    return found;
-}
-
-static bool flag(pTHX_ const compiler *c, nearcall_reader map, const char *name)
-{
-    nearcall_reader found;
-
-    if (!member(aTHX_ c, map, name, &found))
-        return false;
-    return read_value(aTHX_ c, &found, NEARCALL_BOOL, name).as.boolean != 0;
-}
-
-/* A list of {"name": ..., "type": ...}: parameters of a function, fields of a struct. */
-static ncp_field *compile_fields(pTHX_ compiler *c, nearcall_reader reader, U32 *ret_count)
-{
-    nearcall_value list = read_value(aTHX_ c, &reader, NEARCALL_ARRAY, "fields are no list");
-    U32 count = plausible(aTHX_ c, &reader, list.count);
     ncp_field *fields = (ncp_field *)allocate(aTHX_ c, count * sizeof *fields);
-    U32 i;
 
-    for (i = 0; i < count; i++) {
-        nearcall_reader name = required(aTHX_ c, reader, "name");
-        nearcall_reader type = required(aTHX_ c, reader, "type");
-        nearcall_value text = read_value(aTHX_ c, &name, NEARCALL_STRING, "a name is no string");
-        fields[i].name = shared_name(aTHX_ c, &text);
-        fields[i].type = compile_type(aTHX_ c, &type);
-        if (nearcall_skip(&reader) != NEARCALL_OK)
-            refuse(aTHX_ c, "it is cut off");
+    for (; field; field = field->next) {
+        ncp_field *made = &fields[field->number];
+
+        made->name = shared_name(aTHX_ c, field->name, field->name_bytes);
+        made->text = copy(aTHX_ c, field->name, field->name_bytes);
+        made->text_bytes = field->name_bytes;
+        made->type = made_of(c, field->type);
     }
-    *ret_count = count;
     return fields;
 }
 
-static const ncp_struct *compile_struct(pTHX_ compiler *c, const nearcall_value *text)
+static const ncp_struct *compile_struct(pTHX_ compiler *c, const nearcall_type *type)
 {
-    SV *name = shared_name(aTHX_ c, text);
-    HE *known = hv_fetch_ent(c->structures, name, 0, 0);
-    ncp_struct *structure;
-    nearcall_reader body;
+    ncp_struct *structure = (ncp_struct *)allocate(aTHX_ c, sizeof *structure);
 
-    if (known)
-        return INT2PTR(ncp_struct *, SvIV(HeVAL(known)));
-    structure = (ncp_struct *)allocate(aTHX_ c, sizeof *structure);
-    structure->name = name;
-    (void)hv_store_ent(c->structures, name, newSViv(PTR2IV(structure)), 0);
-    if (!c->has_types)
-        refuse(aTHX_ c, "it lacks types");
-    body = required(aTHX_ c, c->types, SvPV_nolen(name));
-    structure->fields = compile_fields(aTHX_ c, required(aTHX_ c, body, "fields"),
-                                       &structure->fields_count);
+    structure->name = shared_name(aTHX_ c, type->name, type->name_bytes);
+    structure->fields_count = type->fields_count;
+    structure->fields = compile_fields(aTHX_ c, type->fields, type->fields_count);
     return structure;
 }
 
-static const ncp_type scalar_types[] = {
-    { .kind = NCP_BOOL, .name = "bool" },
-    { .kind = NCP_INTEGER, .name = "int8", .min = INT8_MIN, .max = INT8_MAX },
-    { .kind = NCP_INTEGER, .name = "int16", .min = INT16_MIN, .max = INT16_MAX },
-    { .kind = NCP_INTEGER, .name = "int32", .min = INT32_MIN, .max = INT32_MAX },
-    { .kind = NCP_INTEGER, .name = "int64", .min = INT64_MIN, .max = INT64_MAX },
-    { .kind = NCP_INTEGER, .name = "uint8", .max = UINT8_MAX },
-    { .kind = NCP_INTEGER, .name = "uint16", .max = UINT16_MAX },
-    { .kind = NCP_INTEGER, .name = "uint32", .max = UINT32_MAX },
-    { .kind = NCP_INTEGER, .name = "uint64", .max = UINT64_MAX },
-    { .kind = NCP_FLOAT32, .name = "float32" },
-    { .kind = NCP_FLOAT64, .name = "float64" },
-    { .kind = NCP_STRING, .name = "string" },
-    { .kind = NCP_BYTES, .name = "bytes" },
-    { .kind = NCP_TIME, .name = "time" },
-    { .kind = NCP_DURATION, .name = "duration" },
-    { .kind = NCP_ANY, .name = "any" },
-    { .kind = NCP_FILE, .name = "file" },
-    { .kind = NCP_CONNECTION, .name = "connection" },
+static const ncp_kind kinds[] = {
+    [NEARCALL_TYPE_BOOL] = NCP_BOOL, [NEARCALL_TYPE_INTEGER] = NCP_INTEGER,
+    [NEARCALL_TYPE_FLOAT32] = NCP_FLOAT32, [NEARCALL_TYPE_FLOAT64] = NCP_FLOAT64,
+    [NEARCALL_TYPE_STRING] = NCP_STRING, [NEARCALL_TYPE_BYTES] = NCP_BYTES,
+    [NEARCALL_TYPE_TIME] = NCP_TIME, [NEARCALL_TYPE_DURATION] = NCP_DURATION,
+    [NEARCALL_TYPE_ANY] = NCP_ANY, [NEARCALL_TYPE_FILE] = NCP_FILE,
+    [NEARCALL_TYPE_CONNECTION] = NCP_CONNECTION, [NEARCALL_TYPE_LIST] = NCP_LIST,
+    [NEARCALL_TYPE_MAP] = NCP_MAP, [NEARCALL_TYPE_OPTIONAL] = NCP_OPTIONAL,
+    [NEARCALL_TYPE_STRUCT] = NCP_STRUCT,
 };
 
-static const ncp_type *compile_scalar(pTHX_ compiler *c, const nearcall_value *text)
+static void compile_type(pTHX_ compiler *c, const nearcall_type *type)
 {
-    size_t i;
+    ncp_type *made = &c->types[type->number];
 
-    for (i = 0; i < sizeof scalar_types / sizeof scalar_types[0]; i++)
-        if (is_text(text, scalar_types[i].name)) {
-            c->has_connections = c->has_connections || scalar_types[i].kind == NCP_CONNECTION;
-            return &scalar_types[i];
-        }
-    refuse(aTHX_ c, "it uses a type that this client does not know");
-}
-
-static void compile_map(pTHX_ compiler *c, ncp_type *type, nearcall_reader *reader)
-{
-    nearcall_value pair = read_value(aTHX_ c, reader, NEARCALL_ARRAY, "a map's types are no list");
-
-    if (pair.count != 2)
-        refuse(aTHX_ c, "a map needs two types");
-    type->kind = NCP_MAP;
-    type->name = "map";
-    type->key = compile_type(aTHX_ c, reader);
-    if (type->key->kind != NCP_STRING && type->key->kind != NCP_INTEGER)
-        refuse(aTHX_ c, "a map's key is neither a string nor a whole number");
-    type->element = compile_type(aTHX_ c, reader);
-}
-
-static const ncp_type *compile_composite(pTHX_ compiler *c, nearcall_reader *reader)
-{
-    nearcall_value key = read_value(aTHX_ c, reader, NEARCALL_STRING, "a type has no name");
-    ncp_type *type = (ncp_type *)allocate(aTHX_ c, sizeof *type);
-
-    if (is_text(&key, "list")) {
-        type->kind = NCP_LIST;
-        type->name = "list";
-        type->element = compile_type(aTHX_ c, reader);
-    } else if (is_text(&key, "map")) {
-        compile_map(aTHX_ c, type, reader);
-    } else if (is_text(&key, "optional")) {
-        type->kind = NCP_OPTIONAL;
-        type->name = "optional";
-        type->element = compile_type(aTHX_ c, reader);
-    } else if (is_text(&key, "struct")) {
-        nearcall_value name = read_value(aTHX_ c, reader, NEARCALL_STRING, "a struct has no name");
-        type->kind = NCP_STRUCT;
-        type->structure = compile_struct(aTHX_ c, &name);
-        type->name = SvPV_nolen(type->structure->name);
-    } else {
-        refuse(aTHX_ c, "it uses a type that this client does not know");
-    }
-    return type;
-}
-
-static const ncp_type *compile_type(pTHX_ compiler *c, nearcall_reader *reader)
-{
-    const ncp_type *type;
-    nearcall_value value;
-
-    if (nearcall_read(reader, &value) != NEARCALL_OK)
-        refuse(aTHX_ c, "it is cut off");
-    if (value.type == NEARCALL_STRING)
-        return compile_scalar(aTHX_ c, &value);
-    if (value.type != NEARCALL_MAP || value.count != 1)
-        refuse(aTHX_ c, "a type is neither a name nor a map of one");
-    if (++c->depth > NCP_RECURSION_MAX)
-        refuse(aTHX_ c, "its types are nested too deeply");
-    type = compile_composite(aTHX_ c, reader);
-    c->depth--;
-    return type;
-}
-
-static void compile_results(pTHX_ compiler *c, ncp_plan *plan, nearcall_reader reader)
-{
-    nearcall_value list = read_value(aTHX_ c, &reader, NEARCALL_ARRAY, "results are no list");
-    U32 i;
-
-    plan->results_count = plausible(aTHX_ c, &reader, list.count);
-    plan->results = (const ncp_type **)allocate(aTHX_ c,
-                                                plan->results_count * sizeof *plan->results);
-    for (i = 0; i < plan->results_count; i++)
-        plan->results[i] = compile_type(aTHX_ c, &reader);
-}
-
-/* Arguments at the end may be missing while they are optional or variadic. */
-static U32 required_count(const ncp_plan *plan)
-{
-    U32 count = plan->params_count;
-
-    if (plan->variadic && count > 0)
-        count--;
-    while (count > 0 && plan->params[count - 1].type->kind == NCP_OPTIONAL)
-        count--;
-    return count;
+    made->kind = kinds[type->kind];
+    made->name = copy(aTHX_ c, type->name, type->name_bytes);
+    made->min = type->least;
+    made->max = type->most;
+    made->key = made_of(c, type->key);
+    made->element = made_of(c, type->element);
+    if (type->kind == NEARCALL_TYPE_STRUCT)
+        made->structure = compile_struct(aTHX_ c, type);
+    c->has_connections = c->has_connections || made->kind == NCP_CONNECTION;
 }
 
 static bool is_simple(const ncp_plan *plan)
@@ -275,30 +118,56 @@ static bool is_simple(const ncp_plan *plan)
     return true;
 }
 
+static ncp_plan *compile(pTHX_ compiler *c)
+{
+    const nearcall_description *function = nearcall_schema_functions(c->schema);
+    const nearcall_field *result;
+    const nearcall_type *type;
+    uint32_t count;
+    ncp_plan *plan;
+
+    type = nearcall_schema_types(c->schema, &count);
+    c->types = (ncp_type *)allocate(aTHX_ c, count * sizeof *c->types);
+    for (; type; type = type->next)
+        compile_type(aTHX_ c, type);
+    plan = (ncp_plan *)allocate(aTHX_ c, sizeof *plan);
+    plan->raw = function->is_raw != 0;
+    plan->variadic = function->is_variadic != 0;
+    plan->params_count = function->params_count;
+    plan->params_required = function->params_required;
+    plan->params = compile_fields(aTHX_ c, function->params, function->params_count);
+    plan->results_count = function->results_count;
+    plan->results = (const ncp_type **)allocate(aTHX_ c, plan->results_count * sizeof *plan->results);
+    for (result = function->results; result; result = result->next)
+        plan->results[result->number] = made_of(c, result->type);
+    plan->has_connections = c->has_connections;
+    plan->is_simple = is_simple(plan);
+    return plan;
+}
+
+static void free_schema(pTHX_ void *schema)
+{
+    PERL_UNUSED_CONTEXT;
+    nearcall_schema_free((nearcall_schema *)schema);
+}
+
 ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
                            size_t bytes, uint32_t revision)
 {
-    nearcall_reader whole = { description, description + bytes };
     compiler c = { .function_name = function_name };
+    const char *problem = "";
     ncp_plan *plan;
+    int r = nearcall_schema_read(description, bytes, &c.schema, &problem);
 
+    if (r != NEARCALL_OK)
+        refuse(aTHX_ function_name, r, problem);
+    ENTER;
+    SAVEDESTRUCTOR_X(free_schema, c.schema);
     c.memory = (AV *)sv_2mortal((SV *)newAV());
-    c.structures = (HV *)sv_2mortal((SV *)newHV());
-    c.has_types = member(aTHX_ &c, whole, "types", &c.types);
-    plan = (ncp_plan *)allocate(aTHX_ &c, sizeof *plan);
+    plan = compile(aTHX_ &c);
     plan->revision = revision;
-    plan->raw = flag(aTHX_ &c, whole, "raw");
-    plan->variadic = flag(aTHX_ &c, whole, "variadic");
-    plan->params = compile_fields(aTHX_ &c, required(aTHX_ &c, whole, "params"),
-                                  &plan->params_count);
-    plan->params_required = required_count(plan);
-    if ((plan->raw && (plan->params_count != 1 || plan->variadic))
-        || (plan->variadic && plan->params_count == 0))
-        refuse(aTHX_ &c, "it lacks the parameter of its arguments");
-    compile_results(aTHX_ &c, plan, required(aTHX_ &c, whole, "results"));
-    plan->has_connections = c.has_connections;
-    plan->is_simple = is_simple(plan);
     plan->memory = (AV *)SvREFCNT_inc((SV *)c.memory);
+    LEAVE;
     return plan;
 }
 

@@ -44,6 +44,18 @@ subtest 'the liar can speak the truth' => sub {
     is_deeply( scalar told( description( { map => [ 'int64', 'bool' ] } ), msgpack( { 1 => \1 } ) ), { 1 => JSON::PP::true() }, 'a map of numbers' );
 };
 
+# Perl keeps such names in a byte for each letter where it can, and in UTF-8 where it cannot.
+subtest 'names with letters beyond ASCII' => sub {
+    for my $name ( "gr\x{f6}\x{df}e", "\x{540d}\x{524d}", "\x{e9}\x{540d}" ) {
+        utf8::encode( my $bytes = $name );
+        my $type = { struct => $bytes };
+        my $description = msgpack( { name => 'lie', params => [ { name => $bytes, type => $type } ], results => [$type],
+            types => { $bytes => { fields => [ { name => 'plain', type => 'int64' }, { name => $bytes, type => 'int64' } ] } } } );
+        is_deeply( scalar told( $description, msgpack( { plain => 1, $bytes => 2 } ), { plain => 3, $name => 4 } ),
+            { plain => 1, $name => 2 }, 'are those of fields' );
+    }
+};
+
 subtest 'results that are not as described' => sub {
     my %lie = (
         'a string for a number'     => [ ['int64'], msgpack('x') ],

@@ -146,7 +146,8 @@ typedef struct core_plan {
     int variadic;
     int nests_freely; /* has types of no fixed depth: any, and structs that may contain themselves */
     core_struct *structs;
-    struct core_node_block *blocks; /* composite nodes, freed with the plan */
+    core_node *nodes; /* by the numbers of their types */
+    nearcall_schema *schema; /* in which the names of nodes lie */
 } core_plan;
 
 core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema_bytes);

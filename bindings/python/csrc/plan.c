@@ -1,272 +1,137 @@
 /* Plans: a function's description compiled once into nodes that the encoder
- * and the decoder follow. The forms of a description are in spec/schema.md. */
+ * and the decoder follow. What a description says is the library's to read
+ * (nearcall_schema.h); a plan has the same with the names as Python keeps them. */
 #include "core.h"
 
 #include <string.h>
 
-typedef struct core_node_block {
-    struct core_node_block *next;
-    core_node node;
-} core_node_block;
-
-static const core_node scalars[] = {
-    {.name = "bool", .kind = CORE_BOOL},
-    {.name = "int8", .kind = CORE_INT, .least = INT8_MIN, .most = INT8_MAX},
-    {.name = "int16", .kind = CORE_INT, .least = INT16_MIN, .most = INT16_MAX},
-    {.name = "int32", .kind = CORE_INT, .least = INT32_MIN, .most = INT32_MAX},
-    {.name = "int64", .kind = CORE_INT, .least = INT64_MIN, .most = INT64_MAX},
-    {.name = "uint8", .kind = CORE_UINT, .most = UINT8_MAX},
-    {.name = "uint16", .kind = CORE_UINT, .most = UINT16_MAX},
-    {.name = "uint32", .kind = CORE_UINT, .most = UINT32_MAX},
-    {.name = "uint64", .kind = CORE_UINT, .most = UINT64_MAX},
-    {.name = "float32", .kind = CORE_FLOAT32},
-    {.name = "float64", .kind = CORE_FLOAT64},
-    {.name = "string", .kind = CORE_STRING},
-    {.name = "bytes", .kind = CORE_BYTES},
-    {.name = "time", .kind = CORE_TIME},
-    {.name = "duration", .kind = CORE_DURATION},
-    {.name = "file", .kind = CORE_FILE},
-    {.name = "connection", .kind = CORE_CONNECTION},
-    {.name = "any", .kind = CORE_ANY},
-};
-
-/* What a compilation works on; types is the description's own, or NULL. */
+/* What a compilation works on. */
 typedef struct compiler {
     core_state *state;
     core_plan *plan;
-    PyObject *types;
 } compiler;
 
-static const core_node *compile_type(compiler *c, PyObject *type);
-
-static void *malformed(compiler *c, const char *what)
+static const core_node *node_of(const compiler *c, const nearcall_type *type)
 {
-    if (!PyErr_Occurred())
-        core_raise_format(c->state, NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "the server's description of a function has %s that this version "
-                          "does not understand; install a newer nearcall",
-                          what);
-    return NULL;
+    return type == NULL ? NULL : &c->plan->nodes[type->number];
 }
 
-/* Borrowed; NULL: there is none, or an exception is set, also from before. A want of memory is no want of a member. */
-static PyObject *member(PyObject *dict, const char *name)
+static void *allocate(size_t count, size_t bytes)
 {
-    PyObject *key, *value;
+    void *made = PyMem_Calloc(count + 1, bytes);
 
-    if (PyErr_Occurred() || (key = PyUnicode_FromString(name)) == NULL)
-        return NULL;
-    value = PyDict_GetItemWithError(dict, key);
-    Py_DECREF(key);
-    return value;
-}
-
-static core_node *new_node(compiler *c, core_kind kind, const char *name)
-{
-    core_node_block *block = PyMem_Calloc(1, sizeof(*block));
-
-    if (block == NULL) {
+    if (made == NULL)
         PyErr_NoMemory();
-        return NULL;
-    }
-    block->next = c->plan->blocks;
-    c->plan->blocks = block;
-    block->node.kind = kind;
-    block->node.name = name;
-    return &block->node;
+    return made;
 }
 
-static const core_node *compile_scalar(compiler *c, PyObject *type)
+/* Fields and parameters have the same form. */
+static int compile_fields(const compiler *c, const nearcall_field *field, uint32_t count,
+                          core_field **ret_fields, Py_ssize_t *ret_count)
 {
-    const char *name = PyUnicode_AsUTF8AndSize(type, NULL);
-    size_t i;
+    core_field *fields = *ret_fields = allocate(count, sizeof(*fields));
 
-    if (name == NULL)
-        return NULL;
-    for (i = 0; i < sizeof(scalars) / sizeof(scalars[0]); i++)
-        if (strcmp(scalars[i].name, name) == 0) {
-            c->plan->nests_freely |= scalars[i].kind == CORE_ANY;
-            return &scalars[i];
-        }
-    return malformed(c, "a type");
-}
-
-static const core_node *compile_wrapper(compiler *c, core_kind kind, const char *name,
-                                        PyObject *element)
-{
-    core_node *node = new_node(c, kind, name);
-
-    if (node == NULL || (node->element = compile_type(c, element)) == NULL)
-        return NULL;
-    return node;
-}
-
-static const core_node *compile_map(compiler *c, PyObject *pair)
-{
-    core_node *node;
-
-    if (!PyList_Check(pair) || PyList_Size(pair) != 2)
-        return malformed(c, "a map type");
-    node = new_node(c, CORE_MAP, "map");
-    if (node == NULL || (node->key = compile_type(c, PyList_GetItem(pair, 0))) == NULL
-        || (node->element = compile_type(c, PyList_GetItem(pair, 1))) == NULL)
-        return NULL;
-    return node;
-}
-
-/* Fields and parameters have the same form: {"name": ..., "type": ...}. */
-static int compile_fields(compiler *c, PyObject *list, core_field **ret_fields,
-                          Py_ssize_t *ret_count)
-{
-    Py_ssize_t i, count;
-    core_field *fields;
-
-    if (list == NULL || !PyList_Check(list)) {
-        malformed(c, "a list of parameters or fields");
+    if (fields == NULL)
         return -1;
-    }
-    count = PyList_Size(list);
-    fields = *ret_fields = PyMem_Calloc((size_t)count + 1, sizeof(*fields));
-    if (fields == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(list, i);
-        PyObject *name = PyDict_Check(item) ? member(item, "name") : NULL;
-        PyObject *type = PyDict_Check(item) ? member(item, "type") : NULL;
+    for (; field != NULL; field = field->next) {
+        core_field *made = &fields[field->number];
 
-        if (name == NULL || type == NULL || !PyUnicode_Check(name)) {
-            malformed(c, "a parameter or field");
+        made->name = PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)field->name_bytes, NULL);
+        if (made->name == NULL)
             return -1;
-        }
-        Py_INCREF(name);
-        PyUnicode_InternInPlace(&name);
-        fields[i].name = name;
-        *ret_count = i + 1;
-        fields[i].text = PyUnicode_AsUTF8AndSize(name, &fields[i].text_bytes);
-        fields[i].type = compile_type(c, type);
-        if (fields[i].text == NULL || fields[i].type == NULL)
+        PyUnicode_InternInPlace(&made->name);
+        *ret_count = field->number + 1;
+        made->text = PyUnicode_AsUTF8AndSize(made->name, &made->text_bytes);
+        made->type = node_of(c, field->type);
+        if (made->text == NULL)
             return -1;
     }
     return 0;
 }
 
-static core_struct *known_struct(compiler *c, PyObject *name)
+static int compile_struct(const compiler *c, const nearcall_type *type, core_node *node)
 {
-    core_struct *structure;
+    core_struct *structure = allocate(0, sizeof(*structure));
 
-    for (structure = c->plan->structs; structure != NULL; structure = structure->next)
-        if (PyUnicode_Compare(structure->name, name) == 0)
-            return structure;
-    return NULL;
-}
-
-static core_struct *compile_struct(compiler *c, PyObject *name)
-{
-    PyObject *definition = NULL;
-    core_struct *structure;
-
-    if (PyUnicode_Check(name) && c->types != NULL)
-        definition = PyDict_GetItemWithError(c->types, name);
-    if (definition == NULL || !PyDict_Check(definition))
-        return malformed(c, "a struct without a definition");
-    structure = PyMem_Calloc(1, sizeof(*structure));
-    if (structure == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    /* Listed before its fields are compiled: they may lead back to it. */
+    if (structure == NULL)
+        return -1;
     structure->next = c->plan->structs;
-    c->plan->structs = structure;
-    structure->name = Py_NewRef(name);
-    if (compile_fields(c, member(definition, "fields"), &structure->fields, &structure->field_count) < 0)
-        return NULL;
-    return structure;
-}
-
-static const core_node *compile_struct_type(compiler *c, PyObject *name)
-{
-    core_node *node = new_node(c, CORE_STRUCT, "struct");
-
-    if (node == NULL)
-        return NULL;
-    c->plan->nests_freely = 1;
-    node->structure = PyUnicode_Check(name) ? known_struct(c, name) : NULL;
-    if (node->structure == NULL)
-        node->structure = compile_struct(c, name);
-    return node->structure == NULL ? NULL : node;
-}
-
-static const core_node *compile_type(compiler *c, PyObject *type)
-{
-    const core_node *node = NULL;
-    PyObject *inner;
-
-    if (PyUnicode_Check(type))
-        return compile_scalar(c, type);
-    if (!PyDict_Check(type))
-        return malformed(c, "a type");
-    if (Py_EnterRecursiveCall(" in a function's description"))
-        return NULL;
-    if ((inner = member(type, "list")) != NULL)
-        node = compile_wrapper(c, CORE_LIST, "list", inner);
-    else if ((inner = member(type, "optional")) != NULL)
-        node = compile_wrapper(c, CORE_OPTIONAL, "optional", inner);
-    else if ((inner = member(type, "map")) != NULL)
-        node = compile_map(c, inner);
-    else if ((inner = member(type, "struct")) != NULL)
-        node = compile_struct_type(c, inner);
-    else
-        malformed(c, "a type");
-    Py_LeaveRecursiveCall();
-    return node;
-}
-
-static int compile_results(compiler *c, PyObject *list)
-{
-    core_plan *plan = c->plan;
-    Py_ssize_t i;
-
-    if (list == NULL || !PyList_Check(list)) {
-        malformed(c, "a list of results");
+    c->plan->structs = node->structure = structure;
+    structure->name = PyUnicode_DecodeUTF8(type->name, (Py_ssize_t)type->name_bytes, NULL);
+    if (structure->name == NULL)
         return -1;
-    }
-    plan->result_count = PyList_Size(list);
-    plan->results = PyMem_Calloc((size_t)plan->result_count + 1, sizeof(*plan->results));
-    if (plan->results == NULL) {
-        PyErr_NoMemory();
+    return compile_fields(c, type->fields, type->fields_count, &structure->fields, &structure->field_count);
+}
+
+static core_kind kind_of(const nearcall_type *type)
+{
+    static const core_kind kinds[] = {
+        [NEARCALL_TYPE_BOOL] = CORE_BOOL, [NEARCALL_TYPE_INTEGER] = CORE_UINT,
+        [NEARCALL_TYPE_FLOAT32] = CORE_FLOAT32, [NEARCALL_TYPE_FLOAT64] = CORE_FLOAT64,
+        [NEARCALL_TYPE_STRING] = CORE_STRING, [NEARCALL_TYPE_BYTES] = CORE_BYTES,
+        [NEARCALL_TYPE_TIME] = CORE_TIME, [NEARCALL_TYPE_DURATION] = CORE_DURATION,
+        [NEARCALL_TYPE_ANY] = CORE_ANY, [NEARCALL_TYPE_FILE] = CORE_FILE,
+        [NEARCALL_TYPE_CONNECTION] = CORE_CONNECTION, [NEARCALL_TYPE_LIST] = CORE_LIST,
+        [NEARCALL_TYPE_MAP] = CORE_MAP, [NEARCALL_TYPE_OPTIONAL] = CORE_OPTIONAL,
+        [NEARCALL_TYPE_STRUCT] = CORE_STRUCT,
+    };
+
+    if (type->kind == NEARCALL_TYPE_INTEGER && type->least < 0)
+        return CORE_INT;
+    return kinds[type->kind];
+}
+
+static int compile_type(const compiler *c, const nearcall_type *type)
+{
+    core_node *node = &c->plan->nodes[type->number];
+
+    node->kind = kind_of(type);
+    node->name = node->kind == CORE_STRUCT ? "struct" : type->name;
+    node->least = type->least;
+    node->most = type->most;
+    node->key = node_of(c, type->key);
+    node->element = node_of(c, type->element);
+    c->plan->nests_freely |= node->kind == CORE_ANY || node->kind == CORE_STRUCT;
+    return node->kind == CORE_STRUCT ? compile_struct(c, type, node) : 0;
+}
+
+static int compile_types(const compiler *c)
+{
+    uint32_t count;
+    const nearcall_type *type = nearcall_schema_types(c->plan->schema, &count);
+
+    if ((c->plan->nodes = allocate(count, sizeof(*c->plan->nodes))) == NULL)
         return -1;
-    }
-    for (i = 0; i < plan->result_count; i++)
-        if ((plan->results[i] = compile_type(c, PyList_GetItem(list, i))) == NULL)
+    for (; type != NULL; type = type->next)
+        if (compile_type(c, type) < 0)
             return -1;
     return 0;
 }
 
-static int flag(PyObject *description, const char *name)
-{
-    PyObject *value = member(description, name);
-
-    return value != NULL && PyObject_IsTrue(value) == 1;
-}
-
-static Py_ssize_t count_required(const core_plan *plan)
-{
-    Py_ssize_t count = plan->param_count;
-
-    if (plan->variadic)
-        return count - 1;
-    while (count > 0 && plan->params[count - 1].type->kind == CORE_OPTIONAL)
-        count--;
-    return count;
-}
-
-static int compile_keywords(compiler *c, PyObject *params)
+static int compile_results(const compiler *c, const nearcall_description *function)
 {
     core_plan *plan = c->plan;
+    const nearcall_field *result;
+
+    if ((plan->results = allocate(function->results_count, sizeof(*plan->results))) == NULL)
+        return -1;
+    for (result = function->results; result != NULL; result = result->next)
+        plan->results[result->number] = node_of(c, result->type);
+    plan->result_count = function->results_count;
+    return 0;
+}
+
+static int compile_keywords(const compiler *c)
+{
+    core_plan *plan = c->plan;
+    PyObject *key = PyUnicode_FromString("params"), *params = NULL;
     Py_ssize_t i;
 
+    if (key != NULL) /* else without memory, which is no want of a member */
+        params = PyDict_GetItemWithError(plan->description, key);
+    Py_XDECREF(key);
+    if (params == NULL)
+        return -1;
     plan->keywords = PyObject_CallFunctionObjArgs(c->state->keyword_names, params, NULL);
     if (plan->keywords == NULL)
         return -1;
@@ -275,27 +140,35 @@ static int compile_keywords(compiler *c, PyObject *params)
     return 0;
 }
 
-static int compile(compiler *c)
+static int compile(const compiler *c)
 {
     core_plan *plan = c->plan;
-    PyObject *description = plan->description, *params;
+    const nearcall_description *function = nearcall_schema_functions(plan->schema);
 
-    if (!PyDict_Check(description)) {
-        malformed(c, "a form");
+    if (compile_types(c) < 0
+        || compile_fields(c, function->params, function->params_count, &plan->params, &plan->param_count) < 0
+        || compile_keywords(c) < 0 || compile_results(c, function) < 0)
         return -1;
-    }
-    c->types = member(description, "types");
-    if (c->types != NULL && !PyDict_Check(c->types))
-        c->types = NULL;
-    params = member(description, "params");
-    if (compile_fields(c, params, &plan->params, &plan->param_count) < 0
-        || compile_keywords(c, params) < 0
-        || compile_results(c, member(description, "results")) < 0)
-        return -1;
-    plan->raw = flag(description, "raw");
-    plan->variadic = flag(description, "variadic") && plan->param_count > 0;
-    plan->required_count = count_required(plan);
+    plan->raw = function->is_raw;
+    plan->variadic = function->is_variadic;
+    plan->required_count = function->params_required;
     return PyErr_Occurred() ? -1 : 0;
+}
+
+static int read_schema(const compiler *c, const uint8_t *description, size_t bytes)
+{
+    const char *problem = "";
+    int r = nearcall_schema_read(description, bytes, &c->plan->schema, &problem);
+
+    if (r == NEARCALL_OK)
+        return 0;
+    if (r == NEARCALL_E_RESOURCE_EXHAUSTED)
+        PyErr_NoMemory();
+    else
+        core_raise_format(c->state, NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "the server's description of the function cannot be read: %s; is the server newer "
+                          "than this version of nearcall?", problem);
+    return -1;
 }
 
 core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema_bytes)
@@ -308,8 +181,8 @@ core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema
         return NULL;
     }
     c.plan->references = 1;
-    c.plan->description = core_decode_any(state, schema, schema_bytes);
-    if (c.plan->description == NULL || compile(&c) < 0) {
+    if (read_schema(&c, schema, schema_bytes) < 0
+        || (c.plan->description = core_decode_any(state, schema, schema_bytes)) == NULL || compile(&c) < 0) {
         core_plan_drop(c.plan);
         return NULL;
     }
@@ -334,22 +207,19 @@ static void free_fields(core_field *fields, Py_ssize_t count)
 void core_plan_drop(core_plan *plan)
 {
     core_struct *structure;
-    core_node_block *block;
 
     if (plan == NULL || --plan->references > 0)
         return;
     while ((structure = plan->structs) != NULL) {
         plan->structs = structure->next;
         free_fields(structure->fields, structure->field_count);
-        Py_DECREF(structure->name);
+        Py_XDECREF(structure->name);
         PyMem_Free(structure);
     }
-    while ((block = plan->blocks) != NULL) {
-        plan->blocks = block->next;
-        PyMem_Free(block);
-    }
+    PyMem_Free(plan->nodes);
     free_fields(plan->params, plan->param_count);
     PyMem_Free(plan->results);
+    nearcall_schema_free(plan->schema);
     Py_XDECREF(plan->keywords);
     Py_XDECREF(plan->description);
     PyMem_Free(plan);

@@ -63,8 +63,8 @@ def keyword_names(params: list[Any]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _required_count(params: list[Any]) -> int:
-    count = len(params)
+def _required_count(params: list[Any], variadic: bool) -> int:
+    count = len(params) - variadic
     while count and isinstance(params[count - 1]["type"], dict) and "optional" in params[count - 1]["type"]:
         count -= 1
     return count
@@ -73,7 +73,7 @@ def _required_count(params: list[Any]) -> int:
 def signature(description: dict[str, Any]) -> inspect.Signature:
     """Returns what inspect.signature() shows for a function of the server."""
     params = description["params"]
-    required = _required_count(params)
+    required = _required_count(params, bool(description.get("variadic")))
     names = keyword_names(params)
     parameters = []
     for i, param in enumerate(params):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,6 +124,9 @@ BAD_DESCRIPTIONS: dict[str, bytes] = {
     "types that are none": pack(function([{"struct": "S"}], [], types=5)),
     "cut off": pack(function(["int64"], []))[:-3],
     "no MessagePack": b"\xc1",
+    "raw without a parameter": pack({**function([], []), "raw": True}),
+    "variadic without a parameter": pack({**function([], []), "variadic": True}),
+    "list as a key": pack(function([{"map": [{"list": "string"}, "int64"]}], [])),
 }
 
 
@@ -143,6 +147,18 @@ def test_unknown_keys_are_ignored(serve: Callable[..., ScriptedServer]) -> None:
     with Client(server.address, timeout=5.0) as client:
         assert client.f(1) == 5
         assert client.f.description["future"] == [1, {"x": None}]
+
+
+def test_optional_arguments_before_variadic_ones_may_be_left_out(serve: Callable[..., ScriptedServer]) -> None:
+    server = serve(function(["int64", {"optional": "int64"}, "int64"], ["int64"], variadic=True), pack(5))
+    with Client(server.address, timeout=5.0) as client:
+        assert client.f(1) == 5
+        assert client.f(1, 2) == 5
+        assert client.f(1, None, 3, 4) == 5
+        assert server.requests == [b"\x91\x01", b"\x92\x01\x02", b"\x94\x01\xc0\x03\x04"]
+        assert str(inspect.signature(client.f)).startswith("(p0: 'int', p1: 'int | None' = None, *p2: 'int'")
+        with pytest.raises(nearcall.InvalidArgument, match="takes at least 1 argument, got 0"):
+            client.f()
 
 
 def test_unknown_fields_of_a_result_are_ignored(serve: Callable[..., ScriptedServer]) -> None:
