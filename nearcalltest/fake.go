@@ -17,10 +17,11 @@ import (
 //	sum, err := client.Call[int64](ctx, fake, "add", 3, 4)
 //
 // The functions are those that server.Register takes, except those with files. Arguments
-// and results are encoded and decoded as on their way to a server, so that what a server
-// would refuse is refused here, and nobody shares memory with anybody. A function that is
-// not there is UNIMPLEMENTED, not executed. Functions run in the goroutine of the call, and
-// their panics are not caught. Do not change a Fake while calls are made.
+// and results are encoded and decoded as on their way to a server. So a fake refuses what a
+// server would refuse, and callers and functions share no memory. A call of a function that
+// is not there fails with UNIMPLEMENTED, not executed. Functions run in the goroutine of the
+// call, and their panics are not caught. Their contexts belong to no call, so
+// server.CallFromContext reports false. Do not change a Fake while calls are made.
 type Fake map[string]any
 
 var _ client.Caller = Fake(nil)

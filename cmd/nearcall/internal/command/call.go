@@ -24,9 +24,11 @@ const lineColumns = 72
 // A calling is one run of `nearcall call`.
 type calling struct {
 	*program
-	json    bool
-	raw     bool
-	hasFlag func(name string) bool
+	json        bool
+	raw         bool
+	metadata    []string
+	traceParent string
+	hasFlag     func(name string) bool
 }
 
 func (p *program) callCommand() *cobra.Command {
@@ -66,6 +68,8 @@ arguments may begin with -.
 	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().BoolVar(&c.json, "json", false, "print the result, and an error, as JSON whatever its type")
 	cmd.Flags().BoolVar(&c.raw, "raw", false, "send one argument as raw bytes and print the reply as it is, without asking for the function's types")
+	cmd.Flags().StringArrayVar(&c.metadata, "metadata", nil, "send the pair `KEY=VALUE` with the call; may be given several times")
+	cmd.Flags().StringVar(&c.traceParent, "traceparent", "", "send a W3C trace context with the call")
 	cmd.MarkFlagsMutuallyExclusive("json", "raw")
 	return cmd
 }
@@ -76,6 +80,11 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 		return err
 	}
 	defer server.Close()
+	options, err := c.options()
+	if err != nil {
+		return err
+	}
+	server = server.With(options...)
 	if c.raw {
 		return c.runRaw(ctx, server, function, texts)
 	}
@@ -91,6 +100,21 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 		return err
 	}
 	return c.print(description, reply)
+}
+
+// options are those of the call.
+func (c *calling) options() (options []client.CallOption, err error) {
+	for _, pair := range c.metadata {
+		key, value, found := strings.Cut(pair, "=")
+		if !found {
+			return nil, usageError{fmt.Errorf("--metadata %q has no value; write --metadata KEY=VALUE", pair)}
+		}
+		options = append(options, client.Metadata(key, value))
+	}
+	if c.traceParent != "" {
+		options = append(options, client.TraceParent(c.traceParent))
+	}
+	return options, nil
 }
 
 // call encodes and calls, and once more where another server has taken the place of

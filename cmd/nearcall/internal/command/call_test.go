@@ -3,6 +3,8 @@ package command_test
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
 func TestCall(t *testing.T) {
@@ -41,6 +43,17 @@ func TestCallJSONAndRaw(t *testing.T) {
 	nearcall(t, "call", "--raw", address, "echo").expectOut(t, "")
 	nearcall(t, "call", "--raw", "--json", address, "echo").expect(t, 2)
 	nearcall(t, "call", "--raw", address, "echo", "a", "b").expect(t, 2, "--raw sends one argument")
+}
+
+func TestCallSendsMetadata(t *testing.T) {
+	const traceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	address := serve(t, demo.RegisterMetadata)
+	nearcall(t, "call", "--metadata", "tenant=acme", "--metadata", "tenant=b=c", "--traceparent", traceParent, address, "metadata_seen").
+		expectOut(t, traceParent+` map["tenant":["acme" "b=c"]] []`+"\n")
+	nearcall(t, "call", "--raw", "--metadata", "tenant=acme", address, "metadata_raw", "!").expectOut(t, "[acme]!")
+	nearcall(t, "call", "--metadata", "tenant", address, "metadata_seen").expect(t, 2, "KEY=VALUE")
+	nearcall(t, "call", "--metadata", "Tenant=acme", address, "metadata_seen").expect(t, 67, "lower-case letters")
+	nearcall(t, "call", "--traceparent", "00", address, "metadata_seen").expect(t, 67, "trace parent")
 }
 
 func TestCallReadsStandardInput(t *testing.T) {
