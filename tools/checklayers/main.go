@@ -40,7 +40,7 @@ func Check(root string) ([]string, error) {
 		return nil, err
 	}
 	problems := upward(arrows)
-	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkFolders, checkPlaces, checkMarkedImports, checkParts, checkAliases}
+	checks := []func(string, []string) ([]string, error){checkImports, checkIncludes, checkFolders, checkPlaces, checkMarkedImports, checkParts, checkKnots, checkAliases}
 	for _, check := range checks {
 		found, err := check(root, files)
 		if err != nil {

@@ -12,11 +12,12 @@ import (
 )
 
 // A partition says which parts a package consists of: types, level by level from the
-// bottom. A part may know those of its own level and of lower ones. Types that are not
-// here are not held to anything.
+// bottom. A part may know those of its own level and of lower ones. All types of the
+// package, parts or not, may know each other in circles only where knots has them.
 type partition struct {
 	folder string
 	levels [][]string
+	knots  [][]string
 }
 
 // partitions are those that ARCHITECTURE.md describes.
@@ -26,12 +27,25 @@ var partitions = []partition{
 		{"role", "input", "output", "received", "memory"},
 		{"callTable"},
 		{"reader", "connection", "service"},
+	}, [][]string{
+		// Who waits for a share of a budget, and the budget that lets the next one go on.
+		{"budget", "claim", "queue", "share"},
+		// A call and the connection that it answers on, up to the server whose options it has;
+		// interceptors see the call, and groups and libraries call by the server.
+		{"Group", "Server", "callTable", "connection", "execution", "functionTable", "inProcess", "inProcessRun",
+			"interceptedCall", "interceptedReply", "interceptedRequest", "lifetime", "reader", "service"},
 	}},
 	{"client", [][]string{
 		{"input", "received", "startMarks", "callTable", "partialFrame", "placeQueue", "pingTable"},
 		{"role", "output", "memory"},
 		{"reader", "state"},
 		{"connection"},
+	}, [][]string{
+		// A function as a server describes it, and the types that callers use it with.
+		{"describedFunction", "functionTable", "usage"},
+		// A call and the connection that it waits on, up to the client that makes connections.
+		{"arrival", "call", "callTable", "connection", "core", "counts", "ending", "interceptedCall", "interceptedReply",
+			"interceptedRequest", "reader", "role", "slot", "state"},
 	}},
 }
 

@@ -9,7 +9,7 @@ import (
 const partsHead = "package p\n\n"
 
 func TestPartsKnowOnlyWhatIsBelow(t *testing.T) {
-	p := partition{"p", [][]string{{"share"}, {"output", "input"}, {"connection"}}}
+	p := partition{folder: "p", levels: [][]string{{"share"}, {"output", "input"}, {"connection"}}}
 	sound := partsHead + `
 type share struct{}
 type output struct{ share *share; beside *input }
