@@ -66,20 +66,13 @@ func firstCPU() (int, error) {
 func holdTo(p *process.Process, cpu int) error {
 	var one unix.CPUSet
 	one.Set(cpu)
-	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID()), "task/*"))
-	if err != nil {
-		return err
-	}
-	for _, task := range tasks {
-		thread, err := strconv.Atoi(filepath.Base(task))
-		if err != nil {
-			return err
-		}
+	threads, err := threadsOf(p.PID())
+	for _, thread := range threads {
 		if err := unix.SchedSetaffinity(thread, &one); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("hold to CPU %d: %w", cpu, err)
 		}
 	}
-	return nil
+	return err
 }
 
 // A quotaGroup holds processes, all together, to half of one CPU.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,17 +66,25 @@ func hasEnded(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
+// threadsOf returns the numbers of a process's threads.
+func threadsOf(pid int) (threads []int, err error) {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, entry := range entries {
+		thread, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		threads = append(threads, thread)
+	}
+	return threads, err
+}
+
 // childrenOf returns the processes that a process has started, from any of its threads,
 // and that live.
-func childrenOf(pid int) ([]int, error) {
-	folder := fmt.Sprintf("/proc/%d/task", pid)
-	threads, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, err
-	}
-	var children []int
+func childrenOf(pid int) (children []int, err error) {
+	threads, err := threadsOf(pid)
 	for _, thread := range threads {
-		text, err := os.ReadFile(filepath.Join(folder, thread.Name(), "children"))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, thread))
 		if err != nil && !hasEnded(err) {
 			return nil, err
 		}
@@ -89,7 +96,7 @@ func childrenOf(pid int) ([]int, error) {
 			children = append(children, child)
 		}
 	}
-	return children, nil
+	return children, err
 }
 
 // residentBytes returns a process's resident memory.

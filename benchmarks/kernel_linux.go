@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -101,19 +100,15 @@ func (w *kernelWatch) counts() (kernelCounts, error) {
 // contextSwitches returns those of all threads of a process. Threads that end take
 // theirs along; those of Go programs stay.
 func contextSwitches(pid int) (sum uint64, err error) {
-	folder := fmt.Sprintf("/proc/%d/task", pid)
-	tasks, err := os.ReadDir(folder)
-	if err != nil {
-		return 0, err
-	}
-	for _, task := range tasks {
-		switches, err := sumIn(folder+"/"+task.Name()+"/status", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+	threads, err := threadsOf(pid)
+	for _, thread := range threads {
+		switches, err := sumIn(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread), "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
 		if err != nil && !hasEnded(err) {
 			return 0, err
 		}
 		sum += switches
 	}
-	return sum, nil
+	return sum, err
 }
 
 // networkSoftirqs returns how often the machine has worked for the network, whoever

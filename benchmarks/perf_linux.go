@@ -4,9 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -30,14 +28,12 @@ var perfEvents = []perfEvent{
 	{"branch_misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES},
 }
 
-// perfCounter counts one event in the threads of processes, also in those that they
-// start later.
-type perfCounter struct {
-	name  string
-	files []int
+// A perfCounterSet counts every event in the threads of processes, also in those that they start
+// later: files of counters, by event.
+type perfCounterSet struct {
+	events []perfEvent
+	files  [][]int
 }
-
-type perfCounterSet []perfCounter
 
 // A perfCount is what a counter shows, and the time for which threads have run with it:
 // wanted, and on the processor's counter. A processor has few, and gives them in turns
@@ -49,45 +45,31 @@ type perfOpen func(attributes *unix.PerfEventAttr, thread, cpu, group, flags int
 
 // openPerf begins to count. It fails with errNotHere where the machine shows no
 // counters, as most virtual ones, or does not to this user.
-func openPerf(processes []*process.Process, events []perfEvent, open perfOpen) (perfCounterSet, error) {
-	set := make(perfCounterSet, len(events))
+func openPerf(processes []*process.Process, events []perfEvent, open perfOpen) (set perfCounterSet, err error) {
+	set = perfCounterSet{events, make([][]int, len(events))}
 	for i, event := range events {
-		set[i].name = event.name
+		attributes := unix.PerfEventAttr{
+			Type: event.kind, Config: event.config, Bits: unix.PerfBitInherit, Size: unix.PERF_ATTR_SIZE_VER0,
+			Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		}
 		for _, p := range processes {
-			if err := set[i].add(p.PID(), event, open); err != nil {
+			threads, err := threadsOf(p.PID())
+			for _, thread := range threads {
+				file, failed := open(&attributes, thread, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+				if failed == nil {
+					set.files[i] = append(set.files[i], file)
+				} else if !errors.Is(failed, unix.ESRCH) { // of one that has ended
+					err = noPerf(event, failed)
+					break
+				}
+			}
+			if err != nil {
 				set.close()
-				return nil, err
+				return perfCounterSet{}, err
 			}
 		}
 	}
 	return set, nil
-}
-
-// add lets the counter count in the threads of a process.
-func (c *perfCounter) add(pid int, event perfEvent, open perfOpen) error {
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return err
-	}
-	attributes := unix.PerfEventAttr{
-		Type: event.kind, Config: event.config, Bits: unix.PerfBitInherit, Size: unix.PERF_ATTR_SIZE_VER0,
-		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-	}
-	for _, thread := range threads {
-		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			return err
-		}
-		file, err := open(&attributes, id, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ESRCH) {
-			continue // it has ended
-		}
-		if err != nil {
-			return noPerf(event, err)
-		}
-		c.files = append(c.files, file)
-	}
-	return nil
 }
 
 // perfAbsent are the errors of machines without a counter, and of users who may not
@@ -104,12 +86,12 @@ func noPerf(event perfEvent, err error) error {
 
 // read returns what each counter shows, of all threads together.
 func (s perfCounterSet) read() ([]perfCount, error) {
-	counts := make([]perfCount, len(s))
-	for i, counter := range s {
-		for _, file := range counter.files {
+	counts := make([]perfCount, len(s.events))
+	for i, files := range s.files {
+		for _, file := range files {
 			var text [24]byte
 			if _, err := unix.Read(file, text[:]); err != nil {
-				return nil, fmt.Errorf("the processor's counter of %s: %w", counter.name, err)
+				return nil, fmt.Errorf("the processor's counter of %s: %w", s.events[i].name, err)
 			}
 			var count perfCount
 			if _, err := binary.Decode(text[:], binary.NativeEndian, &count); err != nil {
@@ -126,12 +108,12 @@ func (s perfCounterSet) read() ([]perfCount, error) {
 // between returns how many events there were from one reading to another, by name.
 func (s perfCounterSet) between(before, after []perfCount) (map[string]float64, error) {
 	events := map[string]float64{}
-	for i, counter := range s {
+	for i, event := range s.events {
 		count, err := before[i].until(after[i])
 		if err != nil {
-			return nil, fmt.Errorf("%w: the processor's counter of %s: %w", errNotHere, counter.name, err)
+			return nil, fmt.Errorf("%w: the processor's counter of %s: %w", errNotHere, event.name, err)
 		}
-		events[counter.name] = count
+		events[event.name] = count
 	}
 	return events, nil
 }
@@ -152,10 +134,8 @@ func (c perfCount) until(after perfCount) (float64, error) {
 }
 
 func (s perfCounterSet) close() {
-	for _, counter := range s {
-		for _, file := range counter.files {
-			unix.Close(file)
-		}
+	for _, file := range slices.Concat(s.files...) {
+		unix.Close(file)
 	}
 }
 
@@ -178,7 +158,7 @@ func perfCounters(rows []measuredRow) ([]result.Measure, error) {
 			}
 		}
 		for _, event := range perfEvents {
-			all = append(all, result.Measure{Name: report.PerfMeasure(row.plan.name, event.name), Value: rounded(sums[event.name]/calls, 1), Unit: "per call"})
+			all = append(all, measured(report.PerfMeasure(row.plan.name, event.name), "per call", rounded(sums[event.name]/calls, 1)))
 		}
 	}
 	return all, nil

@@ -71,7 +71,7 @@ func TestCountersThatFailLeaveNothingOpen(t *testing.T) {
 		for _, nth := range []int{1, 2, 5} {
 			counters := newFakeCounters(t, nth, err)
 			set, got := openPerf(processes, perfEvents, counters.open)
-			if !errors.Is(got, err) || errors.Is(got, errNotHere) != notHere || set != nil {
+			if !errors.Is(got, err) || errors.Is(got, errNotHere) != notHere || set.files != nil {
 				t.Errorf("%v at the %d. counter: %v, %v", err, nth, set, got)
 			}
 			if left := counters.left(t); left != 0 {

@@ -75,15 +75,14 @@ func TestRunEndsInTime(t *testing.T) {
 	failure := errors.New("it fails")
 	for _, c := range []struct {
 		name string
-		call subject
+		call calling.Timed
 		want error
 	}{
 		{"calls", func() (uint64, bool, error) { return 1, true, nil }, nil},
-		{"calls of another kind", func() (uint64, bool, error) { return 1, false, nil }, errNoCall},
+		{"calls of another kind", func() (uint64, bool, error) { return 1, false, nil }, calling.ErrNoCall},
 		{"a call that fails", func() (uint64, bool, error) { return 0, false, failure }, failure},
 	} {
-		m := mode{call: c.call}
-		report, err := m.measure(protocol.Command{Length: length})
+		report, err := c.call.Repeat(length, nil)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}

@@ -19,16 +19,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
 
-// A subject makes one call and returns what it took in ns, its own way of timing
-// included. ok is false where the call was not of the kind that is measured.
-type subject func() (ns uint64, ok bool, err error)
-
 // A mode is what is measured, and under which load.
 type mode struct {
-	call      subject
+	call      calling.Timed
 	busy      int
 	transport protocol.Transport
 	samples   []uint64 // of the last run; its memory is used again
@@ -81,17 +78,8 @@ func (m *mode) measure(c protocol.Command) (protocol.Report, error) {
 	m.samples = slices.Grow(m.samples[:0], int(c.Length/leastTime)+1)
 	load := spin(m.busy)
 	defer load.stop()
-	cpu, err := protocol.OwnCPU()
-	if err != nil {
-		return protocol.Report{}, err
-	}
-	begin := time.Since(zero)
-	if err := m.callUntil(begin + c.Length); err != nil {
-		return protocol.Report{}, err
-	}
-	elapsed := time.Since(zero) - begin
-	cpuAfter, err := protocol.OwnCPU()
-	report := protocol.Report{Samples: [][]uint64{m.samples}, Elapsed: elapsed, CPU: cpuAfter - cpu, Transport: m.transport}
+	report, err := m.call.Repeat(c.Length, m.samples)
+	report.Transport = m.transport
 	if m.busy > 0 {
 		// That of the load is in it, on the same threads.
 		report.CPU = protocol.CPUNotCounted
@@ -102,25 +90,3 @@ func (m *mode) measure(c protocol.Command) (protocol.Report, error) {
 // leastTime is less than a call takes with all that is around it: four readings of a
 // clock.
 const leastTime = 30 * time.Nanosecond
-
-var errNoCall = errors.New("none of the calls was of the kind that is measured")
-
-// callUntil makes calls until that time, and one at least.
-func (m *mode) callUntil(until time.Duration) error {
-	for {
-		ns, ok, err := m.call()
-		if err != nil {
-			return err
-		}
-		if ok {
-			m.samples = append(m.samples, ns)
-		}
-		if time.Since(zero) > until {
-			break
-		}
-	}
-	if len(m.samples) == 0 {
-		return errNoCall
-	}
-	return nil
-}

@@ -28,6 +28,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 )
@@ -87,34 +88,25 @@ func run(folder string, args []string) error {
 		}
 		c.caller, c.server = c.caller[:dashes], c.caller[dashes+1:]
 	}
-	if _, err := c.once(); err != nil {
+	if _, _, err := c.once(); err != nil {
 		return err
 	}
 	return protocol.Serve(protocol.AsFastAsItCan(c.measure))
 }
 
 func (c *coldStart) measure(command protocol.Command) (protocol.Report, error) {
-	cpu, err := protocol.OwnCPU()
-	if err != nil {
-		return protocol.Report{}, err
-	}
-	var samples []uint64
-	var elapsed time.Duration
-	begin := time.Now()
-	for len(samples) == 0 || time.Since(begin) < command.Length {
-		took, err := c.once()
-		if err != nil {
-			return protocol.Report{}, err
+	report, err := calling.Timed(c.once).Repeat(command.Length, nil)
+	report.Elapsed = 0
+	for _, samples := range report.Samples {
+		for _, took := range samples {
+			report.Elapsed += time.Duration(took)
 		}
-		samples = append(samples, uint64(took))
-		elapsed += took
 	}
-	cpuAfter, err := protocol.OwnCPU()
-	return protocol.Report{Samples: [][]uint64{samples}, Elapsed: elapsed, CPU: cpuAfter - cpu}, err
+	return report, err
 }
 
 // once returns how long one start took; ending what was started is not in it.
-func (c *coldStart) once() (time.Duration, error) {
+func (c *coldStart) once() (took uint64, ok bool, err error) {
 	c.starts++
 	path := filepath.Join(c.folder, fmt.Sprint(c.starts))
 	address := c.address
@@ -125,18 +117,18 @@ func (c *coldStart) once() (time.Duration, error) {
 	if c.server != nil {
 		server, err := process.Start(filled(c.server, "{path}", path)...)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		defer server.Stop()
 		address = server.Said
 	}
 	caller, err := process.Start(filled(c.caller, "{address}", address)...)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	took := time.Since(begin)
+	took = uint64(time.Since(begin))
 	caller.Stop()
-	return took, nil
+	return took, true, nil
 }
 
 // filled returns the words with something in a placeholder's stead.

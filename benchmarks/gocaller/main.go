@@ -50,7 +50,11 @@ func run(args []string) error {
 	if function, ok := strings.CutPrefix(args[0], "itself-"); ok {
 		return serveItself(function)
 	}
-	all, err := openEchoes(args[0], args[1], numbers[1])
+	open, known := openers[args[0]]
+	if !known {
+		return fmt.Errorf("mode %q; see gocaller/subjects.go", args[0])
+	}
+	all, err := open(args[1], numbers[1])
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,26 +32,21 @@ type echoes struct {
 	clients []*client.Client
 }
 
-func openEchoes(mode, address string, callers int) (echoes, error) {
-	switch mode {
-	case "bare":
-		return openBare(address, callers)
-	case "shared":
-		return openClients(address, 1, callers)
-	case "typed":
-		return openTyped(address, callers)
-	case "each", "persistent-timeout":
-		return openClients(address, callers, callers, client.WithTimeout(withDeadline))
-	case "persistent":
-		return openClients(address, callers, callers, client.WithTimeout(noDeadline))
-	case "idle":
-		return openIdle(address, callers)
-	case "oneshot":
-		return openOneShot(address, callers, noDeadline), nil
-	case "oneshot-timeout":
-		return openOneShot(address, callers, withDeadline), nil
+// openers open callers, by mode.
+var openers = map[string]func(address string, callers int) (echoes, error){
+	"bare": openBare, "idle": openIdle, "typed": openTyped,
+	"shared":             func(address string, callers int) (echoes, error) { return openClients(address, 1, callers) },
+	"each":               openEach(withDeadline),
+	"persistent":         openEach(noDeadline),
+	"persistent-timeout": openEach(withDeadline),
+	"oneshot":            openOneShot(noDeadline),
+	"oneshot-timeout":    openOneShot(withDeadline),
+}
+
+func openEach(timeout time.Duration) func(address string, callers int) (echoes, error) {
+	return func(address string, callers int) (echoes, error) {
+		return openClients(address, callers, callers, client.WithTimeout(timeout))
 	}
-	return echoes{}, fmt.Errorf("mode %q; see gocaller/main.go", mode)
 }
 
 // openClients returns callers that have that many clients, that is connections, in turns.
@@ -93,20 +89,19 @@ func openTyped(address string, callers int) (echoes, error) {
 	return all, nil
 }
 
-// openOneShot returns callers that connect, call once and close: each of these times.
-func openOneShot(address string, callers int, timeout time.Duration) echoes {
-	all := echoes{}
-	for range callers {
-		all.calls = append(all.calls, func(request []byte) ([]byte, error) {
+// openOneShot opens callers that connect, call once and close: each of these times.
+func openOneShot(timeout time.Duration) func(address string, callers int) (echoes, error) {
+	return func(address string, callers int) (echoes, error) {
+		echo := func(request []byte) ([]byte, error) {
 			c, err := client.New(address, client.WithTimeout(timeout))
 			if err != nil {
 				return nil, err
 			}
 			defer c.Close()
 			return echoBy(c)(request)
-		})
+		}
+		return echoes{calls: slices.Repeat([]calling.Echo{echo}, callers)}, nil
 	}
-	return all
 }
 
 // openIdle returns callers with a connection each, and nothing else that takes memory.
