@@ -19,6 +19,7 @@
  */
 #include "caller.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,31 @@ void subject_fill(uint8_t *data, size_t bytes)
         state = state * 1664525 + 1013904223;
         data[i] = (uint8_t)(state >> 24);
     }
+}
+
+int subject_failed(const char *what)
+{
+    fprintf(stderr, "caller: %s: %s\n", what, strerror(errno));
+    return -1;
+}
+
+int subject_compare(const uint8_t *answer, const uint8_t *sent, size_t bytes)
+{
+    if (memcmp(answer, sent, bytes) == 0)
+        return 0;
+    fprintf(stderr, "caller: the echo differs\n");
+    return -1;
+}
+
+uint8_t *subject_payload(size_t bytes)
+{
+    uint8_t *payload = malloc(bytes);
+
+    if (payload == NULL)
+        subject_failed("payload");
+    else
+        subject_fill(payload, bytes);
+    return payload;
 }
 
 static void sleep_until(uint64_t due_ns)
@@ -266,8 +292,8 @@ int caller_main(int argc, char **argv, const struct subject *const *lists)
     }
     /* The kernel may delay timers by 50 us to save wake-ups; paced calls need theirs on time. */
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    state = subject->open(subject, argv[2], (size_t)strtoul(argv[3], NULL, 10));
-    if (state == NULL)
+    state = calloc(1, subject->state_bytes);
+    if (state == NULL || subject->open(subject, state, argv[2], (size_t)strtoul(argv[3], NULL, 10)) != 0)
         return 1;
     puts("ready");
     fflush(stdout);

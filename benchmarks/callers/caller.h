@@ -12,10 +12,10 @@
 
 struct subject {
     const char *name;
-    /* Connects and makes one call whose answer is compared in full. Returns its
-     * state, which lives as long as the process, or NULL after a message on
+    size_t state_bytes; /* of what all functions are given; zeros, and as long as the process */
+    /* Connects and makes one call whose answer is compared in full. -1 after a message on
      * stderr. */
-    void *(*open)(const struct subject *subject, const char *address, size_t payload_bytes);
+    int (*open)(const struct subject *subject, void *state, const char *address, size_t payload_bytes);
     /* Before each call of a run without windows, and not timed; NULL where there is nothing
      * to do. Calls per second are over the time of the calls alone then, and CPU is not
      * told. -1 after a message on stderr. */
@@ -32,12 +32,9 @@ struct subject {
 };
 
 /* The ways of one file, up to one without a name. */
-extern const struct subject bare_subjects[];     /* length prefix, echo */
-extern const struct subject spin_subjects[];     /* 64 bytes through shared memory, echo */
-extern const struct subject memcpy_subjects[];   /* memory to memory, no server */
+extern const struct subject floor_subjects[];    /* what calls cannot do without */
 extern const struct subject simple_subjects[];   /* JSON: one connection, a connection per call */
 extern const struct subject nearcall_subjects[]; /* libnearcall */
-extern const struct subject cgo_subjects[];      /* an empty Go function in this process */
 extern const struct subject http_subjects[];     /* GET, 200: on a connection per call, as its second request, on one */
 extern const struct subject run_subjects[];      /* a program: spawn, output, exit */
 
@@ -47,6 +44,15 @@ int caller_main(int argc, char **argv, const struct subject *const *lists);
 
 /* Heap allocations of this process so far (allocations.c). */
 uint64_t allocations_count(void);
+
+/* Says on stderr what failed, and why as errno has it; -1. */
+int subject_failed(const char *what);
+
+/* 0 where an answer is what was sent; -1 after a message on stderr. */
+int subject_compare(const uint8_t *answer, const uint8_t *sent, size_t bytes);
+
+/* Memory for a payload, filled; NULL after a message on stderr. */
+uint8_t *subject_payload(size_t bytes);
 
 /* The path in "unix:/path"; NULL after a message on stderr. */
 const char *subject_path(const char *address);

@@ -3,9 +3,8 @@
 
 int main(int argc, char **argv)
 {
-    static const struct subject *const lists[] = {bare_subjects,     spin_subjects, memcpy_subjects, simple_subjects,
-                                                  nearcall_subjects, cgo_subjects,  http_subjects,   run_subjects,
-                                                  NULL};
+    static const struct subject *const lists[] = {floor_subjects, simple_subjects, nearcall_subjects,
+                                                  http_subjects,  run_subjects,    NULL};
 
     return caller_main(argc, argv, lists);
 }

@@ -77,11 +77,9 @@ static int call(void *state)
     int fd = dial(state);
     int ok = fd >= 0 && write(fd, request_once, sizeof request_once - 1) == (ssize_t)(sizeof request_once - 1) && is_good(fd, 0);
 
-    if (!ok)
-        perror("caller: connect, GET, 200, close");
     if (fd >= 0)
         close(fd);
-    return ok ? 0 : -1;
+    return ok ? 0 : subject_failed("connect, GET, 200, close");
 }
 
 static int call_kept(void *state)
@@ -90,8 +88,7 @@ static int call_kept(void *state)
 
     if (write(http->fd, request_kept, sizeof request_kept - 1) == (ssize_t)(sizeof request_kept - 1) && is_good(http->fd, 1))
         return 0;
-    perror("caller: GET, 200 on a connection that is kept");
-    return -1;
+    return subject_failed("GET, 200 on a connection that is kept");
 }
 
 /* Makes a connection in place of the one before, and its first request. */
@@ -102,44 +99,29 @@ static int renew(void *state)
     if (http->fd >= 0)
         close(http->fd);
     http->fd = dial(http);
-    if (http->fd >= 0)
-        return call_kept(http);
-    perror("caller: connect");
-    return -1;
+    return http->fd >= 0 ? call_kept(http) : subject_failed("connect");
 }
 
-static struct http *parse(const char *address)
+/* Makes the first request: by itself, or on the connection that is kept. */
+static int open_http(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    struct http *http = calloc(1, sizeof *http);
+    struct http *http = state;
     unsigned port;
 
-    if (http == NULL || sscanf(address, "tcp:127.0.0.1:%u", &port) != 1 || port > UINT16_MAX) {
+    (void)payload_bytes;
+    if (sscanf(address, "tcp:127.0.0.1:%u", &port) != 1 || port > UINT16_MAX) {
         fprintf(stderr, "caller: %s: expected tcp:127.0.0.1:PORT\n", address);
-        free(http);
-        return NULL;
+        return -1;
     }
     http->fd = -1;
     http->server.sin_family = AF_INET;
     http->server.sin_port = htons((uint16_t)port);
     http->server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return http;
-}
-
-/* Makes the first request: by itself, or on the connection that is kept. */
-static void *open_http(const struct subject *subject, const char *address, size_t payload_bytes)
-{
-    struct http *http = parse(address);
-
-    (void)payload_bytes;
-    if (http != NULL && (subject->call == call ? call(http) : renew(http)) != 0) {
-        free(http);
-        return NULL;
-    }
-    return http;
+    return subject->call == call ? call(http) : renew(http);
 }
 
 const struct subject http_subjects[] = {
-    {.name = "http", .open = open_http, .call = call},
-    {.name = "http-second", .open = open_http, .prepare = renew, .call = call_kept},
-    {.name = "http-kept", .open = open_http, .call = call_kept},
+    {.name = "http", .state_bytes = sizeof(struct http), .open = open_http, .call = call},
+    {.name = "http-second", .state_bytes = sizeof(struct http), .open = open_http, .prepare = renew, .call = call_kept},
+    {.name = "http-kept", .state_bytes = sizeof(struct http), .open = open_http, .call = call_kept},
     {0}};

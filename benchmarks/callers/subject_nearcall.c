@@ -27,17 +27,11 @@ static int complain(const struct near *near, const char *what)
     return -1;
 }
 
-static struct near *open_client(const char *address)
+static int open_client(struct near *near, const char *address)
 {
-    struct near *near = calloc(1, sizeof *near);
-
-    if (near == NULL)
-        return NULL;
-    if (nearcall_open(&near->client, address, NULL) != NEARCALL_OK || nearcall_connect(near->client, 0) != NEARCALL_OK) {
-        complain(near, address);
-        return NULL;
-    }
-    return near;
+    if (nearcall_open(&near->client, address, NULL) != NEARCALL_OK || nearcall_connect(near->client, 0) != NEARCALL_OK)
+        return complain(near, address);
+    return 0;
 }
 
 static int is_as_long(const struct near *near)
@@ -58,28 +52,17 @@ static int call_raw(void *state)
 }
 
 /* Opens a client that has a payload to send. */
-static struct near *open_with_payload(const char *address, size_t payload_bytes)
+static int open_with_payload(struct near *near, const char *address, size_t payload_bytes)
 {
-    struct near *near = open_client(address);
-
-    if (near == NULL)
-        return NULL;
     near->bytes = payload_bytes;
-    near->payload = malloc(payload_bytes);
-    if (near->payload == NULL)
-        return NULL;
-    subject_fill(near->payload, payload_bytes);
-    return near;
+    near->payload = subject_payload(payload_bytes);
+    return near->payload == NULL ? -1 : open_client(near, address);
 }
 
-/* Compares the last answer in full. */
-static int compare(const struct near *near)
+/* Makes a call and compares the answer, of several the last, in full. */
+static int compare(const struct subject *subject, struct near *near)
 {
-    if (memcmp(near->reply.data, near->payload, near->bytes) != 0) {
-        fprintf(stderr, "caller: the echo differs\n");
-        return -1;
-    }
-    return 0;
+    return subject->call(near) == 0 ? subject_compare(near->reply.data, near->payload, near->bytes) : -1;
 }
 
 static int send_echo(struct near *near, nearcall_call_id *ret_call)
@@ -112,18 +95,15 @@ static int call_pipelined(void *state)
     return 0;
 }
 
-static void *open_pipelined(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_pipelined(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    struct near *near = open_with_payload(address, payload_bytes);
+    struct near *near = state;
 
-    (void)subject;
-    if (near == NULL)
-        return NULL;
-    if (nearcall_find(near->client, "echo", strlen("echo"), 0, &near->function) != NEARCALL_OK) {
-        complain(near, "echo");
-        return NULL;
-    }
-    return call_pipelined(near) == 0 && compare(near) == 0 ? near : NULL;
+    if (open_with_payload(near, address, payload_bytes) != 0)
+        return -1;
+    if (nearcall_find(near->client, "echo", strlen("echo"), 0, &near->function) != NEARCALL_OK)
+        return complain(near, "echo");
+    return compare(subject, near);
 }
 
 static int call_known(void *state)
@@ -162,40 +142,41 @@ static int is_of_child(const struct subject *subject)
     return strncmp(subject->name, child_prefix, sizeof child_prefix - 1) == 0;
 }
 
-static void *open_raw(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_raw(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    struct near *near = open_with_payload(address, payload_bytes);
+    struct near *near = state;
 
-    if (near == NULL || call_raw(near) != 0 || compare(near) != 0)
-        return NULL;
+    if (open_with_payload(near, address, payload_bytes) != 0 || compare(subject, near) != 0)
+        return -1;
     if (is_of_child(subject))
-        return become_child() == 0 && call_raw(near) == 0 && compare(near) == 0 ? near : NULL;
-    return strstr(address, "shm=off") != NULL || reach_memory(near->client) == 0 ? near : NULL;
+        return become_child() == 0 ? compare(subject, near) : -1;
+    return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client);
 }
 
 /* Opens a client for the function of the mode's name. */
-static void *open_known(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_known(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
     const int of_child = is_of_child(subject);
-    struct near *near = open_client(address);
+    struct near *near = state;
 
     (void)payload_bytes;
-    if (near == NULL)
-        return NULL;
     near->known = known_function(subject->name + (of_child ? sizeof child_prefix - 1 : 0));
-    if (near->known == NULL || known_function_find(near->known, near->client, &near->function) != 0 || call_known(near) != 0)
-        return NULL;
-    return !of_child || (become_child() == 0 && call_known(near) == 0) ? near : NULL;
+    if (near->known == NULL || open_client(near, address) != 0 ||
+        known_function_find(near->known, near->client, &near->function) != 0 || call_known(near) != 0)
+        return -1;
+    return !of_child || (become_child() == 0 && call_known(near) == 0) ? 0 : -1;
 }
 
+#define NEAR(mode, opened, called) .name = mode, .state_bytes = sizeof(struct near), .open = opened, .call = called, .transport = transport
+
 const struct subject nearcall_subjects[] = {
-    {.name = "raw", .open = open_raw, .call = call_raw, .transport = transport},
-    {.name = "child-raw", .open = open_raw, .call = call_raw, .transport = transport},
-    {.name = "pipelined", .open = open_pipelined, .call = call_pipelined, .calls_per_sample = IN_FLIGHT, .transport = transport},
-    {.name = "typed", .open = open_known, .call = call_known, .transport = transport},
-    {.name = "goroutine", .open = open_known, .call = call_known, .transport = transport},
-    {.name = "child-goroutine", .open = open_known, .call = call_known, .transport = transport},
-    {.name = "one", .open = open_known, .call = call_known, .transport = transport},
-    {.name = "ack", .open = open_known, .call = call_known, .transport = transport},
-    {.name = "md5", .open = open_known, .call = call_known, .transport = transport},
+    {NEAR("raw", open_raw, call_raw)},
+    {NEAR("child-raw", open_raw, call_raw)},
+    {NEAR("pipelined", open_pipelined, call_pipelined), .calls_per_sample = IN_FLIGHT},
+    {NEAR("typed", open_known, call_known)},
+    {NEAR("goroutine", open_known, call_known)},
+    {NEAR("child-goroutine", open_known, call_known)},
+    {NEAR("one", open_known, call_known)},
+    {NEAR("ack", open_known, call_known)},
+    {NEAR("md5", open_known, call_known)},
     {0}};

@@ -18,7 +18,6 @@ extern char **environ;
 enum { arguments_max = 32, output_bytes_max = 1 << 16 };
 
 struct run {
-    char *words; /* what arguments point into */
     char *arguments[arguments_max + 1];
     const char *expected; /* what it prints begins with it */
 };
@@ -73,10 +72,8 @@ static int call(void *state)
     pid_t pid = 0;
     ssize_t bytes;
 
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        perror("caller: pipe");
-        return -1;
-    }
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return subject_failed("pipe");
     error = spawn(run, ends[1], &pid);
     close(ends[1]);
     bytes = read_all(ends[0], output, sizeof output);
@@ -93,35 +90,27 @@ static int call(void *state)
 /* Address: run:EXPECTED:PROGRAM ARGUMENT ..., separated by single spaces. */
 static int parse(struct run *run, const char *address)
 {
-    static const char scheme[] = "run:";
-    char *command, *rest;
+    char *words, *command, *rest;
     size_t count = 0;
 
-    if (strncmp(address, scheme, sizeof scheme - 1) != 0 || (run->words = strdup(address + sizeof scheme - 1)) == NULL)
-        return -1;
-    command = strchr(run->words, ':');
-    if (command == NULL)
+    if (strncmp(address, "run:", strlen("run:")) != 0 || (words = strdup(address + strlen("run:"))) == NULL ||
+        (command = strchr(words, ':')) == NULL)
         return -1;
     *command++ = '\0';
-    run->expected = run->words;
+    run->expected = words;
     for (char *word = strtok_r(command, " ", &rest); word != NULL && count < arguments_max; word = strtok_r(NULL, " ", &rest))
         run->arguments[count++] = word;
     return count > 0 ? 0 : -1;
 }
 
-static void *open_run(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_run(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    struct run *run = calloc(1, sizeof *run);
-
     (void)subject;
     (void)payload_bytes;
-    if (run != NULL && parse(run, address) == 0 && call(run) == 0)
-        return run;
-    fprintf(stderr, "caller: %s: expected run:EXPECTED:PROGRAM ARGUMENT ..., with a program that runs\n", address);
-    if (run != NULL)
-        free(run->words);
-    free(run);
-    return NULL;
+    if (parse(state, address) == 0)
+        return call(state);
+    fprintf(stderr, "caller: %s: expected run:EXPECTED:PROGRAM ARGUMENT ...\n", address);
+    return -1;
 }
 
-const struct subject run_subjects[] = {{.name = "run", .open = open_run, .call = call}, {0}};
+const struct subject run_subjects[] = {{.name = "run", .state_bytes = sizeof(struct run), .open = open_run, .call = call}, {0}};

@@ -107,10 +107,8 @@ static int exchange(struct simple *simple)
 
     if (message_send(simple->fd, simple->request, request_bytes) == 0)
         bytes = message_receive(simple->fd, &simple->answer);
-    if (bytes <= 0) {
-        perror("caller: simple protocol");
-        return -1;
-    }
+    if (bytes <= 0)
+        return subject_failed("simple protocol");
     return decode(simple, (size_t)bytes);
 }
 
@@ -122,11 +120,7 @@ static int call(void *state)
 static int connect_simple(struct simple *simple)
 {
     simple->fd = message_connect(simple->path);
-    if (simple->fd < 0) {
-        perror(simple->path);
-        return -1;
-    }
-    return 0;
+    return simple->fd >= 0 ? 0 : subject_failed(simple->path);
 }
 
 static int call_reconnecting(void *state)
@@ -141,36 +135,24 @@ static int call_reconnecting(void *state)
     return failed;
 }
 
-static struct simple *prepare(const char *address, size_t payload_bytes)
+static int open_simple(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    struct simple *simple = calloc(1, sizeof *simple);
+    struct simple *simple = state;
 
-    if (simple == NULL)
-        return NULL;
     simple->path = subject_path(address);
     simple->bytes = payload_bytes;
-    simple->payload = malloc(payload_bytes);
+    simple->payload = subject_payload(payload_bytes);
     simple->echo = malloc(payload_bytes);
     simple->request = malloc(MESSAGE_PREFIX_BYTES + REQUEST_HEAD_BYTES + base64_bytes(payload_bytes) + REQUEST_TAIL_BYTES);
     if (simple->path == NULL || simple->payload == NULL || simple->echo == NULL || simple->request == NULL)
-        return NULL;
-    subject_fill(simple->payload, payload_bytes);
+        return -1;
     memset(simple->values, NO_DIGIT, sizeof simple->values);
     for (size_t i = 0; i < sizeof digits - 1; i++)
         simple->values[(uint8_t)digits[i]] = (uint8_t)i;
-    return simple;
-}
-
-static void *open_simple(const struct subject *subject, const char *address, size_t payload_bytes)
-{
-    struct simple *simple = prepare(address, payload_bytes);
-
-    if (simple == NULL || (subject->call == call && connect_simple(simple) != 0) || subject->call(simple) != 0)
-        return NULL;
-    return simple;
+    return subject->call == call && connect_simple(simple) != 0 ? -1 : subject->call(simple);
 }
 
 const struct subject simple_subjects[] = {
-    {.name = "simple", .open = open_simple, .call = call},
-    {.name = "simple-reconnect", .open = open_simple, .call = call_reconnecting},
+    {.name = "simple", .state_bytes = sizeof(struct simple), .open = open_simple, .call = call},
+    {.name = "simple-reconnect", .state_bytes = sizeof(struct simple), .open = open_simple, .call = call_reconnecting},
     {0}};

@@ -12,7 +12,6 @@
 enum { LONG_CALL = 5, CALL_NS = 3 * NS_PER_MS, LONG_CALL_NS = 35 * NS_PER_MS + NS_PER_MS / 2 };
 
 static uint64_t now_ns = 7 * NS_PER_MS;
-static int calls;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
@@ -28,12 +27,13 @@ uint64_t allocations_count(void)
     return 0;
 }
 
-static void *open_moving(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_moving(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
     (void)subject;
+    (void)state;
     (void)address;
     (void)payload_bytes;
-    return &calls;
+    return 0;
 }
 
 static int call(void *state)
@@ -46,7 +46,7 @@ static int call(void *state)
 
 int main(int argc, char **argv)
 {
-    static const struct subject subjects[] = {{.name = "calls", .open = open_moving, .call = call}, {0}};
+    static const struct subject subjects[] = {{.name = "calls", .state_bytes = sizeof(int), .open = open_moving, .call = call}, {0}};
     static const struct subject *const lists[] = {subjects, NULL};
 
     return caller_main(argc, argv, lists);

@@ -14,7 +14,6 @@ enum { STALLS_AT = 50 };
 
 static const struct timespec stall = {.tv_nsec = 30 * NS_PER_MS};
 static int late;
-static int calls;
 
 int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *due, struct timespec *left);
 int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *due, struct timespec *left);
@@ -33,12 +32,13 @@ uint64_t allocations_count(void)
     return 0;
 }
 
-static void *open_stalling(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_stalling(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
+    (void)state;
     (void)address;
     (void)payload_bytes;
     late = strcmp(subject->name, "wake") == 0;
-    return &calls;
+    return 0;
 }
 
 static int call(void *state)
@@ -53,7 +53,9 @@ static int call(void *state)
 int main(int argc, char **argv)
 {
     static const struct subject subjects[] = {
-        {.name = "call", .open = open_stalling, .call = call}, {.name = "wake", .open = open_stalling, .call = call}, {0}};
+        {.name = "call", .state_bytes = sizeof(int), .open = open_stalling, .call = call},
+        {.name = "wake", .state_bytes = sizeof(int), .open = open_stalling, .call = call},
+        {0}};
     static const struct subject *const lists[] = {subjects, NULL};
 
     return caller_main(argc, argv, lists);

@@ -55,18 +55,18 @@ static void fill(uint8_t *data, size_t bytes)
         data[i] ^= (uint8_t)(process >> 8 * (i % sizeof process));
 }
 
-static void *open_caller(const struct subject *subject, const char *address, size_t payload_bytes)
+static int open_caller(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
-    static struct peer_message message;
+    struct peer_message *message = state;
 
     (void)subject;
-    message.bytes = payload_bytes;
-    message.request = malloc(payload_bytes);
-    message.answer = calloc(1, payload_bytes);
-    if (message.request == NULL || message.answer == NULL || at_endpoint(address, own->connect) != 0)
-        return NULL;
-    fill(message.request, payload_bytes);
-    return own->compare(&message) == 0 ? &message : NULL;
+    message->bytes = payload_bytes;
+    message->request = malloc(payload_bytes);
+    message->answer = calloc(1, payload_bytes);
+    if (message->request == NULL || message->answer == NULL || at_endpoint(address, own->connect) != 0)
+        return -1;
+    fill(message->request, payload_bytes);
+    return own->compare(message);
 }
 
 static int describe(void)
@@ -84,20 +84,19 @@ static int describe(void)
 /* Calls with bytes that no other process sends, and compares every answer in full. */
 static int verify(const char *address, const char *payload_bytes)
 {
-    void *message;
+    struct peer_message message;
+    int failed;
 
     fills_with_own_bytes = true;
-    message = open_caller(NULL, address, (size_t)strtoul(payload_bytes, NULL, 10));
-    for (int i = 0; message != NULL && i < VERIFIED_CALLS; i++) {
-        if (own->compare(message) != 0)
-            return 1;
-    }
-    return message == NULL;
+    failed = open_caller(NULL, &message, address, (size_t)strtoul(payload_bytes, NULL, 10));
+    for (int i = 0; !failed && i < VERIFIED_CALLS; i++)
+        failed = own->compare(&message);
+    return failed ? 1 : 0;
 }
 
 int peer_main(int argc, char **argv, const struct peer *peer)
 {
-    const struct subject list[] = {{.name = "call", .open = open_caller, .call = peer->call}, {0}};
+    const struct subject list[] = {{.name = "call", .state_bytes = sizeof(struct peer_message), .open = open_caller, .call = peer->call}, {0}};
     const struct subject *const lists[] = {list, NULL};
 
     own = peer;

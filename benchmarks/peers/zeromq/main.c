@@ -2,7 +2,6 @@
 #include "peer.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <zmq.h>
 
 static void *connection;
@@ -49,9 +48,7 @@ static int compare(void *state)
 {
     struct peer_message *message = state;
 
-    if (call(message) != 0)
-        return -1;
-    return memcmp(message->request, message->answer, message->bytes) == 0 ? 0 : peer_failed("the echo differs");
+    return call(message) == 0 ? subject_compare(message->answer, message->request, message->bytes) : -1;
 }
 
 static void version(char ret_version[PEER_VERSION_BYTES_MAX])
