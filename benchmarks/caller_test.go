@@ -29,9 +29,7 @@ func startFakes(t *testing.T, count int) []*process.Process {
 func monotonic(t *testing.T) uint64 {
 	t.Helper()
 	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
 	return uint64(now.Nano())
 }
 
@@ -39,9 +37,7 @@ func TestCallersBeginAtTheSameTime(t *testing.T) {
 	const count, milliseconds, perSecond = 3, 7, 5
 	before := monotonic(t)
 	r, err := measure(startFakes(t, count), nobody, nil, turn{length: milliseconds * time.Millisecond, perSecond: perSecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// All samples are one heap: what each was told, in ascending order.
 	told := slices.Compact(slices.Clone(r.samples))
 	if len(r.samples) != 3*count || len(told) != 3 || told[0] != perSecond || told[1] != milliseconds {

@@ -80,9 +80,7 @@ func TestWhatIsNotInTheResultIsMissed(t *testing.T) {
 // What a full run leaves is what -check wants.
 func TestCheckPassesAfterAFullRun(t *testing.T) {
 	o := options{tools: project(t)}
-	if err := o.keep(completeOn(t, 2)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, o.keep(completeOn(t, 2)))
 	o.check = true
 	if err := o.reportAgain(); err != nil {
 		t.Error(err)

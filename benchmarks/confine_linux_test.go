@@ -18,18 +18,14 @@ func confined(t *testing.T, prefix []string, file, key string) string {
 	script := fmt.Sprintf(`printf 'ready '; grep -m 1 '%s' /proc/self/%s; read -r`, key, file)
 	command := append(prefix[:len(prefix):len(prefix)], "bash", "-c", script)
 	p, err := process.Start(command...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Stop()
 	return p.Said
 }
 
 func TestOneCPUIsOne(t *testing.T) {
 	prefix, leave, err := onOneCPU{}.enter()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, list, _ := strings.Cut(confined(t, prefix, "status", "Cpus_allowed_list"), ":")
 	if list = strings.TrimSpace(list); list == "" || strings.ContainsAny(list, ",-") {
 		t.Errorf("it may use the CPUs %q", list)
@@ -66,9 +62,7 @@ func TestRowsTellWhereTheyWereHeld(t *testing.T) {
 	g := group{name: "held", rows: []rowPlan{fakeRow(t, "its group's", ""), own}, confined: onOneCPU{}}
 	p := pace{rounds: 1, length: time.Millisecond, warmUp: time.Millisecond}
 	rows, err := tools{}.runGroup(t.Context(), g, t.TempDir(), p, newProgress(discard(t), time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, want := range []string{onOneCPU{}.pinning(), "by itself"} {
 		if row := rows[i].reduced(); row.Failed != "" || row.Pinning != want {
 			t.Errorf("%s: held %q, failed %q", row.Name, row.Pinning, row.Failed)

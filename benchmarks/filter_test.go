@@ -25,9 +25,7 @@ func TestFilterTakesGroupsWholeAndRowsAlone(t *testing.T) {
 		{name: "none", rows: []rowPlan{{name: "d"}}},
 	}
 	only, err := newFilter("^(one|c)$")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got := only.schedule(fullPace, groups, nil, nil).names(); got != "one/a one/b two/c" {
 		t.Errorf("chosen are %s", got)
 	}
@@ -65,9 +63,7 @@ func TestRoundsThatAreAskedForHoldEverywhere(t *testing.T) {
 // The README lists all names that -only chooses by, numbers and the like as WORDS.
 func TestReadmeListsGroupsAndParts(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s := scheduled(t, options{})
 	var groups []string
 	for _, group := range s.groups {

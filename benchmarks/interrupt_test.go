@@ -43,9 +43,7 @@ func TestSignalEndsRunAndKeepsWhatWasMeasured(t *testing.T) {
 		t.Fatalf("ended with %v, exit code %d", err, exitCode(err))
 	}
 	left, err := result.Read(partly.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got := map[string]int{}
 	for _, row := range left.Rows {
 		got[row.Name] = row.Rounds
@@ -74,9 +72,7 @@ func TestTerminalsSignalLeavesProcessesAlone(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	for _, command := range [][]string{{os.Args[0], ""}, {"setsid", os.Args[0], ""}} {
 		p, err := process.Start(command...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer p.Stop()
 		group, err := unix.Getpgid(p.PID())
 		if err != nil || group == unix.Getpgrp() {
@@ -91,9 +87,7 @@ func TestInfiniteFigureFailsItsRowAlone(t *testing.T) {
 	o := options{tools: tools{root: t.TempDir()}, quick: true}
 	s := planned([]group{{name: "fakes", rows: []rowPlan{fakeRow(t, "in no time", "in no time"), fakeRow(t, "lives", "")}}})
 	r, err := o.measure(t.Context(), s, o.partial(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	failed := slices.Collect(func(yield func(string) bool) {
 		for _, row := range r.Rows {
 			if row.Failed != "" && !yield(row.Name) {

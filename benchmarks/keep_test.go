@@ -28,15 +28,9 @@ func project(t *testing.T) tools {
 	for _, document := range report.Documents() {
 		path := filepath.Join(here.root, document.Path)
 		text, err := os.ReadFile(filepath.Join("..", document.Path))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, text, 0o600))
 	}
 	return here
 }
@@ -46,9 +40,7 @@ func documents(t *testing.T, root string) (all []string) {
 	t.Helper()
 	for _, document := range report.Documents() {
 		text, err := os.ReadFile(filepath.Join(root, document.Path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, string(text))
 	}
 	return all
@@ -65,9 +57,7 @@ func filesBelow(t *testing.T, folder string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return found
 }
 
@@ -128,16 +118,12 @@ func TestDocumentsShowFullRunsOfRevisionsOnly(t *testing.T) {
 func TestRenderAndCheckRefuseWhatDocumentsMayNotShow(t *testing.T) {
 	o := options{tools: project(t), render: true}
 	r := ofRevision()
-	if err := o.keep(r); err != nil {
-		t.Fatal(err)
-	}
+	check(t, o.keep(r))
 	if err := o.reportAgain(); err != nil {
 		t.Errorf("a full run: %v", err)
 	}
 	r.Quick = true
-	if err := r.Write(filepath.Join(o.results(), latestName)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Write(filepath.Join(o.results(), latestName)))
 	if err := o.reportAgain(); err == nil {
 		t.Error("a quick run was shown")
 	}
@@ -146,22 +132,16 @@ func TestRenderAndCheckRefuseWhatDocumentsMayNotShow(t *testing.T) {
 func TestCheckWantsDatedFileOfLatestRun(t *testing.T) {
 	o := options{tools: project(t), check: true}
 	r := ofRevision()
-	if err := o.keep(r); err != nil {
-		t.Fatal(err)
-	}
+	check(t, o.keep(r))
 	dated := filepath.Join(o.results(), datedName(r))
 	if err := o.reportAgain(); err == nil || strings.Contains(err.Error(), dated) {
 		t.Errorf("with the file: %v", err) // it lacks all rows, which is told
 	}
-	if err := os.WriteFile(dated, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(dated, []byte("{}"), 0o600))
 	if err := o.reportAgain(); err == nil || !strings.Contains(err.Error(), dated+" is not") {
 		t.Errorf("with another file: %v", err)
 	}
-	if err := os.Remove(dated); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(dated))
 	if err := o.reportAgain(); err == nil || !strings.Contains(err.Error(), dated+": no such file") {
 		t.Errorf("without the file: %v", err)
 	}
@@ -172,9 +152,7 @@ func TestPartialOfAnEarlierRunStaysUntilThereIsMore(t *testing.T) {
 	o := options{tools: tools{root: t.TempDir()}}
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(o.root)) // it is of no repository
 	before := o.partial()
-	if err := before.keep(ofRevision()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, before.keep(ofRevision()))
 	if err := o.measureAndKeep(t.Context()); !errors.Is(err, errUnsuitable) {
 		t.Fatalf("a tree of no revision is measured: %v", err)
 	}

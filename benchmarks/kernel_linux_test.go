@@ -15,16 +15,12 @@ import (
 func TestContextSwitches(t *testing.T) {
 	const sleeps = 20
 	before, err := contextSwitches(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range sleeps {
 		time.Sleep(time.Millisecond)
 	}
 	after, err := contextSwitches(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if after < before+sleeps {
 		t.Errorf("%d switches for %d waits", after-before, sleeps)
 	}
@@ -33,14 +29,10 @@ func TestContextSwitches(t *testing.T) {
 func TestTCPIsWorkForTheNetwork(t *testing.T) {
 	const roundTrips = 200
 	before, err := networkSoftirqs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	exchange(t, roundTrips)
 	after, err := networkSoftirqs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if after < before+roundTrips {
 		t.Errorf("%d softirqs for %d round trips", after-before, roundTrips)
 	}
@@ -50,9 +42,7 @@ func TestTCPIsWorkForTheNetwork(t *testing.T) {
 func exchange(t *testing.T, roundTrips int) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	ended := make(chan struct{})
 	defer func() { listener.Close(); <-ended }()
 	go func() {
@@ -63,9 +53,7 @@ func exchange(t *testing.T, roundTrips int) {
 		}
 	}()
 	here, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer here.Close()
 	one := []byte{1}
 	for range roundTrips {
@@ -81,9 +69,7 @@ func exchange(t *testing.T, roundTrips int) {
 func TestThreadsThatEndAreToldOf(t *testing.T) {
 	w := watchKernel([]*process.Process{thisProcess(t)})
 	defer w.close()
-	if err := w.begin(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.begin())
 	w.before.contextSwitches = math.MaxUint64
 	if work, err := w.end(); err == nil {
 		t.Errorf("got %+v", work)
@@ -94,24 +80,16 @@ func TestThreadsThatEndAreToldOf(t *testing.T) {
 func TestSendingSamplesIsNotCounted(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	caller, err := process.Start(os.Args[0], "many samples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(caller.Stop)
 	before, err := contextSwitches(caller.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w := watchKernel([]*process.Process{caller})
 	defer w.close()
 	r, err := measure([]*process.Process{caller}, nobody, w, turn{length: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	after, err := contextSwitches(caller.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if counted, all := r.kernel.contextSwitches, after-before; counted == 0 || counted > all/2 {
 		t.Errorf("%d of %d switches are counted", counted, all)
 	}

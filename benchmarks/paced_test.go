@@ -43,9 +43,7 @@ func started(t *testing.T, command ...string) *process.Process {
 	// A process ends with the thread that started it.
 	runtime.LockOSThread()
 	p, err := process.Start(command...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(p.Stop)
 	return p
 }

@@ -55,9 +55,7 @@ func TestPairsEndWithTheRun(t *testing.T) {
 
 func TestComparedRowsAreOfTheProject(t *testing.T) {
 	single, err := options{quick: true, only: "^(small|embed|pipelined)$"}.singleRows()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, one := range single {
 		if len(one.rows) != 1 || strings.HasPrefix(one.rows[0].name, "floor-") {
 			t.Errorf("%s has %+v", one.name, one.rows)
@@ -91,9 +89,7 @@ func TestComparisonFailsWhereHeadIsSlower(t *testing.T) {
 		set := gate.Set{Base: []float64{500, 500, 500}, Head: []float64{head, head, head}}
 		o := options{judge: true, out: t.TempDir()}
 		row := gate.Row{Name: "nearcall-c-shm", Bytes: 64, Sets: slices.Repeat([]gate.Set{set}, gate.SetsMin)}
-		if err := gate.Write(filepath.Join(o.out, turnsName), []gate.Row{row}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, gate.Write(filepath.Join(o.out, turnsName), []gate.Row{row}))
 		if err := o.run(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%v ns beside 500: %v", head, err)
 		}

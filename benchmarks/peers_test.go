@@ -15,29 +15,21 @@ import (
 func TestPeersThatAreNotThereAreFailedRows(t *testing.T) {
 	here := tools{root: t.TempDir()}
 	folder := here.built("peers")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(folder, 0o700))
 	for file, text := range map[string]string{"nng.failed": "gcc says\nno nng.h\n", "grpc": "#!/bin/sh\nexit 1\n"} {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700))
 	}
 	group := here.peersCalling(smallBytes, 1)
 	t.Setenv(asCaller, "1")
 	group.rows = append(group.rows, fakeRow(t, "fake", ""))
 	rows, err := here.runGroup(t.Context(), group, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for row, why := range map[string]string{
 		"peer-nng-64-1": "cannot be built: no nng.h", "peer-netrpc-64-1": "is not there", "peer-grpc-64-1": "did not get ready",
 		"fake": "",
 	} {
 		measured, err := find(rows, row, smallBytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if failed := measured.reduced().Failed; !strings.Contains(failed, why) || (why == "") != (failed == "") {
 			t.Errorf("%s: failed with %q, wanted %q", row, failed, why)
 		}
@@ -48,16 +40,12 @@ func TestPeersThatAreNotThereAreFailedRows(t *testing.T) {
 func TestPeersWithFiguresAreDescribed(t *testing.T) {
 	here := tools{root: t.TempDir()}
 	folder := here.built("peers")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(folder, 0o700))
 	tells := func(version string) string {
 		return "#!/bin/sh\necho '{\"version\":\"" + version + "\",\"connections\":\"one each\"}'\n"
 	}
 	for file, text := range map[string]string{"nats": tells("nats.go 1"), "natsserver": tells("nats-server 2"), "grpc": "#!/bin/sh\necho no >&2; exit 1\n"} {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700))
 	}
 	rows := []measuredRow{
 		{plan: rowPlan{name: "other"}}, {plan: rowPlan{peer: "nearcall-go-shm"}}, {plan: rowPlan{peer: "nats"}}, {plan: rowPlan{peer: "nats"}},

@@ -15,9 +15,7 @@ import (
 func thisProcess(t *testing.T) *process.Process {
 	t.Helper()
 	own, err := os.FindProcess(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = own.Release() })
 	return process.Of(own)
 }
@@ -33,9 +31,7 @@ type fakeCounters struct {
 func newFakeCounters(t *testing.T, nth int, err error) *fakeCounters {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "counter")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, nil, 0o600))
 	return &fakeCounters{path: path, nth: nth, err: err}
 }
 
@@ -50,9 +46,7 @@ func (f *fakeCounters) open(*unix.PerfEventAttr, int, int, int, int) (int, error
 func (f *fakeCounters) left(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	left := 0
 	for _, file := range files {
 		if target, err := os.Readlink(file); err == nil && target == f.path {
@@ -84,9 +78,7 @@ func TestCountersThatFailLeaveNothingOpen(t *testing.T) {
 func TestThreadThatHasEndedIsNotCounted(t *testing.T) {
 	counters := newFakeCounters(t, 2, unix.ESRCH)
 	set, err := openPerf([]*process.Process{thisProcess(t), thisProcess(t)}, perfEvents, counters.open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if left := counters.left(t); left != counters.opened-1 || left < 2*len(perfEvents)-1 {
 		t.Errorf("%d of %d counters are open", left, counters.opened)
 	}
@@ -123,18 +115,12 @@ func TestCountersCount(t *testing.T) {
 		t.Logf("this user may not count, and is told so: %v", err)
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer set.close()
 	before, err := set.read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	memory, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer unix.Munmap(memory)
 	// A kernel that has no huge pages does not know this.
 	if err := unix.Madvise(memory, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -144,9 +130,7 @@ func TestCountersCount(t *testing.T) {
 		memory[page*os.Getpagesize()] = 1
 	}
 	after, err := set.read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got, err := set.between(before, after)
 	if err != nil || got["page_faults"] < pages {
 		t.Errorf("%v, %v for %d pages", got, err, pages)

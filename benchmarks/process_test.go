@@ -16,21 +16,15 @@ import (
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { ours.Close() })
 	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { theirs.Close() })
 	return ours, theirs
 }
@@ -41,9 +35,7 @@ var endsWithAReason = []string{"sh", "-c", "echo no room left >&2; exit 3"}
 func ending(t *testing.T) *process.Process {
 	t.Helper()
 	p, err := process.StartUnready(endsWithAReason...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(p.Stop)
 	return p
 }
@@ -54,9 +46,7 @@ func TestRowTellsWhyItsServerEnded(t *testing.T) {
 	t.Setenv(asCaller, "1")
 	broken := ending(t)
 	front, err := process.Start(os.Args[0], "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer front.Stop()
 	front.Behind = broken
 	s := &scene{servers: map[serverPlan]*process.Process{testServer: broken, frontServer: front, goServer: front}, progress: newProgress(discard(t), time.Second)}
@@ -89,12 +79,8 @@ func TestBrokenServerOfShortConnectionsIsNotKept(t *testing.T) {
 	for path, text := range map[string]string{
 		s.built("webserver"): "#!/bin/sh\necho it will not >&2\nexit 1\n",
 	} {
-		if err := os.MkdirAll(s.built(""), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(s.built(""), 0o700))
+		check(t, os.WriteFile(path, []byte(text), 0o700))
 	}
 	for range 2 {
 		if err := s.startWeb(webServer); err == nil || !strings.Contains(err.Error(), "it will not") {

@@ -57,9 +57,7 @@ func TestTimeLeftGoesDownWithinAPart(t *testing.T) {
 func TestProgressInAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer file.Close()
 	p := newProgress(file, 10*time.Second)
 	p.begin("first", 10*time.Second)

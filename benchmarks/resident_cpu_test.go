@@ -42,14 +42,10 @@ func TestResidentIsCounted(t *testing.T) {
 	launcher, program := buildResident(t, root)
 	// The path of a socket is short, that of a test's folder need not be.
 	folder, err := os.MkdirTemp("", "resident-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	s := &scene{tools: tools{root: root}, folder: folder}
-	if err := os.Mkdir(s.residence().folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(s.residence().folder, 0o700))
 	row := &measuredRow{plan: plan("run-go-resident-pool", 0, noServer, byRun, s.c("run"))}
 	row.plan.command = s.byResident(saying(program))
 	if used, err := s.serverClock(row)(); err != nil || used != nil {
@@ -70,9 +66,7 @@ func TestResidentIsCounted(t *testing.T) {
 	for deadline := time.Now().Add(burnTimeout); ; {
 		run()
 		after, err := clock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if *spent(before, after) >= burned {
 			break
 		}

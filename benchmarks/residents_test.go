@@ -49,20 +49,14 @@ func TestOnlyRunsOfAWayAreTimed(t *testing.T) {
 func TestTheEndOfAProcessIsWaitedFor(t *testing.T) {
 	p := exec.Command("cat")
 	in, err := p.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, p.Start())
 	for _, test := range []struct {
 		timeout time.Duration
 		ended   bool
 	}{{time.Millisecond, false}, {process.ReadyTimeout, true}} {
 		gone, err := endOf(p.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if test.ended {
 			in.Close()
 		}

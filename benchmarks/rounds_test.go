@@ -116,9 +116,7 @@ const fakeRounds = 3
 func discard(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { file.Close() })
 	return file
 }
@@ -128,9 +126,7 @@ func measureFakes(t *testing.T, plans ...rowPlan) []measuredRow {
 	t.Helper()
 	t.Setenv(asCaller, "1")
 	rows, err := tools{}.runGroup(t.Context(), group{name: "fakes", rows: plans}, t.TempDir(), pace{rounds: fakeRounds, length: time.Millisecond, warmUp: time.Millisecond}, newProgress(discard(t), time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return rows
 }
 
@@ -207,5 +203,13 @@ func TestConfinementThatStaysIsTold(t *testing.T) {
 	_, err := tools{}.runGroup(t.Context(), g, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
 	if err == nil || err.Error() != "the control group stays" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// check ends a test by an error.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

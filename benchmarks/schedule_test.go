@@ -13,9 +13,7 @@ import (
 func scheduled(t *testing.T, o options) schedule {
 	t.Helper()
 	s, err := o.schedule(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 

@@ -16,9 +16,7 @@ const (
 func startShell(t *testing.T, script string) *process.Process {
 	t.Helper()
 	p, err := process.Start("bash", "-c", script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(p.Stop)
 	return p
 }
@@ -28,9 +26,7 @@ func awaitCPU(t *testing.T, p *process.Process, least time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(burnTimeout); ; {
 		used, err := cpuOf(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if used >= least {
 			return
 		}

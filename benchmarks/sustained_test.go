@@ -119,9 +119,7 @@ func TestGoalsOverTimeAreOfWindows(t *testing.T) {
 	rows := []measuredRow{windowed(nil, []uint64{100_000, 10_000, 200_000, 90_000})}
 	of := func(figure string) float64 {
 		c, err := compared(comparisonsIn(figure + " nearcall-c-shm-sustained")[0], rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return c.Value
 	}
 	for figure, want := range map[string]float64{result.FigureOfMost: 0.5, result.FigureBelow: 0.25, result.FigureMeanOfP50: 2.5, result.FigureBesideCPUs: 0.25} {
@@ -153,14 +151,10 @@ func TestCompanyThatIsForbiddenIsLeftOut(t *testing.T) {
 func heard(t *testing.T, p *process.Process, used time.Duration) float64 {
 	t.Helper()
 	w, err := watchBeside(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		now, err := cpuOf(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if now-w.before >= used {
 			break
 		}
@@ -169,17 +163,13 @@ func heard(t *testing.T, p *process.Process, used time.Duration) float64 {
 		}
 	}
 	share, err := w.share()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return share
 }
 
 func TestNeighbourBurnsACPU(t *testing.T) {
 	p, err := neighbour.start(tools{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Stop()
 	if share := heard(t, p, 50*time.Millisecond); share <= 0 || share > 1.1 {
 		t.Errorf("it had %v CPUs", share)
@@ -190,18 +180,14 @@ func TestNeighbourBurnsACPU(t *testing.T) {
 // may not.
 func TestPlayedHostTakesATenth(t *testing.T) {
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "build/benchmarks"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Join(root, "build/benchmarks"), 0o700))
 	of := tools{root: root}
 	compile(t, of.built("played_host"), "callers/played_host.c", "callers/protocol.c", "-pthread")
 	p, err := playedHost.start(of)
 	if errors.Is(err, errNotHere) {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer p.Stop()
 	cpus := float64(runtime.NumCPU())
 	// The times are the same in each run: with fewer of them this is far from a tenth.

@@ -61,9 +61,7 @@ func floorsAnswer(t *testing.T, in func(program string) string) {
 	for _, way := range []string{"direct", "handed"} {
 		t.Run(way, func(t *testing.T) {
 			ports, err := freePorts(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			floor := started(t, in("web_floor"), ports[0], way)
 			caller := started(t, in("caller"), "http", "tcp:"+ports[0], "0")
 			if r, err := measure([]*process.Process{caller}, clockOf(floor), nil, turn{length: runLength}); err != nil || r.calls == 0 {
