@@ -20,7 +20,7 @@ const allocationRuns = 2000
 
 // libraryAllocations are those of libnearcall, which the C caller counted while
 // its rows were measured; of these rows, those that were.
-func libraryAllocations(rows []measuredRow) ([]result.Measure, error) {
+func libraryAllocations(_ context.Context, rows []measuredRow) ([]result.Measure, error) {
 	var measures []result.Measure
 	for _, of := range []struct {
 		row, measure string
@@ -59,7 +59,7 @@ func perCall(name string, value float64) result.Measure {
 // goAllocations are those of server and client in Go. Both are in this process,
 // which counts all its allocations: once with a caller that makes none, for the
 // server alone, then with the client.
-func goAllocations(folder string) ([]result.Measure, error) {
+func goAllocations(_ context.Context, folder string) ([]result.Measure, error) {
 	path := filepath.Join(folder, "allocations.sock")
 	stop, err := serveHere(path)
 	if err != nil {
@@ -98,13 +98,12 @@ func serveHere(path string) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-func serverAllocations(path string) ([]result.Measure, error) {
+func serverAllocations(path string) (measures []result.Measure, err error) {
 	caller, err := frames.Connect(path)
 	if err != nil {
 		return nil, err
 	}
 	defer caller.Close()
-	var measures []result.Measure
 	for _, of := range []struct {
 		function, measure string
 		codec             wire.Codec
@@ -118,14 +117,14 @@ func serverAllocations(path string) ([]result.Measure, error) {
 		if err != nil {
 			return nil, err
 		}
-		count, err := allocations(func() error {
+		measure, err := allocations(of.measure, func() error {
 			_, err := caller.Call(id, of.codec, of.payload)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		measures = append(measures, perCall(of.measure, count))
+		measures = append(measures, measure)
 	}
 	return measures, nil
 }
@@ -138,32 +137,24 @@ func clientAllocations(path string) ([]result.Measure, error) {
 	defer c.Close()
 	ctx := context.Background()
 	payload, reply := make([]byte, smallBytes), make([]byte, 0, smallBytes)
-	raw, err := allocations(func() error {
-		var err error
+	raw, failed := allocations("server_and_go_client_allocations_raw", func() (err error) {
 		reply, err = c.CallRaw(ctx, "echo", payload, reply[:0])
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	plus := client.Func2[int64, int64, int64](c, "plus")
-	typed, err := allocations(func() error {
+	typed, err := allocations("server_and_go_client_allocations_typed", func() error {
 		_, err := plus(ctx, 0, 1)
 		return err
 	})
-	return []result.Measure{
-		perCall("server_and_go_client_allocations_raw", raw),
-		perCall("server_and_go_client_allocations_typed", typed),
-	}, err
+	return []result.Measure{raw, typed}, errors.Join(failed, err)
 }
 
-// allocations returns how many allocations a call costs, on average.
-func allocations(call func() error) (float64, error) {
-	var failure error
+// allocations are how many a call costs, on average.
+func allocations(measure string, call func() error) (_ result.Measure, failure error) {
 	count := testing.AllocsPerRun(allocationRuns, func() {
 		if err := call(); err != nil {
 			failure = err
 		}
 	})
-	return count, failure
+	return perCall(measure, count), failure
 }

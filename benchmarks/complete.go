@@ -18,9 +18,9 @@ func (o options) complete(r *result.Result) error {
 		return err
 	}
 	missing := missingRows(planned, r)
-	for _, part := range planned.partNames() {
-		if !leftOut(r, part) && !slices.ContainsFunc(r.Measures, func(m result.Measure) bool { return m.Part == part }) {
-			missing = append(missing, part)
+	for _, part := range planned.parts {
+		if !leftOut(r, part.name) && !slices.ContainsFunc(r.Measures, func(m result.Measure) bool { return m.Part == part.name }) {
+			missing = append(missing, part.name)
 		}
 	}
 	if len(missing) == 0 {
@@ -54,16 +54,4 @@ func missingRows(planned schedule, r *result.Result) []string {
 // leftOut reports whether a result says why it lacks something.
 func leftOut(r *result.Result, name string) bool {
 	return slices.ContainsFunc(r.LeftOut, func(left result.LeftOut) bool { return left.Group == name })
-}
-
-// partNames are those of all parts of a schedule.
-func (s schedule) partNames() []string {
-	var names []string
-	for _, part := range s.parts {
-		names = append(names, part.name)
-	}
-	for _, part := range s.rowParts {
-		names = append(names, part.name)
-	}
-	return names
 }

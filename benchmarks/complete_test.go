@@ -20,8 +20,8 @@ func completeOn(t *testing.T, cpus int) *result.Result {
 			r.Rows = append(r.Rows, result.Row{Name: row.name, Size: row.size, Group: group.name, Failed: "as a test wants it"})
 		}
 	}
-	for _, part := range s.partNames() {
-		r.Measures = append(r.Measures, result.Measure{Name: "of " + part, Part: part})
+	for _, part := range s.parts {
+		r.Measures = append(r.Measures, result.Measure{Name: "of " + part.name, Part: part.name})
 	}
 	return r
 }

@@ -33,7 +33,7 @@ func TestSignalEndsRunAndKeepsWhatWasMeasured(t *testing.T) {
 		{name: "done", rows: []rowPlan{fakeRow(t, "before", "")}},
 		{name: "under way", rows: []rowPlan{fakeRow(t, "interrupts", interrupts+noticed), fakeRow(t, "after", "")}},
 		{name: "never", rows: []rowPlan{fakeRow(t, "never", "")}},
-	}, part{name: "no part", measure: func(context.Context) ([]result.Measure, error) {
+	}, part{name: "no part", measure: func(context.Context, []measuredRow) ([]result.Measure, error) {
 		t.Error("a part was measured")
 		return nil, nil
 	}})
@@ -56,7 +56,7 @@ func TestSignalEndsRunAndKeepsWhatWasMeasured(t *testing.T) {
 func TestPartThatWasNotLetFinishIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	o := options{tools: tools{root: t.TempDir()}, quick: true}
-	s := planned(nil, part{name: "long", measure: func(ctx context.Context) ([]result.Measure, error) {
+	s := planned(nil, part{name: "long", measure: func(ctx context.Context, _ []measuredRow) ([]result.Measure, error) {
 		cancel(interrupted{syscall.SIGINT})
 		<-ctx.Done()
 		return nil, context.Cause(ctx)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/process"
@@ -15,7 +16,7 @@ const (
 
 // measureLinked counts what a server pulls in besides the standard library and
 // this project.
-func (t tools) measureLinked() ([]result.Measure, error) {
+func (t tools) measureLinked(context.Context, string) ([]result.Measure, error) {
 	packages, err := t.goList("-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", minimalServer)
 	if err != nil {
 		return nil, err

@@ -25,30 +25,30 @@ func (o options) schedule(folder string) (schedule, error) {
 		p = quickPace
 	}
 	p.asked = o.rounds
-	s := only.schedule(p, o.groups(), o.parts(folder), rowParts())
+	s := only.schedule(p, o.groups(), o.parts(folder))
 	if len(s.groups)+len(s.parts) == 0 {
 		return schedule{}, fmt.Errorf("-only %q matches no group, row or part that is measured; -plan shows groups and parts", o.only)
 	}
 	return s, nil
 }
 
-// parts are those that look at nothing the rows have done.
+// parts are all that there are. They put their files into folder.
 func (t tools) parts(folder string) []part {
-	return []part{
-		{"server_allocations", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return goAllocations(folder) }},
-		{"idle", false, idleLength + 6*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdle(ctx, folder) }},
-		{"idle_memory", false, idleMemoryLength + 4*time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleMemory(ctx, folder) }},
-		{"idle_engines", false, idleEnginesLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureIdleEngines(ctx, folder) }},
-		{"busy_workers", false, busyLength(), func(ctx context.Context) ([]result.Measure, error) { return t.measureBusyWorkers(ctx, folder) }},
-		{"handoffs", false, 30 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureHandoffs(ctx, folder) }},
-		{"residents", false, wayTurns * 65 * time.Second, func(ctx context.Context) ([]result.Measure, error) { return t.measureResidents(ctx, folder) }},
-		{"linked", true, 2 * time.Second, func(context.Context) ([]result.Measure, error) { return t.measureLinked() }},
+	in := func(measure func(context.Context, string) ([]result.Measure, error)) func(context.Context, []measuredRow) ([]result.Measure, error) {
+		return func(ctx context.Context, _ []measuredRow) ([]result.Measure, error) { return measure(ctx, folder) }
 	}
-}
-
-// rowParts are those that look at what was measured with rows.
-func rowParts() []rowPart {
-	return []rowPart{{"libnearcall_allocations", libraryAllocations}, {"perf_counters", perfCounters}}
+	return []part{
+		{"server_allocations", true, 2 * time.Second, in(goAllocations)},
+		{"idle", false, idleLength + 6*time.Second, in(t.measureIdle)},
+		{"idle_memory", false, idleMemoryLength + 4*time.Second, in(t.measureIdleMemory)},
+		{"idle_engines", false, idleEnginesLength(), in(t.measureIdleEngines)},
+		{"busy_workers", false, busyLength(), in(t.measureBusyWorkers)},
+		{"handoffs", false, 30 * time.Second, in(t.measureHandoffs)},
+		{"residents", false, wayTurns * 65 * time.Second, in(t.measureResidents)},
+		{"linked", true, 2 * time.Second, in(t.measureLinked)},
+		{"libnearcall_allocations", true, 0, libraryAllocations},
+		{"perf_counters", true, 0, perfCounters},
+	}
 }
 
 // A measuring is a run under way.
@@ -150,16 +150,12 @@ func (m *measuring) reduce() {
 // measureParts measures what is not a time. A part that fails is noted, and the run
 // goes on without it.
 func (m *measuring) measureParts(ctx context.Context) {
-	parts := slices.Clone(m.planned.parts)
-	for _, of := range m.planned.rowParts {
-		parts = append(parts, part{name: of.name, measure: func(context.Context) ([]result.Measure, error) { return of.measure(m.rows) }})
-	}
-	for _, part := range parts {
+	for _, part := range m.planned.parts {
 		if ctx.Err() != nil {
 			return
 		}
 		m.watch.begin(part.name, part.length)
-		measures, err := part.measure(ctx)
+		measures, err := part.measure(ctx, m.rows)
 		m.watch.finish()
 		if err != nil && ctx.Err() != nil {
 			return // it was not let finish

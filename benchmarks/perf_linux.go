@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func (s perfCounterSet) close() {
 }
 
 // perfCounters are what the counters say of each call of the rows that were counted.
-func perfCounters(rows []measuredRow) ([]result.Measure, error) {
+func perfCounters(_ context.Context, rows []measuredRow) ([]result.Measure, error) {
 	var all []result.Measure
 	for _, row := range rows {
 		if !row.plan.counted || row.failed != "" {

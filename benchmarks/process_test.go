@@ -49,7 +49,7 @@ func TestRowTellsWhyItsServerEnded(t *testing.T) {
 	check(t, err)
 	defer front.Stop()
 	front.Behind = broken
-	s := &scene{servers: map[serverPlan]*process.Process{testServer: broken, frontServer: front, goServer: front}, progress: newProgress(discard(t), time.Second)}
+	s := &scene{servers: map[serverPlan]*process.Process{testServer: broken, frontServer: front, servers["go"]: front}, progress: newProgress(discard(t), time.Second)}
 	for _, server := range []serverPlan{testServer, frontServer} {
 		row := measuredRow{plan: rowPlan{server: server}}
 		s.attempt(&row, "round 2", func() error { return os.ErrDeadlineExceeded })
@@ -58,7 +58,7 @@ func TestRowTellsWhyItsServerEnded(t *testing.T) {
 		}
 	}
 	front.Behind = nil
-	row := measuredRow{plan: rowPlan{server: goServer}}
+	row := measuredRow{plan: rowPlan{server: servers["go"]}}
 	s.attempt(&row, "round 2", func() error { return os.ErrDeadlineExceeded })
 	if row.failed != "round 2: i/o timeout" {
 		t.Errorf("with a server that runs: failed with %q", row.failed)

@@ -22,16 +22,11 @@ const (
 
 // A part measures what is not a time of a row.
 type part struct {
-	name    string
-	quick   bool          // whether a quick run has it too
-	length  time.Duration // about
-	measure func(context.Context) ([]result.Measure, error)
-}
-
-// A rowPart looks at what was measured with rows, in no time.
-type rowPart struct {
-	name    string
-	measure func([]measuredRow) ([]result.Measure, error)
+	name   string
+	quick  bool          // whether a quick run has it too
+	length time.Duration // about; 0: it looks at what was measured with rows, in no time
+	// measure may look at the rows that were measured before.
+	measure func(context.Context, []measuredRow) ([]result.Measure, error)
 }
 
 // A schedule is what a run measures.
@@ -39,13 +34,10 @@ type schedule struct {
 	pace   pace
 	groups []group
 	parts  []part
-	// rowParts look at the rows of these groups.
-	rowParts []rowPart
 }
 
-// schedule returns what a run with that pace and filter measures. parts and rowParts are
-// all there are.
-func (f filter) schedule(p pace, groups []group, parts []part, rowParts []rowPart) schedule {
+// schedule returns what a run with that pace and filter measures. parts are all there are.
+func (f filter) schedule(p pace, groups []group, parts []part) schedule {
 	s := schedule{pace: p}
 	for _, group := range f.groups(groups) {
 		if p.quick && f.pattern == nil {
@@ -56,13 +48,12 @@ func (f filter) schedule(p pace, groups []group, parts []part, rowParts []rowPar
 		}
 	}
 	for _, part := range parts {
-		if f.wants(part.name) && (part.quick || !p.quick || f.pattern != nil) {
-			s.parts = append(s.parts, part)
+		there := part.quick || !p.quick || f.pattern != nil
+		if part.length == 0 {
+			there = len(s.groups) > 0
 		}
-	}
-	for _, part := range rowParts {
-		if f.wants(part.name) && len(s.groups) > 0 {
-			s.rowParts = append(s.rowParts, part)
+		if there && f.wants(part.name) {
+			s.parts = append(s.parts, part)
 		}
 	}
 	return s
@@ -117,9 +108,6 @@ func (s schedule) print(to io.Writer) error {
 	}
 	for _, part := range s.parts {
 		fmt.Fprintf(table, "\t\t\t%.1f\t  %s\n", part.length.Seconds(), part.name)
-	}
-	for _, part := range s.rowParts {
-		fmt.Fprintf(table, "\t\t\t\t  %s, of the rows\n", part.name)
 	}
 	fmt.Fprintf(table, "\t\t\t%.1f\t  in all, %s\n", s.length().Seconds(), s.length().Round(time.Second))
 	return table.Flush()

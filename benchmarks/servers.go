@@ -29,33 +29,26 @@ type serverPlan struct {
 	idle    int  // connections that have called once and say nothing more, beside those of rows
 }
 
+// Those that are more than a name in rows.
 var (
-	noServer      = serverPlan{} // the caller needs none
-	cServer       = serverPlan{program: "echo_server"}
-	spinServer    = serverPlan{program: "spin_server"}
-	goServer      = serverPlan{program: "bareserver"}
-	goServerTCP   = serverPlan{program: "bareserver", tcp: true}
-	testServer    = serverPlan{program: "testserver", serves: true}
-	testServerTCP = serverPlan{program: "testserver", serves: true, tcp: true}
-	sessionServer = serverPlan{program: "testserver", serves: true, session: true}
-	manyServer    = serverPlan{program: "testserver", serves: true, many: true}
-	// Those with an event loop.
-	eventServer     = serverPlan{program: "eventserver", serves: true}
-	eventServerTCP  = serverPlan{program: "eventserver", serves: true, tcp: true}
-	manyEventServer = serverPlan{program: "eventserver", serves: true, many: true}
+	noServer    = serverPlan{} // the caller needs none
+	testServer  = serverPlan{program: "testserver", serves: true}
+	eventServer = serverPlan{program: "eventserver", serves: true} // with an event loop
 	// A resident command that serves functions beside its runs.
 	residentServer = serverPlan{serves: true}
-	// Libraries that callers load; the parent serves a caller that is its child.
-	testLibrary  = serverPlan{library: "libtestlibrary.so", serves: true}
-	emptyLibrary = serverPlan{library: "libempty.so"}
+	// A library that callers load; the parent serves a caller that is its child.
+	testLibrary = serverPlan{library: "libtestlibrary.so", serves: true}
 )
 
 // servers are those that rows.txt names.
 var servers = map[string]serverPlan{
-	"none": noServer, "c": cServer, "spin": spinServer, "go": goServer, "go-tcp": goServerTCP,
-	"test": testServer, "test-tcp": testServerTCP, "session": sessionServer, "many": manyServer,
-	"event": eventServer, "event-tcp": eventServerTCP, "many-event": manyEventServer,
-	"resident": residentServer, "library": testLibrary, "empty": emptyLibrary,
+	"none": noServer, "c": {program: "echo_server"}, "spin": {program: "spin_server"},
+	"go": {program: "bareserver"}, "go-tcp": {program: "bareserver", tcp: true},
+	"test": testServer, "test-tcp": {program: "testserver", serves: true, tcp: true},
+	"session": {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
+	"event": eventServer, "event-tcp": {program: "eventserver", serves: true, tcp: true},
+	"many-event": {program: "eventserver", serves: true, many: true},
+	"resident":   residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
 	"web": webServer, "front": frontServer, "nginx": proxyServer, "nginx-plain": plainProxy,
 	"floor-direct": floorDirect, "floor-handed": floorHanded,
 }
